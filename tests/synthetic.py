@@ -1,0 +1,364 @@
+"""Invented study data for the tests of the figures: plausible in form, measured by nobody."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pandas as pd
+
+from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, RECORD_COLUMNS, StudyData
+
+ENVIRONMENT = "h200-test"
+SMS = 132
+ENVIRONMENTS = {
+    ENVIRONMENT: {
+        "id": ENVIRONMENT, "gpu": "NVIDIA H200", "compute_capability": "9.0", "sms": SMS,
+        "driver": "580.159.03", "ncu": "2025.3.1", "nvrtc": "13.0.88", "commit": "0123456789abcdef",
+        "cpu": "Synthetic CPU 9000 64-Core Processor", "recorded": True,
+    },
+    "here": {"id": "here", "gpu": "NVIDIA L4", "sms": 58, "driver": "575.1", "recorded": False},
+}  # fmt: skip
+QUESTIONS = {
+    "ladder": "How much of cuBLAS does each rung of the ladder reach, and does it execute more than 2mnk?",
+    "scaling": "From which size on does each kernel reach its throughput?",
+    "wavefronts": "Where do the shared-memory wavefronts go, and which instructions pay for bank conflicts?",
+    "shared_access": "Does one shared-memory access cost the wavefronts that the rule predicts?",
+    "ablation": "What does each choice of the staged HGEMM buy?",
+    "tile_quantization": "What do the tiles at the edge cost when N passes a multiple of the tile?",
+    "wave_quantization": "What does a partly filled last wave cost, and where does it begin?",
+    "correctness": "Which variants are correct at which shapes?",
+    "latency": "How many cycles does one dependent access take at each level?",
+}
+
+
+class Builder:
+    """Collects cases and records and makes a StudyData of them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.cases: list[dict[str, Any]] = []
+        self.records: list[dict[str, Any]] = []
+        self.instructions: list[dict[str, Any]] = []
+
+    def case(
+        self, variant: str, kernel: str, dtype: str, shape: tuple[int, int, int] | None = None,
+        probe: str = "", operation: str = "matmul", **more: Any,
+    ) -> str:  # fmt: skip
+        place = probe or "x".join(str(s) for s in shape or ())
+        m, n, k = shape or (None, None, None)
+        row = dict.fromkeys(CASE_COLUMNS) | {
+            "case": f"{variant}@{place}", "kernel": kernel, "variant": variant, "macros": "{}",
+            "operation": operation, "dtype": dtype, "m": m, "n": n, "k": k, "probe_case": probe,
+            "block_threads": 256.0, "registers": 128.0, "shared_bytes": 49152.0,
+        }  # fmt: skip
+        row.update(more)
+        self.cases.append(row)
+        return str(row["case"])
+
+    def add(
+        self, case: str, stage: str, figures: dict[str, float] | None = None, status: str = "ok",
+        reason: str = "", verdict: str | None = None, environment: str = ENVIRONMENT,
+    ) -> None:  # fmt: skip
+        about = next(c for c in self.cases if c["case"] == case)
+        recorded = ENVIRONMENTS[environment]["recorded"]
+        source = f"recorded:{ENVIRONMENTS[environment]['gpu']}" if recorded else "events"
+        for metric, value in (figures or {"": math.nan}).items():
+            row = {c: about.get(c) for c in RECORD_COLUMNS if c in about}
+            row |= {
+                "stage": stage, "metric": metric, "value": value, "unit": "", "source": source,
+                "status": status, "reason": reason, "verdict": verdict, "key": "k",
+                "environment": environment,
+            }  # fmt: skip
+            self.records.append(row)
+
+    def instruction(self, case: str, opcode: str, counted: float, ideal: float) -> None:
+        self.instructions.append(
+            dict.fromkeys(INSTRUCTION_COLUMNS)
+            | {
+                "case": case, "key": "k", "environment": ENVIRONMENT, "source": "recorded:NVIDIA H200",
+                "address": 16 * len(self.instructions), "opcode": opcode,
+                "wavefronts_shared": counted, "wavefronts_shared_ideal": ideal,
+                "wavefronts_shared_excess": counted - ideal, "executed": 1.0,
+            }
+        )  # fmt: skip
+
+    def study(self, **options: Any) -> StudyData:
+        def frame(rows: list[dict[str, Any]], columns: list[str]) -> pd.DataFrame:
+            return pd.DataFrame(rows, columns=columns)
+
+        return StudyData(
+            name=self.name, title=self.name, question=QUESTIONS[self.name], options=options,
+            cases=frame(self.cases, CASE_COLUMNS), records=frame(self.records, RECORD_COLUMNS),
+            instructions=frame(self.instructions, INSTRUCTION_COLUMNS), environments=ENVIRONMENTS,
+            target={"label": "NVIDIA H200", "live": False, "sms": SMS, "environment": ENVIRONMENT},
+        )  # fmt: skip
+
+
+def _timed(
+    b: Builder, case: str, tflops: float, cublas: float, flops: float, verdict: str = "correct",
+    **more: float,
+) -> None:  # fmt: skip
+    b.add(case, "check", {"max_error": 1e-3, "tolerance": 2e-3, "relative_error": 1e-4}, verdict=verdict)
+    b.add(
+        case, "time",
+        {
+            "duration": flops / tflops / 1e6, "tflops": tflops, "baseline_tflops": cublas,
+            "baseline_duration": flops / cublas / 1e6, "percent_of_cublas": 100 * tflops / cublas,
+            "duration_spread": 0.4, "empty_kernel": 1.9, **more,
+        },
+    )  # fmt: skip
+
+
+RUNGS = (
+    ("matmul_naive", "matmul_naive", "f32", 6.2),
+    ("matmul_tiled", "matmul_tiled", "f32", 9.1),
+    ("matmul_tiled-tile32", "matmul_tiled", "f32", 8.7),
+    ("matmul_two_outputs", "matmul_two_outputs", "f32", 11.0),
+    ("matmul_register", "matmul_register", "f32", 16.8),
+    ("matmul_double_buffered", "matmul_double_buffered", "f32", 36.3),
+    ("cublas", "cublas", "f32", 51.2),
+    ("matmul_naive-realf64", "matmul_naive", "f64", 1.9),
+    ("matmul_tiled-realf64", "matmul_tiled", "f64", 4.0),
+    ("matmul_tiled-realf64-loadscalar-storagedynamic", "matmul_tiled", "f64", 3.8),
+    ("cublas-typef64", "cublas", "f64", 55.1),
+    ("hgemm_wmma-accumulatef32", "hgemm_wmma", "f16_f32", 45.0),
+    ("hgemm_wmma_staged-accumulatef32", "hgemm_wmma_staged", "f16_f32", 350.0),
+    ("cublas-typef16_f32", "cublas", "f16_f32", 685.0),
+    ("hgemm_wmma", "hgemm_wmma", "f16_f16", 52.0),
+    ("hgemm_wmma_staged", "hgemm_wmma_staged", "f16_f16", 393.0),
+    ("cublas-typef16_f16", "cublas", "f16_f16", 690.0),
+)
+
+
+def ladder(n: int = 4096) -> StudyData:
+    b = Builder("ladder")
+    best = {dtype: speed for _, kernel, dtype, speed in RUNGS if kernel == "cublas"}
+    for variant, kernel, dtype, speed in RUNGS:
+        case = b.case(variant, kernel, dtype, (n, n, n))
+        flops = 2.0 * n**3
+        if variant == "hgemm_wmma":
+            b.add(case, "check", status="failed to launch", reason="out of resources: 300 registers")
+            continue
+        verdict = "wrong" if variant == "matmul_two_outputs" else "correct"
+        _timed(b, case, speed, best[dtype], flops, verdict)
+        b.add(case, "counters", {"counted_flops": flops * (1.0 + 0.004 * (len(variant) % 3))})
+    return b.study()
+
+
+def scaling() -> StudyData:
+    b = Builder("scaling")
+    for variant, kernel, dtype, peak in (
+        *RUNGS,
+        ("matmul_cpu", "matmul_cpu", "f32", 0.004),
+        ("matmul_blas", "matmul_blas", "f32", 0.9),
+    ):
+        for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192):
+            threads = None if kernel in ("matmul_cpu", "matmul_blas") else 256.0
+            case = b.case(variant, kernel, dtype, (n, n, n), block_threads=threads)
+            if kernel == "matmul_cpu" and n > 1024:
+                b.add(case, "check", {"max_error": 0.0}, verdict="correct")
+                b.add(case, "time", status="not measured", reason="predicted 34 s, case_limit_s is 5")
+                continue
+            speed = peak * n**3 / (n**3 + 900.0**3) if threads else peak
+            wrong = kernel == "matmul_register" and n == 512
+            _timed(b, case, speed, 51.0, 2.0 * n**3, "wrong" if wrong else "correct")
+    return b.study()
+
+
+def wavefronts() -> StudyData:
+    b = Builder("wavefronts")
+    staged = (4194304.0, 4194304.0), (5898240.0, 1572864.0)
+    bare = (12582912.0, 4194304.0), (1572864.0, 1572864.0)
+    for variant, kernel, parts in (
+        ("matmul_naive", "matmul_naive", {}),
+        ("matmul_tiled", "matmul_tiled", {"LDS": (3.3e8, 3.3e8), "STS": (1.7e7, 1.7e7)}),
+        ("matmul_double_buffered", "matmul_double_buffered",
+         {"LDS.128": (1.3e8, 1.3e8), "STS": (2.1e7, 4.2e6)}),
+        ("matmul_double_buffered-pad0", "matmul_double_buffered",
+         {"LDS.128": (1.3e8, 1.3e8), "STS": (6.7e7, 4.2e6)}),
+        ("hgemm_wmma_staged", "hgemm_wmma_staged",
+         {"LDSM.16.M88.4": staged[0], "LDGSTS.E.BYPASS.128": staged[1], "STS.64": (3e5, 1.3e5),
+          "ATOMS": (2e4, 2e4)}),
+        ("hgemm_wmma_staged-skew0", "hgemm_wmma_staged",
+         {"LDSM.16.M88.4": bare[0], "LDGSTS.E.BYPASS.128": bare[1], "STS.64": (3e5, 1.3e5)}),
+        ("hgemm_wmma_staged-stages2", "hgemm_wmma_staged",
+         {"LDSM.16.M88.4": staged[0], "LDGSTS.E.BYPASS.128": staged[1]}),
+    ):  # fmt: skip
+        case = b.case(variant, kernel, "f16_f16", (2048, 2048, 2048))
+        b.add(case, "check", {"max_error": 0.1}, verdict="wrong" if "stages2" in variant else "correct")
+        b.add(
+            case, "counters",
+            {
+                "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": 0.0,
+                "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": 1.2e5,
+            },
+        )  # fmt: skip
+        for opcode, (counted, ideal) in parts.items():
+            b.instruction(case, opcode, counted, ideal)
+    return b.study()
+
+
+def shared_access() -> StudyData:
+    b = Builder("shared_access")
+    patterns = {
+        32: ("permuted", "broadcast", "conflict"),
+        64: ("one_half", "two_halves", "pairs", "mixed", "halves_equal"),
+        128: ("two_halves", "one_half", "pairs", "mixed", "conflict", "mixed_conflict"),
+    }
+    for op in ("load", "store"):
+        for bits, names in patterns.items():
+            for place, name in enumerate(names):
+                macros = json.dumps({"OP": op, "WIDTH": bits // 8})
+                case = b.case(
+                    f"shared_access-op{op}-width{bits // 8}", "shared_access", "i32",
+                    probe=f"{op}_{bits}_{name}", operation="probe", macros=macros,
+                )  # fmt: skip
+                expected = float(1 + place % 4)
+                if (op, bits, place) == ("store", 128, 5):
+                    b.add(case, "check", status="timed out", reason="killed after 20 s")
+                    continue
+                b.add(case, "check", {"max_error": 0.0}, verdict="correct")
+                off = 1.0 if (op, bits, place) == ("store", 64, 2) else 0.0
+                b.add(
+                    case, "counters",
+                    {"wavefronts_expected": expected, "wavefronts": expected + off},
+                )  # fmt: skip
+    return b.study()
+
+
+def ablation() -> StudyData:
+    b = Builder("ablation")
+    for variant, speed, excess, hit in (
+        ("hgemm_wmma_staged", 393.0, 4.3e6, 71.0),
+        ("hgemm_wmma_staged-stages2", 340.0, 4.3e6, 70.2),
+        ("hgemm_wmma_staged-stages4", 396.5, 4.3e6, 71.3),
+        ("hgemm_wmma_staged-skew0", 250.0, 8.4e6, 71.0),
+        ("hgemm_wmma_staged-copyca", 371.0, 1.2e6, 62.0),
+        ("hgemm_wmma_staged-raster1", 389.0, 4.3e6, 55.5),
+        ("hgemm_wmma_staged-accumulatef32", 350.0, 4.4e6, 71.0),
+    ):
+        case = b.case(variant, "hgemm_wmma_staged", "f16_f16", (4096, 4096, 4096))
+        verdict = "wrong" if variant.endswith("stages4") else "correct"
+        _timed(b, case, speed, 690.0, 2.0 * 4096**3, verdict)
+        figures = {"wavefronts_shared_excess": excess}
+        b.add(case, "counters", figures | {"lts__t_sector_hit_rate.pct": hit})
+    return b.study()
+
+
+def _quantization(name: str, sweeps: list[tuple[int, range]]) -> StudyData:
+    b = Builder(name)
+    tile_m, tile_n, k = 256, 128, 4096
+    for m, sizes in sweeps:
+        for n in sizes:
+            tiles = -(-m // tile_m) * -(-n // tile_n)
+            case = b.case(
+                "hgemm_wmma_staged-raster1", "hgemm_wmma_staged", "f16_f16", (m, n, k),
+                tile_m=tile_m, tile_n=tile_n, blocks=tiles, working_blocks=tiles,
+                registers=220.0, shared_bytes=92160.0,
+            )  # fmt: skip
+            vendor = b.case("cublas-typef16_f16", "cublas", "f16_f16", (m, n, k))
+            if n % 80 == 0:
+                for one in (case, vendor):
+                    b.add(one, "check", status="not measured", reason="no GPU")
+                continue
+            waves = -(-tiles // SMS)
+            noise = 1.0 + 0.01 * math.sin(n)
+            duration = waves * 90.0 * noise
+            flops = 2.0 * m * n * k
+            cublas = 680.0 * n / (n + 60)
+            _timed(
+                b, case, flops / duration / 1e6, cublas, flops, "wrong" if n % 176 == 0 else "correct"
+            )
+            _timed(b, vendor, cublas, cublas, flops)
+            b.add(
+                case, "counters",
+                {
+                    "counted_tensor_flops": 2.0 * tiles * tile_m * tile_n * k,
+                    "sm__cycles_active.avg": 1e5 * tiles / (SMS * waves) * 0.99,
+                    "sm__cycles_active.max": 1e5,
+                    "launch__waves_per_multiprocessor": tiles / SMS,
+                },
+            )  # fmt: skip
+    return b.study()
+
+
+def tile_quantization() -> StudyData:
+    return _quantization(
+        "tile_quantization", [(27648, range(128, 265, 8)), (256 * SMS, range(128, 265, 8))]
+    )
+
+
+def wave_quantization() -> StudyData:
+    return _quantization(
+        "wave_quantization", [(2304, range(1408, 2177, 8)), (2816, range(1408, 2177, 8))]
+    )
+
+
+def correctness() -> StudyData:
+    b = Builder("correctness")
+    shapes = [
+        (1, 1, 1), (16, 16, 16), (128, 128, 128), (130, 130, 130), (256, 128, 64), (129, 65, 33),
+        (8, 4096, 16), (512, 512, 512), (1000, 1000, 1000), (264, 136, 72),
+    ]  # fmt: skip
+    for variant, kernel, dtype, _ in RUNGS:
+        for m, n, k in shapes:
+            case = b.case(variant, kernel, dtype, (m, n, k))
+            if "hgemm" in kernel and n % 8:
+                reason = f"n = {n} is not a multiple of 8"
+                b.add(case, "check", status="unsupported", reason=reason)
+            elif variant == "matmul_two_outputs" and n == 130:
+                b.add(case, "check", {"max_error": 3.0}, verdict="wrong")
+            elif variant == "matmul_register" and n == 65:
+                b.add(case, "check", status="invalid access", reason="illegal address in matmul_register")
+            elif variant == "matmul_naive" and n == 1000:
+                b.add(case, "check", status="stale", reason="the recorded key does not match")
+            else:
+                b.add(case, "check", {"max_error": 1e-4, "tolerance": 1e-3}, verdict="correct")
+    for n in (1, 1000, 1 << 20):
+        case = b.case("vector_add", "vector_add", "f32", operation="vector_add", probe="", shape=None)
+        b.cases[-1] |= {"case": f"vector_add@{n}", "n": n}
+        del case
+        b.add(f"vector_add@{n}", "check", {"max_error": 0.0}, verdict="correct")
+    for name in ("one_warps_all", "one_lanes_all", "two_warps_all", "two_lanes_all"):
+        case = b.case(
+            f"barrier_divergent-fragment{name[:3]}", "barrier_divergent", "i32", probe=name,
+            operation="probe",
+        )  # fmt: skip
+        b.add(case, "check", {"max_error": 0.0}, verdict="not checked" if "two" in name else "correct")
+    return b.study()
+
+
+def latency() -> StudyData:
+    b = Builder("latency")
+    cycles = {"register": 4.1, "shared": 29.0, "constant": 8.2, "l1": 38.6, "l2": 262.0, "dram": math.nan}
+    for level, value in cycles.items():
+        case = b.case(f"latency-level{level}", "latency", "i32", probe=level, operation="probe")
+        if math.isnan(value):
+            b.add(case, "check", status="not measured", reason="no GPU")
+        else:
+            b.add(case, "check", {"latency": value}, verdict="correct")
+    return b.study()
+
+
+MAKERS = {
+    "ladder": ladder, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
+    "ablation": ablation, "tile_quantization": tile_quantization,
+    "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency,
+}  # fmt: skip
+
+
+def make(name: str) -> StudyData:
+    """Invented data for the plot module of that name."""
+    return MAKERS[name]()
+
+
+def empty(name: str) -> StudyData:
+    """The same study with its cases and not one record."""
+    full = make(name)
+    return StudyData(
+        name=name, title=name, question=full.question, options={}, cases=full.cases,
+        records=full.records.iloc[:0], instructions=full.instructions.iloc[:0],
+        environments={}, target={"label": "NVIDIA H200", "live": False, "sms": SMS, "environment": ""},
+    )  # fmt: skip

@@ -1,0 +1,164 @@
+"""Inputs: statistics, pieces, and the same bits and products from the device code run on the CPU."""
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tilewave import inputs
+
+SUPPORT = Path(inputs.__file__).parent / "gpu" / "support.cu"
+
+# One block at a time, one host thread for each of its threads; shared memory is static.
+EMULATOR = """
+#include <pthread.h>
+#include <thread>
+#include <vector>
+#define TILEWAVE_HOST
+#define __device__
+#define __global__
+#define __shared__ static
+#define __align__(n) __attribute__((aligned(n)))
+#define __launch_bounds__(n)
+struct Index { unsigned x, y, z; };
+static thread_local Index threadIdx, blockIdx;
+static Index gridDim, blockDim;
+static pthread_barrier_t barrier;
+static void __syncthreads() { pthread_barrier_wait(&barrier); }
+#include "support.cu"
+template <class F> void run(unsigned grid, unsigned block, F f) {
+    gridDim.x = grid, blockDim.x = block;
+    pthread_barrier_init(&barrier, 0, block);
+    for (unsigned b = 0; b < grid; ++b) {
+        std::vector<std::thread> threads;
+        for (unsigned t = 0; t < block; ++t)
+            threads.emplace_back([=] { blockIdx.x = b, threadIdx.x = t; f(); });
+        for (auto &thread : threads) thread.join();
+    }
+    pthread_barrier_destroy(&barrier);
+}
+#define RUN_FILL(NAME) extern "C" void run_##NAME(void *p, u64 n, u32 s, u32 t) { \\
+    run(2, 4, [=] { NAME(p, n, s, t); }); }
+RUN_FILL(fill_f64) RUN_FILL(fill_f32) RUN_FILL(fill_tf32)
+RUN_FILL(fill_f16) RUN_FILL(fill_bf16) RUN_FILL(fill_i32)
+#define RUN_REFERENCE(T) extern "C" void run_##T(void *a, void *b, void *c, double *o, int m, \\
+    int n, int k, double alpha, double beta, int ta, int tb, int tc, int ca, int cb, int cc) { \\
+    run((m + 63) / 64 * ((n + 63) / 64), 128, [=] { \\
+        T(a, b, c, o, m, n, k, alpha, beta, ta, tb, tc, ca, cb, cc); }); }
+RUN_REFERENCE(reference_f64) RUN_REFERENCE(reference_f32) RUN_REFERENCE(reference_f16)
+RUN_REFERENCE(reference_bf16) RUN_REFERENCE(reference_any)
+extern "C" void run_compare(void *g, double *w, u64 n, int t, double r, double a, double *s,
+                            u64 *c) {
+    run(2, 256, [=] { compare(g, w, n, t, r, a, s, c); });
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def device_code(tmp_path_factory):
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("needs g++")
+    folder = tmp_path_factory.mktemp("emulated")
+    (folder / "emulator.cpp").write_text(EMULATOR)
+    done = subprocess.run(
+        [compiler, "-O1", "-std=c++17", "-shared", "-fPIC", "-pthread", "-w"]
+        + [f"-I{SUPPORT.parent}", "emulator.cpp", "-o", "emulated.so"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode and "_Float16" in done.stderr:
+        pytest.skip("needs a g++ that knows _Float16")
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(str(folder / "emulated.so"))
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "tf32", "f16", "bf16", "i32"])
+def test_device_and_host_give_the_same_bits(device_code, dtype):
+    count = 5003
+    got = np.zeros(count, inputs.storage(dtype))
+    fill = getattr(device_code, f"run_fill_{dtype}")
+    fill(ctypes.c_void_p(got.ctypes.data), ctypes.c_uint64(count), 7, 2)
+    want = inputs.uniform(7, 2, count, dtype)
+    assert got.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "tf32", "f16", "bf16"])
+def test_values_are_uniform_and_zero_mean(dtype):
+    values = inputs.to_float64(inputs.uniform(1, 0, 200_000, dtype), dtype)
+    assert abs(values.mean()) < 5 * inputs.STANDARD_DEVIATION / np.sqrt(values.size)
+    assert abs(values.std() - inputs.STANDARD_DEVIATION) < 0.005
+    assert np.abs(values).max() <= 1.0
+    assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < 0.01
+    other = inputs.to_float64(inputs.uniform(1, 1, values.size, dtype), dtype)
+    assert abs(np.corrcoef(values, other)[0, 1]) < 0.01
+
+
+def test_pieces_equal_the_whole():
+    whole = inputs.uniform(3, 1, 1000, "f32")
+    parts = [inputs.uniform(3, 1, 400, "f32"), inputs.uniform(3, 1, 600, "f32", start=400)]
+    assert np.array_equal(whole, np.concatenate(parts))
+    far = inputs.uniform(3, 1, 4, "f32", start=(1 << 32) - 2)
+    assert np.array_equal(far[:2], inputs.uniform(3, 1, 2, "f32", start=(1 << 32) - 2))
+    assert not np.array_equal(far[2:], whole[:2])  # the high word of the index counts
+
+
+def test_tf32_keeps_ten_bits_and_bf16_is_nearest():
+    tf32 = inputs.uniform(5, 0, 1000, "tf32")
+    assert not np.any(tf32.view(np.uint32) & 0x1FFF)
+    single = inputs.uniform(5, 0, 1000, "f32")
+    assert np.all(np.abs(tf32 - single) <= np.abs(single) * 2.0**-11)
+    bf16 = inputs.to_float64(inputs.uniform(5, 0, 1000, "bf16"), "bf16")
+    assert np.all(np.abs(bf16 - single) <= np.abs(single) * 2.0**-8)
+
+
+def test_unknown_dtype_says_what_is_known():
+    with pytest.raises(ValueError, match="known: f64"):
+        inputs.storage("f8")
+
+
+CODES = {"f64": 0, "f32": 1, "tf32": 1, "f16": 2, "bf16": 3}
+
+
+@pytest.mark.parametrize("layouts", ["row row row", "col row row", "row col col", "col col row"])
+@pytest.mark.parametrize("dtype", ["f64", "f16", "bf16", "any"])
+def test_reference_matmul(device_code, dtype, layouts):
+    m, n, k, alpha, beta = 70, 131, 37, 0.75, -0.5
+    orders = [{"row": "C", "col": "F"}[word] for word in layouts.split()]
+    kinds = ["f32", "bf16", "f16"] if dtype == "any" else [dtype] * 2 + ["f32"]
+    shapes = [(m, k), (k, n), (m, n)]
+    buffers = [
+        inputs.uniform(1, s, r * q, kind)
+        for s, (kind, (r, q)) in enumerate(zip(kinds, shapes, strict=True))
+    ]
+    a, b, c = (
+        inputs.to_float64(buffer, kind).reshape(shape, order=order)
+        for buffer, kind, shape, order in zip(buffers, kinds, shapes, orders, strict=True)
+    )
+    out = np.full(m * n, np.nan)
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in [*buffers, out]]
+    columns = [int(order == "F") for order in orders]
+    types = [CODES[kind] for kind in kinds]
+    call = getattr(device_code, f"run_reference_{dtype}")
+    call(*pointers, m, n, k, ctypes.c_double(alpha), ctypes.c_double(beta), *types, *columns)
+    want = alpha * (a @ b) + beta * c
+    np.testing.assert_allclose(out.reshape((m, n), order=orders[2]), want, atol=1e-13)
+
+
+def test_compare_counts_nan_and_the_first_wrong(device_code):
+    want = inputs.uniform(1, 0, 3000, "f64")
+    got = want.astype(np.float32)
+    got[[1500, 2000]] = np.nan
+    got[700] += 0.25
+    sums, counts = np.zeros((2, 3)), np.zeros((2, 2), np.uint64)
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (got, want)]
+    device_code.run_compare(
+        *pointers, ctypes.c_uint64(3000), 1, ctypes.c_double(1e-6), ctypes.c_double(1e-6),
+        ctypes.c_void_p(sums.ctypes.data), ctypes.c_void_p(counts.ctypes.data),
+    )  # fmt: skip
+    assert counts[:, 0].sum() == 3 and counts[:, 1].min() == 700
+    assert abs(sums[:, 0].max() - 0.25) < 1e-6
+    assert abs(sums[:, 2].sum() - (want**2).sum()) < 1e-9

@@ -1,0 +1,252 @@
+"""Cases: a variant at a shape, expanded from the studies of a config.
+
+Shapes stay symbolic here (``256 * sms``), because the shape of the DAG follows from the config
+alone; `Shape.resolve` gives whole numbers once the target's device is known.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewave import operations
+from tilewave.config import CaseBlock, Config, Range, Study, words
+from tilewave.errors import UserError
+from tilewave.expressions import ExpressionError, integer
+from tilewave.kernels import Kernel
+from tilewave.variants import Variant, choices
+
+DIMENSION = re.compile(r"^[1-9]\d*$")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Dimensions in the operation's order; each a positive number or an expression over `sms`."""
+
+    dimensions: tuple[tuple[str, int | str], ...]
+
+    @property
+    def id(self) -> str:
+        return "x".join(str(value).replace(" ", "") for _, value in self.dimensions)
+
+    def resolve(self, device: Mapping[str, Any]) -> dict[str, int]:
+        """Whole numbers for the device.
+
+        Raises ExpressionError where a name is unknown or a size is not positive.
+        """
+        resolved = {}
+        for name, text in self.dimensions:
+            value = integer(text, device)
+            if value < 1:
+                raise ExpressionError(f"{name} = {text!r} is {value}, not a positive size")
+            resolved[name] = value
+        return resolved
+
+
+@dataclass(frozen=True)
+class Case:
+    """A variant at a shape, or a probe's named case."""
+
+    variant: Variant
+    shape: Shape | None = None
+    probe_case: str | None = None
+
+    @property
+    def id(self) -> str:
+        place = self.probe_case if self.shape is None else self.shape.id
+        return f"{self.variant.id}@{place}"
+
+
+@dataclass
+class Request:
+    """A case with what the studies want of it."""
+
+    case: Case
+    studies: list[str] = field(default_factory=list)
+    time: bool = False
+    counters: set[str] = field(default_factory=set)
+
+
+def _dimension(value: Any, where_file: object, key: str) -> list[int | str]:
+    """Values of one dimension: a number, an expression, a list or a range."""
+    if isinstance(value, list):
+        return [one for item in value for one in _dimension(item, where_file, key)]
+    if isinstance(value, Mapping):
+        try:
+            sweep = Range.model_validate(dict(value))
+        except ValueError as error:
+            allowed = "{from, to, step} with positive numbers"
+            raise UserError(where_file, key, dict(value), allowed) from error
+        return list(range(sweep.start, sweep.stop + 1, sweep.step))
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise UserError(where_file, key, value, "a positive whole number or an expression")
+    if isinstance(value, str) and not DIMENSION.match(value.strip()):
+        try:
+            integer(value, {"sms": 100})
+        except ExpressionError as error:
+            raise UserError(where_file, key, value, str(error)) from error
+        return [value.strip()]
+    if int(value) < 1:
+        raise UserError(where_file, key, value, "a positive whole number")
+    return [int(value)]
+
+
+def expand_shapes(
+    given: list[Any], dimensions: tuple[str, ...], where_file: object, key: str
+) -> Iterator[Shape]:
+    """Shapes of a config list for an operation with these dimensions.
+
+    A number or expression sets every dimension; ``512x256x128`` names them in order; a mapping
+    gives each dimension its values (their product, in order).
+    """
+    for index, entry in enumerate(given):
+        place = f"{key}.{index}"
+        axes: list[list[int | str]]
+        if isinstance(entry, Mapping):
+            unknown = sorted(set(entry) - set(dimensions))
+            missing = sorted(set(dimensions) - set(entry))
+            if unknown or missing:
+                found = unknown[0] if unknown else sorted(entry)
+                raise UserError(where_file, place, found, f"all of {', '.join(dimensions)}")
+            axes = [_dimension(entry[name], where_file, f"{place}.{name}") for name in dimensions]
+            combinations = list(itertools.product(*axes))
+        elif isinstance(entry, str) and re.fullmatch(r"\d+(x\d+)+", entry):
+            parts = entry.split("x")
+            if len(parts) != len(dimensions):
+                allowed = "x".join(dimensions)
+                raise UserError(where_file, place, entry, f"{len(dimensions)} sizes as {allowed}")
+            values = [_dimension(part, where_file, place)[0] for part in parts]
+            combinations = [tuple(values)]
+        else:
+            combinations = [
+                tuple([value] * len(dimensions)) for value in _dimension(entry, where_file, place)
+            ]
+        for values in combinations:
+            yield Shape(tuple(zip(dimensions, values)))
+
+
+def _block_kernels(
+    block: CaseBlock, kernels: Mapping[str, Kernel], where_file: object, key: str
+) -> list[Kernel]:
+    if block.kernels == "all":
+        operations.load(block.operation)
+        return [k for k in kernels.values() if k.front.operation == block.operation]
+    names = [block.kernels] if isinstance(block.kernels, str) else block.kernels
+    for name in names:
+        if name not in kernels:
+            raise UserError(where_file, f"{key}.kernels", name, [*kernels, "all"])
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UserError(where_file, f"{key}.kernels", twice, "each name once")
+    return [kernels[name] for name in names]
+
+
+def _block_cases(
+    block: CaseBlock, kernels: Mapping[str, Kernel], where_file: object, key: str
+) -> Iterator[Case]:
+    for kernel in _block_kernels(block, kernels, where_file, key):
+        dimensions = operations.load(kernel.front.operation).DIMENSIONS
+        if kernel.front.operation == "probe":
+            for name, probe in kernel.front.cases.items():
+                yield Case(next(choices(kernel, probe.macros, kernel.path, f"cases.{name}")), None, name)
+            continue
+        shapes = list(expand_shapes(block.shapes, dimensions, where_file, f"{key}.shapes"))
+        if not shapes:
+            raise UserError(where_file, f"{key}.shapes", block.shapes, "at least one shape")
+        how = block.macros
+        if isinstance(how, dict) and block.kernels == "all":
+            how = {name: value for name, value in how.items() if name in kernel.front.macros}
+        for variant in choices(kernel, how, where_file, f"{key}.macros"):
+            if block.dtypes and variant.dtype not in block.dtypes:
+                continue
+            for shape in shapes:
+                yield Case(variant, shape)
+
+
+def expand_study(
+    name: str, study: Study, kernels: Mapping[str, Kernel], where_file: object
+) -> Iterator[tuple[Case, bool, str]]:
+    """The study's cases in config order, each with (timed, metric set)."""
+    for index, block in enumerate(study.cases):
+        key = f"studies.{name}.cases.{index}"
+        time = study.time if block.time is None else block.time
+        counters = study.counters if block.counters is None else block.counters
+        for case in _block_cases(block, kernels, where_file, key):
+            yield case, time, counters
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything the config asks for: cases by id, and the cases of each study in order."""
+
+    requests: dict[str, Request]
+    studies: dict[str, list[str]]
+
+    def of_kernel(self, kernel: str) -> list[Request]:
+        return [r for r in self.requests.values() if r.case.variant.kernel.name == kernel]
+
+    @property
+    def kernels(self) -> list[str]:
+        return list(dict.fromkeys(r.case.variant.kernel.name for r in self.requests.values()))
+
+
+def _narrow(
+    config: Config, kernels: Mapping[str, Kernel], everything: list[tuple[str, Case]], where: object
+) -> dict[str, set[str]]:
+    """The words of ``only`` by what they name."""
+    named: dict[str, set[str]] = {"studies": set(), "kernels": set(), "dtypes": set(), "shapes": set()}
+    dtypes = {case.variant.dtype for _, case in everything}
+    shapes = {case.shape.id for _, case in everything if case.shape is not None}
+    for word in words(config.only):
+        if word in config.studies:
+            named["studies"].add(word)
+        elif word in kernels:
+            named["kernels"].add(word)
+        elif word in dtypes:
+            named["dtypes"].add(word)
+        elif word in shapes or f"{word}x{word}x{word}" in shapes:
+            named["shapes"] |= {word, f"{word}x{word}x{word}"}
+        else:
+            raise UserError(where, "only", word, [*config.studies, *kernels, *dtypes, *shapes])
+    return named
+
+
+def _wanted(study: str, case: Case, named: Mapping[str, set[str]]) -> bool:
+    if named["studies"] and study not in named["studies"]:
+        return False
+    if named["kernels"] and case.variant.kernel.name not in named["kernels"]:
+        return False
+    if named["dtypes"] and case.variant.dtype not in named["dtypes"]:
+        return False
+    return not named["shapes"] or (case.shape is not None and case.shape.id in named["shapes"])
+
+
+def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) -> Plan:
+    """All cases of a config, each once, with what its studies want of it.
+
+    Raises UserError for unknown kernels, macros, shapes and words.
+    """
+    flat = [
+        (name, case, time, counters)
+        for name, study in config.studies.items()
+        for case, time, counters in expand_study(name, study, kernels, where_file)
+    ]
+    named = _narrow(config, kernels, [(name, case) for name, case, _, _ in flat], where_file)
+    requests: dict[str, Request] = {}
+    studies: dict[str, list[str]] = {}
+    for name, case, time, counters in flat:
+        if not _wanted(name, case, named):
+            continue
+        request = requests.setdefault(case.id, Request(case))
+        if name not in request.studies:
+            request.studies.append(name)
+            studies.setdefault(name, []).append(case.id)
+        request.time = request.time or time
+        if counters != "none":
+            request.counters.add(counters)
+    if not requests:
+        raise UserError(where_file, "only", config.only, "words that leave at least one case")
+    return Plan(requests, studies)

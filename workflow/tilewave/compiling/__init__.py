@@ -1,0 +1,1 @@
+"""Compiling: NVRTC to cubin, the cubin's sections, nvdisasm to SASS. Needs no GPU."""

@@ -1,0 +1,26 @@
+"""What of a cubin decides its behaviour: code and constants, not its line table."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+
+CODE = (".text.", ".nv.constant", ".nv.global.init")
+SIZES = (".nv.shared.", ".nv.global")
+
+
+def code_digest(cubin: bytes) -> str:
+    """SHA-256 over executable code, constant and initialised sections, and reserved sizes.
+
+    Debug sections are left out, so that a comment in the source changes nothing.
+    """
+    from elftools.elf.elffile import ELFFile
+
+    digest = hashlib.sha256()
+    sections = sorted(ELFFile(io.BytesIO(cubin)).iter_sections(), key=lambda s: s.name)
+    for section in sections:
+        if section.name.startswith(CODE):
+            digest.update(section.name.encode() + b"\0" + section.data())
+        elif section.name.startswith(SIZES):
+            digest.update(f"{section.name}\0{section['sh_size']}".encode())
+    return digest.hexdigest()

@@ -1,0 +1,156 @@
+"""One kernel variant through NVRTC to a cubin."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewave.compiling import headers
+from tilewave.kernels import Kernel
+
+LANGUAGE = "-std=c++17"
+MESSAGE = re.compile(r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error:? (?P<text>.*)$", re.M)
+ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'")
+SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+USED = re.compile(r"Used (\d+) registers")
+SHARED = re.compile(r"(\d+) bytes smem")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What NVRTC gave: the cubin, or a message with file and line.
+
+    ``resources`` maps an entry to registers a thread and bytes of static shared memory, stack,
+    spill stores and spill loads, as ptxas reports them.
+    """
+
+    cubin: bytes | None
+    options: tuple[str, ...]
+    version: str
+    log: str
+    message: str = ""
+    resources: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.cubin or b"").hexdigest()
+
+
+def available() -> str:
+    """Empty where NVRTC can be used; else the reason."""
+    try:
+        version()
+    except Exception as error:  # ImportError, missing library, wrong platform: all mean no NVRTC
+        return f"NVRTC cannot be loaded: {error}".splitlines()[0]
+    return ""
+
+
+def version() -> str:
+    """NVRTC's version, e.g. ``13.0.88`` (from its wheel where that says more than the library)."""
+    import importlib.metadata
+
+    from cuda.bindings import nvrtc
+
+    error, major, minor = nvrtc.nvrtcVersion()
+    if error:
+        raise RuntimeError(f"nvrtcVersion: {error}")
+    try:
+        wheel = importlib.metadata.version("nvidia-cuda-nvrtc")
+    except importlib.metadata.PackageNotFoundError:
+        wheel = ""
+    return wheel if wheel.startswith(f"{major}.{minor}.") else f"{major}.{minor}"
+
+
+def options(arch: str, macros: Mapping[str, Any]) -> tuple[str, ...]:
+    """The compiler's options; they and the text decide the cubin's bytes."""
+    defines = [f"-D{name}={value}" for name, value in macros.items()]
+    return (f"-arch={arch}", LANGUAGE, "-lineinfo", "--ptxas-options=-v", *defines)
+
+
+def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
+    """Content key of a compilation: source, headers of its own folder, options, NVRTC."""
+    own = headers.closure(kernel.text, kernel.path.parent)
+    digest = hashlib.sha256()
+    parts = [kernel.path.name, kernel.text, *options(arch, macros), version()]
+    for part in (*parts, *(f"{name}\0{text}" for name, text in own.items())):
+        digest.update(part.encode())
+        digest.update(b"\1")
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _at_root() -> Iterator[None]:
+    """Stand in ``/`` while compiling: NVRTC puts the working folder before every relative name."""
+    before = os.getcwd()
+    os.chdir("/")
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _resources(log: str) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for part in re.split(r"(?=ptxas info\s*: Compiling entry function)", log):
+        entry, used = ENTRY.search(part), USED.search(part)
+        if not entry or not used:
+            continue
+        spills = SPILLS.search(part)
+        stack, stores, loads = map(int, spills.groups()) if spills else (0, 0, 0)
+        shared = SHARED.search(part)
+        found[entry["name"]] = {
+            "registers": int(used[1]),
+            "static_shared_bytes": int(shared[1]) if shared else 0,
+            "stack_bytes": stack,
+            "spill_store_bytes": stores,
+            "spill_load_bytes": loads,
+        }
+    return found
+
+
+def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Compiled:
+    """Compile one kernel file with its macros for ``arch``.
+
+    A kernel that does not compile gives no cubin and the compiler's first message with file and
+    line; nothing is raised for it.
+    """
+    from cuda.bindings import nvrtc
+
+    own = headers.closure(kernel.text, kernel.path.parent)
+    chosen = options(arch, macros)
+    # The headers in memory win; the folders serve only names that no scan of #include finds.
+    folders = [f"-I{folder}" for folder in headers.folders()]
+    name = f"kernels/{kernel.path.name}"
+    with _at_root():
+        error, program = nvrtc.nvrtcCreateProgram(
+            kernel.text.encode(),
+            name.encode(),
+            len(own),
+            [text.encode() for text in own.values()],
+            [header.encode() for header in own],
+        )
+        if error:
+            raise RuntimeError(f"nvrtcCreateProgram: {error}")
+        flags = [option.encode() for option in (*chosen, *folders)]
+        (failed,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+        _, length = nvrtc.nvrtcGetProgramLogSize(program)
+        buffer = b" " * length
+        nvrtc.nvrtcGetProgramLog(program, buffer)
+        log = buffer.rstrip(b"\0 ").decode(errors="replace")
+        cubin = None
+        if not failed:
+            _, length = nvrtc.nvrtcGetCUBINSize(program)
+            cubin = b" " * length
+            nvrtc.nvrtcGetCUBIN(program, cubin)
+        nvrtc.nvrtcDestroyProgram(program)
+    if cubin is None:
+        found = MESSAGE.search(log)
+        message = f"{kernel.path.name}:{found['line']}: {found['text']}" if found else log.strip()
+        first = message.splitlines()[0] if message else str(failed)
+        return Compiled(None, chosen, version(), log, first)
+    return Compiled(cubin, chosen, version(), log, "", _resources(log))

@@ -1,0 +1,85 @@
+"""Arithmetic in front matter and config, evaluated without Python's own `eval`.
+
+An expression is a number, a word or Python-like arithmetic over the names it is given:
+``ceil(n / TILE)``, ``256 * sms``, ``f64 if WIDTH == 8 else f32``. Words for dtypes and layouts
+stand for themselves.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from simpleeval import DEFAULT_OPERATORS, EvalWithCompoundTypes
+
+# Bytes of one element. tf32 lives in 32-bit storage.
+SIZES = {"f64": 8, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "i32": 4, "u32": 4, "i8": 1, "u8": 1}
+LAYOUTS = ("row", "col")
+WORDS: dict[str, Any] = {
+    **{name: name for name in SIZES},
+    **{name: name for name in LAYOUTS},
+    "true": True,
+    "false": False,
+}
+
+
+def size(dtype: str) -> int:
+    """Bytes of one element of ``dtype``."""
+    return SIZES[dtype]
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "size": size,
+}
+OPERATORS = {
+    **DEFAULT_OPERATORS,
+    **{
+        ast.BitXor: operator.xor,
+        ast.BitAnd: operator.and_,
+        ast.BitOr: operator.or_,
+        ast.LShift: operator.lshift,
+        ast.RShift: operator.rshift,
+    },
+}
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be evaluated; the message says why and which names exist."""
+
+
+def evaluate(
+    text: Any,
+    names: Mapping[str, Any] | None = None,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+) -> Any:
+    """Value of ``text`` (numbers and booleans are returned as they are).
+
+    Raises ExpressionError for a syntax error, an unknown name or an arithmetic error.
+    """
+    if not isinstance(text, str):
+        return text
+    known = {**WORDS, **(names or {})}
+    evaluator = EvalWithCompoundTypes(
+        operators=OPERATORS, functions={**FUNCTIONS, **(functions or {})}, names=known
+    )
+    try:
+        return evaluator.eval(text)
+    except Exception as error:  # simpleeval raises many kinds; all mean: this text has no value
+        own = ", ".join(sorted(set(known) - set(WORDS))) or "none"
+        raise ExpressionError(f"{text!r} has no value: {error}; names known here: {own}") from error
+
+
+def integer(text: Any, names: Mapping[str, Any] | None = None) -> int:
+    """Like `evaluate`, for a whole number; a float with no fraction counts as one."""
+    value = evaluate(text, names)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or int(value) != value:
+        raise ExpressionError(f"{text!r} is {value!r}, not a whole number")
+    return int(value)

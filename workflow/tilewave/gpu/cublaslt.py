@@ -1,0 +1,265 @@
+"""cuBLASLt products through nvmath-python: the baseline of every matrix-product kernel.
+
+Like is compared with like: f32 is true single precision (COMPUTE_32F keeps TF32 out), tf32 is
+COMPUTE_32F_FAST_TF32 on f32 storage, f16 accumulates in f32 or in f16 as the job says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewave.gpu.device import CudaError, Gpu, cuda_errors
+from tilewave.gpu.memory import Memory
+
+WORKSPACE_BYTES = 32 << 20
+REQUESTED_ALGORITHMS = 8
+MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
+
+# cudaDataType (library_types.h), and (compute type, scale dtype) by (dtype of A, accumulator).
+_DATA = {"f32": 0, "tf32": 0, "f64": 1, "f16": 2, "bf16": 14}
+_COMPUTE = {
+    ("f64", "f64"): ("COMPUTE_64F", "f64"),
+    ("f32", "f32"): ("COMPUTE_32F", "f32"),
+    ("tf32", "f32"): ("COMPUTE_32F_FAST_TF32", "f32"),
+    ("f16", "f32"): ("COMPUTE_32F", "f32"),
+    ("f16", "f16"): ("COMPUTE_16F", "f16"),
+    ("bf16", "f32"): ("COMPUTE_32F", "f32"),
+}
+
+
+class Unavailable(RuntimeError):
+    """nvmath-python or the cuBLAS library is not there; the text says what to do."""
+
+
+
+def _scalar(dtype: str, value: float) -> Any:
+    if dtype == "f64":
+        return ctypes.c_double(value)
+    if dtype == "f32":
+        return ctypes.c_float(value)
+    return ctypes.c_uint16(int(np.float16(value).view(np.uint16)))
+
+
+class CublasLt:
+    """A cuBLASLt handle and its workspace on one GPU. Raises Unavailable."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        try:
+            from nvmath.bindings import cublas, cublasLt
+
+            self.lt, self.blas = cublasLt, cublas
+            self.handle = cublasLt.create()
+            self.version = int(cublasLt.get_version())
+        except Exception as error:  # ImportError, or nvmath's own where it finds no library
+            detail = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
+            missing = isinstance(error, ImportError) or "ound" in detail or "load" in detail
+            raise Unavailable(MISSING if missing else f"{MISSING} ({detail})") from error
+        self.gpu = gpu
+        self._memory = Memory(gpu)
+        self.workspace = self._memory.new("workspace", WORKSPACE_BYTES, guarded=False)
+
+    def close(self) -> None:
+        self._memory.close()
+        with contextlib.suppress(Exception):
+            self.lt.destroy(self.handle)
+
+
+class Plan:
+    """Descriptors of one product: shape, dtypes and layouts. Close it after use.
+
+    cuBLASLt counts in column-major matrices. Where C is row-major its transpose is computed,
+    B^T A^T, because a row-major matrix read as column-major is its own transpose. So the first
+    operand is A (C column-major) or B (C row-major), and an operand is transposed exactly where
+    its layout differs from C's. Raises CudaError for dtypes that have no cuBLASLt product.
+    """
+
+    def __init__(
+        self,
+        library: CublasLt,
+        shape: Mapping[str, int],
+        dtypes: Mapping[str, str],
+        layouts: Mapping[str, str],
+    ) -> None:
+        self.library = library
+        self.shape = {name: int(shape[name]) for name in "mnk"}
+        self.dtypes = {name: dtypes[name] for name in ("a", "b", "c", "accumulate")}
+        self.layouts = {name: layouts.get(name, "row") for name in "abc"}
+        kind = (self.dtypes["a"], self.dtypes["accumulate"])
+        if kind not in _COMPUTE or self.dtypes["b"] != self.dtypes["a"]:
+            raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", f"dtypes {self.dtypes}")
+        compute, self.scale = _COMPUTE[kind]
+        self._stack = contextlib.ExitStack()
+        lt = library.lt
+        try:
+            with cuda_errors():
+                code = int(getattr(library.blas.ComputeType, compute))
+                self._operation = lt.matmul_desc_create(code, _DATA[self.scale])
+                self._stack.callback(lt.matmul_desc_destroy, self._operation)
+                by_row = self.layouts["c"] == "row"
+                self._names = ("b", "a") if by_row else ("a", "b")
+                attribute = lt.MatmulDescAttribute
+                for name, key in zip(self._names, (attribute.TRANSA, attribute.TRANSB), strict=True):
+                    transposed = self.layouts[name] != self.layouts["c"]
+                    value = ctypes.c_int32(int(transposed))  # CUBLAS_OP_N = 0, CUBLAS_OP_T = 1
+                    lt.matmul_desc_set_attribute(
+                        self._operation, int(key), ctypes.addressof(value), 4
+                    )
+                self._layouts = {name: self._layout(name) for name in "abc"}
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _layout(self, name: str) -> int:
+        """A matrix as it lies in memory, in column-major terms: contiguous size first."""
+        first, second = {"a": "mk", "b": "kn", "c": "mn"}[name]
+        rows, columns = self.shape[first], self.shape[second]
+        if self.layouts[name] == "row":
+            rows, columns = columns, rows
+        lt = self.library.lt
+        layout = lt.matrix_layout_create(_DATA[self.dtypes[name]], rows, columns, rows)
+        self._stack.callback(lt.matrix_layout_destroy, layout)
+        return int(layout)
+
+    def __enter__(self) -> Plan:  # noqa: PYI034
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    @cached_property
+    def algorithms(self) -> list[bytes]:
+        """Opaque cublasLtMatmulAlgo_t in the order of the heuristic, the likeliest first.
+
+        Raises CudaError where it returns none that fits the workspace.
+        """
+        lt = self.library.lt
+        results = np.zeros(REQUESTED_ALGORITHMS, lt.matmul_heuristic_result_dtype)
+        found = ctypes.c_int(0)
+        first, second = (self._layouts[name] for name in self._names)
+        with cuda_errors():
+            preference = lt.matmul_preference_create()
+            try:
+                limit = ctypes.c_uint64(WORKSPACE_BYTES)
+                key = int(lt.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES)
+                lt.matmul_preference_set_attribute(preference, key, ctypes.addressof(limit), 8)
+                lt.matmul_algo_get_heuristic(
+                    self.library.handle, self._operation, first, second, self._layouts["c"],
+                    self._layouts["c"], preference, REQUESTED_ALGORITHMS,
+                    results.ctypes.data, ctypes.addressof(found),
+                )  # fmt: skip
+            finally:
+                lt.matmul_preference_destroy(preference)
+        usable = results[: found.value]
+        chosen = [row["algo"].tobytes() for row in usable if row["state"] == 0]
+        if not chosen:
+            raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "the heuristic returned no algorithm")
+        return chosen
+
+    def accepts(self, algorithm: bytes) -> bool:
+        """Whether an algorithm (from a file) is valid here within the workspace."""
+        lt = self.library.lt
+        result = np.zeros(1, lt.matmul_heuristic_result_dtype)
+        first, second = (self._layouts[name] for name in self._names)
+        value = ctypes.create_string_buffer(algorithm, len(algorithm))
+        try:
+            lt.matmul_algo_check(
+                self.library.handle, self._operation, first, second, self._layouts["c"],
+                self._layouts["c"], ctypes.addressof(value), result.ctypes.data,
+            )  # fmt: skip
+        except Exception:
+            return False
+        return int(result["workspace_size"][0]) <= WORKSPACE_BYTES
+
+    def prepare(
+        self,
+        pointers: Mapping[str, int],
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        algorithm: bytes | None = None,
+    ) -> Callable[[], None]:
+        """A function that enqueues one product, in place in c (default: the first algorithm)."""
+        library, lt = self.library, self.library.lt
+        value = algorithm if algorithm is not None else self.algorithms[0]
+        kept = ctypes.create_string_buffer(value, len(value))
+        scalars = (_scalar(self.scale, alpha), _scalar(self.scale, beta))
+        first, second = self._names
+
+        def enqueue() -> None:
+            with cuda_errors():
+                lt.matmul(
+                    library.handle, self._operation, ctypes.addressof(scalars[0]),
+                    pointers[first], self._layouts[first], pointers[second], self._layouts[second],
+                    ctypes.addressof(scalars[1]), pointers["c"], self._layouts["c"],
+                    pointers["c"], self._layouts["c"], ctypes.addressof(kept),
+                    library.workspace.pointer, WORKSPACE_BYTES, library.gpu.stream_address,
+                )  # fmt: skip
+
+        return enqueue
+
+    def _file(self, cache: Path) -> Path:
+        gpu = self.library.gpu
+        key = [gpu.uuid, self.library.version, self.shape, self.dtypes, self.layouts]
+        text = json.dumps([*key, WORKSPACE_BYTES, REQUESTED_ALGORITHMS], sort_keys=True)
+        return cache / "cublaslt" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+    def remembered(self, cache: Path | None) -> bytes | None:
+        """The fastest algorithm of an earlier choose(), if it is still valid."""
+        if cache is None:
+            return None
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            algorithm = bytes.fromhex(json.loads(self._file(cache).read_text())["algorithm"])
+            if self.accepts(algorithm):
+                return algorithm
+        return None
+
+    def choose(self, measure: Callable[[bytes], float], cache: Path | None) -> bytes:
+        """Time every algorithm with `measure` (us a product), keep and remember the fastest.
+
+        An algorithm that fails to run is passed over; one that poisons the context is not.
+        """
+        known = self.remembered(cache)
+        if known is not None:
+            return known
+        times = dict(self._timed(measure))
+        if not times:
+            raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "no algorithm ran")
+        rank = min(times, key=lambda index: times[index])
+        chosen = self.algorithms[rank]
+        if cache is not None:
+            file = self._file(cache)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            aside = file.with_suffix(f".{os.getpid()}.tmp")
+            record = {
+                "gpu": self.library.gpu.uuid,
+                "cublas": self.library.version,
+                "shape": self.shape,
+                "dtypes": self.dtypes,
+                "layouts": self.layouts,
+                "rank": rank,
+                "us": [times.get(index) for index in range(len(self.algorithms))],
+                "algorithm": chosen.hex(),
+            }
+            aside.write_text(json.dumps(record, indent=1) + "\n")
+            os.replace(aside, file)
+        return chosen
+
+    def _timed(self, measure: Callable[[bytes], float]) -> Iterator[tuple[int, float]]:
+        for rank, algorithm in enumerate(self.algorithms):
+            try:
+                yield rank, measure(algorithm)
+            except CudaError as error:
+                if error.poisoned:
+                    raise

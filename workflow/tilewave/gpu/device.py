@@ -1,0 +1,223 @@
+"""The chosen GPU, its lock, CUDA errors, and a process that dies with its parent."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CHOICE_VARIABLE = "TILEWAVE_GPU"
+"""An ordinal (``1``) or a UUID (``GPU-...``, or the beginning of one); default 0."""
+
+_POISONS = frozenset(
+    "CUDA_ERROR_" + word
+    for word in (
+        "ILLEGAL_ADDRESS MISALIGNED_ADDRESS INVALID_ADDRESS_SPACE INVALID_PC ILLEGAL_INSTRUCTION "
+        "HARDWARE_STACK_ERROR LAUNCH_FAILED LAUNCH_TIMEOUT ASSERT ECC_UNCORRECTABLE "
+        "EXTERNAL_DEVICE TENSOR_MEMORY_LEAK CONTAINED CONTEXT_IS_DESTROYED UNKNOWN"
+    ).split()
+)
+
+
+class CudaError(RuntimeError):
+    """A CUDA call that failed. `name` is e.g. CUDA_ERROR_ILLEGAL_ADDRESS."""
+
+    def __init__(self, name: str, detail: str = "") -> None:
+        super().__init__(f"{name} ({detail})" if detail else name)
+        self.name = name
+
+    @property
+    def poisoned(self) -> bool:
+        """The context is lost (CUDA driver API, "sticky" errors): only a new process helps."""
+        return self.name in _POISONS
+
+    @property
+    def status(self) -> str:
+        """Status of the case that met the error."""
+        if self.name == "CUDA_ERROR_OUT_OF_MEMORY":
+            return "not measured"
+        if self.name == "CUDA_ERROR_LAUNCH_TIMEOUT":
+            return "timed out"
+        return "invalid access" if self.poisoned else "failed to launch"
+
+
+def ok(answer: tuple[Any, ...]) -> Any:
+    """What a cuda.bindings call returned behind its error code: None, a value or a tuple.
+
+    Raises CudaError.
+    """
+    error, values = answer[0], answer[1:]
+    if int(error) != 0:
+        from cuda.bindings import driver, nvrtc
+
+        detail = ""
+        if isinstance(error, driver.CUresult):
+            code, text = driver.cuGetErrorString(error)
+            if int(code) == 0 and text:
+                detail = text.decode()
+        elif isinstance(error, nvrtc.nvrtcResult):
+            detail = "NVRTC"
+        raise CudaError(getattr(error, "name", str(error)), detail)
+    return values[0] if len(values) == 1 else (values or None)
+
+
+@contextlib.contextmanager
+def cuda_errors() -> Iterator[None]:
+    """Turn what cuda.core and cuBLASLt raise into CudaError where it names a CUDA error."""
+    try:
+        yield
+    except CudaError:
+        raise
+    except Exception as error:
+        named = re.search(r"(?:CUDA_ERROR|CUBLAS_STATUS)_\w+", str(error))
+        if named is None:
+            named = re.search(r"\bNOT_SUPPORTED|INVALID_VALUE|ALLOC_FAILED\b", str(error))
+        if named is None:
+            raise
+        raise CudaError(named.group(), str(error).splitlines()[0][:200]) from error
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """An opened GPU: its primary context is current in this thread.
+
+    `device` and `stream` are cuda.core objects; `handle` is the stream's CUstream, `stream_address`
+    its integer. Sizes in bytes. `arch` is e.g. ``sm_90``.
+    """
+
+    ordinal: int
+    name: str
+    uuid: str
+    arch: str
+    sms: int
+    l2_bytes: int
+    memory_bytes: int
+    device: Any
+    stream: Any
+
+    @property
+    def handle(self) -> Any:
+        return self.stream.handle
+
+    @property
+    def stream_address(self) -> int:
+        return int(self.stream.handle)
+
+    def sync(self) -> None:
+        """Wait for the stream. Raises CudaError for what any launch before did."""
+        from cuda.bindings import driver
+
+        ok(driver.cuStreamSynchronize(self.handle))
+
+    def free_bytes(self) -> int:
+        """Device memory that is free now."""
+        from cuda.bindings import driver
+
+        return int(ok(driver.cuMemGetInfo())[0])
+
+    def event(self) -> Any:
+        """A cuda.core event that can be timed; `later - earlier` is in milliseconds."""
+        from cuda.core import EventOptions
+
+        return self.device.create_event(EventOptions(timing_enabled=True))
+
+
+def _uuid(device: int) -> str:
+    from cuda.bindings import driver
+
+    digits = ok(driver.cuDeviceGetUuid(device)).bytes.hex()
+    return "GPU-" + "-".join(
+        digits[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
+    )
+
+
+def open_gpu(choice: str | None = None) -> Gpu:
+    """Open the GPU that `choice` (default: the environment variable TILEWAVE_GPU) names.
+
+    Raises ValueError for a choice that no GPU matches, CudaError and ImportError where there is no
+    usable driver or no cuda-python.
+    """
+    from cuda.bindings import driver
+
+    wanted = (choice or os.environ.get(CHOICE_VARIABLE) or "0").strip()
+    try:
+        ok(driver.cuInit(0))
+    except RuntimeError as error:
+        if isinstance(error, CudaError):
+            raise
+        raise CudaError("CUDA_ERROR_NO_DEVICE", str(error)) from error  # no libcuda here
+    uuids = [_uuid(ok(driver.cuDeviceGet(i))) for i in range(ok(driver.cuDeviceGetCount()))]
+    if wanted.isdigit():
+        ordinal = int(wanted)
+    else:
+        matches = [i for i, uuid in enumerate(uuids) if uuid.lower().startswith(wanted.lower())]
+        ordinal = matches[0] if len(matches) == 1 else -1
+    if not 0 <= ordinal < len(uuids):
+        raise ValueError(f"{CHOICE_VARIABLE} = {wanted!r}: no such GPU; there are {uuids}")
+
+    from cuda.core import Device
+
+    device = Device(ordinal)
+    device.set_current()
+    number = ok(driver.cuDeviceGet(ordinal))
+
+    def attribute(name: str) -> int:
+        key = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(ok(driver.cuDeviceGetAttribute(key, number)))
+
+    major = attribute("COMPUTE_CAPABILITY_MAJOR")
+    minor = attribute("COMPUTE_CAPABILITY_MINOR")
+    return Gpu(
+        ordinal=ordinal,
+        name=device.name,
+        uuid=uuids[ordinal],
+        arch=f"sm_{major}{minor}",
+        sms=attribute("MULTIPROCESSOR_COUNT"),
+        l2_bytes=attribute("L2_CACHE_SIZE"),
+        memory_bytes=int(ok(driver.cuDeviceTotalMem(number))),
+        device=device,
+        stream=device.create_stream(),
+    )
+
+
+@contextlib.contextmanager
+def gpu_lock(uuid: str, waiting: Callable[[], None] = lambda: None) -> Iterator[Path]:
+    """Hold the machine-wide lock of a GPU; `waiting` is called once if another process has it.
+
+    The file lies in the temporary folder that all users share, so that their runs exclude each
+    other too; the kernel drops the lock when the process ends, however it ends.
+    """
+    import fcntl
+
+    path = Path(tempfile.gettempdir()) / f"tilewave-{uuid}.lock"
+    try:
+        number = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        with contextlib.suppress(OSError):
+            os.chmod(path, 0o666)  # whatever the umask says
+    except PermissionError:  # another user's file in a sticky folder (fs.protected_regular)
+        number = os.open(path, os.O_RDWR)
+    try:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(number, fcntl.LOCK_EX)
+        yield path
+    finally:
+        os.close(number)
+
+
+def die_with_parent() -> None:
+    """Ask Linux to kill this process when the one that started it ends (prctl, PR_SET_PDEATHSIG).
+
+    Elsewhere it does nothing.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)

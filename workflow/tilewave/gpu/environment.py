@@ -1,0 +1,472 @@
+"""What a measurement was made on, and what this machine can do.
+
+`fingerprint` reads files only, so that it may run while the workflow's graph is built; it changes
+when the machine gains a GPU, another driver, counter permission or another ncu. `probe` asks the
+driver, in a process of its own, because a process that has initialised CUDA cannot be forked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+DRIVER_VERSION = Path("/proc/driver/nvidia/version")
+DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
+LIBCUDA_PLACES = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/lib/wsl/lib",
+    "/usr/local/nvidia/lib64",
+    "/usr/local/cuda/compat",
+)
+# Newest first; every glob's matches are tried in falling order of version.
+NCU_PLACES = (
+    "/usr/local/cuda/bin/ncu",
+    "/usr/local/cuda-*/bin/ncu",
+    "/opt/nvidia/nsight-compute/*/ncu",
+    "/usr/local/cuda*/nsight-compute-*/ncu",
+)
+# Packages whose version can change a figure.
+MEASURING = (
+    "cuda-bindings",
+    "cuda-core",
+    "nvidia-cuda-nvrtc",
+    "nvidia-cublas",
+    "nvmath-python",
+    "nvtx",
+    "numpy",
+    "numba",
+)
+PACKAGES = (
+    *MEASURING,
+    "cuda-python",
+    "ncu-report",
+    "nvidia-cuda-runtime",
+    "nvidia-cuda-nvdisasm",
+    "nvidia-ml-py",
+    "pandas",
+    "pyarrow",
+    "snakemake",
+)
+# Keys that `environment_id` covers, besides the measuring packages.
+IDENTITY = (
+    "gpu",
+    "uuid",
+    "compute_capability",
+    "driver",
+    "cuda",
+    "nvrtc",
+    "cublas",
+    "ncu",
+    "power_limit_w",
+    "cpu",
+    "python",
+)
+# Device facts by the name of their CUdevice_attribute.
+ATTRIBUTES = {
+    "sms": "MULTIPROCESSOR_COUNT",
+    "l2_bytes": "L2_CACHE_SIZE",
+    "max_threads_per_sm": "MAX_THREADS_PER_MULTIPROCESSOR",
+    "max_blocks_per_sm": "MAX_BLOCKS_PER_MULTIPROCESSOR",
+    "registers_per_sm": "MAX_REGISTERS_PER_MULTIPROCESSOR",
+    "registers_per_block": "MAX_REGISTERS_PER_BLOCK",
+    "shared_per_sm": "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
+    "shared_per_block": "MAX_SHARED_MEMORY_PER_BLOCK",
+    "shared_per_block_optin": "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+    "shared_reserved_per_block": "RESERVED_SHARED_MEMORY_PER_BLOCK",
+}
+
+
+def _text(path: Path) -> str:
+    """A file's text, empty where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def driver_version(text: str | None = None) -> str:
+    """Version of the kernel module out of /proc/driver/nvidia/version, empty without one."""
+    if text is None:
+        text = _text(DRIVER_VERSION)
+    found = re.search(r"Kernel Module\D*?(\d+\.\d+(?:\.\d+)?)", text)
+    return found.group(1) if found else ""
+
+
+def counter_permission(parameters: str | None = None) -> str:
+    """``all users``, ``administrators``, or ``unknown`` where the driver does not say.
+
+    From RmProfilingAdminOnly, which the module option NVreg_RestrictProfilingToAdminUsers sets.
+    """
+    if parameters is None:
+        parameters = _text(DRIVER_PARAMETERS)
+    found = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", parameters, re.MULTILINE)
+    if not found:
+        return "unknown"
+    return "administrators" if int(found.group(1)) else "all users"
+
+
+def _by_version(paths: Iterable[str]) -> list[str]:
+    """Paths, the one with the highest numbers in it first."""
+    return sorted(paths, key=lambda p: [int(n) for n in re.findall(r"\d+", p)], reverse=True)
+
+
+def find_ncu(configured: str | None = None) -> str | None:
+    """Path of Nsight Compute's command line: the configured one, PATH, or an install folder."""
+    if configured:
+        return shutil.which(configured)
+    on_path = shutil.which("ncu")
+    if on_path:
+        return on_path
+    for place in NCU_PLACES:
+        for path in _by_version(glob.glob(place)):
+            if os.access(path, os.X_OK):
+                return path
+    return None
+
+
+def ncu_version(path: str | None) -> str:
+    """Version of ncu without starting it: from its folder's name, else the toolkit's version file.
+
+    Empty where neither tells it.
+    """
+    if not path:
+        return ""
+    real = os.path.realpath(path)
+    found = re.search(r"nsight-compute[-/](\d+\.\d+\.\d+)", real)
+    if found:
+        return found.group(1)
+    toolkit = Path(real).parent.parent
+    beside = _by_version(glob.glob(str(toolkit / "nsight-compute-*")))
+    if beside:
+        return beside[0].rpartition("-")[2]
+    try:
+        listed = json.loads(_text(toolkit / "version.json") or "{}")
+        return str(listed.get("nsight_compute", {}).get("version", ""))
+    except (ValueError, AttributeError):
+        return ""
+
+
+def _has_libcuda() -> bool:
+    """Whether a driver library lies where the loader would look (it is not loaded)."""
+    places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *LIBCUDA_PLACES]
+    if any(os.path.exists(os.path.join(place, "libcuda.so.1")) for place in places if place):
+        return True
+    try:  # the loader's cache lists libraries in other folders by name
+        return b"libcuda.so.1" in Path("/etc/ld.so.cache").read_bytes()
+    except OSError:
+        return False
+
+
+def gpu_devices() -> list[str]:
+    """Device files of GPUs: /dev/nvidia0, ... (or WSL's /dev/dxg)."""
+    found = sorted(path for path in glob.glob("/dev/nvidia*") if re.search(r"nvidia\d+$", path))
+    return found or (["/dev/dxg"] if os.path.exists("/dev/dxg") else [])
+
+
+def fingerprint(ncu: str | None = None) -> dict[str, Any]:
+    """What this machine can measure, from files alone: no CUDA, no child process, milliseconds.
+
+    Keys: driver, devices, libcuda, counter_permission, administrator, ncu (path or null),
+    ncu_version, visible_devices, gpus (model names). ``ncu`` is a configured path.
+    """
+    path = find_ncu(ncu)
+    models = re.compile(r"^Model:\s*(.+?)\s*$", re.MULTILINE)
+    return {
+        "driver": driver_version(),
+        "devices": gpu_devices(),
+        "libcuda": _has_libcuda(),
+        "gpus": [
+            name
+            for file in sorted(glob.glob("/proc/driver/nvidia/gpus/*/information"))
+            for name in models.findall(_text(Path(file)))
+        ],
+        "counter_permission": counter_permission(),
+        "administrator": os.geteuid() == 0,
+        "ncu": path,
+        "ncu_version": ncu_version(path),
+        "visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
+    }
+
+
+def has_gpu(found: Mapping[str, Any]) -> bool:
+    """Whether a fingerprint says that a GPU can be used."""
+    return bool(found["libcuda"] and found["devices"] and found["visible_devices"] not in ("", "-1"))
+
+
+def counters_blocked(found: Mapping[str, Any]) -> str:
+    """Why counters cannot be read, as far as files tell; empty where they may work."""
+    if not has_gpu(found):
+        return "no GPU here"
+    if not found["ncu"]:
+        return NO_NCU
+    return ""
+
+
+NO_NCU = (
+    "Nsight Compute (ncu) was not found on PATH, in /usr/local/cuda*/bin or in "
+    "/opt/nvidia/nsight-compute: install the package nsight-compute or set its path in the config"
+)
+
+
+def cpu_model() -> str:
+    """The processor's name."""
+    text = _text(Path("/proc/cpuinfo"))
+    for key in ("model name", "Model", "Hardware"):
+        found = re.search(rf"^{key}\s*:\s*(.+?)\s*$", text, re.MULTILINE)
+        if found:
+            return found.group(1)
+    return platform.processor() or platform.machine()
+
+
+def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """Versions of the installed ones among these packages."""
+    versions = {}
+    for name in names:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _output(command: list[str], cwd: Path | None = None, limit_s: float = 20) -> str:
+    """A command's output, empty where it fails."""
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, timeout=limit_s, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _commit() -> dict[str, Any]:
+    """Commit of the checkout that holds this file, and whether tracked files differ from it."""
+    root = Path(__file__).resolve().parents[3]
+    commit = _output(["git", "rev-parse", "HEAD"], root)
+    changed = _output(["git", "status", "--porcelain", "--untracked-files=no"], root)
+    return {"commit": commit, "dirty": bool(changed)}
+
+
+def _nvrtc_version(packages: Mapping[str, str]) -> str:
+    """NVRTC's version; the package's has the third number that the library does not tell."""
+    try:
+        from cuda.bindings import nvrtc
+
+        error, major, minor = nvrtc.nvrtcVersion()
+        short = f"{major}.{minor}" if int(error) == 0 else ""
+    except Exception:  # no package, no library: each raises its own kind
+        short = ""
+    full = packages.get("nvidia-cuda-nvrtc", "")
+    return full if full.startswith(f"{short}.") or not short else short
+
+
+def _cublas_version() -> str:
+    """cuBLASLt's version (13.1.2 is told as 130102), empty without nvmath."""
+    try:
+        from nvmath.bindings import cublasLt  # type: ignore[import-not-found, unused-ignore]
+
+        return str(cublasLt.get_version())
+    except Exception:  # no package or no library
+        return ""
+
+
+def _uuid(raw: bytes) -> str:
+    """``GPU-`` and the sixteen bytes as nvidia-smi writes them."""
+    text = raw.hex()
+    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:32]))
+
+
+def _device_facts(gpu_index: int | None) -> dict[str, Any]:
+    """What the driver says about a device.
+
+    Raises RuntimeError with the driver's error name where it refuses.
+    """
+    from cuda.bindings import driver
+
+    def ask(result: tuple[Any, ...]) -> Any:
+        if int(result[0]) != 0:
+            raise RuntimeError(getattr(result[0], "name", str(result[0])))
+        return result[1] if len(result) > 1 else None
+
+    ask(driver.cuInit(0))
+    device = ask(driver.cuDeviceGet(gpu_index or 0))
+
+    def attribute(name: str) -> int:
+        kind = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(ask(driver.cuDeviceGetAttribute(kind, device)))
+
+    version = int(ask(driver.cuDriverGetVersion()))
+    facts: dict[str, Any] = {name: attribute(key) for name, key in ATTRIBUTES.items()}
+    major, minor = attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")
+    warp = attribute("WARP_SIZE")
+    facts |= {
+        "gpu": ask(driver.cuDeviceGetName(256, device)).split(b"\0")[0].decode().strip(),
+        "uuid": _uuid(bytes(ask(driver.cuDeviceGetUuid(device)).bytes)[:16]),
+        "compute_capability": f"{major}.{minor}",
+        "arch": 10 * major + minor,
+        "cuda": f"{version // 1000}.{version % 1000 // 10}",
+        "max_warps_per_sm": facts["max_threads_per_sm"] // warp,
+        "sm_clock_max_mhz": attribute("CLOCK_RATE") / 1000,
+        "memory_clock_max_mhz": attribute("MEMORY_CLOCK_RATE") / 1000,
+        "memory_bytes": int(ask(driver.cuDeviceTotalMem(device))),
+    }
+    return facts
+
+
+def _sensor_facts(uuid: str) -> dict[str, Any]:
+    """What NVML adds: power limit (W), clocks (MHz), driver version. Empty without nvidia-ml-py."""
+    try:
+        import pynvml as nvml  # type: ignore[import-not-found, unused-ignore]
+
+        nvml.nvmlInit()
+    except Exception:  # no package, no library, no driver
+        return {}
+    facts: dict[str, Any] = {}
+
+    def ask(key: str, function: str, *arguments: Any, scale: float | None = None) -> None:
+        try:
+            value = getattr(nvml, function)(*arguments)
+        except Exception:  # not supported on this device
+            return
+        if isinstance(value, bytes):
+            value = value.decode()
+        facts[key] = value if scale is None else value * scale
+
+    try:
+        handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
+        ask("driver", "nvmlSystemGetDriverVersion")
+        ask("power_limit_w", "nvmlDeviceGetEnforcedPowerLimit", handle, scale=1e-3)
+        ask("sm_clock_max_mhz", "nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM)
+        ask("memory_clock_max_mhz", "nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_MEM)
+    except Exception:  # the device is not NVML's to see (a slice, a container)
+        pass
+    finally:
+        nvml.nvmlShutdown()
+    return facts
+
+
+def environment_id(environment: Mapping[str, Any]) -> str:
+    """Twelve hex digits over what matters to a measurement; the commit does not.
+
+    The code that is measured stands in the keys of the records.
+    """
+    packages = environment.get("packages") or {}
+    parts = {key: environment.get(key) for key in IDENTITY}
+    parts["packages"] = {name: packages.get(name) for name in MEASURING}
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def probe_here(gpu_index: int | None = None, ncu: str | None = None) -> dict[str, Any]:
+    """The environment, asked in this process (CUDA is initialised). See `probe`."""
+    packages = package_versions()
+    path = find_ncu(ncu)
+    told = re.search(r"Version\s+(\d+\.\d+\.\d+)", _output([path, "--version"])) if path else None
+    environment: dict[str, Any] = {
+        "gpu": None,
+        "uuid": None,
+        "compute_capability": None,
+        "driver": driver_version() or None,
+        "cuda": None,
+        "nvrtc": _nvrtc_version(packages),
+        "cublas": _cublas_version(),
+        "ncu": told.group(1) if told else ncu_version(path),
+        "power_limit_w": None,
+        "cpu": cpu_model(),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "packages": packages,
+        **_commit(),
+        "recorded": False,
+    }
+    try:
+        environment |= _device_facts(gpu_index)
+        environment |= _sensor_facts(environment["uuid"])
+    except Exception as error:  # no package, no libcuda, no device, no such device
+        environment["no_gpu"] = f"{type(error).__name__}: {error}".splitlines()[0]
+    environment["id"] = environment_id(environment)
+    return environment
+
+
+def cpu_environment(why: str = "") -> dict[str, Any]:
+    """The environment of a machine whose GPU, if any, is not asked."""
+    packages = package_versions()
+    environment: dict[str, Any] = {
+        **dict.fromkeys(IDENTITY),
+        "nvrtc": packages.get("nvidia-cuda-nvrtc", ""),
+        "cublas": "",
+        "ncu": "",
+        "cpu": cpu_model(),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "packages": packages,
+        **_commit(),
+        "recorded": False,
+        "no_gpu": why,
+    }
+    environment["id"] = environment_id(environment)
+    return environment
+
+
+def probe(
+    gpu_index: int | None = None, *, ncu: str | None = None, limit_s: float = 60.0
+) -> dict[str, Any]:
+    """The environment of this machine, asked in a child process.
+
+    gpu_index: CUDA's number of the GPU among the visible ones, default 0. Without a usable GPU the
+    device's facts are absent, ``gpu`` is None and ``no_gpu`` says why. Besides the GPU's facts
+    (bytes, MHz, W) it has the versions, the CPU's model and the commit. Never raises for a machine
+    that lacks something.
+    """
+    found = fingerprint(ncu)
+    if not has_gpu(found):
+        return cpu_environment("no NVIDIA driver, or no visible device")
+    command = [sys.executable, "-m", "tilewave.gpu.environment"]
+    if gpu_index is not None:
+        command += ["--gpu", str(gpu_index)]
+    if ncu:
+        command += ["--ncu", ncu]
+    library = str(Path(__file__).resolve().parents[2])
+    before = os.environ.get("PYTHONPATH")
+    environ = {**os.environ, "PYTHONPATH": f"{library}:{before}" if before else library}
+    try:
+        done = subprocess.run(
+            command, env=environ, capture_output=True, text=True, timeout=limit_s, check=False
+        )
+        told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        return told
+    except subprocess.TimeoutExpired:
+        return cpu_environment(f"the driver did not answer in {limit_s:g} s")
+    except (ValueError, IndexError):
+        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        return cpu_environment(f"asking the driver failed: {last}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the environment as one line of JSON."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--gpu", type=int, default=None)
+    parser.add_argument("--ncu", default=None)
+    chosen = parser.parse_args(arguments)
+    print(json.dumps(probe_here(chosen.gpu, chosen.ncu)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

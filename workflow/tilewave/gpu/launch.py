@@ -1,0 +1,162 @@
+"""Load a cubin, pack arguments, launch. Nothing here allocates device memory."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewave.gpu import Job
+from tilewave.gpu.device import CudaError, Gpu, ok
+
+PLAIN_SHARED_BYTES = 48 << 10
+"""Static + dynamic shared memory that a launch gets without asking (CUDA programming guide)."""
+
+
+class Arguments:
+    """Kernel arguments as C values; keep it alive until the launch call has returned."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._values = list(values)
+        addresses = [ctypes.addressof(value) for value in self._values]
+        self._array = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+
+    @property
+    def address(self) -> int:
+        """The void** that cuLaunchKernelEx reads."""
+        return ctypes.addressof(self._array)
+
+
+def pointer(address: int) -> Any:
+    return ctypes.c_uint64(address)
+
+
+def pack(job: Job, pointers: Mapping[str, int], alpha: float, beta: float) -> Arguments:
+    """A job's arguments in its own order.
+
+    A name is a buffer (pointer), alpha or beta (float; double where the accumulator is f64), a
+    scalar of the probe case or a size (int). Raises CudaError for a name that is none of these.
+    """
+    wide = job.get("dtypes", {}).get("accumulate") == "f64"
+    real = ctypes.c_double if wide else ctypes.c_float
+    probe = job.get("probe") or {}
+    scalars = {**job.get("shape", {}), **((probe.get("case") or {}).get("scalars") or {})}
+    values: list[Any] = []
+    for name in job["arguments"]:
+        if name in pointers:
+            values.append(pointer(pointers[name]))
+        elif name in ("alpha", "beta"):
+            values.append(real(alpha if name == "alpha" else beta))
+        elif name in scalars:
+            values.append(ctypes.c_int32(int(scalars[name])))
+        else:
+            known = [*pointers, "alpha", "beta", *scalars]
+            raise CudaError(
+                "CUDA_ERROR_INVALID_VALUE", f"argument {name!r} is none of {', '.join(known)}"
+            )
+    return Arguments(values)
+
+
+class Module:
+    """A loaded cubin. Raises CudaError where it is no code for this GPU."""
+
+    def __init__(self, image: bytes) -> None:
+        from cuda.bindings import driver
+
+        self._image = image
+        self._module = ok(driver.cuModuleLoadData(image))
+
+    def function(self, entry: str) -> Any:
+        """The CUfunction of an `extern "C"` kernel."""
+        from cuda.bindings import driver
+
+        return ok(driver.cuModuleGetFunction(self._module, entry.encode()))
+
+    def close(self) -> None:
+        from cuda.bindings import driver
+
+        if self._module is not None:
+            driver.cuModuleUnload(self._module)
+            self._module = None
+
+
+def allow_shared(function: Any, dynamic_bytes: int) -> None:
+    """Raise the dynamic shared-memory limit of a kernel that needs more than 48 KiB in all.
+
+    The carveout between L1 and shared memory stays the driver's choice.
+    """
+    from cuda.bindings import driver
+
+    attribute = driver.CUfunction_attribute
+    static = ok(driver.cuFuncGetAttribute(attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function))
+    if dynamic_bytes and static + dynamic_bytes > PLAIN_SHARED_BYTES:
+        limit = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        try:
+            ok(driver.cuFuncSetAttribute(function, limit, dynamic_bytes))
+        except CudaError as error:
+            raise CudaError(
+                error.name, f"{dynamic_bytes} bytes of dynamic and {static} of static shared memory"
+            ) from error
+
+
+def configuration(
+    gpu: Gpu,
+    grid: Sequence[int],
+    block: Sequence[int],
+    shared_bytes: int = 0,
+    cluster: Sequence[int] | None = None,
+) -> Any:
+    """A CUlaunchConfig on the GPU's stream. The grid counts blocks, with a cluster too."""
+    from cuda.bindings import driver
+
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = (int(size) for size in grid)
+    config.blockDimX, config.blockDimY, config.blockDimZ = (int(size) for size in block)
+    config.sharedMemBytes = int(shared_bytes)
+    config.hStream = gpu.handle
+    config.numAttrs = 0
+    if cluster:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        dimensions = attribute.value.clusterDim
+        dimensions.x, dimensions.y, dimensions.z = (int(size) for size in cluster)
+        config.attrs = [attribute]
+        config.numAttrs = 1
+    return config
+
+
+def enqueue(config: Any, function: Any, arguments: Arguments) -> None:
+    """Launch once. Raises CudaError for an invalid configuration (the context survives that)."""
+    from cuda.bindings import driver
+
+    ok(driver.cuLaunchKernelEx(config, function, arguments.address, 0))
+
+
+class NvrtcKernel:
+    """The kernel of a job, ready to be launched any number of times."""
+
+    def __init__(self, gpu: Gpu, job: Job) -> None:
+        with open(job["cubin"], "rb") as file:
+            self._module = Module(file.read())
+        self._job = job
+        self._function = self._module.function(job["entry"])
+        shared_bytes = int(job.get("shared_bytes") or 0)
+        cluster = job.get("cluster")
+        allow_shared(self._function, shared_bytes)
+        if cluster and cluster[0] * cluster[1] * cluster[2] > 8:  # what is portable
+            from cuda.bindings import driver
+
+            key = driver.CUfunction_attribute
+            name = key.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            ok(driver.cuFuncSetAttribute(self._function, name, 1))
+        self._config = configuration(gpu, job["grid"], job["block"], shared_bytes, cluster)
+
+    def prepare(
+        self, pointers: Mapping[str, int], alpha: float = 1.0, beta: float = 0.0
+    ) -> Callable[[], None]:
+        """A function that enqueues one launch with these buffers."""
+        arguments = pack(self._job, pointers, alpha, beta)
+        return lambda: enqueue(self._config, self._function, arguments)
+
+    def close(self) -> None:
+        self._module.close()

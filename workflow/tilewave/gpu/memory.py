@@ -1,0 +1,141 @@
+"""Device buffers between guard bands, freed whatever happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilewave.gpu.device import CudaError, Gpu, ok
+from tilewave.inputs import size_of
+
+GUARD_BYTES = 64 << 10
+POISON = 0xFF
+"""Fills guard bands and outputs: a NaN in f64, f32, f16 and bf16, -1 in i32. A kernel that reads
+past a buffer and uses what it found therefore gives a wrong result too."""
+
+
+@dataclass
+class Buffer:
+    """`nbytes` at device address `pointer`, with GUARD_BYTES before and behind."""
+
+    name: str
+    pointer: int
+    nbytes: int
+    gpu: Gpu = field(repr=False)
+    guarded: bool = True
+
+    def poison(self) -> None:
+        """Fill with 0xff bytes, on the stream."""
+        self._set(self.pointer, self.nbytes)
+
+    def _set(self, address: int, count: int) -> None:
+        from cuda.bindings import driver
+
+        if count:
+            ok(driver.cuMemsetD8Async(address, POISON, count, self.gpu.handle))
+
+    def upload(self, data: np.ndarray) -> None:
+        """Copy host data in; raises ValueError where the sizes differ."""
+        from cuda.bindings import driver
+
+        if data.nbytes != self.nbytes:
+            raise ValueError(f"{self.name}: {data.nbytes} bytes of data for {self.nbytes} bytes")
+        data = np.ascontiguousarray(data)
+        self.gpu.sync()
+        if self.nbytes:
+            ok(driver.cuMemcpyHtoD(self.pointer, data.ctypes.data, self.nbytes))
+
+    def copy_from(self, other: Buffer) -> None:
+        """Copy another buffer of the same size, on the stream."""
+        from cuda.bindings import driver
+
+        if self.nbytes:
+            ok(
+                driver.cuMemcpyDtoDAsync(
+                    self.pointer, other.pointer, self.nbytes, self.gpu.handle
+                )
+            )
+
+    def download(self, dtype: np.dtype) -> np.ndarray:
+        """The contents as a one-dimensional host array, once the stream is done."""
+        return self._read(self.pointer, self.nbytes).view(dtype)
+
+    def _read(self, address: int, count: int) -> np.ndarray:
+        from cuda.bindings import driver
+
+        host = np.empty(count, np.uint8)
+        self.gpu.sync()
+        if count:
+            ok(driver.cuMemcpyDtoH(host.ctypes.data, address, count))
+        return host
+
+    def set_guards(self) -> None:
+        self._set(self.pointer - GUARD_BYTES, GUARD_BYTES)
+        self._set(self.pointer + self.nbytes, GUARD_BYTES)
+
+    def broken_guard(self) -> str:
+        """Empty where both bands are intact, else a sentence with the place of the first write."""
+        if not self.guarded:
+            return ""
+        before = np.flatnonzero(self._read(self.pointer - GUARD_BYTES, GUARD_BYTES) != POISON)
+        if before.size:
+            distance = GUARD_BYTES - int(before[-1])
+            return f"wrote {distance} bytes before buffer {self.name}"
+        behind = np.flatnonzero(self._read(self.pointer + self.nbytes, GUARD_BYTES) != POISON)
+        if behind.size:
+            return f"wrote {int(behind[0])} bytes behind the end of buffer {self.name}"
+        return ""
+
+
+class Memory:
+    """Buffers with one lifetime; use as a context manager, or close()."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self._addresses: list[int] = []
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def new(self, name: str, nbytes: int, guarded: bool = True) -> Buffer:
+        """Allocate. Raises CudaError (CUDA_ERROR_OUT_OF_MEMORY says how much was wanted)."""
+        from cuda.bindings import driver
+
+        guard = GUARD_BYTES if guarded else 0
+        try:
+            address = int(ok(driver.cuMemAlloc(max(nbytes + 2 * guard, 256))))
+        except CudaError as error:
+            if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
+                raise
+            free = self.gpu.free_bytes()
+            raise CudaError(
+                error.name, f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {free / 2**20:.0f} free"
+            ) from error
+        self._addresses.append(address)
+        buffer = Buffer(name, address + guard, nbytes, self.gpu, guarded)
+        if guarded:
+            buffer.set_guards()
+        return buffer
+
+    def close(self) -> None:
+        """Free everything; errors are ignored (a poisoned context frees with its process)."""
+        from cuda.bindings import driver
+
+        driver.cuStreamSynchronize(self.gpu.handle)
+        while self._addresses:
+            driver.cuMemFree(self._addresses.pop())
+
+
+def matrix_elements(shape: dict[str, int], name: str) -> int:
+    """Elements of matrix a (m x k), b (k x n) or c (m x n)."""
+    first, second = {"a": "mk", "b": "kn", "c": "mn"}[name]
+    return int(shape[first]) * int(shape[second])
+
+
+def matrix_bytes(shape: dict[str, int], dtypes: dict[str, str], name: str) -> int:
+    """Bytes of that matrix."""
+    return matrix_elements(shape, name) * size_of(dtypes[name])

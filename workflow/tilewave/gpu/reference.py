@@ -1,0 +1,212 @@
+"""The helper kernels of support.cu: random inputs, the float64 product, the comparison, a gate."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewave.gpu.device import CudaError, Gpu, ok
+from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, pointer
+from tilewave.gpu.memory import Buffer, Memory, matrix_elements
+from tilewave.inputs import size_of
+
+SOURCE = Path(__file__).with_name("support.cu")
+CODES = {"f64": 0, "f32": 1, "tf32": 1, "f16": 2, "bf16": 3}
+STREAMS = {"a": 0, "b": 1, "c": 2}
+"""Random stream of each matrix; buffer set i of a timing adds 16 i."""
+COMPARE_BLOCKS = 512
+CACHE_SHARE = 0.25
+"""References are kept up to this share of the device's memory."""
+
+
+def compile_support(arch: str, cache: Path | None = None) -> bytes:
+    """The cubin of support.cu for e.g. ``sm_90``; kept in `cache` under the hash of its inputs.
+
+    Raises CudaError with the compiler's message.
+    """
+    from cuda.bindings import nvrtc
+
+    source = SOURCE.read_bytes()
+    options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17"]
+    version = ok(nvrtc.nvrtcVersion())
+    digest = hashlib.sha256(source + b"\0".join(options) + repr(version).encode()).hexdigest()
+    kept = cache / f"support-{digest[:24]}.cubin" if cache else None
+    if kept and kept.exists():
+        return kept.read_bytes()
+    program = ok(nvrtc.nvrtcCreateProgram(source, b"support.cu", 0, None, None))
+    try:
+        done = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        if int(done[0]) != 0:
+            log = b" " * ok(nvrtc.nvrtcGetProgramLogSize(program))
+            ok(nvrtc.nvrtcGetProgramLog(program, log))
+            raise CudaError(done[0].name, log.strip(b"\0 \n").decode(errors="replace"))
+        image = b" " * ok(nvrtc.nvrtcGetCUBINSize(program))
+        ok(nvrtc.nvrtcGetCUBIN(program, image))
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    if kept:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        aside = kept.with_suffix(f".{os.getpid()}.tmp")
+        aside.write_bytes(image)
+        os.replace(aside, kept)
+    return image
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An output beside its reference. `first` is a storage index, -1 where nothing is wrong."""
+
+    max_error: float
+    relative_error: float
+    wrong: int
+    first: int
+
+
+class Support:
+    """The helper kernels on one GPU, and the references that were computed there."""
+
+    def __init__(self, gpu: Gpu, cache: Path | None = None) -> None:
+        self.gpu = gpu
+        self._module = Module(compile_support(gpu.arch, cache))
+        self._functions: dict[str, Any] = {}
+        self._memory = Memory(gpu)
+        self._references: OrderedDict[tuple[Any, ...], tuple[Buffer, Memory]] = OrderedDict()
+
+    def _launch(self, entry: str, grid: int, block: int, *values: Any) -> None:
+        if entry not in self._functions:
+            self._functions[entry] = self._module.function(entry)
+        config = configuration(self.gpu, (grid, 1, 1), (block, 1, 1))
+        enqueue(config, self._functions[entry], Arguments(values))
+
+    def fill(self, buffer: Buffer, dtype: str, seed: int, stream: int) -> None:
+        """Uniform numbers, the bits of `inputs.uniform(seed, stream, count, dtype)`."""
+        count = buffer.nbytes // size_of(dtype)
+        if count:
+            blocks = min((count + 255) // 256, 32 * self.gpu.sms)
+            self._launch(
+                f"fill_{dtype}", blocks, 256,
+                pointer(buffer.pointer), ctypes.c_uint64(count),
+                ctypes.c_uint32(seed & 0xFFFFFFFF), ctypes.c_uint32(stream),
+            )  # fmt: skip
+
+    def gate(self, cycles: int = 200_000) -> None:
+        """Hold the stream for about that many SM clock cycles (200,000: 0.1 ms)."""
+        self._launch("gate", 1, 1, ctypes.c_int64(cycles))
+
+    def prepare_empty(self) -> Callable[[], None]:
+        """A function that enqueues an empty kernel of one warp."""
+        function = self._module.function("empty")
+        config, arguments = configuration(self.gpu, (1, 1, 1), (32, 1, 1)), Arguments(())
+        return lambda: enqueue(config, function, arguments)
+
+    def multiply(
+        self,
+        out: Buffer,
+        pointers: Mapping[str, int],
+        shape: Mapping[str, int],
+        dtypes: Mapping[str, str],
+        layouts: Mapping[str, str],
+        alpha: float,
+        beta: float,
+    ) -> None:
+        """out (f64, in C's layout) = alpha A B + beta C, from device addresses of a, b and c."""
+        m, n, k = (int(shape[name]) for name in "mnk")
+        codes = [CODES[dtypes[name]] for name in "abc"]
+        entry = "any" if codes[0] != codes[1] else ("f64", "f32", "f16", "bf16")[codes[0]]
+        columns = [ctypes.c_int(layouts.get(name, "row") == "col") for name in "abc"]
+        blocks = -(-m // 64) * -(-n // 64)
+        self._launch(
+            f"reference_{entry}", blocks, 128,
+            *(pointer(pointers[name]) for name in "abc"), pointer(out.pointer),
+            *(ctypes.c_int(size) for size in (m, n, k)),
+            ctypes.c_double(alpha), ctypes.c_double(beta),
+            *(ctypes.c_int(code) for code in codes), *columns,
+        )  # fmt: skip
+
+    def product(
+        self,
+        key: tuple[Any, ...],
+        pointers: Mapping[str, int],
+        shape: dict[str, int],
+        dtypes: Mapping[str, str],
+        layouts: Mapping[str, str],
+        alpha: float,
+        beta: float,
+    ) -> tuple[Buffer, bool]:
+        """The reference product and whether it was computed just now; `key` names the inputs."""
+        if key in self._references:
+            self._references.move_to_end(key)
+            return self._references[key][0], False
+        nbytes = 8 * matrix_elements(shape, "c")
+        held = sum(buffer.nbytes for buffer, _ in self._references.values())
+        while self._references and held + nbytes > CACHE_SHARE * self.gpu.memory_bytes:
+            _, (old, memory) = self._references.popitem(last=False)
+            held -= old.nbytes
+            memory.close()
+        memory = Memory(self.gpu)
+        try:
+            out = memory.new("reference", nbytes, guarded=False)
+            self.multiply(out, pointers, shape, dtypes, layouts, alpha, beta)
+            self.gpu.sync()
+        except BaseException:
+            memory.close()
+            raise
+        self._references[key] = (out, memory)
+        return out, True
+
+    @cached_property
+    def _partial(self) -> tuple[Buffer, Buffer]:
+        return (
+            self._memory.new("sums", 8 * 3 * COMPARE_BLOCKS, guarded=False),
+            self._memory.new("counts", 8 * 2 * COMPARE_BLOCKS, guarded=False),
+        )
+
+    def compare(
+        self,
+        got: Buffer,
+        dtype: str,
+        want: Buffer,
+        relative: float,
+        absolute: float,
+        least_norm: float = 0.0,
+    ) -> Comparison:
+        """Compare all elements: wrong is not (|error| <= relative |reference| + absolute).
+
+        `relative_error` is the Frobenius norm of the error over that of the reference, or over
+        `least_norm` where that is larger (a product of few elements may be near 0 by chance).
+        An element that is NaN is wrong and makes both errors infinite.
+        """
+        count = want.nbytes // 8
+        sums, counts = self._partial
+        blocks = max(1, min(COMPARE_BLOCKS, (count + 255) // 256))
+        self._launch(
+            "compare", blocks, 256,
+            pointer(got.pointer), pointer(want.pointer), ctypes.c_uint64(count),
+            ctypes.c_int(CODES[dtype]), ctypes.c_double(relative), ctypes.c_double(absolute),
+            pointer(sums.pointer), pointer(counts.pointer),
+        )  # fmt: skip
+        parts = sums.download(np.dtype(np.float64)).reshape(-1, 3)[:blocks]
+        tally = counts.download(np.dtype(np.uint64)).reshape(-1, 2)[:blocks]
+        wrong = int(tally[:, 0].sum())
+        first = int(tally[:, 1].min()) if wrong else -1
+        norm = max(float(np.sqrt(parts[:, 2].sum())), least_norm)
+        error = float(np.sqrt(parts[:, 1].sum()))
+        relative_error = error / norm if norm else error
+        return Comparison(float(parts[:, 0].max()), relative_error, wrong, first)
+
+    def close(self) -> None:
+        """Free references and unload the module."""
+        for _, memory in self._references.values():
+            memory.close()
+        self._references.clear()
+        self._memory.close()
+        self._module.close()

@@ -1,0 +1,171 @@
+"""Kernel files: one file is one kernel, and its front matter says all that a launch needs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tilewave.errors import UserError
+
+Scalar = int | float | str
+Expression = int | float | str
+
+# Where the front matter stands in each kind of file, and who runs what the file holds.
+FENCES = {".cu": ("/*---", "---*/", "nvrtc"), ".py": ('"""---', '---"""', "cpu")}
+SUFFIXES = (".cu", ".py", ".yaml")
+
+
+class Buffer(BaseModel):
+    """A probe's buffer; without ``expect`` and ``report`` and case values it is unchecked output."""
+
+    model_config = ConfigDict(extra="forbid")
+    dtype: str
+    size: Expression
+    expect: Expression | None = None
+    report: dict[str, str] | None = None
+
+
+class ProbeCase(BaseModel):
+    """One named case of a probe, with what the counters and buffers should show."""
+
+    model_config = ConfigDict(extra="forbid")
+    macros: dict[str, Scalar] = Field(default_factory=dict)
+    values: dict[str, Expression] = Field(default_factory=dict)
+    sizes: dict[str, Expression] = Field(default_factory=dict)
+    scalars: dict[str, Expression] = Field(default_factory=dict)
+    expect: dict[str, float] = Field(default_factory=dict)
+    claimed: dict[str, float] = Field(default_factory=dict)
+    instruction: str | None = None
+    note: str = ""
+
+
+class FrontMatter(BaseModel):
+    """The YAML block at the top of a kernel file."""
+
+    model_config = ConfigDict(extra="forbid")
+    title: str
+    operation: str
+    idea: str = ""
+    follows: str | None = None
+    provider: Literal["nvrtc", "cublaslt", "cpu"] | None = None
+    dtypes: dict[str, str] = Field(default_factory=dict)
+    layouts: dict[str, str] = Field(default_factory=dict)
+    macros: dict[str, list[Scalar]] = Field(default_factory=dict)
+    where: list[str] = Field(default_factory=list)
+    tile: list[Expression] | None = None
+    block: list[Expression] = Field(default_factory=lambda: [1])
+    grid: list[Expression] = Field(default_factory=lambda: [1])
+    shared_bytes: Expression = 0
+    working_blocks: Expression | None = None
+    requires: dict[str, Any] = Field(default_factory=dict)
+    entry: str | None = None
+    arguments: list[str] = Field(default_factory=list)
+    buffers: dict[str, Buffer] = Field(default_factory=dict)
+    cases: dict[str, ProbeCase] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel file: where it lies, its front matter and its text."""
+
+    path: Path
+    front: FrontMatter
+    text: str
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @property
+    def provider(self) -> str:
+        return self.front.provider or "nvrtc"
+
+    @property
+    def entry(self) -> str:
+        return self.front.entry or self.name
+
+
+def _split(path: Path, text: str) -> tuple[str, str | None]:
+    """Front matter and the provider that the file's kind implies."""
+    if path.suffix == ".yaml":
+        return text, None
+    opening, closing, provider = FENCES[path.suffix]
+    start = text.find(opening)
+    end = text.find(closing, start + len(opening))
+    if start < 0 or end < 0 or text[:start].strip():
+        raise UserError(path, "line 1", text[:20], f"front matter between {opening} and {closing}")
+    return text[start + len(opening) : end], provider
+
+
+def _first_error(path: Path, error: ValidationError) -> UserError:
+    """The first thing pydantic found, in the words of UserError."""
+    detail = error.errors()[0]
+    key = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        model: type[BaseModel] = FrontMatter
+        if detail["loc"][0] == "buffers":
+            model = Buffer
+        elif detail["loc"][0] == "cases":
+            model = ProbeCase
+        return UserError(path, key, detail["loc"][-1], model.model_fields)
+    return UserError(path, key, detail.get("input"), detail["msg"])
+
+
+def load_kernel(path: Path) -> Kernel:
+    """Read one kernel file.
+
+    Raises UserError where the front matter is missing, is not YAML or breaks the model.
+    """
+    text = path.read_text(encoding="utf-8")
+    block, implied = _split(path, text)
+    try:
+        data = yaml.safe_load(block)
+    except yaml.YAMLError as error:
+        place = getattr(error, "problem_mark", None)
+        line = place.line + 1 if place else 1
+        problem = getattr(error, "problem", "no YAML")
+        raise UserError(path, f"front matter line {line}", problem, "YAML") from error
+    if not isinstance(data, dict):
+        raise UserError(path, "front matter", type(data).__name__, "a mapping of keys")
+    try:
+        front = FrontMatter.model_validate(data)
+    except ValidationError as error:
+        raise _first_error(path, error) from error
+    for name, values in front.macros.items():
+        if not values or len(set(map(str, values))) != len(values):
+            raise UserError(path, f"macros.{name}", values, "a list of different values")
+    if front.provider is None:
+        if implied is None:
+            raise UserError(path, "provider", None, ["cublaslt", "cpu"])
+        front = front.model_copy(update={"provider": implied})
+    return Kernel(path, front, text)
+
+
+def find_kernels(folders: Iterable[Path]) -> dict[str, Kernel]:
+    """All kernels of the folders by name, in the order of folders and file names.
+
+    Raises UserError for a folder that does not exist and for two files of one name.
+    """
+    found: dict[str, Kernel] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError("config", "kernel_folders", str(folder), "folders that exist")
+        for path in sorted(folder.iterdir()):
+            if path.suffix not in SUFFIXES or path.name.startswith((".", "_")):
+                continue
+            kernel = load_kernel(path)
+            if kernel.name in found:
+                raise UserError(path, "file name", kernel.name, "a name no other kernel file has")
+            found[kernel.name] = kernel
+    return found
+
+
+def source_digest(kernel: Kernel) -> str:
+    """SHA-256 of the file's text, for the cache of compilations."""
+    return hashlib.sha256(kernel.text.encode()).hexdigest()

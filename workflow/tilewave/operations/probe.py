@@ -1,0 +1,163 @@
+"""Probes: named cases of a small kernel with what its buffers and counters should show.
+
+A buffer with ``values`` in the case is an input: an expression over ``lane`` (its element index),
+or ``chase(stride)``. A buffer with ``expect`` must hold that after the run; one with ``report``
+becomes a figure, the median over its elements. Buffers of neither kind are outputs that nobody
+looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewave.expressions import ExpressionError, evaluate, integer
+from tilewave.operations._common import (
+    CORRECT,
+    NOT_CHECKED,
+    WRONG,
+    Judgement,
+    Work,
+    first_difference,
+)
+
+DIMENSIONS: tuple[str, ...] = ()
+DTYPES: dict[str, str] = {
+    "f64": "float64",
+    "f32": "float32",
+    "tf32": "float32",
+    "f16": "float16",
+    "bf16": "uint16",
+    "i32": "int32",
+    "u32": "uint32",
+    "i8": "int8",
+    "u8": "uint8",
+}
+
+
+def work(shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+    """A probe is judged by counts and cycles, not by its work."""
+    return Work(0, 0)
+
+
+def _mix(values: np.ndarray) -> np.ndarray:
+    """SplitMix64's finalizer: 64 random-looking bits for each 64-bit number."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def chase(stride: int, size: int, seed: int = 1) -> np.ndarray:
+    """A pointer chase: one random cycle through the slots of a buffer.
+
+    The buffer of ``size`` elements (int32) is cut into slots of ``stride`` elements; the first
+    element of a slot holds the element index of the next slot's first element. Starting anywhere
+    on the cycle, size // stride steps visit every slot once and return. The elements between are
+    0. The order follows from ``seed`` alone and does not depend on the version of numpy.
+    Raises ValueError where the buffer holds no slot or an index does not fit.
+    """
+    slots = size // stride if stride > 0 else 0
+    if slots < 1 or size > 2**31:
+        raise ValueError(f"chase({stride}) needs 1 to 2**31 elements in slots, found {size}")
+    start = np.uint64((seed * 0x9E3779B97F4A7C15) % 2**64)
+    order = np.argsort(_mix(np.arange(slots, dtype=np.uint64) + start), kind="stable")
+    table = np.zeros(size, dtype=np.int32)
+    table[order * stride] = np.roll(order, -1) * stride
+    return table
+
+
+def _names(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Names that a buffer's expressions may use: macros, device facts, shape, the case's scalars."""
+    case = job["probe"]["case"]
+    names: dict[str, Any] = {}
+    for source in (job.get("device"), job.get("macros"), job.get("shape"), case.get("macros")):
+        names.update(source or {})
+    for name, text in (case.get("scalars") or {}).items():
+        names[name] = evaluate(text, names)
+    return names
+
+
+def scalars(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of the case's scalar arguments."""
+    names = _names(job)
+    return {name: names[name] for name in (job["probe"]["case"].get("scalars") or {})}
+
+
+def _size(job: Mapping[str, Any], name: str) -> int:
+    """Elements of a buffer; a case may set its own."""
+    sizes = job["probe"]["case"].get("sizes") or {}
+    return integer(sizes.get(name, job["probe"]["buffers"][name]["size"]), _names(job))
+
+
+def _dtype(job: Mapping[str, Any], name: str) -> np.dtype[Any]:
+    return np.dtype(DTYPES[str(evaluate(job["probe"]["buffers"][name]["dtype"], _names(job)))])
+
+
+def _fill(job: Mapping[str, Any], name: str, text: Any) -> np.ndarray:
+    """A buffer's elements from an expression over ``lane``."""
+    count, dtype, names = _size(job, name), _dtype(job, name), _names(job)
+    functions = {"chase": lambda stride: chase(int(stride), count, int(job.get("seed", 1)))}
+    lanes = np.arange(count)
+    try:  # whole arrays at once where the expression allows it (no if-else, and, or)
+        value = evaluate(text, {**names, "lane": lanes}, functions)
+        return np.broadcast_to(np.asarray(value), (count,)).astype(dtype)
+    except (ExpressionError, ValueError):
+        return np.array(
+            [evaluate(text, {**names, "lane": lane}, functions) for lane in range(count)], dtype
+        )
+
+
+def inputs(job: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Buffers that the case gives values.
+
+    Raises ExpressionError for an expression that has no value.
+    """
+    values = job["probe"]["case"].get("values") or {}
+    return {
+        name: _fill(job, name, values[name]) for name in job["probe"]["buffers"] if name in values
+    }
+
+
+def outputs(job: Mapping[str, Any]) -> dict[str, tuple[np.dtype[Any], int]]:
+    """dtype and elements of every other buffer."""
+    values = job["probe"]["case"].get("values") or {}
+    return {
+        name: (_dtype(job, name), _size(job, name))
+        for name in job["probe"]["buffers"]
+        if name not in values
+    }
+
+
+def judge(job: Mapping[str, Any], outputs: Mapping[str, np.ndarray]) -> Judgement:
+    """Verdict, reason and the reported figures.
+
+    *not checked* where no buffer has an expected value; *wrong* at the first element that is not
+    what it should be, or where a reported buffer was not written (not a finite number).
+    """
+    verdict, reason = NOT_CHECKED, "no buffer of this probe has an expected value"
+    figures: list[dict[str, Any]] = []
+    for name, found in outputs.items():
+        buffer = job["probe"]["buffers"][name]
+        report = buffer.get("report")
+        if report:
+            values = np.asarray(found, dtype=np.float64)
+            if not np.isfinite(values).all():
+                return WRONG, f"{name} holds a value that is no number: it was not written", figures
+            figures.append(
+                {
+                    "metric": report["metric"],
+                    "value": float(np.median(values)),
+                    "unit": report.get("unit", ""),
+                }
+            )
+    for name, found in outputs.items():
+        expect = job["probe"]["buffers"][name].get("expect")
+        if expect is None:
+            continue
+        difference = first_difference(name, np.asarray(found), _fill(job, name, expect))
+        if difference is not None:
+            return WRONG, difference[1], figures
+        verdict, reason = CORRECT, ""
+    return verdict, reason, figures

@@ -1,0 +1,422 @@
+"""What a figure is drawn from, and the questions that every figure asks of it.
+
+All values come from the tidy table (one row a figure of a case). Three rules are kept here so that
+no figure can forget them: a case whose verdict is not *correct* never ranks, whatever is missing is
+listed with its status and reason, and ratios are formed only between records of one environment.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+BASELINE = "cublas"
+"""Name of the vendor baseline's kernel: the reference line of every comparison."""
+
+CASE_COLUMNS = (
+    "case kernel variant macros operation dtype m n k probe_case tile_m tile_n blocks"
+    " working_blocks block_threads registers shared_bytes"
+).split()
+RECORD_COLUMNS = (
+    "case kernel variant macros operation dtype m n k probe_case stage metric value unit source"
+    " status reason verdict key environment"
+).split()
+INSTRUCTION_COLUMNS = (
+    "case key environment source address opcode line text wavefronts_shared"
+    " wavefronts_shared_ideal wavefronts_shared_excess executed"
+).split()
+
+DTYPE_LABELS: Mapping[str, str] = {
+    "f64": "FP64",
+    "f32": "FP32",
+    "tf32": "TF32",
+    "f16_f32": "FP16, FP32 accumulate",
+    "f16_f16": "FP16, FP16 accumulate",
+    "bf16_f32": "BF16, FP32 accumulate",
+}
+
+# What a reader must learn first when the stages of one case disagree.
+_VERDICT_ORDER = ("wrong", "race", "uninitialised read", "barrier", "correct", "not checked")
+_STATUS_ORDER = (
+    "invalid access",
+    "timed out",
+    "failed to launch",
+    "failed to compile",
+    "stale",
+    "unsupported",
+    "not measured",
+    "ok",
+)
+
+
+@dataclass(frozen=True)
+class StudyData:
+    """One study's question, its cases in the config's order, and the records about them.
+
+    Attributes
+    ----------
+    cases: one row a case, columns CASE_COLUMNS (sizes in elements, shared_bytes in bytes).
+    records: the tidy table filtered to the cases, columns RECORD_COLUMNS.
+    instructions: one row a SASS instruction of a case, columns INSTRUCTION_COLUMNS.
+    environments: environment id -> environment.
+    target: label ("NVIDIA H200"), live (bool), sms (int), environment (id).
+    """
+
+    name: str
+    title: str
+    question: str
+    options: Mapping[str, Any]
+    cases: pd.DataFrame
+    records: pd.DataFrame
+    instructions: pd.DataFrame
+    environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    target: Mapping[str, Any] = field(default_factory=dict)
+
+    def option(self, name: str, default: Any) -> Any:
+        """The study's option of that name, else the default."""
+        value = self.options.get(name)
+        return default if value is None else value
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A case that cannot be drawn or ranked, and why."""
+
+    case: str
+    status: str
+    reason: str
+
+
+def present(value: object) -> bool:
+    """Whether a table's cell holds something (None, NaN and "" are nothing)."""
+    if value is None or value == "":
+        return False
+    return not (isinstance(value, float) and math.isnan(value))
+
+
+def case_order(study: StudyData) -> list[str]:
+    """The case ids in the config's order."""
+    return [] if study.cases.empty else [str(c) for c in study.cases["case"]]
+
+
+def _ok_rows(study: StudyData, metric: str, stage: str | None) -> pd.DataFrame:
+    records = study.records
+    if records.empty:
+        return records
+    rows = records[(records["metric"] == metric) & (records["status"] == "ok")]
+    if stage is not None:
+        rows = rows[rows["stage"] == stage]
+    return rows[rows["value"].notna()].drop_duplicates("case", keep="last")
+
+
+def value_of(study: StudyData, metric: str, stage: str | None = None) -> pd.Series[float]:
+    """The values of one metric by case, in the config's order; cases without an ok value are absent.
+
+    Parameters
+    ----------
+    metric: the metric's exact name.
+    stage: "check", "time", "counters" or None for whichever stage gives the metric.
+    """
+    rows = _ok_rows(study, metric, stage)
+    if rows.empty:
+        return pd.Series(dtype=float, name=metric)
+    values = pd.Series(rows["value"].astype(float).to_numpy(), index=rows["case"].astype(str))
+    kept = [case for case in case_order(study) if case in values.index]
+    return values.reindex(kept).rename(metric)
+
+
+def environment_of(study: StudyData, metric: str, stage: str | None = None) -> dict[str, str]:
+    """The environment id of each case's value of that metric."""
+    rows = _ok_rows(study, metric, stage)
+    if rows.empty:
+        return {}
+    return {str(c): str(e) for c, e in zip(rows["case"], rows["environment"], strict=True)}
+
+
+def pivot(study: StudyData, metrics: Sequence[str], stage: str | None = None) -> pd.DataFrame:
+    """One row a case (index: case id, all cases, config order), one column a metric; gaps are NaN."""
+    frame = pd.DataFrame(index=pd.Index(case_order(study), name="case"))
+    for metric in metrics:
+        frame[metric] = value_of(study, metric, stage).reindex(frame.index)
+    return frame
+
+
+def verdicts(study: StudyData) -> dict[str, str]:
+    """The verdict of each case: the worst that any stage's row gives, else *not checked*."""
+    found: dict[str, set[str]] = {case: set() for case in case_order(study)}
+    if not study.records.empty:
+        pairs = study.records[["case", "verdict"]].drop_duplicates()
+        for case, verdict in zip(pairs["case"], pairs["verdict"], strict=True):
+            if case in found and present(verdict):
+                found[str(case)].add(str(verdict))
+
+    def worst(names: set[str]) -> str:
+        unknown = sorted(names.difference(_VERDICT_ORDER))
+        if unknown:
+            return unknown[0]
+        return next((v for v in _VERDICT_ORDER if v in names), "not checked")
+
+    return {case: worst(names) for case, names in found.items()}
+
+
+def statuses(study: StudyData, stages: Iterable[str] | None = None) -> dict[str, Missing]:
+    """The worst status of each case over its stages (or over those named), with its reason."""
+    wanted = None if stages is None else set(stages)
+    worst: dict[str, tuple[int, Missing]] = {}
+    if not study.records.empty:
+        rows = study.records[["case", "stage", "status", "reason"]].drop_duplicates()
+        for case, stage, status, reason in rows.itertuples(index=False, name=None):
+            if (wanted is not None and stage not in wanted) or not present(status):
+                continue
+            rank = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
+            known = worst.get(str(case))
+            if known is None or rank < known[0]:
+                told = str(reason) if present(reason) else ""
+                worst[str(case)] = (rank, Missing(str(case), str(status), told))
+    nothing = "there is no record of this case"
+    return {
+        case: worst[case][1] if case in worst else Missing(case, "not measured", nothing)
+        for case in case_order(study)
+    }
+
+
+def ranking(study: StudyData) -> list[str]:
+    """The cases that may rank: those whose verdict is *correct*."""
+    return [case for case, verdict in verdicts(study).items() if verdict == "correct"]
+
+
+def missing_cases(study: StudyData, stages: Iterable[str] | None = None) -> list[Missing]:
+    """Every case that is not correct or not ok, in the config's order.
+
+    A case with both troubles is listed once: by its status where that is not ok, else by its
+    verdict (a failed check has no verdict to speak of).
+    """
+    listed = []
+    by_verdict = verdicts(study)
+    wanted = None if stages is None else {"check", *stages}
+    for case, state in statuses(study, wanted).items():
+        if state.status != "ok":
+            listed.append(state)
+        elif by_verdict[case] != "correct":
+            listed.append(Missing(case, by_verdict[case], ""))
+    return listed
+
+
+def missing_notes(study: StudyData, stages: Iterable[str] | None = None, most: int = 4) -> list[str]:
+    """The missing cases as sentences for the foot of a figure, one for each status and reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for gone in missing_cases(study, stages):
+        groups.setdefault((gone.status, gone.reason), []).append(gone.case)
+    notes = []
+    for (status, reason), cases in groups.items():
+        told = status + (f" ({reason})" if reason else "")
+        if len(cases) == len(case_order(study)) > 1:
+            notes.append(f"{told}: all {len(cases)} cases")
+            continue
+        names = ", ".join(cases[:most])
+        more = f" and {len(cases) - most} more" if len(cases) > most else ""
+        notes.append(f"{told}: {names}{more}")
+    return notes
+
+
+def nothing_to_draw(study: StudyData, what: str) -> str:
+    """The sentence for an axes that stays empty."""
+    if not case_order(study):
+        return "This study has no case."
+    counts: dict[str, int] = {}
+    for gone in missing_cases(study):
+        counts[gone.status] = counts.get(gone.status, 0) + 1
+    told = ", ".join(f"{status} {count}" for status, count in counts.items())
+    return f"No {what} to draw" + (f": {told}." if told else ".")
+
+
+# --------------------------------------------------------------------------------------- sources
+
+
+def environments_used(study: StudyData) -> list[str]:
+    """The ids of the environments that the study's values and instructions come from."""
+    used: list[str] = []
+    frames = [study.records, study.instructions]
+    for frame in frames:
+        if frame.empty or "environment" not in frame:
+            continue
+        rows = frame[frame["value"].notna()] if "value" in frame else frame
+        if "source" in rows:
+            rows = rows[rows["source"] != "model"]
+        used += [str(e) for e in rows["environment"].unique() if present(e) and str(e) not in used]
+    return used
+
+
+def _described(study: StudyData, identity: str) -> str:
+    environment = study.environments.get(identity, {})
+    sources: set[str] = set()
+    for frame in (study.records, study.instructions):
+        if not frame.empty and "source" in frame:
+            rows = frame[frame["environment"] == identity]
+            sources.update(str(s) for s in rows["source"].unique() if present(s))
+    recorded = bool(environment.get("recorded")) or any(s.startswith("recorded") for s in sources)
+    gpu = environment.get("gpu") or next(
+        (s.partition(":")[2] for s in sorted(sources) if s.startswith("recorded:")), ""
+    )
+    cpu = environment.get("cpu")
+    device = str(gpu or cpu or f"environment {identity}")
+    details = [
+        f"{word} {environment[key]}"
+        for key, word in (("ncu", "ncu"), ("driver", "driver"), ("nvrtc", "NVRTC"))
+        if gpu and environment.get(key)
+    ]
+    if gpu and cpu and _has_cpu_cases(study):
+        details.append(f"CPU: {cpu}")
+    if recorded and environment.get("commit"):
+        details.append(f"commit {str(environment['commit'])[:10]}")
+    how = "recorded on" if recorded else "measured live on"
+    told = f"{how} {device}" + (f" ({', '.join(details)})" if details else "")
+    if "executed" in sources:
+        told = f"executed on the CPU from the same machine code; {told}"
+    return told
+
+
+def _has_cpu_cases(study: StudyData) -> bool:
+    """Whether a matrix product without thread blocks is among the cases: one that a CPU ran."""
+    if study.cases.empty or "block_threads" not in study.cases:
+        return False
+    rows = study.cases[study.cases["kernel"] != BASELINE]
+    return bool((rows["block_threads"].isna() | (rows["block_threads"] == 0)).any())
+
+
+def source_line(study: StudyData) -> str:
+    """Where the figure's values were measured; several environments are told apart in words."""
+    used = environments_used(study)
+    if not used:
+        return "source: no measurement"
+    if len(used) == 1:
+        return f"source: {_described(study, used[0])}"
+    parts = [f"[{i}] {_described(study, identity)}" for i, identity in enumerate(used, 1)]
+    return (
+        f"sources: {len(used)} environments, no ratio is formed between them: " + "; ".join(parts)
+    )
+
+
+def same_environment(study: StudyData, metric: str, one: str, other: str) -> bool:
+    """Whether two cases' values of a metric may be divided by one another."""
+    found = environment_of(study, metric)
+    return one in found and found.get(one) == found.get(other)
+
+
+def source_of(study: StudyData) -> dict[str, str]:
+    """The sources of each case's values, joined, for a table's column."""
+    found: dict[str, set[str]] = {case: set() for case in case_order(study)}
+    if not study.records.empty:
+        rows = study.records[study.records["value"].notna()]
+        for case, source in rows[["case", "source"]].drop_duplicates().itertuples(index=False):
+            if case in found and present(source):
+                found[str(case)].add(str(source))
+    return {case: ", ".join(sorted(names)) for case, names in found.items()}
+
+
+# ------------------------------------------------------------------------------------ quantities
+
+
+def flops(study: StudyData) -> pd.Series[float]:
+    """2 m n k of each matrix product, by case; NaN for other operations."""
+    cases = study.cases.set_index("case")
+    sizes = [pd.to_numeric(cases[d], errors="coerce").astype(float) for d in ("m", "n", "k")]
+    return (2.0 * sizes[0] * sizes[1] * sizes[2]).rename("flops")
+
+
+COUNTED_FLOPS = "counted_flops"
+COUNTED_TENSOR_FLOPS = "counted_tensor_flops"
+
+
+def over_2mnk(study: StudyData, metric: str) -> pd.Series[float]:
+    """A counted number of operations over 2 m n k, by case (1)."""
+    counted = value_of(study, metric, "counters")
+    if counted.empty:
+        return counted
+    return (counted / flops(study).reindex(counted.index)).dropna()
+
+
+def macros_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A case's macros, out of the table's JSON."""
+    text = row.get("macros")
+    if isinstance(text, Mapping):
+        return dict(text)
+    return dict(json.loads(text)) if isinstance(text, str) and text else {}
+
+
+# ---------------------------------------------------------------------------------------- labels
+
+
+def number(value: float) -> str:
+    """A size without a needless decimal point."""
+    return f"{value:g}" if value != int(value) else str(int(value))
+
+
+def shape_label(row: Mapping[str, Any]) -> str:
+    """`m x n x k` with a multiplication sign, `N` where all three are equal, or the probe's case."""
+    if present(row.get("probe_case")):
+        return str(row["probe_case"])
+    sizes = [row.get(d) for d in ("m", "n", "k")]
+    told = [number(float(s)) for s in sizes if s is not None and present(s)]
+    if len(told) == 3 and len(set(told)) == 1:
+        return f"{told[0]}³"
+    return "×".join(told)
+
+
+def variant_label(row: Mapping[str, Any], dtype: str | None = None) -> str:
+    """`kernel` and, on a second line, the macros that differ from the default.
+
+    Macro values that only repeat the panel's dtype are left out where `dtype` names it.
+    """
+    kernel, variant = str(row["kernel"]), str(row["variant"])
+    tokens = [t for t in variant.removeprefix(kernel).split("-") if t]
+    if dtype is not None:
+        words = "|".join(sorted({*dtype.split("_"), dtype}, key=len, reverse=True))
+        tokens = [t for t in tokens if not re.fullmatch(rf"[a-z_]+({words})", t)]
+    return kernel + (f"\n{' '.join(tokens)}" if tokens else "")
+
+
+def dtype_label(dtype: object) -> str:
+    """The dtype as a panel's title names it."""
+    return DTYPE_LABELS.get(str(dtype), str(dtype)) if present(dtype) else "no dtype"
+
+
+def dtypes_in_order(study: StudyData) -> list[str]:
+    """The dtypes of the cases, in the config's order."""
+    found = [] if study.cases.empty else study.cases["dtype"].tolist()
+    return list(dict.fromkeys(str(d) for d in found if present(d)))
+
+
+def compact(value: float) -> str:
+    """A count in a few characters: 5.90 M, 12.3 k, 64."""
+    for scale, sign in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= scale:
+            return f"{value / scale:.3g} {sign}"
+    return f"{value:.3g}"
+
+
+def base_table(study: StudyData) -> pd.DataFrame:
+    """The columns with which every table starts and ends: case, variant, dtype, shape ... status."""
+    columns = ["case", "kernel", "variant", "dtype", "m", "n", "k"]
+    frame = study.cases.reindex(columns=columns).set_index("case", drop=False)
+    state = statuses(study)
+    frame["verdict"] = pd.Series(verdicts(study), dtype=object).reindex(frame.index)
+    frame["status"] = pd.Series({c: s.status for c, s in state.items()}, dtype=object)
+    frame["reason"] = pd.Series({c: s.reason for c, s in state.items()}, dtype=object)
+    frame["source"] = pd.Series(source_of(study), dtype=object).reindex(frame.index)
+    return frame
+
+
+def with_columns(frame: pd.DataFrame, columns: Mapping[str, pd.Series[float]]) -> pd.DataFrame:
+    """Put value columns (by case) between a base table's shape and its verdict."""
+    at = frame.columns.get_loc("verdict")
+    assert isinstance(at, int)
+    for offset, (name, values) in enumerate(columns.items()):
+        frame.insert(at + offset, name, values.reindex(frame.index))
+    return frame.reset_index(drop=True)

@@ -1,0 +1,168 @@
+"""Ladder: TFLOP/s of each rung at one shape, with its percentage of cuBLAS, one panel a dtype.
+
+The percentage is the one that the timing stage formed from interleaved runs of the variant and of
+cuBLAS (same inputs, same result document). Beside it: the FLOPs that the counters counted over
+2 m n k, which tells padding and recomputation apart from slowness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from tilewave.plots import base, style as look
+from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.style import GREY, INK, Style
+
+OPTIONS: Mapping[str, str] = {
+    "log": "true draws TFLOP/s on a logarithmic axis (default: false)",
+}
+_STAGES = ("time", "counters")
+
+
+def table(study: StudyData) -> pd.DataFrame:
+    """One row a case: TFLOP/s, percentage of cuBLAS, duration, counted FLOPs over 2 m n k."""
+    ratio = base.over_2mnk(study, base.COUNTED_FLOPS)
+    return base.with_columns(
+        base.base_table(study),
+        {
+            "TFLOP/s": base.value_of(study, "tflops", "time"),
+            "cuBLAS TFLOP/s (paired)": base.value_of(study, "baseline_tflops", "time"),
+            "% of cuBLAS": base.value_of(study, "percent_of_cublas", "time"),
+            "duration (us)": base.value_of(study, "duration", "time"),
+            "spread of duration, IQR (us)": base.value_of(study, "duration_spread", "time"),
+            "counted FLOPs / 2mnk": ratio,
+        },
+    )
+
+
+def _rows(study: StudyData, dtype: str) -> pd.DataFrame:
+    """A panel's cases: those that rank in the config's order, then the others."""
+    cases = study.cases[study.cases["dtype"].astype(str) == dtype]
+    may_rank = set(base.ranking(study))
+    first = cases["case"].isin(may_rank)
+    return pd.concat([cases[first], cases[~first]])
+
+
+def _bars(ax: Axes, study: StudyData, rows: pd.DataFrame, dtype: str, style: Style) -> float:
+    speed = base.value_of(study, "tflops", "time")
+    percent = base.value_of(study, "percent_of_cublas", "time")
+    may_rank = set(base.ranking(study))
+    verdicts, states = base.verdicts(study), base.statuses(study, ("check", "time"))
+    colors = look.kernel_colors(style, study.cases["kernel"].astype(str))
+    several = len(rows[["m", "n", "k"]].drop_duplicates()) > 1
+    labels, top = [], 0.0
+    for place, row in enumerate(rows.to_dict("records")):
+        case, kernel = str(row["case"]), str(row["kernel"])
+        label = base.variant_label(row, dtype)
+        labels.append(f"{label}\n{base.shape_label(row)}" if several else label)
+        value = speed.get(case)
+        if value is None:
+            state = states[case]
+            said = state.status if state.status != "ok" else "not timed"
+            _say(ax, 0.0, place, said, GREY, style)
+            continue
+        top = max(top, float(value))
+        if case in may_rank:
+            ax.barh(place, value, height=0.72, color=colors[kernel], linewidth=0)
+            share = percent.get(case)
+            told = f"{value:.3g}"
+            if kernel != BASELINE and share is not None:
+                told += f"  ({share:.3g} %)"
+            _say(ax, float(value), place, told, INK, style)
+        else:
+            ax.barh(
+                place, value, height=0.72, color="#EEEEEE", hatch="////", edgecolor="#AAAAAA",
+            )  # fmt: skip
+            _say(ax, float(value), place, f"{verdicts[case]}, not ranked", GREY, style)
+    look.rows_axis(ax, labels)
+    return top
+
+
+def _say(ax: Axes, x: float, y: float, text: str, color: str, style: Style) -> None:
+    ax.annotate(
+        text, (x, y), xytext=(2, 0), textcoords="offset points",
+        va="center", ha="left", size=style.small, color=color,
+    )  # fmt: skip
+
+
+def draw(study: StudyData, style: Style) -> Figure:
+    """One panel a dtype, a bar a case."""
+    with look.apply(style):
+        dtypes = base.dtypes_in_order(study)
+        if not dtypes or base.value_of(study, "tflops", "time").empty:
+            return look.empty_figure(study, style, "throughput")
+        parts = {dtype: _rows(study, dtype) for dtype in dtypes}
+        lines = {
+            dtype: sum(
+                1 + base.variant_label(r, dtype).count("\n") for r in rows.to_dict("records")
+            )
+            for dtype, rows in parts.items()
+        }
+        heights = [
+            max(len(parts[d]) * 4.6, lines[d] * style.line * 25.4 * 0.8 + len(parts[d])) + 12
+            for d in dtypes
+        ]
+        fig = look.new_figure(style, sum(heights))
+        axes = fig.subplots(
+            len(dtypes), 2, squeeze=False,
+            gridspec_kw={"height_ratios": heights, "width_ratios": [3, 0.8]},
+        )  # fmt: skip
+        ratio = base.over_2mnk(study, base.COUNTED_FLOPS)
+        colors = look.kernel_colors(style, study.cases["kernel"].astype(str))
+        for (left, right), dtype in zip(axes, dtypes, strict=True):
+            rows = parts[dtype]
+            top = _bars(left, study, rows, dtype, style)
+            if study.option("log", False) and top > 0:
+                left.set_xscale("log")
+                left.set_xlim(right=top * 8)
+            else:
+                left.set_xlim(0, (top or 1.0) * (1.55 if style.narrow else 1.22))
+            left.set_title(base.dtype_label(dtype))
+            left.set_xlabel("TFLOP/s (2mnk over the median time)")
+            look.grid(left, "x")
+            _ratio_panel(right, rows, ratio, colors, style)
+        axes[0][1].set_title("FLOPs", loc="left")
+        handles = [
+            Patch(color="#BBBBBB", label="TFLOP/s (in brackets: % of cuBLAS, timed interleaved)"),
+            Line2D([], [], color=GREY, marker="o", linestyle="", label="counted FLOPs over 2mnk"),
+        ]
+        verdicts = base.verdicts(study).values()
+        if any(v != "correct" for v in verdicts):
+            handles.insert(
+                1, Patch(facecolor="#EEEEEE", edgecolor="#AAAAAA", hatch="////", label="not ranked")
+            )
+        shapes = list(dict.fromkeys(base.shape_label(r) for r in study.cases.to_dict("records")))
+        notes = [f"m = n = k = {shapes[0][:-1]}." if shapes[0].endswith("³") else f"{shapes[0]}."]
+        return look.finish(
+            fig, study, style, handles, [str(h.get_label()) for h in handles],
+            notes if len(shapes) == 1 else [], _STAGES,
+        )  # fmt: skip
+
+
+def _ratio_panel(
+    ax: Axes, rows: pd.DataFrame, ratio: pd.Series[float], colors: dict[str, str], style: Style
+) -> None:
+    top = 1.0
+    for place, row in enumerate(rows.to_dict("records")):
+        value = ratio.get(str(row["case"]))
+        if value is None:
+            continue
+        top = max(top, float(value))
+        ax.plot([value], [place], "o", color=colors[str(row["kernel"])])
+        ax.annotate(
+            f"{value:.3f}", (float(value), place), xytext=(4, 0), textcoords="offset points",
+            va="center", ha="left", size=style.small, color=INK,
+        )  # fmt: skip
+    ax.axvline(1.0, color=GREY, linewidth=0.6, zorder=0)
+    look.rows_axis(ax, [""] * len(rows))
+    ax.set_yticks([])
+    ax.set_xlim(0.9 - 0.0 * top, 1.0 + max(0.35, (top - 1.0) * 2.2))
+    ax.set_xticks([1.0], ["1"])
+    ax.set_xlabel("counted\n/ 2mnk" if style.narrow else "counted / 2mnk")
+    ax.spines["left"].set_visible(False)

@@ -1,0 +1,396 @@
+"""How every figure looks: one theme, fixed colours for kernels, and files without dates.
+
+The same tables give byte-identical files: the SVG's ids are salted with a constant, no date and no
+software version is written, and figures are made without pyplot's global state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import seaborn as sns
+from matplotlib import font_manager
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from tilewave.errors import UserError
+from tilewave.plots.base import BASELINE, StudyData, compact, missing_notes, source_line
+
+MM = 1 / 25.4
+"""Inches in a millimetre."""
+
+PALETTES: Mapping[str, tuple[str, ...]] = {
+    # Paul Tol's "muted" scheme, ordered so that neighbours differ in lightness too.
+    "muted": (
+        "#332288", "#88CCEE", "#117733", "#DDCC77", "#CC6677",
+        "#44AA99", "#AA4499", "#999933", "#882255",
+    ),
+    # Okabe and Ito's scheme without black, which belongs to the baseline.
+    "okabe-ito": (
+        "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442",
+    ),
+}  # fmt: skip
+INK, GREY, FAINT = "#222222", "#777777", "#DDDDDD"
+MODEL = "#777777"
+GOOD, BAD = "#117733", "#CC3311"
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+_DEFAULT_FONT = "DejaVu Sans"
+NARROW_MM = 120.0
+"""Below this width panels stand under one another instead of side by side."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """The look of the figures.
+
+    Attributes
+    ----------
+    width_mm: width of a figure in mm (178: two columns of a page, 86: one).
+    font: a font family that is installed; the default comes with matplotlib.
+    font_size: size of axis labels in points; ticks, notes and the footer follow it.
+    palette: a name in PALETTES.
+    kernels: all kernels that the report knows; give the same ones to every figure, so that a kernel
+        keeps its colour from figure to figure. A figure adds those of its own that are not named.
+    """
+
+    width_mm: float = 178.0
+    font: str = _DEFAULT_FONT
+    font_size: float = 7.5
+    palette: str = "muted"
+    kernels: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> float:
+        """Width in inches."""
+        return self.width_mm * MM
+
+    @property
+    def narrow(self) -> bool:
+        """Whether panels must stand under one another."""
+        return self.width_mm < NARROW_MM
+
+    @property
+    def small(self) -> float:
+        """Size of annotations and notes in points."""
+        return 0.85 * self.font_size
+
+    @property
+    def line(self) -> float:
+        """Height of one line of text at font_size, in inches."""
+        return 1.25 * self.font_size / 72
+
+
+def check_style(style: Style, where_file: object = "config", key: str = "style") -> None:
+    """Refuse a style that cannot be drawn.
+
+    Raises
+    ------
+    UserError: unknown palette, font that is not installed, width or size out of range.
+    """
+    if style.palette not in PALETTES:
+        raise UserError(where_file, f"{key}.palette", style.palette, PALETTES)
+    if not 60 <= style.width_mm <= 400:
+        raise UserError(where_file, f"{key}.width_mm", style.width_mm, "60 to 400 (millimetres)")
+    if not 4 <= style.font_size <= 24:
+        raise UserError(where_file, f"{key}.font_size", style.font_size, "4 to 24 (points)")
+    if style.font != _DEFAULT_FONT:
+        installed = set(font_manager.get_font_names())
+        if style.font not in installed:
+            raise UserError(where_file, f"{key}.font", style.font, installed)
+
+
+def _settings(style: Style) -> dict[str, Any]:
+    family = ["sans-serif"] if style.font == _DEFAULT_FONT else [style.font, "sans-serif"]
+    size = style.font_size
+    return {
+        **sns.axes_style("ticks"),
+        **sns.plotting_context("paper"),
+        "font.family": family,
+        "font.size": size,
+        "axes.labelsize": size,
+        "axes.titlesize": size,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "xtick.labelsize": style.small,
+        "ytick.labelsize": style.small,
+        "legend.fontsize": style.small,
+        "legend.frameon": False,
+        "axes.linewidth": 0.6,
+        "axes.edgecolor": INK,
+        "axes.labelcolor": INK,
+        "text.color": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "xtick.major.width": 0.6,
+        "ytick.major.width": 0.6,
+        "xtick.minor.width": 0.4,
+        "ytick.minor.width": 0.4,
+        "xtick.major.size": 2.5,
+        "ytick.major.size": 2.5,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.axisbelow": True,
+        "grid.color": "#E6E6E6",
+        "grid.linewidth": 0.5,
+        "lines.linewidth": 1.0,
+        "lines.markersize": 3.2,
+        "patch.linewidth": 0.4,
+        "hatch.linewidth": 0.5,
+        "figure.dpi": 100,
+        "savefig.dpi": 220,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "tilewave",
+        "pdf.fonttype": 42,
+        "ps.fonttype": 42,
+        "axes.unicode_minus": True,
+    }
+
+
+@contextmanager
+def apply(style: Style) -> Iterator[None]:
+    """The theme, for as long as the block lasts."""
+    check_style(style)
+    with mpl.rc_context(_settings(style)):
+        yield
+
+
+def new_figure(style: Style, height_mm: float) -> Figure:
+    """A figure whose panels take `height_mm`; `finish` adds what title, legend and notes need."""
+    fig = Figure(figsize=(style.width, height_mm * MM))
+    FigureCanvasAgg(fig)
+    return fig
+
+
+def kernel_colors(style: Style, kernels: Iterable[str]) -> dict[str, str]:
+    """A colour for each kernel: black for the baseline, else by the hash of its name.
+
+    Kernels whose names hash to one slot move on to the next free one, in the order of their names,
+    so the result depends on the set of kernels and never on their order in a figure.
+    """
+    palette = PALETTES[style.palette]
+    names = sorted({*style.kernels, *kernels} - {BASELINE})
+    taken: set[int] = set()
+    colors = {BASELINE: "#000000"}
+    for name in names:
+        slot = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % len(palette)
+        if len(taken) == len(palette):
+            taken.clear()
+        while slot in taken:
+            slot = (slot + 1) % len(palette)
+        taken.add(slot)
+        colors[name] = palette[slot]
+    return colors
+
+
+def lighter(color: str, share: float = 0.55) -> tuple[float, float, float]:
+    """A colour mixed with white."""
+    r, g, b = mpl.colors.to_rgb(color)
+    return (r + (1 - r) * share, g + (1 - g) * share, b + (1 - b) * share)
+
+
+# ------------------------------------------------------------------------------- text and frames
+
+
+def _text_width(fig: Figure, text: str, size: float) -> float:
+    canvas = fig.canvas
+    assert isinstance(canvas, FigureCanvasAgg)
+    font = FontProperties(family=mpl.rcParams["font.family"], size=size)
+    width, _, _ = canvas.get_renderer().get_text_width_height_descent(text, font, False)
+    return float(width) / float(fig.dpi)
+
+
+def wrap(fig: Figure, text: str, size: float, width: float) -> list[str]:
+    """Break a text into lines no wider than `width` inches, measured in the figure's font."""
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        current = ""
+        for word in paragraph.split():
+            while _text_width(fig, word, size) > width and len(word) > 8:
+                # A case id longer than the figure breaks at its last sign that fits.
+                cut = max(8, int(len(word) * width / _text_width(fig, word, size)) - 2)
+                cut = max((word.rfind(sign, 4, cut) + 1 for sign in "@-_×x,"), default=0) or cut
+                lines += [current] if current else []
+                lines.append(word[:cut])
+                current, word = "", word[cut:]
+            longer = f"{current} {word}" if current else word
+            if current and _text_width(fig, longer, size) > width:
+                lines.append(current)
+                current = word
+            else:
+                current = longer
+        lines.append(current)
+    return lines
+
+
+def _legend(
+    fig: Figure, handles: Sequence[Artist], labels: Sequence[str], width: float
+) -> tuple[Any, float]:
+    """A legend with as many columns as fit; returns it with its height in inches."""
+    if not handles:
+        return None, 0.0
+    legend = None
+    for columns in range(min(len(handles), 8), 0, -1):
+        if legend is not None:
+            legend.remove()
+        legend = fig.legend(
+            handles, labels, loc="upper center", ncols=columns,
+            columnspacing=1.2, handlelength=1.8, handletextpad=0.5, labelspacing=0.3,
+            borderaxespad=0.0, borderpad=0.1,
+        )  # fmt: skip
+        box = legend.get_window_extent(fig.canvas.get_renderer())  # type: ignore[attr-defined]
+        if box.width / fig.dpi <= width:
+            break
+    assert legend is not None
+    return legend, float(box.height / fig.dpi)
+
+
+def finish(
+    fig: Figure,
+    study: StudyData,
+    style: Style,
+    handles: Sequence[Artist] = (),
+    labels: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    stages: Iterable[str] | None = None,
+) -> Figure:
+    """Put the question above the panels and legend, notes and source below them.
+
+    Parameters
+    ----------
+    handles, labels: the legend's entries; it stands outside the data.
+    notes: sentences about how to read the figure.
+    stages: the stages whose missing cases the figure must list; None for all.
+    """
+    body = float(fig.get_figheight())
+    margin = 1.5 * MM
+    width = style.width - 2 * margin
+    small, tiny = style.small, 0.8 * style.font_size
+    title = wrap(fig, study.question or study.title, 1.15 * style.font_size, 0.93 * width)
+    said = [line for note in notes for line in wrap(fig, note, tiny, width)]
+    gone = [line for note in missing_notes(study, stages) for line in wrap(fig, note, tiny, width)]
+    source = wrap(fig, source_line(study), tiny, width)
+    legend, legend_height = _legend(fig, handles, labels, width)
+
+    def height(lines: Sequence[str], size: float) -> float:
+        return len(lines) * 1.3 * size / 72
+
+    above = height(title, 1.15 * style.font_size) + 2.5 * margin
+    gap = 1.2 * margin
+    below = legend_height + (2 * gap if legend is not None else gap)
+    below += height(said, tiny) + height(gone, tiny) + height(source, tiny) + gap + margin
+    total = above + body + below
+    fig.set_size_inches(style.width, total)
+    fig.set_layout_engine(
+        "constrained",
+        rect=(0.0, below / total, 1.0, body / total),
+        w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02,
+    )  # fmt: skip
+
+    left = margin / style.width
+    y = total - margin
+    for line in title:
+        fig.text(left, y / total, line, size=1.15 * style.font_size, weight="bold", va="top")
+        y -= 1.3 * 1.15 * style.font_size / 72
+    y = below - gap
+    if legend is not None:
+        legend.set_bbox_to_anchor((0.5, y / total), transform=fig.transFigure)
+        y -= legend_height + gap
+    for lines, color in ((said, INK), (gone, GREY), (source, GREY)):
+        for line in lines:
+            fig.text(left, y / total, line, size=tiny, color=color, va="top")
+            y -= 1.3 * tiny / 72
+        if lines and lines is not source:
+            y -= 0.0
+    del small
+    return fig
+
+
+def empty(ax: Axes, sentence: str, style: Style) -> None:
+    """An axes that says why it shows nothing."""
+    ax.set_axis_off()
+    ax.text(
+        0.5, 0.5, "\n".join(_break(sentence, 46 if style.narrow else 90)),
+        ha="center", va="center", transform=ax.transAxes, color=GREY, size=style.font_size,
+    )  # fmt: skip
+
+
+def _break(text: str, width: int) -> list[str]:
+    lines, current = [], ""
+    for word in text.split():
+        if current and len(current) + 1 + len(word) > width:
+            lines.append(current)
+            current = word
+        else:
+            current = f"{current} {word}" if current else word
+    return [*lines, current]
+
+
+def empty_figure(study: StudyData, style: Style, what: str) -> Figure:
+    """The figure of a study that has nothing to draw: the question, the reason, the source."""
+    from tilewave.plots.base import nothing_to_draw
+
+    fig = new_figure(style, 30)
+    empty(fig.subplots(), nothing_to_draw(study, what), style)
+    return finish(fig, study, style)
+
+
+# ------------------------------------------------------------------------------------------ axes
+
+
+def rows_axis(ax: Axes, labels: Sequence[str]) -> None:
+    """One row for each label, the first on top."""
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+
+
+def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9) -> None:
+    """A log2 axis with a tick at each power of two in the data's range, thinned to fit."""
+    sizes = [v for v in values if v > 0]
+    ax.set_xscale("log", base=2)
+    if not sizes:
+        return
+    low, high = min(sizes), max(sizes)
+    ticks = [2**i for i in range(40) if low * 0.99 <= 2**i <= high * 1.01] or [low]
+    step = -(-len(ticks) // most)
+    ax.xaxis.set_major_locator(FixedLocator(ticks[::-1][::step][::-1]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}" if v < 1e5 else compact(v)))
+
+
+def grid(ax: Axes, axis: str = "both") -> None:
+    """Faint lines behind the data."""
+    ax.grid(True, axis=axis)  # type: ignore[arg-type]
+
+
+# ----------------------------------------------------------------------------------------- files
+
+
+def save(fig: Figure, path: str | Path, style: Style = Style()) -> None:  # noqa: B008
+    """Write a figure as the path's suffix says (svg, pdf, png), without dates and versions.
+
+    Raises
+    ------
+    UserError: a suffix that is none of the three.
+    """
+    path = Path(path)
+    nothing: Mapping[str, dict[str, None]] = {
+        ".svg": {"Date": None, "Creator": None},
+        ".pdf": {"CreationDate": None, "ModDate": None, "Creator": None, "Producer": None},
+        ".png": {"Software": None},
+    }
+    if path.suffix not in nothing:
+        raise UserError(path.name, "file type", path.suffix, ["svg", "pdf", "png"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with apply(style):
+        fig.savefig(path, metadata=nothing[path.suffix])  # type: ignore[arg-type]

@@ -1,0 +1,28 @@
+"""Tile quantization: what the tiles at the edge cost, against N in small steps.
+
+One column more than a whole number of tiles starts a new tile column that costs as much as a full
+one: the duration steps, the throughput drops, and the tensor cores execute more operations than
+2 m n k, by exactly the tiles' waste.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from tilewave.plots import _quantization
+from tilewave.plots._quantization import OPTIONS as OPTIONS
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import Style
+
+_ORDER = ("tflops", "duration", "tiles", "operations", "active")
+
+
+def table(study: StudyData) -> pd.DataFrame:
+    """One row a case of a sweep, measured beside predicted."""
+    return _quantization.table(study)
+
+
+def draw(study: StudyData, style: Style) -> Figure:
+    """A column of panels for each sweep; tile boundaries are numbered."""
+    return _quantization.draw(study, style, "columns", _ORDER)

@@ -1,0 +1,28 @@
+"""Wave quantization: what a partly filled last wave costs, against N in small steps.
+
+The GPU runs as many blocks at a time as its SMs hold; one block more starts a wave in which most
+SMs wait. The duration steps at those N only, not at every tile boundary, and the SMs' active
+cycles, average over maximum, show how long the others waited.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from tilewave.plots import _quantization
+from tilewave.plots._quantization import OPTIONS as OPTIONS
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import Style
+
+_ORDER = ("tflops", "duration", "tiles", "active", "operations")
+
+
+def table(study: StudyData) -> pd.DataFrame:
+    """One row a case of a sweep, measured beside predicted."""
+    return _quantization.table(study)
+
+
+def draw(study: StudyData, style: Style) -> Figure:
+    """A column of panels for each sweep; wave boundaries are numbered."""
+    return _quantization.draw(study, style, "waves", _ORDER)

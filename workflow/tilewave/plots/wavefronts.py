@@ -1,0 +1,214 @@
+"""Wavefronts: where a kernel's shared-memory wavefronts go, by instruction kind.
+
+The per-instruction table gives each instruction's wavefronts and what they would be with every bank
+used (ideal). Three readings of it, with a row for each variant: the share of each kind in all
+wavefronts with the excess hatched; the absolute counts, from the ideal (hollow) to the counted
+(full); and the two bank-conflict counters, which are blind to asynchronous copies: a kernel whose
+padded rows free ldmatrix and burden cp.async has conflicts of zero there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from tilewave.plots import base, style as look
+from tilewave.plots.base import StudyData, compact
+from tilewave.plots.style import GREY, INK, Style
+
+OPTIONS: Mapping[str, str] = {}
+_STAGES = ("counters",)
+
+KINDS: Mapping[str, tuple[str, str]] = {
+    "LDS": ("LDS (loads)", "#332288"),
+    "STS": ("STS (stores)", "#DDCC77"),
+    "LDSM": ("LDSM (ldmatrix)", "#44AA99"),
+    "LDGSTS": ("LDGSTS (cp.async)", "#CC6677"),
+    "other": ("other", "#999999"),
+}
+CONFLICTS = {
+    "loads": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "stores": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+}
+
+
+def by_kind(study: StudyData) -> pd.DataFrame:
+    """Sums over a case's instructions: columns case, kind, wavefronts, ideal, excess (counts).
+
+    A case without rows in the instruction table takes the records of the same sums
+    (`wavefronts_shared_LDS`, `wavefronts_shared_ideal_LDS` ...), where there are any.
+    """
+    found: dict[tuple[str, str], tuple[float, float]] = {}
+    rows = study.instructions
+    if not rows.empty:
+        rows = rows[rows["wavefronts_shared"].fillna(0) > 0].copy()
+        kind = rows["opcode"].astype(str).str.partition(".")[0]
+        rows["kind"] = kind.where(kind.isin(list(KINDS)), "other")
+        sums = rows.groupby(["case", "kind"])[["wavefronts_shared", "wavefronts_shared_ideal"]]
+        for (case, name), counted in sums.sum().iterrows():  # type: ignore[misc]
+            found[str(case), str(name)] = (float(counted.iloc[0]), float(counted.iloc[1]))
+    known = {case for case, _ in found}
+    for name in KINDS:
+        counts = base.value_of(study, f"wavefronts_shared_{name}")
+        ideals = base.value_of(study, f"wavefronts_shared_ideal_{name}")
+        for case in counts.index.intersection(ideals.index):
+            if case not in known and counts[case] > 0:
+                found[str(case), name] = (float(counts[case]), float(ideals[case]))
+    listed = [
+        {"case": case, "kind": name, "wavefronts": found[case, name][0], "ideal": found[case, name][1]}
+        for case in base.case_order(study)
+        for name in KINDS
+        if (case, name) in found
+    ]
+    frame = pd.DataFrame(listed, columns=["case", "kind", "wavefronts", "ideal"])
+    frame["excess"] = frame["wavefronts"] - frame["ideal"]
+    return frame
+
+
+def table(study: StudyData) -> pd.DataFrame:
+    """One row a case and kind; a case without shared-memory instructions has one row, kind empty."""
+    frame = base.with_columns(
+        base.base_table(study),
+        {
+            "bank conflicts, loads": base.value_of(study, CONFLICTS["loads"]),
+            "bank conflicts, stores": base.value_of(study, CONFLICTS["stores"]),
+        },
+    )
+    kinds = by_kind(study).rename(
+        columns={
+            "wavefronts": "shared wavefronts",
+            "ideal": "ideal shared wavefronts",
+            "excess": "excess shared wavefronts",
+        }
+    )
+    kinds["wavefronts / ideal"] = kinds["shared wavefronts"] / kinds["ideal shared wavefronts"]
+    merged = frame.merge(kinds, on="case", how="left")
+    first = ["case", "kernel", "variant", "dtype", "m", "n", "k", *kinds.columns[1:]]
+    return merged[[*first, *[c for c in merged.columns if c not in first]]]
+
+
+def _shares(ax: Axes, kinds: pd.DataFrame, order: list[str]) -> None:
+    for place, case in enumerate(order):
+        rows = kinds[kinds["case"] == case]
+        total, start = float(rows["wavefronts"].sum()), 0.0
+        for row in rows.to_dict("records"):
+            color = KINDS[str(row["kind"])][1]
+            for part, excess in ((row["ideal"], False), (row["excess"], True)):
+                share = 100.0 * float(part) / total
+                if share <= 0:
+                    continue
+                ax.barh(
+                    place, share, left=start, height=0.66, linewidth=0.5, edgecolor=color,
+                    color=look.lighter(color, 0.72) if excess else color,
+                    hatch="/////" if excess else None,
+                )  # fmt: skip
+                start += share
+    ax.set_xlim(0, 100)
+    ax.set_xlabel("share of the kernel's shared wavefronts (%)")
+    ax.set_title("Normalised to each kernel")
+
+
+def _counts(ax: Axes, kinds: pd.DataFrame, order: list[str], style: Style) -> None:
+    for place, case in enumerate(order):
+        rows = kinds[kinds["case"] == case].to_dict("records")
+        for lane, row in enumerate(rows):
+            y = place + (lane - (len(rows) - 1) / 2) * 0.76 / max(3, len(rows))
+            color = KINDS[str(row["kind"])][1]
+            ideal, counted = float(row["ideal"]), float(row["wavefronts"])
+            if ideal > 0:
+                ax.plot([ideal, counted], [y, y], color=color, linewidth=1.6)
+                ax.plot([ideal], [y], "o", color="white", markeredgecolor=color, markersize=3.6)
+            ax.plot([counted], [y], "o", color=color, markersize=3.6, markeredgecolor=color)
+            if ideal > 0 and counted > 1.0005 * ideal:
+                ax.annotate(
+                    f"{counted / ideal:.2f}×", (counted, y), xytext=(4, 0), size=style.small,
+                    textcoords="offset points", va="center", ha="left", color=INK,
+                )  # fmt: skip
+    ax.set_xscale("log")
+    low, high = kinds["ideal"].where(kinds["ideal"] > 0).min(), kinds["wavefronts"].max()
+    ax.set_xlim(low / 2, high * (6 if style.narrow else 5))
+    ax.set_xlabel("shared wavefronts")
+    ax.set_title("Ideal (hollow) to counted (full)")
+
+
+def _conflicts(ax: Axes, study: StudyData, order: list[str], style: Style) -> None:
+    ax.set_xlim(0, 1)
+    for x, (name, metric) in zip((0.45, 0.95), CONFLICTS.items(), strict=True):
+        values = base.value_of(study, metric)
+        ax.text(x, -0.56, name, ha="right", va="bottom", size=style.small, color=GREY)
+        for place, case in enumerate(order):
+            value = values.get(case)
+            ax.text(
+                x, place, "–" if value is None else compact(float(value)), ha="right",
+                va="center", size=style.small, color=GREY if value is None else INK,
+            )  # fmt: skip
+    ax.set_xticks([])
+    ax.spines["bottom"].set_visible(False)
+    ax.spines["left"].set_visible(False)
+    ax.set_title("Bank conflicts\n(counters)")
+
+
+def draw(study: StudyData, style: Style) -> Figure:
+    """Three panels that share their rows, one row a variant; stacked at a narrow width."""
+    with look.apply(style):
+        kinds = by_kind(study)
+        if kinds.empty:
+            return look.empty_figure(study, style, "shared-memory wavefronts")
+        order = [c for c in base.case_order(study) if c in set(kinds["case"])]
+        cases = study.cases.set_index("case", drop=False).loc[order]
+        several = len(cases[["m", "n", "k"]].drop_duplicates()) > 1
+        verdicts = base.verdicts(study)
+        labels = []
+        for row in cases.to_dict("records"):
+            label = base.variant_label(row)
+            label += f"\n{base.shape_label(row)}" if several else ""
+            bad = verdicts[str(row["case"])]
+            labels.append(label if bad == "correct" else f"{label}\n({bad})")
+        row_mm = max(8.0, max(1 + lb.count("\n") for lb in labels) * style.line * 25.4 * 0.95 + 1)
+        height = len(order) * row_mm + 16
+        if style.narrow:
+            fig = look.new_figure(style, 2 * height)
+            grid = fig.add_gridspec(2, 2, width_ratios=[2.2, 1])
+            first = fig.add_subplot(grid[0, 0])
+            texts = fig.add_subplot(grid[0, 1])
+            second = fig.add_subplot(grid[1, :])
+        else:
+            fig = look.new_figure(style, height)
+            first, second, texts = fig.subplots(1, 3, gridspec_kw={"width_ratios": [4, 4, 1.3]})
+        _shares(first, kinds, order)
+        _counts(second, kinds, order, style)
+        _conflicts(texts, study, order, style)
+        for ax in (first, second, texts):
+            named = ax is first or (style.narrow and ax is second)
+            look.rows_axis(ax, labels if named else [""] * len(order))
+        texts.set_yticks([])
+        if style.narrow:
+            first.set_xlabel("share of its shared\nwavefronts (%)")
+            first.set_title("Normalised")
+        look.grid(first, "x")
+        look.grid(second, "x")
+        handles: list[Artist] = []
+        for kind, (name, color) in KINDS.items():
+            if kind in set(kinds["kind"]):
+                handles.append(Patch(color=color, label=name))
+        handles.append(Patch(facecolor="white", edgecolor=GREY, hatch="/////", label="excess"))
+        handles.append(
+            Line2D([], [], color=GREY, marker="o", markerfacecolor="white", label="ideal")
+        )
+        shapes = {base.shape_label(r) for r in cases.to_dict("records")}
+        notes = [f"Shape: {next(iter(shapes))}."] if len(shapes) == 1 else []
+        empty = [
+            c for c in base.case_order(study)
+            if c not in order and base.statuses(study, _STAGES)[c].status == "ok"
+        ]  # fmt: skip
+        if empty:
+            notes.append(f"No shared-memory instruction counted: {', '.join(empty)}.")
+        return look.finish(
+            fig, study, style, handles, [str(h.get_label()) for h in handles], notes, _STAGES
+        )

@@ -1,0 +1,53 @@
+"""Content keys: two measurements with the same key measured the same thing in the same way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+# Raised when the way of measuring changes, so that older figures are not taken for new ones.
+METHOD_VERSION = {"check": 1, "time": 1, "counters": 1}
+
+# What of a job decides the figure. Paths, case names and limits do not.
+PARTS = (
+    "provider",
+    "operation",
+    "entry",
+    "grid",
+    "block",
+    "shared_bytes",
+    "cluster",
+    "arguments",
+    "shape",
+    "dtypes",
+    "layouts",
+    "probe",
+    "seed",
+)
+STAGE_PARTS = {
+    "check": (),
+    "time": ("baseline", "timing"),
+    "counters": ("metrics", "sections", "clock_control", "cache_control"),
+}
+
+
+def digest(parts: Mapping[str, Any]) -> str:
+    """SHA-256 of canonical JSON."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def key(stage: str, code: str, job: Mapping[str, Any]) -> str:
+    """Key of a job: its code (digest of the cubin's code, or of a host kernel's source), its
+    launch, its inputs and the method."""
+    names = (*PARTS, *STAGE_PARTS[stage])
+    return digest(
+        {
+            "stage": stage,
+            "method_version": METHOD_VERSION[stage],
+            "code": code,
+            **{name: job.get(name) for name in names},
+        }
+    )

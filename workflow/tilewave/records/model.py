@@ -1,0 +1,96 @@
+"""The words every result uses, and how a result is made.
+
+A result is a plain dict, so that it can be stored and sent between processes as JSON::
+
+    {"schema_version": 1, "stage": ..., "case": ..., "key": ..., "status": ..., "reason": ...,
+     "verdict": ..., "environment": id, "source": ..., "figures": [{metric, value, unit}],
+     "samples": {series: [...]}, "instructions": [...], "notes": {...}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+OK = "ok"
+NOT_MEASURED = "not measured"
+FAILED_TO_COMPILE = "failed to compile"
+FAILED_TO_LAUNCH = "failed to launch"
+INVALID_ACCESS = "invalid access"
+TIMED_OUT = "timed out"
+UNSUPPORTED = "unsupported"
+STALE = "stale"
+STATUSES = (
+    OK,
+    NOT_MEASURED,
+    FAILED_TO_COMPILE,
+    FAILED_TO_LAUNCH,
+    INVALID_ACCESS,
+    TIMED_OUT,
+    UNSUPPORTED,
+    STALE,
+)
+# Statuses that a kernel is to blame for; the rest say what this machine could not do.
+FAILURES = (FAILED_TO_COMPILE, FAILED_TO_LAUNCH, INVALID_ACCESS, TIMED_OUT)
+
+CORRECT = "correct"
+WRONG = "wrong"
+NOT_CHECKED = "not checked"
+RACE = "race"
+UNINITIALISED = "uninitialised read"
+BARRIER = "barrier"
+VERDICTS = (CORRECT, WRONG, NOT_CHECKED, RACE, UNINITIALISED, BARRIER)
+
+STAGES = ("check", "time", "counters")
+# Where the figures of a stage come from when they were measured here.
+SOURCES = {"check": "events", "time": "events", "counters": "counters"}
+
+
+def result(
+    stage: str,
+    case: str,
+    status: str,
+    reason: str = "",
+    *,
+    key: str = "",
+    verdict: str | None = None,
+    environment: str = "",
+    **more: Any,
+) -> dict[str, Any]:
+    """A result; raises ValueError for a status or verdict outside the closed lists."""
+    made = {
+        "schema_version": SCHEMA_VERSION,
+        "stage": stage,
+        "case": case,
+        "key": key,
+        "status": status,
+        "reason": reason,
+        "verdict": verdict,
+        "environment": environment,
+        "source": "",
+        "figures": [],
+        "samples": {},
+        "instructions": [],
+        "notes": {},
+        **more,
+    }
+    validate(made)
+    return made
+
+
+def validate(made: Mapping[str, Any]) -> None:
+    """Raise ValueError where a result's words are outside the closed lists."""
+    if made["status"] not in STATUSES:
+        raise ValueError(f"status {made['status']!r} is none of {', '.join(STATUSES)}")
+    if made["verdict"] is not None and made["verdict"] not in VERDICTS:
+        raise ValueError(f"verdict {made['verdict']!r} is none of {', '.join(VERDICTS)}")
+
+
+def keepable(made: Mapping[str, Any]) -> bool:
+    """Whether a result says something about the case that will be as true next time.
+
+    What this machine could not do (no permission, no time) is asked again on the next run.
+    """
+    return made["status"] == OK or made["status"] in FAILURES

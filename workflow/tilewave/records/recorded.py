@@ -1,0 +1,173 @@
+"""Recorded figures: measurements of a named GPU, shipped with the project.
+
+A folder ``resources/recorded/<gpu>/`` holds
+
+* ``environments.json``: environment id -> environment,
+* ``compiled.json``: variant -> what its cubin was (source and cubin SHA-256, code digest, ...),
+* ``results.parquet``: one row a result, its figures and notes as JSON,
+* ``samples.parquet`` and ``instructions.parquet``: long tables by key.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+
+from tilewave.records import model
+from tilewave.records.store import write_atomically
+
+PLAIN = ("stage", "case", "key", "status", "reason", "verdict", "environment")
+PACKED = ("figures", "notes")
+INSTRUCTION_COLUMNS = ("key", "address", "opcode")
+
+
+class Recorded:
+    """Read access to one folder of recorded figures."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.name = folder.name
+
+    @functools.cached_property
+    def environments(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = json.loads(
+            (self.folder / "environments.json").read_text(encoding="utf-8")
+        )
+        return found
+
+    @functools.cached_property
+    def compiled(self) -> dict[str, dict[str, Any]]:
+        path = self.folder / "compiled.json"
+        if not path.is_file():
+            return {}
+        found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    @functools.cached_property
+    def main_environment(self) -> str:
+        """The environment most results came from."""
+        counts: dict[str, int] = {}
+        for row in self._rows.values():
+            if self.environments.get(row["environment"], {}).get("gpu"):
+                counts[row["environment"]] = counts.get(row["environment"], 0) + 1
+        return max(counts, key=lambda name: (counts[name], name)) if counts else ""
+
+    @functools.cached_property
+    def _rows(self) -> dict[tuple[str, str], dict[str, Any]]:
+        path = self.folder / "results.parquet"
+        rows = pq.read_table(path).to_pylist() if path.is_file() else []
+        return {(row["stage"], row["key"]): row for row in rows}
+
+    @functools.cached_property
+    def _cases(self) -> set[tuple[str, str]]:
+        return {(row["stage"], row["case"]) for row in self._rows.values()}
+
+    def get(self, stage: str, key: str) -> dict[str, Any] | None:
+        """The recorded result under a key, without its samples and instructions."""
+        row = self._rows.get((stage, key))
+        if row is None:
+            return None
+        made = {name: row[name] for name in PLAIN}
+        made |= {name: json.loads(row[name]) for name in PACKED}
+        return model.result(
+            made.pop("stage"),
+            made.pop("case"),
+            made.pop("status"),
+            made.pop("reason"),
+            source=f"recorded:{self.name}",
+            **made,
+        )
+
+    def has_case(self, stage: str, case: str) -> bool:
+        """Whether the case was ever recorded, under whatever key."""
+        return (stage, case) in self._cases
+
+    def results(self) -> list[dict[str, Any]]:
+        found = [self.get(stage, key) for stage, key in self._rows]
+        return [made for made in found if made is not None]
+
+    def long_table(self, name: str, keys: set[str]) -> pa.Table:
+        """Rows of ``samples`` or ``instructions`` for these keys."""
+        path = self.folder / f"{name}.parquet"
+        if not path.is_file() or not keys:
+            return pa.table({})
+        table = pq.read_table(path)
+        return table.filter(pa.compute.is_in(table["key"], pa.array(sorted(keys))))
+
+
+def folders(root: Path) -> list[Path]:
+    """The recorded folders under ``root``, by name."""
+    return sorted(path.parent for path in root.glob("*/environments.json"))
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", compression_level=15)
+    write_atomically(path, sink.getvalue().to_pybytes())
+
+
+def sample_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Raw samples as long rows: key, series, index, value."""
+    return [
+        {"key": made["key"], "series": series, "index": index, "value": float(value)}
+        for made in results
+        for series, values in made["samples"].items()
+        for index, value in enumerate(values)
+    ]
+
+
+def instruction_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Per-instruction counters as rows that start with their key."""
+    return [{"key": made["key"], **row} for made in results for row in made["instructions"]]
+
+
+def _merge_long(path: Path, rows: list[dict[str, Any]], keys: set[str], kept: set[str]) -> None:
+    """Replace the rows of the new keys and drop the rows whose key is no longer kept."""
+    old = pq.read_table(path).to_pylist() if path.is_file() else []
+    merged = [row for row in old if row["key"] in kept and row["key"] not in keys] + rows
+    columns = list(dict.fromkeys(name for row in merged for name in row))
+    _write(path, pa.table({name: [row.get(name) for row in merged] for name in columns}))
+
+
+def merge(
+    folder: Path,
+    results: list[dict[str, Any]],
+    environments: Mapping[str, Any],
+    compiled: Mapping[str, Any],
+) -> dict[str, int]:
+    """Merge a run's results into a recorded folder.
+
+    A new result replaces every older one of the same stage and case, whatever its key: the folder
+    holds the last measurement of each case. Returns how many were added, replaced and kept.
+    """
+    before = Recorded(folder) if (folder / "environments.json").is_file() else None
+    fresh = {(made["stage"], made["case"]): made for made in results}
+    old = {(made["stage"], made["case"]): made for made in before.results()} if before else {}
+    rows = list((old | fresh).values())
+    rows.sort(key=lambda made: (made["case"], made["stage"]))
+    table = {name: [made[name] for made in rows] for name in PLAIN}
+    table |= {
+        name: [json.dumps(made[name], sort_keys=True) for made in rows] for name in PACKED
+    }
+    _write(folder / "results.parquet", pa.table(table))
+    new_keys = {made["key"] for made in results}
+    kept = {made["key"] for made in rows}
+    _merge_long(folder / "samples.parquet", sample_rows(results), new_keys, kept)
+    _merge_long(folder / "instructions.parquet", instruction_rows(results), new_keys, kept)
+    used = {made["environment"] for made in rows}
+    known = {**(before.environments if before else {}), **environments}
+    kept_environments = {name: known[name] for name in sorted(used) if name in known}
+    text = json.dumps(kept_environments, indent=1, sort_keys=True) + "\n"
+    write_atomically(folder / "environments.json", text.encode())
+    both = {**(before.compiled if before else {}), **compiled}
+    text = json.dumps(both, indent=1, sort_keys=True) + "\n"
+    write_atomically(folder / "compiled.json", text.encode())
+    replaced = len(set(old) & set(fresh))
+    return {"added": len(fresh) - replaced, "replaced": replaced, "kept": len(old) - replaced}

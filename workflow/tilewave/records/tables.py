@@ -1,0 +1,173 @@
+"""Tidy tables: one row a figure, one row a sample, one row an instruction, one row a case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from tilewave.cases import Case, Plan
+from tilewave.expressions import ExpressionError
+from tilewave.records import model
+from tilewave.records.recorded import Recorded, instruction_rows, sample_rows
+from tilewave.stages.compiling import lines
+
+RECORD_COLUMNS = [
+    "case", "kernel", "variant", "macros", "operation", "dtype", "m", "n", "k", "probe_case",
+    "stage", "metric", "value", "unit", "source", "status", "reason", "verdict", "key",
+    "environment",
+]  # fmt: skip
+CASE_COLUMNS = [
+    "case", "kernel", "variant", "title", "provider", "macros", "operation", "dtype", "m", "n",
+    "k", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
+    "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "expect",
+    "claimed", "instruction", "note", "verdict", "studies",
+]  # fmt: skip
+EMPTY = float("nan")
+
+
+def verdicts(checks: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Verdict of each case: its check's, or `not checked` where the check gave none."""
+    return {made["case"]: made["verdict"] or model.NOT_CHECKED for made in checks}
+
+
+def case_row(case: Case, target: Mapping[str, Any], compiled: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of a case before anything runs: sizes, geometry, resources, expectations."""
+    variant = case.variant
+    front = variant.kernel.front
+    row: dict[str, Any] = dict.fromkeys(CASE_COLUMNS)
+    row |= {
+        "case": case.id,
+        "kernel": variant.kernel.name,
+        "variant": variant.id,
+        "title": front.title,
+        "provider": variant.kernel.provider,
+        "macros": json.dumps(variant.names),
+        "operation": front.operation,
+        "dtype": variant.dtype,
+        "probe_case": case.probe_case,
+        "shape": case.shape.id if case.shape else "",
+    }
+    if case.probe_case is not None:
+        probe = front.cases[case.probe_case]
+        row |= {
+            "expect": json.dumps(probe.expect),
+            "claimed": json.dumps(probe.claimed),
+            "instruction": probe.instruction,
+            "note": probe.note,
+        }
+    entry = compiled["variants"].get(variant.id, {}).get(compiled["arch"], {})
+    resources = entry.get("resources", {}).get(variant.kernel.entry, {})
+    row |= {
+        "registers": resources.get("registers"),
+        "static_shared_bytes": resources.get("static_shared_bytes"),
+        "spill_bytes": resources.get("spill_store_bytes"),
+    }
+    try:
+        shape = case.shape.resolve(target["device"]) if case.shape else {}
+    except ExpressionError:
+        return row
+    row |= {name: value for name, value in shape.items() if name in row}
+    if variant.supports(shape, {**target["device"], "arch": target["arch"]}):
+        return row
+    launch = variant.plan(shape, target["device"])
+    if variant.kernel.provider == "nvrtc":
+        row |= {
+            "grid": json.dumps(launch.grid),
+            "blocks": launch.blocks,
+            "working_blocks": launch.working_blocks,
+            "block_threads": launch.block[0] * launch.block[1] * launch.block[2],
+            "shared_bytes": (row["static_shared_bytes"] or 0) + launch.shared_bytes,
+        }
+        if launch.tile:
+            row |= dict(zip(("tile_m", "tile_n", "tile_k"), launch.tile))
+    return row
+
+
+def cases_table(
+    plan: Plan,
+    target: Mapping[str, Any],
+    compiled: Mapping[str, Mapping[str, Any]],
+    verdict: Mapping[str, str],
+) -> pd.DataFrame:
+    """One row a case, in config order."""
+    rows = []
+    for request in plan.requests.values():
+        row = case_row(request.case, target, compiled[request.case.variant.kernel.name])
+        row["verdict"] = verdict.get(request.case.id, model.NOT_CHECKED)
+        row["studies"] = json.dumps(request.studies)
+        rows.append(row)
+    return pd.DataFrame(rows, columns=CASE_COLUMNS)
+
+
+def records_table(
+    cases: pd.DataFrame, results: Iterable[Mapping[str, Any]], verdict: Mapping[str, str]
+) -> pd.DataFrame:
+    """One row a figure; a result without figures has one row with its status and reason."""
+    known = cases.set_index("case")
+    named = [name for name in RECORD_COLUMNS if name in known.columns and name != "verdict"]
+    facts = {case: known.loc[case, named].to_dict() for case in known.index}
+    rows = []
+    for made in results:
+        base = {
+            **facts[made["case"]],
+            **{name: made[name] for name in ("case", "stage", "status", "reason", "key")},
+            "source": made["source"],
+            "environment": made["environment"],
+            "verdict": verdict.get(made["case"], model.NOT_CHECKED),
+        }
+        figures = made["figures"] or [{"metric": "", "value": EMPTY, "unit": ""}]
+        rows += [base | figure for figure in figures]
+    return pd.DataFrame(rows, columns=RECORD_COLUMNS)
+
+
+def _long(results: list[Mapping[str, Any]], rows: list[dict[str, Any]], name: str,
+          recorded: Recorded | None) -> pd.DataFrame:
+    """Long rows of the run's own results plus those of the recording, with their case."""
+    cases = {made["key"]: made for made in results if made["key"]}
+    frames = [pd.DataFrame(rows)]
+    if recorded is not None:
+        keys = {key for key, made in cases.items() if made["source"].startswith("recorded:")}
+        frames.append(recorded.long_table(name, keys).to_pandas())
+    frames = [frame for frame in frames if len(frame)]
+    if not frames:
+        return pd.DataFrame(columns=["case", "key"])
+    table = pd.concat(frames, ignore_index=True)
+    table.insert(0, "case", [cases[key]["case"] for key in table["key"]])
+    table.insert(2, "environment", [cases[key]["environment"] for key in table["key"]])
+    table.insert(3, "source", [cases[key]["source"] for key in table["key"]])
+    return table
+
+
+def samples_table(results: list[Mapping[str, Any]], recorded: Recorded | None) -> pd.DataFrame:
+    """Raw samples: case, key, environment, source, series, index, value (microseconds)."""
+    return _long(results, sample_rows(results), "samples", recorded)
+
+
+def instructions_table(
+    plan: Plan,
+    results: list[Mapping[str, Any]],
+    recorded: Recorded | None,
+    compiled: Mapping[str, Mapping[str, Any]],
+) -> pd.DataFrame:
+    """Per-instruction counters with the source line that the tree's own listing gives."""
+    table = _long(results, instruction_rows(results), "instructions", recorded)
+    if not len(table):
+        return table
+    places: dict[str, dict[tuple[str, int], tuple[int, str]]] = {}
+    texts: dict[str, list[str]] = {}
+    line_numbers, source_lines = [], []
+    for case, address in zip(table["case"], table["address"]):
+        variant = plan.requests[case].case.variant
+        kernel = variant.kernel
+        if variant.id not in places:
+            document = compiled[kernel.name]
+            entry = document["variants"][variant.id].get(document["arch"], {})
+            places[variant.id] = lines(entry, kernel.path.name)
+            texts[kernel.name] = kernel.text.splitlines()
+        line, _ = places[variant.id].get((kernel.entry, int(address)), (0, ""))
+        line_numbers.append(line)
+        source_lines.append(texts[kernel.name][line - 1].strip() if line else "")
+    return table.assign(line=line_numbers, text=source_lines)

@@ -1,0 +1,1 @@
+"""The stages of a run: what each rule does, as functions from documents to documents."""

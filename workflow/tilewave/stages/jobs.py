@@ -1,0 +1,133 @@
+"""From cases to jobs: everything one measurement needs, or the result that says why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tilewave.cases import Case, Request
+from tilewave.config import Config
+from tilewave.expressions import ExpressionError
+from tilewave.records import model
+from tilewave.records.keys import key as content_key
+
+# Counters are collected once under the richest set that any study asks for.
+METRIC_SETS = ("quantization", "basic", "memory", "full")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A case of a stage: a job to run, or a result that is known without running."""
+
+    case: Case
+    job: dict[str, Any] | None
+    result: dict[str, Any] | None
+
+
+def richest(sets: set[str]) -> str:
+    """The metric set that holds all of ``sets``."""
+    return max(sets, key=METRIC_SETS.index)
+
+
+def _shape(case: Case, device: dict[str, Any]) -> dict[str, int]:
+    return {} if case.shape is None else case.shape.resolve(device)
+
+
+def _probe(case: Case) -> dict[str, Any] | None:
+    front = case.variant.kernel.front
+    if case.probe_case is None:
+        return None
+    buffers = {name: buffer.model_dump() for name, buffer in front.buffers.items()}
+    chosen = front.cases[case.probe_case].model_dump(exclude={"note", "claimed", "expect"})
+    return {"buffers": buffers, "case": chosen}
+
+
+def _stage_parts(stage: str, request: Request, config: Config) -> dict[str, Any]:
+    if stage == "check":
+        return {"limit_s": config.check.case_limit_s}
+    if stage == "time":
+        timing = config.timing
+        return {
+            "limit_s": timing.case_limit_s,
+            "baseline": request.case.variant.kernel.front.operation == "matmul",
+            "timing": {"block_ms": timing.block_ms, "rounds": timing.rounds},
+        }
+    from tilewave.gpu import metrics
+
+    chosen = metrics.metric_set(richest(request.counters))
+    return {
+        "limit_s": config.counters.case_limit_s,
+        "metric_set": richest(request.counters),
+        "metrics": list(chosen.metrics),
+        "sections": list(chosen.sections),
+        "clock_control": config.counters.clock_control,
+        "cache_control": config.counters.cache_control,
+    }
+
+
+def plan(
+    stage: str,
+    requests: list[Request],
+    compiled: dict[str, Any],
+    target: dict[str, Any],
+    config: Config,
+) -> Iterator[Planned]:
+    """Jobs of one kernel's cases for a stage, in config order."""
+    for request in requests:
+        if (stage == "time" and not request.time) or (stage == "counters" and not request.counters):
+            continue
+        case = request.case
+        variant = case.variant
+        kernel = variant.kernel
+        if stage != "check" and kernel.front.operation == "probe" and stage == "time":
+            continue
+        if stage == "counters" and kernel.provider == "cpu":
+            continue
+
+        def known(status: str, reason: str) -> Planned:
+            return Planned(case, None, model.result(stage, case.id, status, reason))
+
+        device = {**target["device"], "arch": target["arch"]}
+        try:
+            shape = _shape(case, target["device"])
+        except ExpressionError as error:
+            yield known(model.NOT_MEASURED, f"the shape is not known without a GPU: {error}")
+            continue
+        unsupported = variant.supports(shape, device)
+        if unsupported:
+            yield known(model.UNSUPPORTED, unsupported)
+            continue
+        entry = compiled["variants"][variant.id][compiled["arch"]]
+        if entry["status"] == model.FAILED_TO_COMPILE:
+            yield known(model.FAILED_TO_COMPILE, entry["reason"])
+            continue
+        if "code" not in entry:
+            yield known(model.NOT_MEASURED, entry["reason"])
+            continue
+        launch = variant.plan(shape, target["device"])
+        job: dict[str, Any] = {
+            "case": case.id,
+            "kernel": kernel.name,
+            "variant": variant.id,
+            "stage": stage,
+            "provider": kernel.provider,
+            "operation": kernel.front.operation,
+            "cubin": entry.get("cubin"),
+            "source": str(kernel.path.resolve()),
+            "entry": kernel.entry,
+            "grid": list(launch.grid),
+            "block": list(launch.block),
+            "shared_bytes": launch.shared_bytes,
+            "cluster": None,
+            "arguments": list(kernel.front.arguments),
+            "shape": shape,
+            "dtypes": variant.dtypes,
+            "layouts": variant.layouts if kernel.front.operation == "matmul" else {},
+            "probe": _probe(case),
+            "seed": config.seed,
+            "working_blocks": launch.working_blocks,
+            **_stage_parts(stage, request, config),
+        }
+        job["key"] = content_key(stage, entry["code"], job)
+        yield Planned(case, job, None)

@@ -1,0 +1,119 @@
+"""Stages check, time and counters: take each case from the store or a recording, or measure it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tilewave.records import model
+from tilewave.records.recorded import Recorded
+from tilewave.records.store import Store
+from tilewave.stages.jobs import Planned
+
+Measure = Callable[[list[dict[str, Any]], Callable[[dict[str, Any]], None]], list[dict[str, Any]]]
+
+
+def blocked(check: dict[str, Any] | None) -> tuple[str, str] | None:
+    """Why a case may not be timed or profiled, from its check: only clean endings are."""
+    if check is None or check["status"] in (model.OK, model.NOT_MEASURED, model.STALE):
+        return None
+    return check["status"], check["reason"]
+
+
+def from_recording(
+    job: dict[str, Any], recorded: Recorded | None, target: dict[str, Any]
+) -> dict[str, Any]:
+    """The recorded result of a job, or the result that says that there is none."""
+    stage, case = job["stage"], job["case"]
+    if recorded is None:
+        return model.result(stage, case, model.NOT_MEASURED, target["reason"], key=job["key"])
+    found = recorded.get(stage, job["key"])
+    if found is not None:
+        return found | {"case": case}
+    if recorded.has_case(stage, case):
+        reason = f"recorded on {target['label']} for other code, launch or method"
+        return model.result(stage, case, model.STALE, reason, key=job["key"])
+    reason = f"{target['reason']}, and {target['label']} has no recorded figure of this case"
+    return model.result(stage, case, model.NOT_MEASURED, reason, key=job["key"])
+
+
+def collect(
+    planned: list[Planned],
+    target: dict[str, Any],
+    recorded: Recorded | None,
+    store: Store,
+    measure: Measure,
+    checks: dict[str, dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Results of a stage in the order of the cases.
+
+    ``measure`` runs jobs and calls its second argument for each finished case; ``checks`` holds
+    the check results by case for the later stages. Returns {"results", "counts"}, where counts
+    says how many were measured now, reused from the store and taken from a recording.
+    """
+    results: dict[str, dict[str, Any]] = {}
+    waiting: list[dict[str, Any]] = []
+    counts = {"measured": 0, "reused": 0, "recorded": 0}
+    for one in planned:
+        if one.result is not None:
+            results[one.case.id] = one.result
+            continue
+        job = one.job
+        assert job is not None
+        stop = blocked((checks or {}).get(one.case.id))
+        if stop:
+            results[one.case.id] = model.result(job["stage"], job["case"], *stop, key=job["key"])
+            continue
+        on_host = job["provider"] == "cpu"
+        environment = target["environment"] if target["live"] else target["host"]
+        if target["live"] or on_host:
+            found = store.get(environment, job["stage"], job["key"])
+            if found is not None:
+                results[one.case.id] = found | {"case": one.case.id}
+                counts["reused"] += 1
+                continue
+        if not target["live"]:
+            taken = from_recording(job, recorded, target)
+            if taken["source"] or not on_host:
+                results[one.case.id] = taken
+                counts["recorded"] += bool(taken["source"])
+                continue
+        waiting.append(job | {"environment": environment})
+
+    def finished(made: dict[str, Any]) -> None:
+        job = by_case[made["case"]]
+        made |= {
+            "schema_version": model.SCHEMA_VERSION,
+            "key": job["key"],
+            "environment": job["environment"],
+            "source": model.SOURCES[job["stage"]] if made["status"] == model.OK else "",
+        }
+        whole = model.result(made.pop("stage"), made.pop("case"), made.pop("status"), **made)
+        store.put(whole)
+        results[whole["case"]] = whole
+        counts["measured"] += whole["status"] == model.OK
+
+    by_case = {job["case"]: job for job in waiting}
+    if waiting:
+        for made in measure(waiting, finished):
+            if made["case"] not in results:
+                finished(made)
+    order = [one.case.id for one in planned]
+    return {"results": [results[case] for case in order], "counts": counts}
+
+
+def log_lines(stage: str, document: dict[str, Any]) -> str:
+    """Short account of a stage for its log: counts, then every case that is not ok."""
+    counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items())
+    rows = [f"{stage}: {len(document['results'])} cases; {counts}"]
+    for made in document["results"]:
+        if made["status"] != model.OK or made["verdict"] == model.WRONG:
+            verdict = f" {made['verdict']}" if made["verdict"] else ""
+            rows.append(f"  {made['case']}: {made['status']}{verdict}: {made['reason']}")
+    return "\n".join(rows) + "\n"
+
+
+def paths(root: Path, stage: str, kernel: str) -> Path:
+    """Where a stage's document of a kernel lies under a results folder."""
+    return root / stage / f"{kernel}.json"

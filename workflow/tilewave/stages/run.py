@@ -1,0 +1,247 @@
+"""What the thin scripts call: each rule's work, from documents on disk to documents on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewave import project as projects
+from tilewave import target as targets
+from tilewave.errors import UserError
+from tilewave.records import model
+from tilewave.records.store import write_atomically
+from tilewave.stages import compiling, jobs, measuring
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Job:
+    """One Snakemake job: its project and its log file."""
+
+    project: projects.Project
+    log: Path | None
+
+    def note(self, text: str) -> None:
+        """Append to the job's log."""
+        if self.log is not None:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            with self.log.open("a", encoding="utf-8") as stream:
+                stream.write(text)
+
+
+def say(text: str) -> None:
+    """Progress for the person at the terminal."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def job(snakemake: Any) -> Iterator[Job]:
+    """Load the project for a script; a user's mistake ends the job in one line, no traceback."""
+    log = Path(str(snakemake.log[0])) if len(snakemake.log) else None
+    if log is not None:
+        log.unlink(missing_ok=True)
+    try:
+        yield Job(projects.load(snakemake.config, "config"), log)
+    except UserError as error:
+        say(f"Error: {error}")
+        raise SystemExit(1) from None
+    except SystemExit:
+        raise
+    except BaseException:
+        if log is not None:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("a", encoding="utf-8") as stream:
+                stream.write(traceback.format_exc())
+        raise
+
+
+def write(path: str, document: Any) -> None:
+    """A JSON document, whole or not at all."""
+    write_atomically(Path(path), (json.dumps(document, indent=1) + "\n").encode())
+
+
+def target(job: Job) -> dict[str, Any]:
+    """The target document (see `tilewave.target`)."""
+    project = job.project
+    here = targets.probe(project.config.gpu)
+    found = targets.resolve(project.config, here, project.recorded_root, project.where)
+    how = "measured live" if found["live"] else f"not live: {found['reason']}"
+    say(f"Target: {found['label']} ({how})")
+    job.note(json.dumps(found, indent=1) + "\n")
+    return found
+
+
+def _target(project: projects.Project) -> dict[str, Any]:
+    found: dict[str, Any] = projects.read(project.results / "target.json")
+    return found
+
+
+def compile_kernel(job: Job, kernel: str, folder: str) -> dict[str, Any]:
+    """Compile a kernel's variants (see `tilewave.stages.compiling`)."""
+    project = job.project
+    aim = _target(project)
+    requests = project.plan.of_kernel(kernel)
+    variants = {request.case.variant.id: request.case.variant for request in requests}
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    document = compiling.compile_variants(
+        project.kernels[kernel],
+        list(variants.values()),
+        project.config.architectures,
+        aim["arch"],
+        project.store,
+        project.recorded(aim),
+        Path(folder),
+    )
+    for name, entries in document["variants"].items():
+        for arch, entry in entries.items():
+            job.note(f"{name} {arch}: {entry['status']} {entry['reason']}\n{entry.get('log', '')}\n")
+            if entry["reason"]:
+                say(f"  {name} {arch}: {entry['status']}: {entry['reason']}")
+    return document
+
+
+def measure_kernel(job: Job, stage: str, kernel: str, report: str | None) -> dict[str, Any]:
+    """Results of a stage for a kernel (see `tilewave.stages.measuring`)."""
+    project = job.project
+    aim = _target(project)
+    compiled = projects.read(project.stage_path("compile", kernel))
+    checks = None
+    if stage != "check":
+        document = projects.read(project.stage_path("check", kernel))
+        checks = {made["case"]: made for made in document["results"]}
+    planned = list(
+        jobs.plan(stage, project.plan.of_kernel(kernel), compiled, aim, project.config)
+    )
+    document = measuring.collect(
+        planned,
+        aim,
+        project.recorded(aim),
+        project.store,
+        _measure(job, stage, kernel, report),
+        checks,
+    )
+    job.note(measuring.log_lines(stage, document))
+    counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
+    say(f"  {stage} {kernel}: {len(planned)} cases{': ' if counts else ''}{counts}")
+    return document
+
+
+def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring.Measure:
+    """How the jobs of a stage are run on this machine."""
+    project = job.project
+    cache = project.store.root / "cache"
+    log = Path(f"{job.log}.worker") if job.log else project.results / f"{stage}-{kernel}.log"
+
+    def measure(
+        waiting: list[dict[str, Any]], finished: Callable[[dict[str, Any]], None]
+    ) -> list[dict[str, Any]]:
+        if stage == "counters":
+            from tilewave.gpu import profiler
+
+            return profiler.profile(
+                waiting, cache=cache, report_path=Path(str(report)), log_path=log, on_result=finished
+            )
+        from tilewave.gpu import supervisor
+
+        return supervisor.run_jobs(stage, waiting, cache=cache, on_result=finished, log_path=log)
+
+    return measure
+
+
+def _documents(project: projects.Project) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
+    """Compiled documents by kernel, and all results by stage."""
+    compiled = {
+        name: projects.read(project.stage_path("compile", name)) for name in project.plan.kernels
+    }
+    results = {
+        stage: [
+            made
+            for kernel in project.stage_kernels(stage)
+            for made in projects.read(project.stage_path(stage, kernel))["results"]
+        ]
+        for stage in ("check", "time", "counters")
+    }
+    return compiled, results
+
+
+def tables(job: Job) -> dict[str, pd.DataFrame]:
+    """The tidy tables of the run: cases, records, samples, instructions."""
+    from tilewave.records import tables as tidy
+
+    project = job.project
+    aim = _target(project)
+    recorded = project.recorded(aim)
+    compiled, results = _documents(project)
+    verdict = tidy.verdicts(results["check"])
+    flat = [made for stage in results.values() for made in stage]
+    cases = tidy.cases_table(project.plan, aim, compiled, verdict)
+    return {
+        "cases": cases,
+        "records": tidy.records_table(cases, flat, verdict),
+        "samples": tidy.samples_table(results["time"], recorded),
+        "instructions": tidy.instructions_table(
+            project.plan, results["counters"], recorded, compiled
+        ),
+    }
+
+
+def _clean_tree() -> str:
+    """Empty where the tree is a clean commit; else what is not."""
+    done = subprocess.run(
+        ["git", "status", "--porcelain", "--untracked-files=no"],
+        capture_output=True,
+        text=True,
+        cwd=projects.ROOT,
+    )
+    if done.returncode:
+        return "this is no git checkout"
+    return "the tree has changes that are not committed" if done.stdout.strip() else ""
+
+
+def record(job: Job) -> str:
+    """Merge the run's measurements into the recorded folder of the live GPU.
+
+    Raises UserError where nothing was measured live or the tree is not a clean commit: a recorded
+    figure must say which code it came from.
+    """
+    from tilewave.records import recorded as shipped
+
+    project = job.project
+    aim = _target(project)
+    if not aim["live"]:
+        raise UserError("record", "target", aim["label"], "a run measured on a live GPU")
+    unclean = _clean_tree()
+    if unclean:
+        raise UserError("record", "git", unclean, "a clean commit that the figures can name")
+    compiled, results = _documents(project)
+    kept = [
+        made
+        for stage in results.values()
+        for made in stage
+        if made["environment"] and made["key"] and model.keepable(made)
+    ]
+    small = {
+        f"{variant}.{arch}": {
+            name: entry[name]
+            for name in ("source_sha256", "sha256", "code", "resources", "options", "nvrtc")
+            if name in entry
+        }
+        for document in compiled.values()
+        for variant, entries in document["variants"].items()
+        for arch, entry in entries.items()
+        if entry["status"] == "ok"
+    }
+    name = re.sub(r"[^a-z0-9]+", "_", aim["label"].lower()).strip("_")
+    counts = shipped.merge(project.recorded_root / name, kept, aim["environments"], small)
+    words = ", ".join(f"{number} {what}" for what, number in counts.items())
+    return f"resources/recorded/{name}: {words}"

@@ -1,0 +1,94 @@
+"""The target: the GPU whose figures a run shows, live or recorded.
+
+Jobs resolve symbolic shapes and ``arch: auto`` for it. The answer is one JSON document that every
+later stage reads, so that they all speak of the same device.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tilewave.config import Config
+from tilewave.errors import UserError
+from tilewave.records.recorded import Recorded, folders
+
+FALLBACK_ARCH = 90  # compiled for where neither a GPU nor a recorded one says otherwise
+PROBE = """
+import json, sys
+from tilewave.gpu import environment
+found = environment.probe(int(sys.argv[1]))
+found["id"] = environment.environment_id(found)
+print(json.dumps(found))
+"""
+
+
+def probe(gpu: int) -> dict[str, Any]:
+    """This machine's environment, asked in a child so that no CUDA context stays behind."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, str(gpu)], capture_output=True, text=True, timeout=120
+    )
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise RuntimeError(f"the environment cannot be read: {last[0]}")
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def device(environment: dict[str, Any]) -> dict[str, Any]:
+    """What expressions may ask of the device, plus ``arch`` (compute capability times ten)."""
+    names = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
+    found = {name: environment[name] for name in names if environment.get(name) is not None}
+    capability = environment.get("compute_capability")
+    if capability:
+        major, minor = str(capability).split(".")
+        found["arch"] = int(major) * 10 + int(minor)
+    return found
+
+
+def resolve(config: Config, here: dict[str, Any], recorded_root: Path, where: object) -> dict[str, Any]:
+    """The target document.
+
+    Keys: live, label, recorded (folder name or null), environment (id), environments (id ->
+    environment), device, arch, reason (why it is not live), host (this machine's environment id).
+    """
+    shipped = {path.name: path for path in folders(recorded_root)}
+    gpu = here.get("gpu")
+    if config.target not in ("auto", "live") and config.target not in shipped:
+        raise UserError(where, "target", config.target, ["auto", "live", *shipped])
+    base = {"host": here["id"], "environments": {here["id"]: here}}
+    live = bool(gpu) and config.target in ("auto", "live")
+    if live or config.target == "live" or not shipped:
+        reason = "" if gpu else (here.get("gpu_reason") or "no NVIDIA GPU on this machine")
+        found = device(here)
+        return base | {
+            "live": live,
+            "label": gpu or "no GPU",
+            "recorded": None,
+            "environment": here["id"],
+            "device": found,
+            "arch": found.get("arch", FALLBACK_ARCH),
+            "reason": reason,
+        }
+    name = config.target if config.target != "auto" else _default(shipped)
+    recorded = Recorded(shipped[name])
+    environment = recorded.environments[recorded.main_environment]
+    reason = "recorded figures were asked for" if gpu else "no NVIDIA GPU on this machine"
+    return base | {
+        "live": False,
+        "label": environment["gpu"],
+        "recorded": name,
+        "environment": recorded.main_environment,
+        "environments": {**base["environments"], **recorded.environments},
+        "device": device(environment),
+        "arch": device(environment).get("arch", FALLBACK_ARCH),
+        "reason": reason,
+    }
+
+
+def _default(shipped: dict[str, Path]) -> str:
+    """The recorded GPU with the most results."""
+    return max(shipped, key=lambda name: (len(Recorded(shipped[name]).results()), name))

@@ -1,0 +1,1 @@
+"""Closed forms: what a launch should show before anything is measured. Pure, no I/O."""

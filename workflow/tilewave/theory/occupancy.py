@@ -1,0 +1,124 @@
+"""Blocks that fit on an SM, by registers, shared memory, warps and block slots.
+
+The rules are those of ``cuda_occupancy.h`` in the CUDA toolkit (the occupancy calculator's own
+source) for compute capability 7.0 and later:
+
+* registers are given to warps, 256 at a time (``cudaOccRegAllocationGranularity``), and out of one
+  of the four sub-partitions of the register file, so a quarter that holds 2.8 warps holds 2;
+* shared memory is given to blocks, 128 bytes at a time (256 before compute capability 8.0), and
+  the driver keeps 1 KB of it for each block from 8.0 on;
+* the SM has a fixed number of warp and block slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+WARP = 32
+REGISTER_UNIT = 256  # registers, for one warp
+SUB_PARTITIONS = 4
+MAX_REGISTERS_PER_THREAD = 255
+
+
+@dataclass(frozen=True)
+class SmLimits:
+    """What one SM holds. Shared memory in bytes; registers are 32-bit."""
+
+    max_warps: int
+    max_blocks: int
+    registers: int
+    shared: int
+    shared_per_block: int
+    shared_reserved: int
+    shared_unit: int = 128
+    registers_per_block: int | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, Any]) -> SmLimits:
+        """Limits of the environment's GPU (keys as in `tilewave.gpu.environment.probe`).
+
+        Raises KeyError with the name of a fact that the environment does not have.
+        """
+        major = int(float(str(environment.get("compute_capability") or 8)))
+        registers = int(environment["registers_per_sm"])
+        return cls(
+            max_warps=int(environment["max_warps_per_sm"]),
+            max_blocks=int(environment["max_blocks_per_sm"]),
+            registers=registers,
+            shared=int(environment["shared_per_sm"]),
+            shared_per_block=int(environment["shared_per_block_optin"]),
+            shared_reserved=int(environment["shared_reserved_per_block"]),
+            shared_unit=128 if major >= 8 else 256,
+            registers_per_block=int(environment.get("registers_per_block") or registers),
+        )
+
+
+# Compute capabilities 7.5 and 9.0 (CUDA C++ Programming Guide, "Technical Specifications per
+# Compute Capability"), for comparisons that need no GPU.
+TURING = SmLimits(32, 16, 65536, 65536, 65536, 0, 256)
+HOPPER = SmLimits(64, 32, 65536, 233472, 232448, 1024)
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Blocks and warps on an SM. ``limits`` has the blocks that each resource alone would allow."""
+
+    blocks: int
+    warps: int
+    fraction: float
+    limits: dict[str, int]
+
+    @property
+    def limiter(self) -> str:
+        """The resource that allows the fewest blocks (the first of several)."""
+        return min(self.limits, key=lambda name: self.limits[name])
+
+
+def round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def register_blocks(limits: SmLimits, warps: int, registers: int) -> int | None:
+    """Blocks of ``warps`` warps that the register file holds; None where it sets no limit."""
+    if registers <= 0:
+        return None
+    if registers > MAX_REGISTERS_PER_THREAD:
+        return 0
+    per_warp = round_up(registers * WARP, REGISTER_UNIT)
+    # The launch check counts warps as if all four sub-partitions were used alike.
+    if per_warp * round_up(warps, SUB_PARTITIONS) > (limits.registers_per_block or limits.registers):
+        return 0
+    return limits.registers // SUB_PARTITIONS // per_warp * SUB_PARTITIONS // warps
+
+
+def shared_blocks(limits: SmLimits, shared_bytes: int) -> int | None:
+    """Blocks with ``shared_bytes`` (static and dynamic) each; None where that sets no limit."""
+    if shared_bytes > limits.shared_per_block:
+        return 0
+    allocated = round_up(shared_bytes + limits.shared_reserved, limits.shared_unit)
+    return limits.shared // allocated if allocated else None
+
+
+def occupancy(
+    limits: SmLimits, threads: int, registers: int, shared_bytes: int = 0
+) -> Occupancy:
+    """Theoretical occupancy of blocks of ``threads`` threads.
+
+    registers: per thread. shared_bytes: per block, declared static plus dynamic, without the
+    kilobyte that the driver adds. ``fraction`` is active warps over the SM's warp slots.
+    Raises ValueError where ``threads`` is not positive.
+    """
+    if threads < 1:
+        raise ValueError(f"a block needs threads, found {threads}")
+    warps = -(-threads // WARP)
+    found = {
+        "warps": limits.max_warps // warps,
+        "registers": register_blocks(limits, warps, registers),
+        "shared memory": shared_blocks(limits, shared_bytes),
+        "blocks": limits.max_blocks,
+    }
+    bounds = {name: blocks for name, blocks in found.items() if blocks is not None}
+    blocks = min(bounds.values())
+    return Occupancy(blocks, blocks * warps, blocks * warps / limits.max_warps, bounds)

@@ -1,0 +1,134 @@
+"""Tile and wave quantization of a tiled matrix product.
+
+A matrix product does its work in whole output tiles, and a GPU runs whole blocks. Both round up:
+
+* *tile quantization*: the tiles at the right and lower edge cost as much as full ones;
+* *wave quantization*: an SM left without a block in the last wave waits for the others.
+
+Shapes are mappings with the keys ``m``, ``n`` (and ``k``); tiles are (rows, columns[, k step]) of
+one thread block. Source of the terms: NVIDIA, "Matrix Multiplication Background User's Guide"
+(dimension quantization effects); the formulas are arithmetic on counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+def _ceil(value: int, step: int) -> int:
+    """``value / step`` rounded up; both positive."""
+    if value < 1 or step < 1:
+        raise ValueError(f"sizes must be positive, found {value} and {step}")
+    return -(-value // step)
+
+
+def tiles(shape: Mapping[str, int], tile: Sequence[int]) -> tuple[int, int]:
+    """Tile rows and tile columns of C[m, n]. Their product is the number of tiles."""
+    return _ceil(shape["m"], tile[0]), _ceil(shape["n"], tile[1])
+
+
+def tile_count(shape: Mapping[str, int], tile: Sequence[int]) -> int:
+    """Number of output tiles."""
+    rows, columns = tiles(shape, tile)
+    return rows * columns
+
+
+def tile_efficiency(shape: Mapping[str, int], tile: Sequence[int]) -> float:
+    """Elements of C over elements of all its tiles, in (0, 1]."""
+    return shape["m"] * shape["n"] / (tile_count(shape, tile) * tile[0] * tile[1])
+
+
+def last_column_useful(shape: Mapping[str, int], tile: Sequence[int]) -> float:
+    """Useful share of the last tile column, in (0, 1]: 8 of 128 columns are 0.0625."""
+    return (shape["n"] - (_ceil(shape["n"], tile[1]) - 1) * tile[1]) / tile[1]
+
+
+def operations_ratio(shape: Mapping[str, int], tile: Sequence[int]) -> float:
+    """Multiply-adds that whole tiles execute over the m n k that are asked for (>= 1).
+
+    This is what the counted tensor operations over 2mnk should read for a kernel that fills the
+    rest of a tile with zeros. A third element of ``tile`` is the k step, which is padded likewise;
+    without it k is taken as it is.
+    """
+    k = shape["k"]
+    padded_k = _ceil(k, tile[2]) * tile[2] if len(tile) > 2 else k
+    return padded_k / k / tile_efficiency(shape, tile)
+
+
+@dataclass(frozen=True)
+class Waves:
+    """How blocks fall into waves of ``capacity`` = SMs x blocks per SM.
+
+    full: waves in which every place is taken. tail: blocks of the last, partly filled wave
+    (0 where the blocks fill their waves). count: waves, the partly filled one included.
+    fraction: blocks over capacity, ncu's ``launch__waves_per_multiprocessor``.
+    efficiency: places used over places in all waves, in (0, 1].
+    """
+
+    blocks: int
+    capacity: int
+
+    @property
+    def full(self) -> int:
+        return self.blocks // self.capacity
+
+    @property
+    def tail(self) -> int:
+        return self.blocks % self.capacity
+
+    @property
+    def count(self) -> int:
+        return _ceil(self.blocks, self.capacity)
+
+    @property
+    def fraction(self) -> float:
+        return self.blocks / self.capacity
+
+    @property
+    def efficiency(self) -> float:
+        return self.blocks / (self.count * self.capacity)
+
+
+def waves(blocks: int, sms: int, blocks_per_sm: int = 1) -> Waves:
+    """Waves of ``blocks`` equal blocks on ``sms`` SMs that hold ``blocks_per_sm`` at a time.
+
+    Raises ValueError where a number is not positive.
+    """
+    if min(blocks, sms, blocks_per_sm) < 1:
+        raise ValueError(f"must be positive: {blocks} blocks, {sms} SMs, {blocks_per_sm} per SM")
+    return Waves(blocks, sms * blocks_per_sm)
+
+
+def predicted_duration(
+    blocks: int, sms: int, wave_time: float, blocks_per_sm: int = 1, overhead: float = 0.0
+) -> float:
+    """Duration in the unit of ``wave_time``: whole waves times the time of one, plus a constant."""
+    return waves(blocks, sms, blocks_per_sm).count * wave_time + overhead
+
+
+def cycles_active_ratio(blocks: int, sms: int) -> float:
+    """Predicted ``sm__cycles_active`` average over maximum, in (0, 1].
+
+    Blocks are dealt to SMs one after the other, so an SM gets floor or ceil of blocks / sms, and an
+    SM is busy in proportion to the blocks it gets (equal blocks whose SM is limited by throughput;
+    with one block per SM at a time this holds whatever limits it).
+    """
+    if min(blocks, sms) < 1:
+        raise ValueError(f"must be positive: {blocks} blocks, {sms} SMs")
+    return blocks / (sms * _ceil(blocks, sms))
+
+
+def wave_edges(
+    shape: Mapping[str, int], tile: Sequence[int], sms: int, sizes: Sequence[int]
+) -> list[int]:
+    """Values of n in ``sizes`` (ascending) at which the number of waves is higher than before."""
+    edges: list[int] = []
+    before = math.inf
+    for n in sizes:
+        now = waves(tile_count({**shape, "n": n}, tile), sms).count
+        if now > before:
+            edges.append(n)
+        before = now
+    return edges

@@ -1,0 +1,221 @@
+"""Variants: a kernel with one choice of its macros, and what it needs to run a shape."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tilewave.errors import UserError
+from tilewave.expressions import ExpressionError, evaluate, integer
+from tilewave.kernels import Kernel
+
+# What an expression may ask of the device; the values come from its environment.
+DEVICE_NAMES = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """Geometry of one launch. ``shared_bytes`` is the dynamic part."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    tile: tuple[int, ...] | None
+    working_blocks: int
+
+    @property
+    def blocks(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One kernel file with one value for each of its macros (all of them, defaults included)."""
+
+    kernel: Kernel
+    macros: tuple[tuple[str, Any], ...]
+
+    @property
+    def id(self) -> str:
+        """Kernel name and every macro that is not at its default, e.g. ``matmul_tiled-tile32``."""
+        words = [self.kernel.name]
+        for name, value in self.macros:
+            if str(value) != str(self.kernel.front.macros[name][0]):
+                words.append(f"{name.lower()}{value}")
+        return "-".join(words)
+
+    @cached_property
+    def names(self) -> dict[str, Any]:
+        return dict(self.macros)
+
+    def _evaluate(self, key: str, text: Any, names: Mapping[str, Any] | None = None) -> Any:
+        try:
+            return evaluate(text, {**self.names, **(names or {})})
+        except ExpressionError as error:
+            raise UserError(self.kernel.path, key, text, str(error)) from error
+
+    def _integer(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
+        try:
+            return integer(text, {**self.names, **names})
+        except ExpressionError as error:
+            raise UserError(self.kernel.path, key, text, str(error)) from error
+
+    @cached_property
+    def dtypes(self) -> dict[str, str]:
+        """Dtype word of each operand and of ``accumulate``."""
+        given = self.kernel.front.dtypes
+        return {name: str(self._evaluate(f"dtypes.{name}", text)) for name, text in given.items()}
+
+    @cached_property
+    def layouts(self) -> dict[str, str]:
+        """Layout of each matrix, ``row`` where the front matter says nothing."""
+        given = {"a": "row", "b": "row", "c": "row", **self.kernel.front.layouts}
+        return {name: str(self._evaluate(f"layouts.{name}", text)) for name, text in given.items()}
+
+    @property
+    def dtype(self) -> str:
+        """Label of the arithmetic: ``f32``, ``f64``, ``tf32``, ``f16_f32``, ``bf16_f32``, ..."""
+        operand = self.dtypes.get("a") or next(iter(self.dtypes.values()), "")
+        accumulate = self.dtypes.get("accumulate", operand)
+        if operand in ("f16", "bf16"):
+            return f"{operand}_{accumulate}"
+        return operand
+
+    def supports(self, shape: Mapping[str, int], device: Mapping[str, Any]) -> str:
+        """Empty where the variant can take the shape; else the requirement that failed.
+
+        ``requires`` holds ``arch`` (least compute capability times ten), divisors of dimensions
+        (``n: 8``) and ``conditions`` (expressions over macros, shape and device that must hold).
+        """
+        for name, wanted in self.kernel.front.requires.items():
+            if name == "conditions":
+                for condition in wanted:
+                    if not self._evaluate("requires.conditions", condition, {**device, **shape}):
+                        return f"requires {condition}"
+            elif name == "arch":
+                have = device.get("arch")
+                if have is not None and int(have) < int(wanted):
+                    return f"needs compute capability {int(wanted) / 10:.1f} or later"
+            elif name in shape:
+                divisor = self._integer(f"requires.{name}", wanted, {})
+                if shape[name] % divisor:
+                    return f"{name} = {shape[name]} is not a multiple of {divisor}"
+        return ""
+
+    def plan(self, shape: Mapping[str, int], device: Mapping[str, Any]) -> LaunchPlan:
+        """Geometry for a shape.
+
+        Raises UserError where an expression has no whole value or a size is not positive.
+        """
+        front = self.kernel.front
+        names = {**device, **shape}
+
+        def three(key: str, texts: list[Any]) -> tuple[int, int, int]:
+            if len(texts) > 3:
+                raise UserError(self.kernel.path, key, texts, "one to three expressions")
+            values = [self._integer(key, text, names) for text in texts]
+            if min(values) < 1:
+                raise UserError(self.kernel.path, key, values, "positive sizes")
+            x, y, z = values + [1] * (3 - len(values))
+            return x, y, z
+
+        grid, block = three("grid", front.grid), three("block", front.block)
+        tile = front.tile and tuple(self._integer("tile", text, names) for text in front.tile)
+        blocks = grid[0] * grid[1] * grid[2]
+        working = front.working_blocks
+        return LaunchPlan(
+            grid=grid,
+            block=block,
+            shared_bytes=self._integer("shared_bytes", front.shared_bytes, names),
+            tile=tile or None,
+            working_blocks=blocks
+            if working is None
+            else self._integer("working_blocks", working, names),
+        )
+
+
+def _allowed(kernel: Kernel, macros: Mapping[str, Any]) -> bool:
+    for condition in kernel.front.where:
+        try:
+            if not evaluate(condition, macros):
+                return False
+        except ExpressionError as error:
+            raise UserError(kernel.path, "where", condition, str(error)) from error
+    return True
+
+
+def variant(kernel: Kernel, chosen: Mapping[str, Any], where_file: object, key: str) -> Variant:
+    """The variant with the chosen macros, the rest at their defaults.
+
+    Raises UserError for a macro or value that the front matter does not offer.
+    """
+    offered = kernel.front.macros
+    macros: dict[str, Any] = {name: values[0] for name, values in offered.items()}
+    for name, value in chosen.items():
+        if name not in offered:
+            raise UserError(where_file, f"{key}.{name}", name, offered or "no macros at all")
+        match = [known for known in offered[name] if str(known) == str(value)]
+        if not match:
+            raise UserError(where_file, f"{key}.{name}", value, map(str, offered[name]))
+        macros[name] = match[0]
+    if not _allowed(kernel, macros):
+        raise UserError(where_file, key, dict(chosen), " and ".join(kernel.front.where))
+    return Variant(kernel, tuple(macros.items()))
+
+
+def _plainest_by_dtype(kernel: Kernel) -> Iterator[dict[str, Any]]:
+    """For each dtype label the combination with the fewest macros away from their defaults."""
+    offered = kernel.front.macros
+    best: dict[str, tuple[int, dict[str, Any]]] = {}
+    for values in itertools.product(*offered.values()):
+        pick = dict(zip(offered, values))
+        if not _allowed(kernel, pick):
+            continue
+        changed = sum(value != offered[name][0] for name, value in pick.items())
+        label = Variant(kernel, tuple(pick.items())).dtype
+        if label not in best or changed < best[label][0]:
+            best[label] = (changed, pick)
+    for _, pick in best.values():
+        yield pick
+
+
+def choices(
+    kernel: Kernel, how: str | Mapping[str, Any], where_file: object, key: str
+) -> Iterator[Variant]:
+    """Variants of a kernel, each once.
+
+    ``how`` is ``defaults``; ``each_dtype`` (for every dtype the variant with the fewest macros
+    away from their defaults); ``one_at_a_time`` (defaults, then each other value of each macro by
+    itself); ``product`` (every combination that `where` allows); or a mapping of macros to a value
+    or a list of values (their product, the rest at defaults).
+    """
+    offered = kernel.front.macros
+    picks: list[dict[str, Any]]
+    if how == "defaults":
+        picks = [{}]
+    elif how == "one_at_a_time":
+        picks = [{}]
+        picks += [{name: value} for name, values in offered.items() for value in values[1:]]
+    elif how == "product":
+        picks = [dict(zip(offered, values)) for values in itertools.product(*offered.values())]
+    elif how == "each_dtype":
+        picks = list(_plainest_by_dtype(kernel))
+    elif isinstance(how, Mapping):
+        lists = [value if isinstance(value, list) else [value] for value in how.values()]
+        picks = [dict(zip(how, values)) for values in itertools.product(*lists)]
+    else:
+        modes = ["defaults", "each_dtype", "one_at_a_time", "product", "a mapping of macros"]
+        raise UserError(where_file, key, how, modes)
+    seen: set[str] = set()
+    generated = how in ("one_at_a_time", "product")
+    for pick in picks:
+        full = {**{name: values[0] for name, values in offered.items()}, **pick}
+        if generated and not _allowed(kernel, full):
+            continue
+        made = variant(kernel, pick, where_file, key)
+        if made.id not in seen:
+            seen.add(made.id)
+            yield made
