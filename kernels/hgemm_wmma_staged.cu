@@ -284,7 +284,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP)
     }
 
     // From here on shared memory holds results: no copy may still be on its way, and no warp may still
-    // read operands.
+    // read operands. The last step implies both; stated again, the epilogue does not lean on the order of
+    // operations inside the loop.
     wait_copies<0>();
     __syncthreads();
 

@@ -2,6 +2,7 @@
 title: numpy's matmul (the CPU's BLAS)
 follows: matmul_cpu
 operation: matmul
+flop_rate: 1.0e+11
 provider: cpu
 dtypes: {a: REAL, b: REAL, c: REAL, accumulate: REAL}
 layouts: {a: row, b: row, c: row}

@@ -1,6 +1,7 @@
 """---
 title: Triple loop on one CPU core
 operation: matmul
+flop_rate: 1.0e+9
 provider: cpu
 dtypes: {a: REAL, b: REAL, c: REAL, accumulate: REAL}
 layouts: {a: row, b: row, c: row}
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 Matrix = NDArray[np.floating[Any]]
 
 
-# fastmath stays off: with it LLVM may reorder the sum, and the loop would no longer be the textbook's.
+# fastmath stays off: with it LLVM may reorder the sum, which would be another algorithm.
 @numba.njit(fastmath=False, parallel=False, error_model="numpy")
 def _triple_loop(a, b, c, alpha, beta, zero):  # type: ignore[no-untyped-def]
     m, k = a.shape

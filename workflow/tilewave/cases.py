@@ -104,7 +104,7 @@ def expand_shapes(
     """
     for index, entry in enumerate(given):
         place = f"{key}.{index}"
-        axes: list[list[int | str]]
+        combinations: list[tuple[int | str, ...]]
         if isinstance(entry, Mapping):
             unknown = sorted(set(entry) - set(dimensions))
             missing = sorted(set(dimensions) - set(entry))
@@ -118,8 +118,7 @@ def expand_shapes(
             if len(parts) != len(dimensions):
                 allowed = "x".join(dimensions)
                 raise UserError(where_file, place, entry, f"{len(dimensions)} sizes as {allowed}")
-            values = [_dimension(part, where_file, place)[0] for part in parts]
-            combinations = [tuple(values)]
+            combinations = [tuple(_dimension(part, where_file, place)[0] for part in parts)]
         else:
             combinations = [
                 tuple([value] * len(dimensions)) for value in _dimension(entry, where_file, place)
@@ -151,7 +150,8 @@ def _block_cases(
         dimensions = operations.load(kernel.front.operation).DIMENSIONS
         if kernel.front.operation == "probe":
             for name, probe in kernel.front.cases.items():
-                yield Case(next(choices(kernel, probe.macros, kernel.path, f"cases.{name}")), None, name)
+                place = f"cases.{name}.macros"
+                yield Case(next(choices(kernel, probe.macros, kernel.path, place)), None, name)
             continue
         shapes = list(expand_shapes(block.shapes, dimensions, where_file, f"{key}.shapes"))
         if not shapes:
@@ -197,7 +197,8 @@ def _narrow(
     config: Config, kernels: Mapping[str, Kernel], everything: list[tuple[str, Case]], where: object
 ) -> dict[str, set[str]]:
     """The words of ``only`` by what they name."""
-    named: dict[str, set[str]] = {"studies": set(), "kernels": set(), "dtypes": set(), "shapes": set()}
+    kinds = ("studies", "kernels", "dtypes", "shapes")
+    named: dict[str, set[str]] = {kind: set() for kind in kinds}
     dtypes = {case.variant.dtype for _, case in everything}
     shapes = {case.shape.id for _, case in everything if case.shape is not None}
     for word in words(config.only):

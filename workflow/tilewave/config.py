@@ -77,7 +77,9 @@ class Timing(Model):
 
     block_ms: float = Field(2.0, gt=0, description="Length of one block of gated launches.")
     rounds: int = Field(5, ge=1, description="Rounds of A B B A, the baseline paired.")
-    case_limit_s: float = Field(5.0, gt=0, description="A case predicted to take longer is not timed.")
+    case_limit_s: float = Field(
+        5.0, gt=0, description="A case predicted to take longer is not timed."
+    )
 
 
 class Check(Model):

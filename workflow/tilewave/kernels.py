@@ -45,6 +45,11 @@ class ProbeCase(BaseModel):
     note: str = ""
 
 
+def _one() -> list[Expression]:
+    """One of something: the geometry where the front matter says nothing."""
+    return [1]
+
+
 class FrontMatter(BaseModel):
     """The YAML block at the top of a kernel file."""
 
@@ -59,10 +64,13 @@ class FrontMatter(BaseModel):
     macros: dict[str, list[Scalar]] = Field(default_factory=dict)
     where: list[str] = Field(default_factory=list)
     tile: list[Expression] | None = None
-    block: list[Expression] = Field(default_factory=lambda: [1])
-    grid: list[Expression] = Field(default_factory=lambda: [1])
+    block: list[Expression] = Field(default_factory=_one)
+    grid: list[Expression] = Field(default_factory=_one)
     shared_bytes: Expression = 0
     working_blocks: Expression | None = None
+    flop_rate: float | None = Field(
+        None, gt=0, description="FLOP/s this surely reaches; bounds the cost before anything runs."
+    )
     requires: dict[str, Any] = Field(default_factory=dict)
     entry: str | None = None
     arguments: list[str] = Field(default_factory=list)

@@ -48,6 +48,10 @@ class Project:
         name = target["recorded"]
         return Recorded(self.recorded_root / name) if name else None
 
+    def stage_path(self, stage: str, kernel: str) -> Path:
+        """Where a stage's document of a kernel lies."""
+        return self.results / stage / f"{kernel}.json"
+
     def stage_kernels(self, stage: str) -> list[str]:
         """Kernels with at least one case that the stage measures."""
         names = [
@@ -91,7 +95,12 @@ class Project:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def recorded_digest(self) -> str:
-        """Digest of the recorded figures that a run may show."""
+        """Digest of the recorded figures that a run may show; none where it measures live."""
+        from tilewave.gpu.environment import fingerprint, has_gpu
+
+        live = self.config.target == "auto" and has_gpu(fingerprint())
+        if live or self.config.target == "live":
+            return ""
         digest = hashlib.sha256()
         for path in sorted(self.recorded_root.glob("*/*")):
             digest.update(path.name.encode() + path.read_bytes())

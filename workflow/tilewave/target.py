@@ -15,6 +15,7 @@ from typing import Any
 from tilewave.config import Config
 from tilewave.errors import UserError
 from tilewave.records.recorded import Recorded, folders
+from tilewave.variants import DEVICE_NAMES
 
 FALLBACK_ARCH = 90  # compiled for where neither a GPU nor a recorded one says otherwise
 PROBE = """
@@ -40,8 +41,7 @@ def probe(gpu: int) -> dict[str, Any]:
 
 def device(environment: dict[str, Any]) -> dict[str, Any]:
     """What expressions may ask of the device, plus ``arch`` (compute capability times ten)."""
-    names = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
-    found = {name: environment[name] for name in names if environment.get(name) is not None}
+    found = {name: environment[name] for name in DEVICE_NAMES if environment.get(name) is not None}
     capability = environment.get("compute_capability")
     if capability:
         major, minor = str(capability).split(".")
@@ -49,7 +49,9 @@ def device(environment: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def resolve(config: Config, here: dict[str, Any], recorded_root: Path, where: object) -> dict[str, Any]:
+def resolve(
+    config: Config, here: dict[str, Any], recorded_root: Path, where: object
+) -> dict[str, Any]:
     """The target document.
 
     Keys: live, label, recorded (folder name or null), environment (id), environments (id ->

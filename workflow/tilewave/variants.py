@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,8 @@ from tilewave.errors import UserError
 from tilewave.expressions import ExpressionError, evaluate, integer
 from tilewave.kernels import Kernel
 
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+BLOCK_LIMIT = 1024
 # What an expression may ask of the device; the values come from its environment.
 DEVICE_NAMES = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
 
@@ -29,6 +32,20 @@ class LaunchPlan:
     @property
     def blocks(self) -> int:
         return self.grid[0] * self.grid[1] * self.grid[2]
+
+    def beyond(self, device: Mapping[str, Any]) -> str:
+        """Empty where CUDA can launch it; else which limit it passes (CUDA programming guide,
+        compute capabilities)."""
+        for axis, size, limit in zip("xyz", self.grid, GRID_LIMITS):
+            if size > limit:
+                return f"grid {axis} = {size} exceeds {limit}"
+        threads = self.block[0] * self.block[1] * self.block[2]
+        if threads > BLOCK_LIMIT:
+            return f"a block of {threads} threads exceeds {BLOCK_LIMIT}"
+        most = device.get("shared_per_block_optin")
+        if most is not None and self.shared_bytes > most:
+            return f"{self.shared_bytes} bytes of shared memory exceed this device's {most}"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -93,8 +110,9 @@ class Variant:
         for name, wanted in self.kernel.front.requires.items():
             if name == "conditions":
                 for condition in wanted:
-                    if not self._evaluate("requires.conditions", condition, {**device, **shape}):
-                        return f"requires {condition}"
+                    names = {**device, **shape}
+                    if not self._evaluate("requires.conditions", condition, names):
+                        return f"needs {condition} ({self._values(condition, names)})"
             elif name == "arch":
                 have = device.get("arch")
                 if have is not None and int(have) < int(wanted):
@@ -104,6 +122,12 @@ class Variant:
                 if shape[name] % divisor:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
         return ""
+
+    def _values(self, condition: str, names: Mapping[str, Any]) -> str:
+        """The values of the names that stand in a condition, for the sentence that it failed."""
+        known = {**self.names, **names}
+        words = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", condition))
+        return ", ".join(f"{word} = {known[word]}" for word in words if word in known)
 
     def plan(self, shape: Mapping[str, int], device: Mapping[str, Any]) -> LaunchPlan:
         """Geometry for a shape.

@@ -14,7 +14,9 @@ from tilewave.compiling import headers
 from tilewave.kernels import Kernel
 
 LANGUAGE = "-std=c++17"
-MESSAGE = re.compile(r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error:? (?P<text>.*)$", re.M)
+MESSAGE = re.compile(
+    r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error:? (?P<text>.*)$", re.M
+)
 ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'")
 SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -39,7 +39,6 @@ _COMPUTE = {
 
 class Unavailable(RuntimeError):
     """nvmath-python or the cuBLAS library is not there; the text says what to do."""
-
 
 
 def _scalar(dtype: str, value: float) -> Any:
@@ -108,7 +107,8 @@ class Plan:
                 by_row = self.layouts["c"] == "row"
                 self._names = ("b", "a") if by_row else ("a", "b")
                 attribute = lt.MatmulDescAttribute
-                for name, key in zip(self._names, (attribute.TRANSA, attribute.TRANSB), strict=True):
+                keys = (attribute.TRANSA, attribute.TRANSB)
+                for name, key in zip(self._names, keys, strict=True):
                     transposed = self.layouts[name] != self.layouts["c"]
                     value = ctypes.c_int32(int(transposed))  # CUBLAS_OP_N = 0, CUBLAS_OP_T = 1
                     lt.matmul_desc_set_attribute(
@@ -130,7 +130,7 @@ class Plan:
         self._stack.callback(lt.matrix_layout_destroy, layout)
         return int(layout)
 
-    def __enter__(self) -> Plan:  # noqa: PYI034
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

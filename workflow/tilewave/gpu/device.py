@@ -16,14 +16,10 @@ from typing import Any
 CHOICE_VARIABLE = "TILEWAVE_GPU"
 """An ordinal (``1``) or a UUID (``GPU-...``, or the beginning of one); default 0."""
 
-_POISONS = frozenset(
-    "CUDA_ERROR_" + word
-    for word in (
-        "ILLEGAL_ADDRESS MISALIGNED_ADDRESS INVALID_ADDRESS_SPACE INVALID_PC ILLEGAL_INSTRUCTION "
-        "HARDWARE_STACK_ERROR LAUNCH_FAILED LAUNCH_TIMEOUT ASSERT ECC_UNCORRECTABLE "
-        "EXTERNAL_DEVICE TENSOR_MEMORY_LEAK CONTAINED CONTEXT_IS_DESTROYED UNKNOWN"
-    ).split()
-)
+_POISON_WORDS = """ILLEGAL_ADDRESS MISALIGNED_ADDRESS INVALID_ADDRESS_SPACE INVALID_PC
+    ILLEGAL_INSTRUCTION HARDWARE_STACK_ERROR LAUNCH_FAILED LAUNCH_TIMEOUT ASSERT ECC_UNCORRECTABLE
+    EXTERNAL_DEVICE TENSOR_MEMORY_LEAK CONTAINED CONTEXT_IS_DESTROYED UNKNOWN"""
+_POISONS = frozenset("CUDA_ERROR_" + word for word in _POISON_WORDS.split())
 
 
 class CudaError(RuntimeError):
@@ -77,11 +73,11 @@ def cuda_errors() -> Iterator[None]:
         raise
     except Exception as error:
         named = re.search(r"(?:CUDA_ERROR|CUBLAS_STATUS)_\w+", str(error))
-        if named is None:
-            named = re.search(r"\bNOT_SUPPORTED|INVALID_VALUE|ALLOC_FAILED\b", str(error))
-        if named is None:
+        kind = type(error).__name__
+        if named is None and kind not in ("CUDAError", "cuBLASLtError", "cuBLASError"):
             raise
-        raise CudaError(named.group(), str(error).splitlines()[0][:200]) from error
+        name = named.group() if named else "CUBLAS_STATUS_ERROR"
+        raise CudaError(name, str(error).strip().split("\n")[0][:200]) from error
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,8 @@ ATTRIBUTES = {
     "shared_reserved_per_block": "RESERVED_SHARED_MEMORY_PER_BLOCK",
 }
 
+CLOCKS = {"sm_clock_max_mhz": "CLOCK_RATE", "memory_clock_max_mhz": "MEMORY_CLOCK_RATE"}  # kHz
+
 
 def _text(path: Path) -> str:
     """A file's text, empty where it cannot be read."""
@@ -103,7 +105,7 @@ def driver_version(text: str | None = None) -> str:
     """Version of the kernel module out of /proc/driver/nvidia/version, empty without one."""
     if text is None:
         text = _text(DRIVER_VERSION)
-    found = re.search(r"Kernel Module\D*?(\d+\.\d+(?:\.\d+)?)", text)
+    found = re.search(r"Kernel Module\b.*?\s(\d+\.\d+(?:\.\d+)?)\b", text)
     return found.group(1) if found else ""
 
 
@@ -205,7 +207,9 @@ def fingerprint(ncu: str | None = None) -> dict[str, Any]:
 
 def has_gpu(found: Mapping[str, Any]) -> bool:
     """Whether a fingerprint says that a GPU can be used."""
-    return bool(found["libcuda"] and found["devices"] and found["visible_devices"] not in ("", "-1"))
+    return bool(
+        found["libcuda"] and found["devices"] and found["visible_devices"] not in ("", "-1")
+    )
 
 
 def counters_blocked(found: Mapping[str, Any]) -> str:
@@ -322,10 +326,13 @@ def _device_facts(gpu_index: int | None) -> dict[str, Any]:
         "arch": 10 * major + minor,
         "cuda": f"{version // 1000}.{version % 1000 // 10}",
         "max_warps_per_sm": facts["max_threads_per_sm"] // warp,
-        "sm_clock_max_mhz": attribute("CLOCK_RATE") / 1000,
-        "memory_clock_max_mhz": attribute("MEMORY_CLOCK_RATE") / 1000,
         "memory_bytes": int(ask(driver.cuDeviceTotalMem(device))),
     }
+    for name, key in CLOCKS.items():
+        try:
+            facts[name] = attribute(key) / 1000
+        except (RuntimeError, AttributeError):  # deprecated; NVML tells the same
+            continue
     return facts
 
 

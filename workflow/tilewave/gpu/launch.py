@@ -1,13 +1,23 @@
-"""Load a cubin, pack arguments, launch. Nothing here allocates device memory."""
+"""Load a cubin, pack arguments, launch; functions of the CPU provider; what a worker keeps open."""
 
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tilewave.gpu import Job
 from tilewave.gpu.device import CudaError, Gpu, ok
+from tilewave.inputs import uniform
+
+if TYPE_CHECKING:
+    from tilewave.gpu.cublaslt import CublasLt, Unavailable
+    from tilewave.gpu.reference import Support
 
 PLAIN_SHARED_BYTES = 48 << 10
 """Static + dynamic shared memory that a launch gets without asking (CUDA programming guide)."""
@@ -160,3 +170,65 @@ class NvrtcKernel:
 
     def close(self) -> None:
         self._module.close()
+
+
+class Session:
+    """What a worker keeps from job to job on one GPU: helper kernels, cuBLASLt, the cache folder."""
+
+    def __init__(self, gpu: Gpu, cache: Path | None = None) -> None:
+        self.gpu = gpu
+        self.cache = cache
+
+    @cached_property
+    def support(self) -> Support:
+        from tilewave.gpu.reference import Support
+
+        return Support(self.gpu, self.cache)
+
+    @cached_property
+    def _cublaslt(self) -> CublasLt | Unavailable:
+        from tilewave.gpu.cublaslt import CublasLt, Unavailable
+
+        try:
+            return CublasLt(self.gpu)
+        except Unavailable as error:
+            return error  # remembered: asking again would search the disk for every case
+
+    @property
+    def cublaslt(self) -> CublasLt:
+        """The library. Raises cublaslt.Unavailable, every time."""
+        if isinstance(self._cublaslt, Exception):
+            raise self._cublaslt
+        return self._cublaslt
+
+    def close(self) -> None:
+        for name in ("support", "_cublaslt"):
+            kept = self.__dict__.pop(name, None)
+            if kept is not None and not isinstance(kept, Exception):
+                kept.close()
+
+
+CpuFunction = Callable[[np.ndarray, np.ndarray, np.ndarray, float, float], object]
+
+
+def cpu_function(job: Job) -> CpuFunction:
+    """The Python function `entry` of a CPU kernel file, imported from `source`."""
+    path = Path(job["source"])
+    spec = importlib.util.spec_from_file_location(f"tilewave_kernel_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function: CpuFunction = getattr(module, job["entry"])
+    return function
+
+
+def cpu_matrices(job: Job, shape: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Matrices a, b, c with two dimensions, in the job's layouts and with the GPU's numbers."""
+    matrices = {}
+    for stream, (name, sizes) in enumerate((("a", "mk"), ("b", "kn"), ("c", "mn"))):
+        rows, columns = (int(shape[size]) for size in sizes)
+        data = uniform(int(job["seed"]), stream, rows * columns, job["dtypes"][name])
+        order = "F" if job.get("layouts", {}).get(name) == "col" else "C"
+        matrices[name] = data.reshape((rows, columns), order=order)  # type: ignore[call-overload]
+    return matrices

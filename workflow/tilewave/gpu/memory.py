@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -61,6 +62,11 @@ class Buffer:
         """The contents as a one-dimensional host array, once the stream is done."""
         return self._read(self.pointer, self.nbytes).view(dtype)
 
+    def item(self, dtype: np.dtype, index: int) -> np.ndarray:
+        """One element, as an array of one."""
+        size = dtype.itemsize
+        return self._read(self.pointer + index * size, size).view(dtype)
+
     def _read(self, address: int, count: int) -> np.ndarray:
         from cuda.bindings import driver
 
@@ -95,7 +101,7 @@ class Memory:
         self.gpu = gpu
         self._addresses: list[int] = []
 
-    def __enter__(self) -> Memory:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -89,14 +89,14 @@ GEOMETRY = [
     Metric("launch__occupancy_limit_warps", "block", "blocks its warp slots hold", LAST),
     Metric("launch__occupancy_limit_blocks", "block", "blocks its block slots hold", LAST),
     Metric("sm__maximum_warps_per_active_cycle_pct", "%", "theoretical occupancy", LAST),
-    Metric(
-        "sm__warps_active.avg.pct_of_peak_sustained_active", "%", "achieved occupancy", LAST
-    ),
+    Metric("sm__warps_active.avg.pct_of_peak_sustained_active", "%", "achieved occupancy", LAST),
 ]
 INSTRUCTIONS = [
     Metric("smsp__inst_executed.sum", "inst", "instructions, one for each warp"),
     Metric(
-        "smsp__thread_inst_executed.sum", "inst", "instructions, one for each thread, predicated off too"
+        "smsp__thread_inst_executed.sum",
+        "inst",
+        "instructions, one for each thread, predicated off too",
     ),
     Metric("sm__cycles_elapsed.max", "cycle", "SM clock cycles from start to end", SUM),
     Metric("gpc__cycles_elapsed.max", "cycle", "GPC clock cycles from start to end", SUM),
@@ -147,12 +147,8 @@ GLOBAL = [
     ),
 ]
 THROUGHPUT = [
-    Metric(
-        "sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", "busiest part of the SM", LAST
-    ),
-    Metric(
-        "dram__throughput.avg.pct_of_peak_sustained_elapsed", "%", "busiest part of DRAM", LAST
-    ),
+    Metric("sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", "busiest part of the SM", LAST),
+    Metric("dram__throughput.avg.pct_of_peak_sustained_elapsed", "%", "busiest part of DRAM", LAST),
     Metric(
         "lts__throughput.avg.pct_of_peak_sustained_elapsed", "%", "busiest part of the L2", LAST
     ),
@@ -286,9 +282,7 @@ def figure(metric: str, value: float, unit: str) -> dict[str, Any]:
 
 def usable(value: object) -> bool:
     """Whether a counter's value is a number that may be recorded (no text, NaN or infinity)."""
-    return (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    )
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def combined(name: str, values: Sequence[float]) -> float:
@@ -300,8 +294,10 @@ def combined(name: str, values: Sequence[float]) -> float:
 
 
 def _scalar_flops(values: Mapping[str, float], letter: str) -> float | None:
-    parts = [values.get(f"smsp__sass_thread_inst_executed_op_{letter}{op}_pred_on.sum")
-             for op in ("fma", "add", "mul")]
+    parts = [
+        values.get(f"smsp__sass_thread_inst_executed_op_{letter}{op}_pred_on.sum")
+        for op in ("fma", "add", "mul")
+    ]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None

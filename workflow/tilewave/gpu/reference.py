@@ -183,7 +183,7 @@ class Support:
 
         `relative_error` is the Frobenius norm of the error over that of the reference, or over
         `least_norm` where that is larger (a product of few elements may be near 0 by chance).
-        An element that is NaN is wrong and makes both errors infinite.
+        An element that is NaN is wrong and enters neither error.
         """
         count = want.nbytes // 8
         sums, counts = self._partial

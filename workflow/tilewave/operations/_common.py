@@ -25,9 +25,7 @@ def element_bytes(dtypes: Mapping[str, str], name: str) -> int:
     return size(dtypes.get(name) or next(iter(dtypes.values())))
 
 
-def first_difference(
-    name: str, found: np.ndarray, expected: np.ndarray
-) -> tuple[int, str] | None:
+def first_difference(name: str, found: np.ndarray, expected: np.ndarray) -> tuple[int, str] | None:
     """Index and sentence of the first element that differs, None where all agree.
 
     Two equal numbers agree; a NaN agrees with nothing (it may be the poison of an element that was

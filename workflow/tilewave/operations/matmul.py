@@ -18,15 +18,21 @@ DIMENSIONS = ("m", "n", "k")
 # Unit roundoff u: the largest relative error of one rounding to nearest (half the spacing at 1).
 ROUNDOFF = {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8}
 # Smallest spacing of the numbers near zero, for outputs that underflow.
-SPACING = {"f64": 2.0**-1074, "f32": 2.0**-149, "tf32": 2.0**-136, "f16": 2.0**-24, "bf16": 2.0**-133}
+SPACING = {
+    "f64": 2.0**-1074,
+    "f32": 2.0**-149,
+    "tf32": 2.0**-136,
+    "f16": 2.0**-24,
+    "bf16": 2.0**-133,
+}
 # Inputs whose products go through the tensor cores in every kernel that takes them.
 TENSOR_INPUTS = ("f16", "bf16", "tf32")
 TENSOR_STEP = 16  # products a tensor core adds before it rounds to an f16 accumulator
 TRUNCATED_STEP = 8  # products it adds before it cuts off an f32 accumulator (the least seen)
-# How many standard deviations an element may be off: C has up to 10^8 elements, and those with large
-# partial sums err more than the rest, so the tail is longer than a Gaussian's (simulated chains of
-# 256 and 4096 steps reach 8 in 10^5 elements and gain 2 a decade). And how much more than expected
-# the whole may be.
+# How many standard deviations an element may be off: C has up to 10^8 elements, and those with
+# large partial sums err more than the rest, so the tail is longer than a Gaussian's (simulated
+# chains of 256 and 4096 steps reach 8 in 10^5 elements and gain 2 a decade). And how much more than
+# expected the whole may be.
 ELEMENT_SIGMAS = 16.0
 NORM_FACTOR = 4.0
 

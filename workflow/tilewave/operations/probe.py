@@ -46,7 +46,7 @@ def _mix(values: np.ndarray) -> np.ndarray:
     """SplitMix64's finalizer: 64 random-looking bits for each 64-bit number."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    return np.bitwise_xor(values, values >> np.uint64(31))
 
 
 def chase(stride: int, size: int, seed: int = 1) -> np.ndarray:
@@ -69,7 +69,7 @@ def chase(stride: int, size: int, seed: int = 1) -> np.ndarray:
 
 
 def _names(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Names that a buffer's expressions may use: macros, device facts, shape, the case's scalars."""
+    """Names for a buffer's expressions: device facts, macros, shape, the case's scalars."""
     case = job["probe"]["case"]
     names: dict[str, Any] = {}
     for source in (job.get("device"), job.get("macros"), job.get("shape"), case.get("macros")):

@@ -19,9 +19,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
-from tilewave.plots import base, style as look
+from tilewave.plots import base
+from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.style import FAINT, GREY, INK, MODEL, Style
+from tilewave.plots.style import FAINT, GREY, MODEL, Style
 from tilewave.theory import occupancy, quantization
 
 OPTIONS: Mapping[str, str] = {
@@ -33,7 +34,9 @@ PANELS = ("tflops", "duration", "tiles", "operations", "active")
 WAVES = "launch__waves_per_multiprocessor"
 ACTIVE = ("sm__cycles_active.avg", "sm__cycles_active.max")
 _STAGES = ("time", "counters")
-_WAVE_COLOR = "#CC6677"
+_WAVE_COLOR = "#555555"
+_WAVES_DASH = (0, (2, 1.2))
+_EDGE_DASH = (0, (6, 2.5))
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class Sweep:
 
     Columns: case, n, ranks (bool), tflops, duration (us), cublas_tflops, cublas_duration (us),
     columns (tile columns), tiles, blocks, waves, wave_fraction, model_ratio, ratio, model_active,
-    active, counted_waves; missing values are NaN.
+    active, counted_waves; missing values are NaN. `model` has the model's columns among these at
+    every whole N between the first and the last, so that its steps stand where they belong.
     """
 
     variant: str
@@ -53,6 +57,7 @@ class Sweep:
     sms: int
     blocks_per_sm: int
     frame: pd.DataFrame = field(repr=False)
+    model: pd.DataFrame = field(repr=False)
 
     @property
     def wave_time(self) -> float:
@@ -95,6 +100,29 @@ def _blocks_per_sm(study: StudyData, row: Mapping[str, object]) -> int:
     return max(1, occupancy.occupancy(limits, threads, registers, shared).blocks)
 
 
+_MODEL_COLUMNS = (
+    "n", "columns", "tiles", "blocks", "waves", "wave_fraction", "model_ratio", "model_active",
+)  # fmt: skip
+
+
+def _model(
+    shape: Mapping[str, int], tile: tuple[int, int], sms: int, per_sm: int, blocks: int | None
+) -> dict[str, float]:
+    """The closed forms at one shape; `blocks` with work, None for one a tile."""
+    tiles = quantization.tile_count(shape, tile)
+    blocks = tiles if blocks is None else blocks
+    waves = quantization.waves(blocks, sms, per_sm)
+    return {
+        "columns": quantization.tiles(shape, tile)[1],
+        "tiles": tiles,
+        "blocks": blocks,
+        "waves": waves.count,
+        "wave_fraction": waves.fraction,
+        "model_ratio": quantization.operations_ratio(shape, tile),
+        "model_active": quantization.cycles_active_ratio(blocks, sms),
+    }
+
+
 def sweeps(study: StudyData) -> list[Sweep]:
     """The study's sweeps in the config's order. Cases without a tile are left out (cuBLAS is beside
     the others: its paired figure where there is one, else its own case of the same shape)."""
@@ -122,9 +150,7 @@ def sweeps(study: StudyData) -> list[Sweep]:
         for row in group.to_dict("records"):
             case, n = str(row["case"]), int(row["n"])
             shape = {"m": int(m), "n": n, "k": int(k)}
-            tiles = quantization.tile_count(shape, tile)
-            blocks = int(row["working_blocks"]) if base.present(row["working_blocks"]) else tiles
-            waves = quantization.waves(blocks, sms, per_sm)
+            blocks = int(row["working_blocks"]) if base.present(row["working_blocks"]) else None
             other = vendor.get((row["m"], row["n"], row["k"], row["dtype"]))
             cublas = [float(paired.at[case, c]) for c in paired.columns]
             if math.isnan(cublas[0]) and other is not None:
@@ -135,17 +161,20 @@ def sweeps(study: StudyData) -> list[Sweep]:
                     "case": case, "n": n, "ranks": case in may_rank,
                     "tflops": values.at[case, "tflops"], "duration": values.at[case, "duration"],
                     "cublas_tflops": cublas[0], "cublas_duration": cublas[1],
-                    "columns": quantization.tiles(shape, tile)[1], "tiles": tiles,
-                    "blocks": blocks, "waves": waves.count, "wave_fraction": waves.fraction,
-                    "model_ratio": quantization.operations_ratio(shape, tile),
-                    "ratio": ratio.get(case, math.nan),
-                    "model_active": quantization.cycles_active_ratio(blocks, sms),
-                    "active": active, "counted_waves": counted.at[case, WAVES],
+                    **_model(shape, tile, sms, per_sm, blocks),
+                    "ratio": ratio.get(case, math.nan), "active": active, "counted_waves": counted.at[case, WAVES],
                 }
             )  # fmt: skip
         frame = pd.DataFrame(rows).sort_values("n", ignore_index=True)
+        model = frame[list(_MODEL_COLUMNS)]
+        if (frame["blocks"] == frame["tiles"]).all():
+            every = range(int(frame["n"].min()), int(frame["n"].max()) + 1)
+            model = pd.DataFrame(
+                {"n": n, **_model({"m": int(m), "n": n, "k": int(k)}, tile, sms, per_sm, None)}
+                for n in every
+            )
         found.append(
-            Sweep(str(variant), str(head["kernel"]), int(m), int(k), tile, sms, per_sm, frame)
+            Sweep(str(variant), str(head["kernel"]), int(m), int(k), tile, sms, per_sm, frame, model)
         )
     return found
 
@@ -176,8 +205,8 @@ def table(study: StudyData) -> pd.DataFrame:
 # ------------------------------------------------------------------------------------------ panels
 
 
-def _model_line(ax: Axes, sweep: Sweep, values: pd.Series[float], color: str = MODEL) -> None:
-    ax.plot(sweep.frame["n"], values, color=color, linewidth=1.1, zorder=2, label="_model")
+def _model_line(ax: Axes, sweep: Sweep, values: pd.Series[float]) -> None:
+    ax.plot(sweep.model["n"], values, color=MODEL, linewidth=1.1, zorder=2)
 
 
 def _points(ax: Axes, sweep: Sweep, column: str, color: str) -> None:
@@ -194,43 +223,41 @@ def _cublas(ax: Axes, sweep: Sweep, column: str) -> None:
 
 
 def _tflops(ax: Axes, sweep: Sweep, color: str) -> None:
-    useful = 2.0 * sweep.m * sweep.k * sweep.frame["n"] / 1e6
-    _model_line(ax, sweep, useful / (sweep.frame["waves"] * sweep.wave_time))
+    useful = 2.0 * sweep.m * sweep.k * sweep.model["n"] / 1e6
+    _model_line(ax, sweep, useful / (sweep.model["waves"] * sweep.wave_time))
     _cublas(ax, sweep, "cublas_tflops")
     _points(ax, sweep, "tflops", color)
     ax.set_ylim(bottom=0)
 
 
 def _duration(ax: Axes, sweep: Sweep, color: str) -> None:
-    _model_line(ax, sweep, sweep.frame["waves"] * sweep.wave_time)
+    _model_line(ax, sweep, sweep.model["waves"] * sweep.wave_time)
     _cublas(ax, sweep, "cublas_duration")
     _points(ax, sweep, "duration", color)
     ax.set_ylim(bottom=0)
 
 
 def _tiles(ax: Axes, sweep: Sweep, color: str) -> None:
-    frame = sweep.frame
-    ax.plot(frame["n"], frame["tiles"] / sweep.sms, color=MODEL, linewidth=1.1)
-    ax.plot(frame["n"], frame["waves"], color=_WAVE_COLOR, linewidth=1.1, linestyle=(0, (4, 1.5)))
+    frame, model = sweep.frame, sweep.model
+    _model_line(ax, sweep, model["tiles"] / sweep.sms)
+    ax.plot(model["n"], model["waves"], color=MODEL, linewidth=1.1, linestyle=_WAVES_DASH)
     # ncu divides by what an SM holds at a time; tiles are drawn over SMs alone.
     counted = frame["counted_waves"] * sweep.blocks_per_sm
     known = counted.notna()
     ax.plot(frame["n"][known], counted[known], "o", color=color, markersize=2.2)
-    for n, before, after in sweep.edges("tiles")[:1]:
-        del n, before, after
-    ax.set_ylim(0, 1.12 * float(max(frame["waves"].max(), (frame["tiles"] / sweep.sms).max())))
+    ax.set_ylim(0, 1.15 * float(max(model["waves"].max(), model["tiles"].max() / sweep.sms)))
     ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
 def _operations(ax: Axes, sweep: Sweep, color: str) -> None:
-    _model_line(ax, sweep, sweep.frame["model_ratio"])
+    _model_line(ax, sweep, sweep.model["model_ratio"])
     _points(ax, sweep, "ratio", color)
     ax.axhline(1.0, color=FAINT, linewidth=0.6, zorder=0)
     ax.set_ylim(bottom=0.95)
 
 
 def _active(ax: Axes, sweep: Sweep, color: str) -> None:
-    _model_line(ax, sweep, sweep.frame["model_active"])
+    _model_line(ax, sweep, sweep.model["model_active"])
     _points(ax, sweep, "active", color)
     ax.set_ylim(0, 1.08)
 
@@ -258,7 +285,7 @@ def _marks(axes: Sequence[Axes], sweep: Sweep, style: Style, by: str) -> None:
             ax.axvline(n, color="#BBBBBB", linewidth=0.6, linestyle=":", zorder=0)
     for n, _, _ in sweep.edges("waves"):
         for ax in axes:
-            ax.axvline(n, color=_WAVE_COLOR, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1)
+            ax.axvline(n, color=_WAVE_COLOR, linewidth=0.7, linestyle=_EDGE_DASH, zorder=1)
     labelled = sweep.edges(by)
     if len(labelled) > 8:
         labelled = labelled[:: -(-len(labelled) // 8)]
@@ -352,12 +379,12 @@ def _handles(
                label="last N of a tile column" + (label if by == "columns" else ""))
     )  # fmt: skip
     handles.append(
-        Line2D([], [], color=_WAVE_COLOR, linestyle=(0, (4, 2)), linewidth=0.8,
+        Line2D([], [], color=_WAVE_COLOR, linestyle=_EDGE_DASH, linewidth=0.8,
                label="last N of a wave" + (label if by == "waves" else ""))
     )  # fmt: skip
     if "tiles" in panels:
         handles.append(
-            Line2D([], [], color=_WAVE_COLOR, linestyle=(0, (4, 1.5)), label="waves (model)")
+            Line2D([], [], color=MODEL, linestyle=_WAVES_DASH, label="waves (model)")
         )
     return handles
 

@@ -13,7 +13,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tilewave.plots import base, style as look
+from tilewave.plots import base
+from tilewave.plots import style as look
 from tilewave.plots.base import StudyData, compact
 from tilewave.plots.style import GREY, INK, Style
 
@@ -131,9 +132,9 @@ def draw(study: StudyData, style: Style) -> Figure:
             axes = fig.subplots(1, 3)
         said = {}
         for c in change.index:
-            said[c] = f"{speed[c]:.3g} TFLOP/s"
+            said[c] = f"{base.digits(float(speed[c]))} TFLOP/s"
             if abs(change[c]) >= 1e-9:
-                said[c] = f"{change[c]:+.1f} % ({speed[c]:.3g})".replace("-", "−")
+                said[c] = f"{change[c]:+.1f} % ({base.digits(float(speed[c]))})".replace("-", "−")
         counted = dict.fromkeys(cases, "not counted")
         _panel(axes[0], cases, change, colors, style, said, gone)
         _panel(
@@ -147,7 +148,7 @@ def draw(study: StudyData, style: Style) -> Figure:
         span = max(float(change.abs().max()) if len(change) else 0.0, 2.0)
         low = min(0.0, float(change.min()) if len(change) else 0.0)
         high = max(0.0, float(change.max()) if len(change) else 0.0)
-        axes[0].set_xlim(low - (0.9 * span if low < 0 else 0.05 * span), high + 0.9 * span)
+        axes[0].set_xlim(low - (1.3 * span if low < 0 else 0.05 * span), high + 1.5 * span)
         axes[0].axvline(0, color=INK, linewidth=0.6)
         axes[0].set_title("Change of TFLOP/s")
         axes[0].set_xlabel("against the default (%)")

@@ -393,6 +393,13 @@ def dtypes_in_order(study: StudyData) -> list[str]:
     return list(dict.fromkeys(str(d) for d in found if present(d)))
 
 
+def digits(value: float) -> str:
+    """A figure with three significant digits, never in exponents: 685, 36.3, 4.00, 0.130."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
 def compact(value: float) -> str:
     """A count in a few characters: 5.90 M, 12.3 k, 64."""
     for scale, sign in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):

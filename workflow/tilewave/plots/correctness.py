@@ -13,7 +13,8 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from tilewave.plots import base, style as look
+from tilewave.plots import base
+from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import MM, Style
 
@@ -24,7 +25,7 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
     "correct": ("#44AA99", "+"),
     "not checked": ("#DDDDDD", "?"),
     "unsupported": ("#F3F3F3", "u"),
-    "not measured": ("#F3F3F3", "n"),
+    "not measured": ("#E3EAF4", "n"),
     "stale": ("#DDCC77", "s"),
     "wrong": ("#CC3311", "W"),
     "race": ("#AA4499", "R"),
@@ -139,9 +140,10 @@ def draw(study: StudyData, style: Style) -> Figure:
             names = max((len(str(c)) for c in panel.cells.columns), default=4)
             turned = panel.cells.shape[1] > 6 or style.narrow
             below = 0.62 * names * style.small / 72 / MM if turned else 5
-            heights.append(panel.cells.shape[0] * max(4.0, cell) + below + 8)
-        fig = look.new_figure(style, sum(heights))
-        axes = fig.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
+            heights.append(below + 7)
+        rows = [panel.cells.shape[0] for panel in panels]
+        fig = look.new_figure(style, sum(rows) * max(4.0, cell) + sum(heights))
+        axes = fig.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": rows})
         for ax, panel in zip(axes[:, 0], panels, strict=True):
             _draw_panel(ax, panel, style, letters=True)
         counts: dict[str, int] = {}

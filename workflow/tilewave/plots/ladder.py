@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from tilewave.plots import base, style as look
+from tilewave.plots import base
+from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, INK, Style
 
@@ -49,18 +50,27 @@ def _rows(study: StudyData, dtype: str) -> pd.DataFrame:
     return pd.concat([cases[first], cases[~first]])
 
 
-def _bars(ax: Axes, study: StudyData, rows: pd.DataFrame, dtype: str, style: Style) -> float:
+def _labels(rows: pd.DataFrame, dtype: str, style: Style) -> list[str]:
+    """The rows' labels: in one line where the figure is wide; with the shape where it varies."""
+    several = len(rows[["m", "n", "k"]].drop_duplicates()) > 1
+    labels = []
+    for row in rows.to_dict("records"):
+        label = base.variant_label(row, dtype)
+        label += f"\n{base.shape_label(row)}" if several else ""
+        labels.append(label if style.narrow else label.replace("\n", " "))
+    return labels
+
+
+def _bars(ax: Axes, study: StudyData, rows: pd.DataFrame, style: Style) -> float:
+    """Draw a panel's bars; returns the longest of them in TFLOP/s."""
     speed = base.value_of(study, "tflops", "time")
     percent = base.value_of(study, "percent_of_cublas", "time")
     may_rank = set(base.ranking(study))
     verdicts, states = base.verdicts(study), base.statuses(study, ("check", "time"))
     colors = look.kernel_colors(style, study.cases["kernel"].astype(str))
-    several = len(rows[["m", "n", "k"]].drop_duplicates()) > 1
-    labels, top = [], 0.0
+    top = 0.0
     for place, row in enumerate(rows.to_dict("records")):
         case, kernel = str(row["case"]), str(row["kernel"])
-        label = base.variant_label(row, dtype)
-        labels.append(f"{label}\n{base.shape_label(row)}" if several else label)
         value = speed.get(case)
         if value is None:
             state = states[case]
@@ -71,16 +81,15 @@ def _bars(ax: Axes, study: StudyData, rows: pd.DataFrame, dtype: str, style: Sty
         if case in may_rank:
             ax.barh(place, value, height=0.72, color=colors[kernel], linewidth=0)
             share = percent.get(case)
-            told = f"{value:.3g}"
+            told = base.digits(float(value))
             if kernel != BASELINE and share is not None:
-                told += f"  ({share:.3g} %)"
+                told += f"  ({share:.1f} %)"
             _say(ax, float(value), place, told, INK, style)
         else:
             ax.barh(
                 place, value, height=0.72, color="#EEEEEE", hatch="////", edgecolor="#AAAAAA",
             )  # fmt: skip
             _say(ax, float(value), place, f"{verdicts[case]}, not ranked", GREY, style)
-    look.rows_axis(ax, labels)
     return top
 
 
@@ -94,21 +103,16 @@ def _say(ax: Axes, x: float, y: float, text: str, color: str, style: Style) -> N
 def draw(study: StudyData, style: Style) -> Figure:
     """One panel a dtype, a bar a case."""
     with look.apply(style):
-        dtypes = base.dtypes_in_order(study)
+        dtypes, line = base.dtypes_in_order(study), style.line * 25.4
         if not dtypes or base.value_of(study, "tflops", "time").empty:
             return look.empty_figure(study, style, "throughput")
         parts = {dtype: _rows(study, dtype) for dtype in dtypes}
-        lines = {
-            dtype: sum(
-                1 + base.variant_label(r, dtype).count("\n") for r in rows.to_dict("records")
-            )
-            for dtype, rows in parts.items()
-        }
+        labels = {dtype: _labels(rows, dtype, style) for dtype, rows in parts.items()}
         heights = [
-            max(len(parts[d]) * 4.6, lines[d] * style.line * 25.4 * 0.8 + len(parts[d])) + 12
+            len(labels[d]) * max(4.4, (1 + max(lb.count("\n") for lb in labels[d])) * 0.95 * line)
             for d in dtypes
         ]
-        fig = look.new_figure(style, sum(heights))
+        fig = look.new_figure(style, sum(heights) + 11 * len(dtypes) + 8)
         axes = fig.subplots(
             len(dtypes), 2, squeeze=False,
             gridspec_kw={"height_ratios": heights, "width_ratios": [3, 0.8]},
@@ -117,19 +121,20 @@ def draw(study: StudyData, style: Style) -> Figure:
         colors = look.kernel_colors(style, study.cases["kernel"].astype(str))
         for (left, right), dtype in zip(axes, dtypes, strict=True):
             rows = parts[dtype]
-            top = _bars(left, study, rows, dtype, style)
+            top = _bars(left, study, rows, style)
+            look.rows_axis(left, labels[dtype])
             if study.option("log", False) and top > 0:
                 left.set_xscale("log")
                 left.set_xlim(right=top * 8)
             else:
                 left.set_xlim(0, (top or 1.0) * (1.55 if style.narrow else 1.22))
             left.set_title(base.dtype_label(dtype))
-            left.set_xlabel("TFLOP/s (2mnk over the median time)")
+            left.set_xlabel("TFLOP/s" if dtype == dtypes[-1] else "")
             look.grid(left, "x")
-            _ratio_panel(right, rows, ratio, colors, style)
-        axes[0][1].set_title("FLOPs", loc="left")
+            _ratio_panel(right, rows, ratio, colors, style, dtype == dtypes[-1])
+        axes[0][1].set_title("FLOPs\n/ 2mnk" if style.narrow else "counted FLOPs")
         handles = [
-            Patch(color="#BBBBBB", label="TFLOP/s (in brackets: % of cuBLAS, timed interleaved)"),
+            Patch(color="#BBBBBB", label="2mnk over median time (% of cuBLAS, interleaved)"),
             Line2D([], [], color=GREY, marker="o", linestyle="", label="counted FLOPs over 2mnk"),
         ]
         verdicts = base.verdicts(study).values()
@@ -146,8 +151,9 @@ def draw(study: StudyData, style: Style) -> Figure:
 
 
 def _ratio_panel(
-    ax: Axes, rows: pd.DataFrame, ratio: pd.Series[float], colors: dict[str, str], style: Style
-) -> None:
+    ax: Axes, rows: pd.DataFrame, ratio: pd.Series[float], colors: dict[str, str], style: Style,
+    last: bool,
+) -> None:  # fmt: skip
     top = 1.0
     for place, row in enumerate(rows.to_dict("records")):
         value = ratio.get(str(row["case"]))
@@ -162,7 +168,7 @@ def _ratio_panel(
     ax.axvline(1.0, color=GREY, linewidth=0.6, zorder=0)
     look.rows_axis(ax, [""] * len(rows))
     ax.set_yticks([])
-    ax.set_xlim(0.9 - 0.0 * top, 1.0 + max(0.35, (top - 1.0) * 2.2))
+    ax.set_xlim(0.93, 1.0 + max(0.45 if style.narrow else 0.35, (top - 1.0) * 2.2))
     ax.set_xticks([1.0], ["1"])
-    ax.set_xlabel("counted\n/ 2mnk" if style.narrow else "counted / 2mnk")
+    ax.set_xlabel("" if style.narrow or not last else "over 2mnk")
     ax.spines["left"].set_visible(False)

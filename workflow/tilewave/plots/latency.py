@@ -10,7 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from tilewave.plots import base, style as look
+from tilewave.plots import base
+from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import GREY, INK, Style
 
@@ -83,20 +84,22 @@ def draw(study: StudyData, style: Style) -> Figure:
                     color=_COLOR if ranks else "#EEEEEE", hatch=None if ranks else "////",
                     edgecolor=_COLOR if ranks else "#AAAAAA",
                 )  # fmt: skip
-                told = f"{value:.3g}" + ("" if ranks else f" ({verdicts[case]})")
+                told = base.digits(float(value)) + ("" if ranks else f" ({verdicts[case]})")
             else:
                 told = states[case].status if states[case].status != "ok" else "no value"
             if claim is not None:
                 ax.plot([claim], [place], "D", color="white", markeredgecolor=INK, markersize=4.2)
                 told += f"   (claimed: {claim:g})"
             reach = max(float(value) if value is not None else 0.7, claim or 0.7)
+            if value is None and (claim or 0.0) > 60:
+                reach = 0.7  # the text fits left of the claim
             ax.annotate(
                 told, (reach, place), xytext=(5, 0), textcoords="offset points", va="center",
                 ha="left", size=style.small, color=INK if value is not None else GREY,
             )  # fmt: skip
         ax.set_xscale("log")
         top = max([float(values.max()), *claims.values()])
-        ax.set_xlim(0.7, top * (12 if style.narrow else 4))
+        ax.set_xlim(0.7, top * (20 if style.narrow else 5))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xlabel("cycles for one dependent access (SM clock)")

@@ -15,8 +15,10 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
 
-from tilewave.plots import base, style as look
+from tilewave.plots import base
+from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, INK, MARKERS, Style
 
@@ -65,7 +67,7 @@ def lecture_table(study: StudyData) -> pd.DataFrame:
             elif verdicts[case] != "correct":
                 cells.append(verdicts[case])
             else:
-                cells.append(f"{duration[case] / 1e3:.3g}")
+                cells.append(base.digits(float(duration[case]) / 1e3))
         filled[label] = cells
     if all(cell == "not in the study" for cells in filled.values() for cell in cells):
         return pd.DataFrame()
@@ -135,9 +137,9 @@ def draw(study: StudyData, style: Style) -> Figure:
             return look.empty_figure(study, style, "throughput")
         lecture = lecture_table(study)
         panels = len(dtypes)
-        columns = 1 if style.narrow else min(3, panels)
+        columns = 1 if style.narrow else 2 if panels in (2, 4) else min(3, panels)
         rows = -(-panels // columns)
-        heights = [44.0] * rows + ([(len(lecture) + 1.8) * style.line * 33] if len(lecture) else [])
+        heights = [36.0 if style.narrow else 44.0] * rows + ([(len(lecture) + 1.8) * style.line * 33] if len(lecture) else [])
         fig = look.new_figure(style, sum(heights))
         grid = fig.add_gridspec(len(heights), columns, height_ratios=heights)
         looks = _looks(study, style)
@@ -149,6 +151,7 @@ def draw(study: StudyData, style: Style) -> Figure:
             _lines(ax, study, dtype, style, looks)
             if study.option("log", True):
                 ax.set_yscale("log")
+                ax.yaxis.set_minor_locator(NullLocator())
             look.powers_of_two(ax, sizes, 8)
             ax.set_xlim(sizes.min() / 1.3, sizes.max() * 1.3)
             ax.set_title(base.dtype_label(dtype))

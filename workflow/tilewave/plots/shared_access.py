@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from tilewave.plots import base, style as look
+from tilewave.plots import base
+from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import BAD, GREY, INK, Style
 
@@ -74,7 +75,8 @@ def _panel(ax: Axes, rows: pd.DataFrame, style: Style, right: float) -> None:
     labels = []
     for place, row in enumerate(rows.to_dict("records")):
         width = int(row["bits a lane"]) // 8
-        labels.append(str(row["probe_case"]).replace("_", " "))
+        name = str(row["probe_case"]).removeprefix(f"{row['operation']}_")
+        labels.append(name.replace("_", " "))
         measured, expected = row["measured wavefronts"], row["expected wavefronts"]
         color = _WIDTHS.get(width, ("", "#AAAAAA"))[1]
         ranks = row["verdict"] == "correct"
@@ -142,7 +144,8 @@ def draw(study: StudyData, style: Style) -> Figure:
             Line2D([], [], linestyle="", marker="D", color="white", markeredgecolor=INK,
                    markersize=3.4, label="expected")
         )  # fmt: skip
-        if (frame["verdict"] != "correct").any():
+        drawn = frame["measured wavefronts"].notna()
+        if (drawn & (frame["verdict"] != "correct")).any():
             handles.append(
                 Patch(facecolor="#EEEEEE", edgecolor="#AAAAAA", hatch="////", label="not correct")
             )

@@ -24,7 +24,14 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from tilewave.errors import UserError
-from tilewave.plots.base import BASELINE, StudyData, compact, missing_notes, source_line
+from tilewave.plots.base import (
+    BASELINE,
+    StudyData,
+    compact,
+    missing_notes,
+    nothing_to_draw,
+    source_line,
+)
 
 MM = 1 / 25.4
 """Inches in a millimetre."""
@@ -201,29 +208,31 @@ def lighter(color: str, share: float = 0.55) -> tuple[float, float, float]:
 # ------------------------------------------------------------------------------- text and frames
 
 
-def _text_width(fig: Figure, text: str, size: float) -> float:
+def _text_width(fig: Figure, text: str, size: float, weight: str = "normal") -> float:
     canvas = fig.canvas
     assert isinstance(canvas, FigureCanvasAgg)
-    font = FontProperties(family=mpl.rcParams["font.family"], size=size)
+    font = FontProperties(family=mpl.rcParams["font.family"], size=size, weight=weight)
     width, _, _ = canvas.get_renderer().get_text_width_height_descent(text, font, False)
     return float(width) / float(fig.dpi)
 
 
-def wrap(fig: Figure, text: str, size: float, width: float) -> list[str]:
+def wrap(
+    fig: Figure, text: str, size: float, width: float, weight: str = "normal"
+) -> list[str]:
     """Break a text into lines no wider than `width` inches, measured in the figure's font."""
     lines: list[str] = []
     for paragraph in text.split("\n"):
         current = ""
         for word in paragraph.split():
-            while _text_width(fig, word, size) > width and len(word) > 8:
+            while _text_width(fig, word, size, weight) > width and len(word) > 8:
                 # A case id longer than the figure breaks at its last sign that fits.
-                cut = max(8, int(len(word) * width / _text_width(fig, word, size)) - 2)
+                cut = max(8, int(len(word) * width / _text_width(fig, word, size, weight)) - 2)
                 cut = max((word.rfind(sign, 4, cut) + 1 for sign in "@-_×x,"), default=0) or cut
                 lines += [current] if current else []
                 lines.append(word[:cut])
                 current, word = "", word[cut:]
             longer = f"{current} {word}" if current else word
-            if current and _text_width(fig, longer, size) > width:
+            if current and _text_width(fig, longer, size, weight) > width:
                 lines.append(current)
                 current = word
             else:
@@ -274,20 +283,24 @@ def finish(
     body = float(fig.get_figheight())
     margin = 1.5 * MM
     width = style.width - 2 * margin
-    small, tiny = style.small, 0.8 * style.font_size
-    title = wrap(fig, study.question or study.title, 1.15 * style.font_size, 0.93 * width)
+    tiny = 0.8 * style.font_size
+    title = wrap(fig, study.question or study.title, 1.15 * style.font_size, width, "bold")
     said = [line for note in notes for line in wrap(fig, note, tiny, width)]
-    gone = [line for note in missing_notes(study, stages) for line in wrap(fig, note, tiny, width)]
+    troubles = missing_notes(study, stages, most=2 if style.narrow else 3)
+    if len(troubles) > 6:
+        rest = len(troubles) - 5
+        troubles = [*troubles[:5], f"and {rest} further reasons: they are in the table."]
+    gone = [line for note in troubles for line in wrap(fig, note, tiny, width)]
     source = wrap(fig, source_line(study), tiny, width)
     legend, legend_height = _legend(fig, handles, labels, width)
 
     def height(lines: Sequence[str], size: float) -> float:
         return len(lines) * 1.3 * size / 72
 
-    above = height(title, 1.15 * style.font_size) + 2.5 * margin
+    above = height(title, 1.15 * style.font_size) + 2 * margin
     gap = 1.2 * margin
     below = legend_height + (2 * gap if legend is not None else gap)
-    below += height(said, tiny) + height(gone, tiny) + height(source, tiny) + gap + margin
+    below += height(said, tiny) + height(gone, tiny) + height(source, tiny) + margin
     total = above + body + below
     fig.set_size_inches(style.width, total)
     fig.set_layout_engine(
@@ -309,9 +322,6 @@ def finish(
         for line in lines:
             fig.text(left, y / total, line, size=tiny, color=color, va="top")
             y -= 1.3 * tiny / 72
-        if lines and lines is not source:
-            y -= 0.0
-    del small
     return fig
 
 
@@ -337,8 +347,6 @@ def _break(text: str, width: int) -> list[str]:
 
 def empty_figure(study: StudyData, style: Style, what: str) -> Figure:
     """The figure of a study that has nothing to draw: the question, the reason, the source."""
-    from tilewave.plots.base import nothing_to_draw
-
     fig = new_figure(style, 30)
     empty(fig.subplots(), nothing_to_draw(study, what), style)
     return finish(fig, study, style)
@@ -376,7 +384,7 @@ def grid(ax: Axes, axis: str = "both") -> None:
 # ----------------------------------------------------------------------------------------- files
 
 
-def save(fig: Figure, path: str | Path, style: Style = Style()) -> None:  # noqa: B008
+def save(fig: Figure, path: str | Path, style: Style = Style()) -> None:
     """Write a figure as the path's suffix says (svg, pdf, png), without dates and versions.
 
     Raises

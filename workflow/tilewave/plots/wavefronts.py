@@ -17,8 +17,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import NullLocator
 
-from tilewave.plots import base, style as look
+from tilewave.plots import base
+from tilewave.plots import style as look
 from tilewave.plots.base import StudyData, compact
 from tilewave.plots.style import GREY, INK, Style
 
@@ -131,6 +133,7 @@ def _counts(ax: Axes, kinds: pd.DataFrame, order: list[str], style: Style) -> No
                     textcoords="offset points", va="center", ha="left", color=INK,
                 )  # fmt: skip
     ax.set_xscale("log")
+    ax.xaxis.set_minor_locator(NullLocator())
     low, high = kinds["ideal"].where(kinds["ideal"] > 0).min(), kinds["wavefronts"].max()
     ax.set_xlim(low / 2, high * (6 if style.narrow else 5))
     ax.set_xlabel("shared wavefronts")
@@ -139,19 +142,20 @@ def _counts(ax: Axes, kinds: pd.DataFrame, order: list[str], style: Style) -> No
 
 def _conflicts(ax: Axes, study: StudyData, order: list[str], style: Style) -> None:
     ax.set_xlim(0, 1)
-    for x, (name, metric) in zip((0.45, 0.95), CONFLICTS.items(), strict=True):
+    for x, metric in zip((0.45, 0.95), CONFLICTS.values(), strict=True):
         values = base.value_of(study, metric)
-        ax.text(x, -0.56, name, ha="right", va="bottom", size=style.small, color=GREY)
         for place, case in enumerate(order):
             value = values.get(case)
             ax.text(
                 x, place, "–" if value is None else compact(float(value)), ha="right",
                 va="center", size=style.small, color=GREY if value is None else INK,
             )  # fmt: skip
-    ax.set_xticks([])
+    ax.xaxis.tick_top()
+    ax.set_xticks([0.45, 0.95], list(CONFLICTS), ha="right", color=GREY)
+    ax.tick_params(axis="x", length=0, pad=0)
     ax.spines["bottom"].set_visible(False)
     ax.spines["left"].set_visible(False)
-    ax.set_title("Bank conflicts\n(counters)")
+    ax.set_title("Conflicts" if style.narrow else "Bank conflicts")
 
 
 def draw(study: StudyData, style: Style) -> Figure:
@@ -197,7 +201,7 @@ def draw(study: StudyData, style: Style) -> Figure:
         for kind, (name, color) in KINDS.items():
             if kind in set(kinds["kind"]):
                 handles.append(Patch(color=color, label=name))
-        handles.append(Patch(facecolor="white", edgecolor=GREY, hatch="/////", label="excess"))
+        handles.append(Patch(facecolor="white", edgecolor=GREY, hatch="/////", label="excess over the ideal"))
         handles.append(
             Line2D([], [], color=GREY, marker="o", markerfacecolor="white", label="ideal")
         )

@@ -153,9 +153,7 @@ def merge(
     rows = list((old | fresh).values())
     rows.sort(key=lambda made: (made["case"], made["stage"]))
     table = {name: [made[name] for made in rows] for name in PLAIN}
-    table |= {
-        name: [json.dumps(made[name], sort_keys=True) for made in rows] for name in PACKED
-    }
+    table |= {name: [json.dumps(made[name], sort_keys=True) for made in rows] for name in PACKED}
     _write(folder / "results.parquet", pa.table(table))
     new_keys = {made["key"] for made in results}
     kept = {made["key"] for made in rows}

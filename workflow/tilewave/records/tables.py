@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -123,8 +123,12 @@ def records_table(
     return pd.DataFrame(rows, columns=RECORD_COLUMNS)
 
 
-def _long(results: list[Mapping[str, Any]], rows: list[dict[str, Any]], name: str,
-          recorded: Recorded | None) -> pd.DataFrame:
+def _long(
+    results: Sequence[Mapping[str, Any]],
+    rows: list[dict[str, Any]],
+    name: str,
+    recorded: Recorded | None,
+) -> pd.DataFrame:
     """Long rows of the run's own results plus those of the recording, with their case."""
     cases = {made["key"]: made for made in results if made["key"]}
     frames = [pd.DataFrame(rows)]
@@ -141,14 +145,14 @@ def _long(results: list[Mapping[str, Any]], rows: list[dict[str, Any]], name: st
     return table
 
 
-def samples_table(results: list[Mapping[str, Any]], recorded: Recorded | None) -> pd.DataFrame:
+def samples_table(results: Sequence[Mapping[str, Any]], recorded: Recorded | None) -> pd.DataFrame:
     """Raw samples: case, key, environment, source, series, index, value (microseconds)."""
     return _long(results, sample_rows(results), "samples", recorded)
 
 
 def instructions_table(
     plan: Plan,
-    results: list[Mapping[str, Any]],
+    results: Sequence[Mapping[str, Any]],
     recorded: Recorded | None,
     compiled: Mapping[str, Mapping[str, Any]],
 ) -> pd.DataFrame:

@@ -36,7 +36,8 @@ def _from_cache(store: Store, key: str) -> dict[str, Any] | None:
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     whole = found["status"] != model.OK or all(
-        store.blob("compiled", key, suffix).is_file() for suffix in (".cubin", ".sass", ".sass.json")
+        store.blob("compiled", key, suffix).is_file()
+        for suffix in (".cubin", ".sass", ".sass.json")
     )
     return found if whole else None
 
@@ -75,9 +76,11 @@ def _compile(variant: Variant, arch: str, store: Store) -> dict[str, Any]:
     return entry | {"cached": False}
 
 
-def _without_compiler(variant: Variant, arch: str, recorded: Recorded | None, why: str) -> dict[str, Any]:
-    """Where no NVRTC is: the recorded compilation of the same text, which still has a code digest."""
-    entry = {
+def _without_compiler(
+    variant: Variant, arch: str, recorded: Recorded | None, why: str
+) -> dict[str, Any]:
+    """Where no NVRTC is: the recorded compilation of the same text, which has a code digest."""
+    entry: dict[str, Any] = {
         "status": model.NOT_MEASURED,
         "reason": why,
         "arch": arch,
@@ -119,13 +122,16 @@ def compile_variants(
     if kernel.provider != "nvrtc":
         code = host_code(kernel)
         for variant in variants:
-            entry = {"status": model.OK, "reason": "", "code": code, "macros": dict(variant.macros)}
-            document["variants"][variant.id] = {target: entry}
+            host = {"status": model.OK, "reason": "", "code": code, "macros": dict(variant.macros)}
+            document["variants"][variant.id] = {
+                target: host | {"source_sha256": source_digest(kernel)}
+            }
         return document
     why = nvrtc.available()
     folder.mkdir(parents=True, exist_ok=True)
     for variant in variants:
-        compiled = document["variants"][variant.id] = {}
+        compiled: dict[str, Any] = {}
+        document["variants"][variant.id] = compiled
         for arch in wanted:
             if why:
                 compiled[arch] = _without_compiler(variant, arch, recorded, why)

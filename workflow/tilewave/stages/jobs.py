@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tilewave import operations
 from tilewave.cases import Case, Request
 from tilewave.config import Config
 from tilewave.expressions import ExpressionError
 from tilewave.records import model
 from tilewave.records.keys import key as content_key
-
-# Counters are collected once under the richest set that any study asks for.
-METRIC_SETS = ("quantization", "basic", "memory", "full")
 
 
 @dataclass(frozen=True)
@@ -23,11 +22,6 @@ class Planned:
     case: Case
     job: dict[str, Any] | None
     result: dict[str, Any] | None
-
-
-def richest(sets: set[str]) -> str:
-    """The metric set that holds all of ``sets``."""
-    return max(sets, key=METRIC_SETS.index)
 
 
 def _shape(case: Case, device: dict[str, Any]) -> dict[str, int]:
@@ -43,6 +37,19 @@ def _probe(case: Case) -> dict[str, Any] | None:
     return {"buffers": buffers, "case": chosen}
 
 
+# A check runs a product twice (with and without beta), a timing at least warm-up and three samples.
+LEAST_RUNS = {"check": 2, "time": 4, "counters": 1}
+
+
+def predicted_s(stage: str, case: Case, shape: dict[str, int]) -> float | None:
+    """Least time in seconds a stage takes for a case, where the front matter gives a `flop_rate`."""
+    front = case.variant.kernel.front
+    if front.flop_rate is None:
+        return None
+    work = operations.load(front.operation).work(shape, case.variant.dtypes)
+    return float(LEAST_RUNS[stage] * work.flops / front.flop_rate)
+
+
 def _stage_parts(stage: str, request: Request, config: Config) -> dict[str, Any]:
     if stage == "check":
         return {"limit_s": config.check.case_limit_s}
@@ -55,15 +62,18 @@ def _stage_parts(stage: str, request: Request, config: Config) -> dict[str, Any]
         }
     from tilewave.gpu import metrics
 
-    chosen = metrics.metric_set(richest(request.counters))
+    names, sections = metrics.merged(sorted(request.counters))
     return {
         "limit_s": config.counters.case_limit_s,
-        "metric_set": richest(request.counters),
-        "metrics": list(chosen.metrics),
-        "sections": list(chosen.sections),
+        "metrics": names,
+        "sections": sections,
         "clock_control": config.counters.clock_control,
         "cache_control": config.counters.cache_control,
     }
+
+
+def _known(stage: str, case: Case, status: str, reason: str) -> Planned:
+    return Planned(case, None, model.result(stage, case.id, status, reason))
 
 
 def plan(
@@ -85,9 +95,7 @@ def plan(
         if stage == "counters" and kernel.provider == "cpu":
             continue
 
-        def known(status: str, reason: str) -> Planned:
-            return Planned(case, None, model.result(stage, case.id, status, reason))
-
+        known = functools.partial(_known, stage, case)
         device = {**target["device"], "arch": target["arch"]}
         try:
             shape = _shape(case, target["device"])
@@ -106,6 +114,9 @@ def plan(
             yield known(model.NOT_MEASURED, entry["reason"])
             continue
         launch = variant.plan(shape, target["device"])
+        if kernel.provider == "nvrtc" and launch.beyond(device):
+            yield known(model.UNSUPPORTED, launch.beyond(device))
+            continue
         job: dict[str, Any] = {
             "case": case.id,
             "kernel": kernel.name,
@@ -129,5 +140,10 @@ def plan(
             "working_blocks": launch.working_blocks,
             **_stage_parts(stage, request, config),
         }
+        cost = predicted_s(stage, case, shape)
+        if cost is not None and cost > job["limit_s"]:
+            limit = f"case_limit_s = {job['limit_s']:g} s"
+            yield known(model.NOT_MEASURED, f"predicted cost {cost:.0f} s exceeds {limit}")
+            continue
         job["key"] = content_key(stage, entry["code"], job)
         yield Planned(case, job, None)

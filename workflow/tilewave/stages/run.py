@@ -104,7 +104,9 @@ def compile_kernel(job: Job, kernel: str, folder: str) -> dict[str, Any]:
     )
     for name, entries in document["variants"].items():
         for arch, entry in entries.items():
-            job.note(f"{name} {arch}: {entry['status']} {entry['reason']}\n{entry.get('log', '')}\n")
+            job.note(
+                f"{name} {arch}: {entry['status']} {entry['reason']}\n{entry.get('log', '')}\n"
+            )
             if entry["reason"]:
                 say(f"  {name} {arch}: {entry['status']}: {entry['reason']}")
     return document
@@ -119,9 +121,7 @@ def measure_kernel(job: Job, stage: str, kernel: str, report: str | None) -> dic
     if stage != "check":
         document = projects.read(project.stage_path("check", kernel))
         checks = {made["case"]: made for made in document["results"]}
-    planned = list(
-        jobs.plan(stage, project.plan.of_kernel(kernel), compiled, aim, project.config)
-    )
+    planned = list(jobs.plan(stage, project.plan.of_kernel(kernel), compiled, aim, project.config))
     document = measuring.collect(
         planned,
         aim,
@@ -149,7 +149,11 @@ def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring
             from tilewave.gpu import profiler
 
             return profiler.profile(
-                waiting, cache=cache, report_path=Path(str(report)), log_path=log, on_result=finished
+                waiting,
+                cache=cache,
+                report_path=Path(str(report)),
+                log_path=log,
+                on_result=finished,
             )
         from tilewave.gpu import supervisor
 

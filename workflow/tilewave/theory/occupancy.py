@@ -88,7 +88,9 @@ def register_blocks(limits: SmLimits, warps: int, registers: int) -> int | None:
         return 0
     per_warp = round_up(registers * WARP, REGISTER_UNIT)
     # The launch check counts warps as if all four sub-partitions were used alike.
-    if per_warp * round_up(warps, SUB_PARTITIONS) > (limits.registers_per_block or limits.registers):
+    if per_warp * round_up(warps, SUB_PARTITIONS) > (
+        limits.registers_per_block or limits.registers
+    ):
         return 0
     return limits.registers // SUB_PARTITIONS // per_warp * SUB_PARTITIONS // warps
 
@@ -101,9 +103,7 @@ def shared_blocks(limits: SmLimits, shared_bytes: int) -> int | None:
     return limits.shared // allocated if allocated else None
 
 
-def occupancy(
-    limits: SmLimits, threads: int, registers: int, shared_bytes: int = 0
-) -> Occupancy:
+def occupancy(limits: SmLimits, threads: int, registers: int, shared_bytes: int = 0) -> Occupancy:
     """Theoretical occupancy of blocks of ``threads`` threads.
 
     registers: per thread. shared_bytes: per block, declared static plus dynamic, without the

@@ -1,0 +1,81 @@
+# Tilewave with nothing but make and Python 3.11 or newer: `make report`, `make test`.
+# make report ARGS="--config only=ladder" hands further arguments to Snakemake.
+
+VENV   := .venv
+# Modules are run by name: a checkout that was moved still works.
+PY     := $(VENV)/bin/python
+ARGS   ?=
+# Candidates in order; `make report PYTHON=/path/to/python3` chooses another one.
+PYTHON ?= python3.13 python3.12 python3.11 python3
+
+# A lock file's content names its stamp, so nothing is installed twice and a new lock always is.
+stamp   = $(VENV)/.$(1)-$(shell cksum < requirements/$(1).txt | tr -c '0-9\n' '-')
+# The GPU extra goes where an NVIDIA driver is.
+DRIVER := $(wildcard /proc/driver/nvidia/version)$(shell command -v nvidia-smi 2>/dev/null)
+RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu))
+DEV    := $(RUN) $(call stamp,dev)
+INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
+
+.PHONY: report test smoke lint format schema lock clean
+.DEFAULT_GOAL := report
+
+report: $(RUN)
+	@$(PY) tools/unlock.py
+	$(PY) -m snakemake --cores 1 report $(ARGS)
+
+# The small study: every kernel compiled, and checked where a GPU is. A repeated run does nothing,
+# so the verdict is shown from its file.
+smoke: $(RUN)
+	@$(PY) tools/unlock.py
+	$(PY) -m snakemake --cores 1 report --configfile config/smoke.yaml $(ARGS)
+	@grep -h checked results/smoke/verdict.txt
+
+test: $(DEV)
+	$(PY) -m pytest $(ARGS)
+
+lint: $(DEV)
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	$(PY) -m snakefmt --check Snakefile workflow/rules
+	$(PY) -m snakemake --lint
+
+format: $(DEV)
+	$(PY) -m ruff check --fix
+	$(PY) -m ruff format
+	$(PY) -m snakefmt Snakefile workflow/rules
+
+# For editors; tests/test_schema.py says when it is out of date.
+schema: $(RUN)
+	PYTHONPATH=workflow $(PY) -c 'from tilewave import config; print(config.json_schema(), end="")' > config/schema.json
+
+# Needs uv (https://docs.astral.sh/uv). base comes first: the others are constrained by it.
+lock:
+	for name in base dev gpu; do \
+	  (cd requirements && uv pip compile $$name.in --universal --python-version 3.11 --upgrade \
+	    --generate-hashes --no-emit-index-url --no-header -q --native-tls -o $$name.txt) || exit 1; \
+	done
+
+# The store of measurements (.tilewave) and the environment stay.
+clean:
+	rm -rf results reports
+
+$(VENV)/.base-%: | $(VENV)/.made
+	@echo "Installing requirements/base.txt into $(VENV)"
+	@$(INSTALL) -r requirements/base.txt
+	@rm -f $(VENV)/.base-*; touch $@
+
+$(VENV)/.dev-%: $(call stamp,base)
+	@echo "Installing requirements/dev.txt into $(VENV)"
+	@$(INSTALL) -r requirements/dev.txt
+	@rm -f $(VENV)/.dev-*; touch $@
+
+$(VENV)/.gpu-%: $(call stamp,base)
+	@echo "Installing requirements/gpu.txt into $(VENV)"
+	@$(INSTALL) -r requirements/gpu.txt
+	@rm -f $(VENV)/.gpu-*; touch $@
+
+# Touched last: an environment that was cut short is made again.
+$(VENV)/.made:
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh tools/make_venv.sh
+	@touch $@

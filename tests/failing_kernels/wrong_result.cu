@@ -1,0 +1,24 @@
+/*---
+title: Returns wrong numbers
+operation: matmul
+dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
+tile: [16, 16, 1]
+block: [16, 16]
+grid: ["ceil(n / 16)", "ceil(m / 16)"]
+requires: {arch: 75}
+entry: wrong_result
+arguments: [a, b, c, m, n, k, alpha, beta]
+---*/
+
+// Leaves out the last term of every sum.
+extern "C" __global__ void wrong_result(const float* a, const float* b, float* c, int m, int n,
+                                        int k, float alpha, float beta)
+{
+    const int row = blockIdx.y * 16 + threadIdx.y;
+    const int column = blockIdx.x * 16 + threadIdx.x;
+    if (row >= m || column >= n) return;
+    float sum = 0;
+    for (int i = 0; i < k; ++i) sum += a[(long long)row * k + i] * b[(long long)i * n + column];
+    sum -= a[(long long)row * k + k - 1] * b[(long long)(k - 1) * n + column];
+    c[(long long)row * n + column] = beta == 0 ? alpha * sum : alpha * sum + beta * c[(long long)row * n + column];
+}

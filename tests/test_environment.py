@@ -1,0 +1,116 @@
+"""What a machine is, read from files; no GPU is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tilewave.gpu import environment
+
+VERSION = (
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159  Release Build\n"
+    "GCC version:  gcc version 13.2.0\n"
+)
+OLDER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"
+
+
+def test_driver_version_out_of_the_kernel_modules_line() -> None:
+    assert environment.driver_version(VERSION) == "580.159"
+    assert environment.driver_version(OLDER) == "535.104.05"
+    assert environment.driver_version("") == ""
+
+
+def test_counter_permission() -> None:
+    assert environment.counter_permission("A: 1\nRmProfilingAdminOnly: 1\n") == "administrators"
+    assert environment.counter_permission("RmProfilingAdminOnly: 0\n") == "all users"
+    assert environment.counter_permission("") == "unknown"
+
+
+def test_fingerprint_is_json_and_quick() -> None:
+    environment.fingerprint()
+    start = time.perf_counter()
+    found = environment.fingerprint()
+    assert time.perf_counter() - start < 0.05
+    assert json.loads(json.dumps(found)) == found
+    assert {"driver", "devices", "counter_permission", "ncu", "ncu_version"} <= set(found)
+
+
+def executable(path: Path, text: str = "#!/bin/sh\n") -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_ncu_is_found_and_its_version_read_from_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = executable(tmp_path / "nsight-compute" / "2025.3.1" / "ncu")
+    executable(tmp_path / "nsight-compute" / "2024.10.0" / "ncu")
+    monkeypatch.setattr(
+        environment, "NCU_PLACES", (str(tmp_path / "nsight-compute" / "*" / "ncu"),)
+    )
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert environment.find_ncu() == new
+    assert environment.ncu_version(new) == "2025.3.1"
+    assert environment.find_ncu(str(tmp_path / "nowhere")) is None
+    inside = executable(tmp_path / "cuda-13.0" / "bin" / "ncu")
+    assert environment.ncu_version(inside) == ""
+    (tmp_path / "cuda-13.0" / "version.json").write_text(
+        json.dumps({"nsight_compute": {"name": "Nsight Compute", "version": "2025.3.1.4"}})
+    )
+    assert environment.ncu_version(inside) == "2025.3.1.4"
+    (tmp_path / "cuda-13.0" / "nsight-compute-2025.3.1").mkdir()
+    assert environment.ncu_version(inside) == "2025.3.1"
+    monkeypatch.setenv("PATH", str(Path(inside).parent) + ":" + os.environ["PATH"])
+    assert environment.find_ncu() == inside
+    assert environment.ncu_version(None) == ""
+
+
+def test_has_gpu_needs_library_device_and_visibility() -> None:
+    found = {"libcuda": True, "devices": ["/dev/nvidia0"], "visible_devices": None, "ncu": None}
+    assert environment.has_gpu(found)
+    assert not environment.has_gpu({**found, "visible_devices": ""})
+    assert not environment.has_gpu({**found, "devices": []})
+    assert environment.counters_blocked(found) == environment.NO_NCU
+    assert environment.counters_blocked({**found, "libcuda": False}) == "no GPU here"
+    assert environment.counters_blocked({**found, "ncu": "/usr/bin/ncu"}) == ""
+
+
+def test_the_id_follows_what_matters_and_not_the_commit() -> None:
+    one = {"gpu": "NVIDIA H200", "driver": "580.159", "packages": {"numpy": "2.4", "pandas": "3"}}
+    assert environment.environment_id(one) == environment.environment_id(
+        {**one, "commit": "abc", "dirty": True, "recorded": True}
+    )
+    assert environment.environment_id(one) != environment.environment_id({**one, "driver": "1"})
+    other = {**one, "packages": {"numpy": "2.5", "pandas": "3"}}
+    assert environment.environment_id(one) != environment.environment_id(other)
+    reports = {**one, "packages": {"numpy": "2.4", "pandas": "4"}}
+    assert environment.environment_id(one) == environment.environment_id(reports)
+
+
+def test_a_machine_without_a_gpu_has_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "has_gpu", lambda found: False)
+    found = environment.probe()
+    assert found["gpu"] is None and found["no_gpu"] and found["cpu"]
+    assert found["id"] == environment.environment_id(found)
+    assert found["packages"]["numpy"]
+    json.dumps(found)
+
+
+def test_probe_in_a_child_that_finds_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    if environment.has_gpu(environment.fingerprint()):
+        pytest.skip("there is a GPU here")
+    monkeypatch.setattr(environment, "has_gpu", lambda found: True)
+    found = environment.probe()
+    assert found["gpu"] is None and found["no_gpu"]
+    assert found["nvrtc"].startswith("13.0")
+
+
+def test_uuid() -> None:
+    raw = bytes(range(16))
+    assert environment._uuid(raw) == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"

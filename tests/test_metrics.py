@@ -1,0 +1,149 @@
+"""Metric sets and derived figures."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from tilewave.gpu import metrics
+
+OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
+SCALAR = {OP.format(op): 0.0 for op in "ffma fadd fmul dfma dadd dmul hfma hadd hmul".split()}
+TENSOR = "sm__ops_path_tensor_src_{}.sum"
+
+
+def named(figures: list[dict]) -> dict[str, float]:
+    return {one["metric"]: one["value"] for one in figures}
+
+
+def test_sets_are_nested_and_have_no_name_twice() -> None:
+    assert set(metrics.SETS) == {"basic", "memory", "quantization", "full"}
+    for name in metrics.SETS:
+        names = metrics.names(name)
+        assert len(names) == len(set(names))
+        assert set(names) <= set(metrics.names("full"))
+        for one in names:
+            assert re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)*", one)
+    assert metrics.sections("quantization") == []
+    assert "SourceCounters" in metrics.sections("memory")
+    assert not any("sass" in one for one in metrics.names("quantization"))
+
+
+def test_every_metric_has_unit_and_meaning() -> None:
+    rows = metrics.table()
+    assert all(row["unit"] and row["meaning"] and row["sets"] for row in rows)
+    assert len({row["metric"] for row in rows}) == len(rows)
+
+
+def test_merged_sets_keep_a_fixed_order() -> None:
+    assert metrics.merged({"memory", "basic"}) == metrics.merged(["basic", "memory"])
+    assert metrics.merged(["basic"]) == (metrics.names("basic"), [])
+
+
+def test_flops_of_fma_units_and_tensor_cores() -> None:
+    n = 64
+    values = {**SCALAR, OP.format("dfma"): float(n**3), TENSOR.format("fp16"): 0.0}
+    found = named(metrics.derived(values))
+    assert found["counted_flops_f64"] == 2 * n**3 == found["counted_flops"]
+    assert found["counted_tensor_flops"] == 0
+
+    values = {**SCALAR, OP.format("hmul"): 10.0, TENSOR.format("fp16"): 2.0 * 2048**3}
+    found = named(metrics.derived(values, "f16"))
+    assert found["counted_tensor_flops"] == 17_179_869_184
+    assert found["counted_flops"] == 17_179_869_194
+
+
+def test_an_absent_part_is_no_zero() -> None:
+    values = {name: value for name, value in SCALAR.items() if "ffma" not in name}
+    found = named(metrics.derived({**values, TENSOR.format("fp16"): 1.0}))
+    assert "counted_flops_f32" not in found and "counted_flops" not in found
+    assert found["counted_flops_f64"] == 0
+    assert metrics.tensor_flops({}) is None
+    assert metrics.tensor_flops({TENSOR.format("fp16"): 1.0}, "bf16") is None
+    assert metrics.tensor_flops({TENSOR.format("fp16"): 1.0}, "f16") == 1.0
+
+
+def test_f16_counted_by_the_type_of_the_sum() -> None:
+    apart = {TENSOR.format("fp16_dst_fp16"): 3.0, TENSOR.format("fp16_dst_fp32"): 4.0}
+    assert metrics.tensor_flops(apart) == 7.0
+    assert metrics.tensor_flops({**apart, TENSOR.format("fp16"): 7.0}) == 7.0
+
+
+def test_ratio_bytes_and_short_names() -> None:
+    values = {
+        "sm__cycles_active.avg": 75.0,
+        "sm__cycles_active.max": 100.0,
+        "dram__bytes_read.sum": 3.0,
+        "dram__bytes_write.sum": 4.0,
+        "lts__t_sector_hit_rate.pct": 88.0,
+    }
+    found = named(metrics.derived(values))
+    assert found == {"cycles_active_ratio": 0.75, "dram_bytes": 7.0, "l2_hit_rate": 88.0}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, None, "text", True])
+def test_what_is_no_number_is_not_usable(value: object) -> None:
+    assert not metrics.usable(value)
+
+
+def test_several_kernels_of_a_case_combine() -> None:
+    assert metrics.combined("dram__bytes_read.sum", [1, 2]) == 3
+    assert metrics.combined("launch__registers_per_thread", [32, 16]) == 32
+    assert metrics.combined("lts__t_sector_hit_rate.pct", [50, 60]) == 60
+    assert metrics.combined("something__else.avg", [1, 5]) == 5
+
+
+def row(address: int, opcode: str, found: int, ideal: int, executed: int = 1) -> dict:
+    return {
+        "address": address,
+        "opcode": opcode,
+        "wavefronts_shared": found,
+        "wavefronts_shared_ideal": ideal,
+        "wavefronts_shared_excess": found - ideal,
+        "executed": executed,
+    }
+
+
+def test_padding_frees_ldmatrix_and_burdens_the_copies() -> None:
+    rows = [
+        row(0, "LDSM.16.M88.4", 4_194_304, 4_194_304),
+        row(16, "LDGSTS.E.BYPASS.128", 5_898_240, 1_572_864),
+        row(32, "STS.U16", 0, 0),
+        {"address": 48, "opcode": "LDG.E"},
+    ]
+    found = named(metrics.instruction_totals(rows))
+    assert found["wavefronts_shared_excess_LDSM"] == 0
+    assert found["wavefronts_shared_excess_LDGSTS"] == 5_898_240 - 1_572_864
+    assert found["wavefronts_shared"] == 4_194_304 + 5_898_240
+    assert "wavefronts_shared_STS" not in found
+    assert metrics.instruction_totals([{"address": 0, "opcode": "LDG.E"}]) == []
+
+
+def test_kinds() -> None:
+    for opcode, kind in [
+        ("LDS.U.128", "LDS"),
+        ("LDSM.16.MT88.2", "LDSM"),
+        ("LDGSTS.E", "LDGSTS"),
+        ("STS", "STS"),
+        ("ATOMS.ADD", "ATOMS"),
+    ]:
+        assert metrics.instruction_kind(opcode) == kind
+
+
+def test_the_probe_instruction_alone_is_counted() -> None:
+    rows = [row(0, "STS", 4, 1), row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1, executed=0)]
+    expect = {"wavefronts": 2, "excess": 0}
+    found, note = metrics.probe_figures({"instruction": "STS.64", "expect": expect}, rows)
+    assert not note
+    assert named(found)["wavefronts"] == named(found)["wavefronts_expected"] == 2
+    assert named(found)["excess"] == 0
+    found, _ = metrics.probe_figures({"instruction": "STS", "expect": {"wavefronts": 4}}, rows)
+    assert named(found)["wavefronts"] == 4
+    found, note = metrics.probe_figures({"instruction": "LDS", "expect": expect}, rows)
+    assert "no instruction LDS" in note and "wavefronts" not in named(found)
+    twice = [*rows, row(64, "STS.64", 1, 1)]
+    _, note = metrics.probe_figures({"instruction": "STS.64", "expect": expect}, twice)
+    assert "2 instructions are STS.64 (at 0x10, 0x40)" in note
+    assert metrics.probe_figures({"expect": expect}, rows) == ([], "")

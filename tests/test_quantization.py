@@ -1,0 +1,66 @@
+"""Tile and wave quantization against values worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewave.theory import quantization as q
+
+TILE = (256, 128, 32)
+
+
+def test_tiles_round_up() -> None:
+    assert q.tiles({"m": 192, "n": 192}, (128, 128)) == (2, 2)
+    assert q.tile_count({"m": 2304, "n": 1536}, TILE) == 9 * 12
+
+
+def test_eight_columns_too_many_leave_a_column_of_6_percent() -> None:
+    shape = {"m": 27648, "n": 136, "k": 4096}
+    assert q.last_column_useful(shape, TILE) == 0.0625
+    assert q.last_column_useful({**shape, "n": 128}, TILE) == 1.0
+    assert q.tile_efficiency(shape, TILE) == 136 / 256
+    assert q.operations_ratio(shape, TILE) == pytest.approx(256 / 136)
+
+
+def test_k_is_padded_to_its_step() -> None:
+    shape = {"m": 256, "n": 128, "k": 40}
+    assert q.operations_ratio(shape, TILE) == pytest.approx(64 / 40)
+    assert q.operations_ratio(shape, TILE[:2]) == 1.0
+
+
+def test_tail_of_nine_on_108_sms() -> None:
+    found = q.waves(q.tile_count({"m": 2304, "n": 1664}, TILE), 108)
+    assert (found.blocks, found.full, found.tail, found.count) == (117, 1, 9, 2)
+    assert found.efficiency == pytest.approx(117 / 216)
+    assert found.fraction == pytest.approx(117 / 108)
+    assert q.cycles_active_ratio(117, 108) == pytest.approx(117 / 216)
+
+
+def test_one_wave_exactly() -> None:
+    found = q.waves(108, 108)
+    assert (found.full, found.tail, found.count, found.efficiency) == (1, 0, 1, 1.0)
+
+
+def test_edges_on_132_sms() -> None:
+    shape = {"m": 2304, "n": 1, "k": 4096}
+    assert q.tile_count({**shape, "n": 1792}, TILE) == 126
+    assert q.tile_count({**shape, "n": 1920}, TILE) == 135
+    sizes = range(1408, 2177, 128)
+    assert q.wave_edges(shape, TILE, 132, sizes) == [1920]
+    assert q.wave_edges(shape, TILE, 108, sizes) == [1664]
+    # Eleven tile rows: 12 columns are 132 tiles, the next column starts a wave.
+    assert q.wave_edges({**shape, "m": 2816}, TILE, 132, range(1408, 1793, 128)) == [1664]
+
+
+def test_several_blocks_an_sm_and_duration() -> None:
+    assert q.waves(300, 132, 2).count == 2
+    assert q.predicted_duration(135, 132, 100.0, overhead=3.0) == 203.0
+    assert q.cycles_active_ratio(300, 132) == pytest.approx(300 / 396)
+
+
+def test_sizes_must_be_positive() -> None:
+    for bad in (lambda: q.waves(0, 132), lambda: q.tiles({"m": 0, "n": 1}, TILE)):
+        with pytest.raises(ValueError):
+            bad()
+    with pytest.raises(ValueError):
+        q.cycles_active_ratio(0, 4)

@@ -1,0 +1,91 @@
+"""Clear the lock that a killed Snakemake run left in this folder.
+
+A lock is cleared only where no living run of this folder can hold it; jobs that outlived their run
+(``kill -9`` spares them) are ended first, so that two processes never write the same output. Only
+processes of this machine are seen: on a file system shared between machines, ask the other one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+
+def _words(process: psutil.Process, folder: Path) -> list[str]:
+    """Command line of a process that works in ``folder``; empty for every other one."""
+    try:
+        return process.cmdline() if Path(process.cwd()) == folder else []
+    except (psutil.Error, OSError):  # ended meanwhile, or another user's
+        return []
+
+
+def processes(folder: Path) -> tuple[list[psutil.Process], list[psutil.Process]]:
+    """Living Snakemake runs of ``folder``, and jobs there whose run is dead."""
+    # A shell that runs this very command may name snakemake, too.
+    own = {psutil.Process().pid, *(parent.pid for parent in psutil.Process().parents())}
+    runs, jobs = [], []
+    for process in psutil.process_iter():
+        if process.pid in own:
+            continue
+        words = _words(process, folder)
+        if any(Path(word).name == "snakemake" for word in words):
+            runs.append(process)
+        elif any(word.startswith(f"{folder}/.snakemake/scripts/") for word in words):
+            jobs.append(process)
+    alive = {run.pid for run in runs}
+    return runs, [job for job in jobs if not alive & _parents(job)]
+
+
+def _parents(process: psutil.Process) -> set[int]:
+    try:
+        return {parent.pid for parent in process.parents()}
+    except psutil.Error:
+        return set()
+
+
+def end(jobs: list[psutil.Process]) -> None:
+    """End jobs and what they started: politely, then for certain."""
+    family = []
+    for job in jobs:
+        try:
+            family += [*job.children(recursive=True), job]
+        except psutil.NoSuchProcess:
+            continue
+    for process in family:
+        try:
+            process.terminate()
+        except psutil.NoSuchProcess:
+            continue
+    _, left = psutil.wait_procs(family, timeout=5)
+    for process in left:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(left, timeout=5)
+
+
+def unlock(folder: Path) -> int:
+    """Exit code: 0 where the folder is free now, 1 where a living run holds it."""
+    folder = folder.resolve()
+    locks = folder / ".snakemake" / "locks"
+    if not locks.is_dir() or not any(locks.iterdir()):
+        return 0
+    runs, orphans = processes(folder)
+    if runs:
+        pids = ", ".join(str(run.pid) for run in runs)
+        print(f"Error: another Snakemake run works in {folder} (process {pids})", file=sys.stderr)
+        return 1
+    if orphans:
+        print(f"Ending {len(orphans)} jobs of a run that was killed", file=sys.stderr)
+        end(orphans)
+    print("Clearing the lock of a run that was killed", file=sys.stderr)
+    command = [sys.executable, "-m", "snakemake", "--unlock", "--quiet", "all"]
+    return subprocess.run(command, cwd=folder).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(unlock(Path.cwd()))

@@ -1,0 +1,1 @@
+"""The report: figures with their data and sidecars, the page, and the verdict on the run."""

@@ -1,0 +1,214 @@
+"""A study's five files: the figure as SVG, PDF and PNG, its data as CSV, and a JSON sidecar.
+
+The sidecar says where the figure came from: content keys, commits, environments and the number of
+figures from each source. The same tables give the same bytes in all five.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
+
+from tilewave import plots
+from tilewave.plots import style as look
+from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, present
+from tilewave.plots.style import Style
+from tilewave.project import Project, read
+
+SIDECAR_VERSION = 1
+# What of an environment a sidecar repeats; the page shows all of it.
+FACTS = (
+    "gpu",
+    "uuid",
+    "compute_capability",
+    "sms",
+    "driver",
+    "cuda",
+    "nvrtc",
+    "ncu",
+    "cublas",
+    "power_limit_w",
+    "cpu",
+    "python",
+    "commit",
+    "dirty",
+    "recorded",
+)
+
+
+class Inputs(Protocol):
+    """Paths of the tables, as Snakemake's input object or a SimpleNamespace gives them."""
+
+    target: Any
+    cases: Any
+    records: Any
+    instructions: Any
+
+
+def environments(target: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The target document's environments by id, each told whether it is a recorded one.
+
+    Where figures are recorded, every environment but this machine's own came with them.
+    """
+    known: Mapping[str, Mapping[str, Any]] = target["environments"]
+    return {
+        name: {
+            **facts,
+            "id": name,
+            "recorded": target["recorded"] is not None and name != target["host"],
+        }
+        for name, facts in known.items()
+    }
+
+
+def _expectations(cases: pd.DataFrame) -> pd.DataFrame:
+    """What the kernel files expect and what was claimed, one column a count.
+
+    `expect` and `claimed` are JSON texts in the table; {"wavefronts": 2} becomes the column
+    `wavefronts_expected`.
+    """
+    for column, ending in (("expect", "expected"), ("claimed", "claimed")):
+        if column not in cases:
+            continue
+        told = [json.loads(text) if present(text) else {} for text in cases[column]]
+        for name in sorted({name for one in told for name in one}):
+            values = [float(one.get(name, "nan")) for one in told]
+            cases = cases.assign(**{f"{name}_{ending}": values})
+    return cases
+
+
+def _instructions(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with all of INSTRUCTION_COLUMNS; the excess follows from the two beside it."""
+    missing = [name for name in INSTRUCTION_COLUMNS if name not in table]
+    table = table.assign(**{name: None for name in missing})
+    if len(table) and "wavefronts_shared_excess" in missing:
+        counted = pd.to_numeric(table["wavefronts_shared"])
+        ideal = pd.to_numeric(table["wavefronts_shared_ideal"])
+        table["wavefronts_shared_excess"] = counted - ideal
+    return table
+
+
+def study_data(project: Project, name: str, inputs: Inputs) -> StudyData:
+    """What the plot of a study is drawn from: its cases in config order and what is known of them.
+
+    Parameters
+    ----------
+    name: a study of the plan.
+    inputs: paths of the target document (JSON) and of the tables (Parquet).
+    """
+    target = read(Path(str(inputs.target)))
+    study = project.config.studies[name]
+    wanted = project.plan.studies[name]
+    cases = pd.read_parquet(str(inputs.cases))
+    records = pd.read_parquet(str(inputs.records))
+    instructions = _instructions(pd.read_parquet(str(inputs.instructions)))
+    chosen = cases[cases["case"].isin(wanted)].set_index("case", drop=False)
+    chosen = chosen.loc[[case for case in wanted if case in chosen.index]].reset_index(drop=True)
+    absent = [column for column in CASE_COLUMNS if column not in chosen]
+    return StudyData(
+        name=name,
+        title=study.title,
+        question=study.question,
+        options=study.options,
+        cases=_expectations(chosen.assign(**{column: None for column in absent})),
+        records=records[records["case"].isin(wanted)].reset_index(drop=True),
+        instructions=instructions[instructions["case"].isin(wanted)].reset_index(drop=True),
+        environments=environments(target),
+        target={
+            "label": target["label"],
+            "live": target["live"],
+            "sms": target["device"].get("sms"),
+            "environment": target["environment"],
+            "reason": target["reason"],
+        },
+    )
+
+
+def style_of(project: Project) -> Style:
+    """The figures' look as the config sets it.
+
+    All matrix products are named, whatever the run is narrowed to, so that a kernel keeps its
+    colour from figure to figure.
+    """
+    chosen = project.config.style
+    ladder = [k.name for k in project.kernels.values() if k.front.operation == "matmul"]
+    return Style(
+        width_mm=chosen.width_mm,
+        font=chosen.font,
+        font_size=chosen.font_size,
+        kernels=tuple(ladder),
+    )
+
+
+def _counts(values: Iterable[object]) -> dict[str, int]:
+    counted: dict[str, int] = {}
+    for value in values:
+        counted[str(value)] = counted.get(str(value), 0) + 1
+    return dict(sorted(counted.items()))
+
+
+def figures_of(records: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the tidy table that hold a value."""
+    return records[records["metric"].map(present).astype(bool) & records["value"].notna()]
+
+
+def sidecar(study: StudyData) -> dict[str, Any]:
+    """Where the figure came from: question, keys, commits, environments, counts by source."""
+    records = study.records
+    valued = figures_of(records)
+    keys = {str(key) for key in valued["key"] if present(key)}
+    keys |= {str(key) for key in study.instructions["key"] if present(key)}
+    used = sorted({str(name) for name in valued["environment"] if present(name)})
+    facts = {
+        name: {
+            fact: study.environments[name][fact]
+            for fact in FACTS
+            if study.environments[name].get(fact) is not None
+        }
+        for name in used
+        if name in study.environments
+    }
+    states = records[["case", "stage", "status"]].drop_duplicates()
+    return {
+        "schema_version": SIDECAR_VERSION,
+        "study": study.name,
+        "title": study.title,
+        "question": study.question,
+        "target": {"label": study.target["label"], "live": study.target["live"]},
+        "cases": len(study.cases),
+        "keys": sorted(keys),
+        "commits": sorted({str(f["commit"]) for f in facts.values() if f.get("commit")}),
+        "environments": facts,
+        "sources": _counts(valued["source"]),
+        "statuses": {
+            str(stage): _counts(rows["status"]) for stage, rows in states.groupby("stage")
+        },
+        "verdicts": _counts(study.cases["verdict"]) if "verdict" in study.cases else {},
+    }
+
+
+def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> None:
+    """Write the study's files; each path's suffix says which: svg, pdf, png, csv, json.
+
+    Raises
+    ------
+    UserError: the config asks for a style that cannot be drawn, or for an unknown option.
+    """
+    entry = project.config.studies[study.name]
+    module = plots.load(entry.plot, project.where, f"studies.{study.name}.plot")
+    look_of = style_of(project)
+    drawn = None
+    for path in map(Path, map(str, outputs)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".csv":
+            module.table(study).to_csv(path, index=False, lineterminator="\n")
+        elif path.suffix == ".json":
+            text = json.dumps(sidecar(study), indent=1, sort_keys=True, default=str)
+            path.write_text(text + "\n", encoding="utf-8")
+        else:
+            drawn = drawn or module.draw(study, look_of)
+            look.save(drawn, path, look_of)

@@ -1,0 +1,112 @@
+"""Whether all cases are right, in a few lines; and the end of a strict run where they are not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tilewave.plots.base import present
+from tilewave.project import Project
+from tilewave.records import model
+
+MOST = 20
+"""Cases that are listed when a strict run fails."""
+
+
+def checked(verdict: object) -> bool:
+    """Whether a check, from whatever source, came to a verdict on the case."""
+    return present(verdict) and verdict != model.NOT_CHECKED
+
+
+def wrong(verdict: object) -> bool:
+    """Whether that verdict is anything but *correct*: wrong, a race, an uninitialised read, ..."""
+    return checked(verdict) and verdict != model.CORRECT
+
+
+def _having(records: pd.DataFrame, statuses: Iterable[str]) -> pd.DataFrame:
+    """One row for each case, stage, status and reason among these statuses."""
+    rows = records[records["status"].isin(list(statuses))]
+    return rows[["case", "stage", "status", "reason"]].drop_duplicates()
+
+
+def _by_stage(rows: pd.DataFrame) -> str:
+    """`12 (check 3, time 12)`: cases, and how many of them in each stage."""
+    cases = rows["case"].nunique()
+    parts = [
+        f"{stage} {rows[rows['stage'] == stage]['case'].nunique()}"
+        for stage in model.STAGES
+        if (rows["stage"] == stage).any()
+    ]
+    return f"{cases} ({', '.join(parts)})" if parts else str(cases)
+
+
+def _why_wrong(records: pd.DataFrame, case: str, verdict: str) -> str:
+    """`case: wrong: max_error 3.2, tolerance 0.1` with the reason where the check gave one."""
+    rows = records[(records["case"] == case) & (records["stage"] == "check")]
+    told = [str(reason) for reason in rows["reason"].unique() if present(reason)]
+    for name in ("max_error", "tolerance"):
+        values = rows[rows["metric"] == name]["value"]
+        told += [f"{name} {float(value):.3g}" for value in values[:1]]
+    return f"{case}: {verdict}" + (f": {', '.join(told)}" if told else "")
+
+
+def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[str]:
+    """A line for each case that a strict run does not accept."""
+    listed = [
+        _why_wrong(records, str(case), str(verdict))
+        for case, verdict in zip(cases["case"], cases["verdict"])
+        if wrong(verdict)
+    ]
+    # A case that failed its check has the same status in the later stages: tell it once.
+    unaccepted = (*model.FAILURES, *((model.STALE,) if strict == "release" else ()))
+    rows = _having(records, unaccepted).drop_duplicates(["case", "status", "reason"])
+    for case, stage, status, reason in rows.itertuples(index=False, name=None):
+        listed.append(f"{case}: {stage}: {status}" + (f": {reason}" if present(reason) else ""))
+    return listed
+
+
+def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
+    """Two lines: `checked N of M`, then the numbers of cases with each kind of trouble."""
+    number = sum(checked(verdict) for verdict in cases["verdict"])
+    parts = [
+        f"correct {int((cases['verdict'] == model.CORRECT).sum())}",
+        f"wrong {sum(wrong(verdict) for verdict in cases['verdict'])}",
+        f"failed {_by_stage(_having(records, model.FAILURES))}",
+        f"stale {_by_stage(_having(records, [model.STALE]))}",
+        f"not measured {_by_stage(_having(records, [model.NOT_MEASURED]))}",
+        f"unsupported {_having(records, [model.UNSUPPORTED])['case'].nunique()}",
+    ]
+    return f"checked {number} of {len(cases)}\n{', '.join(parts)}\n"
+
+
+def judge(project: Project, cases_path: str | Path, records_path: str | Path) -> str:
+    """The summary of the run, also printed to stderr.
+
+    Checked are the cases to which the check stage gave a verdict, from any source; M counts all
+    cases. Unsupported and not measured cases never fail a run.
+
+    Raises
+    ------
+    SystemExit: with code 1 where `strict` is set and a case is wrong or failed (`strict: release`:
+        or a recorded figure is stale), after listing which and why.
+    """
+    cases = pd.read_parquet(str(cases_path))
+    records = pd.read_parquet(str(records_path))
+    strict = project.config.strict
+    text = summary(cases, records)
+    problems = _problems(cases, records, strict) if strict else []
+    lines = [text.rstrip("\n")]
+    if problems:
+        said = "strict: release" if strict == "release" else "strict: true"
+        lines.append(f"Error: the config says {said}, and these cases are not right:")
+        lines += [f"  {problem}" for problem in problems[:MOST]]
+        if len(problems) > MOST:
+            lines.append(f"  and {len(problems) - MOST} more; the report lists all of them")
+    print("\n".join(lines), file=sys.stderr, flush=True)
+    if problems:
+        raise SystemExit(1)
+    return text
