@@ -49,10 +49,11 @@ format: $(DEV)
 schema: $(RUN)
 	PYTHONPATH=workflow $(PY) -c 'from tilewave import config; print(config.json_schema(), end="")' > config/schema.json
 
-# Needs uv (https://docs.astral.sh/uv). base comes first: the others are constrained by it.
+# Needs uv. base comes first: the others are constrained by it. Pins move only where they must;
+# make lock ARGS=--upgrade takes the newest.
 lock:
 	for name in base dev gpu; do \
-	  (cd requirements && uv pip compile $$name.in --universal --python-version 3.11 --upgrade \
+	  (cd requirements && uv pip compile $$name.in --universal --python-version 3.11 $(ARGS) \
 	    --generate-hashes --no-emit-index-url --no-header -q --native-tls -o $$name.txt) || exit 1; \
 	done
 

@@ -1,7 +1,7 @@
 """---
 title: Triple loop on one CPU core
 operation: matmul
-flop_rate: 1.0e+9
+flop_rate: 4.0e+8
 provider: cpu
 dtypes: {a: REAL, b: REAL, c: REAL, accumulate: REAL}
 layouts: {a: row, b: row, c: row}

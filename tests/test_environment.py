@@ -96,7 +96,7 @@ def test_the_id_follows_what_matters_and_not_the_commit() -> None:
 def test_a_machine_without_a_gpu_has_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "has_gpu", lambda found: False)
     found = environment.probe()
-    assert found["gpu"] is None and found["no_gpu"] and found["cpu"]
+    assert found["gpu"] is None and found["gpu_reason"] and found["cpu"]
     assert found["id"] == environment.environment_id(found)
     assert found["packages"]["numpy"]
     json.dumps(found)
@@ -107,7 +107,7 @@ def test_probe_in_a_child_that_finds_no_driver(monkeypatch: pytest.MonkeyPatch) 
         pytest.skip("there is a GPU here")
     monkeypatch.setattr(environment, "has_gpu", lambda found: True)
     found = environment.probe()
-    assert found["gpu"] is None and found["no_gpu"]
+    assert found["gpu"] is None and found["gpu_reason"]
     assert found["nvrtc"].startswith("13.0")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from tilewave import inputs
 
 SUPPORT = Path(inputs.__file__).parent / "gpu" / "support.cu"
@@ -21,7 +22,7 @@ EMULATOR = """
 #define __global__
 #define __shared__ static
 #define __align__(n) __attribute__((aligned(n)))
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 struct Index { unsigned x, y, z; };
 static thread_local Index threadIdx, blockIdx;
 static Index gridDim, blockDim;
@@ -64,8 +65,19 @@ def device_code(tmp_path_factory):
     folder = tmp_path_factory.mktemp("emulated")
     (folder / "emulator.cpp").write_text(EMULATOR)
     done = subprocess.run(
-        [compiler, "-O1", "-std=c++17", "-shared", "-fPIC", "-pthread", "-w"]
-        + [f"-I{SUPPORT.parent}", "emulator.cpp", "-o", "emulated.so"],
+        [
+            compiler,
+            "-O1",
+            "-std=c++17",
+            "-shared",
+            "-fPIC",
+            "-pthread",
+            "-w",
+            f"-I{SUPPORT.parent}",
+            "emulator.cpp",
+            "-o",
+            "emulated.so",
+        ],
         cwd=folder,
         capture_output=True,
         text=True,

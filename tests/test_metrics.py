@@ -135,15 +135,24 @@ def test_kinds() -> None:
 def test_the_probe_instruction_alone_is_counted() -> None:
     rows = [row(0, "STS", 4, 1), row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1, executed=0)]
     expect = {"wavefronts": 2, "excess": 0}
-    found, note = metrics.probe_figures({"instruction": "STS.64", "expect": expect}, rows)
+    found, note = metrics.probe_figures({"instruction": "STS.64", "expect": expect}, rows, {})
     assert not note
     assert named(found)["wavefronts"] == named(found)["wavefronts_expected"] == 2
     assert named(found)["excess"] == 0
-    found, _ = metrics.probe_figures({"instruction": "STS", "expect": {"wavefronts": 4}}, rows)
+    found, _ = metrics.probe_figures({"instruction": "STS", "expect": {"wavefronts": 4}}, rows, {})
     assert named(found)["wavefronts"] == 4
-    found, note = metrics.probe_figures({"instruction": "LDS", "expect": expect}, rows)
+    found, note = metrics.probe_figures({"instruction": "LDS", "expect": expect}, rows, {})
     assert "no instruction LDS" in note and "wavefronts" not in named(found)
     twice = [*rows, row(64, "STS.64", 1, 1)]
-    _, note = metrics.probe_figures({"instruction": "STS.64", "expect": expect}, twice)
+    _, note = metrics.probe_figures({"instruction": "STS.64", "expect": expect}, twice, {})
     assert "2 instructions are STS.64 (at 0x10, 0x40)" in note
-    assert metrics.probe_figures({"expect": expect}, rows) == ([], "")
+    assert metrics.probe_figures({"expect": expect}, rows, {}) == ([], "")
+
+
+def test_conflicts_of_a_probe_are_the_kernels() -> None:
+    rows = [row(0, "LDS.128", 4, 4), row(16, "STS", 9, 1)]
+    values = {metrics.RENAMED["bank_conflicts_load"]: 3.0}
+    case = {"instruction": "LDS", "expect": {"wavefronts": 4, "bank_conflicts": 3}}
+    found = named(metrics.probe_figures(case, rows, values)[0])
+    assert found["bank_conflicts"] == found["bank_conflicts_expected"] == 3
+    assert "bank_conflicts" not in named(metrics.probe_figures(case, rows, {})[0])

@@ -83,8 +83,11 @@ def unlock(folder: Path) -> int:
         print(f"Ending {len(orphans)} jobs of a run that was killed", file=sys.stderr)
         end(orphans)
     print("Clearing the lock of a run that was killed", file=sys.stderr)
-    command = [sys.executable, "-m", "snakemake", "--unlock", "--quiet", "all"]
-    return subprocess.run(command, cwd=folder).returncode
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--unlock"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        print(done.stderr, end="", file=sys.stderr)
+    return done.returncode
 
 
 if __name__ == "__main__":

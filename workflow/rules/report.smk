@@ -9,7 +9,16 @@ def figure_plan(wildcards):
 
 def figure_library(wildcards):
     plot = PROJECT.config.studies[wildcards.study].plot
-    return project.library_digest("plots/base.py", "plots/style.py", f"plots/{plot}.py", "theory")
+    return project.library_digest(
+        "plots/__init__.py",
+        "plots/base.py",
+        "plots/style.py",
+        "plots/_quantization.py",
+        f"plots/{plot}.py",
+        "theory",
+        "report/figures.py",
+        "records/model.py",
+    )
 
 
 rule figure:
@@ -66,6 +75,6 @@ rule verdict:
         f"{RESULTS}/logs/verdict.log",
     params:
         strict=PROJECT.config.strict,
-        library=project.library_digest("report/verdict.py"),
+        library=project.library_digest("report/verdict.py", "records/model.py"),
     script:
         "../scripts/verdict.py"

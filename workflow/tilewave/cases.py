@@ -178,6 +178,19 @@ def expand_study(
             yield case, time, counters
 
 
+def wants(stage: str, request: Request) -> bool:
+    """Whether a stage has anything to do for a case.
+
+    A probe answers in its check; code on the host has no GPU counters.
+    """
+    kernel = request.case.variant.kernel
+    if stage == "time":
+        return request.time and kernel.front.operation != "probe"
+    if stage == "counters":
+        return bool(request.counters) and kernel.provider != "cpu"
+    return True
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything the config asks for: cases by id, and the cases of each study in order."""

@@ -145,7 +145,7 @@ def _allowed_keys(location: tuple[Any, ...]) -> Any:
     """Field names allowed where an unknown key was found."""
     model: Any = Config
     for part in location[:-1]:
-        if isinstance(part, int) or model is Study and part == "cases":
+        if isinstance(part, int) or (model is Study and part == "cases"):
             model = CaseBlock if model is Study else model
             continue
         sections = {

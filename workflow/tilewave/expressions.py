@@ -41,13 +41,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 OPERATORS = {
     **DEFAULT_OPERATORS,
-    **{
-        ast.BitXor: operator.xor,
-        ast.BitAnd: operator.and_,
-        ast.BitOr: operator.or_,
-        ast.LShift: operator.lshift,
-        ast.RShift: operator.rshift,
-    },
+    ast.BitXor: operator.xor,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
 }
 
 

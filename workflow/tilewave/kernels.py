@@ -42,6 +42,8 @@ class ProbeCase(BaseModel):
     expect: dict[str, float] = Field(default_factory=dict)
     claimed: dict[str, float] = Field(default_factory=dict)
     instruction: str | None = None
+    status: str = Field("ok", description="How the case ends on purpose, e.g. `timed out`.")
+    limit_s: float | None = Field(None, gt=0, description="Shortens the check's limit.")
     note: str = ""
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewave.cases import Plan, expand
+from tilewave.cases import Plan, expand, wants
 from tilewave.config import Config, check_folders, parse
 from tilewave.errors import UserError
 from tilewave.kernels import Kernel, find_kernels
@@ -57,9 +57,7 @@ class Project:
         names = [
             request.case.variant.kernel.name
             for request in self.plan.requests.values()
-            if stage == "check"
-            or (stage == "time" and request.time)
-            or (stage == "counters" and request.counters)
+            if wants(stage, request)
         ]
         return list(dict.fromkeys(names))
 
@@ -83,8 +81,9 @@ class Project:
             parts["how"] = section[stage].model_dump()
             parts["seed"] = config.seed
             parts["cases"] = [
-                [r.case.id, r.time if stage == "time" else sorted(r.counters) * (stage != "check")]
+                [r.case.id, sorted(r.counters) if stage == "counters" else ""]
                 for r in requests
+                if wants(stage, r)
             ]
         elif stage == "figure":
             parts["study"] = config.studies[of].model_dump(exclude={"cases", "time", "counters"})
@@ -126,6 +125,8 @@ def _check_names(config: Config, kernels: Mapping[str, Kernel], where: object) -
     for name, study in config.studies.items():
         if study.plot not in plots.available():
             raise UserError(where, f"studies.{name}.plot", study.plot, plots.available())
+        if study.options:
+            plots.check_options(study.plot, study.options, where, f"studies.{name}.options")
     for kernel in kernels.values():
         before = kernel.front.follows
         if before is not None and before not in kernels:

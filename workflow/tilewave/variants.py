@@ -111,6 +111,8 @@ class Variant:
             if name == "conditions":
                 for condition in wanted:
                     names = {**device, **shape}
+                    if self._device_words(condition) - set(names):
+                        continue  # no device to ask: what it allows is not known
                     if not self._evaluate("requires.conditions", condition, names):
                         return f"needs {condition} ({self._values(condition, names)})"
             elif name == "arch":
@@ -122,6 +124,10 @@ class Variant:
                 if shape[name] % divisor:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
         return ""
+
+    @staticmethod
+    def _device_words(condition: str) -> set[str]:
+        return set(re.findall(r"[A-Za-z_]\w*", condition)) & set(DEVICE_NAMES)
 
     def _values(self, condition: str, names: Mapping[str, Any]) -> str:
         """The values of the names that stand in a condition, for the sentence that it failed."""

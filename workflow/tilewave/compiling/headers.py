@@ -15,15 +15,22 @@ INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)[>\"]", re.MULTI
 
 @functools.cache
 def folders() -> tuple[Path, ...]:
-    """Folders of the CUDA headers: the runtime's (with ``crt/``) and CCCL's."""
+    """Folders of the CUDA headers: the runtime's (with ``crt/``) and CCCL's.
+
+    The wheels of one toolkit may lie in several site folders; all of them count, the wheels first.
+    """
+    import nvidia
     from cuda import pathfinder
 
     found = []
+    for place in nvidia.__path__:
+        found += sorted(Path(place).glob("cu1[3-9]/include"))
     for library in ("cudart", "cccl"):
         folder = pathfinder.find_nvidia_header_directory(library)
         if folder:
             found.append(Path(folder))
-    return tuple(found)
+    found += [folder / "cccl" for folder in found if (folder / "cccl").is_dir()]
+    return tuple(dict.fromkeys(found))
 
 
 def closure(text: str, own_folder: Path | None = None) -> dict[str, str]:

@@ -101,7 +101,7 @@ def _implementations(
 
 def _check_product(session: Session, job: Job) -> Result:
     gpu, support = session.gpu, session.support
-    shape, dtypes, layouts = dict(job["shape"]), job["dtypes"], job.get("layouts", {})
+    shape, dtypes = dict(job["shape"]), job["dtypes"]
     runs: list[_Run] = []
     close: list[Callable[[], None]] = []
     with Memory(gpu) as memory:
@@ -230,9 +230,7 @@ def _verdict(job: Job, worst: _Run, notes: dict[str, Any]) -> Result:
         "relative_tolerance": worst.bound.frobenius,
     }
     verdict = "correct" if worst.correct else "wrong"
-    return result(
-        job, "check", "ok", worst.reason, verdict=verdict, figures=figures, notes=notes
-    )
+    return result(job, "check", "ok", worst.reason, verdict=verdict, figures=figures, notes=notes)
 
 
 def host_buffers(

@@ -19,9 +19,11 @@ from typing import Any, Self
 import numpy as np
 
 from tilewave.gpu.device import CudaError, Gpu, cuda_errors
-from tilewave.gpu.memory import Memory
+from tilewave.gpu.memory import SIZES, Memory
 
 WORKSPACE_BYTES = 32 << 20
+# CUBLASLT_REDUCTION_SCHEME_INPLACE | ..._COMPUTE_TYPE, without ..._OUTPUT_TYPE (cuBLAS docs).
+FULL_PRECISION_REDUCTIONS = 1 | 2
 REQUESTED_ALGORITHMS = 8
 MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
 
@@ -121,8 +123,7 @@ class Plan:
 
     def _layout(self, name: str) -> int:
         """A matrix as it lies in memory, in column-major terms: contiguous size first."""
-        first, second = {"a": "mk", "b": "kn", "c": "mn"}[name]
-        rows, columns = self.shape[first], self.shape[second]
+        rows, columns = (self.shape[size] for size in SIZES[name])
         if self.layouts[name] == "row":
             rows, columns = columns, rows
         lt = self.library.lt
@@ -155,6 +156,10 @@ class Plan:
                 limit = ctypes.c_uint64(WORKSPACE_BYTES)
                 key = int(lt.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES)
                 lt.matmul_preference_set_attribute(preference, key, ctypes.addressof(limit), 8)
+                # Without this, split-K may add its parts in the narrow type of C: another product.
+                schemes = ctypes.c_uint32(FULL_PRECISION_REDUCTIONS)
+                key = int(lt.MatmulPreferenceAttribute.REDUCTION_SCHEME_MASK)
+                lt.matmul_preference_set_attribute(preference, key, ctypes.addressof(schemes), 4)
                 lt.matmul_algo_get_heuristic(
                     self.library.handle, self._operation, first, second, self._layouts["c"],
                     self._layouts["c"], preference, REQUESTED_ALGORITHMS,
@@ -179,7 +184,7 @@ class Plan:
                 self.library.handle, self._operation, first, second, self._layouts["c"],
                 self._layouts["c"], ctypes.addressof(value), result.ctypes.data,
             )  # fmt: skip
-        except Exception:
+        except lt.cuBLASLtError:
             return False
         return int(result["workspace_size"][0]) <= WORKSPACE_BYTES
 

@@ -7,7 +7,10 @@ import ctypes
 import os
 import re
 import signal
+import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +40,7 @@ class CudaError(RuntimeError):
     @property
     def status(self) -> str:
         """Status of the case that met the error."""
-        if self.name == "CUDA_ERROR_OUT_OF_MEMORY":
+        if self.name in ("CUDA_ERROR_OUT_OF_MEMORY", "REFERENCE_ERROR"):
             return "not measured"
         if self.name == "CUDA_ERROR_LAUNCH_TIMEOUT":
             return "timed out"
@@ -210,10 +213,22 @@ def gpu_lock(uuid: str, waiting: Callable[[], None] = lambda: None) -> Iterator[
         os.close(number)
 
 
-def die_with_parent() -> None:
-    """Ask Linux to kill this process when the one that started it ends (prctl, PR_SET_PDEATHSIG).
+def die_with_parent(started_by_thread: bool = False) -> None:
+    """End this process when the one that started it ends.
 
-    Elsewhere it does nothing.
+    Linux does it at once (prctl, PR_SET_PDEATHSIG), but counts the *thread* that forked as the
+    parent. Where that may be short-lived (a profiler's), `started_by_thread` asks twice a second
+    for the parent instead. Elsewhere than on Linux it always asks.
     """
+    if started_by_thread or not sys.platform.startswith("linux"):
+        parent = os.getppid()
+
+        def watch() -> None:
+            while os.getppid() == parent:
+                time.sleep(0.5)
+            os._exit(1)
+
+        threading.Thread(target=watch, daemon=True).start()
+        return
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)

@@ -263,6 +263,8 @@ def _commit() -> dict[str, Any]:
     """Commit of the checkout that holds this file, and whether tracked files differ from it."""
     root = Path(__file__).resolve().parents[3]
     commit = _output(["git", "rev-parse", "HEAD"], root)
+    if not commit:  # a copy without its history, in a container say, may be told where it is from
+        return {"commit": os.environ.get("TILEWAVE_COMMIT", ""), "dirty": False}
     changed = _output(["git", "status", "--porcelain", "--untracked-files=no"], root)
     return {"commit": commit, "dirty": bool(changed)}
 
@@ -406,7 +408,7 @@ def probe_here(gpu_index: int | None = None, ncu: str | None = None) -> dict[str
         environment |= _device_facts(gpu_index)
         environment |= _sensor_facts(environment["uuid"])
     except Exception as error:  # no package, no libcuda, no device, no such device
-        environment["no_gpu"] = f"{type(error).__name__}: {error}".splitlines()[0]
+        environment["gpu_reason"] = f"{type(error).__name__}: {error}".splitlines()[0]
     environment["id"] = environment_id(environment)
     return environment
 
@@ -425,7 +427,7 @@ def cpu_environment(why: str = "") -> dict[str, Any]:
         "packages": packages,
         **_commit(),
         "recorded": False,
-        "no_gpu": why,
+        "gpu_reason": why,
     }
     environment["id"] = environment_id(environment)
     return environment
@@ -437,7 +439,7 @@ def probe(
     """The environment of this machine, asked in a child process.
 
     gpu_index: CUDA's number of the GPU among the visible ones, default 0. Without a usable GPU the
-    device's facts are absent, ``gpu`` is None and ``no_gpu`` says why. Besides the GPU's facts
+    device's facts are absent, ``gpu`` is None and ``gpu_reason`` says why. Besides the GPU's facts
     (bytes, MHz, W) it has the versions, the CPU's model and the commit. Never raises for a machine
     that lacks something.
     """

@@ -16,6 +16,7 @@ from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.inputs import uniform
 
 if TYPE_CHECKING:
+    from tilewave.gpu.clocks import Clocks
     from tilewave.gpu.cublaslt import CublasLt, Unavailable
     from tilewave.gpu.reference import Support
 
@@ -178,6 +179,13 @@ class Session:
     def __init__(self, gpu: Gpu, cache: Path | None = None) -> None:
         self.gpu = gpu
         self.cache = cache
+        self.empty_us: float | None = None  # blocks.empty_us keeps its measurement here
+
+    @cached_property
+    def clocks(self) -> Clocks:
+        from tilewave.gpu.clocks import Clocks
+
+        return Clocks(self.gpu.uuid)
 
     @cached_property
     def support(self) -> Support:
@@ -202,7 +210,7 @@ class Session:
         return self._cublaslt
 
     def close(self) -> None:
-        for name in ("support", "_cublaslt"):
+        for name in ("support", "_cublaslt", "clocks"):
             kept = self.__dict__.pop(name, None)
             if kept is not None and not isinstance(kept, Exception):
                 kept.close()

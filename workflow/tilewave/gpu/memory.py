@@ -14,6 +14,8 @@ GUARD_BYTES = 64 << 10
 POISON = 0xFF
 """Fills guard bands and outputs: a NaN in f64, f32, f16 and bf16, -1 in i32. A kernel that reads
 past a buffer and uses what it found therefore gives a wrong result too."""
+SIZES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
+"""Rows and columns of each matrix."""
 
 
 @dataclass
@@ -43,20 +45,17 @@ class Buffer:
         if data.nbytes != self.nbytes:
             raise ValueError(f"{self.name}: {data.nbytes} bytes of data for {self.nbytes} bytes")
         data = np.ascontiguousarray(data)
+        if self.nbytes:  # on the stream: it does not wait for the default stream
+            address, stream = data.ctypes.data, self.gpu.handle
+            ok(driver.cuMemcpyHtoDAsync(self.pointer, address, self.nbytes, stream))
         self.gpu.sync()
-        if self.nbytes:
-            ok(driver.cuMemcpyHtoD(self.pointer, data.ctypes.data, self.nbytes))
 
     def copy_from(self, other: Buffer) -> None:
         """Copy another buffer of the same size, on the stream."""
         from cuda.bindings import driver
 
         if self.nbytes:
-            ok(
-                driver.cuMemcpyDtoDAsync(
-                    self.pointer, other.pointer, self.nbytes, self.gpu.handle
-                )
-            )
+            ok(driver.cuMemcpyDtoDAsync(self.pointer, other.pointer, self.nbytes, self.gpu.handle))
 
     def download(self, dtype: np.dtype) -> np.ndarray:
         """The contents as a one-dimensional host array, once the stream is done."""
@@ -71,9 +70,9 @@ class Buffer:
         from cuda.bindings import driver
 
         host = np.empty(count, np.uint8)
-        self.gpu.sync()
         if count:
-            ok(driver.cuMemcpyDtoH(host.ctypes.data, address, count))
+            ok(driver.cuMemcpyDtoHAsync(host.ctypes.data, address, count, self.gpu.handle))
+        self.gpu.sync()
         return host
 
     def set_guards(self) -> None:
@@ -138,7 +137,7 @@ class Memory:
 
 def matrix_elements(shape: dict[str, int], name: str) -> int:
     """Elements of matrix a (m x k), b (k x n) or c (m x n)."""
-    first, second = {"a": "mk", "b": "kn", "c": "mn"}[name]
+    first, second = SIZES[name]
     return int(shape[first]) * int(shape[second])
 
 

@@ -1,14 +1,16 @@
 """Nsight Compute: run a batch of cases under ncu and read its report.
 
 ncu starts ``python -m tilewave.gpu.worker counters``, which launches every case once inside the
-NVTX range ``measure`` of the domain ``tilewave``, and inside that in a range ``case:<index>`` (the
-case's place in the batch). ncu profiles what runs inside ``measure``; the inner range tells which
-case a kernel belongs to, also where one case is several kernels (a library's split-k reduction).
-Nothing that goes wrong here raises: every case gets a result, and what the report holds is kept.
+NVTX range ``measure`` of the domain ``tilewave``, in a range of the domain ``tilewave-job`` that is
+named after the case's place in the batch. ncu profiles what runs inside ``measure``; the other
+range tells which case a kernel belongs to, also where one case is several kernels (a library's
+split-k reduction). Nothing that goes wrong here raises: every case gets a result, and what a report
+holds is kept.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import json
@@ -32,7 +34,7 @@ Result = dict[str, Any]
 
 DOMAIN = "tilewave"
 RANGE = "measure"
-CASE_RANGE = re.compile(r"(?:^|[@/])case:(\d+)$")
+CASE_DOMAIN = "tilewave-job"
 QUERY_LIMIT_S = 120.0
 # What ncu may still take to write its report after the profiled process was told to end.
 GRACE_S = 30.0
@@ -206,18 +208,16 @@ def _group_members(group: int) -> list[tuple[int, str]]:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
 def _end_worker(process: subprocess.Popen[bytes]) -> None:
     """End what ncu profiles, so that ncu writes what it has; end ncu where it does not."""
     for identity, line in _group_members(process.pid):
-        first = os.path.basename(line.split(" ", 1)[0])
-        if "tilewave.gpu.worker" in line and first.startswith("python"):
+        # ncu's own command line has the worker's at its end.
+        if "tilewave.gpu.worker" in line and "--nvtx-include" not in line:
             try:
                 os.kill(identity, signal.SIGKILL)
             except ProcessLookupError:
@@ -277,9 +277,7 @@ def run_ncu(
                     break
         finally:
             # An interrupt must not leave a profiler behind; a worker that outlived ncu goes too.
-            if process.poll() is None:
-                _kill_group(process)
-            elif _group_members(process.pid):
+            if process.poll() is None or _group_members(process.pid):
                 _kill_group(process)
     outcome.log = _log(log_path, begin)
     outcome.unknown = unknown_metrics(outcome.log)
@@ -331,12 +329,11 @@ def case_index(action: Any) -> int | None:
         return None
     for identity in state.domains():
         domain = state.domain_by_id(identity)
-        if domain is None or domain.name() != DOMAIN:
+        if domain is None or domain.name() != CASE_DOMAIN:
             continue
         for name in domain.push_pop_ranges():
-            found = CASE_RANGE.search(name)
-            if found:
-                return int(found.group(1))
+            if name.isdigit():
+                return int(name)
     return None
 
 
@@ -532,14 +529,14 @@ def result_of(
     if all(catalogue.usable(count) for count in passes):
         notes["passes"] = int(sum(passes))
     ours = job["provider"] == "nvrtc"
-    probe = job.get("probe")
-    if probe and ours:
+    instruction = (job.get("expectation") or {}).get("instruction")
+    if instruction and ours:
         if rows[0]:
-            found, note = catalogue.probe_figures(probe["case"], rows[0])
+            found, note = catalogue.probe_figures(str(instruction), rows[0], values)
             figures += found
             if note:
                 notes["probe_instruction"] = note
-        elif probe["case"].get("instruction"):
+        else:
             notes["probe_instruction"] = "the report has no per-instruction counters"
     return result(
         "counters",
@@ -575,123 +572,113 @@ def load_report(path: Path) -> Any:
     return ncu_report.load_report(str(path))
 
 
-def worker_failures(events_path: Path) -> dict[str, tuple[str, str]]:
-    """What the worker says of cases that failed: status and reason by case id.
+@dataclass
+class Events:
+    """What the worker told. Cases go by their place in its batch.
 
-    The file has one JSON object a line; a line with ``case`` and ``status``, itself or in
-    ``result``, counts. Other lines, and a last line cut off by a crash, are passed over.
+    started: in order. failures: status and reason of those that ended badly. finished: all that
+    ended. general: why no case could run.
     """
-    failures: dict[str, tuple[str, str]] = {}
+
+    started: list[int] = field(default_factory=list)
+    finished: set[int] = field(default_factory=set)
+    failures: dict[int, tuple[str, str]] = field(default_factory=dict)
+    general: str = ""
+
+
+def read_events(path: Path) -> Events:
+    """The worker's event file (one JSON object a line); a last line that a crash cut is ignored."""
+    told = Events()
     try:
-        lines = events_path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return failures
+        return told
     for line in lines:
         try:
             event = json.loads(line)
         except ValueError:
             continue
-        if not isinstance(event, dict):
-            continue
-        inner = event.get("result")
-        told = inner if isinstance(inner, dict) else event
-        case, status = told.get("case") or event.get("case"), told.get("status")
-        if isinstance(case, str) and status in STATUSES and status != OK:
-            failures[case] = (str(status), str(told.get("reason") or ""))
-    return failures
+        kind, index = event.get("event"), event.get("index")
+        if kind == "failed":
+            told.general = str(event.get("reason") or "")
+        elif kind == "started" and isinstance(index, int):
+            told.started.append(index)
+        elif kind == "finished" and isinstance(index, int):
+            told.finished.add(index)
+            made = event.get("result") or {}
+            if made.get("status") in STATUSES and made["status"] != OK:
+                told.failures[index] = (str(made["status"]), str(made.get("reason") or ""))
+    return told
 
 
 # -------------------------------------------------------------------------------------------- whole
 
 
-def wanted_metrics(jobs: Sequence[Job], metric_set: str | None) -> tuple[list[str], list[str]]:
-    """Metrics and sections of a batch: those of the set and those that the jobs name."""
-    metrics = list(catalogue.names(metric_set)) if metric_set else []
-    sections = list(catalogue.sections(metric_set)) if metric_set else []
-    for job in jobs:
-        metrics += job.get("metrics") or []
-        sections += job.get("sections") or []
-    return list(dict.fromkeys(metrics)), list(dict.fromkeys(sections))
+@dataclass(frozen=True)
+class Settings:
+    """What one ncu session collects, and how."""
+
+    metrics: tuple[str, ...]
+    sections: tuple[str, ...]
+    clock_control: str
+    cache_control: str
 
 
-def _results(
+@dataclass
+class Session:
+    """What one ncu session brought. Cases go by their place in its batch."""
+
+    results: dict[int, Result]
+    events: Events
+    why: str
+
+
+def settings_of(
+    job: Job, metric_set: str | None, clock_control: str | None, cache_control: str | None
+) -> Settings:
+    """A job's settings; the arguments stand in for what it does not say itself."""
+    names = catalogue.names(metric_set) if metric_set else []
+    sections = catalogue.sections(metric_set) if metric_set else []
+    return Settings(
+        tuple(dict.fromkeys([*names, *(job.get("metrics") or [])])),
+        tuple(dict.fromkeys([*sections, *(job.get("sections") or [])])),
+        str(clock_control or job.get("clock_control") or "none"),
+        str(cache_control or job.get("cache_control") or "all"),
+    )
+
+
+def _run_session(
     jobs: Sequence[Job],
-    found: Mapping[int, Result],
-    why: str,
-    environment: str,
-    failures: Mapping[str, tuple[str, str]],
-) -> list[Result]:
-    results = []
-    for index, job in enumerate(jobs):
-        if index in found:
-            results.append(found[index])
-            continue
-        status, reason = failures.get(job["case"], (NOT_MEASURED, why))
-        made = result(
-            "counters",
-            job["case"],
-            status,
-            reason or why,
-            key=job.get("key", ""),
-            environment=environment,
-        )
-        results.append(made)
-    return results
-
-
-def profile(
-    jobs: Sequence[Job],
+    settings: Settings,
+    program: str,
     *,
     cache: Path,
     report_path: Path,
-    clock_control: str = "none",
-    cache_control: str = "all",
-    metric_set: str | None = None,
-    ncu: str | None = None,
     log_path: Path,
     limit_s: float,
-    environment: str = "",
-    on_progress: Callable[[int], None] | None = None,
-) -> list[Result]:
-    """Counters of a batch of cases, one ncu session: a result for each job, in order.
-
-    jobs: see `tilewave.gpu.worker`. report_path: the .ncu-rep to write. cache: where the list of
-    ncu's metrics is kept, handed to the worker as well. metric_set: a name in `metrics.SETS`, added
-    to the jobs' own metrics. ncu: its path (default: found). limit_s: seconds for the session.
-    environment: id for the results. Files beside the report (.jobs.json, .events.jsonl) are those
-    that the worker read and wrote.
-    """
-    if not jobs:
-        return []
-    failures: dict[str, tuple[str, str]] = {}
-    program = find_ncu(ncu)
-    if program is None:
-        why = f"the configured ncu {ncu!r} is no program that can be run" if ncu else NO_NCU
-        return _results(jobs, {}, why, environment, failures)
-    report_path = report_path.resolve()
-    report_path.parent.mkdir(parents=True, exist_ok=True)
+    environment: str,
+    on_progress: Callable[[int], None] | None,
+) -> Session:
+    """One session of ncu, repeated without the metrics that ncu refuses."""
     stem = str(report_path).removesuffix(".ncu-rep")
-    report_path = Path(f"{stem}.ncu-rep")
     jobs_path, events_path = Path(f"{stem}.jobs.json"), Path(f"{stem}.events.jsonl")
-    jobs_path.write_text(json.dumps(list(jobs), allow_nan=False), encoding="utf-8")
-    metrics, sections = wanted_metrics(jobs, metric_set)
-    known, unknown = split_known(metrics, query_metrics(program, cache))
-    log_path.parent.mkdir(parents=True, exist_ok=True)
-    log_path.write_bytes(b"")
+    jobs_path.write_text(json.dumps([dict(job) for job in jobs]), encoding="utf-8")
+    known, unknown = split_known(settings.metrics, query_metrics(program, cache))
     outcome = Outcome()
     for _ in range(ATTEMPTS):
         for path in (report_path, events_path):
             path.unlink(missing_ok=True)
+        events_path.touch()
         command = build_command(
             program,
             jobs_path=jobs_path,
             events_path=events_path,
             report_path=report_path,
-            cache=cache.resolve(),
+            cache=cache,
             metrics=known,
-            sections=sections,
-            clock_control=clock_control,
-            cache_control=cache_control,
+            sections=settings.sections,
+            clock_control=settings.clock_control,
+            cache_control=settings.cache_control,
         )
         outcome = run_ncu(command, log_path, limit_s, on_progress)
         refused = [name for name in known if name in outcome.unknown]
@@ -700,8 +687,10 @@ def profile(
         # A name that the query could not tell: leave it out and run again.
         known = [name for name in known if name not in refused]
         unknown += refused
-    failures = worker_failures(events_path)
+    events = read_events(events_path)
     why = explain(outcome, limit_s)
+    if events.general and NO_PERMISSION not in why:
+        why = events.general
     found: dict[int, Result] = {}
     if report_path.exists():
         try:
@@ -710,10 +699,100 @@ def profile(
             why = f"{report_path.name} could not be read: {error}"
     optional = {name for name, metric in catalogue.METRICS.items() if metric.optional}
     told = [name for name in unknown if name not in optional]
-    results = _results(jobs, found, why, environment, failures)
-    for made in results:
+    for made in found.values():
         if made["status"] == OK:
             made["notes"]["report"] = report_path.name
             if told:
                 made["notes"]["unknown_metrics"] = told
-    return results
+    return Session(found, events, why)
+
+
+def _missing(job: Job, status: str, reason: str, environment: str) -> Result:
+    key = str(job.get("key", ""))
+    return result("counters", job["case"], status, reason, key=key, environment=environment)
+
+
+def profile(
+    jobs: Sequence[Job],
+    *,
+    cache: Path,
+    report_path: Path,
+    log_path: Path,
+    clock_control: str | None = None,
+    cache_control: str | None = None,
+    metric_set: str | None = None,
+    ncu: str | None = None,
+    limit_s: float | None = None,
+    environment: str = "",
+    on_result: Callable[[Result], object] | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> list[Result]:
+    """Counters of a batch of cases: a result for each job, in the order of the jobs.
+
+    jobs: see `tilewave.gpu.worker`. Jobs with the same metrics, sections, clock and cache control
+    (their own, or the arguments') share a session of ncu; a session that a case ended is followed
+    by one for the cases behind it. The first writes ``report_path`` (.ncu-rep), the others the same
+    name with -part2, -part3, ...; a result's note ``report`` names its file. metric_set: a name in
+    `metrics.SETS`, added to the jobs' own metrics. cache: where the list of ncu's metrics is kept,
+    handed to the worker as well. ncu: its path (default: found). limit_s: seconds for a session
+    (default: the jobs' own limits, and a minute). environment: id for the results. on_result gets
+    each result as soon as its session has ended, on_progress the number of kernels profiled.
+    """
+    results: dict[int, Result] = {}
+
+    def finish(index: int, made: Result) -> None:
+        results[index] = made
+        if on_result is not None:
+            on_result(made)
+
+    program = find_ncu(ncu)
+    if program is None:
+        why = f"the configured ncu {ncu!r} is no program that can be run" if ncu else NO_NCU
+        for index, job in enumerate(jobs):
+            finish(index, _missing(job, NOT_MEASURED, why, environment))
+        return [results[index] for index in range(len(jobs))]
+    stem = str(report_path.resolve()).removesuffix(".ncu-rep")
+    for path in (Path(stem), log_path.resolve(), cache / "x"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    log_path.write_bytes(b"")
+    groups: dict[Settings, list[int]] = {}
+    for index, job in enumerate(jobs):
+        settings = settings_of(job, metric_set, clock_control, cache_control)
+        groups.setdefault(settings, []).append(index)
+    sessions = 0
+    for settings, pending in groups.items():
+        while pending:
+            sessions += 1
+            suffix = "" if sessions == 1 else f"-part{sessions}"
+            batch = [jobs[index] for index in pending]
+            given = 60 + sum(float(job.get("limit_s") or 20) for job in batch)
+            session = _run_session(
+                batch,
+                settings,
+                program,
+                cache=cache.resolve(),
+                report_path=Path(f"{stem}{suffix}.ncu-rep"),
+                log_path=log_path,
+                limit_s=given if limit_s is None else limit_s,
+                environment=environment,
+                on_progress=on_progress,
+            )
+            events = session.events
+            for place, made in session.results.items():
+                finish(pending[place], made)
+            for place, (status, reason) in events.failures.items():
+                if place < len(batch) and pending[place] not in results:
+                    failed = _missing(batch[place], status, reason or session.why, environment)
+                    finish(pending[place], failed)
+            # A case under which the worker ended is not tried again, nor those that ran and left
+            # nothing in the report; the ones behind it are, unless none was reached at all.
+            reached = set(events.started)
+            for place, index in enumerate(pending):
+                if index not in results and (place in reached or not reached):
+                    finish(index, _missing(jobs[index], NOT_MEASURED, session.why, environment))
+            pending = [index for index in pending if index not in results]
+            if pending and NO_PERMISSION in session.why:
+                for index in pending:
+                    finish(index, _missing(jobs[index], NOT_MEASURED, session.why, environment))
+                pending = []
+    return [results[index] for index in range(len(jobs))]

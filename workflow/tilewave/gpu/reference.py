@@ -49,7 +49,7 @@ def compile_support(arch: str, cache: Path | None = None) -> bytes:
             log = b" " * ok(nvrtc.nvrtcGetProgramLogSize(program))
             ok(nvrtc.nvrtcGetProgramLog(program, log))
             raise CudaError(done[0].name, log.strip(b"\0 \n").decode(errors="replace"))
-        image = b" " * ok(nvrtc.nvrtcGetCUBINSize(program))
+        image: bytes = b" " * ok(nvrtc.nvrtcGetCUBINSize(program))
         ok(nvrtc.nvrtcGetCUBIN(program, image))
     finally:
         nvrtc.nvrtcDestroyProgram(program)

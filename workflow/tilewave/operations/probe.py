@@ -8,10 +8,12 @@ looks at.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewave.expressions import ExpressionError, evaluate, integer
 from tilewave.operations._common import (
@@ -24,6 +26,7 @@ from tilewave.operations._common import (
 )
 
 DIMENSIONS: tuple[str, ...] = ()
+FEW = 1024  # elements that are evaluated one by one
 DTYPES: dict[str, str] = {
     "f64": "float64",
     "f32": "float32",
@@ -42,11 +45,12 @@ def work(shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -
     return Work(0, 0)
 
 
-def _mix(values: np.ndarray) -> np.ndarray:
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SplitMix64's finalizer: 64 random-looking bits for each 64-bit number."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.bitwise_xor(values, values >> np.uint64(31))
+    mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
+    return mixed
 
 
 def chase(stride: int, size: int, seed: int = 1) -> np.ndarray:
@@ -96,17 +100,28 @@ def _dtype(job: Mapping[str, Any], name: str) -> np.dtype[Any]:
 
 
 def _fill(job: Mapping[str, Any], name: str, text: Any) -> np.ndarray:
-    """A buffer's elements from an expression over ``lane``."""
+    """A buffer's elements from an expression over ``lane``, the element's index."""
     count, dtype, names = _size(job, name), _dtype(job, name), _names(job)
     functions = {"chase": lambda stride: chase(int(stride), count, int(job.get("seed", 1)))}
-    lanes = np.arange(count)
-    try:  # whole arrays at once where the expression allows it (no if-else, and, or)
-        value = evaluate(text, {**names, "lane": lanes}, functions)
-        return np.broadcast_to(np.asarray(value), (count,)).astype(dtype)
-    except (ExpressionError, ValueError):
-        return np.array(
-            [evaluate(text, {**names, "lane": lane}, functions) for lane in range(count)], dtype
-        )
+
+    def at(lane: Any) -> Any:
+        return evaluate(text, {**names, "lane": lane}, functions)
+
+    if not (isinstance(text, str) and re.search(r"\blane\b", text)):
+        value = np.asarray(at(0)).astype(dtype, copy=False)
+        return value if value.shape == (count,) else np.full(count, value, dtype)
+    if count > FEW:
+        # Whole arrays at once, where the expression then means what it means for one element
+        # (if-else, and, or do not work on arrays; True + True is 2, but True for arrays).
+        try:
+            whole = np.broadcast_to(np.asarray(at(np.arange(count))), (count,)).astype(dtype)
+        except (ExpressionError, ValueError):
+            pass
+        else:
+            some = np.linspace(0, count - 1, 64, dtype=np.int64)
+            if np.array_equal(whole[some], np.array([at(int(lane)) for lane in some], dtype)):
+                return whole
+    return np.array([at(lane) for lane in range(count)], dtype)
 
 
 def inputs(job: Mapping[str, Any]) -> dict[str, np.ndarray]:

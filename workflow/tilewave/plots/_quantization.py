@@ -53,7 +53,7 @@ class Sweep:
     kernel: str
     m: int
     k: int
-    tile: tuple[int, int]
+    tile: tuple[int, ...]
     sms: int
     blocks_per_sm: int
     frame: pd.DataFrame = field(repr=False)
@@ -94,9 +94,7 @@ def _blocks_per_sm(study: StudyData, row: Mapping[str, object]) -> int:
     numbers = [row.get(name) for name in ("block_threads", "registers", "shared_bytes")]
     if not base.present(numbers[0]) or not base.present(numbers[1]):
         return 1
-    threads, registers, shared = (
-        int(float(str(v))) if base.present(v) else 0 for v in numbers
-    )
+    threads, registers, shared = (int(float(str(v))) if base.present(v) else 0 for v in numbers)
     return max(1, occupancy.occupancy(limits, threads, registers, shared).blocks)
 
 
@@ -106,7 +104,7 @@ _MODEL_COLUMNS = (
 
 
 def _model(
-    shape: Mapping[str, int], tile: tuple[int, int], sms: int, per_sm: int, blocks: int | None
+    shape: Mapping[str, int], tile: tuple[int, ...], sms: int, per_sm: int, blocks: int | None
 ) -> dict[str, float]:
     """The closed forms at one shape; `blocks` with work, None for one a tile."""
     tiles = quantization.tile_count(shape, tile)
@@ -144,7 +142,9 @@ def sweeps(study: StudyData) -> list[Sweep]:
     tiled = tiled[(tiled["kernel"] != BASELINE) & tiled[["m", "n", "k"]].notna().all(axis=1)]
     for (variant, m, k), group in tiled.groupby(["variant", "m", "k"], sort=False):
         head = group.iloc[0].to_dict()
-        tile = (int(head["tile_m"]), int(head["tile_n"]))
+        tile: tuple[int, ...] = (int(head["tile_m"]), int(head["tile_n"]))
+        if base.present(head.get("tile_k")):
+            tile = (*tile, int(head["tile_k"]))
         per_sm = _blocks_per_sm(study, {str(key): value for key, value in head.items()})
         rows = []
         for row in group.to_dict("records"):
@@ -174,7 +174,9 @@ def sweeps(study: StudyData) -> list[Sweep]:
                 for n in every
             )
         found.append(
-            Sweep(str(variant), str(head["kernel"]), int(m), int(k), tile, sms, per_sm, frame, model)
+            Sweep(
+                str(variant), str(head["kernel"]), int(m), int(k), tile, sms, per_sm, frame, model
+            )
         )
     return found
 
@@ -364,7 +366,9 @@ def _handles(
     handles: list[Artist] = []
     for kernel in dict.fromkeys(s.kernel for s in found):
         handles.append(
-            Line2D([], [], linestyle="", marker="o", color=colors[kernel], label=f"{kernel}, measured")
+            Line2D(
+                [], [], linestyle="", marker="o", color=colors[kernel], label=f"{kernel}, measured"
+            )
         )
     handles.append(Line2D([], [], color=MODEL, label="model"))
     if any(s.frame["cublas_tflops"].notna().any() for s in found):
@@ -383,9 +387,7 @@ def _handles(
                label="last N of a wave" + (label if by == "waves" else ""))
     )  # fmt: skip
     if "tiles" in panels:
-        handles.append(
-            Line2D([], [], color=MODEL, linestyle=_WAVES_DASH, label="waves (model)")
-        )
+        handles.append(Line2D([], [], color=MODEL, linestyle=_WAVES_DASH, label="waves (model)"))
     return handles
 
 
@@ -397,9 +399,7 @@ def _notes(study: StudyData, found: Sequence[Sweep]) -> list[str]:
         f"{', '.join(dict.fromkeys(s.variant for s in found))}; tile {tile[0]}×{tile[1]}, "
         f"{found[0].sms} SMs, {told} block{'s' if per_sm != [1] else ''} an SM at a time."
     ]
-    times = [
-        f"{s.wave_time:.3g} µs at M = {s.m}" for s in found if not np.isnan(s.wave_time)
-    ]
+    times = [f"{s.wave_time:.3g} µs at M = {s.m}" for s in found if not np.isnan(s.wave_time)]
     if times:
         notes.append(
             "Model: waves times the time of one, the median of the measured duration over waves ("

@@ -76,11 +76,10 @@ def _panel(
             )  # fmt: skip
             continue
         ax.barh(place, float(value), height=0.66, color=colors[place], linewidth=0)
-        negative = float(value) < 0
+        # Right of the bar, or of zero: there a row with a loss has room.
         ax.annotate(
-            texts[case], (float(value), place), xytext=(-2 if negative else 2, 0),
-            textcoords="offset points", va="center", ha="right" if negative else "left",
-            size=style.small, color=INK,
+            texts[case], (max(float(value), 0.0), place), xytext=(2, 0),
+            textcoords="offset points", va="center", ha="left", size=style.small, color=INK,
         )  # fmt: skip
     look.grid(ax, "x")
 
@@ -121,7 +120,7 @@ def draw(study: StudyData, style: Style) -> Figure:
             elif case not in speed.index:
                 gone[case] = states[case].status if states[case].status != "ok" else "not timed"
             else:
-                gone[case] = "no default of this environment"
+                gone[case] = "other environment"
         row_mm = max(6.0, max(1 + lb.count("\n") for lb in labels) * style.line * 25.4 * 0.95 + 1)
         height = len(cases) * row_mm + 15
         if style.narrow:
@@ -145,10 +144,11 @@ def draw(study: StudyData, style: Style) -> Figure:
             axes[2], cases, hit, colors, style,
             {str(c): f"{v:.1f} %" for c, v in hit.items()}, counted,
         )  # fmt: skip
-        span = max(float(change.abs().max()) if len(change) else 0.0, 2.0)
         low = min(0.0, float(change.min()) if len(change) else 0.0)
         high = max(0.0, float(change.max()) if len(change) else 0.0)
-        axes[0].set_xlim(low - (1.3 * span if low < 0 else 0.05 * span), high + 1.5 * span)
+        text = 0.42 if style.narrow else 0.56  # of the panel's width, right of the longest bar
+        span = max(high - low, 2.0) / (1 - text)
+        axes[0].set_xlim(low - 0.04 * span, high + text * span)
         axes[0].axvline(0, color=INK, linewidth=0.6)
         axes[0].set_title("Change of TFLOP/s")
         axes[0].set_xlabel("against the default (%)")
@@ -167,7 +167,7 @@ def draw(study: StudyData, style: Style) -> Figure:
         shapes = list(dict.fromkeys(base.shape_label(row) for row in rows))
         names = ", ".join(dict.fromkeys(str(row["kernel"]) for row in rows))
         notes = [f"{names}; shape {shapes[0]}." if len(shapes) == 1 else f"{names}."]
-        environments = {e for e in base.environment_of(study, "tflops", "time").values()}
+        environments = set(base.environment_of(study, "tflops", "time").values())
         if len(environments) > 1:
             notes.append("Timed in several environments: changes only within one of them.")
         return look.finish(fig, study, style, (), (), notes, _STAGES)

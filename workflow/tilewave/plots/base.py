@@ -208,7 +208,9 @@ def missing_cases(study: StudyData, stages: Iterable[str] | None = None) -> list
     return listed
 
 
-def missing_notes(study: StudyData, stages: Iterable[str] | None = None, most: int = 4) -> list[str]:
+def missing_notes(
+    study: StudyData, stages: Iterable[str] | None = None, most: int = 4
+) -> list[str]:
     """The missing cases as sentences for the foot of a figure, one for each status and reason."""
     groups: dict[tuple[str, str], list[str]] = {}
     for gone in missing_cases(study, stages):
@@ -283,11 +285,8 @@ def _described(study: StudyData, identity: str) -> str:
 
 
 def _has_cpu_cases(study: StudyData) -> bool:
-    """Whether a matrix product without thread blocks is among the cases: one that a CPU ran."""
-    if study.cases.empty or "block_threads" not in study.cases:
-        return False
-    rows = study.cases[study.cases["kernel"] != BASELINE]
-    return bool((rows["block_threads"].isna() | (rows["block_threads"] == 0)).any())
+    """Whether a CPU ran some of the cases (column `provider`, where the table has it)."""
+    return "provider" in study.cases and bool((study.cases["provider"] == "cpu").any())
 
 
 def source_line(study: StudyData) -> str:
@@ -298,8 +297,8 @@ def source_line(study: StudyData) -> str:
     if len(used) == 1:
         return f"source: {_described(study, used[0])}"
     parts = [f"[{i}] {_described(study, identity)}" for i, identity in enumerate(used, 1)]
-    return (
-        f"sources: {len(used)} environments, no ratio is formed between them: " + "; ".join(parts)
+    return f"sources: {len(used)} environments, no ratio is formed between them: " + "; ".join(
+        parts
     )
 
 
@@ -367,6 +366,12 @@ def shape_label(row: Mapping[str, Any]) -> str:
     if len(told) == 3 and len(set(told)) == 1:
         return f"{told[0]}³"
     return "×".join(told)
+
+
+def common_shape(cases: pd.DataFrame) -> str:
+    """The label of the shape that most of the cases have (the first of several), "" without any."""
+    labels = pd.Series([shape_label(row) for row in cases.to_dict("records")], dtype=object)
+    return "" if labels.empty else str(labels.groupby(labels, sort=False).size().idxmax())
 
 
 def variant_label(row: Mapping[str, Any], dtype: str | None = None) -> str:

@@ -93,7 +93,7 @@ def _panels(study: StudyData, columns: int) -> list[_Panel]:
             )
             order = list(dict.fromkeys(part["row"]))
             wide = wide.reindex(index=order, columns=names[start : start + columns])
-            more = " (continued)" if start else ""
+            more = f" ({1 + start // columns})" if start else ""
             panels.append(_Panel(f"{str(operation).replace('_', ' ')}{more}", wide))
     return panels
 
@@ -156,5 +156,5 @@ def draw(study: StudyData, style: Style) -> Figure:
             handles.append(Patch(facecolor=color, edgecolor="#BBBBBB"))
             labels.append(f"{letter}  {outcome} ({counts[outcome]})")
         checked = sum(n for o, n in counts.items() if o in ("correct", "wrong"))
-        notes = [f"Checked {checked} of {len(study.cases)} cases."]
+        notes = [f"Checked {checked} of {len(study.cases)} cases. N³ is the shape N×N×N."]
         return look.finish(fig, study, style, handles, labels, notes, ("check",))

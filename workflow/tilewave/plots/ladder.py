@@ -43,11 +43,14 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def _rows(study: StudyData, dtype: str) -> pd.DataFrame:
-    """A panel's cases: those that rank in the config's order, then the others."""
+    """A panel's cases: those that rank from slow to fast, cuBLAS, then what does not rank."""
     cases = study.cases[study.cases["dtype"].astype(str) == dtype]
-    may_rank = set(base.ranking(study))
-    first = cases["case"].isin(may_rank)
-    return pd.concat([cases[first], cases[~first]])
+    speed = cases["case"].map(base.value_of(study, "tflops", "time")).astype(float)
+    group = pd.Series(0, index=cases.index)
+    group[cases["kernel"] == BASELINE] = 1
+    group[~cases["case"].isin(set(base.ranking(study))) | speed.isna()] = 2
+    order = pd.DataFrame({"group": group, "speed": speed.where(group < 2, 0.0)})
+    return cases.loc[order.sort_values(["group", "speed"], kind="stable").index]
 
 
 def _labels(rows: pd.DataFrame, dtype: str, style: Style) -> list[str]:
@@ -137,8 +140,8 @@ def draw(study: StudyData, style: Style) -> Figure:
             Patch(color="#BBBBBB", label="2mnk over median time (% of cuBLAS, interleaved)"),
             Line2D([], [], color=GREY, marker="o", linestyle="", label="counted FLOPs over 2mnk"),
         ]
-        verdicts = base.verdicts(study).values()
-        if any(v != "correct" for v in verdicts):
+        timed, may_rank = base.value_of(study, "tflops", "time"), set(base.ranking(study))
+        if any(case not in may_rank for case in timed.index):
             handles.insert(
                 1, Patch(facecolor="#EEEEEE", edgecolor="#AAAAAA", hatch="////", label="not ranked")
             )

@@ -25,12 +25,16 @@ _COLOR = "#332288"
 
 
 def _claimed(study: StudyData) -> dict[str, float]:
-    """The claim of each case, by case id: the option's, else the record's, else the lecture's.
+    """The claim of each case, by case id: the option's, else the kernel file's (a column of the
+    cases, or a record), else the lecture's.
 
     A claim is made for a level: the case's name, or the word before its first underscore.
     """
     given = study.option("claimed", None)
     recorded = base.value_of(study, "latency_claimed")
+    if "latency_claimed" in study.cases:
+        column = study.cases.set_index("case")["latency_claimed"].astype(float).dropna()
+        recorded = column.combine_first(recorded)
     claims = {str(k): float(v) for k, v in dict(_CLAIMED if given is None else given).items()}
     found = {}
     for row in study.cases.to_dict("records"):

@@ -139,7 +139,9 @@ def draw(study: StudyData, style: Style) -> Figure:
         panels = len(dtypes)
         columns = 1 if style.narrow else 2 if panels in (2, 4) else min(3, panels)
         rows = -(-panels // columns)
-        heights = [36.0 if style.narrow else 44.0] * rows + ([(len(lecture) + 1.8) * style.line * 33] if len(lecture) else [])
+        heights = [36.0 if style.narrow else 44.0] * rows + (
+            [(len(lecture) + 1.8) * style.line * 33] if len(lecture) else []
+        )
         fig = look.new_figure(style, sum(heights))
         grid = fig.add_gridspec(len(heights), columns, height_ratios=heights)
         looks = _looks(study, style)
@@ -152,7 +154,7 @@ def draw(study: StudyData, style: Style) -> Figure:
             if study.option("log", True):
                 ax.set_yscale("log")
                 ax.yaxis.set_minor_locator(NullLocator())
-            look.powers_of_two(ax, sizes, 8)
+            look.powers_of_two(ax, sizes, 8 if columns < 3 else 4)
             ax.set_xlim(sizes.min() / 1.3, sizes.max() * 1.3)
             ax.set_title(base.dtype_label(dtype))
             ax.set_xlabel("N (m = n = k)" if place + columns >= panels else "")

@@ -1,7 +1,9 @@
 """Shared access: expected beside measured wavefronts of one shared-memory instruction a case.
 
-The measured count is that of the probe instruction's own address, not of the kernel: the stores
-that fill shared memory beforehand would contaminate it. The expected count is the kernel file's.
+The measured count is the hardware's for the probe instruction alone: each kernel has one load, or
+one store, of the probed kind, so the stores that fill shared memory beforehand do not enter it. A
+cross shows what Nsight Compute attributes to the instruction's address where that is another number.
+The expected count is the kernel file's.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from tilewave.plots.style import BAD, GREY, INK, Style
 OPTIONS: Mapping[str, str] = {}
 MEASURED = "wavefronts"
 EXPECTED = "wavefronts_expected"
+ATTRIBUTED = "wavefronts_by_instruction"
 _STAGES = ("counters",)
 _WIDTHS: Mapping[int, tuple[str, str]] = {
     4: ("32-bit", "#88CCEE"),
@@ -64,6 +67,7 @@ def table(study: StudyData) -> pd.DataFrame:
     frame["bits a lane"] = [_width(row) * 8 for row in rows]
     frame["expected wavefronts"] = frame["case"].map(_expected(study))
     frame["measured wavefronts"] = frame["case"].map(base.value_of(study, MEASURED))
+    frame["attributed by ncu"] = frame["case"].map(base.value_of(study, ATTRIBUTED))
     both = frame["expected wavefronts"].notna() & frame["measured wavefronts"].notna()
     equal = frame["expected wavefronts"] == frame["measured wavefronts"]
     frame["as expected"] = equal.map({True: "yes", False: "no"}).where(both, "")
@@ -98,7 +102,12 @@ def _panel(ax: Axes, rows: pd.DataFrame, style: Style, right: float) -> None:
             ax.plot(
                 [expected], [place], "D", color="white", markeredgecolor=INK, markersize=3.4, zorder=4,
             )  # fmt: skip
-        reach = max([float(v) for v in (measured, expected) if base.present(v)], default=0.0)
+        attributed = row["attributed by ncu"]
+        if base.present(attributed) and attributed != measured:
+            ax.plot([attributed], [place], "x", color=BAD, markersize=4.2, zorder=5)
+        reach = max(
+            [float(v) for v in (measured, expected, attributed) if base.present(v)], default=0.0
+        )
         ax.annotate(
             told, (reach, place), xytext=(5, 0), textcoords="offset points",
             va="center", ha="left", size=style.small, color=tint,
@@ -114,7 +123,7 @@ def draw(study: StudyData, style: Style) -> Figure:
     """Loads and stores in a panel each: measured bars, expected as a white diamond."""
     with look.apply(style):
         frame = table(study)
-        values = frame[["expected wavefronts", "measured wavefronts"]]
+        values = frame[["expected wavefronts", "measured wavefronts", "attributed by ncu"]]
         if frame.empty or values.isna().all(axis=None):
             return look.empty_figure(study, style, "wavefronts")
         parts = [(op, frame[frame["operation"] == op]) for op in ("load", "store")]
@@ -144,6 +153,12 @@ def draw(study: StudyData, style: Style) -> Figure:
             Line2D([], [], linestyle="", marker="D", color="white", markeredgecolor=INK,
                    markersize=3.4, label="expected")
         )  # fmt: skip
+        apart = frame["attributed by ncu"].notna() & frame["measured wavefronts"].notna()
+        if (apart & (frame["attributed by ncu"] != frame["measured wavefronts"])).any():
+            handles.append(
+                Line2D([], [], linestyle="", marker="x", color=BAD, markersize=4.2,
+                       label="attributed to its address by ncu, where different")
+            )  # fmt: skip
         drawn = frame["measured wavefronts"].notna()
         if (drawn & (frame["verdict"] != "correct")).any():
             handles.append(

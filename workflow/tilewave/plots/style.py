@@ -22,6 +22,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.transforms import Bbox
 
 from tilewave.errors import UserError
 from tilewave.plots.base import (
@@ -167,7 +168,7 @@ def _settings(style: Style) -> dict[str, Any]:
 def apply(style: Style) -> Iterator[None]:
     """The theme, for as long as the block lasts."""
     check_style(style)
-    with mpl.rc_context(_settings(style)):
+    with mpl.rc_context(_settings(style)):  # type: ignore[arg-type]
         yield
 
 
@@ -182,10 +183,12 @@ def kernel_colors(style: Style, kernels: Iterable[str]) -> dict[str, str]:
     """A colour for each kernel: black for the baseline, else by the hash of its name.
 
     Kernels whose names hash to one slot move on to the next free one, in the order of their names,
-    so the result depends on the set of kernels and never on their order in a figure.
+    so the result depends on the set of kernels and never on their order in a figure. The style's
+    kernels choose first: those that only one figure has take what is left.
     """
     palette = PALETTES[style.palette]
-    names = sorted({*style.kernels, *kernels} - {BASELINE})
+    known = sorted({*style.kernels} - {BASELINE})
+    names = [*known, *sorted({*kernels} - {BASELINE, *known})]
     taken: set[int] = set()
     colors = {BASELINE: "#000000"}
     for name in names:
@@ -216,9 +219,7 @@ def _text_width(fig: Figure, text: str, size: float, weight: str = "normal") -> 
     return float(width) / float(fig.dpi)
 
 
-def wrap(
-    fig: Figure, text: str, size: float, width: float, weight: str = "normal"
-) -> list[str]:
+def wrap(fig: Figure, text: str, size: float, width: float, weight: str = "normal") -> list[str]:
     """Break a text into lines no wider than `width` inches, measured in the figure's font."""
     lines: list[str] = []
     for paragraph in text.split("\n"):
@@ -322,6 +323,14 @@ def finish(
         for line in lines:
             fig.text(left, y / total, line, size=tiny, color=color, va="top")
             y -= 1.3 * tiny / 72
+    # Laid out once and then frozen: the panels stand alike in every file type, and saving twice
+    # gives the same bytes (the layout starts from where the last one ended).
+    fig.draw_without_rendering()
+    fig.set_layout_engine("none")
+    for ax in fig.axes:
+        # The solver's last digits depend on where its variables lie in memory.
+        bounds = ax.get_position(original=True).bounds
+        ax.set_position(Bbox.from_bounds(*(round(float(part), 5) for part in bounds)))
     return fig
 
 

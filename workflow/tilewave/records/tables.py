@@ -23,7 +23,7 @@ CASE_COLUMNS = [
     "case", "kernel", "variant", "title", "provider", "macros", "operation", "dtype", "m", "n",
     "k", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
     "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "expect",
-    "claimed", "instruction", "note", "verdict", "studies",
+    "claimed", "instruction", "note", "ends", "verdict", "studies",
 ]  # fmt: skip
 EMPTY = float("nan")
 
@@ -39,6 +39,7 @@ def case_row(case: Case, target: Mapping[str, Any], compiled: Mapping[str, Any])
     front = variant.kernel.front
     row: dict[str, Any] = dict.fromkeys(CASE_COLUMNS)
     row |= {
+        "ends": model.OK,
         "case": case.id,
         "kernel": variant.kernel.name,
         "variant": variant.id,
@@ -57,6 +58,7 @@ def case_row(case: Case, target: Mapping[str, Any], compiled: Mapping[str, Any])
             "claimed": json.dumps(probe.claimed),
             "instruction": probe.instruction,
             "note": probe.note,
+            "ends": probe.status,
         }
     entry = compiled["variants"].get(variant.id, {}).get(compiled["arch"], {})
     resources = entry.get("resources", {}).get(variant.kernel.entry, {})
@@ -109,8 +111,11 @@ def records_table(
     known = cases.set_index("case")
     named = [name for name in RECORD_COLUMNS if name in known.columns and name != "verdict"]
     facts = {case: known.loc[case, named].to_dict() for case in known.index}
+    ends = dict(zip(known.index, known["ends"], strict=True))
     rows = []
     for made in results:
+        if made["status"] != model.OK and made["status"] == ends[made["case"]]:
+            made = {**made, "reason": f"{made['reason']}, as its kernel file says it does"}
         base = {
             **facts[made["case"]],
             **{name: made[name] for name in ("case", "stage", "status", "reason", "key")},

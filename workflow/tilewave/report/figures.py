@@ -81,10 +81,10 @@ def _expectations(cases: pd.DataFrame) -> pd.DataFrame:
     return cases
 
 
-def _instructions(table: pd.DataFrame) -> pd.DataFrame:
+def with_instruction_columns(table: pd.DataFrame) -> pd.DataFrame:
     """The table with all of INSTRUCTION_COLUMNS; the excess follows from the two beside it."""
     missing = [name for name in INSTRUCTION_COLUMNS if name not in table]
-    table = table.assign(**{name: None for name in missing})
+    table = table.assign(**dict.fromkeys(missing))
     if len(table) and "wavefronts_shared_excess" in missing:
         counted = pd.to_numeric(table["wavefronts_shared"])
         ideal = pd.to_numeric(table["wavefronts_shared_ideal"])
@@ -105,7 +105,7 @@ def study_data(project: Project, name: str, inputs: Inputs) -> StudyData:
     wanted = project.plan.studies[name]
     cases = pd.read_parquet(str(inputs.cases))
     records = pd.read_parquet(str(inputs.records))
-    instructions = _instructions(pd.read_parquet(str(inputs.instructions)))
+    instructions = with_instruction_columns(pd.read_parquet(str(inputs.instructions)))
     chosen = cases[cases["case"].isin(wanted)].set_index("case", drop=False)
     chosen = chosen.loc[[case for case in wanted if case in chosen.index]].reset_index(drop=True)
     absent = [column for column in CASE_COLUMNS if column not in chosen]
@@ -114,7 +114,7 @@ def study_data(project: Project, name: str, inputs: Inputs) -> StudyData:
         title=study.title,
         question=study.question,
         options=study.options,
-        cases=_expectations(chosen.assign(**{column: None for column in absent})),
+        cases=_expectations(chosen.assign(**dict.fromkeys(absent))),
         records=records[records["case"].isin(wanted)].reset_index(drop=True),
         instructions=instructions[instructions["case"].isin(wanted)].reset_index(drop=True),
         environments=environments(target),

@@ -69,6 +69,14 @@ def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[s
     return listed
 
 
+def unplanned(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
+    """Records without those of a probe that ended badly on purpose, as its kernel file says."""
+    if "ends" not in cases:
+        return records
+    ends = records["case"].map(cases.set_index("case")["ends"])
+    return records[(records["status"] == model.OK) | (records["status"] != ends)]
+
+
 def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
     """Two lines: `checked N of M`, then the numbers of cases with each kind of trouble."""
     number = sum(checked(verdict) for verdict in cases["verdict"])
@@ -95,7 +103,7 @@ def judge(project: Project, cases_path: str | Path, records_path: str | Path) ->
         or a recorded figure is stale), after listing which and why.
     """
     cases = pd.read_parquet(str(cases_path))
-    records = pd.read_parquet(str(records_path))
+    records = unplanned(cases, pd.read_parquet(str(records_path)))
     strict = project.config.strict
     text = summary(cases, records)
     problems = _problems(cases, records, strict) if strict else []

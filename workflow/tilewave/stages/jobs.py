@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewave import operations
-from tilewave.cases import Case, Request
+from tilewave.cases import Case, Request, wants
 from tilewave.config import Config
 from tilewave.expressions import ExpressionError
 from tilewave.records import model
@@ -33,8 +33,11 @@ def _probe(case: Case) -> dict[str, Any] | None:
     if case.probe_case is None:
         return None
     buffers = {name: buffer.model_dump() for name, buffer in front.buffers.items()}
-    chosen = front.cases[case.probe_case].model_dump(exclude={"note", "claimed", "expect"})
-    return {"buffers": buffers, "case": chosen}
+    kept = {"macros", "values", "sizes", "scalars"}
+    return {
+        "buffers": buffers,
+        "case": front.cases[case.probe_case].model_dump(include=kept),
+    }
 
 
 # A check runs a product twice (with and without beta), a timing at least warm-up and three samples.
@@ -85,16 +88,11 @@ def plan(
 ) -> Iterator[Planned]:
     """Jobs of one kernel's cases for a stage, in config order."""
     for request in requests:
-        if (stage == "time" and not request.time) or (stage == "counters" and not request.counters):
+        if not wants(stage, request):
             continue
         case = request.case
         variant = case.variant
         kernel = variant.kernel
-        if stage != "check" and kernel.front.operation == "probe" and stage == "time":
-            continue
-        if stage == "counters" and kernel.provider == "cpu":
-            continue
-
         known = functools.partial(_known, stage, case)
         device = {**target["device"], "arch": target["arch"]}
         try:
@@ -140,6 +138,12 @@ def plan(
             "working_blocks": launch.working_blocks,
             **_stage_parts(stage, request, config),
         }
+        probe_case = kernel.front.cases.get(case.probe_case or "")
+        if probe_case is not None:
+            # Not part of the key: what is expected changes no measurement.
+            job["expectation"] = probe_case.model_dump(include={"instruction", "expect"})
+            if probe_case.limit_s is not None:
+                job["limit_s"] = min(job["limit_s"], probe_case.limit_s)
         cost = predicted_s(stage, case, shape)
         if cost is not None and cost > job["limit_s"]:
             limit = f"case_limit_s = {job['limit_s']:g} s"

@@ -83,13 +83,12 @@ def collect(
 
     def finished(made: dict[str, Any]) -> None:
         job = by_case[made["case"]]
-        made |= {
-            "schema_version": model.SCHEMA_VERSION,
+        whole = made | {
             "key": job["key"],
             "environment": job["environment"],
             "source": model.SOURCES[job["stage"]] if made["status"] == model.OK else "",
         }
-        whole = model.result(made.pop("stage"), made.pop("case"), made.pop("status"), **made)
+        model.validate(whole)
         store.put(whole)
         results[whole["case"]] = whole
         counts["measured"] += whole["status"] == model.OK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -141,10 +142,13 @@ def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring
     project = job.project
     cache = project.store.root / "cache"
     log = Path(f"{job.log}.worker") if job.log else project.results / f"{stage}-{kernel}.log"
+    log.unlink(missing_ok=True)
+    os.environ["TILEWAVE_GPU"] = str(project.config.gpu)
 
     def measure(
         waiting: list[dict[str, Any]], finished: Callable[[dict[str, Any]], None]
     ) -> list[dict[str, Any]]:
+        say(f"  {stage} {kernel}: measuring {len(waiting)} cases")
         if stage == "counters":
             from tilewave.gpu import profiler
 
@@ -157,7 +161,11 @@ def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring
             )
         from tilewave.gpu import supervisor
 
-        return supervisor.run_jobs(stage, waiting, cache=cache, on_result=finished, log_path=log)
+        # A timing that keeps to its limit still needs inputs, a warm-up and cuBLAS's choice.
+        limit_s = None if stage == "check" else project.config.timing.case_limit_s * 3 + 20
+        return supervisor.run_jobs(
+            stage, waiting, cache=cache, limit_s=limit_s, on_result=finished, log_path=log
+        )
 
     return measure
 
@@ -208,7 +216,8 @@ def _clean_tree() -> str:
         cwd=projects.ROOT,
     )
     if done.returncode:
-        return "this is no git checkout"
+        named = os.environ.get("TILEWAVE_COMMIT")
+        return "" if named else "no git checkout, and TILEWAVE_COMMIT does not name its commit"
     return "the tree has changes that are not committed" if done.stdout.strip() else ""
 
 

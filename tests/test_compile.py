@@ -1,0 +1,201 @@
+"""Compiling with NVRTC, no GPU: what changes a cubin, where an error stands, what a listing says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from samples import BODY, FRONT, write_kernel
+from tilewave.compiling import cubin, nvrtc, sass
+from tilewave.kernels import load_kernel
+from tilewave.records import model
+from tilewave.records.store import Store
+from tilewave.stages import compiling
+from tilewave.variants import variant
+
+pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+
+MACROS = {"REAL": "f32", "TILE": 16}
+COMPILE = """
+import hashlib, sys
+from pathlib import Path
+from tilewave.compiling import nvrtc
+from tilewave.kernels import load_kernel
+done = nvrtc.compile_kernel(load_kernel(Path(sys.argv[1])), "sm_90", {"REAL": "f32", "TILE": 16})
+print(done.sha256)
+"""
+
+
+def compile_text(folder, body=BODY, **macros):
+    kernel = load_kernel(write_kernel(folder, body=body))
+    return nvrtc.compile_kernel(kernel, "sm_90", MACROS | macros)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return compile_text(tmp_path_factory.mktemp("plain"))
+
+
+def test_cubin_and_resources(plain):
+    assert plain.cubin.startswith(b"\x7fELF")
+    assert (plain.message, plain.version) == ("", nvrtc.version())
+    assert "-DTILE=16" in plain.options
+    resources = plain.resources["sample"]
+    assert resources["static_shared_bytes"] >= 16 * 4
+    assert 8 <= resources["registers"] <= 255
+    assert resources["spill_store_bytes"] == resources["stack_bytes"] == 0
+
+
+def test_comment_changes_neither_code_nor_bytes(plain, tmp_path):
+    """A comment that moves no line leaves the very bytes; one that does only moves debug lines."""
+    same_line = compile_text(tmp_path / "1", BODY.replace("REAL sum = 0;", "REAL sum = 0; // note"))
+    moved = compile_text(tmp_path / "2", "// one line more\n" + BODY)
+    assert same_line.sha256 == plain.sha256
+    assert moved.sha256 != plain.sha256
+    assert cubin.code_digest(moved.cubin) == cubin.code_digest(plain.cubin)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("REAL sum = 0;", "REAL sum = 1;"),
+        ("int i = 0", "int i = 1"),
+        ("held[TILE];", "held[2 * TILE];"),
+    ],
+)
+def test_code_changes_the_digest(plain, tmp_path, before, after):
+    changed = compile_text(tmp_path, BODY.replace(before, after))
+    assert cubin.code_digest(changed.cubin) != cubin.code_digest(plain.cubin)
+
+
+def test_macros_change_the_digest(plain, tmp_path):
+    assert cubin.code_digest(compile_text(tmp_path, REAL="f64").cubin) != cubin.code_digest(
+        plain.cubin
+    )
+
+
+def test_bytes_do_not_depend_on_where_the_compiler_stands(tmp_path):
+    """Other working folder, other place of the checkout, other process: the same cubin."""
+    library = Path(nvrtc.__file__).parent.parent.parent
+    found = set()
+    for place in ("one", "two/deeper"):
+        path = write_kernel(tmp_path / place / "kernels")
+        done = subprocess.run(
+            [sys.executable, "-c", COMPILE, str(path)],
+            cwd=tmp_path / place,
+            env={"PYTHONPATH": str(library)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found.add(done.stdout.strip())
+    assert len(found) == 1
+
+
+def test_headers_of_its_own_folder(tmp_path):
+    write_kernel(tmp_path)
+    (tmp_path / "scale.cuh").write_text("#define SCALE 3\n")
+    body = '#include "scale.cuh"\n' + BODY.replace("REAL sum = 0;", "REAL sum = SCALE;")
+    kernel = load_kernel(write_kernel(tmp_path, body=body))
+    first = nvrtc.compile_kernel(kernel, "sm_90", MACROS)
+    key = nvrtc.cache_key(kernel, "sm_90", MACROS)
+    assert first.message == ""
+    (tmp_path / "scale.cuh").write_text("#define SCALE 4\n")
+    assert nvrtc.cache_key(kernel, "sm_90", MACROS) != key
+    second = nvrtc.compile_kernel(kernel, "sm_90", MACROS)
+    assert cubin.code_digest(second.cubin) != cubin.code_digest(first.cubin)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (BODY.replace("REAL sum = 0;", "REAL sum = 0"), "expected"),
+        (BODY.replace("alpha;", "alhpa;"), "alhpa"),
+        ('#include "nowhere.cuh"\n' + BODY, "nowhere.cuh"),
+        ("static_assert(TILE == 99, \"TILE must be 99\");\n" + BODY, "TILE must be 99"),
+    ],
+)  # fmt: skip
+def test_error_has_file_and_line(tmp_path, body, words):
+    path = write_kernel(tmp_path, body=body)
+    done = nvrtc.compile_kernel(load_kernel(path), "sm_90", MACROS)
+    assert done.cubin is None
+    file, line, message = done.message.split(":", 2)
+    assert file == "sample.cu"
+    assert words in message
+    assert "\n" not in done.message
+    text = path.read_text().splitlines()
+    # nvcc names the line where it noticed, which is the wrong one or the next.
+    near = "\n".join(text[int(line) - 2 : int(line)])
+    assert any(word in near for word in ("REAL sum", "alhpa", "nowhere", "static_assert"))
+
+
+def test_unknown_architecture_is_a_message_too(tmp_path):
+    done = nvrtc.compile_kernel(load_kernel(write_kernel(tmp_path)), "sm_999", MACROS)
+    assert done.cubin is None
+    assert "arch" in done.message
+
+
+def test_listing_maps_instructions_to_lines(plain, tmp_path):
+    if sass.disassembler() is None:
+        pytest.skip("no nvdisasm")
+    path = tmp_path / "sample.cubin"
+    path.write_bytes(plain.cubin)
+    source = write_kernel(tmp_path).read_text().splitlines()
+    listing = sass.parse(sass.as_text(path), "sample.cu")
+    assert {one.function for one in listing} == {"sample"}
+    assert [one.address for one in listing] == list(range(0, 16 * len(listing), 16))
+    stores = [one for one in listing if one.opcode.startswith("STS")]
+    assert stores
+    for one in stores:
+        assert "held[threadIdx.x] = alpha" in source[one.line - 1]
+    assert any("sum +=" in source[one.line - 1] for one in listing if one.opcode == "FFMA")
+    assert '"opcode"' in sass.as_json(path)
+
+
+def documents(tmp_path, store, body=BODY, front=FRONT):
+    """The compile document of both dtypes of a kernel."""
+    kernel = load_kernel(write_kernel(tmp_path / "kernels", body=body, front=front))
+    variants = [variant(kernel, {"REAL": real}, kernel.path, "macros") for real in ("f32", "f64")]
+    return compiling.compile_variants(
+        kernel, variants, ["auto"], 90, store, None, tmp_path / "cubins"
+    )
+
+
+def test_stage_compiles_once_and_mends_its_cache(tmp_path):
+    store = Store(tmp_path / "store")
+    first = documents(tmp_path, store)["variants"]["sample-realf64"]["sm_90"]
+    assert first["status"] == model.OK
+    assert first["cached"] is False
+    assert Path(first["cubin"]).is_file()
+    again = documents(tmp_path, store)["variants"]["sample-realf64"]["sm_90"]
+    assert again["cached"] is True
+    assert again["sha256"] == first["sha256"]
+    store.blob("compiled", first["key"], ".cubin").unlink()
+    mended = documents(tmp_path, store)["variants"]["sample-realf64"]["sm_90"]
+    assert mended["cached"] is False
+    assert mended["sha256"] == first["sha256"]
+
+
+def test_variant_that_does_not_compile_leaves_the_others(tmp_path):
+    body = BODY.replace("REAL sum = 0;", 'static_assert(sizeof(REAL) == 4, "f32"); REAL sum = 0;')
+    document = documents(tmp_path, Store(tmp_path / "store"), body=body)
+    good, bad = (document["variants"][name]["sm_90"] for name in ("sample", "sample-realf64"))
+    assert good["status"] == model.OK
+    assert bad["status"] == model.FAILED_TO_COMPILE
+    assert bad["reason"].startswith("sample.cu:")
+    assert "cubin" not in bad
+
+
+def test_host_kernel_digest_ignores_comments_and_front_matter(tmp_path):
+    front = "title: t\noperation: matmul\nprovider: cpu\ndtypes: {a: f32}\nentry: f\n"
+    code = "def f(a, b, c, alpha, beta):\n    c[:] = alpha * (a @ b)\n"
+
+    def digest(text):
+        path = tmp_path / "host.py"
+        path.write_text(text)
+        return compiling.host_code(load_kernel(path))
+
+    plain = digest(f'"""---\n{front}---"""\n{code}')
+    assert digest(f'"""---\n{front}idea: other\n---"""\n# note\n{code}') == plain
+    assert digest(f'"""---\n{front}---"""\n{code.replace("@", "*")}') != plain

@@ -1,0 +1,75 @@
+"""What the documents promise: the README's kernel compiles, lock files name no index, YAML is YAML."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from samples import ROOT
+from tilewave.compiling import nvrtc
+from tilewave.gpu import metrics
+from tilewave.kernels import FrontMatter, load_kernel
+from tilewave.plots import available
+from tilewave.variants import variant
+
+LOCKS = sorted((ROOT / "requirements").iterdir())
+
+
+def example(folder: Path) -> Path:
+    text = (ROOT / "README.md").read_text()
+    name = re.search(r"Save this as `kernels/(\w+\.cu)`", text)[1]
+    path = folder / name
+    path.write_text(re.search(r"```cuda\n(.*?)```", text, re.S)[1])
+    return path
+
+
+def test_readme_kernel_loads_and_covers_c(tmp_path):
+    kernel = load_kernel(example(tmp_path))
+    plan = variant(kernel, {}, "here", "macros").plan({"m": 9, "n": 65, "k": 3}, {})
+    assert plan.grid == (2, 2, 1)
+    assert plan.tile == (8, 64, 1)
+
+
+@pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
+@pytest.mark.parametrize("width", [32, 64])
+def test_readme_kernel_compiles(tmp_path, width):
+    done = nvrtc.compile_kernel(load_kernel(example(tmp_path)), "sm_90", {"WIDTH": width})
+    assert done.message == ""
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
+def test_requirements_name_no_index(path):
+    text = path.read_text()
+    assert not re.search(r"https?://|--find-links|--(extra-)?index-url|file:", text)
+    if path.suffix == ".txt":
+        pins = re.findall(r"^[A-Za-z0-9][\w.\-\[\]]*==", text, re.M)
+        assert pins
+        assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}", text)) >= len(pins)
+
+
+def test_nvrtc_is_pinned():
+    assert "nvidia-cuda-nvrtc==13.0.88 " in (ROOT / "requirements" / "base.txt").read_text()
+
+
+def test_contributing_explains_every_key_of_the_front_matter():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for key in FrontMatter.model_fields:
+        assert f"`{key}`" in text, key
+
+
+def test_config_readme_names_every_plot_and_metric_set():
+    text = (ROOT / "config" / "README.md").read_text()
+    for name in available():
+        assert name in text
+    for name in metrics.SETS:
+        assert f"| `{name}` |" in text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["CITATION.cff", ".pre-commit-config.yaml", ".github/workflows/ci.yml",
+     "profiles/slurm/config.yaml", "profiles/default/config.yaml"],
+)  # fmt: skip
+def test_yaml_files(name):
+    assert isinstance(yaml.safe_load((ROOT / name).read_text()), dict)

@@ -1,0 +1,128 @@
+"""Front matter: good files load, bad ones end in one line that names file, key, found, allowed."""
+
+import pytest
+
+from samples import FRONT, GAP, ROOT, write_kernel
+from tilewave.errors import UserError
+from tilewave.kernels import find_kernels, load_kernel
+from tilewave.variants import choices, variant
+
+
+def refusal(path):
+    """The one-line message for a bad file."""
+    with pytest.raises(UserError) as caught:
+        load_kernel(path)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert "\n" not in message
+    assert "; allowed: " in message
+    return message
+
+
+def test_every_shipped_kernel_loads_and_has_a_legal_default():
+    kernels = find_kernels([ROOT / "kernels"])
+    assert {"matmul_naive", "hgemm_wmma_staged", "cublas", "matmul_cpu"} <= set(kernels)
+    for kernel in kernels.values():
+        assert variant(kernel, {}, kernel.path, "macros").id == kernel.name
+
+
+def test_good_file(tmp_path):
+    kernel = load_kernel(write_kernel(tmp_path))
+    assert (kernel.name, kernel.entry, kernel.provider) == ("sample", "sample", "nvrtc")
+    assert [one.id for one in choices(kernel, "product", "here", "macros")] == [
+        "sample",
+        "sample-tile32",
+        "sample-realf64",
+        "sample-realf64-tile32",
+    ]
+    plan = variant(kernel, {"TILE": 32}, "here", "macros").plan({"m": 65, "n": 32, "k": 1}, {})
+    assert (plan.grid, plan.block, plan.tile) == ((1, 3, 1), (32, 32, 1), (32, 32, 1))
+    assert plan.working_blocks == plan.blocks == 3
+
+
+def test_unknown_key_suggests_the_nearest(tmp_path):
+    message = refusal(write_kernel(tmp_path, front=FRONT + "gird: [1]\n"))
+    assert "gird" in message
+    assert "did you mean 'grid'?" in message
+
+
+def test_unknown_key_of_a_probe_case(tmp_path):
+    front = "title: t\noperation: probe\ncases: {one: {macros: {}, expects: {}}}\n"
+    message = refusal(write_kernel(tmp_path, front=front))
+    assert "cases.one.expects" in message
+    assert "did you mean 'expect'?" in message
+
+
+def test_bad_yaml_names_the_line(tmp_path):
+    message = refusal(write_kernel(tmp_path, front="title: t\nblock: [1, 2\noperation: matmul\n"))
+    assert "front matter line" in message
+
+
+@pytest.mark.parametrize("text", ["", "extern int x;\n/*---\ntitle: t\n---*/", "/*---\ntitle: t\n"])
+def test_missing_fence(tmp_path, text):
+    path = tmp_path / "bare.cu"
+    path.write_text(text)
+    assert "/*---" in refusal(path)
+
+
+def test_front_matter_that_is_no_mapping(tmp_path):
+    assert "a mapping of keys" in refusal(write_kernel(tmp_path, front="- one\n- two\n"))
+
+
+@pytest.mark.parametrize("missing", ["title", "operation"])
+def test_required_key(tmp_path, missing):
+    lines = [line for line in FRONT.splitlines() if not line.startswith(missing)]
+    message = refusal(write_kernel(tmp_path, front="\n".join(lines) + "\n"))
+    assert f": {missing}: found " in message
+
+
+@GAP
+def test_required_key_is_told_in_a_short_line(tmp_path):
+    path = write_kernel(tmp_path, front=FRONT.replace("operation: matmul", "idea: none"))
+    assert len(refusal(path)) < 200 + len(str(path))
+
+
+@GAP
+def test_unknown_operation(tmp_path):
+    front = FRONT.replace("operation: matmul", "operation: matmull")
+    assert "did you mean 'matmul'" in refusal(write_kernel(tmp_path, front=front))
+
+
+@pytest.mark.parametrize("values", ["[16, 16]", "[]", "[16, '16']"])
+def test_macro_values_must_differ(tmp_path, values):
+    front = FRONT.replace("TILE: [16, 32]", f"TILE: {values}")
+    assert "macros.TILE" in refusal(write_kernel(tmp_path, front=front))
+
+
+def test_macro_that_is_no_list(tmp_path):
+    front = FRONT.replace("TILE: [16, 32]", "TILE: 16")
+    assert "macros.TILE" in refusal(write_kernel(tmp_path, front=front))
+
+
+def test_yaml_kernel_must_name_its_provider(tmp_path):
+    path = tmp_path / "vendor.yaml"
+    path.write_text("title: t\noperation: matmul\n")
+    assert "cublaslt" in refusal(path)
+
+
+def test_two_files_of_one_name(tmp_path):
+    write_kernel(tmp_path / "one")
+    write_kernel(tmp_path / "two")
+    with pytest.raises(UserError, match="a name no other kernel file has"):
+        find_kernels([tmp_path / "one", tmp_path / "two"])
+
+
+def test_expression_with_an_unknown_name_names_the_file(tmp_path):
+    path = write_kernel(tmp_path, front=FRONT.replace("ceil(n / TILE)", "ceil(n / TIEL)"))
+    with pytest.raises(UserError, match="TIEL") as caught:
+        variant(load_kernel(path), {}, path, "macros").plan({"m": 1, "n": 1, "k": 1}, {})
+    assert str(caught.value).startswith(f"{path}: grid")
+
+
+def test_requirements_become_sentences(tmp_path):
+    front = FRONT.replace("requires: {arch: 75}", "requires: {arch: 80, n: 8}")
+    made = variant(load_kernel(write_kernel(tmp_path, front=front)), {}, "here", "macros")
+    shape = {"m": 1, "n": 130, "k": 1}
+    assert made.supports(shape, {"arch": 90}) == "n = 130 is not a multiple of 8"
+    assert made.supports(shape, {"arch": 75}) == "needs compute capability 8.0 or later"
+    assert made.supports(shape | {"n": 128}, {"arch": 90}) == ""

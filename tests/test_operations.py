@@ -1,0 +1,215 @@
+"""Operations: work, references, tolerances, and what a verdict says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewave import operations
+from tilewave.errors import UserError
+from tilewave.operations import matmul, probe, reverse, vector_add
+
+F32 = {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"}
+
+
+def test_load_lists_what_exists() -> None:
+    assert {"matmul", "vector_add", "reverse", "probe"} <= set(operations.names())
+    assert operations.load("matmul") is matmul
+    with pytest.raises(UserError, match=r"kernels/x.cu: operation: found 'matmull'.*'matmul'"):
+        operations.load("matmull", Path("kernels/x.cu"))
+
+
+def test_work_of_a_matrix_product() -> None:
+    shape = {"m": 8192, "n": 128, "k": 8192}
+    halves = {"a": "f16", "b": "f16", "c": "f16", "accumulate": "f32"}
+    found = matmul.work(shape, halves)
+    assert found.flops == 2 * 8192 * 128 * 8192
+    assert found.flops / found.bytes == pytest.approx(124.1, abs=0.05)
+    assert matmul.work(shape, halves, beta=1).bytes - found.bytes == 2 * 8192 * 128
+    assert vector_add.work({"n": 10}, F32) == (10, 120)
+    assert reverse.work({"n": 10}, {"d": "i32"}) == (0, 80)
+
+
+def test_reference_reads_c_only_where_beta_is_not_0() -> None:
+    a, b = np.ones((2, 3), np.float16), np.ones((3, 4), np.float16)
+    c = np.full((2, 4), np.nan, np.float32)
+    assert (matmul.reference(a, b, c, 2, 0) == 6).all()
+    assert (matmul.reference(a, b, np.ones((2, 4)), 2, -1) == 5).all()
+
+
+def chain(k: int, dtype: Any, step: int, truncate: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of k products, rounded (or cut off) to dtype every ``step``, and the exact ones."""
+    rng = np.random.default_rng(7)
+    columns = 4000
+    a = rng.uniform(-1, 1, (k, columns)).astype(np.float16).astype(np.float64)
+    b = rng.uniform(-1, 1, (k, columns)).astype(np.float16).astype(np.float64)
+    total, exact = np.zeros(columns, dtype), np.zeros(columns)
+    for j in range(0, k, step):
+        part = (a[j : j + step] * b[j : j + step]).sum(axis=0)
+        exact += part
+        wide = total.astype(np.float64) + part
+        total = wide.astype(dtype)
+        if truncate:
+            over = np.abs(total.astype(np.float64)) > np.abs(wide)
+            total[over] = np.nextafter(total[over], dtype(0))
+    return total.astype(np.float64), exact
+
+
+@pytest.mark.parametrize("k", [16, 1024])
+@pytest.mark.parametrize(
+    ("dtypes", "dtype", "step", "truncate"),
+    [
+        (F32, np.float32, 1, False),
+        ({"a": "f16", "c": "f16", "accumulate": "f16"}, np.float16, 16, False),
+        ({"a": "f16", "c": "f32", "accumulate": "f32"}, np.float32, 8, True),
+    ],
+)
+def test_tolerance_holds_for_simulated_sums_and_catches_a_forgotten_step(
+    dtypes: dict[str, str], dtype: Any, step: int, truncate: bool, k: int
+) -> None:
+    found, exact = chain(k, dtype, step, truncate)
+    bound = matmul.tolerance(dtypes, k)
+    error = np.abs(found - exact)
+    assert (error <= bound.absolute + bound.relative_out * np.abs(exact)).all()
+    assert np.linalg.norm(error) <= bound.frobenius * np.linalg.norm(exact)
+    # Sixteen products too few, everywhere.
+    forgotten = np.random.default_rng(3).normal(0, np.sqrt(16) / 3, exact.size)
+    assert np.linalg.norm(forgotten) > bound.frobenius * np.linalg.norm(exact)
+
+
+def test_tolerance_follows_alpha_dtypes_and_k() -> None:
+    one = matmul.tolerance(F32, 512)
+    assert matmul.tolerance(F32, 512, alpha=2).absolute == pytest.approx(2 * one.absolute)
+    assert matmul.tolerance(F32, 1024).absolute > one.absolute
+    doubles = dict.fromkeys(F32, "f64")
+    assert matmul.tolerance(doubles, 512).absolute < 1e-7 * one.absolute
+    stored = matmul.tolerance({"a": "bf16", "c": "bf16", "accumulate": "f32"}, 512)
+    assert stored.relative_out >= 2**-8
+    with pytest.raises(KeyError):
+        matmul.tolerance({"a": "f8", "c": "f8", "accumulate": "f8"}, 16)
+
+
+def test_vector_add() -> None:
+    job = {
+        "case": "vector_add@5",
+        "shape": {"n": 5},
+        "dtypes": {"a": "f32", "b": "f32", "c": "f32"},
+        "seed": 1,
+    }
+    given = vector_add.inputs(job)
+    assert vector_add.outputs(job) == {"c": (np.dtype(np.float32), 5)}
+    c = given["a"] + given["b"]
+    assert vector_add.judge(job, {"c": c})[:2] == ("correct", "")
+    c[3] = np.nan
+    verdict, reason, figures = vector_add.judge(job, {"c": c})
+    assert verdict == "wrong"
+    assert reason.startswith("c[3] is nan, expected ") and "(1 of 5 elements differ)" in reason
+    assert all(np.isfinite(one["value"]) for one in figures)
+
+
+@pytest.mark.parametrize(("arguments", "target"), [(["d", "n"], "d"), (["a", "b", "n"], "b")])
+@pytest.mark.parametrize("dtype", ["i32", "f32"])
+def test_reverse(arguments: list[str], target: str, dtype: str) -> None:
+    names = [name for name in arguments if name != "n"]
+    job = {
+        "case": "reverse_static@8",
+        "arguments": arguments,
+        "shape": {"n": 8},
+        "dtypes": dict.fromkeys(names, dtype),
+        "seed": 1,
+    }
+    (source,) = reverse.inputs(job).values()
+    assert list(reverse.outputs(job)) == [target]
+    assert reverse.judge(job, {target: source[::-1]})[0] == "correct"
+    verdict, reason, _ = reverse.judge(job, {target: source})
+    assert verdict == "wrong" and reason.startswith(f"{target}[0] is ")
+    assert reverse.judge(job, {target: source[:4]})[1] == f"{target} has 4 elements, expected 8"
+
+
+def probe_job(case: dict[str, Any], **buffers: dict[str, Any]) -> dict[str, Any]:
+    return {"case": "p@x", "seed": 1, "shape": {}, "probe": {"buffers": buffers, "case": case}}
+
+
+def test_probe_inputs_are_expressions_over_lanes() -> None:
+    case = {
+        "macros": {"WIDTH": 8},
+        "values": {
+            "index": "lane // 2 + WIDTH",
+            "active": "(lane == 15) + (lane == 16)",
+            "both": "(lane < 2) + (lane < 1)",
+            "one": 1,
+            "choice": "lane if lane < 4 else 0",
+        },
+        "scalars": {"steps": "4 * WIDTH"},
+    }
+    whole = {"dtype": "i32", "size": 32}
+    buffers = dict.fromkeys(case["values"], whole)
+    job = probe_job(case, **buffers, errors={"dtype": "i32", "size": "WIDTH", "expect": 0})
+    given = probe.inputs(job)
+    assert given["index"].dtype == np.int32 and given["index"].tolist()[:4] == [8, 8, 9, 9]
+    assert given["active"].sum() == 2 and given["one"].tolist() == [1] * 32
+    assert given["both"].tolist()[:3] == [2, 1, 0]
+    assert given["choice"].tolist()[:6] == [0, 1, 2, 3, 0, 0]
+    assert probe.outputs(job) == {"errors": (np.dtype(np.int32), 8)}
+    assert probe.scalars(job) == {"steps": 32}
+
+
+def test_probe_large_buffers_mean_the_same() -> None:
+    for text in (
+        "lane // 2 % 7",
+        "(lane < 3000) + (lane < 5)",
+        "1 if lane % 2 == 0 and lane else 0",
+    ):
+        values = {"values": {"x": text}}
+        few = probe.inputs(probe_job(values, x={"dtype": "i32", "size": 64}))["x"]
+        many = probe.inputs(probe_job(values, x={"dtype": "i32", "size": 4096}))["x"]
+        assert (many[:64] == few).all() and many.size == 4096
+
+
+def test_chase_visits_every_slot_once() -> None:
+    table = probe.chase(32, 4096 + 5)
+    seen, at = set(), 0
+    for _ in range(128):
+        assert at % 32 == 0 and at not in seen
+        seen.add(at)
+        at = int(table[at])
+    assert at == 0 and len(seen) == 128
+    assert (probe.chase(32, 4096, 1) == probe.chase(32, 4096, 1)).all()
+    assert (probe.chase(32, 4096, 1) != probe.chase(32, 4096, 2)).any()
+    assert probe.chase(4, 4).tolist() == [0, 0, 0, 0]
+    with pytest.raises(ValueError, match="chase"):
+        probe.chase(64, 32)
+    job = probe_job(
+        {"values": {"c": "chase(32)"}, "sizes": {"c": 64}}, c={"dtype": "i32", "size": 8}
+    )
+    assert sorted(probe.inputs(job)["c"][[0, 32]].tolist()) == [0, 32]
+
+
+def test_probe_verdicts() -> None:
+    job = probe_job(
+        {},
+        errors={"dtype": "i32", "size": 4, "expect": "lane * 0"},
+        cycles={"dtype": "f32", "size": 3, "report": {"metric": "latency", "unit": "cycle"}},
+        scratch={"dtype": "i32", "size": 1},
+    )
+    good = {
+        "errors": np.zeros(4, np.int32),
+        "cycles": np.array([30, 10, 20], np.float32),
+        "scratch": np.array([-1], np.int32),
+    }
+    figures = [{"metric": "latency", "value": 20.0, "unit": "cycle"}]
+    assert probe.judge(job, good) == ("correct", "", figures)
+    poisoned = {**good, "errors": np.array([0, 0, -1, 0], np.int32)}
+    verdict, reason, _ = probe.judge(job, poisoned)
+    assert verdict == "wrong"
+    assert reason == "errors[2] is -1, expected 0 (1 of 4 elements differ)"
+    unwritten = {**good, "cycles": np.full(3, np.nan, np.float32)}
+    assert probe.judge(job, unwritten)[:2] == (
+        "wrong",
+        "cycles holds a value that is no number: it was not written",
+    )
+    only = probe_job({}, cycles=job["probe"]["buffers"]["cycles"])
+    assert probe.judge(only, {"cycles": good["cycles"]})[0] == "not checked"

@@ -1,0 +1,298 @@
+"""The figures: found by name, never failing on missing data, wrong never ranking, same bytes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backend_bases import RendererBase
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+import synthetic
+from tilewave import plots
+from tilewave.errors import UserError
+from tilewave.plots import _quantization, ablation, base, latency, scaling, wavefronts
+from tilewave.plots.style import PALETTES, Style, check_style, kernel_colors, save
+
+NAMES = sorted(synthetic.MAKERS)
+WIDTHS = (178.0, 86.0)
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[tuple[str, float], Figure]:
+    """Every figure at both widths, laid out once."""
+    figures = {}
+    for name, width in itertools.product(NAMES, WIDTHS):
+        fig = plots.load(name).draw(synthetic.make(name), Style(width_mm=width))
+        figures[name, width] = fig
+    return figures
+
+
+def texts_of(fig: Figure) -> list[tuple[str, Bbox]]:
+    """The texts that a figure really draws (no tick beyond its axis), with their boxes in pixels."""
+    found: list[tuple[str, Bbox]] = []
+    draw = Text.draw
+
+    def recorded(self: Text, renderer: RendererBase) -> None:
+        if self.get_visible() and self.get_text().strip():
+            found.append((self.get_text(), Text.get_window_extent(self, renderer)))
+        draw(self, renderer)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Text, "draw", recorded)
+        fig.draw_without_rendering()
+    return found
+
+
+def test_available_names_are_the_studies() -> None:
+    assert plots.available() == NAMES
+
+
+def test_unknown_plot_lists_those_there_are() -> None:
+    with pytest.raises(UserError, match=r"config\.yaml: studies\.x\.plot: found 'laddr'.*ladder"):
+        plots.load("laddr", "config.yaml", "studies.x.plot")
+    for helper in ("base", "style", "_quantization"):
+        with pytest.raises(UserError):
+            plots.load(helper)
+
+
+def test_unknown_option_is_refused() -> None:
+    plots.check_options("ladder", {"log": True})
+    with pytest.raises(UserError, match="allowed: log"):
+        plots.check_options("ladder", {"lgo": True}, "config.yaml", "studies.ladder.options")
+    with pytest.raises(UserError, match="takes no options"):
+        plots.check_options("correctness", {"log": True})
+
+
+def test_style_mistakes_are_user_errors() -> None:
+    for style in (
+        Style(width_mm=5),
+        Style(font="No Such Font"),
+        Style(font_size=90),
+        Style(palette="rainbow"),
+    ):
+        with pytest.raises(UserError):
+            check_style(style)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_stay_inside_and_apart(
+    name: str, width: float, drawn: dict[tuple[str, float], Figure]
+) -> None:
+    fig = drawn[name, width]
+    edge = fig.bbox
+    found = texts_of(fig)
+    for text, box in found:
+        assert box.x0 >= -1 and box.x1 <= edge.x1 + 1, f"{text!r} leaves the figure"
+        assert box.y0 >= -1 and box.y1 <= edge.y1 + 1, f"{text!r} leaves the figure"
+    for (one, a), (other, b) in itertools.combinations(found, 2):
+        wide = min(a.x1, b.x1) - max(a.x0, b.x0)
+        high = min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert not (wide > 1.5 and high > 2.5), f"{one!r} and {other!r} overlap"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_tables_same_bytes(
+    name: str, tmp_path: Path, drawn: dict[tuple[str, float], Figure]
+) -> None:
+    suffixes = ("svg", "pdf", "png") if name == "latency" else ("svg",)
+    again = plots.load(name).draw(synthetic.make(name), Style())
+    for run, fig in (("a", drawn[name, 178.0]), ("b", again)):
+        for suffix in suffixes:
+            save(fig, tmp_path / f"{run}.{suffix}")
+    for suffix in suffixes:
+        first = (tmp_path / f"a.{suffix}").read_bytes()
+        assert first == (tmp_path / f"b.{suffix}").read_bytes()
+        for word in (b"Matplotlib", b"matplotlib.org", b"CreationDate", b"<dc:date>"):
+            assert word not in first, f"{suffix} holds {word!r}"
+
+
+def test_svg_keeps_text_and_other_suffixes_are_refused(tmp_path: Path) -> None:
+    fig = plots.load("latency").draw(synthetic.make("latency"), Style())
+    save(fig, tmp_path / "l.svg")
+    assert ">claimed by the lecture</text>" in (tmp_path / "l.svg").read_text()
+    with pytest.raises(UserError):
+        save(fig, tmp_path / "l.jpg")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_record_at_all_says_so(name: str) -> None:
+    study = synthetic.empty(name)
+    module = plots.load(name)
+    table = module.table(study)
+    assert set(table["status"].dropna()) == {"not measured"}
+    fig = module.draw(study, Style(width_mm=86))
+    told = " ".join(text for text, _ in texts_of(fig))
+    assert "not measured" in told and "source: no measurement" in told
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_case_at_all(name: str) -> None:
+    study = replace(
+        synthetic.empty(name), cases=pd.DataFrame(columns=base.CASE_COLUMNS), environments={}
+    )
+    module = plots.load(name)
+    assert len(module.table(study)) == 0
+    told = " ".join(text for text, _ in texts_of(module.draw(study, Style())))
+    assert "no case" in told
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_name_units_and_status(name: str) -> None:
+    table = plots.load(name).table(synthetic.make(name))
+    assert {"verdict", "status", "reason", "source"} <= set(table.columns)
+    assert len(table) > 0 and table.columns.is_unique
+
+
+def bars(ax: Axes) -> list[Rectangle]:
+    return [p for p in ax.patches if isinstance(p, Rectangle) and p.get_width() > 0]
+
+
+def test_wrong_case_never_ranks() -> None:
+    study = synthetic.make("ladder")
+    assert "matmul_two_outputs@4096x4096x4096" not in base.ranking(study)
+    fig = plots.load("ladder").draw(study, Style())
+    ax = fig.axes[0]
+    labels = [t.get_text() for t in ax.get_yticklabels()]
+    assert labels[-1] == "matmul_two_outputs", "what does not rank stands below what does"
+    wrong = bars(ax)[-1]
+    assert wrong.get_hatch() and "wrong, not ranked" in {t.get_text() for t in ax.texts}
+    study = synthetic.make("ablation")
+    assert "hgemm_wmma_staged-stages4@4096x4096x4096" not in ablation._change(study).index
+    swept = _quantization.sweeps(synthetic.make("tile_quantization"))[0]
+    assert not swept.frame.set_index("n").loc[176, "ranks"]
+    # A verdict that nobody gave is no better than a wrong one.
+    records = study.records.assign(verdict=None)
+    assert base.ranking(replace(study, records=records)) == []
+    assert set(base.verdicts(replace(study, records=records)).values()) == {"not checked"}
+
+
+def test_wrong_outweighs_correct_and_statuses_are_the_worst() -> None:
+    study = synthetic.make("latency")
+    case = "latency-levell1@l1"
+    row = study.records[study.records["case"] == case].iloc[[0]]
+    more = pd.concat(
+        [study.records, row.assign(stage="time", verdict="wrong", status="stale", reason="moved")]
+    )
+    study = replace(study, records=more)
+    assert base.verdicts(study)[case] == "wrong"
+    assert base.statuses(study)[case] == base.Missing(case, "stale", "moved")
+    assert base.statuses(study, ("check",))[case].status == "ok"
+    assert base.Missing(case, "stale", "moved") in base.missing_cases(study)
+
+
+def test_values_in_config_order_and_only_ok() -> None:
+    study = synthetic.make("latency")
+    values = base.value_of(study, "latency")
+    assert list(values.index) == [c for c in base.case_order(study) if c in values.index]
+    stale = study.records.assign(status="stale")
+    assert base.value_of(replace(study, records=stale), "latency").empty
+    frame = base.pivot(study, ["latency", "nothing"])
+    assert len(frame) == 6 and frame["nothing"].isna().all()
+
+
+def test_ratios_stay_inside_one_environment() -> None:
+    study = synthetic.make("ablation")
+    other = "hgemm_wmma_staged-copyca@4096x4096x4096"
+    assert other in ablation._change(study).index
+    records = study.records.copy()
+    records.loc[records["case"] == other, ["environment", "source"]] = ["here", "events"]
+    mixed = replace(study, records=records)
+    assert other not in ablation._change(mixed).index
+    told = base.source_line(mixed)
+    assert "2 environments, no ratio" in told
+    assert "recorded on NVIDIA H200 (ncu 2025.3.1, driver 580.159.03" in told
+    assert "measured live on NVIDIA L4" in told
+    shown = " ".join(t for t, _ in texts_of(ablation.draw(mixed, Style())))
+    assert "2 environments" in shown and "other environment" in shown
+
+
+def test_every_figure_names_its_source(drawn: dict[tuple[str, float], Figure]) -> None:
+    for fig in drawn.values():
+        told = " ".join(text for text, _ in texts_of(fig))
+        assert "source: recorded on NVIDIA H200" in told
+
+
+def test_kernel_keeps_its_color() -> None:
+    kernels = ("matmul_naive", "matmul_tiled", "hgemm_wmma", "matmul_cpu", "cublas")
+    style = Style(kernels=kernels)
+    all_of_them = kernel_colors(style, [])
+    assert (
+        kernel_colors(style, ["matmul_tiled", "newcomer"])["matmul_tiled"]
+        == all_of_them["matmul_tiled"]
+    )
+    assert kernel_colors(Style(kernels=kernels[::-1]), []) == all_of_them
+    assert len(set(all_of_them.values())) == len(kernels)
+    many = [f"kernel_{i}" for i in range(30)]
+    assert set(kernel_colors(style, many).values()) <= {*PALETTES["muted"], "#000000"}
+
+
+def test_lecture_table() -> None:
+    study = synthetic.make("scaling")
+    lecture = scaling.lecture_table(study)
+    assert list(lecture.columns) == ["64×64 (ms)", "512×512 (ms)"]
+    assert list(lecture.index) == ["CPU, triple loop, one core", "GPU, naive", "GPU, tiled"]
+    told = {"rows": {"register": "matmul_register", "none": "absent"}, "sizes": [512]}
+    chosen = scaling.lecture_table(replace(study, options={"lecture": told}))
+    assert chosen["512×512 (ms)"].tolist() == ["wrong", "not in the study"]
+    assert scaling.lecture_table(replace(study, options={"lecture": False})).empty
+    assert "lecture" in scaling.table(study).columns
+
+
+def test_wavefronts_show_who_pays() -> None:
+    study = synthetic.make("wavefronts")
+    kinds = wavefronts.by_kind(study).set_index(["case", "kind"])
+    padded = "hgemm_wmma_staged@2048x2048x2048"
+    assert kinds.loc[(padded, "LDSM"), "excess"] == 0
+    assert kinds.loc[(padded, "LDGSTS"), "excess"] == 5898240 - 1572864
+    bare = "hgemm_wmma_staged-skew0@2048x2048x2048"
+    assert kinds.loc[(bare, "LDSM"), "excess"] > 0 == kinds.loc[(bare, "LDGSTS"), "excess"]
+    table = wavefronts.table(study)
+    assert table["wavefronts / ideal"].max() == pytest.approx(6.7e7 / 4.2e6)
+    assert len(table[table["kind"].isna()]) == 1, "a kernel without shared memory has one row"
+
+
+def test_wavefronts_from_records_where_instructions_are_gone() -> None:
+    study = synthetic.make("wavefronts")
+    case = base.case_order(study)[1]
+    row = study.records[study.records["case"] == case].iloc[[0]]
+    counted = row.assign(metric="wavefronts_shared_LDS", value=8.0, stage="counters")
+    ideal = row.assign(metric="wavefronts_shared_ideal_LDS", value=2.0, stage="counters")
+    study = replace(
+        study,
+        instructions=study.instructions.iloc[:0],
+        records=pd.concat([study.records, counted, ideal]),
+    )
+    kinds = wavefronts.by_kind(study)
+    assert kinds[["case", "kind", "excess"]].to_numpy().tolist() == [[case, "LDS", 6.0]]
+
+
+def test_wave_boundaries_are_those_of_the_gpu() -> None:
+    by_m = {s.m: s for s in _quantization.sweeps(synthetic.make("wave_quantization"))}
+    assert [n for n, _, _ in by_m[2304].edges("waves")] == [1792.0], "no step at 1664 on 132 SMs"
+    assert [n for n, _, _ in by_m[2816].edges("waves")] == [1536.0]
+    assert [n for n, _, _ in by_m[2304].edges("columns")][:2] == [1408.0, 1536.0]
+    assert by_m[2304].wave_time == pytest.approx(90.0, rel=0.02)
+    assert by_m[2304].blocks_per_sm == 1
+    study = synthetic.make("wave_quantization")
+    two = replace(study, options={"blocks_per_sm": 2})
+    assert _quantization.sweeps(two)[0].blocks_per_sm == 2
+
+
+def test_claims_come_from_option_record_or_lecture() -> None:
+    study = synthetic.make("latency")
+    case = "latency-levelshared@shared"
+    assert latency._claimed(study)[case] == 5.0
+    row = study.records[study.records["case"] == case].iloc[[0]]
+    more = pd.concat([study.records, row.assign(metric="latency_claimed", value=6.0)])
+    assert latency._claimed(replace(study, records=more))[case] == 6.0
+    chosen = replace(study, records=more, options={"claimed": {"shared": 7}})
+    assert latency._claimed(chosen) == {case: 7.0}

@@ -1,0 +1,565 @@
+"""Nsight Compute without Nsight Compute: command lines, reports and failures, by stand-ins."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewave.gpu import metrics, profiler
+
+BASE = 0x7F00_1000
+
+
+class FakeIds:
+    def __init__(self, ids: list[int]) -> None:
+        self.ids = ids
+
+    def as_uint64(self, i: int) -> int:
+        return self.ids[i]
+
+
+class FakeMetric:
+    def __init__(self, value: Any, unit: str = "", instances: dict[int, int] | None = None) -> None:
+        self._value, self._unit, self._instances = value, unit, instances or {}
+
+    def value(self, i: int | None = None) -> Any:
+        return self._value if i is None else list(self._instances.values())[i]
+
+    def unit(self) -> str:
+        return self._unit
+
+    def num_instances(self) -> int:
+        return len(self._instances)
+
+    def correlation_ids(self) -> FakeIds | None:
+        return FakeIds(list(self._instances)) if self._instances else None
+
+
+class FakeDomain:
+    def __init__(self, name: str, ranges: list[str]) -> None:
+        self._name, self._ranges = name, ranges
+
+    def name(self) -> str:
+        return self._name
+
+    def push_pop_ranges(self) -> tuple[str, ...]:
+        return tuple(self._ranges)
+
+
+class FakeState:
+    def __init__(self, domains: list[FakeDomain]) -> None:
+        self._domains = domains
+
+    def domains(self) -> tuple[int, ...]:
+        return tuple(range(len(self._domains)))
+
+    def domain_by_id(self, identity: int) -> FakeDomain:
+        return self._domains[identity]
+
+
+class FakePlace:
+    def __init__(self, name: str, line: int) -> None:
+        self._name, self._line = name, line
+
+    def file_name(self) -> str:
+        return self._name
+
+    def line(self) -> int:
+        return self._line
+
+
+class FakeAction:
+    """A profiled kernel: counters by name, SASS by address, and the case's NVTX range."""
+
+    def __init__(
+        self,
+        name: str,
+        counters: dict[str, Any],
+        case: int | None = None,
+        grid: tuple[int, int, int] = (4, 2, 1),
+        sass: dict[int, str] | None = None,
+    ) -> None:
+        self._name, self.case, self.sass = name, case, sass or {}
+        self.metrics = {
+            key: value if isinstance(value, FakeMetric) else FakeMetric(value)
+            for key, value in counters.items()
+        }
+        for axis, size in zip("xyz", grid, strict=True):
+            self.metrics[f"launch__grid_dim_{axis}"] = FakeMetric(size)
+
+    def name(self) -> str:
+        return self._name
+
+    def metric_by_name(self, name: str) -> FakeMetric | None:
+        return self.metrics.get(name)
+
+    def nvtx_state(self) -> FakeState | None:
+        if self.case is None:
+            return None
+        others = [FakeDomain("library", ["99"]), FakeDomain("tilewave", ["measure"])]
+        return FakeState([*others, FakeDomain("tilewave-job", [str(self.case)])])
+
+    def sass_by_pc(self, address: int) -> str:
+        return self.sass.get(address, "")
+
+    def source_info(self, address: int) -> FakePlace | None:
+        return FakePlace("kernels/tiled.cu", 2) if address in self.sass else None
+
+    def source_files(self) -> dict[str, str]:
+        return {"kernels/tiled.cu": "first line\n  acc += a[i];\n"}
+
+
+class FakeRange(list):  # type: ignore[type-arg]
+    def num_actions(self) -> int:
+        return len(self)
+
+
+def job(case: str, entry: str = "tiled", provider: str = "nvrtc", **more: Any) -> dict[str, Any]:
+    return {
+        "case": case,
+        "key": f"key-{case}",
+        "provider": provider,
+        "entry": entry,
+        "grid": [4, 2, 1],
+        "dtypes": {"a": "f16", "accumulate": "f32"},
+        "source": "kernels/tiled.cu",
+        **more,
+    }
+
+
+def named(result: dict[str, Any]) -> dict[str, float]:
+    return {one["metric"]: one["value"] for one in result["figures"]}
+
+
+NAMES = ["dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_sector_hit_rate.pct"]
+COUNTERS = dict(zip(NAMES, (100, 20, 50.0), strict=True))
+
+
+def test_command_line() -> None:
+    command = profiler.build_command(
+        "/opt/ncu",
+        jobs_path=Path("/r/a.jobs.json"),
+        events_path=Path("/r/a.events.jsonl"),
+        report_path=Path("/r/a%.ncu-rep"),
+        cache=Path("/c"),
+        metrics=["x.sum", "y.avg"],
+        sections=["SourceCounters"],
+        clock_control="base",
+        python="python3",
+    )
+    line = " ".join(command)
+    assert line.startswith("/opt/ncu --nvtx --nvtx-include tilewave@measure/ --clock-control base")
+    assert "--cache-control all --metrics x.sum,y.avg --section SourceCounters" in line
+    assert "--import-source yes --force-overwrite -o /r/a%% python3 -m tilewave.gpu.worker" in line
+    assert line.endswith("counters /r/a.jobs.json --events /r/a.events.jsonl --cache /c")
+
+
+QUERY = """
+Device NVIDIA H200 (GH100)
+-------------------- ---------- ------------ ----------------------
+Metric Name          Metric Type  Metric Unit  Metric Description
+dram__bytes_read     Counter      byte         # of bytes read
+sm__ops_path_tensor_src_fp16  Counter  op      # of ops
+smsp__inst_executed  Counter      inst         # of instructions
+"""
+
+
+def test_names_that_ncu_does_not_list_are_left_out() -> None:
+    listed = profiler.parse_query(QUERY)
+    assert listed == {"dram__bytes_read", "sm__ops_path_tensor_src_fp16", "smsp__inst_executed"}
+    wanted = [
+        "dram__bytes_read.sum",
+        "dram__bytes.sum",
+        "sm__ops_path_tensor_src_fp4.sum",
+        "launch__grid_size",
+        "sm__maximum_warps_per_active_cycle_pct",
+        "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+        "gpu__time_duration.sum",
+    ]
+    known, unknown = profiler.split_known(wanted, listed)
+    assert unknown == ["dram__bytes.sum", "sm__ops_path_tensor_src_fp4.sum"]
+    assert known == [name for name in wanted if name not in unknown]
+    assert profiler.split_known(wanted, set()) == (wanted, [])
+
+
+def test_refused_names_are_read_from_the_log() -> None:
+    log = r"==ERROR== Failed to find metric regex:^foo__bar\.(sum|min|max|avg|pct|ratio|max_rate)$"
+    assert profiler.unknown_metrics(log) == ["foo__bar"]
+    assert profiler.unknown_metrics("==ERROR== Failed to find metric dram__x.sum\n") == [
+        "dram__x.sum"
+    ]
+
+
+def test_kernels_find_their_cases_by_range() -> None:
+    jobs = [job("a"), job("b"), job("c")]
+    report = [
+        FakeRange([FakeAction("tiled", COUNTERS, 2)]),
+        FakeRange([FakeAction("tiled", COUNTERS, 0)]),
+    ]
+    found = profiler.parse_report(report, jobs, NAMES, environment="env")
+    assert sorted(found) == [0, 2]
+    first = found[0]
+    assert (first["case"], first["key"], first["status"]) == ("a", "key-a", "ok")
+    assert (first["source"], first["environment"]) == ("counters", "env")
+    assert named(first)["dram_bytes"] == 120 and named(first)["l2_hit_rate"] == 50
+    assert first["notes"] == {"kernels": ["tiled"]}
+    json.dumps(first, allow_nan=False)
+
+
+def test_kernels_find_their_cases_in_order_where_there_are_no_ranges() -> None:
+    jobs = [
+        job("a", "one"),
+        job("lib", "", "cublaslt"),
+        job("b", "two"),
+        job("lib2", "", "cublaslt"),
+    ]
+    names = ["one", "nvjet", "splitk", "two", "nvjet", "reduce"]
+    found = profiler.assign([FakeAction(name, {}) for name in names], jobs)
+    assert {i: [a.name() for a in actions] for i, actions in found.items()} == {
+        0: ["one"],
+        1: ["nvjet", "splitk"],
+        2: ["two"],
+        3: ["nvjet", "reduce"],
+    }
+
+
+def test_another_kernel_or_grid_is_not_taken_for_the_case() -> None:
+    wrong = profiler.result_of(job("a"), [FakeAction("other", COUNTERS, 0)], NAMES)
+    assert wrong["status"] == "not measured" and "other where tiled" in wrong["reason"]
+    wrong = profiler.result_of(job("a"), [FakeAction("tiled", COUNTERS, 0, (8, 2, 1))], NAMES)
+    assert "grid of [8, 2, 1] where [4, 2, 1]" in wrong["reason"] and not wrong["figures"]
+    twice = [FakeAction("tiled", COUNTERS, 0)] * 2
+    assert "2 launches" in profiler.result_of(job("a"), twice, NAMES)["reason"]
+
+
+def test_the_kernels_of_a_library_call_are_summed() -> None:
+    counters = {"launch__registers_per_thread": 168, **COUNTERS}
+    actions = [
+        FakeAction("nvjet_hsh", counters, 0, (132, 1, 1)),
+        FakeAction("splitKreduce", {**counters, "launch__registers_per_thread": 32}, 0),
+    ]
+    lib = job("cublas@64x64x64", "", "cublaslt")
+    found = profiler.result_of(lib, actions, [*NAMES, "launch__registers_per_thread"])
+    assert named(found)["dram__bytes_read.sum"] == 200
+    assert named(found)["launch__registers_per_thread"] == 168
+    assert found["notes"]["kernels"] == ["nvjet_hsh", "splitKreduce"]
+    assert found["instructions"] == []
+
+
+def test_a_counter_without_a_value_is_absent_and_named() -> None:
+    counters = {**COUNTERS, "dram__bytes_read.sum": math.nan, "gpu__x.sum": None}
+    names = [*NAMES, "gpu__x.sum", "smsp__gone.sum", "sm__ops_path_tensor_src_fp16_dst_fp16.sum"]
+    found = profiler.result_of(job("a"), [FakeAction("tiled", counters, 0)], names)
+    assert found["notes"]["absent_metrics"] == [
+        "dram__bytes_read.sum",
+        "gpu__x.sum",
+        "smsp__gone.sum",
+    ]
+    assert "dram__bytes_read.sum" not in named(found) and "dram_bytes" not in named(found)
+    empty = profiler.result_of(job("a"), [FakeAction("tiled", {}, 0)], NAMES)
+    assert empty["status"] == "not measured" and "none of the metrics" in empty["reason"]
+
+
+def test_durations_are_nanoseconds() -> None:
+    name = "gpu__time_duration.sum"
+    action = FakeAction("tiled", {name: FakeMetric(12.5, "us")}, 0)
+    found = profiler.result_of(job("a"), [action], [name])
+    assert found["figures"][0] == {"metric": name, "value": 12500.0, "unit": "ns"}
+
+
+SASS = {
+    BASE: "      LDC R1, c[0x0][0x28] ;",
+    BASE + 16: "      IADD3 R4, R4, 0x1, RZ ;",
+    BASE + 32: "@!P0  LDS.64 R2, [R4+0x10] ;",
+    BASE + 48: "      STS.128 [R4], R8 ;",
+}
+
+
+def instruction_counters() -> dict[str, Any]:
+    shared, ideal = {BASE + 32: 8, BASE + 48: 4}, {BASE + 32: 2, BASE + 48: 4}
+    return {
+        "inst_executed": FakeMetric(40, "inst", {BASE + 16 * i: 10 for i in range(4)}),
+        "memory_l1_wavefronts_shared": FakeMetric(12, "", shared),
+        "memory_l1_wavefronts_shared_ideal": FakeMetric(6, "", ideal),
+    }
+
+
+def test_instructions_have_addresses_from_the_functions_start() -> None:
+    rows = profiler.instructions_of(FakeAction("tiled", instruction_counters(), 0, sass=SASS))
+    assert [(row["address"], row["opcode"]) for row in rows] == [
+        (0, "LDC"),
+        (32, "LDS.64"),
+        (48, "STS.128"),
+    ]
+    assert rows[1] == {
+        "address": 32,
+        "opcode": "LDS.64",
+        "sass": "@!P0 LDS.64 R2, [R4+0x10]",
+        "line": 2,
+        "text": "acc += a[i];",
+        "file": "tiled.cu",
+        "executed": 10,
+        "wavefronts_shared": 8,
+        "wavefronts_shared_ideal": 2,
+        "wavefronts_shared_excess": 6,
+    }
+    assert profiler.instructions_of(FakeAction("tiled", {}, 0)) == []
+
+
+def test_totals_by_kind_and_the_probes_own_instruction() -> None:
+    case = {"instruction": "LDS", "expect": {"wavefronts": 8}}
+    action = FakeAction("tiled", {**COUNTERS, **instruction_counters()}, 0, sass=SASS)
+    found = profiler.result_of(job("p@x", probe={"case": case, "buffers": {}}), [action], NAMES)
+    figures = named(found)
+    assert figures["wavefronts_shared_excess_LDS"] == 6
+    assert figures["wavefronts_shared_excess_STS"] == 0
+    assert figures["wavefronts"] == figures["wavefronts_expected"] == 8
+    bare = FakeAction("tiled", COUNTERS, 0)
+    found = profiler.result_of(job("p@x", probe={"case": case, "buffers": {}}), [bare], NAMES)
+    assert "no per-instruction counters" in found["notes"]["probe_instruction"]
+
+
+@pytest.mark.parametrize(
+    ("sass", "opcode"),
+    [
+        ("@!P0 LDS.64 R2, [R4] ;", "LDS.64"),
+        ("EXIT ;", "EXIT"),
+        ("  @P1 LDGSTS.E.BYPASS.128 [R5], [R6.64] ;", "LDGSTS.E.BYPASS.128"),
+        ("", ""),
+    ],
+)
+def test_opcode(sass: str, opcode: str) -> None:
+    assert profiler.opcode_of(sass) == opcode
+
+
+def test_reasons_say_what_to_do() -> None:
+    def why(log: str, **more: Any) -> str:
+        return profiler.explain(profiler.Outcome(log=log, **more), 60)
+
+    denied = why("==ERROR== ERR_NVGPUCTRPERM - The user\n==WARNING== No kernels were profiled.\n")
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in denied and "run as root" in denied
+    assert "\n" not in denied
+    assert "DCGM" in why("Profiling failed because a driver resource was unavailable.")
+    assert "limit of 60 s" in why("", timed_out=True)
+    assert why("==ERROR== Something broke.\n", code=1) == "ncu: Something broke."
+    assert "exit code 139" in why("", code=139)
+    assert "inside the range" in why("==WARNING== No kernels were profiled.\n", code=0)
+    assert "gpu__x" in why("", unknown=["gpu__x"])
+
+
+def test_events_of_the_worker(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    lines = [
+        {"event": "ready", "gpu": "GPU-1"},
+        {"event": "started", "index": 0, "case": "a"},
+        {"event": "finished", "index": 0, "case": "a", "result": {"status": "ok"}},
+        {"event": "started", "index": 1, "case": "b"},
+        {
+            "event": "finished",
+            "index": 1,
+            "case": "b",
+            "result": {"status": "failed to launch", "reason": "r"},
+        },
+        {"event": "started", "index": 2, "case": "c"},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)) + '\n{"event": "fini')
+    told = profiler.read_events(path)
+    assert (told.started, told.finished) == ([0, 1, 2], {0, 1})
+    assert told.failures == {1: ("failed to launch", "r")} and not told.general
+    path.write_text('{"event": "failed", "status": "not measured", "reason": "no usable GPU"}')
+    assert profiler.read_events(path).general == "no usable GPU"
+    assert profiler.read_events(tmp_path / "none") == profiler.Events()
+
+
+def test_no_ncu_is_a_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiler, "find_ncu", lambda configured: None)
+    paths = {"cache": tmp_path, "report_path": tmp_path / "a.ncu-rep", "log_path": tmp_path / "l"}
+    (found,) = profiler.profile([job("a")], **paths, metric_set="basic", limit_s=5)
+    assert found["status"] == "not measured" and "nsight-compute" in found["reason"]
+    assert found["key"] == "key-a"
+    told: list[Any] = []
+    assert profiler.profile([], **paths) == []
+    assert profiler.profile([job("a")], **paths, on_result=told.append) == told
+
+
+def fake_ncu(tmp_path: Path, body: str) -> str:
+    """A program that answers --query-metrics and otherwise does what ``body`` says."""
+    path = tmp_path / "ncu"
+    path.write_text(
+        f"#!{sys.executable}\n"
+        "import json, os, pathlib, subprocess, sys, time\n"
+        "if '--query-metrics' in sys.argv:\n"
+        f"    print({QUERY!r})\n"
+        f"    open({str(tmp_path / 'queries')!r}, 'a').write('x')\n"
+        "    sys.exit(0)\n"
+        "arguments = sys.argv\n"
+        "report = pathlib.Path(arguments[arguments.index('-o') + 1] + '.ncu-rep')\n"
+        "metrics = arguments[arguments.index('--metrics') + 1].split(',')\n" + body
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def run(tmp_path: Path, ncu: str, jobs: list[dict[str, Any]], **more: Any) -> list[dict[str, Any]]:
+    return profiler.profile(
+        jobs,
+        cache=tmp_path / "cache",
+        report_path=tmp_path / "reports" / "kernel.ncu-rep",
+        log_path=tmp_path / "logs" / "kernel.log",
+        ncu=ncu,
+        **{"limit_s": 30.0, "metric_set": "basic", **more},
+    )
+
+
+def test_what_the_report_holds_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ncu = fake_ncu(tmp_path, "report.write_text('x')\nprint('==ERROR== lost it')\nsys.exit(9)\n")
+    counters = dict.fromkeys(metrics.names("basic"), 1.0)
+    report = [FakeRange([FakeAction("tiled", counters, 1)])]
+    monkeypatch.setattr(profiler, "load_report", lambda path: report)
+    jobs = [job("a"), job("b")]
+    first, second = run(tmp_path, ncu, jobs, environment="env")
+    assert first["status"] == "not measured" and first["reason"] == "ncu: lost it"
+    assert second["status"] == "ok" and second["notes"]["report"] == "kernel.ncu-rep"
+    assert "dram__bytes_write.sum" in second["notes"]["unknown_metrics"]
+    assert second["environment"] == "env"
+    assert json.loads((tmp_path / "reports" / "kernel.jobs.json").read_text()) == jobs
+    run(tmp_path, ncu, jobs)
+    assert (tmp_path / "queries").read_text() == "x"  # asked once
+
+
+def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The worker ends under the case "b" of its first session and says so of no other.
+    body = (
+        "events = open(arguments[arguments.index('--events') + 1], 'a')\n"
+        "jobs = json.load(open(arguments[arguments.index('counters') + 1]))\n"
+        "names = []\n"
+        "for i, job in enumerate(jobs):\n"
+        "    print(json.dumps({'event': 'started', 'index': i}), file=events, flush=True)\n"
+        "    if job['case'] == 'b':\n"
+        "        break\n"
+        "    names.append(i)\n"
+        "report.write_text(json.dumps(names))\n"
+        "sys.exit(139 if len(names) < len(jobs) else 0)\n"
+    )
+
+    def load(path: Path) -> list[FakeRange]:
+        done = json.loads(path.read_text())
+        return [FakeRange([FakeAction("tiled", COUNTERS, i) for i in done])]
+
+    monkeypatch.setattr(profiler, "load_report", load)
+    two, one = NAMES[1:], NAMES[2:]
+    jobs = [job(name, metrics=two) for name in "abc"] + [job("d", metrics=one)]
+    told: list[Any] = []
+    ncu = fake_ncu(tmp_path, body)
+    found = run(tmp_path, ncu, jobs, metric_set=None, limit_s=None, on_result=told.append)
+    assert [made["case"] for made in found] == ["a", "b", "c", "d"]
+    assert [made["status"] for made in found] == ["ok", "not measured", "ok", "ok"]
+    assert "exit code 139" in found[1]["reason"]
+    reports = [made["notes"].get("report") for made in found]
+    assert reports == ["kernel.ncu-rep", None, "kernel-part2.ncu-rep", "kernel-part3.ncu-rep"]
+    # The stand-in's list of metrics has neither of the other two.
+    assert found[0]["notes"]["unknown_metrics"] == ["dram__bytes_write.sum"]
+    assert sorted(made["case"] for made in told) == ["a", "b", "c", "d"]
+
+
+def test_a_refused_metric_is_dropped_and_the_run_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = (
+        "bad = 'gpu__time_duration.sum'\n"
+        "if bad in metrics:\n"
+        "    print('==ERROR== Failed to find metric ' + bad); sys.exit(1)\n"
+        "report.write_text('x')\n"
+    )
+    counters = dict.fromkeys(metrics.names("basic"), 1.0)
+    report = [FakeRange([FakeAction("tiled", counters, 0)])]
+    monkeypatch.setattr(profiler, "load_report", lambda path: report)
+    (found,) = run(tmp_path, fake_ncu(tmp_path, body), [job("a")])
+    assert found["status"] == "ok"
+    assert "gpu__time_duration.sum" in found["notes"]["unknown_metrics"]
+    assert "gpu__time_duration.sum" not in named(found)
+
+
+def test_no_permission_is_a_status(tmp_path: Path) -> None:
+    ncu = fake_ncu(tmp_path, "print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n")
+    (found,) = run(tmp_path, ncu, [job("a")])
+    assert found["status"] == "not measured"
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in found["reason"]
+
+
+def test_an_unreadable_report_is_a_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> Any:
+        raise RuntimeError("cut off")
+
+    monkeypatch.setattr(profiler, "load_report", refuse)
+    (found,) = run(tmp_path, fake_ncu(tmp_path, "report.write_text('no report')\n"), [job("a")])
+    assert found["status"] == "not measured"
+    assert found["reason"] == "kernel.ncu-rep could not be read: cut off"
+
+
+def test_ncu_report_takes_a_file_that_is_no_report_for_an_empty_one(tmp_path: Path) -> None:
+    pytest.importorskip("ncu_report")
+    (found,) = run(tmp_path, fake_ncu(tmp_path, "report.write_text('no report')\n"), [job("a")])
+    assert found["status"] == "not measured" and found["reason"]
+
+
+def alive(identity: int) -> bool:
+    try:
+        return Path(f"/proc/{identity}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_at_the_limit_the_worker_ends_and_ncu_writes_its_report(tmp_path: Path) -> None:
+    # The stand-in for the worker has its name among its arguments, as `python -m` would.
+    body = (
+        "child = subprocess.Popen(\n"
+        "    [sys.executable, '-c', 'import time; time.sleep(60)', 'tilewave.gpu.worker'])\n"
+        f"open({str(tmp_path / 'child')!r}, 'w').write(str(child.pid))\n"
+        "child.wait()\n"
+        f"open({str(tmp_path / 'after')!r}, 'w').write('written')\n"
+    )
+    start = time.monotonic()
+    (found,) = run(tmp_path, fake_ncu(tmp_path, body), [job("a")], limit_s=1.0)
+    assert time.monotonic() - start < 20
+    assert "limit of 1 s" in found["reason"]
+    assert (tmp_path / "after").read_text() == "written"
+    assert not alive(int((tmp_path / "child").read_text()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs PR_SET_PDEATHSIG")
+def test_ncu_dies_with_its_parent(tmp_path: Path) -> None:
+    ncu = fake_ncu(
+        tmp_path, f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)\n"
+    )
+    code = (
+        "import sys; from pathlib import Path; from tilewave.gpu import profiler\n"
+        "profiler.run_ncu([sys.argv[1], '-o', 'r', '--metrics', 'm'], Path(sys.argv[2]), 50)\n"
+    )
+    library = str(Path(profiler.__file__).parents[2])
+    parent = os.spawnve(
+        os.P_NOWAIT,
+        sys.executable,
+        [sys.executable, "-c", code, ncu, str(tmp_path / "log")],
+        {**os.environ, "PYTHONPATH": library},
+    )
+    end = time.monotonic() + 20
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    child = int((tmp_path / "pid").read_text())
+    os.kill(parent, 9)
+    os.waitpid(parent, 0)
+    while alive(child) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not alive(child)

@@ -1,0 +1,159 @@
+"""Recorded figures: merging, reading by key, and telling stale ones from missing ones."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from samples import GAP
+from tilewave.records import model
+from tilewave.records.recorded import Recorded, folders, merge
+from tilewave.stages import measuring
+from tilewave.stages.jobs import Planned
+
+ENVIRONMENTS = {"gpu1": {"gpu": "NVIDIA H200", "sms": 132}, "host": {"gpu": None}}
+
+
+def timed(case, key, value=1.0, environment="gpu1"):
+    return model.result(
+        "time",
+        case,
+        model.OK,
+        key=key,
+        environment=environment,
+        source="events",
+        figures=[{"metric": "duration", "value": value, "unit": "us"}],
+        samples={"duration_us": [value, value + 1]},
+        notes={"throttle": ""},
+    )
+
+
+def counted(case, key, wavefronts):
+    row = {"address": 16, "opcode": "LDS.64", "wavefronts_shared": wavefronts}
+    return model.result(
+        "counters",
+        case,
+        model.OK,
+        key=key,
+        environment="gpu1",
+        source="counters",
+        instructions=[row],
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "nvidia_h200"
+    results = [timed("a@64", "k1"), timed("b@64", "k2", 2.0), counted("a@64", "c1", 8)]
+    counts = merge(path, results, ENVIRONMENTS, {"a.sm_90": {"code": "x"}})
+    assert counts == {"added": 3, "replaced": 0, "kept": 0}
+    return path
+
+
+def samples(folder, *keys):
+    table = Recorded(folder).long_table("samples", set(keys))
+    return [row["value"] for row in table.to_pylist()]
+
+
+def test_get_by_stage_and_key(folder):
+    found = Recorded(folder).get("time", "k2")
+    assert found["figures"] == [{"metric": "duration", "value": 2.0, "unit": "us"}]
+    assert found["notes"] == {"throttle": ""}
+    assert (found["source"], found["environment"]) == ("recorded:nvidia_h200", "gpu1")
+    assert Recorded(folder).get("check", "k2") is None
+    assert Recorded(folder).get("time", "k3") is None
+
+
+def test_long_tables(folder):
+    assert samples(folder, "k1", "k2") == [1.0, 2.0, 2.0, 3.0]
+    assert samples(folder, "k1") == [1.0, 2.0]
+    assert samples(folder) == []
+    rows = Recorded(folder).long_table("instructions", {"c1"}).to_pylist()
+    assert rows == [{"key": "c1", "address": 16, "opcode": "LDS.64", "wavefronts_shared": 8}]
+
+
+def test_environments_and_compiled(folder):
+    recorded = Recorded(folder)
+    assert recorded.main_environment == "gpu1"
+    assert recorded.environments == {"gpu1": ENVIRONMENTS["gpu1"]}  # only those that are used
+    assert recorded.compiled == {"a.sm_90": {"code": "x"}}
+    assert folders(folder.parent) == [folder]
+    assert folders(folder / "nowhere") == []
+
+
+def test_new_measurement_replaces_the_case_whatever_its_key(folder):
+    counts = merge(folder, [timed("a@64", "k9", 5.0)], {"gpu2": {"gpu": "NVIDIA H200"}}, {})
+    assert counts == {"added": 0, "replaced": 1, "kept": 2}
+    recorded = Recorded(folder)
+    assert recorded.get("time", "k1") is None
+    assert recorded.get("time", "k9")["figures"][0]["value"] == 5.0
+    assert recorded.get("time", "k2") and recorded.get("counters", "c1")
+    assert samples(folder, "k1", "k2", "k9") == [2.0, 3.0, 5.0, 6.0]
+    assert recorded.compiled == {"a.sm_90": {"code": "x"}}
+
+
+def test_same_key_again_is_not_doubled(folder):
+    merge(folder, [timed("a@64", "k1", 7.0)], {}, {})
+    assert samples(folder, "k1") == [7.0, 8.0]
+
+
+def test_merge_is_reproducible(folder, tmp_path):
+    """The same results in another order give the same files: small diffs in the history."""
+    other = tmp_path / "other"
+    results = [counted("a@64", "c1", 8), timed("b@64", "k2", 2.0), timed("a@64", "k1")]
+    merge(other, results, ENVIRONMENTS, {"a.sm_90": {"code": "x"}})
+    for name in ("results.parquet", "environments.json", "compiled.json"):
+        assert (folder / name).read_bytes() == (other / name).read_bytes()
+
+
+@GAP
+def test_two_cases_of_one_key(folder):
+    """A symbolic shape and the number it resolves to share a key; each case has its samples."""
+    merge(folder, [timed("c@256*sms", "k5", 3.0), timed("c@33792", "k5", 3.0)], {}, {})
+    recorded = Recorded(folder)
+    assert recorded.has_case("time", "c@256*sms")
+    assert recorded.has_case("time", "c@33792")
+    assert samples(folder, "k5") == [3.0, 4.0]
+
+
+def collect(recorded, *jobs, target=None, store=None):
+    """Stage `time` on a machine with no GPU."""
+    planned = [
+        Planned(SimpleNamespace(id=case), {"stage": "time", "case": case, "key": key,
+                                           "provider": provider}, None)
+        for case, key, provider in jobs
+    ]  # fmt: skip
+    away = {"live": False, "host": "laptop", "environment": "gpu1", "label": "NVIDIA H200",
+            "reason": "no NVIDIA GPU on this machine"}  # fmt: skip
+    store = store or SimpleNamespace(get=lambda *_: None, put=lambda _: None)
+
+    def measure(waiting, finished):
+        for job in waiting:
+            finished(model.result("time", job["case"], model.OK))
+        return []
+
+    return measuring.collect(planned, away | (target or {}), recorded, store, measure)
+
+
+def test_matching_key_is_shown_other_keys_are_stale_and_new_cases_missing(folder):
+    jobs = [("a@64", "k1", "nvrtc"), ("b@64", "changed", "nvrtc"), ("new@64", "k7", "nvrtc")]
+    document = collect(Recorded(folder), *jobs)
+    first, second, third = document["results"]
+    assert (first["status"], first["source"]) == (model.OK, "recorded:nvidia_h200")
+    assert second["status"] == model.STALE
+    assert second["figures"] == []
+    assert "NVIDIA H200" in second["reason"]
+    assert third["status"] == model.NOT_MEASURED
+    assert "no recorded figure" in third["reason"]
+    assert document["counts"] == {"measured": 0, "reused": 0, "recorded": 1}
+
+
+def test_no_recording_says_why():
+    (made,) = collect(None, ("a@64", "k1", "nvrtc"))["results"]
+    assert (made["status"], made["reason"]) == (model.NOT_MEASURED, "no NVIDIA GPU on this machine")
+
+
+def test_host_kernels_are_measured_here_where_nothing_is_recorded():
+    document = collect(None, ("cpu@64", "k1", "cpu"))
+    (made,) = document["results"]
+    assert (made["status"], made["environment"], made["key"]) == (model.OK, "laptop", "k1")
+    assert document["counts"]["measured"] == 1

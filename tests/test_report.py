@@ -1,0 +1,421 @@
+"""The report: what the page says of whom, and that the same tables give the same bytes."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import math
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tilewave import project as projects
+from tilewave.records import model
+from tilewave.records import tables as tidy
+from tilewave.report import figures, page
+
+TILED = """/*---
+title: Tiles <b>& more</b>
+follows: first
+operation: matmul
+dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
+macros: {TILE: [16, 32]}
+tile: [TILE, TILE, TILE]
+block: [TILE, TILE]
+grid: ["ceil(n / TILE)", "ceil(m / TILE)"]
+requires: {n: 8}
+arguments: [a, b, c, m, n, k, alpha, beta]
+---*/
+
+// Every element is read once & kept,
+// in a tile.
+//
+// A second paragraph.
+
+__shared__ float t[TILE];
+x = t[0] < t[1]; // <script>
+"""
+FIRST = """/*---
+title: The first rung
+operation: matmul
+dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
+block: [16, 16]
+grid: ["ceil(n / 16)", "ceil(m / 16)"]
+arguments: [a, b, c, m, n, k, alpha, beta]
+---*/
+int code;
+// no idea here
+"""
+PROBE = """/*---
+title: A probe
+operation: probe
+block: [32]
+arguments: [index]
+buffers: {index: {dtype: i32, size: 32}}
+cases:
+  even: {values: {index: lane}, expect: {wavefronts: 1}, instruction: LDS}
+  odd: {values: {index: "2 * lane"}, expect: {wavefronts: 2}, claimed: {latency: 5}}
+---*/
+"""
+GPU = {"id": "e1", "gpu": "NVIDIA H200", "sms": 132, "driver": "580.1", "commit": "abc",
+       "l2_bytes": 62914560, "packages": {"numpy": "2.4"}, "cpu": "Xeon"}  # fmt: skip
+HOST = {"id": "h1", "gpu": None, "cpu": "Laptop CPU", "packages": {}, "commit": "def"}
+DEVICE = {"sms": 132, "arch": 90}
+RECORDED: dict[str, Any] = {
+    "live": False, "label": "NVIDIA H200", "recorded": "nvidia_h200", "environment": "e1",
+    "environments": {"e1": GPU, "h1": HOST}, "device": DEVICE, "arch": 90,
+    "reason": "no NVIDIA GPU on this machine", "host": "h1",
+}  # fmt: skip
+LIVE = RECORDED | {
+    "live": True, "recorded": None, "reason": "", "host": "e1", "environments": {"e1": GPU},
+}  # fmt: skip
+NOTHING = RECORDED | {
+    "label": "no GPU", "recorded": None, "environment": "h1", "environments": {"h1": HOST},
+}  # fmt: skip
+
+
+class Made:
+    """A small project in a folder of its own, with invented results."""
+
+    def __init__(self, folder: Path, target: dict[str, Any]) -> None:
+        (folder / "kernels").mkdir()
+        for name, text in (("first", FIRST), ("tiled", TILED), ("probe", PROBE)):
+            (folder / "kernels" / f"{name}.cu").write_text(text)
+        config = {
+            "kernel_folders": [str(folder / "kernels")],
+            "studies": {
+                "right": {
+                    "plot": "correctness", "title": "Right & wrong", "question": "Is a < b?",
+                    "cases": [{"macros": "product", "shapes": [64, 128, "8x12x8"]}],
+                },
+                "probes": {
+                    "plot": "shared_access", "title": "Probes", "question": "Expected?",
+                    "cases": [{"kernels": ["probe"], "operation": "probe"}],
+                },
+            },
+        }  # fmt: skip
+        self.project = projects.load(config, "test.yaml")
+        self.target = target
+        self.compiled: dict[str, dict[str, Any]] = {
+            name: {
+                "kernel": name, "arch": "sm_90", "variants": {
+                    request.case.variant.id: {"sm_90": {
+                        "status": "ok", "reason": "", "macros": request.case.variant.names,
+                        "sha256": "0123456789abcdef" * 4, "resources": {name: {
+                            "registers": 40, "static_shared_bytes": 2048,
+                            "spill_store_bytes": 0, "spill_load_bytes": 4}},
+                    }} for request in self.project.plan.of_kernel(name)
+                },
+            } for name in self.project.plan.kernels
+        }  # fmt: skip
+        broken = self.compiled["tiled"]["variants"]["tiled-tile32"]["sm_90"]
+        broken |= {"status": "failed to compile", "reason": "tiled.cu:9: <error>", "sha256": ""}
+        for name, document in self.compiled.items():
+            path = self.project.stage_path("compile", name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(document))
+        self.write_tables()
+
+    def results(self) -> list[dict[str, Any]]:
+        made = []
+        for request in self.project.plan.requests.values():
+            case = request.case
+            kernel = case.variant.kernel.name
+            if case.variant.id == "tiled-tile32":
+                made.append(
+                    model.result("check", case.id, "failed to compile", "tiled.cu:9: <error>")
+                )
+            elif case.id == "tiled@8x12x8":
+                reason = "n = 12 is not a multiple of 8"
+                made.append(model.result("check", case.id, "unsupported", reason))
+            elif self.target["label"] == "no GPU":
+                made.append(model.result("check", case.id, "not measured", self.target["reason"]))
+            else:
+                source = "events" if self.target["live"] else "recorded:nvidia_h200"
+                verdict = "wrong" if case.id == "first@64x64x64" else "correct"
+                made.append(
+                    model.result(
+                        "check", case.id, "ok", key=f"key-{case.id}", verdict=verdict,
+                        environment="e1", source=source,
+                        figures=[{"metric": "max_error", "value": 0.5, "unit": ""}],
+                    )
+                )  # fmt: skip
+                if kernel == "probe":
+                    figure = {"metric": "wavefronts", "value": 2.0, "unit": "wavefront"}
+                    where = "counters" if self.target["live"] else source
+                    made.append(
+                        model.result(
+                            "counters", case.id, "ok", key=f"c-{case.id}", environment="e1",
+                            source=where, figures=[figure],
+                        )
+                    )  # fmt: skip
+        return made
+
+    def write_tables(self) -> None:
+        results = self.results()
+        verdicts = tidy.verdicts(made for made in results if made["stage"] == "check")
+        cases = tidy.cases_table(self.project.plan, self.target, self.compiled, verdicts)
+        rows = [
+            {"case": f"tiled@{n}x{n}x{n}", "key": "i", "environment": "e1", "source": "counters",
+             "address": 16 * i, "opcode": "LDS", "executed": 2.0, "wavefronts_shared": 1000.0 * n,
+             "wavefronts_shared_ideal": 500.0 * n, "line": line, "text": ""}
+            for n in (64, 128) for i, line in enumerate((20, 20, 0))
+        ]  # fmt: skip
+        frames = {
+            "cases": cases,
+            "records": tidy.records_table(cases, results, verdicts),
+            "instructions": pd.DataFrame(rows),
+        }
+        folder = Path("results/tables")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, frame in frames.items():
+            frame.to_parquet(folder / f"{name}.parquet", index=False)
+        Path("results/target.json").write_text(json.dumps(self.target))
+        self.inputs = SimpleNamespace(
+            target="results/target.json", **{name: folder / f"{name}.parquet" for name in frames}
+        )
+
+    def page(self) -> str:
+        page.write(self.project, self.inputs, "reports/index.html")
+        return Path("reports/index.html").read_text(encoding="utf-8")
+
+    def figure(self, name: str, folder: str = "reports/figures") -> dict[str, bytes]:
+        study = figures.study_data(self.project, name, self.inputs)
+        paths = [f"{folder}/{name}.{kind}" for kind in ("svg", "pdf", "png", "csv", "json")]
+        figures.write(self.project, study, paths)
+        return {path.rpartition(".")[2]: Path(path).read_bytes() for path in paths}
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+    return lambda target=RECORDED: Made(tmp_path, target)
+
+
+def heading(text: str) -> str:
+    found = re.search(r"<h1>(.*?)</h1>", text, re.S)
+    assert found
+    return found.group(1)
+
+
+class Links(html.parser.HTMLParser):
+    """Addresses and ids of a page; refuses tags that do not nest."""
+
+    VOID = frozenset({"meta", "link", "img", "br"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.alts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(str(value))
+            elif name in ("href", "src"):
+                self.addresses.append(str(value))
+            elif name == "alt":
+                self.alts.append(str(value))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def links(text: str) -> Links:
+    parser = Links()
+    parser.feed(text)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+def test_recorded_figures_never_read_as_this_machines(make: Any) -> None:
+    text = make(RECORDED).page()
+    assert heading(text) == (
+        "Recorded on NVIDIA H200 — not measured on this machine (no NVIDIA GPU on this machine)"
+    )
+    assert "Measured live" not in text
+    assert "this machine: no figure on this page was measured here" in text
+    assert "recorded:nvidia_h200" in text
+
+
+def test_live_figures_read_as_measured_here(make: Any) -> None:
+    text = make(LIVE).page()
+    assert heading(text) == "Measured live on NVIDIA H200"
+    assert "recorded:nvidia_h200" not in text
+    assert "this machine, measured live" in text
+
+
+def test_without_gpu_and_recording_nothing_is_claimed(make: Any) -> None:
+    text = make(NOTHING).page()
+    assert heading(text).startswith("Nothing measured on a GPU")
+    assert "<b>0 of 11</b> cases checked" in text
+    assert "H200" not in heading(text)
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_target_without_any_figure_says_so(live: bool) -> None:
+    records = pd.DataFrame({"metric": [""], "value": [math.nan], "source": [""]})
+    told = page.banner(LIVE if live else RECORDED, records)
+    assert told.kind == "nothing"
+    assert ("Nothing was measured" if live else "none of it fits") in told.headline
+
+
+def test_page_is_whole_escaped_and_needs_nothing_from_outside(make: Any) -> None:
+    made = make()
+    made.figure("right")
+    text = made.page()
+    found = links(text)
+    assert len(found.ids) == len(set(found.ids))
+    for address in found.addresses:
+        if address.startswith("#"):
+            assert address[1:] in found.ids, address
+        else:
+            assert address == "data:," or (Path("reports") / address).is_file(), address
+    assert "Figure of the study Right & wrong: Is a < b?" in found.alts
+    assert "Tiles &lt;b&gt;&amp; more&lt;/b&gt;" in text
+    assert "<script" not in text and "&lt;error&gt;" in text
+    assert "http" not in re.sub(r"[\w.]*https?_", "", text)
+    assert "This figure was not drawn." in text  # of the study that was not
+
+
+def test_same_tables_give_the_same_bytes(make: Any) -> None:
+    made = make()
+    one, other = made.figure("right"), made.figure("right", "again")
+    assert one == other
+    first = made.page()
+    assert made.page() == first
+
+
+def test_page_counts_and_lists_what_is_not_ok(make: Any) -> None:
+    text = make().page()
+    assert "<b>7 of 11</b> cases checked" in text
+    assert '<span class="tag bad">failed to compile</span>' in text
+    assert "n = 12 is not a multiple of 8" in text
+    assert '<span class="tag bad">wrong</span>' in text
+    assert text.index('tag bad">wrong') < text.index('tag bad">failed to compile')
+
+
+def test_kernels_show_resources_and_annotated_source(make: Any) -> None:
+    text = make().page()
+    assert "0123456789ab</td>" in text and "0 / 4" in text
+    assert "Every element is read once &amp; kept, in a tile." in text
+    assert "tiled@128x128x128</span>" in text  # the larger shape
+    assert "384,000, 192,000 of them in excess" in text
+    assert "128,000 wavefronts belong to no line" in text
+
+
+def test_listing_adds_up_by_line(make: Any) -> None:
+    made = make()
+    cases = pd.read_parquet(made.inputs.cases)
+    rows = figures.with_instruction_columns(pd.read_parquet(made.inputs.instructions))
+    shown = page.listing(made.project.kernels["tiled"], cases, rows, {"e1": GPU})
+    assert shown is not None
+    assert shown.case == "tiled@128x128x128" and shown.device == "NVIDIA H200"
+    (busy,) = shown.busy
+    assert (busy.line, busy.wavefronts, busy.excess, busy.executed) == (
+        20,
+        "256,000",
+        "128,000",
+        "4",
+    )
+    assert busy.hot and busy.opcodes == "LDS"
+    assert (shown.wavefronts, shown.excess, shown.unplaced) == ("384,000", "192,000", "128,000")
+    assert all(line.text != "title: Tiles <b>& more</b>" for line in shown.lines)
+    assert (
+        page.listing(made.project.kernels["first"], cases[cases["kernel"] == "first"], rows, {})
+        is None
+    )
+
+
+def test_idea_is_the_comment_after_the_front_matter(make: Any) -> None:
+    kernels = make().project.kernels
+    assert page.idea(kernels["tiled"]) == [
+        "Every element is read once & kept, in a tile.",
+        "A second paragraph.",
+    ]
+    assert page.idea(kernels["first"]) == []
+
+
+def test_page_survives_missing_compile_documents(make: Any) -> None:
+    made = make()
+    for name in made.project.plan.kernels:
+        made.project.stage_path("compile", name).unlink()
+    assert "The first rung" in made.page()
+
+
+def test_study_data_keeps_config_order_and_expectations(make: Any) -> None:
+    made = make()
+    study = figures.study_data(made.project, "right", made.inputs)
+    assert list(study.cases["case"]) == made.project.plan.studies["right"]
+    assert set(study.records["case"]) == set(study.cases["case"])
+    assert study.environments["e1"]["recorded"] and not study.environments["h1"]["recorded"]
+    assert study.target["sms"] == 132
+    assert set(study.instructions["wavefronts_shared_excess"]) == {32000.0, 64000.0}
+    probes = figures.study_data(made.project, "probes", made.inputs)
+    assert list(probes.cases["wavefronts_expected"]) == [1.0, 2.0]
+    assert math.isnan(probes.cases["latency_claimed"][0])
+    assert len(probes.instructions) == 0
+
+
+def test_sidecar_says_where_the_figure_came_from(make: Any) -> None:
+    made = make()
+    told = json.loads(made.figure("probes")["json"])
+    assert told["question"] == "Expected?" and told["study"] == "probes"
+    assert told["keys"] == ["c-probe@even", "c-probe@odd", "key-probe@even", "key-probe@odd"]
+    assert told["commits"] == ["abc"]
+    assert told["environments"]["e1"]["gpu"] == "NVIDIA H200"
+    assert told["sources"] == {"recorded:nvidia_h200": 4}
+    assert told["statuses"] == {"check": {"ok": 2}, "counters": {"ok": 2}}
+    assert told["verdicts"] == {"correct": 2}
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (0.0, "0"), (4096.0, "4096"), (1572864.0, "1,572,864"), (393.24, "393.2"),
+        (0.57714, "0.5771"), (12.3456, "12.35"), (12345.678, "12,346"), (-54.02, "−54.02"),
+        (2e-14, "2e-14"), (0.002, "0.002"), (-1.234e-5, "−1.234e-5"), (math.nan, ""), (math.inf, "∞"), (3.1e17, "3.1e17"),
+    ],
+)  # fmt: skip
+def test_numbers_have_sensible_digits(value: float, told: str) -> None:
+    assert page.number(value) == told
+
+
+def test_table_folds_what_says_the_same_in_every_row() -> None:
+    frame = pd.DataFrame(
+        {
+            "case": ["a@1", "b@1"], "kernel": ["a", "b"], "n": [27648, 27648],
+            "TFLOP/s": [1.0, math.nan], "hits": [math.nan] * 2, "status": ["ok", "ok"],
+            "reason": [math.nan] * 2,
+        }
+    )  # fmt: skip
+    shown = page.table(frame)
+    assert shown.columns == [("case", False), ("TFLOP/s", True)]
+    assert shown.rows == [["a@1", "1"], ["b@1", ""]]
+    assert shown.same == [("n", "27648"), ("status", "ok")]
+    assert shown.empty == ["hits"]
+
+
+def test_reasons_that_differ_in_numbers_only_share_a_line() -> None:
+    rows = [("a", "time", "predicted 34 s"), ("a", "check", "predicted 34 s"),
+            ("b", "time", "predicted 270.5 s")]  # fmt: skip
+    records = pd.DataFrame(
+        [{"case": c, "stage": s, "status": "not measured", "reason": r} for c, s, r in rows]
+    )
+    cases = pd.DataFrame({"case": ["a", "b"], "verdict": ["not checked"] * 2})
+    (group,) = page.troubles(cases, records)
+    assert (group.word, group.stages, group.cases) == (
+        "not measured",
+        "check 1, time 2",
+        ["a", "b"],
+    )
+    assert group.reason == "predicted 34 s (the numbers differ from case to case)"

@@ -1,0 +1,100 @@
+"""The store: whole files or none, damaged ones count as missing, only lasting results are kept."""
+
+import json
+import os
+
+import pytest
+
+from samples import GAP
+from tilewave.records import model
+from tilewave.records.store import Store, write_atomically
+
+
+def made(status=model.OK, **more):
+    more = {"key": "ab12", "environment": "here", "figures": [{"metric": "x", "value": 1.5}]} | more
+    return model.result("time", "kernel@64", status, "why", **more)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+def test_round_trip(store):
+    store.put(made())
+    assert store.get("here", "time", "ab12") == made()
+
+
+@pytest.mark.parametrize("place", [("there", "time", "ab12"), ("here", "check", "ab12"),
+                                   ("here", "time", "ab13")])  # fmt: skip
+def test_environment_stage_and_key_all_count(store, place):
+    store.put(made())
+    assert store.get(*place) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b'{"schema_version": 1, "sta',
+        b"[]",
+        b"null",
+        pytest.param(b"\xff\xfe\x00", marks=GAP),
+        b'{"case": 1}',
+    ],
+)
+def test_damaged_file_counts_as_missing(store, damage):
+    store.put(made())
+    (path,) = store.root.rglob("*.json")
+    path.write_bytes(damage)
+    assert store.get("here", "time", "ab12") is None
+
+
+def test_other_schema_counts_as_missing(store):
+    store.put(made())
+    (path,) = store.root.rglob("*.json")
+    path.write_text(json.dumps(made() | {"schema_version": model.SCHEMA_VERSION + 1}))
+    assert store.get("here", "time", "ab12") is None
+
+
+@pytest.mark.parametrize("status", model.STATUSES)
+def test_what_this_machine_could_not_do_is_asked_again(store, status):
+    lasting = status == model.OK or status in model.FAILURES
+    assert model.keepable(made(status)) is lasting
+    store.put(made(status))
+    assert (store.get("here", "time", "ab12") is not None) is lasting
+
+
+@pytest.mark.parametrize("empty", [{"key": ""}, {"environment": ""}])
+def test_result_without_key_or_environment_is_not_kept(store, empty):
+    store.put(made(**empty))
+    assert not list(store.root.rglob("*.json"))
+
+
+def test_nan_survives(store):
+    store.put(made(figures=[{"metric": "x", "value": float("nan")}]))
+    value = store.get("here", "time", "ab12")["figures"][0]["value"]
+    assert value != value
+
+
+def test_write_that_is_cut_short_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "deep" / "file.json"
+    write_atomically(path, b"old")
+
+    def cut(*_):
+        raise KeyboardInterrupt
+
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, cut)
+            with pytest.raises(KeyboardInterrupt):
+                write_atomically(path, b"new")
+        assert path.read_bytes() == b"old"
+        assert list(path.parent.iterdir()) == [path]
+
+
+def test_closed_lists():
+    with pytest.raises(ValueError, match="status 'fine'"):
+        made("fine")
+    with pytest.raises(ValueError, match="verdict 'right'"):
+        made(verdict="right")

@@ -1,0 +1,215 @@
+"""The supervisor with workers that behave badly. No GPU."""
+
+import json
+import os
+import sys
+import time
+
+import pytest
+
+from tilewave.gpu import supervisor
+from tilewave.gpu.worker import main as worker_main
+
+WORKER = """
+import argparse, json, os, signal, sys, time
+p = argparse.ArgumentParser()
+p.add_argument("stage"); p.add_argument("jobs"); p.add_argument("--events")
+p.add_argument("--cache"); p.add_argument("--start", type=int, default=0)
+o = p.parse_args()
+jobs = json.load(open(o.jobs))
+out = open(o.events, "a")
+def send(**event):
+    out.write(json.dumps(event) + "\\n"); out.flush()
+print("noise on standard output", flush=True)
+if jobs[0]["do"] == "never ready":
+    raise SystemExit("no driver here")
+if jobs[0]["do"] == "no gpu":
+    send(event="failed", status="not measured", reason="no usable GPU: none"); sys.exit(87)
+if jobs[0]["do"] == "mute":
+    time.sleep(60)
+send(event="ready", gpu=None)
+for i in range(o.start, len(jobs)):
+    send(event="started", index=i, case=jobs[i]["case"])
+    do = jobs[i]["do"]
+    if do == "segv": os.kill(os.getpid(), signal.SIGSEGV)
+    if do == "exit": print("it went wrong"); sys.stdout.flush(); os._exit(3)
+    if do == "hang":
+        if os.fork() == 0:
+            open(jobs[i]["mark"], "w").write(str(os.getpid()))
+        time.sleep(60)
+    if do == "garbage":
+        out.write("{not json\\n[1, 2]\\n\\n" + json.dumps({"event": "finished", "index": 99}) + "\\n")
+    if do == "nonsense": send(event="finished", index=i, result=[1]); continue
+    send(event="finished", index=i, result={"status": "ok", "case": "forged", "pid": os.getpid()})
+    if do == "poison": os._exit(86)
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    (tmp_path / "bad_worker.py").write_text(WORKER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+
+    def call(*deeds, **options):
+        jobs = [
+            {"case": f"k@{i}", "key": f"{i:02x}", "limit_s": 20.0, "do": deed,
+             "mark": str(tmp_path / "mark")}
+            for i, deed in enumerate(deeds)
+        ]  # fmt: skip
+        seen = []
+        log = tmp_path / "logs" / "worker.log"
+        results = supervisor.run_jobs(
+            "check", jobs, module="bad_worker", on_result=seen.append, log_path=log, **options
+        )
+        assert [made["case"] for made in results] == [job["case"] for job in jobs]
+        assert [made["key"] for made in results] == [job["key"] for job in jobs]
+        assert sorted(made["case"] for made in seen) == sorted(job["case"] for job in jobs)
+        return results
+
+    return call
+
+
+def statuses(results):
+    return [made["status"] for made in results]
+
+
+def test_all_in_one_process(run, tmp_path):
+    results = run("fine", "fine", "fine")
+    assert statuses(results) == ["ok"] * 3
+    assert len({made["pid"] for made in results}) == 1
+    assert all(made["stage"] == "check" and made["schema_version"] == 1 for made in results)
+    assert "noise" in (tmp_path / "logs" / "worker.log").read_text()
+
+
+def test_no_jobs():
+    assert supervisor.run_jobs("check", []) == []
+
+
+def test_crash_costs_one_case(run):
+    results = run("fine", "segv", "exit", "fine")
+    assert statuses(results) == ["ok", "invalid access", "failed to launch", "ok"]
+    assert results[1]["reason"] == "the worker was ended by SIGSEGV"
+    assert results[2]["reason"] == "the worker ended with exit code 3"
+    assert results[0]["pid"] != results[3]["pid"]
+
+
+def test_poisoned_worker_is_restarted_without_blame(run):
+    results = run("poison", "poison", "fine")
+    assert statuses(results) == ["ok"] * 3
+    assert len({made["pid"] for made in results}) == 3
+
+
+def gone(pid):
+    """Ended, or ended and not yet reaped by whoever inherited it."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_hang_is_killed_with_its_children(run, tmp_path):
+    start = time.monotonic()
+    results = run("fine", "hang", "fine", limit_s=0.5)
+    assert time.monotonic() - start < 15
+    assert statuses(results) == ["ok", "timed out", "ok"]
+    assert results[1]["reason"] == "no result within 0.5 s (case_limit_s)"
+    child = int((tmp_path / "mark").read_text())
+    deadline = time.monotonic() + 5
+    while not gone(child):
+        assert time.monotonic() < deadline, "a child of the worker lives on"
+        time.sleep(0.02)
+
+
+def test_garbage_is_passed_over(run):
+    assert statuses(run("garbage", "fine")) == ["ok", "ok"]
+    results = run("nonsense", "fine")
+    assert statuses(results) == ["failed to launch", "ok"]
+    assert "cannot be read" in results[0]["reason"]
+
+
+def test_worker_that_cannot_begin(run):
+    results = run("never ready", "fine")
+    assert statuses(results) == ["not measured"] * 2
+    assert "exit code 1: no driver here" in results[1]["reason"]
+    assert run("no gpu", "fine")[1]["reason"] == "no usable GPU: none"
+
+
+def test_worker_that_never_says_a_word(run):
+    results = run("mute", "fine", grace_s=0.5)
+    assert statuses(results) == ["not measured"] * 2
+    assert "did nothing for 0.5 s" in results[0]["reason"]
+
+
+def test_wrapper_stands_before_the_worker(run):
+    assert statuses(run("fine", wrapper=[sys.executable, "-c", PASS_ON])) == ["ok"]
+
+
+PASS_ON = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+
+CPU_KERNEL = """
+import numpy as np
+
+def product(a, b, c, alpha, beta):
+    c[...] = alpha * (a @ b) if beta == 0 else alpha * (a @ b) + beta * c
+
+def forgets_a_term(a, b, c, alpha, beta):
+    product(a[:, :-1], b[:-1], c, alpha, beta)
+
+def reads_c(a, b, c, alpha, beta):
+    c[...] = alpha * (a @ b) + beta * c
+"""
+
+
+def cpu_job(tmp_path, entry, **more):
+    (tmp_path / "kernel.py").write_text(CPU_KERNEL)
+    return {
+        "case": f"{entry}@40x50x60", "key": "aa", "provider": "cpu", "operation": "matmul",
+        "entry": entry, "source": str(tmp_path / "kernel.py"), "seed": 1, "limit_s": 20.0,
+        "arguments": ["a", "b", "c", "m", "n", "k", "alpha", "beta"],
+        "shape": {"m": 40, "n": 50, "k": 60},
+        "dtypes": {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"},
+        "layouts": {"a": "row", "b": "col", "c": "row"},
+        **more,
+    }  # fmt: skip
+
+
+def cpu(stage, tmp_path, *jobs):
+    """Results of the real worker, in this process."""
+    (tmp_path / "jobs.json").write_text(json.dumps(jobs))
+    events = tmp_path / f"{stage}.jsonl"
+    code = worker_main([stage, str(tmp_path / "jobs.json"), "--events", str(events)])
+    assert code == 0
+    lines = [json.loads(line) for line in events.read_text().splitlines()]
+    return [line["result"] for line in lines if line["event"] == "finished"]
+
+
+def test_cpu_check_tells_right_from_wrong(tmp_path):
+    names = ["product", "forgets_a_term", "reads_c"]
+    made = cpu("check", tmp_path, *(cpu_job(tmp_path, name) for name in names))
+    assert [one["verdict"] for one in made] == ["correct", "wrong", "wrong"]
+    figures = {one["metric"]: one["value"] for one in made[0]["figures"]}
+    assert figures["max_error"] <= figures["tolerance"] < 1e-3
+    assert "elements are wrong" in made[1]["reason"]
+
+
+def test_cpu_time_and_its_limit(tmp_path):
+    jobs = [
+        cpu_job(tmp_path, "product"),
+        cpu_job(tmp_path, "product", predicted_s=75.0),
+        cpu_job(tmp_path, "no_such_function"),
+    ]
+    made = cpu("time", tmp_path, *jobs)
+    assert statuses(made) == ["ok", "not measured", "failed to launch"]
+    assert len(made[0]["samples"]["duration_us"]) >= 3
+    assert made[1]["reason"] == "predicted cost 75 s exceeds case_limit_s = 20 s"
+    assert "no_such_function" in made[2]["reason"]
+
+
+def test_worker_without_a_gpu_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWAVE_GPU", "GPU-that-is-not-there")
+    (tmp_path / "jobs.json").write_text(json.dumps([cpu_job(tmp_path, "x", provider="nvrtc")]))
+    events = tmp_path / "events.jsonl"
+    assert worker_main(["check", str(tmp_path / "jobs.json"), "--events", str(events)]) == 87
+    told = json.loads(events.read_text().splitlines()[-1])
+    assert told["event"] == "failed" and "no usable GPU" in told["reason"]

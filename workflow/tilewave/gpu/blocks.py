@@ -1,0 +1,136 @@
+"""Blocks of launches as CUDA graphs between two events, behind a gate."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tilewave.gpu.device import ok
+from tilewave.gpu.launch import Session
+
+BLOCK_US = 2000.0
+MAX_REPEATS = 1024
+
+
+@contextlib.contextmanager
+def span(name: str) -> Iterator[None]:
+    """An NVTX range in the domain `tilewave` (nothing where nvtx is not installed)."""
+    try:
+        import nvtx
+    except ImportError:
+        yield
+        return
+    with nvtx.annotate(name, domain="tilewave"):
+        yield
+
+
+class Block:
+    """A CUDA graph of `repeats` launches that take the buffer sets in turn."""
+
+    def __init__(self, session: Session, launches: list[Callable[[], None]], repeats: int) -> None:
+        from cuda.bindings import driver
+
+        self._session, self.repeats = session, repeats
+        gpu = session.gpu
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        self._graph = self._exec = None
+        ok(driver.cuStreamBeginCapture(gpu.handle, mode))
+        try:
+            for index in range(repeats):
+                launches[index % len(launches)]()
+        finally:  # the stream must leave capture mode whatever happened
+            ended = driver.cuStreamEndCapture(gpu.handle)
+        self._graph = ok(ended)
+        try:
+            self._exec = ok(driver.cuGraphInstantiate(self._graph, 0))
+            ok(driver.cuGraphUpload(self._exec, gpu.handle))
+            gpu.sync()
+        except BaseException:
+            self.close()
+            raise
+        self._events = (gpu.event(), gpu.event())
+
+    def enqueue(self) -> None:
+        """Start event, graph, end event."""
+        from cuda.bindings import driver
+
+        gpu = self._session.gpu
+        gpu.stream.record(self._events[0])
+        ok(driver.cuGraphLaunch(self._exec, gpu.handle))
+        gpu.stream.record(self._events[1])
+
+    def us(self) -> float:
+        """Time of one launch in the block that was enqueued last, once the stream is done."""
+        return 1e3 * float(self._events[1] - self._events[0]) / self.repeats
+
+    def run(self) -> float:
+        """Run one block behind the gate; microseconds a launch."""
+        self._session.support.gate()
+        self.enqueue()
+        self._session.gpu.sync()
+        return self.us()
+
+    def close(self) -> None:
+        from cuda.bindings import driver
+
+        if self._exec is not None:
+            driver.cuGraphExecDestroy(self._exec)
+        if self._graph is not None:
+            driver.cuGraphDestroy(self._graph)
+        self._exec = self._graph = None
+
+
+def _repeats(us: float, block_us: float) -> int:
+    return max(1, min(MAX_REPEATS, round(block_us / max(us, 0.1))))
+
+
+def build(
+    session: Session, launches: list[Callable[[], None]], block_us: float = BLOCK_US
+) -> Block:
+    """A block of about `block_us`: one launch is timed, then the block itself where that misled.
+
+    Every launch function must have run once before (lazy loading is not allowed in a capture).
+    """
+    gpu = session.gpu
+    first, last = gpu.event(), gpu.event()
+    session.support.gate()
+    gpu.stream.record(first)
+    for launch in launches[:3]:
+        launch()
+    gpu.stream.record(last)
+    gpu.sync()
+    repeats = _repeats(1e3 * float(last - first) / len(launches[:3]), block_us)
+    block = Block(session, launches, repeats)
+    better = _repeats(block.run(), block_us)
+    if repeats != better and not 0.6 < better / repeats < 1.7:
+        block.close()
+        block = Block(session, launches, better)
+        block.run()
+    return block
+
+
+def empty_us(session: Session) -> float:
+    """Time of an empty kernel in the same graph form, measured once for each session."""
+    if session.empty_us is None:
+        launch = session.support.prepare_empty()
+        launch()
+        session.gpu.sync()
+        block = Block(session, [launch], 512)
+        try:
+            session.empty_us = float(np.median([block.run() for _ in range(5)]))
+        finally:
+            block.close()
+    return session.empty_us
+
+
+def first_launch_us(session: Session, launch: Callable[[], None]) -> float:
+    """Time of one launch as it comes, microseconds; the first also loads the code."""
+    gpu = session.gpu
+    first, last = gpu.event(), gpu.event()
+    gpu.stream.record(first)
+    launch()
+    gpu.stream.record(last)
+    gpu.sync()
+    return 1e3 * float(last - first)

@@ -1,0 +1,42 @@
+"""Wall-clock time of the CPU baselines."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from tilewave.gpu import Job, Result, figure, result
+from tilewave.gpu.launch import cpu_function, cpu_matrices
+
+MIN_RUNS, MAX_RUNS, ENOUGH_S = 3, 9, 1.0
+
+
+def time_cpu(job: Job) -> Result:
+    """Median of at least three runs with alpha = 1, beta = 0, after one on small matrices that
+    lets the function compile. *not measured* where three runs would exceed the limit."""
+    function = cpu_function(job)
+    shape = {name: int(size) for name, size in job["shape"].items()}
+    small = cpu_matrices(job, dict.fromkeys(shape, 8))
+    function(small["a"], small["b"], small["c"], 1.0, 0.0)
+    matrices = cpu_matrices(job, shape)
+    limit = float(job["limit_s"])
+    samples: list[float] = []
+    while len(samples) < MIN_RUNS or (len(samples) < MAX_RUNS and sum(samples) < ENOUGH_S * 1e6):
+        start = time.perf_counter()
+        function(matrices["a"], matrices["b"], matrices["c"], 1.0, 0.0)
+        samples.append(1e6 * (time.perf_counter() - start))
+        predicted = MIN_RUNS * samples[0] * 1e-6
+        if len(samples) == 1 and predicted > limit:
+            reason = f"predicted cost {predicted:.3g} s exceeds case_limit_s = {limit:g} s"
+            figures = [figure("predicted_cost_s", predicted, "s")]
+            return result(job, "time", "not measured", reason, figures=figures)
+    low, duration, high = (float(x) for x in np.percentile(samples, (25, 50, 75)))
+    figures = [
+        figure("duration", duration, "us"),
+        figure("duration_spread", high - low, "us"),
+        figure("tflops", 2.0 * math.prod(shape.values()) / duration * 1e-6, "TFLOP/s"),
+    ]
+    notes = {"rounds": len(samples), "clock": "perf_counter"}
+    return result(job, "time", figures=figures, samples={"duration_us": samples}, notes=notes)

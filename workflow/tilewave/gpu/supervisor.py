@@ -1,0 +1,255 @@
+"""Runs a worker process, restarts it after a crash, kills it at a case's time limit.
+
+Whatever the worker does, every job gets one result, and `on_result` has it at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewave.gpu import Job, Result, result
+
+GRACE_S = 60.0
+"""For what is not a case: starting Python and CUDA, and loading the helper kernels."""
+SETUP_S = 3.0
+"""Added to a timing's limit before it is killed: buffers, inputs and cuBLASLt's choice are not the
+kernel's, and a timing that would take too long says so itself (*not measured*)."""
+POLL_S = 0.02
+WORKER = "tilewave.gpu.worker"
+_MEMORY_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL}
+
+
+def run_jobs(
+    stage: str,
+    jobs: Sequence[Job],
+    *,
+    python: str = sys.executable,
+    wrapper: Sequence[str] = (),
+    cache: Path | str | None = None,
+    limit_s: float | None = None,
+    on_result: Callable[[Result], object] | None = None,
+    log_path: Path | str | None = None,
+    module: str = WORKER,
+    grace_s: float = GRACE_S,
+) -> list[Result]:
+    """Run `jobs` of a stage (check, time, counters); their results in the order of the jobs.
+
+    limit_s: seconds from a case's start to its result; default its own `limit_s`. A timing gets
+    SETUP_S more. wrapper: command words before the worker's (a profiler). log_path: where the
+    worker's output is appended.
+
+    A case that has no result in time is *timed out*. One whose process ended under it is *invalid
+    access* after SIGSEGV, SIGBUS or SIGILL, else *failed to launch*; the jobs behind it go on in a
+    new process. Where no process gets as far as a case (no GPU, no CUDA), all that are left are
+    *not measured*, with what the worker said.
+    """
+    results: dict[int, Result] = {}
+
+    def finish(index: int, made: Result) -> None:
+        if index not in results:
+            results[index] = made
+            if on_result is not None:
+                on_result(made)
+
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+        jobs_path = Path(folder) / "jobs.json"
+        jobs_path.write_text(json.dumps([dict(job) for job in jobs]), encoding="utf-8")
+        log = Path(log_path) if log_path else Path(folder) / "worker.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        attempt = 0
+        while (start := _next(len(jobs), results)) is not None:
+            events = Path(folder) / f"events-{attempt}.jsonl"
+            events.touch()
+            command = [*wrapper, python, "-m", module, stage, str(jobs_path)]
+            command += ["--events", str(events), "--start", str(start)]
+            command += ["--cache", str(cache)] if cache else []
+            watch = _Watch(stage, jobs, start, limit_s, grace_s, finish, results)
+            with _child(command, log) as child:
+                watch.follow(child, events)
+            if _next(len(jobs), results) == start:  # no progress: a new process would do no better
+                reason = watch.failure or f"the worker {watch.ending}{_last_line(log)}"
+                for index in range(start, len(jobs)):
+                    if index not in results:
+                        finish(index, result(jobs[index], stage, "not measured", reason))
+            attempt += 1
+    return [results[index] for index in range(len(jobs))]
+
+
+def _next(count: int, results: dict[int, Result]) -> int | None:
+    """The first job without a result."""
+    return next((index for index in range(count) if index not in results), None)
+
+
+def _last_line(log: Path) -> str:
+    with contextlib.suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+        lines = file.read().decode(errors="replace").strip().splitlines()
+        if lines:
+            return f": {lines[-1].strip()[:200]}"
+    return ""
+
+
+def _in_child(parent: int) -> Callable[[], None]:
+    """Runs between fork and exec: the child dies with this process (Linux)."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
+
+    def before_exec() -> None:
+        if prctl is not None:
+            prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return before_exec
+
+
+@contextlib.contextmanager
+def _child(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The worker in a process group of its own, which is gone when the context is left."""
+    # The library may be importable here only because of sys.path, which a child does not inherit.
+    home = str(Path(__file__).resolve().parents[2])
+    paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            start_new_session=True,
+            preexec_fn=_in_child(os.getpid()),
+        )
+    try:
+        yield child
+    finally:
+        _kill(child)
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """Kill the group, whatever is left of it (a wrapper's children too)."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+class _Watch:
+    """Follows one worker process from its start to its end."""
+
+    def __init__(
+        self,
+        stage: str,
+        jobs: Sequence[Job],
+        start: int,
+        limit_s: float | None,
+        grace_s: float,
+        finish: Callable[[int, Result], None],
+        results: dict[int, Result],
+    ) -> None:
+        self._stage, self._jobs, self._start = stage, jobs, start
+        self._limit_s, self._grace_s = limit_s, grace_s
+        self._finish, self._results = finish, results
+        self._current: int | None = None
+        self._deadline: float | None = time.monotonic() + grace_s
+        self.failure = ""
+        self.ending = "ended"
+
+    def follow(self, child: subprocess.Popen[bytes], events: Path) -> None:
+        """Read events until the process ends or has to be killed."""
+        with events.open("rb") as file:
+            rest = b""
+            while True:
+                code = child.poll()
+                rest += file.read()  # after poll(): nothing written before the end is missed
+                *lines, rest = rest.split(b"\n")
+                for line in lines:
+                    self._handle(line)
+                if code is not None:
+                    self._ended(code)
+                    return
+                if _next(len(self._jobs), self._results) is None:
+                    # All is there; give it a moment to release the GPU, then leave it no choice.
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        child.wait(self._grace_s)
+                    return
+                if self._deadline is not None and time.monotonic() > self._deadline:
+                    self._expire()
+                    return
+                if not lines:
+                    time.sleep(POLL_S)
+
+    def _limit(self, index: int) -> float:
+        if self._limit_s is not None:
+            return float(self._limit_s)
+        return float(self._jobs[index].get("limit_s") or GRACE_S)
+
+    def _handle(self, line: bytes) -> None:
+        """One line of the event file; what cannot be understood is passed over."""
+        try:
+            event = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(event, dict):
+            return
+        kind, index = event.get("event"), event.get("index")
+        if kind == "waiting":
+            self._deadline = None  # another run has the GPU; that may take long
+        elif kind == "ready":
+            self._deadline = time.monotonic() + self._grace_s
+        elif kind == "failed":
+            self.failure = str(event.get("reason") or "")
+        elif not isinstance(index, int) or not self._start <= index < len(self._jobs):
+            return
+        elif kind == "started":
+            self._current = index
+            setup = SETUP_S if self._stage == "time" else 0.0
+            self._deadline = time.monotonic() + self._limit(index) + setup
+        elif kind == "finished":
+            self._finish(index, self._understood(index, event.get("result")))
+            self._current = None
+            self._deadline = time.monotonic() + self._grace_s
+
+    def _understood(self, index: int, made: Any) -> Result:
+        job = self._jobs[index]
+        if isinstance(made, dict) and isinstance(made.get("status"), str):
+            # Identity comes from the job: a worker cannot file a result under another key.
+            return {**result(job, self._stage), **made, "case": job["case"], "key": job["key"]}
+        reason = "the worker gave a result that cannot be read"
+        return result(job, self._stage, "failed to launch", reason)
+
+    def _expire(self) -> None:
+        if self._current is None:
+            self.ending = f"did nothing for {self._grace_s:g} s"
+            return
+        limit = self._limit(self._current)
+        reason = f"no result within {limit:g} s (case_limit_s)"
+        self._finish(
+            self._current, result(self._jobs[self._current], self._stage, "timed out", reason)
+        )
+
+    def _ended(self, code: int) -> None:
+        status = "failed to launch"
+        if code < 0 or code > 128:  # Python's form, or a wrapper's
+            number = -code if code < 0 else code - 128
+            name = f"signal {number}"
+            with contextlib.suppress(ValueError):
+                name = signal.Signals(number).name
+                if signal.Signals(number) in _MEMORY_SIGNALS:
+                    status = "invalid access"
+            self.ending = f"was ended by {name}"
+        else:
+            self.ending = f"ended with exit code {code}"
+        if self._current is not None:
+            job = self._jobs[self._current]
+            self._finish(
+                self._current, result(job, self._stage, status, f"the worker {self.ending}")
+            )

@@ -1,0 +1,191 @@
+"""The process that touches the GPU: runs a list of jobs of one stage and reports each at once.
+
+    python -m tilewave.gpu.worker STAGE JOBS.json --events FILE [--cache DIR] [--start N]
+
+STAGE is check, time or counters. One JSON object a line is appended to FILE and flushed:
+
+    {"event": "waiting"}                           another process holds the GPU's lock
+    {"event": "ready", "gpu": uuid or null}        the lock is held, the helper kernels are loaded
+    {"event": "started", "index": i, "case": id}
+    {"event": "finished", "index": i, "case": id, "result": {...}}
+    {"event": "failed", "status": ..., "reason": ...}   no job can run (no GPU, ...)
+
+Exit code 0: all jobs ran; POISONED: the last finished job destroyed the CUDA context, so the rest
+needs a new process; UNUSABLE: see the event "failed". Standard output and error stay free.
+
+In the stage counters each job is launched once inside the NVTX range `measure` of the domain
+`tilewave`, in the order of the list, with nothing else in that range; a range named after the
+job's index in the domain `tilewave-job` is around it. A cuBLASLt product may be several kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewave.gpu import Job, Result, result
+from tilewave.gpu.device import CudaError, cuda_errors, die_with_parent, gpu_lock, open_gpu
+from tilewave.gpu.launch import NvrtcKernel, Session
+
+POISONED = 86
+UNUSABLE = 87
+CHEAP_S = 0.5
+"""A launch predicted to take longer gets no warm-up before it is profiled."""
+
+
+class Events:
+    """The event file."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8")
+
+    def send(self, event: str, **more: Any) -> None:
+        self._file.write(json.dumps({"event": event, **more}) + "\n")
+        self._file.flush()
+
+
+def _count(session: Session | None, job: Job, index: int) -> Result:
+    """One launch for Nsight Compute."""
+    if session is None:
+        return result(job, "counters", "unsupported", "there are no GPU counters of CPU code")
+    import nvtx
+
+    from tilewave.gpu.blocks import span
+    from tilewave.gpu.check import host_buffers
+    from tilewave.gpu.memory import Memory, matrix_bytes
+    from tilewave.gpu.reference import STREAMS
+
+    gpu = session.gpu
+    with contextlib.ExitStack() as stack:
+        memory = stack.enter_context(Memory(gpu))
+        if job["operation"] == "matmul":
+            shape, dtypes = dict(job["shape"]), job["dtypes"]
+            buffers = {name: memory.new(name, matrix_bytes(shape, dtypes, name)) for name in "abc"}
+            for name, buffer in buffers.items():
+                session.support.fill(buffer, dtypes[name], int(job["seed"]), STREAMS[name])
+        else:
+            buffers = host_buffers(memory, job)[0]
+        pointers = {name: buffer.pointer for name, buffer in buffers.items()}
+        if job["provider"] == "cublaslt":
+            from tilewave.gpu.cublaslt import Plan
+
+            plan = Plan(session.cublaslt, job["shape"], job["dtypes"], job.get("layouts", {}))
+            stack.callback(plan.close)
+            launch = plan.prepare(pointers, algorithm=plan.remembered(session.cache))
+        else:
+            kernel = NvrtcKernel(gpu, job)
+            stack.callback(kernel.close)
+            launch = kernel.prepare(pointers)
+        if float(job.get("predicted_s") or 0.0) <= CHEAP_S and job["operation"] == "matmul":
+            with span("warmup"):
+                launch()
+        gpu.sync()
+        with nvtx.annotate(str(index), domain="tilewave-job"), span("measure"):
+            launch()
+            gpu.sync()
+    return result(job, "counters", notes={"order": index})
+
+
+def run_one(stage: str, session: Session | None, job: Job, index: int) -> tuple[Result, bool]:
+    """A job's result, whatever happens, and whether the process can go on."""
+    try:
+        with cuda_errors():
+            if stage == "check":
+                from tilewave.gpu.check import check
+
+                return check(session, job), True
+            if stage == "time":
+                from tilewave.gpu.timing import time_job
+
+                return time_job(session, job), True
+            return _count(session, job, index), True
+    except CudaError as error:
+        return result(job, stage, error.status, str(error)), not error.poisoned
+    except MemoryError:
+        return result(job, stage, "not measured", "out of host memory"), True
+    except Exception as error:
+        from tilewave.gpu.cublaslt import Unavailable
+
+        if isinstance(error, Unavailable):
+            return result(job, stage, "not measured", str(error)), True
+        traceback.print_exc()
+        text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+        return result(job, stage, "failed to launch", text.splitlines()[0]), True
+
+
+def _still_alive(session: Session) -> bool:
+    """Whether the context survived; an error may come to light only after the job's own calls."""
+    try:
+        session.gpu.sync()
+    except CudaError:
+        return False
+    return True
+
+
+def _warm(session: Session, jobs: Sequence[Job]) -> None:
+    """Load what every job needs, so that its time counts for no single case."""
+    _ = session.support
+    wants = any(job["provider"] == "cublaslt" or job.get("baseline") for job in jobs)
+    if wants:
+        with contextlib.suppress(Exception):
+            _ = session.cublaslt
+
+
+def run(stage: str, jobs: Sequence[Job], events: Events, start: int, cache: Path | None) -> int:
+    """Run jobs[start:]; the exit code."""
+    with contextlib.ExitStack() as stack:
+        session: Session | None = None
+        if any(job["provider"] != "cpu" for job in jobs[start:]):
+            try:
+                gpu = open_gpu()
+                stack.enter_context(gpu_lock(gpu.uuid, lambda: events.send("waiting")))
+                session = Session(gpu, cache)
+                _warm(session, jobs[start:])
+            except Exception as error:  # whatever it is, the run goes on with records that say so
+                events.send("failed", status="not measured", reason=f"no usable GPU: {error}")
+                return UNUSABLE
+        events.send("ready", gpu=session.gpu.uuid if session else None)
+        for index in range(start, len(jobs)):
+            job = jobs[index]
+            events.send("started", index=index, case=job["case"])
+            mine = None if job["provider"] == "cpu" else session
+            made, usable = run_one(stage, mine, job, index)
+            events.send("finished", index=index, case=job["case"], result=made)
+            if not usable or (mine is not None and not _still_alive(mine)):
+                events.send("poisoned", index=index)
+                return POISONED
+        if session is not None:
+            session.close()
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry of the worker process."""
+    parser = argparse.ArgumentParser(prog="tilewave.gpu.worker")
+    parser.add_argument("stage", choices=["check", "time", "counters"])
+    parser.add_argument("jobs", type=Path, help="a JSON list of jobs")
+    parser.add_argument("--events", type=Path, required=True)
+    parser.add_argument("--cache", type=Path, help="folder for helper code and cuBLASLt's choices")
+    parser.add_argument("--start", type=int, default=0, help="index of the first job to run")
+    options = parser.parse_args(arguments)
+    jobs = json.loads(options.jobs.read_text(encoding="utf-8"))
+    return run(options.stage, jobs, Events(options.events), options.start, options.cache)
+
+
+if __name__ == "__main__":
+    die_with_parent(started_by_thread="counters" in sys.argv[1:2])
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code == POISONED:
+        # Destructors would call into the destroyed context.
+        import os
+
+        os._exit(code)
+    sys.exit(code)
