@@ -11,7 +11,8 @@ min_version("9.0")
 # Jobs import the library from here, and so do the processes they start.
 LIBRARY = str(Path(workflow.basedir) / "workflow")
 sys.path.insert(0, LIBRARY)
-os.environ["PYTHONPATH"] = os.pathsep.join([LIBRARY, *filter(None, [os.environ.get("PYTHONPATH")])])
+FOUND = os.environ.get("PYTHONPATH")
+os.environ.update(PYTHONPATH=os.pathsep.join([LIBRARY, FOUND] if FOUND else [LIBRARY]))
 
 # A config given with --configfile stands alone: Snakemake would merge its studies into these.
 if "studies" not in config:
@@ -23,9 +24,17 @@ from tilewave import project
 from tilewave.errors import UserError
 
 try:
-    PROJECT = project.load(config, project.config_name(workflow.configfiles))
+    PROJECT = project.load(
+        config, project.config_name(workflow.configfiles), files=workflow.configfiles
+    )
 except UserError as error:
     raise WorkflowError(str(error)) from None
+
+
+# Read only under `--sdm apptainer`, which was not tried: the image says which Python and system the
+# packages of requirements/base.txt are locked for, and must get them and the GPU (--nv) from you.
+container: "docker://python:3.12-slim-bookworm"
+
 
 RESULTS = PROJECT.config.output.results
 REPORTS = PROJECT.config.output.reports
@@ -41,11 +50,11 @@ localrules:
 
 
 rule report:
-    message:
-        "The report is in {input.page}"
     input:
         page=f"{REPORTS}/index.html",
         verdict=f"{RESULTS}/verdict.txt",
+    message:
+        "The report is in {input.page}"
 
 
 include: "workflow/rules/compile.smk"

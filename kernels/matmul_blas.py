@@ -2,7 +2,7 @@
 title: numpy's matmul (the CPU's BLAS)
 follows: matmul_cpu
 operation: matmul
-flop_rate: 1.0e+11
+flop_rate: 2.5e+10
 provider: cpu
 dtypes: {a: REAL, b: REAL, c: REAL, accumulate: REAL}
 layouts: {a: row, b: row, c: row}

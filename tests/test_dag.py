@@ -7,7 +7,7 @@ import sys
 import pytest
 import yaml
 
-from samples import BODY, FRONT, GAP, ROOT, config, write_kernel
+from samples import BODY, FRONT, ROOT, config, write_kernel
 
 # A GPU that happens to be here must not be used by tests.
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ""}
@@ -96,7 +96,6 @@ def test_mistake_in_front_matter_names_the_file(tmp_path):
     assert f"{tmp_path}/mine/bad.cu: gird" in done.stdout + done.stderr
 
 
-@GAP
 def test_study_that_stands_twice(tmp_path):
     text = yaml.safe_dump(config(), indent=2)
     path = tmp_path / "test.yaml"
@@ -106,13 +105,33 @@ def test_study_that_stands_twice(tmp_path):
     assert "study" in done.stdout + done.stderr
 
 
-@GAP
 def test_mistake_in_an_expression_is_found_before_anything_runs(tmp_path):
     write_kernel(tmp_path / "mine", "bad", front=FRONT.replace("ceil(n / TILE)", "ceil(n / TIEL)"))
     data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(tmp_path / "mine")])
     done = snakemake(tmp_path, "-n", "report", "--configfile", write(tmp_path, data))
     assert done.returncode != 0
     assert f"{tmp_path}/mine/bad.cu: grid" in done.stdout + done.stderr
+
+
+def test_unlock_needs_no_cores(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "-s",
+        str(ROOT / "Snakefile"),
+        "-d",
+        str(tmp_path),
+    ]
+    done = subprocess.run(
+        [*command, "--unlock"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_only_may_be_a_number(tmp_path):
+    done = snakemake(tmp_path, "-n", "report", "--config", "only=4096")
+    assert done.returncode == 0, done.stderr
 
 
 def test_small_study_without_a_gpu(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from samples import FRONT, GAP, ROOT, write_kernel
+from samples import FRONT, ROOT, write_kernel
 from tilewave.errors import UserError
 from tilewave.kernels import find_kernels, load_kernel
 from tilewave.variants import choices, variant
@@ -76,13 +76,11 @@ def test_required_key(tmp_path, missing):
     assert f": {missing}: found " in message
 
 
-@GAP
 def test_required_key_is_told_in_a_short_line(tmp_path):
     path = write_kernel(tmp_path, front=FRONT.replace("operation: matmul", "idea: none"))
     assert len(refusal(path)) < 200 + len(str(path))
 
 
-@GAP
 def test_unknown_operation(tmp_path):
     front = FRONT.replace("operation: matmul", "operation: matmull")
     assert "did you mean 'matmul'" in refusal(write_kernel(tmp_path, front=front))
@@ -126,3 +124,74 @@ def test_requirements_become_sentences(tmp_path):
     assert made.supports(shape, {"arch": 90}) == "n = 130 is not a multiple of 8"
     assert made.supports(shape, {"arch": 75}) == "needs compute capability 8.0 or later"
     assert made.supports(shape | {"n": 128}, {"arch": 90}) == ""
+
+
+def test_key_that_stands_twice(tmp_path):
+    message = refusal(write_kernel(tmp_path, front=FRONT + "block: [TILE]\n"))
+    assert ": block: found " in message
+    front = "title: t\noperation: probe\ncases: {one: {note: a}, two: {note: a, note: b}}\n"
+    assert ": cases.two.note: found " in refusal(write_kernel(tmp_path, front=front))
+
+
+def test_missing_key_shows_only_the_key(tmp_path):
+    message = refusal(write_kernel(tmp_path, front="operation: matmul\n"))
+    assert message.endswith("title: found None; allowed: a value: the key is required")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("ceil(n / TILE)", "ceil(n / TIEL)", "grid.0"),
+        ("block: [TILE, TILE]", "block: [TILE, TIEL]", "block.1"),
+        ("tile: [TILE, TILE, 1]", "tile: [TILE, k, TIEL]", "tile.2"),
+        ("title: A", "shared_bytes: TIEL * 4\ntitle: A", "shared_bytes"),
+        ("title: A", "working_blocks: ceil(q / 2)\ntitle: A", "working_blocks"),
+        ("title: A", "shared_bytes: 4 if TILE == 16 else TIEL\ntitle: A", "shared_bytes"),
+        ("title: A", "shared_bytes: size(REEL)\ntitle: A", "shared_bytes"),
+        ("title: A", "shared_bytes: sise(REAL)\ntitle: A", "shared_bytes"),
+        ("accumulate: REAL", "accumulate: REEL", "dtypes.accumulate"),
+        ("accumulate: REAL", "accumulate: TILE", "dtypes.accumulate"),
+        ("title: A", "layouts: {b: colum}\ntitle: A", "layouts.b"),
+        ("{arch: 75}", "{arch: 75, conditions: [n <= TIEL]}", "requires.conditions"),
+        ("{arch: 75}", "{arch: 75, conditions: n <= 8}", "requires.conditions"),
+        ("{arch: 75}", "{arch: sm_75}", "requires.arch"),
+        ("{arch: 75}", "{ach: 75}", "requires.ach"),
+        ("{arch: 75}", "{n: TIEL}", "requires.n"),
+    ],
+)
+def test_expressions_are_tried_out_before_anything_runs(tmp_path, old, new, key):
+    assert old in FRONT
+    path = write_kernel(tmp_path, front=FRONT.replace(old, new))
+    with pytest.raises(UserError) as caught:
+        variant(load_kernel(path), {}, path, "macros").try_out()
+    assert str(caught.value).startswith(f"{path}: {key}: found ")
+    assert "; allowed: " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "shared_bytes: size(REAL) * min(sms, l2_bytes)",
+        "working_blocks: ceil(n / 300) * ceil(m / 300)",
+        "layouts: {a: row if TILE == 16 else col}",
+    ],
+)
+def test_good_expressions_pass_the_trial(tmp_path, more):
+    made = load_kernel(write_kernel(tmp_path, front=f"{FRONT}{more}\n"))
+    for one in choices(made, "product", "here", "macros"):
+        one.try_out()
+
+
+def test_trial_keeps_to_the_requirements(tmp_path):
+    """Sizes that a kernel refuses are no mistake of its grid."""
+    front = FRONT.replace("ceil(m / TILE)", "m // 1000")
+    for requires in ("{m: 1000}", "{conditions: [m >= 1000]}"):
+        text = front.replace("{arch: 75}", requires)
+        variant(load_kernel(write_kernel(tmp_path, front=text)), {}, "here", "macros").try_out()
+
+
+def test_geometry_that_asks_for_the_device(tmp_path):
+    front = FRONT.replace("ceil(m / TILE)", "sms")
+    made = variant(load_kernel(write_kernel(tmp_path, front=front)), {}, "here", "macros")
+    assert made.unknown_device({}) == "sms"
+    assert made.unknown_device({"sms": 132}) == ""

@@ -19,7 +19,7 @@ def named(figures: list[dict]) -> dict[str, float]:
 
 
 def test_sets_are_nested_and_have_no_name_twice() -> None:
-    assert set(metrics.SETS) == {"basic", "memory", "quantization", "full"}
+    assert set(metrics.SETS) == {"flops", "basic", "memory", "quantization", "full"}
     for name in metrics.SETS:
         names = metrics.names(name)
         assert len(names) == len(set(names))
@@ -134,25 +134,45 @@ def test_kinds() -> None:
 
 def test_the_probe_instruction_alone_is_counted() -> None:
     rows = [row(0, "STS", 4, 1), row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1, executed=0)]
-    expect = {"wavefronts": 2, "excess": 0}
-    found, note = metrics.probe_figures({"instruction": "STS.64", "expect": expect}, rows, {})
-    assert not note
-    assert named(found)["wavefronts"] == named(found)["wavefronts_expected"] == 2
-    assert named(found)["excess"] == 0
-    found, _ = metrics.probe_figures({"instruction": "STS", "expect": {"wavefronts": 4}}, rows, {})
-    assert named(found)["wavefronts"] == 4
-    found, note = metrics.probe_figures({"instruction": "LDS", "expect": expect}, rows, {})
-    assert "no instruction LDS" in note and "wavefronts" not in named(found)
+    values = {metrics.RENAMED["shared_wavefronts_store"]: 6.0}
+    found, note = metrics.probe_figures("STS.64", rows, values)
+    assert named(found) == {"wavefronts_by_instruction": 2, "ideal_by_instruction": 2}
+    assert "2 instructions share the hardware's store counter" in note
+    found, _ = metrics.probe_figures("STS", rows, values)
+    assert named(found) == {"wavefronts_by_instruction": 4, "ideal_by_instruction": 1}
+    found, note = metrics.probe_figures("LDS", rows, values)
+    assert "no instruction LDS" in note and not found
     twice = [*rows, row(64, "STS.64", 1, 1)]
-    _, note = metrics.probe_figures({"instruction": "STS.64", "expect": expect}, twice, {})
-    assert "2 instructions are STS.64 (at 0x10, 0x40)" in note
-    assert metrics.probe_figures({"expect": expect}, rows, {}) == ([], "")
+    found, note = metrics.probe_figures("STS.64", twice, values)
+    assert "2 instructions are STS.64 (at 0x10, 0x40)" in note and not found
+
+
+def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:
+    """Loads and stores have a counter each; what was not executed shares none."""
+    rows = [row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1), row(48, "STS", 7, 7, executed=0)]
+    values = {
+        metrics.RENAMED["shared_wavefronts_store"]: 3.0,
+        metrics.RENAMED["shared_wavefronts_load"]: 5.0,
+    }
+    found, note = metrics.probe_figures("STS.64", rows, values)
+    assert not note
+    assert named(found) == {
+        "wavefronts": 3,
+        "wavefronts_by_instruction": 2,
+        "ideal_by_instruction": 2,
+    }
+    found, note = metrics.probe_figures("LDS", rows, values)
+    assert not note
+    assert (named(found)["wavefronts"], named(found)["wavefronts_by_instruction"]) == (5, 9)
+    assert "wavefronts" not in named(metrics.probe_figures("STS.64", rows, {})[0])
 
 
 def test_conflicts_of_a_probe_are_the_kernels() -> None:
     rows = [row(0, "LDS.128", 4, 4), row(16, "STS", 9, 1)]
-    values = {metrics.RENAMED["bank_conflicts_load"]: 3.0}
-    case = {"instruction": "LDS", "expect": {"wavefronts": 4, "bank_conflicts": 3}}
-    found = named(metrics.probe_figures(case, rows, values)[0])
-    assert found["bank_conflicts"] == found["bank_conflicts_expected"] == 3
-    assert "bank_conflicts" not in named(metrics.probe_figures(case, rows, {})[0])
+    values = {
+        metrics.RENAMED["bank_conflicts_load"]: 3.0,
+        metrics.RENAMED["bank_conflicts_store"]: 8.0,
+    }
+    assert named(metrics.probe_figures("LDS", rows, values)[0])["bank_conflicts"] == 3
+    assert named(metrics.probe_figures("STS", rows, values)[0])["bank_conflicts"] == 8
+    assert "bank_conflicts" not in named(metrics.probe_figures("LDS", rows, {})[0])

@@ -314,15 +314,21 @@ def test_instructions_have_addresses_from_the_functions_start() -> None:
 
 
 def test_totals_by_kind_and_the_probes_own_instruction() -> None:
-    case = {"instruction": "LDS", "expect": {"wavefronts": 8}}
-    action = FakeAction("tiled", {**COUNTERS, **instruction_counters()}, 0, sass=SASS)
-    found = profiler.result_of(job("p@x", probe={"case": case, "buffers": {}}), [action], NAMES)
+    loads = metrics.RENAMED["shared_wavefronts_load"]
+    probe = job("p@x", instruction="LDS")
+    counters = {**COUNTERS, **instruction_counters(), loads: 8}
+    action = FakeAction("tiled", counters, 0, sass=SASS)
+    found = profiler.result_of(probe, [action], [*NAMES, loads])
     figures = named(found)
     assert figures["wavefronts_shared_excess_LDS"] == 6
     assert figures["wavefronts_shared_excess_STS"] == 0
-    assert figures["wavefronts"] == figures["wavefronts_expected"] == 8
+    assert figures["wavefronts"] == figures["wavefronts_by_instruction"] == 8
+    assert figures["ideal_by_instruction"] == 2
+    assert "probe_instruction" not in found["notes"]
+    plain = profiler.result_of(job("p@x"), [action], [*NAMES, loads])
+    assert not {"wavefronts", "wavefronts_by_instruction"} & set(named(plain))
     bare = FakeAction("tiled", COUNTERS, 0)
-    found = profiler.result_of(job("p@x", probe={"case": case, "buffers": {}}), [bare], NAMES)
+    found = profiler.result_of(probe, [bare], NAMES)
     assert "no per-instruction counters" in found["notes"]["probe_instruction"]
 
 

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from samples import GAP
-from tilewave.records import model
+from tilewave.records import model, tables
 from tilewave.records.recorded import Recorded, folders, merge
 from tilewave.stages import measuring
 from tilewave.stages.jobs import Planned
@@ -105,7 +104,6 @@ def test_merge_is_reproducible(folder, tmp_path):
         assert (folder / name).read_bytes() == (other / name).read_bytes()
 
 
-@GAP
 def test_two_cases_of_one_key(folder):
     """A symbolic shape and the number it resolves to share a key; each case has its samples."""
     merge(folder, [timed("c@256*sms", "k5", 3.0), timed("c@33792", "k5", 3.0)], {}, {})
@@ -113,6 +111,39 @@ def test_two_cases_of_one_key(folder):
     assert recorded.has_case("time", "c@256*sms")
     assert recorded.has_case("time", "c@33792")
     assert samples(folder, "k5") == [3.0, 4.0]
+
+
+def test_long_tables_repeat_a_keys_rows_for_each_case(folder):
+    """Own rows and recorded ones; stale cases and cases without a key have none."""
+    merge(folder, [timed("c@256*sms", "k5", 3.0), timed("c@33792", "k5", 3.0)], {}, {})
+    recorded = Recorded(folder)
+    taken = [recorded.get("time", "k5") | {"case": case} for case in ("c@256*sms", "c@33792")]
+    own = [timed("d@2*32", "k6", 5.0), timed("d@64", "k6", 5.0)]
+    stale = model.result("time", "a@64", model.STALE, key="k1")
+    table = tables.samples_table(
+        [*taken, *own, stale, model.result("time", "e", model.OK)], recorded
+    )
+    assert list(table.columns[:4]) == ["case", "key", "environment", "source"]
+    rows = [(row.case, row.source, row.value) for row in table.itertuples()]
+    assert rows == [
+        (case, source, value)
+        for case, source, values in (
+            ("c@256*sms", "recorded:nvidia_h200", (3.0, 4.0)),
+            ("c@33792", "recorded:nvidia_h200", (3.0, 4.0)),
+            ("d@2*32", "events", (5.0, 6.0)),
+            ("d@64", "events", (5.0, 6.0)),
+        )
+        for value in values
+    ]
+
+
+def test_a_new_measurement_is_that_of_every_case_with_its_key(folder):
+    merge(folder, [timed("c@256*sms", "k5", 3.0), timed("c@33792", "k5", 3.0)], {}, {})
+    merge(folder, [timed("c@33792", "k5", 8.0)], {}, {})
+    found = {made["case"]: made for made in Recorded(folder).results() if made["key"] == "k5"}
+    assert set(found) == {"c@256*sms", "c@33792"}
+    assert {made["figures"][0]["value"] for made in found.values()} == {8.0}
+    assert samples(folder, "k5") == [8.0, 9.0]
 
 
 def collect(recorded, *jobs, target=None, store=None):
@@ -157,3 +188,28 @@ def test_host_kernels_are_measured_here_where_nothing_is_recorded():
     (made,) = document["results"]
     assert (made["status"], made["environment"], made["key"]) == (model.OK, "laptop", "k1")
     assert document["counts"]["measured"] == 1
+
+
+def test_cases_of_one_key_are_measured_once():
+    jobs = [("cpu@2*32", "k1", "cpu"), ("cpu@64", "k1", "cpu"), ("cpu@65", "k2", "cpu")]
+    document = collect(None, *jobs)
+    assert [made["case"] for made in document["results"]] == ["cpu@2*32", "cpu@64", "cpu@65"]
+    assert [made["key"] for made in document["results"]] == ["k1", "k1", "k2"]
+    assert document["counts"] == {"measured": 2, "reused": 1, "recorded": 0}
+
+
+def test_recorded_host_figures_come_before_this_machines(tmp_path):
+    """A page of recorded figures shows the host that was recorded, whatever the store holds."""
+    folder = tmp_path / "nvidia_h200"
+    merge(folder, [timed("cpu@64", "k1", 4.0, "host")], ENVIRONMENTS, {})
+    mine = timed("cpu@64", "k1", 9.0, "laptop")
+    store = SimpleNamespace(get=lambda *_: mine, put=lambda _: None)
+    (made,) = collect(Recorded(folder), ("cpu@64", "k1", "cpu"), store=store)["results"]
+    assert (made["environment"], made["figures"][0]["value"]) == ("host", 4.0)
+    live = {"live": True, "environment": "laptop"}
+    (made,) = collect(Recorded(folder), ("cpu@64", "k1", "cpu"), store=store, target=live)[
+        "results"
+    ]
+    assert made["figures"][0]["value"] == 9.0
+    (made,) = collect(Recorded(folder), ("cpu@65", "k2", "cpu"), store=store)["results"]
+    assert made["environment"] == "laptop"

@@ -5,7 +5,6 @@ import os
 
 import pytest
 
-from samples import GAP
 from tilewave.records import model
 from tilewave.records.store import Store, write_atomically
 
@@ -39,7 +38,7 @@ def test_environment_stage_and_key_all_count(store, place):
         b'{"schema_version": 1, "sta',
         b"[]",
         b"null",
-        pytest.param(b"\xff\xfe\x00", marks=GAP),
+        b"\xff\xfe\x00",
         b'{"case": 1}',
     ],
 )

@@ -1,17 +1,7 @@
 # From kernel files to cubins and SASS. Needs no GPU.
 
 
-def kernel_file(wildcards):
-    return str(PROJECT.kernels[wildcards.kernel].path)
-
-
-def compile_plan(wildcards):
-    return PROJECT.plan_digest("compile", wildcards.kernel)
-
-
 rule target:
-    message:
-        "Which GPU this run is about"
     output:
         f"{RESULTS}/target.json",
     log:
@@ -21,15 +11,15 @@ rule target:
         recorded=PROJECT.recorded_digest(),
         config=PROJECT.plan_digest("target", ""),
         library=project.library_digest("target.py", "gpu/environment.py"),
+    message:
+        "Which GPU this run is about"
     script:
         "../scripts/target.py"
 
 
 rule compile:
-    message:
-        "Compile {wildcards.kernel}"
     input:
-        kernel=kernel_file,
+        kernel=lambda wildcards: str(PROJECT.kernels[wildcards.kernel].path),
         target=f"{RESULTS}/target.json",
     output:
         document=f"{RESULTS}/compile/{{kernel}}.json",
@@ -37,7 +27,11 @@ rule compile:
     log:
         f"{RESULTS}/logs/compile/{{kernel}}.log",
     params:
-        plan=compile_plan,
-        library=project.library_digest("compiling", "stages/compiling.py", "kernels.py", "variants.py"),
+        plan=lambda wildcards: PROJECT.plan_digest("compile", wildcards.kernel),
+        library=project.library_digest(
+            "compiling", "stages/compiling.py", "kernels.py", "variants.py"
+        ),
+    message:
+        "Compile {wildcards.kernel}"
     script:
         "../scripts/compile.py"

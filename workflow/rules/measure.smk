@@ -3,26 +3,12 @@
 # do more, because what it can do is a parameter of theirs.
 
 
-def check_plan(wildcards):
-    return PROJECT.plan_digest("check", wildcards.kernel)
-
-
-def time_plan(wildcards):
-    return PROJECT.plan_digest("time", wildcards.kernel)
-
-
-def counters_plan(wildcards):
-    return PROJECT.plan_digest("counters", wildcards.kernel)
-
-
 MACHINE = project.machine_fingerprint()
 RECORDED = PROJECT.recorded_digest()
 MEASURING = project.library_digest("gpu", "operations", "stages", "records", "inputs.py")
 
 
 rule check:
-    message:
-        "Check {wildcards.kernel}"
     input:
         target=f"{RESULTS}/target.json",
         compiled=f"{RESULTS}/compile/{{kernel}}.json",
@@ -30,22 +16,23 @@ rule check:
         f"{RESULTS}/check/{{kernel}}.json",
     log:
         f"{RESULTS}/logs/check/{{kernel}}.log",
+    resources:
+        gpu=1,
     params:
         stage="check",
-        plan=check_plan,
+        plan=lambda wildcards: PROJECT.plan_digest("check", wildcards.kernel),
         machine=MACHINE,
         recorded=RECORDED,
         library=MEASURING,
-    resources:
-        gpu=1,
+    message:
+        "Check {wildcards.kernel}"
     script:
         "../scripts/measure.py"
 
 
-# Timing takes every core, so that nothing runs beside it.
+# Timing takes every core, so that nothing runs beside it: Snakemake gives a job that asks for more
+# than there are as many as there are.
 rule time:
-    message:
-        "Time {wildcards.kernel}"
     input:
         target=f"{RESULTS}/target.json",
         compiled=f"{RESULTS}/compile/{{kernel}}.json",
@@ -54,22 +41,22 @@ rule time:
         f"{RESULTS}/time/{{kernel}}.json",
     log:
         f"{RESULTS}/logs/time/{{kernel}}.log",
+    threads: 1024
+    resources:
+        gpu=1,
     params:
         stage="time",
-        plan=time_plan,
+        plan=lambda wildcards: PROJECT.plan_digest("time", wildcards.kernel),
         machine=MACHINE,
         recorded=RECORDED,
         library=MEASURING,
-    threads: workflow.cores or 1
-    resources:
-        gpu=1,
+    message:
+        "Time {wildcards.kernel}"
     script:
         "../scripts/measure.py"
 
 
 rule counters:
-    message:
-        "Collect counters of {wildcards.kernel}"
     input:
         target=f"{RESULTS}/target.json",
         compiled=f"{RESULTS}/compile/{{kernel}}.json",
@@ -78,14 +65,16 @@ rule counters:
         f"{RESULTS}/counters/{{kernel}}.json",
     log:
         f"{RESULTS}/logs/counters/{{kernel}}.log",
+    resources:
+        gpu=1,
     params:
         stage="counters",
-        plan=counters_plan,
+        plan=lambda wildcards: PROJECT.plan_digest("counters", wildcards.kernel),
         machine=MACHINE,
         recorded=RECORDED,
         library=MEASURING,
         report=f"{RESULTS}/ncu/{{kernel}}.ncu-rep",
-    resources:
-        gpu=1,
+    message:
+        "Collect counters of {wildcards.kernel}"
     script:
         "../scripts/measure.py"

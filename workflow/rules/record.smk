@@ -2,15 +2,17 @@
 
 
 rule record:
-    message:
-        "Merge this run's measurements into resources/recorded"
     input:
         target=f"{RESULTS}/target.json",
         compiled=expand(f"{RESULTS}/compile/{{kernel}}.json", kernel=PROJECT.plan.kernels),
         check=expand(f"{RESULTS}/check/{{kernel}}.json", kernel=PROJECT.plan.kernels),
         time=expand(f"{RESULTS}/time/{{kernel}}.json", kernel=PROJECT.stage_kernels("time")),
-        counters=expand(f"{RESULTS}/counters/{{kernel}}.json", kernel=PROJECT.stage_kernels("counters")),
+        counters=expand(
+            f"{RESULTS}/counters/{{kernel}}.json", kernel=PROJECT.stage_kernels("counters")
+        ),
     log:
         f"{RESULTS}/logs/record.log",
+    message:
+        "Merge this run's measurements into resources/recorded"
     script:
         "../scripts/record.py"

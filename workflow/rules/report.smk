@@ -3,27 +3,7 @@
 FIGURE_KINDS = ["svg", "pdf", "png", "csv", "json"]
 
 
-def figure_plan(wildcards):
-    return PROJECT.plan_digest("figure", wildcards.study)
-
-
-def figure_library(wildcards):
-    plot = PROJECT.config.studies[wildcards.study].plot
-    return project.library_digest(
-        "plots/__init__.py",
-        "plots/base.py",
-        "plots/style.py",
-        "plots/_quantization.py",
-        f"plots/{plot}.py",
-        "theory",
-        "report/figures.py",
-        "records/model.py",
-    )
-
-
 rule figure:
-    message:
-        "Draw {wildcards.study}"
     input:
         target=f"{RESULTS}/target.json",
         cases=f"{RESULTS}/tables/cases.parquet",
@@ -34,15 +14,17 @@ rule figure:
     log:
         f"{RESULTS}/logs/figure/{{study}}.log",
     params:
-        plan=figure_plan,
-        library=figure_library,
+        plan=lambda wildcards: PROJECT.plan_digest("figure", wildcards.study),
+        library=lambda wildcards: project.figure_digest(
+            PROJECT.config.studies[wildcards.study].plot
+        ),
+    message:
+        "Draw {wildcards.study}"
     script:
         "../scripts/figure.py"
 
 
 rule page:
-    message:
-        "Write the page"
     input:
         target=f"{RESULTS}/target.json",
         cases=f"{RESULTS}/tables/cases.parquet",
@@ -58,13 +40,13 @@ rule page:
     params:
         plan=PROJECT.plan_digest("page", ""),
         library=project.library_digest("report", "../report"),
+    message:
+        "Write the page"
     script:
         "../scripts/page.py"
 
 
 rule verdict:
-    message:
-        "Say whether all cases are right"
     input:
         page=f"{REPORTS}/index.html",
         cases=f"{RESULTS}/tables/cases.parquet",
@@ -76,5 +58,7 @@ rule verdict:
     params:
         strict=PROJECT.config.strict,
         library=project.library_digest("report/verdict.py", "records/model.py"),
+    message:
+        "Say whether all cases are right"
     script:
         "../scripts/verdict.py"

@@ -2,14 +2,14 @@
 
 
 rule tables:
-    message:
-        "Collect the tables"
     input:
         target=f"{RESULTS}/target.json",
         compiled=expand(f"{RESULTS}/compile/{{kernel}}.json", kernel=PROJECT.plan.kernels),
         check=expand(f"{RESULTS}/check/{{kernel}}.json", kernel=PROJECT.plan.kernels),
         time=expand(f"{RESULTS}/time/{{kernel}}.json", kernel=PROJECT.stage_kernels("time")),
-        counters=expand(f"{RESULTS}/counters/{{kernel}}.json", kernel=PROJECT.stage_kernels("counters")),
+        counters=expand(
+            f"{RESULTS}/counters/{{kernel}}.json", kernel=PROJECT.stage_kernels("counters")
+        ),
     output:
         cases=f"{RESULTS}/tables/cases.parquet",
         records=f"{RESULTS}/tables/records.parquet",
@@ -22,5 +22,7 @@ rule tables:
     params:
         plan=PROJECT.plan_digest("tables", ""),
         library=project.library_digest("records", "stages"),
+    message:
+        "Collect the tables"
     script:
         "../scripts/tables.py"

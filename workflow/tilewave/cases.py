@@ -20,6 +20,8 @@ from tilewave.kernels import Kernel
 from tilewave.variants import Variant, choices
 
 DIMENSION = re.compile(r"^[1-9]\d*$")
+MOST_SMS = 513
+"""One more SM than any GPU is thought to have."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,18 @@ class Request:
     counters: set[str] = field(default_factory=set)
 
 
+def _can_be_positive(text: str, where_file: object, key: str) -> None:
+    """Raise UserError where an expression has no positive whole value on any number of SMs."""
+    problem = "a positive whole number"
+    for sms in (100, *range(1, MOST_SMS)):
+        try:
+            if integer(text, {"sms": sms}) > 0:
+                return
+        except ExpressionError as error:
+            problem = str(error) if sms == 100 else problem
+    raise UserError(where_file, key, text, problem)
+
+
 def _dimension(value: Any, where_file: object, key: str) -> list[int | str]:
     """Values of one dimension: a number, an expression, a list or a range."""
     if isinstance(value, list):
@@ -84,10 +98,7 @@ def _dimension(value: Any, where_file: object, key: str) -> list[int | str]:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise UserError(where_file, key, value, "a positive whole number or an expression")
     if isinstance(value, str) and not DIMENSION.match(value.strip()):
-        try:
-            integer(value, {"sms": 100})
-        except ExpressionError as error:
-            raise UserError(where_file, key, value, str(error)) from error
+        _can_be_positive(value, where_file, key)
         return [value.strip()]
     if int(value) < 1:
         raise UserError(where_file, key, value, "a positive whole number")
@@ -130,8 +141,9 @@ def expand_shapes(
 def _block_kernels(
     block: CaseBlock, kernels: Mapping[str, Kernel], where_file: object, key: str
 ) -> list[Kernel]:
+    if block.operation not in operations.names():
+        raise UserError(where_file, f"{key}.operation", block.operation, operations.names())
     if block.kernels == "all":
-        operations.load(block.operation)
         return [k for k in kernels.values() if k.front.operation == block.operation]
     names = [block.kernels] if isinstance(block.kernels, str) else block.kernels
     for name in names:
@@ -146,8 +158,15 @@ def _block_kernels(
 def _block_cases(
     block: CaseBlock, kernels: Mapping[str, Kernel], where_file: object, key: str
 ) -> Iterator[Case]:
-    for kernel in _block_kernels(block, kernels, where_file, key):
-        dimensions = operations.load(kernel.front.operation).DIMENSIONS
+    selected = _block_kernels(block, kernels, where_file, key)
+    offered = {name for kernel in selected for name in kernel.front.macros}
+    for macro in block.macros if isinstance(block.macros, dict) else ():
+        if macro not in offered:
+            allowed = offered or "no macros at all"
+            raise UserError(where_file, f"{key}.macros.{macro}", macro, allowed)
+    labels: set[str] = set()
+    for kernel in selected:
+        dimensions = operations.load(kernel.front.operation, kernel.path).DIMENSIONS
         if kernel.front.operation == "probe":
             for name, probe in kernel.front.cases.items():
                 place = f"cases.{name}.macros"
@@ -160,10 +179,15 @@ def _block_cases(
         if isinstance(how, dict) and block.kernels == "all":
             how = {name: value for name, value in how.items() if name in kernel.front.macros}
         for variant in choices(kernel, how, where_file, f"{key}.macros"):
+            labels.add(variant.dtype)
             if block.dtypes and variant.dtype not in block.dtypes:
                 continue
             for shape in shapes:
                 yield Case(variant, shape)
+    for label in block.dtypes:
+        if label not in labels:
+            allowed = labels or "no dtypes: probes have none to choose from"
+            raise UserError(where_file, f"{key}.dtypes", label, allowed)
 
 
 def expand_study(
@@ -212,7 +236,7 @@ def _narrow(
     """The words of ``only`` by what they name."""
     kinds = ("studies", "kernels", "dtypes", "shapes")
     named: dict[str, set[str]] = {kind: set() for kind in kinds}
-    dtypes = {case.variant.dtype for _, case in everything}
+    dtypes = {case.variant.dtype for _, case in everything} - {""}
     shapes = {case.shape.id for _, case in everything if case.shape is not None}
     for word in words(config.only):
         if word in config.studies:
@@ -241,26 +265,39 @@ def _wanted(study: str, case: Case, named: Mapping[str, set[str]]) -> bool:
 def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) -> Plan:
     """All cases of a config, each once, with what its studies want of it.
 
-    Raises UserError for unknown kernels, macros, shapes and words.
+    ``only`` leaves out cases and studies; a case whose counters are still wanted gets those of the
+    whole run, because the metrics are part of its key. Raises UserError for unknown kernels, macros, shapes and words,
+    and for a study without a case.
     """
     flat = [
         (name, case, time, counters)
         for name, study in config.studies.items()
         for case, time, counters in expand_study(name, study, kernels, where_file)
     ]
+    for name in config.studies:
+        if not any(study == name for study, *_ in flat):
+            allowed = "blocks that select at least one case"
+            raise UserError(where_file, f"studies.{name}.cases", "no case", allowed)
     named = _narrow(config, kernels, [(name, case) for name, case, _, _ in flat], where_file)
     requests: dict[str, Request] = {}
     studies: dict[str, list[str]] = {}
+    counted: set[str] = set()  # cases of which a study that stays wants counters
     for name, case, time, counters in flat:
+        request = requests.setdefault(case.id, Request(case))
+        if counters != "none":
+            request.counters.add(counters)
         if not _wanted(name, case, named):
             continue
-        request = requests.setdefault(case.id, Request(case))
         if name not in request.studies:
             request.studies.append(name)
             studies.setdefault(name, []).append(case.id)
         request.time = request.time or time
         if counters != "none":
-            request.counters.add(counters)
+            counted.add(case.id)
+    requests = {case: request for case, request in requests.items() if request.studies}
+    for case_id, request in requests.items():
+        if case_id not in counted:
+            request.counters.clear()
     if not requests:
         raise UserError(where_file, "only", config.only, "words that leave at least one case")
     return Plan(requests, studies)

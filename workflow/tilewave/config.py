@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
+from tilewave.checking import first_problem, key_twice
 from tilewave.errors import UserError
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-MetricSet = Literal["basic", "memory", "quantization", "full"]
+MetricSet = Literal["flops", "basic", "memory", "quantization", "full"]
 
 
 class Model(BaseModel):
@@ -47,7 +48,7 @@ class CaseBlock(Model):
     dtypes: list[str] = Field(
         default_factory=list, description="Keep only variants with these dtype labels."
     )
-    shapes: list[int | str | dict[str, Any]] = Field(
+    shapes: list[StrictInt | str | dict[str, Any]] = Field(
         default_factory=list,
         description="4096; `512x256x128`; or a mapping of dimensions to a number, an expression "
         "over `sms`, a list, or {from, to, step}. Probes bring their own cases.",
@@ -68,7 +69,7 @@ class Study(Model):
     counters: MetricSet | Literal["none"] = Field(
         "none", description="Metric set to collect under Nsight Compute."
     )
-    cases: list[CaseBlock]
+    cases: list[CaseBlock] = Field(min_length=1)
     options: dict[str, Any] = Field(default_factory=dict, description="Handed to the plot module.")
 
 
@@ -124,7 +125,7 @@ class Config(Model):
     )
     kernel_folders: list[str] = Field(default_factory=lambda: ["kernels"], min_length=1)
     gpu: int = Field(0, ge=0, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows.")
-    only: str | list[str] = Field(
+    only: StrictInt | str | list[StrictInt | str] = Field(
         "", description="Words that narrow the run: studies, kernels, dtypes, shapes."
     )
     strict: bool | Literal["release"] = Field(
@@ -172,8 +173,7 @@ def parse(data: Mapping[str, Any], where_file: object) -> Config:
     try:
         return Config.model_validate(dict(data))
     except ValidationError as error:
-        detail = error.errors()[0]
-        location = detail["loc"]
+        location, detail = first_problem(error, data)
         key = ".".join(str(part) for part in location)
         if detail["type"] == "extra_forbidden":
             raise UserError(where_file, key, location[-1], _allowed_keys(location)) from error
@@ -182,8 +182,21 @@ def parse(data: Mapping[str, Any], where_file: object) -> Config:
         raise UserError(where_file, key, detail.get("input"), detail["msg"]) from error
 
 
-def words(only: str | list[str]) -> list[str]:
-    """The words of ``only``: a list, or text parted by commas or blanks."""
+def check_file(path: Path, where_file: object) -> None:
+    """Refuse a config file in which a key stands twice: Snakemake has read only the last one.
+
+    Raises UserError.
+    """
+    try:
+        twice = key_twice(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return  # what cannot be read so was not read by Snakemake either, and it has said so
+    if twice:
+        raise UserError(where_file, twice, "the key twice", "each key once")
+
+
+def words(only: int | str | list[int | str]) -> list[str]:
+    """The words of ``only``: a list, or text parted by commas or blanks, or one number."""
     if isinstance(only, list):
         return [str(word) for word in only]
     return [word for word in re.split(r"[,\s]+", str(only)) if word]

@@ -8,6 +8,7 @@ stand for themselves.
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import operator
 from collections.abc import Callable, Mapping
@@ -53,6 +54,32 @@ class ExpressionError(ValueError):
     """An expression that cannot be evaluated; the message says why and which names exist."""
 
 
+@functools.lru_cache(maxsize=4096)
+def _parse(text: str) -> ast.expr:
+    """The syntax tree of one expression; statements such as ``n = 3`` are refused.
+
+    Raises SyntaxError, or ValueError for text with null bytes.
+    """
+    return ast.parse(text.strip(), mode="eval").body
+
+
+def names_in(text: Any) -> set[str]:
+    """Names that an expression asks for in any of its branches, without functions and words.
+
+    Empty for text that is no expression: `evaluate` says what is wrong with it.
+    """
+    if not isinstance(text, str):
+        return set()
+    try:
+        tree = _parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    own = {node.id for node in names if isinstance(node.ctx, ast.Store)}  # of a comprehension
+    return {node.id for node in names if id(node) not in called} - own - set(WORDS)
+
+
 def evaluate(
     text: Any,
     names: Mapping[str, Any] | None = None,
@@ -69,7 +96,7 @@ def evaluate(
         operators=OPERATORS, functions={**FUNCTIONS, **(functions or {})}, names=known
     )
     try:
-        return evaluator.eval(text)
+        return evaluator.eval(text, previously_parsed=_parse(text))
     except Exception as error:  # simpleeval raises many kinds; all mean: this text has no value
         own = ", ".join(sorted(set(known) - set(WORDS))) or "none"
         raise ExpressionError(f"{text!r} has no value: {error}; names known here: {own}") from error

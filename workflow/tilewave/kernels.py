@@ -11,6 +11,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tilewave import operations
+from tilewave.checking import first_problem, key_twice
 from tilewave.errors import UserError
 
 Scalar = int | float | str
@@ -113,24 +115,27 @@ def _split(path: Path, text: str) -> tuple[str, str | None]:
     return text[start + len(opening) : end], provider
 
 
-def _first_error(path: Path, error: ValidationError) -> UserError:
+def _first_error(path: Path, error: ValidationError, data: dict[str, Any]) -> UserError:
     """The first thing pydantic found, in the words of UserError."""
-    detail = error.errors()[0]
-    key = ".".join(str(part) for part in detail["loc"])
+    place, detail = first_problem(error, data)
+    key = ".".join(str(part) for part in place)
+    if detail["type"] == "missing":
+        return UserError(path, key, None, "a value: the key is required")
     if detail["type"] == "extra_forbidden":
         model: type[BaseModel] = FrontMatter
-        if detail["loc"][0] == "buffers":
+        if place[0] == "buffers":
             model = Buffer
-        elif detail["loc"][0] == "cases":
+        elif place[0] == "cases":
             model = ProbeCase
-        return UserError(path, key, detail["loc"][-1], model.model_fields)
+        return UserError(path, key, place[-1], model.model_fields)
     return UserError(path, key, detail.get("input"), detail["msg"])
 
 
 def load_kernel(path: Path) -> Kernel:
     """Read one kernel file.
 
-    Raises UserError where the front matter is missing, is not YAML or breaks the model.
+    Raises UserError where the front matter is missing, is not YAML, has a key twice, breaks the
+    model or names an operation that does not exist.
     """
     text = path.read_text(encoding="utf-8")
     block, implied = _split(path, text)
@@ -143,10 +148,15 @@ def load_kernel(path: Path) -> Kernel:
         raise UserError(path, f"front matter line {line}", problem, "YAML") from error
     if not isinstance(data, dict):
         raise UserError(path, "front matter", type(data).__name__, "a mapping of keys")
+    twice = key_twice(block)
+    if twice:
+        raise UserError(path, twice, "the key twice", "each key once")
     try:
         front = FrontMatter.model_validate(data)
     except ValidationError as error:
-        raise _first_error(path, error) from error
+        raise _first_error(path, error, data) from error
+    if front.operation not in operations.names():
+        raise UserError(path, "operation", front.operation, operations.names())
     for name, values in front.macros.items():
         if not values or len(set(map(str, values))) != len(values):
             raise UserError(path, f"macros.{name}", values, "a list of different values")

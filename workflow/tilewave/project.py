@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tilewave.cases import Plan, expand, wants
-from tilewave.config import Config, check_folders, parse
+from tilewave.compiling import nvrtc
+from tilewave.config import Config, check_file, check_folders, parse
 from tilewave.errors import UserError
 from tilewave.kernels import Kernel, find_kernels
-from tilewave.records.recorded import Recorded
+from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
+from tilewave.variants import choices
 
 LIBRARY = Path(__file__).parent
 ROOT = LIBRARY.parent.parent
@@ -106,16 +109,50 @@ class Project:
         return digest.hexdigest()[:16]
 
 
-def load(data: Mapping[str, Any], where: object, root: Path = ROOT) -> Project:
+def load(
+    data: Mapping[str, Any], where: object, root: Path = ROOT, files: Iterable[Any] = ()
+) -> Project:
     """Check a config and expand it.
 
+    ``files`` are the config files that ``data`` was read from, where they are known.
     Raises UserError for every mistake in the config or in a kernel file's front matter.
     """
+    for file in files:
+        check_file(Path(str(file)), config_name([file]))
     config = parse(data, where)
+    recorded_root = root / "resources" / "recorded"
     kernels = find_kernels(check_folders(config, where, root))
+    _check_target(config, recorded_root, where)
+    _check_architectures(config, where)
+    _check_expressions(kernels)
     plan = expand(config, kernels, where)
+    for variant in {r.case.variant.id: r.case.variant for r in plan.requests.values()}.values():
+        variant.try_out()
     _check_names(config, kernels, where)
-    return Project(config, str(where), kernels, plan, root / "resources" / "recorded")
+    return Project(config, str(where), kernels, plan, recorded_root)
+
+
+def _check_target(config: Config, recorded_root: Path, where: object) -> None:
+    """A target that is named must have been recorded."""
+    allowed = ["auto", "live", *(path.name for path in folders(recorded_root))]
+    if config.target not in allowed:
+        raise UserError(where, "target", config.target, allowed)
+
+
+def _check_architectures(config: Config, where: object) -> None:
+    """Architectures must be some that this NVRTC compiles for; without one any will do."""
+    asked = {i: name for i, name in enumerate(config.architectures) if name != "auto"}
+    known = nvrtc.architectures() if asked else ()
+    for index, name in asked.items():
+        if known and name not in known:
+            raise UserError(where, f"architectures.{index}", name, ["auto", *known])
+
+
+def _check_expressions(kernels: Mapping[str, Kernel]) -> None:
+    """Every kernel's first variant, used or not: its expressions must have values."""
+    for kernel in kernels.values():
+        for variant in itertools.islice(choices(kernel, "product", kernel.path, "macros"), 1):
+            variant.try_out()
 
 
 def _check_names(config: Config, kernels: Mapping[str, Kernel], where: object) -> None:
@@ -152,6 +189,20 @@ def library_digest(*rooms: str) -> str:
             if path.is_file() and "__pycache__" not in path.parts:
                 digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def figure_digest(plot: str) -> str:
+    """Digest of the modules that draw a figure of this kind."""
+    return library_digest(
+        "plots/__init__.py",
+        "plots/base.py",
+        "plots/style.py",
+        "plots/_quantization.py",
+        f"plots/{plot}.py",
+        "theory",
+        "report/figures.py",
+        "records/model.py",
+    )
 
 
 def config_name(configfiles: list[Any]) -> str:

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tilewave import operations
 from tilewave.errors import UserError
-from tilewave.expressions import ExpressionError, evaluate, integer
+from tilewave.expressions import LAYOUTS, SIZES, ExpressionError, evaluate, integer, names_in
 from tilewave.kernels import Kernel
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 BLOCK_LIMIT = 1024
 # What an expression may ask of the device; the values come from its environment.
 DEVICE_NAMES = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
+# Values for a trial of the front matter before any device or shape is known.
+TRIAL_SIZE = 256
+TRIAL_DEVICE = {
+    "sms": 100,
+    "shared_per_block_optin": 232448,
+    "shared_per_sm": 233472,
+    "l2_bytes": 2**25,
+    "arch": 10_000,
+}
 
 
 @dataclass(frozen=True)
@@ -126,8 +137,67 @@ class Variant:
         return ""
 
     @staticmethod
-    def _device_words(condition: str) -> set[str]:
-        return set(re.findall(r"[A-Za-z_]\w*", condition)) & set(DEVICE_NAMES)
+    def _device_words(text: Any) -> set[str]:
+        return names_in(text) & set(DEVICE_NAMES)
+
+    def unknown_device(self, device: Mapping[str, Any]) -> str:
+        """Empty where the launch can be planned; else what of the device its geometry asks for."""
+        front = self.kernel.front
+        texts = [*front.grid, *front.block, front.shared_bytes, *(front.tile or [])]
+        asked = {
+            word for text in (*texts, front.working_blocks) for word in self._device_words(text)
+        }
+        return ", ".join(sorted(asked - set(device)))
+
+    def try_out(self) -> None:
+        """Evaluate the front matter once, with stand-ins for the sizes and the device.
+
+        So that a mistake in an expression is found when the project is loaded. Raises UserError for
+        a name that no expression can know (in any branch), an expression without a value, a dtype
+        or layout that does not exist, and a requirement that is none.
+        """
+        front, path = self.kernel.front, self.kernel.path
+        dimensions = operations.load(front.operation, path).DIMENSIONS
+        wanted = [("arch", 0), ("conditions", []), *((name, 1) for name in dimensions)]
+        for name in front.requires:
+            if name not in dict(wanted):
+                raise UserError(path, f"requires.{name}", name, dict(wanted))
+        conditions = front.requires.get("conditions", [])
+        if not isinstance(conditions, list):
+            raise UserError(path, "requires.conditions", conditions, "a list of expressions")
+        least = front.requires.get("arch", 0)
+        if isinstance(least, bool) or not isinstance(least, int):
+            raise UserError(path, "requires.arch", least, "compute capability times ten, e.g. 75")
+        alone = [(f"{key}.{name}", text) for key in ("dtypes", "layouts")
+                 for name, text in getattr(front, key).items()]  # fmt: skip
+        sized = [(f"{key}.{index}", text) for key in ("grid", "block", "tile")
+                 for index, text in enumerate(getattr(front, key) or [])]  # fmt: skip
+        sized += [("shared_bytes", front.shared_bytes), ("working_blocks", front.working_blocks)]
+        asked = [("requires.conditions", text) for text in conditions]
+        geometry = {*self.names, *dimensions, *DEVICE_NAMES}
+        for expressions, known in (
+            (alone, set(self.names)),
+            (sized, geometry),
+            (asked, geometry | {"arch"}),
+        ):
+            for key, text in expressions:
+                for name in sorted(names_in(text) - known):
+                    raise UserError(path, key, name, known or "a dtype or layout")
+        for key, values, words in (
+            ("dtypes", self.dtypes, SIZES),
+            ("layouts", self.layouts, LAYOUTS),
+        ):
+            for name, value in values.items():
+                if value not in words:
+                    raise UserError(path, f"{key}.{name}", value, words)
+        shape = {}
+        for name in dimensions:
+            divisor = self._integer(f"requires.{name}", front.requires.get(name, 1), {})
+            if divisor < 1:
+                raise UserError(path, f"requires.{name}", divisor, "a positive divisor")
+            shape[name] = math.lcm(TRIAL_SIZE, divisor)
+        if not self.supports(shape, TRIAL_DEVICE):
+            self.plan(shape, TRIAL_DEVICE)
 
     def _values(self, condition: str, names: Mapping[str, Any]) -> str:
         """The values of the names that stand in a condition, for the sentence that it failed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
@@ -66,6 +67,28 @@ def version() -> str:
     except importlib.metadata.PackageNotFoundError:
         wheel = ""
     return wheel if wheel.startswith(f"{major}.{minor}.") else f"{major}.{minor}"
+
+
+@functools.lru_cache(maxsize=1)
+def architectures() -> tuple[str, ...]:
+    """What NVRTC compiles for, e.g. ``sm_90`` and ``sm_90a``; empty where there is no NVRTC.
+
+    From compute capability 9.0 on there are architecture-specific targets (``a``), from 10.0 on
+    family-specific ones (``f``): CUDA programming guide, "Feature Set Compiler Targets".
+    """
+    try:
+        from cuda.bindings import nvrtc
+
+        error, numbers = nvrtc.nvrtcGetSupportedArchs()
+    except Exception:  # as in `available`
+        return ()
+    if error:
+        return ()
+    return tuple(
+        f"sm_{number}{suffix}"
+        for number in numbers
+        for suffix in ("", *("a" * (number >= 90)), *("f" * (number >= 100)))
+    )
 
 
 def options(arch: str, macros: Mapping[str, Any]) -> tuple[str, ...]:

@@ -188,6 +188,7 @@ TENSOR_PATHS = [
 
 _BASIC = [*SCALAR_OPS, *TENSOR_OPS, *CYCLES, *LAUNCH, *GEOMETRY, *INSTRUCTIONS, *DRAM]
 SETS: dict[str, tuple[Metric, ...]] = {
+    "flops": (*SCALAR_OPS, *TENSOR_OPS, *LAUNCH),
     "basic": tuple(_BASIC),
     "memory": (*_BASIC, *SHARED, *GLOBAL),
     "quantization": (*TENSOR_OPS, *CYCLES, *LAUNCH),
@@ -196,6 +197,7 @@ SETS: dict[str, tuple[Metric, ...]] = {
 # Sections of ncu: SourceCounters brings the counters of each instruction; the others make the
 # report file worth opening in Nsight Compute.
 SECTIONS: dict[str, tuple[str, ...]] = {
+    "flops": (),
     "basic": (),
     "memory": ("SourceCounters",),
     "quantization": (),

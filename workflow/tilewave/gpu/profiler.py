@@ -529,7 +529,7 @@ def result_of(
     if all(catalogue.usable(count) for count in passes):
         notes["passes"] = int(sum(passes))
     ours = job["provider"] == "nvrtc"
-    instruction = (job.get("expectation") or {}).get("instruction")
+    instruction = job.get("instruction")
     if instruction and ours:
         if rows[0]:
             found, note = catalogue.probe_figures(str(instruction), rows[0], values)

@@ -238,7 +238,11 @@ def draw(study: StudyData, style: Style) -> Figure:
                    label="hardware counter, where different")
         )  # fmt: skip
         several = len(cases[["m", "n", "k"]].drop_duplicates()) > 1
-        notes = [f"Shape: {usual}{', where no other is named' if several else ''}."]
+        notes = [
+            f"Shape: {usual}{', where no other is named' if several else ''}.",
+            "Bars: counted for each instruction. The hardware's counters also hold what is lost when "
+            "warps compete, so conflicts may be counted where no address pattern causes any.",
+        ]
         empty = [
             c for c in base.case_order(study)
             if c not in order and base.statuses(study, _STAGES)[c].status == "ok"

@@ -29,7 +29,7 @@ PARTS = (
 STAGE_PARTS = {
     "check": (),
     "time": ("baseline", "timing"),
-    "counters": ("metrics", "sections", "clock_control", "cache_control"),
+    "counters": ("instruction", "metrics", "sections", "clock_control", "cache_control"),
 }
 
 

@@ -54,26 +54,27 @@ class Recorded:
     def main_environment(self) -> str:
         """The environment most results came from."""
         counts: dict[str, int] = {}
-        for row in self._rows.values():
+        for row in self._rows:
             if self.environments.get(row["environment"], {}).get("gpu"):
                 counts[row["environment"]] = counts.get(row["environment"], 0) + 1
         return max(counts, key=lambda name: (counts[name], name)) if counts else ""
 
     @functools.cached_property
-    def _rows(self) -> dict[tuple[str, str], dict[str, Any]]:
+    def _rows(self) -> list[dict[str, Any]]:
+        """One row a case and stage. Cases may share a key: ``256*sms`` and 33792 on 132 SMs."""
         path = self.folder / "results.parquet"
-        rows = pq.read_table(path).to_pylist() if path.is_file() else []
-        return {(row["stage"], row["key"]): row for row in rows}
+        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist() if path.is_file() else []
+        return rows
+
+    @functools.cached_property
+    def _keys(self) -> dict[tuple[str, str], dict[str, Any]]:
+        return {(row["stage"], row["key"]): row for row in self._rows}
 
     @functools.cached_property
     def _cases(self) -> set[tuple[str, str]]:
-        return {(row["stage"], row["case"]) for row in self._rows.values()}
+        return {(row["stage"], row["case"]) for row in self._rows}
 
-    def get(self, stage: str, key: str) -> dict[str, Any] | None:
-        """The recorded result under a key, without its samples and instructions."""
-        row = self._rows.get((stage, key))
-        if row is None:
-            return None
+    def _result(self, row: Mapping[str, Any]) -> dict[str, Any]:
         made = {name: row[name] for name in PLAIN}
         made |= {name: json.loads(row[name]) for name in PACKED}
         return model.result(
@@ -85,13 +86,19 @@ class Recorded:
             **made,
         )
 
+    def get(self, stage: str, key: str) -> dict[str, Any] | None:
+        """The recorded result under a key, of any of its cases, without its samples and
+        instructions."""
+        row = self._keys.get((stage, key))
+        return None if row is None else self._result(row)
+
     def has_case(self, stage: str, case: str) -> bool:
         """Whether the case was ever recorded, under whatever key."""
         return (stage, case) in self._cases
 
     def results(self) -> list[dict[str, Any]]:
-        found = [self.get(stage, key) for stage, key in self._rows]
-        return [made for made in found if made is not None]
+        """Every recorded result, also those that share a key with another case's."""
+        return [self._result(row) for row in self._rows]
 
     def long_table(self, name: str, keys: set[str]) -> pa.Table:
         """Rows of ``samples`` or ``instructions`` for these keys."""
@@ -113,19 +120,27 @@ def _write(path: Path, table: pa.Table) -> None:
     write_atomically(path, sink.getvalue().to_pybytes())
 
 
+def _each_key(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The results that have long rows, one a key."""
+    whole = [made for made in results if made["samples"] or made["instructions"]]
+    return list({made["key"]: made for made in whole}.values())
+
+
 def sample_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Raw samples as long rows: key, series, index, value."""
+    """Raw samples as long rows, once a key: key, series, index, value."""
     return [
         {"key": made["key"], "series": series, "index": index, "value": float(value)}
-        for made in results
+        for made in _each_key(results)
         for series, values in made["samples"].items()
         for index, value in enumerate(values)
     ]
 
 
 def instruction_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Per-instruction counters as rows that start with their key."""
-    return [{"key": made["key"], **row} for made in results for row in made["instructions"]]
+    """Per-instruction counters as rows that start with their key, once a key."""
+    return [
+        {"key": made["key"], **row} for made in _each_key(results) for row in made["instructions"]
+    ]
 
 
 def _merge_long(path: Path, rows: list[dict[str, Any]], keys: set[str], kept: set[str]) -> None:
@@ -145,12 +160,17 @@ def merge(
     """Merge a run's results into a recorded folder.
 
     A new result replaces every older one of the same stage and case, whatever its key: the folder
-    holds the last measurement of each case. Returns how many were added, replaced and kept.
+    holds the last measurement of each case. An older case of the same key takes the new figures,
+    too. Returns how many were added, replaced and kept.
     """
     before = Recorded(folder) if (folder / "environments.json").is_file() else None
     fresh = {(made["stage"], made["case"]): made for made in results}
     old = {(made["stage"], made["case"]): made for made in before.results()} if before else {}
-    rows = list((old | fresh).values())
+    latest = {(made["stage"], made["key"]): made for made in results}
+    rows = [
+        {**latest.get((made["stage"], made["key"]), made), "case": made["case"]}
+        for made in (old | fresh).values()
+    ]
     rows.sort(key=lambda made: (made["case"], made["stage"]))
     table = {name: [made[name] for made in rows] for name in PLAIN}
     table |= {name: [json.dumps(made[name], sort_keys=True) for made in rows] for name in PACKED}

@@ -46,7 +46,7 @@ class Store:
         path = self._path(environment, stage, key)
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, json.JSONDecodeError):
+        except (FileNotFoundError, ValueError):  # neither JSON nor text: a damaged file
             return None
         if not isinstance(found, dict) or found.get("schema_version") != SCHEMA_VERSION:
             return None

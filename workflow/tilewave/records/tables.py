@@ -26,6 +26,8 @@ CASE_COLUMNS = [
     "claimed", "instruction", "note", "ends", "verdict", "studies",
 ]  # fmt: skip
 EMPTY = float("nan")
+# What the long tables say of a row's result.
+PLACE = ["case", "key", "environment", "source"]
 
 
 def verdicts(checks: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -73,6 +75,8 @@ def case_row(case: Case, target: Mapping[str, Any], compiled: Mapping[str, Any])
         return row
     row |= {name: value for name, value in shape.items() if name in row}
     if variant.supports(shape, {**target["device"], "arch": target["arch"]}):
+        return row
+    if variant.unknown_device(target["device"]):
         return row
     launch = variant.plan(shape, target["device"])
     if variant.kernel.provider == "nvrtc":
@@ -134,20 +138,22 @@ def _long(
     name: str,
     recorded: Recorded | None,
 ) -> pd.DataFrame:
-    """Long rows of the run's own results plus those of the recording, with their case."""
-    cases = {made["key"]: made for made in results if made["key"]}
+    """Long rows of the run's own results plus those of the recording, with their case.
+
+    The rows of a key are repeated for each case that has it.
+    """
+    places = pd.DataFrame(
+        [[made[column] for column in PLACE] for made in results if made["key"]], columns=PLACE
+    )
     frames = [pd.DataFrame(rows)]
     if recorded is not None:
-        keys = {key for key, made in cases.items() if made["source"].startswith("recorded:")}
+        taken = places["source"].str.startswith("recorded:")
+        keys = set(places["key"][taken]) if len(places) else set()
         frames.append(recorded.long_table(name, keys).to_pandas())
     frames = [frame for frame in frames if len(frame)]
     if not frames:
         return pd.DataFrame(columns=["case", "key"])
-    table = pd.concat(frames, ignore_index=True)
-    table.insert(0, "case", [cases[key]["case"] for key in table["key"]])
-    table.insert(2, "environment", [cases[key]["environment"] for key in table["key"]])
-    table.insert(3, "source", [cases[key]["source"] for key in table["key"]])
-    return table
+    return places.merge(pd.concat(frames, ignore_index=True), on="key", how="inner")
 
 
 def samples_table(results: Sequence[Mapping[str, Any]], recorded: Recorded | None) -> pd.DataFrame:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +36,7 @@ def _from_cache(store: Store, key: str) -> dict[str, Any] | None:
     try:
         path = store.blob("compiled", key, ".json")
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (FileNotFoundError, ValueError):
         return None
     whole = found["status"] != model.OK or all(
         store.blob("compiled", key, suffix).is_file()
@@ -42,14 +45,24 @@ def _from_cache(store: Store, key: str) -> dict[str, Any] | None:
     return found if whole else None
 
 
-def _compile(variant: Variant, arch: str, store: Store) -> dict[str, Any]:
+def _disassemble(cubin_path: Path, store: Store, key: str) -> None:
+    """Both listings of a cubin, side by side: nvdisasm takes longer than the compiler."""
+    kinds = {".sass": sass.as_text, ".sass.json": sass.as_json}
+    with ThreadPoolExecutor(len(kinds)) as pool:
+        listings = {suffix: pool.submit(list_, cubin_path) for suffix, list_ in kinds.items()}
+    for suffix, listing in listings.items():
+        write_atomically(store.blob("compiled", key, suffix), listing.result().encode())
+
+
+def _compile(variant: Variant, arch: str, store: Store, compiler: threading.Lock) -> dict[str, Any]:
     """Compile into the store under the content key, or take what is there."""
     kernel = variant.kernel
     key = nvrtc.cache_key(kernel, arch, variant.names)
     found = _from_cache(store, key)
     if found is not None:
         return found | {"cached": True}
-    done = nvrtc.compile_kernel(kernel, arch, variant.names)
+    with compiler:
+        done = nvrtc.compile_kernel(kernel, arch, variant.names)
     entry: dict[str, Any] = {
         "status": model.OK if done.cubin else model.FAILED_TO_COMPILE,
         "reason": done.message,
@@ -64,9 +77,7 @@ def _compile(variant: Variant, arch: str, store: Store) -> dict[str, Any]:
     if done.cubin:
         path = store.blob("compiled", key, ".cubin")
         write_atomically(path, done.cubin)
-        listing = sass.as_text(path)
-        write_atomically(store.blob("compiled", key, ".sass"), listing.encode())
-        write_atomically(store.blob("compiled", key, ".sass.json"), sass.as_json(path).encode())
+        _disassemble(path, store, key)
         entry |= {
             "sha256": done.sha256,
             "code": cubin.code_digest(done.cubin),
@@ -129,6 +140,13 @@ def compile_variants(
         return document
     why = nvrtc.available()
     folder.mkdir(parents=True, exist_ok=True)
+    compiler = threading.Lock()  # compiling changes the process's working folder
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        entries = {
+            (variant.id, arch): pool.submit(_compile, variant, arch, store, compiler)
+            for variant in ([] if why else variants)
+            for arch in wanted
+        }
     for variant in variants:
         compiled: dict[str, Any] = {}
         document["variants"][variant.id] = compiled
@@ -136,7 +154,7 @@ def compile_variants(
             if why:
                 compiled[arch] = _without_compiler(variant, arch, recorded, why)
                 continue
-            entry = compiled[arch] = _compile(variant, arch, store)
+            entry = compiled[arch] = entries[variant.id, arch].result()
             if entry["status"] == model.OK:
                 for suffix in (".cubin", ".sass", ".sass.json"):
                     blob = store.blob("compiled", entry["key"], suffix)

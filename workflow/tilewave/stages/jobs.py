@@ -98,18 +98,29 @@ def plan(
         try:
             shape = _shape(case, target["device"])
         except ExpressionError as error:
-            yield known(model.NOT_MEASURED, f"the shape is not known without a GPU: {error}")
+            device_known = "sms" in target["device"]
+            why = "on this device" if device_known else "without a GPU"
+            yield known(model.NOT_MEASURED, f"the shape is not known {why}: {error}")
             continue
         unsupported = variant.supports(shape, device)
         if unsupported:
             yield known(model.UNSUPPORTED, unsupported)
             continue
-        entry = compiled["variants"][variant.id][compiled["arch"]]
+        entry = compiled["variants"][variant.id].get(compiled["arch"])
+        if entry is None:
+            reason = f"architectures leaves out {compiled['arch']}, the target's"
+            yield known(model.NOT_MEASURED, reason)
+            continue
         if entry["status"] == model.FAILED_TO_COMPILE:
             yield known(model.FAILED_TO_COMPILE, entry["reason"])
             continue
         if "code" not in entry:
             yield known(model.NOT_MEASURED, entry["reason"])
+            continue
+        missing = variant.unknown_device(target["device"])
+        if missing:
+            reason = f"the launch is not known without a GPU: it asks for {missing}"
+            yield known(model.NOT_MEASURED, reason)
             continue
         launch = variant.plan(shape, target["device"])
         if kernel.provider == "nvrtc" and launch.beyond(device):
@@ -140,8 +151,7 @@ def plan(
         }
         probe_case = kernel.front.cases.get(case.probe_case or "")
         if probe_case is not None:
-            # Not part of the key: what is expected changes no measurement.
-            job["expectation"] = probe_case.model_dump(include={"instruction", "expect"})
+            job["instruction"] = probe_case.instruction
             if probe_case.limit_s is not None:
                 job["limit_s"] = min(job["limit_s"], probe_case.limit_s)
         cost = predicted_s(stage, case, shape)

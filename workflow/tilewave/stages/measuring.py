@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewave.records import model
@@ -38,6 +37,11 @@ def from_recording(
     return model.result(stage, case, model.NOT_MEASURED, reason, key=job["key"])
 
 
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two cases are one measurement: the same key and limit."""
+    return one["key"] == other["key"] and one.get("limit_s") == other.get("limit_s")
+
+
 def collect(
     planned: list[Planned],
     target: dict[str, Any],
@@ -50,10 +54,12 @@ def collect(
 
     ``measure`` runs jobs and calls its second argument for each finished case; ``checks`` holds
     the check results by case for the later stages. Returns {"results", "counts"}, where counts
-    says how many were measured now, reused from the store and taken from a recording.
+    says how many were measured now, reused (from the store, or from another case of this run that
+    is the same measurement) and taken from a recording.
     """
     results: dict[str, dict[str, Any]] = {}
     waiting: list[dict[str, Any]] = []
+    twins: dict[str, list[str]] = {}
     counts = {"measured": 0, "reused": 0, "recorded": 0}
     for one in planned:
         if one.result is not None:
@@ -67,18 +73,22 @@ def collect(
             continue
         on_host = job["provider"] == "cpu"
         environment = target["environment"] if target["live"] else target["host"]
-        if target["live"] or on_host:
-            found = store.get(environment, job["stage"], job["key"])
-            if found is not None:
-                results[one.case.id] = found | {"case": one.case.id}
-                counts["reused"] += 1
-                continue
         if not target["live"]:
+            # Recorded figures first, so that all of them come from one environment.
             taken = from_recording(job, recorded, target)
             if taken["source"] or not on_host:
                 results[one.case.id] = taken
                 counts["recorded"] += bool(taken["source"])
                 continue
+        found = store.get(environment, job["stage"], job["key"])
+        if found is not None:
+            results[one.case.id] = found | {"case": one.case.id}
+            counts["reused"] += 1
+            continue
+        twin = next((other for other in waiting if _same(other, job)), None)
+        if twin is not None:
+            twins.setdefault(twin["case"], []).append(one.case.id)
+            continue
         waiting.append(job | {"environment": environment})
 
     def finished(made: dict[str, Any]) -> None:
@@ -90,8 +100,10 @@ def collect(
         }
         model.validate(whole)
         store.put(whole)
-        results[whole["case"]] = whole
+        for case in (whole["case"], *twins.get(whole["case"], ())):
+            results[case] = whole | {"case": case}
         counts["measured"] += whole["status"] == model.OK
+        counts["reused"] += len(twins.get(whole["case"], ())) * (whole["status"] == model.OK)
 
     by_case = {job["case"]: job for job in waiting}
     if waiting:
@@ -111,8 +123,3 @@ def log_lines(stage: str, document: dict[str, Any]) -> str:
             verdict = f" {made['verdict']}" if made["verdict"] else ""
             rows.append(f"  {made['case']}: {made['status']}{verdict}: {made['reason']}")
     return "\n".join(rows) + "\n"
-
-
-def paths(root: Path, stage: str, kernel: str) -> Path:
-    """Where a stage's document of a kernel lies under a results folder."""
-    return root / stage / f"{kernel}.json"

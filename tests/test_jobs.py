@@ -1,0 +1,50 @@
+"""Planning: what cannot be measured is a status with its reason before anything runs."""
+
+import pytest
+
+from samples import FRONT, config, write_kernel
+from tilewave import project
+from tilewave.records import model
+from tilewave.stages import jobs
+
+AWAY = {"device": {}, "arch": 90}
+HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
+
+
+def plan(folder, target, arch="sm_90", shapes=(64,), front=FRONT):
+    """The check of one case on a target, its kernel compiled for ``arch``."""
+    write_kernel(folder, front=front)
+    block = {"kernels": ["sample"], "macros": "defaults", "shapes": list(shapes)}
+    made = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
+    entry = {"status": model.OK, "reason": "", "code": "c", "cubin": "x"}
+    compiled = {"arch": "sm_90", "variants": {"sample": {arch: entry}}}
+    requests = list(made.plan.requests.values())
+    (planned,) = jobs.plan("check", requests, compiled, target, made.config)
+    return planned
+
+
+def test_a_job_with_its_key(tmp_path):
+    planned = plan(tmp_path, HERE)
+    assert planned.result is None
+    assert (planned.job["grid"], planned.job["shape"]["m"]) == ([4, 4, 1], 64)
+
+
+def test_a_symbolic_shape_and_its_number_have_one_key(tmp_path):
+    one, other = plan(tmp_path, HERE, shapes=["64 * sms"]), plan(tmp_path, HERE, shapes=[8448])
+    assert one.case.id != other.case.id
+    assert one.job["key"] == other.job["key"]
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "reason"),
+    [
+        (AWAY, {"shapes": ["64 * sms"]}, "without a GPU"),
+        (HERE, {"shapes": ["sms / 64"]}, "on this device"),
+        (AWAY, {"front": FRONT.replace('"ceil(m / TILE)"', "sms")}, "it asks for sms"),
+        (HERE, {"arch": "sm_80"}, "leaves out sm_90"),
+    ],
+)
+def test_what_cannot_be_planned_is_not_measured(tmp_path, target, more, reason):
+    made = plan(tmp_path, target, **more).result
+    assert made["status"] == model.NOT_MEASURED
+    assert reason in made["reason"]
