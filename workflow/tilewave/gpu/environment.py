@@ -71,7 +71,6 @@ IDENTITY = (
     "cuda",
     "nvrtc",
     "cublas",
-    "ncu",
     "power_limit_w",
     "cpu",
     "python",
@@ -373,7 +372,8 @@ def _sensor_facts(uuid: str) -> dict[str, Any]:
 def environment_id(environment: Mapping[str, Any]) -> str:
     """Twelve hex digits over what matters to a measurement; the commit does not.
 
-    The code that is measured stands in the keys of the records.
+    The code that is measured stands in the keys of the records. Nor does ncu: a machine that gains
+    it keeps its timings, and counters name the ncu that read them in their notes.
     """
     packages = environment.get("packages") or {}
     parts = {key: environment.get(key) for key in IDENTITY}

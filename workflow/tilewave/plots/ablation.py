@@ -156,13 +156,14 @@ def draw(study: StudyData, style: Style) -> Figure:
         text = 0.42 if style.narrow else 0.56  # of the panel's width, right of the longest bar
         span = max(high - low, 2.0) / (1 - text)
         axes[0].set_xlim(low - 0.04 * span, high + text * span)
+        axes[0].locator_params(axis="x", nbins=4)
         axes[0].axvline(0, color=INK, linewidth=0.6)
         axes[0].set_title("Change of speed (TFLOP/s)")
         axes[0].set_xlabel("against the default (%)")
         most = float(excess.max()) if len(excess) else 0.0
         axes[1].set_xlim(0, 1.35 * (most or 1.0))
         axes[1].xaxis.set_major_formatter(lambda v, _: compact(v))
-        axes[1].locator_params(axis="x", nbins=5)
+        axes[1].locator_params(axis="x", nbins=3)
         axes[1].set_title("Excess shared wavefronts")
         axes[1].set_xlabel("wavefronts beyond the ideal")
         axes[2].set_xlim(0, 132)

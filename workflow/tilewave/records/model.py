@@ -88,6 +88,12 @@ def validate(made: Mapping[str, Any]) -> None:
         raise ValueError(f"verdict {made['verdict']!r} is none of {', '.join(VERDICTS)}")
 
 
+def recordable(made: Mapping[str, Any]) -> bool:
+    """Whether a result may be shipped: also that a case was too dear on the recorded GPU."""
+    too_dear = made["status"] == NOT_MEASURED and bool(made["figures"])
+    return keepable(made) or too_dear
+
+
 def keepable(made: Mapping[str, Any]) -> bool:
     """Whether a result says something about the case that will be as true next time.
 

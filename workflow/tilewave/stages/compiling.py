@@ -23,12 +23,15 @@ NO_SOURCE = {"cublaslt": "cublaslt"}
 
 
 def host_code(kernel: Kernel) -> str:
-    """Digest of a host kernel: its syntax tree without the docstring that holds front matter."""
+    """Digest of a host kernel without comments and the docstring that holds front matter.
+
+    Unparsed, because the tree's own dump differs between versions of Python.
+    """
     if kernel.provider in NO_SOURCE:
         return NO_SOURCE[kernel.provider]
     tree = ast.parse(kernel.text)
     body = tree.body[1:] if ast.get_docstring(tree) is not None else tree.body
-    text = "\n".join(ast.dump(node) for node in body)
+    text = "\n".join(ast.unparse(node) for node in body)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -37,6 +37,15 @@ def from_recording(
     return model.result(stage, case, model.NOT_MEASURED, reason, key=job["key"])
 
 
+def _ncu(stage: str, target: Mapping[str, Any]) -> str | None:
+    """Version of the ncu that counters of this run are read with; None in the other stages."""
+    if stage != "counters":
+        return None
+    environment = target["environment"] if target["live"] else target["host"]
+    version = target["environments"].get(environment, {}).get("ncu")
+    return str(version) if version else None
+
+
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two cases are one measurement: the same key and limit."""
     return one["key"] == other["key"] and one.get("limit_s") == other.get("limit_s")
@@ -81,6 +90,8 @@ def collect(
                 counts["recorded"] += bool(taken["source"])
                 continue
         found = store.get(environment, job["stage"], job["key"])
+        if found is not None and found["notes"].get("ncu") != _ncu(job["stage"], target):
+            found = None  # read by another ncu
         if found is not None:
             results[one.case.id] = found | {"case": one.case.id}
             counts["reused"] += 1
@@ -98,6 +109,8 @@ def collect(
             "environment": job["environment"],
             "source": model.SOURCES[job["stage"]] if made["status"] == model.OK else "",
         }
+        if _ncu(job["stage"], target) is not None:
+            whole["notes"] = {**made["notes"], "ncu": _ncu(job["stage"], target)}
         model.validate(whole)
         store.put(whole)
         for case in (whole["case"], *twins.get(whole["case"], ())):

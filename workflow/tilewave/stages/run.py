@@ -241,7 +241,7 @@ def record(job: Job) -> str:
         made
         for stage in results.values()
         for made in stage
-        if made["environment"] and made["key"] and model.keepable(made)
+        if made["environment"] and made["key"] and model.recordable(made)
     ]
     small = {
         f"{variant}.{arch}": {
