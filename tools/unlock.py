@@ -51,7 +51,8 @@ def end(jobs: list[psutil.Process]) -> None:
     family = []
     for job in jobs:
         try:
-            family += [*job.children(recursive=True), job]
+            # The job first: it must not take its worker's end for a fault of the kernel.
+            family += [job, *job.children(recursive=True)]
         except psutil.NoSuchProcess:
             continue
     for process in family:

@@ -284,6 +284,11 @@ def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) ->
     counted: set[str] = set()  # cases of which a study that stays wants counters
     for name, case, time, counters in flat:
         request = requests.setdefault(case.id, Request(case))
+        first, second = request.case.variant.kernel.path, case.variant.kernel.path
+        if first != second:
+            raise UserError(
+                second, "file name", second.stem, f"a name apart from {first}'s variants"
+            )
         if counters != "none":
             request.counters.add(counters)
         if not _wanted(name, case, named):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewave import operations
 from tilewave.checking import first_problem, key_twice
+from tilewave.compiling import headers
 from tilewave.errors import UserError
 
 Scalar = int | float | str
@@ -20,6 +22,7 @@ Expression = int | float | str
 
 # Where the front matter stands in each kind of file, and who runs what the file holds.
 FENCES = {".cu": ("/*---", "---*/", "nvrtc"), ".py": ('"""---', '---"""', "cpu")}
+NAME = re.compile(r"[a-z][a-z0-9_]*")
 SUFFIXES = (".cu", ".py", ".yaml")
 
 
@@ -137,7 +140,10 @@ def load_kernel(path: Path) -> Kernel:
     Raises UserError where the front matter is missing, is not YAML, has a key twice, breaks the
     model or names an operation that does not exist.
     """
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(path, f"byte {error.start}", "no UTF-8", "a text file in UTF-8") from error
     block, implied = _split(path, text)
     try:
         data = yaml.safe_load(block)
@@ -160,6 +166,8 @@ def load_kernel(path: Path) -> Kernel:
     for name, values in front.macros.items():
         if not values or len(set(map(str, values))) != len(values):
             raise UserError(path, f"macros.{name}", values, "a list of different values")
+    if implied is not None and front.provider not in (None, implied):
+        raise UserError(path, "provider", front.provider, [implied])
     if front.provider is None:
         if implied is None:
             raise UserError(path, "provider", None, ["cublaslt", "cpu"])
@@ -179,6 +187,9 @@ def find_kernels(folders: Iterable[Path]) -> dict[str, Kernel]:
         for path in sorted(folder.iterdir()):
             if path.suffix not in SUFFIXES or path.name.startswith((".", "_")):
                 continue
+            if not NAME.fullmatch(path.stem) or path.stem == "all":
+                allowed = "a lower-case letter, then letters, digits and _; not `all`"
+                raise UserError(path, "file name", path.stem, allowed)
             kernel = load_kernel(path)
             if kernel.name in found:
                 raise UserError(path, "file name", kernel.name, "a name no other kernel file has")
@@ -187,5 +198,8 @@ def find_kernels(folders: Iterable[Path]) -> dict[str, Kernel]:
 
 
 def source_digest(kernel: Kernel) -> str:
-    """SHA-256 of the file's text, for the cache of compilations."""
-    return hashlib.sha256(kernel.text.encode()).hexdigest()
+    """SHA-256 of the file's text and of the headers of its folder that it includes."""
+    digest = hashlib.sha256(kernel.text.encode())
+    for name, text in headers.own(kernel.text, kernel.path.parent).items():
+        digest.update(f"\0{name}\0{text}".encode())
+    return digest.hexdigest()

@@ -12,9 +12,9 @@ from typing import Any
 
 from tilewave.cases import Plan, expand, wants
 from tilewave.compiling import nvrtc
-from tilewave.config import Config, check_file, check_folders, parse
+from tilewave.config import Config, Style, check_file, check_folders, parse
 from tilewave.errors import UserError
-from tilewave.kernels import Kernel, find_kernels
+from tilewave.kernels import Kernel, find_kernels, source_digest
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.variants import choices
@@ -79,6 +79,7 @@ class Project:
         if stage == "compile":
             variants = {request.case.variant.id for request in requests}
             parts |= {"variants": sorted(variants), "architectures": config.architectures}
+            parts["source"] = source_digest(self.kernels[of]) if of else ""
         elif stage in ("check", "time", "counters"):
             section = {"check": config.check, "time": config.timing, "counters": config.counters}
             parts["how"] = section[stage].model_dump()
@@ -104,7 +105,7 @@ class Project:
         if live or self.config.target == "live":
             return ""
         digest = hashlib.sha256()
-        for path in sorted(self.recorded_root.glob("*/*")):
+        for path in sorted(p for p in self.recorded_root.glob("*/*") if p.is_file()):
             digest.update(path.name.encode() + path.read_bytes())
         return digest.hexdigest()[:16]
 
@@ -164,6 +165,12 @@ def _check_names(config: Config, kernels: Mapping[str, Kernel], where: object) -
             raise UserError(where, f"studies.{name}.plot", study.plot, plots.available())
         if study.options:
             plots.check_options(study.plot, study.options, where, f"studies.{name}.options")
+    if config.style.font != Style().font:
+        from matplotlib import font_manager
+
+        fonts = font_manager.get_font_names()
+        if config.style.font not in fonts:
+            raise UserError(where, "style.font", config.style.font, fonts)
     for kernel in kernels.values():
         before = kernel.front.follows
         if before is not None and before not in kernels:

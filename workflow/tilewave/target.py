@@ -78,7 +78,8 @@ def resolve(
     name = config.target if config.target != "auto" else _default(shipped)
     recorded = Recorded(shipped[name])
     environment = recorded.environments[recorded.main_environment]
-    reason = "recorded figures were asked for" if gpu else "no NVIDIA GPU on this machine"
+    missing = here.get("gpu_reason") or "no NVIDIA GPU on this machine"
+    reason = "recorded figures were asked for" if gpu else missing
     return base | {
         "live": False,
         "label": environment["gpu"],

@@ -12,7 +12,15 @@ from typing import Any
 
 from tilewave import operations
 from tilewave.errors import UserError
-from tilewave.expressions import LAYOUTS, SIZES, ExpressionError, evaluate, integer, names_in
+from tilewave.expressions import (
+    LAYOUTS,
+    SIZES,
+    WORDS,
+    ExpressionError,
+    evaluate,
+    integer,
+    names_in,
+)
 from tilewave.kernels import Kernel
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
@@ -168,6 +176,7 @@ class Variant:
         least = front.requires.get("arch", 0)
         if isinstance(least, bool) or not isinstance(least, int):
             raise UserError(path, "requires.arch", least, "compute capability times ten, e.g. 75")
+        self._check_words(dimensions)
         alone = [(f"{key}.{name}", text) for key in ("dtypes", "layouts")
                  for name, text in getattr(front, key).items()]  # fmt: skip
         sized = [(f"{key}.{index}", text) for key in ("grid", "block", "tile")
@@ -198,6 +207,34 @@ class Variant:
             shape[name] = math.lcm(TRIAL_SIZE, divisor)
         if not self.supports(shape, TRIAL_DEVICE):
             self.plan(shape, TRIAL_DEVICE)
+
+    def _check_words(self, dimensions: tuple[str, ...]) -> None:
+        """Names and lengths in the front matter that the operation knows."""
+        front, path = self.kernel.front, self.kernel.path
+        for key in ("grid", "block"):
+            if not 1 <= len(getattr(front, key)) <= 3:
+                raise UserError(path, key, getattr(front, key), "one to three expressions")
+        for name in front.macros:
+            if name in (*dimensions, *DEVICE_NAMES, *WORDS):
+                raise UserError(path, f"macros.{name}", name, "a name with no meaning of its own")
+        if front.operation != "matmul":
+            return
+        operands = ("a", "b", "c")
+        for name in (*operands, "accumulate"):
+            if name not in front.dtypes:
+                raise UserError(
+                    path, f"dtypes.{name}", None, "a dtype for each of a, b, c, accumulate"
+                )
+        for key, given, known in (
+            ("dtypes", front.dtypes, (*operands, "accumulate")),
+            ("layouts", front.layouts, operands),
+            ("arguments", front.arguments, (*operands, *dimensions, "alpha", "beta")),
+        ):
+            for name in given:
+                if name not in known:
+                    raise UserError(path, key, name, known)
+        if front.tile is not None and len(front.tile) != 3:
+            raise UserError(path, "tile", front.tile, "three expressions: of m, n and the k step")
 
     def _values(self, condition: str, names: Mapping[str, Any]) -> str:
         """The values of the names that stand in a condition, for the sentence that it failed."""

@@ -33,6 +33,20 @@ def folders() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def own(text: str, folder: Path) -> dict[str, str]:
+    """Name -> text of the headers in the kernel's own folder that ``text`` includes, directly or
+    not. CUDA's headers are left out: no toolkit is needed to ask."""
+    found: dict[str, str] = {}
+    waiting = INCLUDE.findall(text)
+    while waiting:
+        name = waiting.pop()
+        path = folder / name
+        if name not in found and path.is_file():
+            found[name] = path.read_text(encoding="utf-8", errors="replace")
+            waiting += INCLUDE.findall(found[name])
+    return dict(sorted(found.items()))
+
+
 def closure(text: str, own_folder: Path | None = None) -> dict[str, str]:
     """Name -> text of every header that ``text`` includes, directly or not.
 

@@ -222,7 +222,7 @@ def counters_blocked(found: Mapping[str, Any]) -> str:
 
 NO_NCU = (
     "Nsight Compute (ncu) was not found on PATH, in /usr/local/cuda*/bin or in "
-    "/opt/nvidia/nsight-compute: install the package nsight-compute or set its path in the config"
+    "/opt/nvidia/nsight-compute: install Nsight Compute, or put its ncu on PATH"
 )
 
 
@@ -258,7 +258,7 @@ def _output(command: list[str], cwd: Path | None = None, limit_s: float = 20) ->
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def _commit() -> dict[str, Any]:
+def commit() -> dict[str, Any]:
     """Commit of the checkout that holds this file, and whether tracked files differ from it."""
     root = Path(__file__).resolve().parents[3]
     commit = _output(["git", "rev-parse", "HEAD"], root)
@@ -401,7 +401,7 @@ def probe_here(gpu_index: int | None = None, ncu: str | None = None) -> dict[str
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "packages": packages,
-        **_commit(),
+        **commit(),
         "recorded": False,
     }
     try:
@@ -425,7 +425,7 @@ def cpu_environment(why: str = "") -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "packages": packages,
-        **_commit(),
+        **commit(),
         "recorded": False,
         "gpu_reason": why,
     }

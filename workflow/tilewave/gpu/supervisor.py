@@ -27,6 +27,7 @@ SETUP_S = 3.0
 kernel's, and a timing that would take too long says so itself (*not measured*)."""
 POLL_S = 0.02
 WORKER = "tilewave.gpu.worker"
+_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _MEMORY_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL}
 
 
@@ -245,6 +246,10 @@ class _Watch:
                 name = signal.Signals(number).name
                 if signal.Signals(number) in _MEMORY_SIGNALS:
                     status = "invalid access"
+                elif signal.Signals(number) in _FROM_OUTSIDE:
+                    status = (
+                        "not measured"  # somebody's kill, or memory ran out: not the case's doing
+                    )
             self.ending = f"was ended by {name}"
         else:
             self.ending = f"ended with exit code {code}"

@@ -489,7 +489,7 @@ class KernelView:
     cases: str
     verdicts: list[tuple[str, int]]
     variants: list[VariantView]
-    profile: str
+    profiles: list[str]
     listing: Listing | None
 
 
@@ -617,7 +617,8 @@ def _kernel(
     path = project.stage_path("compile", name)
     document = read(path) if path.is_file() else {}
     profiled = (records["kernel"] == name) & (records["source"] == "counters")
-    report = project.results / "ncu" / f"{name}.ncu-rep"
+    reports = sorted((project.results / "ncu").glob(f"{name}*.ncu-rep"))
+    reports = [one for one in reports if one.stem == name or one.stem.startswith(f"{name}-")]
     return KernelView(
         name=name,
         file=kernel.path.name,
@@ -630,7 +631,7 @@ def _kernel(
         verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
         variants=variants(kernel, document, cases, page) if kernel.provider == "nvrtc" else [],
         # A report file of an earlier run says nothing about recorded figures.
-        profile=_link(report, page) if profiled.any() else "",
+        profiles=[_link(one, page) for one in reports] if profiled.any() else [],
         listing=listing(kernel, cases, instructions, environments),
     )
 

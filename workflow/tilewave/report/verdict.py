@@ -78,8 +78,15 @@ def unplanned(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
 
 
 def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
-    """Two lines: `checked N of M`, then the numbers of cases with each kind of trouble."""
-    number = sum(checked(verdict) for verdict in cases["verdict"])
+    """Two lines: `checked N of M`, then the numbers of cases with each kind of trouble.
+
+    Where verdicts come from a recording of the same code, the first line says how many do.
+    """
+    known = {case for case, verdict in zip(cases["case"], cases["verdict"]) if checked(verdict)}
+    number = len(known)
+    told = records[(records["stage"] == "check") & records["case"].isin(known)]
+    shipped = told[told["source"].fillna("").str.startswith("recorded:")]["case"].nunique()
+    where = f": {number - shipped} here, {shipped} as recorded" if shipped else ""
     parts = [
         f"correct {int((cases['verdict'] == model.CORRECT).sum())}",
         f"wrong {sum(wrong(verdict) for verdict in cases['verdict'])}",
@@ -88,7 +95,7 @@ def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
         f"not measured {_by_stage(_having(records, [model.NOT_MEASURED]))}",
         f"unsupported {_having(records, [model.UNSUPPORTED])['case'].nunique()}",
     ]
-    return f"checked {number} of {len(cases)}\n{', '.join(parts)}\n"
+    return f"checked {number} of {len(cases)}{where}\n{', '.join(parts)}\n"
 
 
 def judge(project: Project, cases_path: str | Path, records_path: str | Path) -> str:

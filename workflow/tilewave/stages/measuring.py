@@ -46,6 +46,13 @@ def _ncu(stage: str, target: Mapping[str, Any]) -> str | None:
     return str(version) if version else None
 
 
+def _still_good(made: Mapping[str, Any], job: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
+    """Whether a stored result answers the job: read by the same ncu, and given no less time."""
+    if made["status"] == model.TIMED_OUT:
+        return float(made["notes"].get("limit_s", 0)) >= float(job["limit_s"])
+    return bool(made["notes"].get("ncu") == _ncu(job["stage"], target))
+
+
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two cases are one measurement: the same key and limit."""
     return one["key"] == other["key"] and one.get("limit_s") == other.get("limit_s")
@@ -90,8 +97,8 @@ def collect(
                 counts["recorded"] += bool(taken["source"])
                 continue
         found = store.get(environment, job["stage"], job["key"])
-        if found is not None and found["notes"].get("ncu") != _ncu(job["stage"], target):
-            found = None  # read by another ncu
+        if found is not None and not _still_good(found, job, target):
+            found = None
         if found is not None:
             results[one.case.id] = found | {"case": one.case.id}
             counts["reused"] += 1
@@ -111,6 +118,8 @@ def collect(
         }
         if _ncu(job["stage"], target) is not None:
             whole["notes"] = {**made["notes"], "ncu": _ncu(job["stage"], target)}
+        if made["status"] == model.TIMED_OUT:
+            whole["notes"] = {**made["notes"], "limit_s": job["limit_s"]}
         model.validate(whole)
         store.put(whole)
         for case in (whole["case"], *twins.get(whole["case"], ())):

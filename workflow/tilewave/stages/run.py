@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tilewave import project as projects
 from tilewave import target as targets
 from tilewave.errors import UserError
+from tilewave.gpu.environment import commit
 from tilewave.records import model
 from tilewave.records.store import write_atomically
 from tilewave.stages import compiling, jobs, measuring
@@ -52,9 +53,13 @@ def job(snakemake: Any) -> Iterator[Job]:
     if log is not None:
         log.unlink(missing_ok=True)
     try:
-        yield Job(projects.load(snakemake.config, "config"), log)
+        where = os.environ.get("TILEWAVE_CONFIG", "config")
+        yield Job(projects.load(snakemake.config, where), log)
     except UserError as error:
         say(f"Error: {error}")
+        if log is not None:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_text(f"{error}\n", encoding="utf-8")
         raise SystemExit(1) from None
     except SystemExit:
         raise
@@ -237,6 +242,8 @@ def record(job: Job) -> str:
     if unclean:
         raise UserError("record", "git", unclean, "a clean commit that the figures can name")
     compiled, results = _documents(project)
+    # The keys match this clean tree, whatever commit the run began at.
+    measured = {**aim["environments"][aim["host"]], **commit()}
     kept = [
         made
         for stage in results.values()
@@ -255,6 +262,6 @@ def record(job: Job) -> str:
         if entry["status"] == "ok"
     }
     name = re.sub(r"[^a-z0-9]+", "_", aim["label"].lower()).strip("_")
-    counts = shipped.merge(project.recorded_root / name, kept, aim["environments"], small)
+    counts = shipped.merge(project.recorded_root / name, kept, {aim["host"]: measured}, small)
     words = ", ".join(f"{number} {what}" for what, number in counts.items())
     return f"resources/recorded/{name}: {words}"
