@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from samples import BODY, FRONT, write_kernel
+from samples import BODY, FRONT, config, write_kernel
+from tilewave import project
 from tilewave.compiling import cubin, nvrtc, sass
-from tilewave.kernels import load_kernel
+from tilewave.kernels import load_kernel, source_digest
 from tilewave.records import model
 from tilewave.records.store import Store
 from tilewave.stages import compiling
@@ -105,6 +106,52 @@ def test_headers_of_its_own_folder(tmp_path):
     assert nvrtc.cache_key(kernel, "sm_90", MACROS) != key
     second = nvrtc.compile_kernel(kernel, "sm_90", MACROS)
     assert cubin.code_digest(second.cubin) != cubin.code_digest(first.cubin)
+
+
+def identities(folder):
+    """What a kernel with a header, and one without, are known by: source, cache key, job."""
+    block = {"kernels": ["sample", "other"], "macros": "defaults", "shapes": [64]}
+    made = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
+    return {
+        name: (
+            source_digest(kernel),
+            nvrtc.cache_key(kernel, "sm_90", MACROS),
+            made.plan_digest("compile", name),
+        )
+        for name, kernel in made.kernels.items()
+    }
+
+
+@pytest.mark.parametrize("header", ["scale.cuh", "inner.cuh"])
+def test_a_header_is_part_of_its_kernels_source(tmp_path, header):
+    """Also one that only another header includes; kernels that include neither stay as they are."""
+    (tmp_path / "scale.cuh").write_text('#include "inner.cuh"\n#define SCALE (2 * INNER)\n')
+    (tmp_path / "inner.cuh").write_text("#define INNER 3\n")
+    write_kernel(tmp_path, body='#include "scale.cuh"\n' + BODY)
+    write_kernel(tmp_path, "other")
+    before = identities(tmp_path)
+    assert identities(tmp_path) == before
+    text = (tmp_path / header).read_text()
+    (tmp_path / header).write_text(text + "#define MORE 1\n")
+    after = identities(tmp_path)
+    assert all(new != old for new, old in zip(after["sample"], before["sample"]))
+    assert after["other"] == before["other"]
+    (tmp_path / header).write_text(text)
+    assert identities(tmp_path) == before
+
+
+def test_comment_in_a_header_keeps_the_code(tmp_path):
+    """The source is another one, so it is compiled again; figures hold on to the code's digest."""
+    body = '#include "scale.cuh"\n' + BODY.replace("REAL sum = 0;", "REAL sum = SCALE;")
+    kernel = load_kernel(write_kernel(tmp_path, body=body))
+    found = []
+    for comment in ("", "// one line more\n", "/* or\nthree\nlines */\n"):
+        (tmp_path / "scale.cuh").write_text(f"{comment}#define SCALE 3\n")
+        done = nvrtc.compile_kernel(kernel, "sm_90", MACROS)
+        found.append((source_digest(kernel), cubin.code_digest(done.cubin)))
+    sources, codes = zip(*found)
+    assert len(set(sources)) == 3
+    assert len(set(codes)) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from samples import FRONT, ROOT, write_kernel
+from samples import BODY, FRONT, ROOT, config, write_kernel
+from tilewave import project
 from tilewave.errors import UserError
 from tilewave.kernels import find_kernels, load_kernel
 from tilewave.variants import choices, variant
@@ -195,3 +196,49 @@ def test_geometry_that_asks_for_the_device(tmp_path):
     made = variant(load_kernel(write_kernel(tmp_path, front=front)), {}, "here", "macros")
     assert made.unknown_device({}) == "sms"
     assert made.unknown_device({"sms": 132}) == ""
+
+
+def project_refusal(path):
+    """The one line that ends a run whose folders hold this file, though no study asks for it."""
+    with pytest.raises(UserError) as caught:
+        project.load(config(kernel_folders=["kernels", str(path.parent)]), "config/test.yaml")
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    assert ": found " in message and "; allowed: " in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ('grid: ["ceil(n / TILE)", "ceil(m / TILE)"]', "grid: []", "grid"),
+        ("block: [TILE, TILE]", "block: []", "block"),
+        ("block: [TILE, TILE]", "block: [1, 1, 1, 1]", "block"),
+        ("TILE: [16, 32]}", "TILE: [16, 32], n: [1, 2]}", "macros.n"),
+        ("TILE: [16, 32]}", "TILE: [16, 32], sms: [1, 2]}", "macros.sms"),
+        ("[a, b, c, m, n, k, alpha, beta]", "[a, b, c, m, n, k, alpha, gamma]", "arguments"),
+        ("c: REAL, accumulate", "c: REAL, d: REAL, accumulate", "dtypes"),
+        (", accumulate: REAL", "", "dtypes.accumulate"),
+        ("title: A", "layouts: {d: row}\ntitle: A", "layouts"),
+        ("tile: [TILE, TILE, 1]", "tile: [TILE]", "tile"),
+        ("title: A", "provider: cpu\ntitle: A", "provider"),
+    ],
+)
+def test_front_matter_that_means_nothing(tmp_path, old, new, key):
+    assert old in FRONT
+    path = write_kernel(tmp_path, front=FRONT.replace(old, new))
+    assert project_refusal(path).startswith(f"{path}: {key}: found ")
+
+
+@pytest.mark.parametrize("name", ["my-kernel", "Sample", "sAMPLE", "2nd", "all", "two words"])
+def test_file_names_that_are_no_names(tmp_path, name):
+    path = write_kernel(tmp_path, name, body=BODY.replace("NAME", "sample"))
+    assert project_refusal(path).startswith(f"{path}: file name: found '{name}'")
+
+
+@pytest.mark.parametrize("suffix", [".cu", ".py", ".yaml"])
+def test_file_that_is_no_utf8(tmp_path, suffix):
+    path = tmp_path / f"sample{suffix}"
+    path.write_bytes("# gr\u00f6\u00dfe\n".encode("latin-1"))
+    assert project_refusal(path).startswith(f"{path}: byte 4: found 'no UTF-8'")

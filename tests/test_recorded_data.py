@@ -11,7 +11,11 @@ from tilewave.compiling import cubin, nvrtc
 from tilewave.config import check_folders, parse
 from tilewave.kernels import find_kernels, source_digest
 from tilewave.project import ROOT
+from tilewave.records import model
 from tilewave.records.recorded import Recorded, folders
+from tilewave.stages import compiling
+from tilewave.variants import choices
+from tilewave.variants import variant as variant_of
 
 SHIPPED = folders(ROOT / "resources" / "recorded")
 LIMIT_MB = 20
@@ -62,3 +66,89 @@ def test_cubins_are_the_recorded_bytes(folder: Path) -> None:
             assert cubin.code_digest(made.cubin) == old["code"], name
             compared += 1
     assert compared > 0
+
+
+KERNELS = find_kernels([ROOT / "kernels"])
+H200 = ROOT / "resources" / "recorded" / "nvidia_h200"
+
+
+def _of_the_same_source(recorded: Recorded, name: str) -> None:
+    """Skip where the recorded variant came from another text: its figures are stale."""
+    old = recorded.compiled.get(f"{name}.sm_90")
+    if old is None or old["source_sha256"] != source_digest(KERNELS[name.split("-")[0]]):
+        pytest.skip(f"{name} has changed since it was recorded")
+
+
+def _counted(recorded: Recorded) -> dict[str, dict[str, float]]:
+    """Figures of each case whose counters were recorded, by metric."""
+    return {
+        made["case"]: {figure["metric"]: figure["value"] for figure in made["figures"]}
+        for made in recorded.results()
+        if made["stage"] == "counters" and made["status"] == model.OK
+    }
+
+
+@pytest.fixture(scope="module")
+def h200() -> Recorded:
+    if H200 not in SHIPPED:
+        pytest.skip("no figures of an NVIDIA H200")
+    return Recorded(H200)
+
+
+def test_shared_accesses_cost_what_the_front_matter_says(h200: Recorded) -> None:
+    """Wavefronts and conflicts of every access pattern are the rule's, to the last one."""
+    kernel = KERNELS["shared_access"]
+    expected, found = {}, {}
+    counted = _counted(h200)
+    for name, probe in kernel.front.cases.items():
+        made = variant_of(kernel, probe.macros, kernel.path, f"cases.{name}")
+        _of_the_same_source(h200, made.id)
+        case = f"{made.id}@{name}"
+        figures = counted.get(case, {})
+        for metric in ("wavefronts", "bank_conflicts"):
+            expected[case, metric] = probe.expect[metric]
+            found[case, metric] = figures.get(metric)
+    assert len(expected) == 2 * 28
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        (
+            "matmul_tiled-realf64@256x256x256",
+            {"wavefronts_shared_LDS": 1_572_864, "wavefronts_shared_excess": 0},
+        ),
+        (
+            "hgemm_wmma_staged@2048x2048x2048",
+            {
+                "wavefronts_shared_LDGSTS": 5_898_240,
+                "wavefronts_shared_ideal_LDGSTS": 1_572_864,
+                "wavefronts_shared_LDSM": 4_194_304,
+                "counted_tensor_flops": 17_179_869_184,
+            },
+        ),
+    ],
+)
+def test_counts_that_the_launch_decides(
+    h200: Recorded, case: str, expected: dict[str, float]
+) -> None:
+    """Counts that follow from code and launch alone: every run has the same."""
+    _of_the_same_source(h200, case.split("@")[0])
+    figures = _counted(h200)[case]
+    assert {metric: figures.get(metric) for metric in expected} == expected
+
+
+HOST_VARIANTS = {
+    made.id: kernel
+    for kernel in KERNELS.values()
+    if kernel.provider == "cpu"
+    for made in choices(kernel, "product", kernel.path, "macros")
+}
+
+
+@pytest.mark.parametrize("name", sorted(HOST_VARIANTS))
+def test_host_code_is_the_recorded_one(h200: Recorded, name: str) -> None:
+    """The key of a host kernel, made here with whatever Python this is, finds its figures."""
+    _of_the_same_source(h200, name)
+    assert compiling.host_code(HOST_VARIANTS[name]) == h200.compiled[f"{name}.sm_90"]["code"]

@@ -9,6 +9,7 @@ import pytest
 
 from tilewave.gpu import supervisor
 from tilewave.gpu.worker import main as worker_main
+from tilewave.records import model
 
 WORKER = """
 import argparse, json, os, signal, sys, time
@@ -32,6 +33,7 @@ for i in range(o.start, len(jobs)):
     send(event="started", index=i, case=jobs[i]["case"])
     do = jobs[i]["do"]
     if do == "segv": os.kill(os.getpid(), signal.SIGSEGV)
+    if do == "killed": os.kill(os.getpid(), signal.SIGKILL)
     if do == "exit": print("it went wrong"); sys.stdout.flush(); os._exit(3)
     if do == "hang":
         if os.fork() == 0:
@@ -91,6 +93,16 @@ def test_crash_costs_one_case(run):
     assert results[1]["reason"] == "the worker was ended by SIGSEGV"
     assert results[2]["reason"] == "the worker ended with exit code 3"
     assert results[0]["pid"] != results[3]["pid"]
+
+
+@pytest.mark.parametrize("wrapper", [[], ["sh", "-c", '"$@"; exit $?', "sh"]], ids=["bare", "sh"])
+def test_kill_from_outside_is_no_fault_of_the_case(run, wrapper):
+    """Memory ran out, or somebody's kill: the next run asks again, so nothing of it is kept."""
+    results = run("fine", "killed", "fine", wrapper=wrapper)
+    assert statuses(results) == ["ok", "not measured", "ok"]
+    assert results[1]["reason"] == "the worker was ended by SIGKILL"
+    assert [model.keepable(made) for made in results] == [True, False, True]
+    assert not model.recordable(results[1])
 
 
 def test_poisoned_worker_is_restarted_without_blame(run):

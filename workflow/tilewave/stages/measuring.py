@@ -48,9 +48,10 @@ def _ncu(stage: str, target: Mapping[str, Any]) -> str | None:
 
 def _still_good(made: Mapping[str, Any], job: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
     """Whether a stored result answers the job: read by the same ncu, and given no less time."""
-    if made["status"] == model.TIMED_OUT:
-        return float(made["notes"].get("limit_s", 0)) >= float(job["limit_s"])
-    return bool(made["notes"].get("ncu") == _ncu(job["stage"], target))
+    enough = made["status"] != model.TIMED_OUT or float(made["notes"].get("limit_s", 0)) >= float(
+        job["limit_s"]
+    )
+    return enough and bool(made["notes"].get("ncu") == _ncu(job["stage"], target))
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -119,7 +120,7 @@ def collect(
         if _ncu(job["stage"], target) is not None:
             whole["notes"] = {**made["notes"], "ncu": _ncu(job["stage"], target)}
         if made["status"] == model.TIMED_OUT:
-            whole["notes"] = {**made["notes"], "limit_s": job["limit_s"]}
+            whole["notes"] = {**whole["notes"], "limit_s": job["limit_s"]}
         model.validate(whole)
         store.put(whole)
         for case in (whole["case"], *twins.get(whole["case"], ())):

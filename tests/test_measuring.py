@@ -1,0 +1,237 @@
+"""Which results a stage takes from the store or a recording, and which it measures. No GPU."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tilewave.records import model
+from tilewave.records.recorded import Recorded, merge
+from tilewave.records.store import Store
+from tilewave.stages import measuring
+from tilewave.stages.jobs import Planned
+
+HERE = "gpu1"
+OLD_NCU, NEW_NCU = "2025.1.0", "2025.3.1"
+
+
+def job(case="a@64", key="aa11", stage="time", provider="nvrtc", limit_s=60.0):
+    return {"stage": stage, "case": case, "key": key, "provider": provider, "limit_s": limit_s}
+
+
+def target(live=True, ncu=NEW_NCU):
+    """A machine whose GPU is ``gpu1``, or a laptop that shows that GPU's recording."""
+    return {
+        "live": live,
+        "environment": HERE,
+        "host": "laptop",
+        "label": "NVIDIA H200",
+        "reason": "no NVIDIA GPU on this machine",
+        "environments": {HERE: {"ncu": ncu}, "laptop": {"ncu": None}},
+    }
+
+
+def made_before(status=model.OK, value=1.0, environment=HERE, **more):
+    """A result of an earlier run, of the case that `job` names by default."""
+    given = {"stage": "time", "case": "a@64", "key": "aa11", "reason": ""} | more
+    figures = [{"metric": "duration", "value": value, "unit": "us"}]
+    place = (given.pop("stage"), given.pop("case"), status, given.pop("reason"))
+    return model.result(*place, environment=environment, figures=figures, **given)
+
+
+class Machine:
+    """A fake measure function that remembers what it was asked for."""
+
+    def __init__(self, status=model.OK, reason=""):
+        self.asked = []
+        self._ending = status, reason
+
+    def __call__(self, waiting, finished):
+        self.asked += [one["case"] for one in waiting]
+        results = []
+        for one in waiting:
+            figures = [{"metric": "duration", "value": 7.0, "unit": "us"}]
+            results.append(model.result(one["stage"], one["case"], *self._ending, figures=figures))
+            finished(results[-1])
+        return results
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+def collect(store, machine, *jobs, recorded=None, checks=None, **machine_is):
+    planned = [Planned(SimpleNamespace(id=one["case"]), one, None) for one in jobs]
+    return measuring.collect(planned, target(**machine_is), recorded, store, machine, checks)
+
+
+def value(made):
+    return made["figures"][0]["value"]
+
+
+def test_a_stored_result_is_reused(store):
+    machine = Machine()
+    first = collect(store, machine, job())
+    again = collect(store, machine, job())
+    assert machine.asked == ["a@64"]
+    assert again["results"] == first["results"]
+    assert first["counts"] == {"measured": 1, "reused": 0, "recorded": 0}
+    assert again["counts"] == {"measured": 0, "reused": 1, "recorded": 0}
+
+
+def test_a_stored_result_answers_for_another_case_of_its_key(store):
+    machine = Machine()
+    collect(store, machine, job("a@2*32"))
+    (made,) = collect(store, machine, job("a@64"))["results"]
+    assert made["case"] == "a@64"
+    assert machine.asked == ["a@2*32"]
+
+
+@pytest.mark.parametrize("more", [{"key": "bb22"}, {"stage": "check"}])
+def test_another_key_or_stage_is_measured(store, more):
+    store.put(made_before())
+    machine = Machine()
+    collect(store, machine, job(**more))
+    assert machine.asked == ["a@64"]
+
+
+def test_another_environments_result_is_not_reused(store):
+    store.put(made_before(environment="gpu2"))
+    machine = Machine()
+    collect(store, machine, job())
+    assert machine.asked == ["a@64"]
+
+
+@pytest.mark.parametrize(("limit_s", "asked"), [(60.0, ["a@64"]), (2.0, []), (1.0, [])])
+def test_a_raised_limit_measures_a_timed_out_case_again(store, limit_s, asked):
+    store.put(made_before(model.TIMED_OUT, notes={"limit_s": 2}))
+    machine = Machine()
+    (made,) = collect(store, machine, job(limit_s=limit_s))["results"]
+    assert machine.asked == asked
+    assert made["status"] == (model.OK if asked else model.TIMED_OUT)
+
+
+def test_a_timed_out_case_keeps_the_limit_it_had(store):
+    machine = Machine(model.TIMED_OUT, "no result within 2 s (case_limit_s)")
+    collect(store, machine, job(limit_s=2.0))
+    assert store.get(HERE, "time", "aa11")["notes"]["limit_s"] == 2.0
+    collect(store, machine, job(limit_s=2.0))
+    assert machine.asked == ["a@64"]
+    collect(store, machine, job(limit_s=60.0))
+    assert machine.asked == ["a@64", "a@64"]
+
+
+def test_counters_that_timed_out_are_asked_again_only_with_more_time(store):
+    machine = Machine(model.TIMED_OUT, "no result within 2 s (case_limit_s)")
+    for limit_s in (2.0, 2.0, 60.0):
+        collect(store, machine, job(stage="counters", limit_s=limit_s))
+    assert machine.asked == ["a@64", "a@64"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "ncu", "asked"),
+    [("counters", OLD_NCU, ["a@64"]), ("counters", NEW_NCU, []), ("time", None, [])],
+)
+def test_counters_of_another_ncu_are_measured_again(store, stage, ncu, asked):
+    store.put(made_before(stage=stage, notes={"ncu": ncu} if ncu else {}))
+    machine = Machine()
+    (made,) = collect(store, machine, job(stage=stage))["results"]
+    assert machine.asked == asked
+    assert made["notes"].get("ncu") == (NEW_NCU if stage == "counters" else None)
+    assert value(made) == (7.0 if asked else 1.0)
+
+
+def test_counters_say_which_ncu_read_them(store):
+    machine = Machine()
+    collect(store, machine, job(stage="counters"), ncu=OLD_NCU)
+    assert store.get(HERE, "counters", "aa11")["notes"]["ncu"] == OLD_NCU
+    collect(store, machine, job(stage="counters"), ncu=NEW_NCU)
+    assert machine.asked == ["a@64", "a@64"]
+    assert store.get(HERE, "counters", "aa11")["notes"]["ncu"] == NEW_NCU
+
+
+def test_not_measured_is_never_kept(store):
+    machine = Machine(model.NOT_MEASURED, "the worker was ended by SIGKILL")
+    for _ in range(2):
+        document = collect(store, machine, job())
+        (made,) = document["results"]
+        assert (made["status"], made["reason"]) == (
+            model.NOT_MEASURED,
+            "the worker was ended by SIGKILL",
+        )
+        assert document["counts"] == {"measured": 0, "reused": 0, "recorded": 0}
+        assert store.get(HERE, "time", "aa11") is None
+    assert machine.asked == ["a@64", "a@64"]
+
+
+def test_a_kernels_own_failure_is_kept(store):
+    machine = Machine(model.INVALID_ACCESS, "the worker was ended by SIGSEGV")
+    for _ in range(2):
+        (made,) = collect(store, machine, job())["results"]
+        assert made["status"] == model.INVALID_ACCESS
+    assert machine.asked == ["a@64"]
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    folder = tmp_path / "nvidia_h200"
+    merge(folder, [made_before(value=4.0)], {HERE: {"gpu": "NVIDIA H200"}}, {})
+    return Recorded(folder)
+
+
+@pytest.mark.parametrize("provider", ["nvrtc", "cpu"])
+def test_a_recording_beats_the_store_where_the_target_is_not_live(store, recorded, provider):
+    for environment in (HERE, "laptop"):
+        store.put(made_before(value=9.0, environment=environment))
+    machine = Machine()
+    document = collect(store, machine, job(provider=provider), recorded=recorded, live=False)
+    (made,) = document["results"]
+    assert (made["source"], value(made)) == ("recorded:nvidia_h200", 4.0)
+    assert document["counts"] == {"measured": 0, "reused": 0, "recorded": 1}
+    (made,) = collect(store, machine, job(provider=provider), recorded=recorded)["results"]
+    assert value(made) == 9.0
+    assert machine.asked == []
+
+
+def test_stale_and_missing_figures_say_why(store, recorded):
+    machine = Machine()
+    jobs = [job(), job(key="cc33"), job("new@64", "dd44"), job("a@64", stage="check")]
+    results = [
+        collect(store, machine, one, recorded=recorded, live=False)["results"][0] for one in jobs
+    ]
+    assert [made["status"] for made in results] == [
+        model.OK,
+        model.STALE,
+        model.NOT_MEASURED,
+        model.NOT_MEASURED,
+    ]
+    assert results[1]["reason"] == "recorded on NVIDIA H200 for other code, launch or method"
+    assert results[1]["figures"] == []
+    for made in results[2:]:
+        assert made["reason"] == (
+            "no NVIDIA GPU on this machine, and NVIDIA H200 has no recorded figure of this case"
+        )
+    (made,) = collect(store, machine, job(), live=False)["results"]
+    assert (made["status"], made["reason"]) == (
+        model.NOT_MEASURED,
+        "no NVIDIA GPU on this machine",
+    )
+    assert machine.asked == []
+
+
+def test_cases_of_one_key_are_measured_once(store):
+    machine = Machine()
+    document = collect(store, machine, job("a@2*32"), job("b@64", "bb22"), job("a@64"))
+    assert machine.asked == ["a@2*32", "b@64"]
+    assert [made["case"] for made in document["results"]] == ["a@2*32", "b@64", "a@64"]
+    assert [made["key"] for made in document["results"]] == ["aa11", "bb22", "aa11"]
+    assert document["counts"] == {"measured": 2, "reused": 1, "recorded": 0}
+
+
+def test_a_failed_check_stops_the_later_stages(store):
+    machine = Machine()
+    reason = "no result within 2 s (case_limit_s)"
+    check = model.result("check", "a@64", model.TIMED_OUT, reason)
+    (made,) = collect(store, machine, job(), checks={"a@64": check})["results"]
+    assert (made["status"], made["reason"]) == (model.TIMED_OUT, reason)
+    assert machine.asked == []
