@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tilewave.gpu import metrics, profiler
+from tilewave.gpu import metrics, profile_report, profile_run, profiler
 
 BASE = 0x7F00_1000
 
@@ -143,7 +143,7 @@ COUNTERS = dict(zip(NAMES, (100, 20, 50.0), strict=True))
 
 
 def test_command_line() -> None:
-    command = profiler.build_command(
+    command = profile_run.build_command(
         "/opt/ncu",
         jobs_path=Path("/r/a.jobs.json"),
         events_path=Path("/r/a.events.jsonl"),
@@ -172,7 +172,7 @@ smsp__inst_executed  Counter      inst         # of instructions
 
 
 def test_names_that_ncu_does_not_list_are_left_out() -> None:
-    listed = profiler.parse_query(QUERY)
+    listed = profile_run.parse_query(QUERY)
     assert listed == {"dram__bytes_read", "sm__ops_path_tensor_src_fp16", "smsp__inst_executed"}
     wanted = [
         "dram__bytes_read.sum",
@@ -183,16 +183,16 @@ def test_names_that_ncu_does_not_list_are_left_out() -> None:
         "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
         "gpu__time_duration.sum",
     ]
-    known, unknown = profiler.split_known(wanted, listed)
+    known, unknown = profile_run.split_known(wanted, listed)
     assert unknown == ["dram__bytes.sum", "sm__ops_path_tensor_src_fp4.sum"]
     assert known == [name for name in wanted if name not in unknown]
-    assert profiler.split_known(wanted, set()) == (wanted, [])
+    assert profile_run.split_known(wanted, set()) == (wanted, [])
 
 
 def test_refused_names_are_read_from_the_log() -> None:
     log = r"==ERROR== Failed to find metric regex:^foo__bar\.(sum|min|max|avg|pct|ratio|max_rate)$"
-    assert profiler.unknown_metrics(log) == ["foo__bar"]
-    assert profiler.unknown_metrics("==ERROR== Failed to find metric dram__x.sum\n") == [
+    assert profile_run.unknown_metrics(log) == ["foo__bar"]
+    assert profile_run.unknown_metrics("==ERROR== Failed to find metric dram__x.sum\n") == [
         "dram__x.sum"
     ]
 
@@ -203,7 +203,7 @@ def test_kernels_find_their_cases_by_range() -> None:
         FakeRange([FakeAction("tiled", COUNTERS, 2)]),
         FakeRange([FakeAction("tiled", COUNTERS, 0)]),
     ]
-    found = profiler.parse_report(report, jobs, NAMES, environment="env")
+    found = profile_report.parse_report(report, jobs, NAMES, environment="env")
     assert sorted(found) == [0, 2]
     first = found[0]
     assert (first["case"], first["key"], first["status"]) == ("a", "key-a", "ok")
@@ -221,7 +221,7 @@ def test_kernels_find_their_cases_in_order_where_there_are_no_ranges() -> None:
         job("lib2", "", "cublaslt"),
     ]
     names = ["one", "nvjet", "splitk", "two", "nvjet", "reduce"]
-    found = profiler.assign([FakeAction(name, {}) for name in names], jobs)
+    found = profile_report.assign([FakeAction(name, {}) for name in names], jobs)
     assert {i: [a.name() for a in actions] for i, actions in found.items()} == {
         0: ["one"],
         1: ["nvjet", "splitk"],
@@ -231,12 +231,12 @@ def test_kernels_find_their_cases_in_order_where_there_are_no_ranges() -> None:
 
 
 def test_another_kernel_or_grid_is_not_taken_for_the_case() -> None:
-    wrong = profiler.result_of(job("a"), [FakeAction("other", COUNTERS, 0)], NAMES)
+    wrong = profile_report.result_of(job("a"), [FakeAction("other", COUNTERS, 0)], NAMES)
     assert wrong["status"] == "not measured" and "other where tiled" in wrong["reason"]
-    wrong = profiler.result_of(job("a"), [FakeAction("tiled", COUNTERS, 0, (8, 2, 1))], NAMES)
+    wrong = profile_report.result_of(job("a"), [FakeAction("tiled", COUNTERS, 0, (8, 2, 1))], NAMES)
     assert "grid of [8, 2, 1] where [4, 2, 1]" in wrong["reason"] and not wrong["figures"]
     twice = [FakeAction("tiled", COUNTERS, 0)] * 2
-    assert "2 launches" in profiler.result_of(job("a"), twice, NAMES)["reason"]
+    assert "2 launches" in profile_report.result_of(job("a"), twice, NAMES)["reason"]
 
 
 def test_the_kernels_of_a_library_call_are_summed() -> None:
@@ -246,7 +246,7 @@ def test_the_kernels_of_a_library_call_are_summed() -> None:
         FakeAction("splitKreduce", {**counters, "launch__registers_per_thread": 32}, 0),
     ]
     lib = job("cublas@64x64x64", "", "cublaslt")
-    found = profiler.result_of(lib, actions, [*NAMES, "launch__registers_per_thread"])
+    found = profile_report.result_of(lib, actions, [*NAMES, "launch__registers_per_thread"])
     assert named(found)["dram__bytes_read.sum"] == 200
     assert named(found)["launch__registers_per_thread"] == 168
     assert found["notes"]["kernels"] == ["nvjet_hsh", "splitKreduce"]
@@ -256,21 +256,21 @@ def test_the_kernels_of_a_library_call_are_summed() -> None:
 def test_a_counter_without_a_value_is_absent_and_named() -> None:
     counters = {**COUNTERS, "dram__bytes_read.sum": math.nan, "gpu__x.sum": None}
     names = [*NAMES, "gpu__x.sum", "smsp__gone.sum", "sm__ops_path_tensor_src_fp16_dst_fp16.sum"]
-    found = profiler.result_of(job("a"), [FakeAction("tiled", counters, 0)], names)
+    found = profile_report.result_of(job("a"), [FakeAction("tiled", counters, 0)], names)
     assert found["notes"]["absent_metrics"] == [
         "dram__bytes_read.sum",
         "gpu__x.sum",
         "smsp__gone.sum",
     ]
     assert "dram__bytes_read.sum" not in named(found) and "dram_bytes" not in named(found)
-    empty = profiler.result_of(job("a"), [FakeAction("tiled", {}, 0)], NAMES)
+    empty = profile_report.result_of(job("a"), [FakeAction("tiled", {}, 0)], NAMES)
     assert empty["status"] == "not measured" and "none of the metrics" in empty["reason"]
 
 
 def test_durations_are_nanoseconds() -> None:
     name = "gpu__time_duration.sum"
     action = FakeAction("tiled", {name: FakeMetric(12.5, "us")}, 0)
-    found = profiler.result_of(job("a"), [action], [name])
+    found = profile_report.result_of(job("a"), [action], [name])
     assert found["figures"][0] == {"metric": name, "value": 12500.0, "unit": "ns"}
 
 
@@ -292,7 +292,7 @@ def instruction_counters() -> dict[str, Any]:
 
 
 def test_instructions_have_addresses_from_the_functions_start() -> None:
-    rows = profiler.instructions_of(FakeAction("tiled", instruction_counters(), 0, sass=SASS))
+    rows = profile_report.instructions_of(FakeAction("tiled", instruction_counters(), 0, sass=SASS))
     assert [(row["address"], row["opcode"]) for row in rows] == [
         (0, "LDC"),
         (32, "LDS.64"),
@@ -310,7 +310,7 @@ def test_instructions_have_addresses_from_the_functions_start() -> None:
         "wavefronts_shared_ideal": 2,
         "wavefronts_shared_excess": 6,
     }
-    assert profiler.instructions_of(FakeAction("tiled", {}, 0)) == []
+    assert profile_report.instructions_of(FakeAction("tiled", {}, 0)) == []
 
 
 def test_totals_by_kind_and_the_probes_own_instruction() -> None:
@@ -318,17 +318,17 @@ def test_totals_by_kind_and_the_probes_own_instruction() -> None:
     probe = job("p@x", instruction="LDS")
     counters = {**COUNTERS, **instruction_counters(), loads: 8}
     action = FakeAction("tiled", counters, 0, sass=SASS)
-    found = profiler.result_of(probe, [action], [*NAMES, loads])
+    found = profile_report.result_of(probe, [action], [*NAMES, loads])
     figures = named(found)
     assert figures["wavefronts_shared_excess_LDS"] == 6
     assert figures["wavefronts_shared_excess_STS"] == 0
     assert figures["wavefronts"] == figures["wavefronts_by_instruction"] == 8
     assert figures["ideal_by_instruction"] == 2
     assert "probe_instruction" not in found["notes"]
-    plain = profiler.result_of(job("p@x"), [action], [*NAMES, loads])
+    plain = profile_report.result_of(job("p@x"), [action], [*NAMES, loads])
     assert not {"wavefronts", "wavefronts_by_instruction"} & set(named(plain))
     bare = FakeAction("tiled", COUNTERS, 0)
-    found = profiler.result_of(probe, [bare], NAMES)
+    found = profile_report.result_of(probe, [bare], NAMES)
     assert "no per-instruction counters" in found["notes"]["probe_instruction"]
 
 
@@ -342,12 +342,12 @@ def test_totals_by_kind_and_the_probes_own_instruction() -> None:
     ],
 )
 def test_opcode(sass: str, opcode: str) -> None:
-    assert profiler.opcode_of(sass) == opcode
+    assert profile_report.opcode_of(sass) == opcode
 
 
 def test_reasons_say_what_to_do() -> None:
     def why(log: str, **more: Any) -> str:
-        return profiler.explain(profiler.Outcome(log=log, **more), 60)
+        return profiler.explain(profile_run.Outcome(log=log, **more), 60)
 
     denied = why("==ERROR== ERR_NVGPUCTRPERM - The user\n==WARNING== No kernels were profiled.\n")
     assert "NVreg_RestrictProfilingToAdminUsers=0" in denied and "run as root" in denied
@@ -549,8 +549,8 @@ def test_ncu_dies_with_its_parent(tmp_path: Path) -> None:
         tmp_path, f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)\n"
     )
     code = (
-        "import sys; from pathlib import Path; from tilewave.gpu import profiler\n"
-        "profiler.run_ncu([sys.argv[1], '-o', 'r', '--metrics', 'm'], Path(sys.argv[2]), 50)\n"
+        "import sys; from pathlib import Path; from tilewave.gpu import profile_run\n"
+        "profile_run.run_ncu([sys.argv[1], '-o', 'r', '--metrics', 'm'], Path(sys.argv[2]), 50)\n"
     )
     library = str(Path(profiler.__file__).parents[2])
     parent = os.spawnve(

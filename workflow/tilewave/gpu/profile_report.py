@@ -1,0 +1,273 @@
+"""What a report of Nsight Compute holds: its kernels, their counters and their instructions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewave.gpu import metrics as catalogue
+from tilewave.records.model import NOT_MEASURED, OK, result
+
+Job = Mapping[str, Any]
+Result = dict[str, Any]
+
+CASE_DOMAIN = "tilewave-job"
+# Instructions worth a row: memory, barriers and tensor cores.
+KEPT = re.compile(r"^(LD|ST|ATOM|RED|UTMA|UBLK|BAR|[A-Z]{1,2}MMA)")
+
+
+def actions_of(report: Any) -> list[Any]:
+    """All profiled kernels of an ncu_report context, in the order of their launch."""
+    return [report[i][j] for i in range(len(report)) for j in range(report[i].num_actions())]
+
+
+def case_index(action: Any) -> int | None:
+    """Place in the batch of the case that a kernel belongs to, from its NVTX ranges."""
+    state = action.nvtx_state()
+    if state is None:
+        return None
+    for identity in state.domains():
+        domain = state.domain_by_id(identity)
+        if domain is None or domain.name() != CASE_DOMAIN:
+            continue
+        for name in domain.push_pop_ranges():
+            if name.isdigit():
+                return int(name)
+    return None
+
+
+def _value(action: Any, name: str) -> Any:
+    metric = action.metric_by_name(name)
+    if metric is None:
+        return None
+    try:
+        return metric.value()
+    except (KeyError, TypeError, RuntimeError):  # a kind that this ncu_report cannot convert
+        return None
+
+
+def grid_of(action: Any) -> tuple[int, int, int] | None:
+    """Grid of a profiled launch, None where the report does not tell."""
+    sizes = [_value(action, f"launch__grid_dim_{axis}") for axis in "xyz"]
+    if not all(catalogue.usable(size) for size in sizes):
+        return None
+    x, y, z = (int(size) for size in sizes)
+    return x, y, z
+
+
+def mismatch(action: Any, job: Job) -> str:
+    """Empty where a profiled kernel is the job's, else what is different."""
+    if job["provider"] != "nvrtc":
+        return ""
+    name = str(action.name())
+    if name != job["entry"]:
+        return f"the report has the kernel {name} where {job['entry']} was launched"
+    grid = grid_of(action)
+    if grid is not None and list(grid) != [int(size) for size in job["grid"]]:
+        return f"the report has a grid of {list(grid)} where {list(job['grid'])} was launched"
+    return ""
+
+
+def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
+    """Profiled kernels of each job, by the job's place in the batch.
+
+    By the NVTX range of the case. Where a report has no such ranges: in order, one kernel a job,
+    and for a library's job all kernels up to the next job's own.
+    """
+    found: dict[int, list[Any]] = {index: [] for index in range(len(jobs))}
+    indices = [case_index(action) for action in actions]
+    if any(index is not None for index in indices):
+        for action, index in zip(actions, indices, strict=True):
+            if index is not None and index in found:
+                found[index].append(action)
+        return found
+    rest = list(actions)
+    for index, job in enumerate(jobs):
+        if job["provider"] == "nvrtc":
+            if rest and not mismatch(rest[0], job):
+                found[index].append(rest.pop(0))
+            continue
+        following = jobs[index + 1] if index + 1 < len(jobs) else None
+        while rest:
+            ours = following is not None and following["provider"] == "nvrtc"
+            if (
+                found[index]
+                and following is not None
+                and (not ours or not mismatch(rest[0], following))
+            ):
+                break
+            found[index].append(rest.pop(0))
+    return found
+
+
+def opcode_of(sass: str) -> str:
+    """Opcode with its modifiers out of a line of SASS: ``@!P0 LDS.64 R2, [R4] ;`` -> ``LDS.64``."""
+    words = [word for word in sass.replace(";", " ").split() if not word.startswith("@")]
+    return words[0].rstrip(",") if words else ""
+
+
+def _source_texts(action: Any, source: str) -> Callable[[str, int], str]:
+    """A function from file and line to the source's text: from the report, else from the disk."""
+    lines: dict[str, list[str]] = {}
+    try:
+        imported = dict(action.source_files())
+    except (AttributeError, TypeError, RuntimeError):
+        imported = {}
+
+    def text(name: str, line: int) -> str:
+        if name not in lines:
+            content = imported.get(name) or ""
+            if not content and source and Path(name).name == Path(source).name:
+                try:
+                    content = Path(source).read_text(encoding="utf-8")
+                except OSError:
+                    content = ""
+            lines[name] = content.splitlines()
+        return lines[name][line - 1].strip() if 0 < line <= len(lines[name]) else ""
+
+    return text
+
+
+def instructions_of(action: Any, source: str = "") -> list[dict[str, Any]]:
+    """Per-instruction counters of a kernel, by address.
+
+    Rows: address (bytes from the function's first instruction), opcode, sass, line, text, file
+    and the columns of `metrics.INSTRUCTION_METRICS`, with ``wavefronts_shared_excess``. Only
+    memory, barrier and tensor instructions are kept. Counters that ncu gives no value are left out.
+    The ids of the values are absolute addresses; the function starts at the lowest one, because
+    every launch executes its first instruction.
+    """
+    counts: dict[int, dict[str, Any]] = {}
+    for name, column in catalogue.INSTRUCTION_METRICS.items():
+        metric = action.metric_by_name(name)
+        if metric is None or not metric.num_instances():
+            continue
+        ids = metric.correlation_ids()
+        if ids is None:
+            continue
+        for i in range(metric.num_instances()):
+            value = metric.value(i)
+            if catalogue.usable(value):
+                counts.setdefault(int(ids.as_uint64(i)), {})[column] = int(value)
+    if not counts:
+        return []
+    start = min(counts)
+    text = _source_texts(action, source)
+    rows = []
+    for address in sorted(counts):
+        sass = " ".join(str(action.sass_by_pc(address) or "").split()).rstrip(" ;")
+        opcode = opcode_of(sass)
+        if not KEPT.match(opcode):
+            continue
+        row: dict[str, Any] = {"address": address - start, "opcode": opcode, "sass": sass}
+        place = action.source_info(address)
+        if place is not None:
+            name, line = str(place.file_name()), int(place.line())
+            row |= {"line": line, "text": text(name, line), "file": Path(name).name}
+        row |= counts[address]
+        if "wavefronts_shared" in row and "wavefronts_shared_ideal" in row:
+            excess = row["wavefronts_shared"] - row["wavefronts_shared_ideal"]
+            row["wavefronts_shared_excess"] = excess
+        rows.append(row)
+    return rows
+
+
+def counters_of(
+    actions: Sequence[Any], names: Iterable[str]
+) -> tuple[dict[str, float], dict[str, str], list[str]]:
+    """Counters of a case: values over its kernels, ncu's units, and the names without a value."""
+    values: dict[str, float] = {}
+    units: dict[str, str] = {}
+    absent = []
+    for name in names:
+        read = [_value(action, name) for action in actions]
+        if not read or not all(catalogue.usable(value) for value in read):
+            absent.append(name)
+            continue
+        values[name] = catalogue.combined(name, [float(value) for value in read])
+        known = catalogue.METRICS.get(name)
+        units[name] = known.unit if known else str(actions[0].metric_by_name(name).unit() or "")
+    return values, units, absent
+
+
+def _scaled(name: str, value: float, action: Any) -> float:
+    """A duration in ns, whatever unit of time the report has it in."""
+    if name != "gpu__time_duration.sum":
+        return value
+    unit = str(action.metric_by_name(name).unit() or "").lower()
+    factors = {"usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6, "second": 1e9, "s": 1e9}
+    return value * factors.get(unit, 1.0)
+
+
+def result_of(
+    job: Job, actions: Sequence[Any], names: Sequence[str], *, environment: str = ""
+) -> Result:
+    """The result document of a case from its profiled kernels (at least one)."""
+    base: dict[str, Any] = {"key": job.get("key", ""), "environment": environment}
+    wrong = next((text for text in (mismatch(action, job) for action in actions) if text), "")
+    if not wrong and job["provider"] == "nvrtc" and len(actions) > 1:
+        wrong = f"the report has {len(actions)} launches where one was made"
+    if wrong:
+        return result("counters", job["case"], NOT_MEASURED, wrong, **base)
+    values, units, absent = counters_of(actions, names)
+    if not values:
+        reason = "ncu's report has the kernel but a value for none of the metrics"
+        return result("counters", job["case"], NOT_MEASURED, reason, **base)
+    for name in values:
+        values[name] = _scaled(name, values[name], actions[0])
+    figures = [catalogue.figure(name, value, units[name]) for name, value in values.items()]
+    figures += catalogue.derived(values, str((job.get("dtypes") or {}).get("a", "")))
+    rows = [instructions_of(action, str(job.get("source") or "")) for action in actions]
+    figures += catalogue.instruction_totals([row for kernel in rows for row in kernel])
+    notes: dict[str, Any] = {"kernels": [str(action.name()) for action in actions]}
+    optional = {name for name, metric in catalogue.METRICS.items() if metric.optional}
+    missing = [name for name in absent if name not in optional]
+    if missing:
+        notes["absent_metrics"] = missing
+    passes = [_value(action, "profiler__replayer_passes") for action in actions]
+    if all(catalogue.usable(count) for count in passes):
+        notes["passes"] = int(sum(passes))
+    ours = job["provider"] == "nvrtc"
+    instruction = job.get("instruction")
+    if instruction and ours:
+        if rows[0]:
+            found, note = catalogue.probe_figures(str(instruction), rows[0], values)
+            figures += found
+            if note:
+                notes["probe_instruction"] = note
+        else:
+            notes["probe_instruction"] = "the report has no per-instruction counters"
+    return result(
+        "counters",
+        job["case"],
+        OK,
+        source="counters",
+        figures=figures,
+        instructions=rows[0] if ours else [],
+        notes=notes,
+        **base,
+    )
+
+
+def parse_report(
+    report: Any, jobs: Sequence[Job], names: Sequence[str], *, environment: str = ""
+) -> dict[int, Result]:
+    """Results of the jobs that an ncu_report context holds, by the job's place in the batch."""
+    assigned = assign(actions_of(report), jobs)
+    return {
+        index: result_of(jobs[index], actions, names, environment=environment)
+        for index, actions in assigned.items()
+        if actions
+    }
+
+
+def load_report(path: Path) -> Any:
+    """Open a .ncu-rep file; needs neither a GPU nor Nsight Compute.
+
+    Raises what ncu_report raises for a file that it cannot read.
+    """
+    import ncu_report  # type: ignore[import-untyped, unused-ignore]
+
+    return ncu_report.load_report(str(path))

@@ -1,0 +1,301 @@
+"""One run of Nsight Compute: which metrics it knows, its command line, its end, and what it said."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tilewave.gpu.environment import DRIVER_VERSION
+
+Job = Mapping[str, Any]
+Result = dict[str, Any]
+
+DOMAIN = "tilewave"
+RANGE = "measure"
+QUERY_LIMIT_S = 120.0
+# What ncu may still take to write its report after the profiled process was told to end.
+GRACE_S = 30.0
+ATTEMPTS = 3
+PR_SET_PDEATHSIG = 1
+
+NO_PERMISSION = (
+    "this user may not read the GPU's performance counters (ERR_NVGPUCTRPERM): run as root, or "
+    "have the administrator load the driver with NVreg_RestrictProfilingToAdminUsers=0 (options nvidia "
+    "NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then reboot); in a container add "
+    "--cap-add SYS_ADMIN; a rented machine needs a provider that allows profiling"
+)
+# What ncu writes, and what it means for the user.
+REASONS = (
+    ("ERR_NVGPUCTRPERM", NO_PERMISSION),
+    (
+        "driver resource was unavailable",
+        "another tool holds the GPU's counters: stop DCGM, another profiler or a monitoring agent "
+        "and run again",
+    ),
+    (
+        "nsight-compute-lock",
+        "ncu could not take its lock file: remove the nsight-compute-lock of another user in /tmp "
+        "or set TMPDIR",
+    ),
+    (
+        "Profiling is not supported",
+        "this GPU, or the virtual slice of it that this machine sees, does not support profiling",
+    ),
+    ("No kernels were profiled", "no kernel was launched inside the range that ncu watches"),
+)
+UNKNOWN_METRIC = re.compile(r"Failed to find metric\s+(?:regex:\^)?([A-Za-z0-9_.\\]+)")
+
+
+@dataclass
+class Outcome:
+    """How a run of ncu ended. ``unknown`` are metrics that this ncu does not have for the chip."""
+
+    log: str = ""
+    code: int | None = None
+    timed_out: bool = False
+    unknown: list[str] = field(default_factory=list)
+
+
+# ------------------------------------------------------------------------------------ which metrics
+
+
+def checkable(name: str) -> bool:
+    """Whether `ncu --query-metrics` would list a metric.
+
+    It lists hardware counters by the name before the roll-up (``.sum``); launch, occupancy and
+    source metrics, which have none, are in other collections and always exist.
+    """
+    return "." in name and "__" in name
+
+
+def _family(base: str) -> str:
+    unit = base.partition("__")[0]
+    return f"{unit}__sass" if base.startswith(f"{unit}__sass_") else unit
+
+
+def split_known(wanted: Iterable[str], listed: set[str]) -> tuple[list[str], list[str]]:
+    """Metrics to ask for, and those that ncu does not know.
+
+    ``listed`` are base names. A name is only unknown where the list covers its family (the unit
+    before ``__``), so an incomplete list drops nothing.
+    """
+    families = {_family(base) for base in listed}
+    known: list[str] = []
+    unknown: list[str] = []
+    for name in wanted:
+        base = name.partition(".")[0]
+        missing = checkable(name) and base not in listed and _family(base) in families
+        (unknown if missing else known).append(name)
+    return known, unknown
+
+
+def parse_query(text: str) -> set[str]:
+    """Base names of the metrics that `ncu --query-metrics` printed."""
+    return set(re.findall(r"^\s*\"?([a-z0-9]+__[a-z0-9_]+)", text, re.MULTILINE))
+
+
+def query_metrics(ncu: str, cache: Path, chip: str | None = None) -> set[str]:
+    """Base names of the metrics that ncu has for the chip (default: the live GPU); asked once.
+
+    The answer is kept in ``cache`` by ncu, driver, GPU and chip. Empty where ncu does not answer.
+    """
+    models = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    seen: list[Any] = [os.path.realpath(ncu), chip, os.environ.get("CUDA_VISIBLE_DEVICES")]
+    for path in (Path(os.path.realpath(ncu)), DRIVER_VERSION, *models):
+        try:
+            seen.append(path.stat().st_mtime_ns if path.name == "ncu" else path.read_text())
+        except OSError:
+            seen.append(None)
+    mark = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
+    kept = cache / f"ncu-metrics-{mark}.json"
+    try:
+        return set(json.loads(kept.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        pass
+    command = [ncu, "--query-metrics", *(["--chip", chip] if chip else [])]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=QUERY_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return set()
+    listed = parse_query(done.stdout)
+    if listed:
+        cache.mkdir(parents=True, exist_ok=True)
+        aside = kept.with_suffix(f".{os.getpid()}")
+        aside.write_text(json.dumps(sorted(listed)), encoding="utf-8")
+        aside.replace(kept)
+    return listed
+
+
+# -------------------------------------------------------------------------------------- running ncu
+
+
+def build_command(
+    ncu: str,
+    *,
+    jobs_path: Path,
+    events_path: Path,
+    report_path: Path,
+    cache: Path,
+    metrics: Sequence[str],
+    sections: Sequence[str] = (),
+    clock_control: str = "none",
+    cache_control: str = "all",
+    python: str = sys.executable,
+) -> list[str]:
+    """The command line that profiles a batch.
+
+    report_path ends in .ncu-rep (ncu adds that itself, and expands ``%`` in the name).
+    """
+    report = str(report_path).removesuffix(".ncu-rep").replace("%", "%%")
+    command = [ncu, "--nvtx", "--nvtx-include", f"{DOMAIN}@{RANGE}/"]
+    command += ["--clock-control", clock_control, "--cache-control", cache_control]
+    command += ["--metrics", ",".join(metrics)]
+    for section in sections:
+        command += ["--section", section]
+    # The rules (advice) cost time for every kernel and can be run later in Nsight Compute.
+    command += ["--apply-rules", "no", "--import-source", "yes"]
+    command += ["--force-overwrite", "-o", report]
+    command += [python, "-m", "tilewave.gpu.worker", "counters", str(jobs_path)]
+    return [*command, "--events", str(events_path), "--cache", str(cache)]
+
+
+def _die_with_parent() -> None:
+    """In the child, before ncu starts: end when the parent does, however that ends (Linux)."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _group_members(group: int) -> list[tuple[int, str]]:
+    """Processes of a process group: their ids and command lines."""
+    members = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            state = (entry / "stat").read_text().rpartition(")")[2].split()
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except (OSError, ValueError):
+            continue
+        if len(state) > 2 and int(state[2]) == group and state[0] != "Z":
+            members.append((int(entry.name), line.strip()))
+    return members
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _end_worker(process: subprocess.Popen[bytes]) -> None:
+    """End what ncu profiles, so that ncu writes what it has; end ncu where it does not."""
+    for identity, line in _group_members(process.pid):
+        # ncu's own command line has the worker's at its end.
+        if "tilewave.gpu.worker" in line and "--nvtx-include" not in line:
+            try:
+                os.kill(identity, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    try:
+        process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        _kill_group(process)
+
+
+def run_ncu(
+    command: Sequence[str],
+    log_path: Path,
+    limit_s: float,
+    on_progress: Callable[[int], None] | None = None,
+) -> Outcome:
+    """Run ncu in a process group of its own, its output in ``log_path`` (appended).
+
+    The group ends with this process, and at ``limit_s`` seconds. ``on_progress`` gets the number of
+    kernels profiled so far.
+    """
+    library = str(Path(__file__).resolve().parents[2])
+    before = os.environ.get("PYTHONPATH")
+    environ = {**os.environ, "PYTHONPATH": f"{library}:{before}" if before else library}
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    outcome = Outcome()
+    with open(log_path, "ab") as log:
+        begin = log.tell()
+        log.write((" ".join(command) + "\n").encode())
+        log.flush()
+        try:
+            process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environ,
+                process_group=0,
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            )
+        except OSError as error:
+            return Outcome(log=f"==ERROR== {error}", code=127)
+        end = time.monotonic() + limit_s
+        try:
+            while True:
+                try:
+                    outcome.code = process.wait(0.5)
+                    break
+                except subprocess.TimeoutExpired:
+                    pass
+                if on_progress is not None:
+                    on_progress(_log(log_path, begin).count("==PROF== Profiling"))
+                if time.monotonic() > end:
+                    outcome.timed_out = True
+                    _end_worker(process)
+                    outcome.code = process.returncode
+                    break
+        finally:
+            # An interrupt must not leave a profiler behind; a worker that outlived ncu goes too.
+            if process.poll() is None or _group_members(process.pid):
+                _kill_group(process)
+    outcome.log = _log(log_path, begin)
+    outcome.unknown = unknown_metrics(outcome.log)
+    return outcome
+
+
+def _log(path: Path, begin: int) -> str:
+    with open(path, "rb") as log:
+        log.seek(begin)
+        return log.read().decode(errors="replace")
+
+
+def unknown_metrics(log: str) -> list[str]:
+    """Metrics that ncu says it cannot find."""
+    names = [name.replace("\\", "").rstrip(".") for name in UNKNOWN_METRIC.findall(log)]
+    return list(dict.fromkeys(names))
+
+
+def explain(outcome: Outcome, limit_s: float) -> str:
+    """Why a case is missing from ncu's report, and what the user can do about it."""
+    for sign, reason in REASONS[:-1]:
+        if sign in outcome.log:
+            return reason
+    if outcome.timed_out:
+        return f"profiling was ended at its limit of {limit_s:g} s before it reached this case"
+    if outcome.unknown:
+        return f"ncu has no metric {', '.join(outcome.unknown)} for this GPU"
+    errors = re.findall(r"^==ERROR== (.+?)\s*$", outcome.log, re.MULTILINE)
+    if errors:
+        return f"ncu: {errors[-1]}"
+    if outcome.code not in (0, None):
+        return f"the profiled process ended early (exit code {outcome.code})"
+    sign, reason = REASONS[-1]
+    return reason if sign in outcome.log else "ncu's report does not hold this case"
