@@ -16,7 +16,7 @@ import pytest
 from tilewave import project as projects
 from tilewave.records import model
 from tilewave.records import tables as tidy
-from tilewave.report import figures, page
+from tilewave.report import cells, figures, kernel_views, page, summary
 
 TILED = """/*---
 title: Tiles <b>& more</b>
@@ -264,7 +264,7 @@ def test_without_gpu_and_recording_nothing_is_claimed(make: Any) -> None:
 @pytest.mark.parametrize("live", [True, False])
 def test_a_target_without_any_figure_says_so(live: bool) -> None:
     records = pd.DataFrame({"metric": [""], "value": [math.nan], "source": [""]})
-    told = page.banner(LIVE if live else RECORDED, records)
+    told = summary.banner(LIVE if live else RECORDED, records)
     assert told.kind == "nothing"
     assert ("Nothing was measured" if live else "none of it fits") in told.headline
 
@@ -317,7 +317,7 @@ def test_listing_adds_up_by_line(make: Any) -> None:
     made = make()
     cases = pd.read_parquet(made.inputs.cases)
     rows = figures.with_instruction_columns(pd.read_parquet(made.inputs.instructions))
-    shown = page.listing(made.project.kernels["tiled"], cases, rows, {"e1": GPU})
+    shown = kernel_views.listing(made.project.kernels["tiled"], cases, rows, {"e1": GPU})
     assert shown is not None
     assert shown.case == "tiled@128x128x128" and shown.device == "NVIDIA H200"
     (busy,) = shown.busy
@@ -331,18 +331,20 @@ def test_listing_adds_up_by_line(make: Any) -> None:
     assert (shown.wavefronts, shown.excess, shown.unplaced) == ("384,000", "192,000", "128,000")
     assert all(line.text != "title: Tiles <b>& more</b>" for line in shown.lines)
     assert (
-        page.listing(made.project.kernels["first"], cases[cases["kernel"] == "first"], rows, {})
+        kernel_views.listing(
+            made.project.kernels["first"], cases[cases["kernel"] == "first"], rows, {}
+        )
         is None
     )
 
 
 def test_idea_is_the_comment_after_the_front_matter(make: Any) -> None:
     kernels = make().project.kernels
-    assert page.idea(kernels["tiled"]) == [
+    assert kernel_views.idea(kernels["tiled"]) == [
         "Every element is read once & kept, in a tile.",
         "A second paragraph.",
     ]
-    assert page.idea(kernels["first"]) == []
+    assert kernel_views.idea(kernels["first"]) == []
 
 
 def test_page_survives_missing_compile_documents(make: Any) -> None:
@@ -387,7 +389,7 @@ def test_sidecar_says_where_the_figure_came_from(make: Any) -> None:
     ],
 )  # fmt: skip
 def test_numbers_have_sensible_digits(value: float, told: str) -> None:
-    assert page.number(value) == told
+    assert cells.number(value) == told
 
 
 def test_table_folds_what_says_the_same_in_every_row() -> None:
@@ -398,7 +400,7 @@ def test_table_folds_what_says_the_same_in_every_row() -> None:
             "reason": [math.nan] * 2,
         }
     )  # fmt: skip
-    shown = page.table(frame)
+    shown = cells.table(frame)
     assert shown.columns == [("case", False), ("TFLOP/s", True)]
     assert shown.rows == [["a@1", "1"], ["b@1", ""]]
     assert shown.same == [("n", "27648"), ("status", "ok")]
@@ -412,7 +414,7 @@ def test_reasons_that_differ_in_numbers_only_share_a_line() -> None:
         [{"case": c, "stage": s, "status": "not measured", "reason": r} for c, s, r in rows]
     )
     cases = pd.DataFrame({"case": ["a", "b"], "verdict": ["not checked"] * 2})
-    (group,) = page.troubles(cases, records)
+    (group,) = summary.troubles(cases, records)
     assert (group.word, group.stages, group.cases) == (
         "not measured",
         "check 1, time 2",

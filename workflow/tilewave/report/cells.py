@@ -1,0 +1,94 @@
+"""Numbers and tables as the page prints them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from tilewave.plots.base import present
+
+LONG = 12
+"""Tables with more rows are folded away."""
+_SIZES = ("m", "n", "k", "line", "probe_case")
+# Columns that the page tells once, above the table, where every row says the same.
+_FOLDED = ("operation", "dtype", "shape", "m", "n", "k", "verdict", "status", "reason", "source")
+
+
+def number(value: float, grouped: bool = True) -> str:
+    """A number with four significant digits; whole numbers are exact, grouped from 10,000 on."""
+    if math.isnan(value):
+        return ""
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    sign, size = ("−" if value < 0 else ""), abs(value)
+    if size == int(size) and size < 1e15:
+        return sign + (f"{int(size):,}" if grouped and size >= 10_000 else str(int(size)))
+    if size >= 1e15 or size < 1e-3:
+        mantissa, _, exponent = f"{size:.3e}".partition("e")
+        return f"{sign}{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    digits = max(0, 3 - math.floor(math.log10(size)))
+    if size < 1:
+        return sign + f"{size:.{digits}f}".rstrip("0")
+    return sign + (f"{size:,.0f}" if size >= 10_000 else f"{size:.{digits}f}")
+
+
+def cell(value: object, column: str = "") -> str:
+    """What a table shows for a value; nothing for nothing."""
+    if not present(value):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return number(float(value), grouped=column not in _SIZES)
+    return str(value)
+
+
+def plural(count: int, word: str) -> str:
+    """`1 case`, `2 cases`, `12,000 cases`."""
+    return f"{number(count)} {word}{'' if count == 1 else 's'}"
+
+
+# ----------------------------------------------------------------------------------------- tables
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as the page shows it: columns as (title, is it a number), rows of texts."""
+
+    columns: list[tuple[str, bool]]
+    rows: list[list[str]]
+    same: list[tuple[str, str]]
+    empty: list[str]
+
+    @property
+    def long(self) -> bool:
+        return len(self.rows) > LONG
+
+
+def table(frame: pd.DataFrame) -> Table:
+    """The columns worth showing.
+
+    A case's id names kernel and variant already; a column that says the same in every row is told
+    once; a column without any value is only named.
+    """
+    if "case" in frame:
+        nameless = frame[frame["case"].isna()]
+        told = [
+            c for c in ("kernel", "variant", "macros") if c in frame and nameless[c].isna().all()
+        ]
+        frame = frame.drop(columns=told)
+    kept, same, empty = [], [], []
+    for name in map(str, frame.columns):
+        texts = [cell(value, name) for value in frame[name]]
+        if not any(texts):
+            if name not in ("reason", *_SIZES, "dtype"):
+                empty.append(name)
+        elif len(texts) > 1 and name in _FOLDED and len(set(texts)) == 1:
+            same.append((name, texts[0]))
+        else:
+            numeric = pd.api.types.is_numeric_dtype(frame[name])
+            kept.append((name, bool(numeric), texts))
+    rows = [list(row) for row in zip(*(texts for _, _, texts in kept))]
+    return Table([(name, numeric) for name, numeric, _ in kept], rows, same, empty)

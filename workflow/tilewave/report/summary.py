@@ -1,0 +1,200 @@
+"""What the page says of the whole run: troubles, statuses, sources, and whose figures these are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from tilewave.plots.base import present
+from tilewave.records import model
+from tilewave.report import figures, verdict
+from tilewave.report.cells import plural
+
+NAMED = 6
+"""Cases of a group that are named before the rest is folded away."""
+# How bad a trouble is: the order in which the page lists them.
+_SEVERITY = (
+    model.WRONG,
+    model.RACE,
+    model.UNINITIALISED,
+    model.BARRIER,
+    *model.FAILURES,
+    model.STALE,
+    model.NOT_MEASURED,
+    model.NOT_CHECKED,
+    model.UNSUPPORTED,
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cases that share a status (or a verdict) and a reason."""
+
+    word: str
+    stages: str
+    reason: str
+    cases: list[str]
+
+    @property
+    def first(self) -> list[str]:
+        return self.cases if len(self.cases) <= NAMED + 2 else self.cases[:NAMED]
+
+    @property
+    def rest(self) -> list[str]:
+        return self.cases[len(self.first) :]
+
+    @property
+    def count(self) -> str:
+        return plural(len(self.cases), "case")
+
+
+def _pattern(reason: str) -> str:
+    """A reason with its numbers taken out: those that differ only there are told together."""
+    return re.sub(r"\d[\d.,]*", "#", reason)
+
+
+def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[Group]:
+    """Every case that is not ok or not correct, one group a status and reason, the worst first.
+
+    A case is listed under each status that is not ok, with the stages that gave it, and under its
+    verdict where that is not *correct* although its check ended cleanly. Reasons that differ only
+    in their numbers share a group, and the group says so.
+    """
+    rows = records[["case", "stage", "status", "reason"]].drop_duplicates()
+    found: list[tuple[str, str, str, str]] = [
+        (str(status), str(reason) if present(reason) else "", str(stage), str(case))
+        for case, stage, status, reason in rows.itertuples(index=False, name=None)
+        if status != model.OK
+    ]
+    checks = rows[rows["stage"] == "check"]
+    reasons = dict(zip(checks["case"], checks["reason"]))
+    clean = set(checks[checks["status"] == model.OK]["case"])
+    for case, word in zip(cases["case"], cases["verdict"]):
+        if verdict.wrong(word) or (word == model.NOT_CHECKED and case in clean):
+            reason = reasons.get(case)
+            found.append((str(word), str(reason) if present(reason) else "", "check", str(case)))
+    groups: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
+    for word, reason, stage, case in found:
+        groups.setdefault((word, _pattern(reason)), []).append((reason, stage, case))
+    order = {case: place for place, case in enumerate(cases["case"])}
+    listed = []
+    for (word, _), members in groups.items():
+        reason = members[0][0]
+        if any(other != reason for other, _, _ in members):
+            reason += " (the numbers differ from case to case)"
+        by_stage = {s: {case for _, stage, case in members if stage == s} for s in model.STAGES}
+        names = sorted({case for _, _, case in members}, key=lambda case: order.get(case, -1))
+        counts = {stage: len(those) for stage, those in by_stage.items() if those}
+        every = set(counts.values()) == {len(names)}
+        told = [stage if every else f"{stage} {count}" for stage, count in counts.items()]
+        listed.append(Group(word, ", ".join(told), reason, names))
+    return sorted(listed, key=lambda group: _SEVERITY.index(group.word))
+
+
+def verdict_counts(cases: pd.DataFrame) -> list[tuple[str, int]]:
+    """Cases of each verdict, `correct`, `wrong` and `not checked` always."""
+    counts = {str(word): int(n) for word, n in cases["verdict"].value_counts().items()}
+    always = (model.CORRECT, model.WRONG, model.NOT_CHECKED)
+    return [(w, counts.get(w, 0)) for w in model.VERDICTS if w in always or counts.get(w)]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Cases of each stage by status."""
+
+    statuses: list[str]
+    rows: list[tuple[str, list[int]]]
+
+
+def status_matrix(records: pd.DataFrame) -> Matrix:
+    """How many cases each stage left in each status that occurs."""
+    pairs = records[["case", "stage", "status"]].drop_duplicates()
+    words = [word for word in model.STATUSES if (pairs["status"] == word).any()]
+    stages = [stage for stage in model.STAGES if (pairs["stage"] == stage).any()]
+    rows = []
+    for stage in stages:
+        mine = pairs[pairs["stage"] == stage]["status"].value_counts()
+        rows.append((stage, [int(mine.get(word, 0)) for word in words]))
+    return Matrix(words, rows)
+
+
+# ---------------------------------------------------------------------------------------- sources
+
+
+@dataclass(frozen=True)
+class Source:
+    """Figures of one source and environment."""
+
+    source: str
+    count: str
+    environment: str
+    device: str
+
+
+def device_name(facts: Mapping[str, Any]) -> str:
+    """The GPU of an environment, else its CPU."""
+    return str(facts.get("gpu") or facts.get("cpu") or "unknown machine")
+
+
+def sources(records: pd.DataFrame, environments: Mapping[str, Mapping[str, Any]]) -> list[Source]:
+    """How many figures came from which source and environment."""
+    valued = figures.figures_of(records)
+    pairs = [(str(s), str(e)) for s, e in zip(valued["source"], valued["environment"])]
+    return [
+        Source(
+            source,
+            plural(pairs.count((source, identity)), "value"),
+            identity,
+            device_name(environments.get(identity, {})),
+        )
+        for source, identity in sorted(set(pairs))
+    ]
+
+
+@dataclass(frozen=True)
+class Banner:
+    """Whose figures the page shows, in plain words. kind: live, recorded or nothing."""
+
+    kind: str
+    headline: str
+    detail: str
+
+
+def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
+    """The headline; a machine that measured nothing must not read as if it had."""
+    label, reason = target["label"], target["reason"]
+    valued = figures.figures_of(records)
+    from_recording = int(valued["source"].astype(str).str.startswith("recorded:").sum())
+    here = int(valued["source"].isin(["counters", "events"]).sum())
+    if target["live"]:
+        if here:
+            detail = (
+                "Every value below was measured on this machine, by this run or by an earlier one "
+                "under the same content key."
+            )
+            return Banner("live", f"Measured live on {label}", detail)
+        detail = "The GPU is there, but no stage gave a figure: see the statuses below."
+        return Banner("nothing", f"Nothing was measured on {label}", detail)
+    on_host = (
+        f" {plural(here, 'value')} of CPU variants came from this machine, "
+        f"{device_name(target['environments'].get(target['host'], {}))}."
+        if here
+        else ""
+    )
+    if target["recorded"] is None:
+        headline = f"Nothing measured on a GPU ({reason}), and no recorded figures are shown"
+        return Banner("nothing", headline, f"What needs a GPU is listed as not measured.{on_host}")
+    headline = f"Recorded on {label} — not measured on this machine ({reason})"
+    if not from_recording:
+        detail = f"None of the recorded figures fits the code here.{on_host}"
+        return Banner("nothing", f"{headline}, and none of it fits this tree", detail)
+    detail = (
+        f"{plural(from_recording, 'value')} below were measured on {label} earlier and are shipped "
+        "with the project. They are shown where their key, the content of code, launch, inputs and "
+        f"method, is that of this tree.{on_host}"
+    )
+    return Banner("recorded", headline, detail)
