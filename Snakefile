@@ -29,7 +29,7 @@ try:
     )
 except UserError as error:
     raise WorkflowError(str(error)) from None
-os.environ["TILEWAVE_CONFIG"] = PROJECT.where
+os.environ.update(TILEWAVE_CONFIG=PROJECT.where)
 
 
 # Read only under `--sdm apptainer`, which was not tried: the image says which Python and system the
