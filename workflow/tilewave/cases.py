@@ -266,8 +266,8 @@ def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) ->
     """All cases of a config, each once, with what its studies want of it.
 
     ``only`` leaves out cases and studies; a case whose counters are still wanted gets those of the
-    whole run, because the metrics are part of its key. Raises UserError for unknown kernels, macros, shapes and words,
-    and for a study without a case.
+    whole run, because the metrics are part of its key. Raises UserError for unknown kernels,
+    macros, shapes and words, and for a study without a case.
     """
     flat = [
         (name, case, time, counters)

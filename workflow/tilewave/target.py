@@ -6,37 +6,23 @@ later stage reads, so that they all speak of the same device.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from tilewave.config import Config
 from tilewave.errors import UserError
+from tilewave.gpu.environment import environment_id
+from tilewave.gpu.environment import probe as ask
 from tilewave.records.recorded import Recorded, folders
 from tilewave.variants import DEVICE_NAMES
 
 FALLBACK_ARCH = 90  # compiled for where neither a GPU nor a recorded one says otherwise
-PROBE = """
-import json, sys
-from tilewave.gpu import environment
-found = environment.probe(int(sys.argv[1]))
-found["id"] = environment.environment_id(found)
-print(json.dumps(found))
-"""
 
 
 def probe(gpu: int) -> dict[str, Any]:
-    """This machine's environment, asked in a child so that no CUDA context stays behind."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, str(gpu)], capture_output=True, text=True, timeout=120
-    )
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise RuntimeError(f"the environment cannot be read: {last[0]}")
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    """This machine's environment with its id; the driver is asked in a child process."""
+    found = ask(gpu)
+    return found | {"id": environment_id(found)}
 
 
 def device(environment: dict[str, Any]) -> dict[str, Any]:

@@ -33,29 +33,9 @@ def folders() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def own(text: str, folder: Path) -> dict[str, str]:
-    """Name -> text of the headers in the kernel's own folder that ``text`` includes, directly or
-    not. CUDA's headers are left out: no toolkit is needed to ask."""
-    found: dict[str, str] = {}
-    waiting = INCLUDE.findall(text)
-    while waiting:
-        name = waiting.pop()
-        path = folder / name
-        if name not in found and path.is_file():
-            found[name] = path.read_text(encoding="utf-8", errors="replace")
-            waiting += INCLUDE.findall(found[name])
-    return dict(sorted(found.items()))
-
-
-def closure(text: str, own_folder: Path | None = None) -> dict[str, str]:
-    """Name -> text of every header that ``text`` includes, directly or not.
-
-    Headers of the kernel's own folder come first. One that is found nowhere is left to NVRTC,
-    which says so with file and line.
-    """
-    places = [own_folder] if own_folder else []
-    for folder in folders():
-        places += [folder, folder / "crt"]
+def _included(text: str, places: list[Path]) -> dict[str, str]:
+    """Name -> text of the headers that ``text`` includes, directly or not, each from the first of
+    ``places`` that has it."""
     found: dict[str, str] = {}
     waiting = INCLUDE.findall(text)
     while waiting:
@@ -67,3 +47,21 @@ def closure(text: str, own_folder: Path | None = None) -> dict[str, str]:
             found[name] = path.read_text(encoding="utf-8", errors="replace")
             waiting += INCLUDE.findall(found[name])
     return dict(sorted(found.items()))
+
+
+def own(text: str, folder: Path) -> dict[str, str]:
+    """Name -> text of the headers in the kernel's own folder that ``text`` includes, directly or
+    not. CUDA's headers are left out: no toolkit is needed to ask."""
+    return _included(text, [folder])
+
+
+def closure(text: str, own_folder: Path | None = None) -> dict[str, str]:
+    """Name -> text of every header that ``text`` includes, directly or not.
+
+    Headers of the kernel's own folder come first. One that is found nowhere is left to NVRTC,
+    which says so with file and line.
+    """
+    places = [own_folder] if own_folder else []
+    for folder in folders():
+        places += [folder, folder / "crt"]
+    return _included(text, places)

@@ -7,7 +7,7 @@ that a stage gives back for it (see `records`).
 from collections.abc import Mapping
 from typing import Any
 
-SCHEMA_VERSION = 1
+from tilewave.records import model
 
 Job = Mapping[str, Any]
 Result = dict[str, Any]
@@ -18,21 +18,7 @@ def result(job: Job, stage: str, status: str = "ok", reason: str = "", **more: A
 
     `environment` is left empty: the caller that knows the environment fills it in.
     """
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "stage": stage,
-        "case": job.get("case", ""),
-        "key": job.get("key", ""),
-        "status": status,
-        "reason": reason,
-        "verdict": None,
-        "environment": "",
-        "figures": [],
-        "samples": {},
-        "instructions": [],
-        "notes": {},
-        **more,
-    }
+    return model.result(stage, job.get("case", ""), status, reason, key=job.get("key", ""), **more)
 
 
 def figure(metric: str, value: float, unit: str) -> dict[str, Any]:

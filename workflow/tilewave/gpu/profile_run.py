@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import hashlib
 import json
 import os
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.gpu.environment import DRIVER_VERSION
+from tilewave.gpu.supervisor import ends_with_parent, kill_group
 
 Job = Mapping[str, Any]
 Result = dict[str, Any]
@@ -28,7 +27,6 @@ QUERY_LIMIT_S = 120.0
 # What ncu may still take to write its report after the profiled process was told to end.
 GRACE_S = 30.0
 ATTEMPTS = 3
-PR_SET_PDEATHSIG = 1
 
 NO_PERMISSION = (
     "this user may not read the GPU's performance counters (ERR_NVGPUCTRPERM): run as root, or "
@@ -173,11 +171,6 @@ def build_command(
     return [*command, "--events", str(events_path), "--cache", str(cache)]
 
 
-def _die_with_parent() -> None:
-    """In the child, before ncu starts: end when the parent does, however that ends (Linux)."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _group_members(group: int) -> list[tuple[int, str]]:
     """Processes of a process group: their ids and command lines."""
     members = []
@@ -194,12 +187,6 @@ def _group_members(group: int) -> list[tuple[int, str]]:
     return members
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
 def _end_worker(process: subprocess.Popen[bytes]) -> None:
     """End what ncu profiles, so that ncu writes what it has; end ncu where it does not."""
     for identity, line in _group_members(process.pid):
@@ -212,7 +199,7 @@ def _end_worker(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(GRACE_S)
     except subprocess.TimeoutExpired:
-        _kill_group(process)
+        kill_group(process)
 
 
 def run_ncu(
@@ -243,7 +230,7 @@ def run_ncu(
                 stderr=subprocess.STDOUT,
                 env=environ,
                 process_group=0,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                preexec_fn=ends_with_parent(os.getpid()),
             )
         except OSError as error:
             return Outcome(log=f"==ERROR== {error}", code=127)
@@ -265,7 +252,7 @@ def run_ncu(
         finally:
             # An interrupt must not leave a profiler behind; a worker that outlived ncu goes too.
             if process.poll() is None or _group_members(process.pid):
-                _kill_group(process)
+                kill_group(process)
     outcome.log = _log(log_path, begin)
     outcome.unknown = unknown_metrics(outcome.log)
     return outcome

@@ -101,7 +101,7 @@ def _last_line(log: Path) -> str:
     return ""
 
 
-def _in_child(parent: int) -> Callable[[], None]:
+def ends_with_parent(parent: int) -> Callable[[], None]:
     """Runs between fork and exec: the child dies with this process (Linux)."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
 
@@ -128,15 +128,15 @@ def _child(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
             stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             start_new_session=True,
-            preexec_fn=_in_child(os.getpid()),
+            preexec_fn=ends_with_parent(os.getpid()),
         )
     try:
         yield child
     finally:
-        _kill(child)
+        kill_group(child)
 
 
-def _kill(child: subprocess.Popen[bytes]) -> None:
+def kill_group(child: subprocess.Popen[bytes]) -> None:
     """Kill the group, whatever is left of it (a wrapper's children too)."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)

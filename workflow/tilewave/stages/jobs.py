@@ -45,7 +45,10 @@ LEAST_RUNS = {"check": 2, "time": 4, "counters": 1}
 
 
 def predicted_s(stage: str, case: Case, shape: dict[str, int]) -> float | None:
-    """Least time in seconds a stage takes for a case, where the front matter gives a `flop_rate`."""
+    """Seconds that a stage's fewest runs take at the `flop_rate` that the front matter is sure of.
+
+    None where it names no rate.
+    """
     front = case.variant.kernel.front
     if front.flop_rate is None:
         return None
