@@ -12,23 +12,32 @@ PYTHON ?= python3.13 python3.12 python3.11 python3
 stamp   = $(VENV)/.$(1)-$(shell cksum < requirements/$(1).txt | tr -c '0-9\n' '-')
 # The GPU extra goes where an NVIDIA driver is.
 DRIVER := $(wildcard /proc/driver/nvidia/version)$(shell command -v nvidia-smi 2>/dev/null)
-RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu))
+RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu)) $(VENV)/.linked
 DEV    := $(RUN) $(call stamp,dev)
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: report test smoke lint format schema lock clean
+.PHONY: report test smoke baseline bench lint format schema lock clean
 .DEFAULT_GOAL := report
 
 report: $(RUN)
 	@$(PY) tools/unlock.py
 	$(PY) -m snakemake --cores 1 report $(ARGS)
 
-# The small study: every kernel compiled, and checked where a GPU is. A repeated run does nothing,
-# so the verdict is shown from its file.
+# The small study: every kernel compiled, executed on two cores, and checked. A repeated run does
+# nothing, so the verdict is shown from its file.
 smoke: $(RUN)
 	@$(PY) tools/unlock.py
-	$(PY) -m snakemake --cores 1 report --configfile config/smoke.yaml $(ARGS)
-	@grep -h checked results/smoke/verdict.txt
+	$(PY) -m snakemake --cores 2 report --configfile config/smoke.yaml $(ARGS)
+	@cat results/smoke/verdict.txt
+
+# Accepts the shared-memory excess of the small study, config/smoke_baseline.csv.
+baseline: $(RUN)
+	@$(PY) tools/unlock.py
+	$(PY) -m snakemake --cores 2 baseline --configfile config/smoke.yaml $(ARGS)
+
+# How fast the CPU executes each kernel, and where its time goes.
+bench: $(RUN)
+	$(PY) tools/bench.py $(ARGS)
 
 test: $(DEV)
 	$(PY) -m pytest $(ARGS)
@@ -65,6 +74,11 @@ $(VENV)/.base-%: | $(VENV)/.made
 	@echo "Installing requirements/base.txt into $(VENV)"
 	@$(INSTALL) -r requirements/base.txt
 	@rm -f $(VENV)/.base-*; touch $@
+
+# `.venv/bin/python -m tilewave` finds the library.
+$(VENV)/.linked: tools/link_library.py | $(VENV)/.made
+	@$(PY) tools/link_library.py
+	@touch $@
 
 $(VENV)/.dev-%: $(call stamp,base)
 	@echo "Installing requirements/dev.txt into $(VENV)"

@@ -59,6 +59,7 @@ rule report:
 
 
 include: "workflow/rules/compile.smk"
+include: "workflow/rules/execute.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/report.smk"

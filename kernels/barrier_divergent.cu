@@ -44,6 +44,7 @@ cases:
     values: {condition: "lane % 2"}
     scalars: {n: 128}
     status: timed out
+    finds: barrier
     limit_s: 2
     note: "outside the guide's rule and undefined in PTX: lanes of one warp wait at two different instructions; never ends on an H200"
   two_warps_part:
@@ -56,6 +57,7 @@ cases:
     values: {condition: "lane % 2"}
     scalars: {n: 100}
     status: timed out
+    finds: barrier
     limit_s: 2
     note: "as two_lanes_all, and most lanes of the last warp have ended"
 ---*/

@@ -31,6 +31,7 @@ QUESTIONS = {
     "wave_quantization": "What does a partly filled last wave cost, and where does it begin?",
     "correctness": "Which variants are correct at which shapes?",
     "latency": "How many cycles does one dependent access take at each level?",
+    "exactness": "Does executing the machine code predict what the GPU's counters say?",
 }
 
 
@@ -61,10 +62,12 @@ class Builder:
     def add(
         self, case: str, stage: str, figures: dict[str, float] | None = None, status: str = "ok",
         reason: str = "", verdict: str | None = None, environment: str = ENVIRONMENT,
+        source: str = "",
     ) -> None:  # fmt: skip
         about = next(c for c in self.cases if c["case"] == case)
         recorded = ENVIRONMENTS[environment]["recorded"]
-        source = f"recorded:{ENVIRONMENTS[environment]['gpu']}" if recorded else "events"
+        live = source or "events"
+        source = f"recorded:{ENVIRONMENTS[environment]['gpu']}" if recorded else live
         for metric, value in (figures or {"": math.nan}).items():
             row = {c: about.get(c) for c in RECORD_COLUMNS if c in about}
             row |= {
@@ -74,16 +77,23 @@ class Builder:
             }  # fmt: skip
             self.records.append(row)
 
-    def instruction(self, case: str, opcode: str, counted: float, ideal: float) -> None:
+    def instruction(
+        self, case: str, opcode: str, counted: float, ideal: float, stage: str = "counters",
+        source: str = "recorded:NVIDIA H200", environment: str = ENVIRONMENT,
+    ) -> None:  # fmt: skip
         self.instructions.append(
             dict.fromkeys(INSTRUCTION_COLUMNS)
             | {
-                "case": case, "key": "k", "environment": ENVIRONMENT, "source": "recorded:NVIDIA H200",
-                "address": 16 * len(self.instructions), "opcode": opcode,
+                "case": case, "key": "k", "environment": environment, "source": source,
+                "stage": stage, "address": 16 * self._place(case, stage), "opcode": opcode,
                 "wavefronts_shared": counted, "wavefronts_shared_ideal": ideal,
                 "wavefronts_shared_excess": counted - ideal, "executed": 1.0,
             }
         )  # fmt: skip
+
+    def _place(self, case: str, stage: str) -> int:
+        """How many instructions of a case a stage has."""
+        return sum((one["case"], one["stage"]) == (case, stage) for one in self.instructions)
 
     def study(self, **options: Any) -> StudyData:
         def frame(rows: list[dict[str, Any]], columns: list[str]) -> pd.DataFrame:
@@ -92,7 +102,7 @@ class Builder:
         return StudyData(
             name=self.name, title=self.name, question=QUESTIONS[self.name], options=options,
             cases=frame(self.cases, [*CASE_COLUMNS, "provider"]), records=frame(self.records, RECORD_COLUMNS),
-            instructions=frame(self.instructions, INSTRUCTION_COLUMNS), environments=ENVIRONMENTS,
+            instructions=frame(self.instructions, [*INSTRUCTION_COLUMNS, "stage"]), environments=ENVIRONMENTS,
             target={"label": "NVIDIA H200", "live": False, "sms": SMS, "environment": ENVIRONMENT},
         )  # fmt: skip
 
@@ -378,10 +388,41 @@ def latency() -> StudyData:
     return b.study()
 
 
+def exactness() -> StudyData:
+    b = Builder("exactness")
+    warps, wavefronts, conflicts, copies = (
+        "smsp__inst_executed.sum",
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+        "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
+    )
+    for variant, kernel, dtype, _ in RUNGS:
+        for place, shape in enumerate([(129, 67, 53), (256, 256, 256)]):
+            case = b.case(variant, kernel, dtype, shape)
+            b.add(case, "check", {"max_error": 1e-4, "tolerance": 1e-3}, verdict="correct")
+            counts = {warps: 1e4 * (1 + place), conflicts: 0.0, "launch__grid_size": 16.0}
+            if "hgemm" in kernel:
+                counts |= {copies: 3e3, conflicts: 1e3, wavefronts: 4e3}
+            b.add(case, "execute", counts, environment="here", source="executed")
+            side = {"stage": "execute", "source": "executed", "environment": "here"}
+            b.instruction(case, "LDS.128", 100.0, 64.0, **side)
+            if variant == "matmul_naive" and place:
+                b.add(case, "counters", status="not measured", reason="no GPU")
+                continue
+            measured = counts | {
+                conflicts: counts[conflicts] * 1.02,
+                copies: counts.get(copies, 0.0) * (1.5 if place else 1.0),
+            }
+            b.add(case, "counters", measured)
+            b.instruction(case, "LDS.128", 100.0 + place, 64.0)
+    return b.study()
+
+
 MAKERS = {
     "ladder": ladder, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency,
+    "exactness": exactness,
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """The workflow as a user starts it: dry runs, mistakes, and a small study without a GPU."""
 
+import json
 import os
 import subprocess
 import sys
@@ -39,8 +40,12 @@ def test_dry_run(tmp_path, name, figure):
     done = snakemake(tmp_path, "-n", "report", "--configfile", str(ROOT / "config" / name))
     assert done.returncode == 0, done.stderr
     output = done.stdout + done.stderr
-    for line in ("Compile hgemm_wmma_staged", "Check cublas", f"Draw {figure}", "Write the page"):
+    for line in (
+        "Compile the interpreter", "Compile hgemm_wmma_staged", "Execute hgemm_wmma_staged",
+        "Check cublas", f"Draw {figure}", "Write the page",
+    ):  # fmt: skip
         assert line in output
+    assert "Execute cublas" not in output
     assert not (tmp_path / "results").exists()
 
 
@@ -151,6 +156,10 @@ def test_small_study_without_a_gpu(tmp_path):
     assert "failed to compile" in text
     assert "broken.cu:" in text
     assert "good@65x1x7" in text or "65x1x7" in text
+    # With neither a GPU nor a recorded figure, the CPU executes the machine code.
+    assert "executing the kernels&#39; machine code" in text
+    checks = json.loads((tmp_path / "results" / "check" / "good.json").read_text())["results"]
+    assert {(one["verdict"], one["source"]) for one in checks} == {("correct", "executed")}
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
     for kind in ("svg", "pdf", "png", "csv", "json"):

@@ -216,9 +216,13 @@ def test_ratios_stay_inside_one_environment() -> None:
 
 
 def test_every_figure_names_its_source(drawn: dict[tuple[str, float], Figure]) -> None:
-    for fig in drawn.values():
+    for (name, _), fig in drawn.items():
         told = " ".join(text for text, _ in texts_of(fig))
-        assert "source: recorded on NVIDIA H200" in told
+        if name == "exactness":
+            assert "sources: 2 environments, counts are compared between them" in told
+            assert "recorded on NVIDIA H200" in told and "executed on the CPU" in told
+        else:
+            assert "source: recorded on NVIDIA H200" in told
 
 
 def test_kernel_keeps_its_color() -> None:

@@ -1,17 +1,20 @@
 # One GPU, one measurement: check, then time, then counters. Where there is no GPU these rules take
-# recorded figures whose key matches, or say why there is none; they run again once the machine can
-# do more, because what it can do is a parameter of theirs.
+# recorded figures whose key matches, else what executing the case gave, or say why there is none;
+# they run again once the machine can do more, because what it can do is a parameter of theirs.
 
 
 MACHINE = project.machine_fingerprint()
 RECORDED = PROJECT.recorded_digest()
-MEASURING = project.library_digest("gpu", "operations", "stages", "records", "inputs.py")
+MEASURING = project.library_digest(
+    "gpu", "operations", "stages", "records", "inputs.py", "judging.py", "execution/results.py"
+)
 
 
 rule check:
     input:
         target=f"{RESULTS}/target.json",
         compiled=f"{RESULTS}/compile/{{kernel}}.json",
+        executed=lambda wildcards: PROJECT.executions(wildcards.kernel),
     output:
         f"{RESULTS}/check/{{kernel}}.json",
     log:
@@ -61,6 +64,7 @@ rule counters:
         target=f"{RESULTS}/target.json",
         compiled=f"{RESULTS}/compile/{{kernel}}.json",
         check=f"{RESULTS}/check/{{kernel}}.json",
+        executed=lambda wildcards: PROJECT.executions(wildcards.kernel),
     output:
         f"{RESULTS}/counters/{{kernel}}.json",
     log:

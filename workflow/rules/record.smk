@@ -10,6 +10,7 @@ rule record:
         counters=expand(
             f"{RESULTS}/counters/{{kernel}}.json", kernel=PROJECT.stage_kernels("counters")
         ),
+        execute=expand(f"{RESULTS}/execute/{{kernel}}.json", kernel=EXECUTED),
     log:
         f"{RESULTS}/logs/record.log",
     message:

@@ -49,6 +49,7 @@ rule page:
 rule verdict:
     input:
         page=f"{REPORTS}/index.html",
+        target=f"{RESULTS}/target.json",
         cases=f"{RESULTS}/tables/cases.parquet",
         records=f"{RESULTS}/tables/records.parquet",
     output:
@@ -57,7 +58,10 @@ rule verdict:
         f"{RESULTS}/logs/verdict.log",
     params:
         strict=PROJECT.config.strict,
-        library=project.library_digest("report/verdict.py", "records/model.py"),
+        baseline=PROJECT.baseline_digest(),
+        library=project.library_digest(
+            "report/verdict.py", "report/baseline.py", "records/model.py"
+        ),
     message:
         "Say whether all cases are right"
     script:

@@ -10,6 +10,7 @@ rule tables:
         counters=expand(
             f"{RESULTS}/counters/{{kernel}}.json", kernel=PROJECT.stage_kernels("counters")
         ),
+        execute=expand(f"{RESULTS}/execute/{{kernel}}.json", kernel=EXECUTED),
     output:
         cases=f"{RESULTS}/tables/cases.parquet",
         records=f"{RESULTS}/tables/records.parquet",

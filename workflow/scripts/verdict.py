@@ -7,5 +7,6 @@ from tilewave.stages import run
 
 if __name__ == "__main__":
     with run.job(snakemake) as job:  # noqa: F821
-        text = verdict.judge(job.project, snakemake.input.cases, snakemake.input.records)  # noqa: F821
+        given = snakemake.input  # noqa: F821
+        text = verdict.judge(job.project, given.cases, given.records, given.target)
         Path(snakemake.output[0]).write_text(text)  # noqa: F821

@@ -70,6 +70,7 @@ class Request:
     studies: list[str] = field(default_factory=list)
     time: bool = False
     counters: set[str] = field(default_factory=set)
+    execute: bool = False
 
 
 def _can_be_positive(text: str, where_file: object, key: str) -> None:
@@ -205,13 +206,15 @@ def expand_study(
 def wants(stage: str, request: Request) -> bool:
     """Whether a stage has anything to do for a case.
 
-    A probe answers in its check; code on the host has no GPU counters.
+    A probe answers in its check; code on the host has no GPU counters, and only a cubin is executed.
     """
     kernel = request.case.variant.kernel
     if stage == "time":
         return request.time and kernel.front.operation != "probe"
     if stage == "counters":
         return bool(request.counters) and kernel.provider != "cpu"
+    if stage == "execute":
+        return kernel.provider == "nvrtc"
     return True
 
 
@@ -297,6 +300,7 @@ def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) ->
             request.studies.append(name)
             studies.setdefault(name, []).append(case.id)
         request.time = request.time or time
+        request.execute = request.execute or config.studies[name].execute
         if counters != "none":
             counted.add(case.id)
     requests = {case: request for case, request in requests.items() if request.studies}

@@ -69,6 +69,9 @@ class Study(Model):
     counters: MetricSet | Literal["none"] = Field(
         "none", description="Metric set to collect under Nsight Compute."
     )
+    execute: bool = Field(
+        False, description="Execute the cases' machine code on the CPU, beside what is measured."
+    )
     cases: list[CaseBlock] = Field(min_length=1)
     options: dict[str, Any] = Field(default_factory=dict, description="Handed to the plot module.")
 
@@ -95,6 +98,22 @@ class Counters(Model):
     clock_control: Literal["none", "base"] = "none"
     cache_control: Literal["all", "none"] = "all"
     case_limit_s: float = Field(20.0, gt=0, description="Longest time for one case under ncu.")
+
+
+class Execute(Model):
+    """When the CPU executes the kernels' machine code."""
+
+    when: Literal["no_gpu", "always", "never"] = Field(
+        "no_gpu",
+        description="`no_gpu`: where there is no GPU, the cases without a recorded figure; "
+        "`always`: every case; `never`. Studies with `execute: true` are executed unless `never`.",
+    )
+    case_limit_s: float = Field(
+        10.0, gt=0, description="A case that would take longer on one core is not executed."
+    )
+    baseline: str | None = Field(
+        None, description="A CSV of each case's shared-memory excess, which a run must reproduce."
+    )
 
 
 class Style(Model):
@@ -137,6 +156,7 @@ class Config(Model):
     timing: Timing = Field(default_factory=Timing)
     check: Check = Field(default_factory=Check)
     counters: Counters = Field(default_factory=Counters)
+    execute: Execute = Field(default_factory=Execute)
     style: Style = Field(default_factory=Style)
     output: Output = Field(default_factory=Output)
     studies: dict[Name, Study] = Field(min_length=1)
@@ -153,6 +173,7 @@ def _allowed_keys(location: tuple[Any, ...]) -> Any:
             "timing": Timing,
             "check": Check,
             "counters": Counters,
+            "execute": Execute,
             "style": Style,
             "output": Output,
         }

@@ -48,6 +48,9 @@ class ProbeCase(BaseModel):
     claimed: dict[str, float] = Field(default_factory=dict)
     instruction: str | None = None
     status: str = Field("ok", description="How the case ends on purpose, e.g. `timed out`.")
+    finds: Literal["", "race", "uninitialised read", "barrier"] = Field(
+        "", description="What executing the case finds on purpose."
+    )
     limit_s: float | None = Field(None, gt=0, description="Shortens the check's limit.")
     note: str = ""
 

@@ -42,6 +42,19 @@ class Project:
         return Path(self.config.output.reports)
 
     @property
+    def baseline(self) -> Path | None:
+        """The file of shared-memory excess that the run must reproduce; from the checkout."""
+        named = self.config.execute.baseline
+        return None if named is None else ROOT / Path(named).expanduser()
+
+    def baseline_digest(self) -> str:
+        """Digest of that file's content, empty where there is none."""
+        path = self.baseline
+        if path is None or not path.is_file():
+            return ""
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+    @property
     def store(self) -> Store:
         """The store lies in the folder that the run works in."""
         return Store(Path(".tilewave").resolve())
@@ -55,14 +68,28 @@ class Project:
         """Where a stage's document of a kernel lies."""
         return self.results / stage / f"{kernel}.json"
 
+    def executions(self, kernel: str) -> list[str]:
+        """The document that a check or counters of a kernel may take executed figures from."""
+        known = kernel in self.stage_kernels("execute")
+        return [self.stage_path("execute", kernel).as_posix()] if known else []
+
     def stage_kernels(self, stage: str) -> list[str]:
         """Kernels with at least one case that the stage measures."""
+        if stage == "execute" and self.config.execute.when == "never":
+            return []
         names = [
             request.case.variant.kernel.name
             for request in self.plan.requests.values()
             if wants(stage, request)
         ]
         return list(dict.fromkeys(names))
+
+    @property
+    def surely_executes(self) -> bool:
+        """Whether some case is executed on any machine, with or without a GPU."""
+        execute = self.config.execute.when
+        asked = any(request.execute for request in self.plan.requests.values())
+        return execute == "always" or (execute != "never" and asked)
 
     def plan_digest(self, stage: str, of: str) -> str:
         """Digest of what the config asks of a stage, for one kernel or study where ``of`` says so.
@@ -83,11 +110,18 @@ class Project:
         elif stage in ("check", "time", "counters"):
             section = {"check": config.check, "time": config.timing, "counters": config.counters}
             parts["how"] = section[stage].model_dump()
+            parts["execute"] = config.execute.when if stage != "time" else ""
             parts["seed"] = config.seed
             parts["cases"] = [
                 [r.case.id, sorted(r.counters) if stage == "counters" else ""]
                 for r in requests
                 if wants(stage, r)
+            ]
+        elif stage == "execute":
+            parts["how"] = config.execute.model_dump(exclude={"baseline"})
+            parts["seed"] = config.seed
+            parts["cases"] = [
+                [r.case.id, sorted(r.counters), r.execute] for r in requests if wants(stage, r)
             ]
         elif stage == "figure":
             parts["study"] = config.studies[of].model_dump(exclude={"cases", "time", "counters"})
@@ -199,13 +233,14 @@ def library_digest(*rooms: str) -> str:
 
 
 def figure_digest(plot: str) -> str:
-    """Digest of the modules that draw a figure of this kind."""
+    """Digest of the modules that draw a figure of this kind, and of their data."""
     return library_digest(
         "plots/__init__.py",
         "plots/base.py",
         "plots/style.py",
         "plots/_quantization.py",
         f"plots/{plot}.py",
+        f"plots/{plot}.yaml",
         "theory",
         "report/figures.py",
         "records/model.py",

@@ -10,47 +10,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tilewave import operations
-from tilewave.gpu import Job, Result, figure, result
+from tilewave import judging, operations
+from tilewave.gpu import Job, Result, result
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel, Session, cpu_function, cpu_matrices
 from tilewave.gpu.memory import Buffer, Memory, matrix_bytes
-from tilewave.gpu.reference import STREAMS, Comparison
-from tilewave.inputs import storage, to_float64, uniform
-from tilewave.operations.matmul import Tolerance, tolerance
+from tilewave.inputs import storage, to_float64
+from tilewave.judging import STREAMS, Run, scalars
+from tilewave.operations.matmul import tolerance
 
-ALPHA, BETA = 0.75, -0.5  # exact in every dtype
 HOST_PRODUCT = 1 << 24
 """m n k up to which the device's reference is itself compared with numpy."""
 
 Prepared = Callable[[dict[str, int], float, float], Callable[[], None]]
-
-
-@dataclass(frozen=True)
-class _Run:
-    """One product beside its reference."""
-
-    alpha: float
-    beta: float
-    label: str
-    bound: Tolerance
-    found: Comparison
-    typical: float  # tolerance of an element of typical size
-    reason: str
-
-    @property
-    def correct(self) -> bool:
-        # Written so that NaN is wrong.
-        return self.found.wrong == 0 and self.found.relative_error <= self.bound.frobenius
-
-    @property
-    def badness(self) -> tuple[bool, float]:
-        return not self.correct, self.found.max_error / self.typical
 
 
 def check(session: Session | None, job: Job) -> Result:
@@ -65,15 +41,6 @@ def check(session: Session | None, job: Job) -> Result:
     if job["operation"] == "matmul":
         return _check_product(session, job)
     return _check_on_host(session, job)
-
-
-def scalars(job: Job) -> list[tuple[float, float]]:
-    """The (alpha, beta) that a job is checked with."""
-    names = job["arguments"] or ["alpha", "beta"]
-    second = (ALPHA if "alpha" in names else 1.0, BETA if "beta" in names else 0.0)
-    if job["provider"] != "nvrtc":
-        second = (ALPHA, BETA)
-    return [(1.0, 0.0)] + ([second] if second != (1.0, 0.0) else [])
 
 
 def _implementations(
@@ -102,7 +69,7 @@ def _implementations(
 def _check_product(session: Session, job: Job) -> Result:
     gpu, support = session.gpu, session.support
     shape, dtypes = dict(job["shape"]), job["dtypes"]
-    runs: list[_Run] = []
+    runs: list[Run] = []
     close: list[Callable[[], None]] = []
     with Memory(gpu) as memory:
         buffers = {
@@ -127,8 +94,7 @@ def _check_product(session: Session, job: Job) -> Result:
         finally:
             for function in close:
                 function()
-    worst = max(runs, key=lambda run: run.badness)
-    return _verdict(job, worst, {"algorithms_checked": len(runs) // len(scalars(job))})
+    return _verdict(job, runs, {"algorithms_checked": len(runs) // len(scalars(job))})
 
 
 def _broken_guards(buffers: dict[str, Buffer]) -> str:
@@ -146,7 +112,8 @@ def _reference(
     key = (*sorted(shape.items()), *used.items(), int(job["seed"]), alpha, beta)
     want, fresh = session.support.product(key, pointers, shape, dtypes, layouts, alpha, beta)
     if fresh and math.prod(shape.values()) <= HOST_PRODUCT:
-        host = _host_reference(job, alpha, beta)
+        matrices = {name: judging.matrix(job, name) for name in STREAMS}
+        host = judging.reference(job, matrices, alpha, beta)
         order: Any = "F" if layouts.get("c") == "col" else "C"
         error = np.abs(want.download(np.dtype(np.float64)) - host.ravel(order))
         bound = 1e-14 * (1 + shape["k"])
@@ -159,24 +126,6 @@ def _reference(
     return want
 
 
-def _host_reference(job: Job, alpha: float, beta: float) -> np.ndarray:
-    shape = job["shape"]
-    matrices = {}
-    for name, sizes in (("a", "mk"), ("b", "kn"), ("c", "mn")):
-        rows, columns = (int(shape[size]) for size in sizes)
-        dtype = job["dtypes"][name]
-        data = uniform(int(job["seed"]), STREAMS[name], rows * columns, dtype)
-        order: Any = "F" if job.get("layouts", {}).get(name) == "col" else "C"
-        matrices[name] = to_float64(data, dtype).reshape((rows, columns), order=order)
-    product = alpha * (matrices["a"] @ matrices["b"])
-    return product + beta * matrices["c"] if beta else product
-
-
-def _typical(shape: dict[str, int], alpha: float) -> float:
-    """Standard deviation of an element of alpha A B for inputs with variance 1/3."""
-    return abs(alpha) * math.sqrt(shape["k"]) / 3
-
-
 def _compare(
     session: Session,
     job: Job,
@@ -185,52 +134,26 @@ def _compare(
     alpha: float,
     beta: float,
     label: str,
-) -> _Run:
+) -> Run:
     shape, dtype = dict(job["shape"]), job["dtypes"]["c"]
     bound = tolerance(job["dtypes"], int(shape["k"]), alpha, beta)
-    typical = _typical(shape, alpha)
-    count = shape["m"] * shape["n"]
     found = session.support.compare(
-        got, dtype, want, bound.relative_out, bound.absolute, math.sqrt(count) * typical
+        got, dtype, want, bound.relative_out, bound.absolute, judging.least_norm(shape, alpha)
     )
-    reason = ""
+    value = expected = math.nan
     if found.wrong:
-        value = to_float64(got.item(storage(dtype), found.first), dtype)[0]
-        expected = want.item(np.dtype(np.float64), found.first).view(np.float64)[0]
-        column_major = job.get("layouts", {}).get("c") == "col"
-        second, first = divmod(found.first, shape["m"] if column_major else shape["n"])
-        row, column = (first, second) if column_major else (second, first)
-        unwritten = " (never written)" if math.isnan(value) and not beta else ""
-        reason = (
-            f"{found.wrong} of {count} elements are wrong with alpha = {alpha:g}, beta = {beta:g}; "
-            f"C[{row}, {column}] is {value:.6g}{unwritten}, expected {expected:.6g}"
-        )
-    elif not found.relative_error <= bound.frobenius:
-        reason = (
-            f"relative error {found.relative_error:.3g} of the whole product (Frobenius) with "
-            f"alpha = {alpha:g}, beta = {beta:g} exceeds {bound.frobenius:.3g}"
-        )
-    if reason and label:
-        reason = f"{label}: {reason}"
-    tolerated = bound.absolute + bound.relative_out * typical
-    return _Run(alpha, beta, label, bound, found, tolerated, reason)
+        value = float(to_float64(got.item(storage(dtype), found.first), dtype)[0])
+        expected = float(want.item(np.dtype(np.float64), found.first).view(np.float64)[0])
+    return judging.judged(job, found, alpha, beta, value, expected, label)
 
 
-def _verdict(job: Job, worst: _Run, notes: dict[str, Any]) -> Result:
+def _verdict(job: Job, runs: list[Run], more: dict[str, Any]) -> Result:
     """The result of the run that came nearest to its tolerance, or went farthest past it."""
-    figures = [
-        figure("max_error", worst.found.max_error, ""),
-        figure("tolerance", worst.typical, ""),
-        figure("relative_error", worst.found.relative_error, ""),
-    ]
-    notes |= {
-        "alpha": worst.alpha,
-        "beta": worst.beta,
-        "wrong_elements": worst.found.wrong,
-        "relative_tolerance": worst.bound.frobenius,
-    }
-    verdict = "correct" if worst.correct else "wrong"
-    return result(job, "check", "ok", worst.reason, verdict=verdict, figures=figures, notes=notes)
+    run = judging.worst(runs)
+    verdict, figures, notes = judging.verdict(run)
+    return result(
+        job, "check", "ok", run.reason, verdict=verdict, figures=figures, notes=more | notes
+    )
 
 
 def host_buffers(
@@ -283,17 +206,6 @@ def _check_cpu(job: Job) -> Result:
         else:
             matrices["c"].fill(np.nan)
         function(matrices["a"], matrices["b"], matrices["c"], alpha, beta)
-        bound = tolerance(job["dtypes"], shape["k"], alpha, beta)
-        error = np.abs(matrices["c"].astype(np.float64) - want)
-        bad = ~(error <= bound.absolute + bound.relative_out * np.abs(want))
-        typical = _typical(shape, alpha)
-        norm = max(float(np.linalg.norm(want)), math.sqrt(want.size) * typical)
-        wrong, first = int(bad.sum()), int(np.argmax(bad)) if bad.any() else -1
-        relative = float(np.linalg.norm(np.nan_to_num(error))) / norm
-        found = Comparison(float(np.nanmax(error, initial=0.0)), relative, wrong, first)
-        reason = f"{wrong} of {want.size} elements are wrong" if wrong else ""
-        if not wrong and not relative <= bound.frobenius:
-            reason = f"relative error {relative:.3g} (Frobenius) exceeds {bound.frobenius:.3g}"
-        tolerated = bound.absolute + bound.relative_out * typical
-        runs.append(_Run(alpha, beta, "", bound, found, tolerated, reason))
-    return _verdict(job, max(runs, key=lambda run: run.badness), {})
+        order: Any = "F" if job.get("layouts", {}).get("c") == "col" else "C"
+        runs.append(judging.compare(job, matrices["c"].ravel(order), want, alpha, beta))
+    return _verdict(job, runs, {})

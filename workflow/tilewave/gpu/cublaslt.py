@@ -19,7 +19,8 @@ from typing import Any, Self
 import numpy as np
 
 from tilewave.gpu.device import CudaError, Gpu, cuda_errors
-from tilewave.gpu.memory import SIZES, Memory
+from tilewave.gpu.memory import Memory
+from tilewave.judging import SIZES
 
 WORKSPACE_BYTES = 32 << 20
 # CUBLASLT_REDUCTION_SCHEME_INPLACE | ..._COMPUTE_TYPE, without ..._OUTPUT_TYPE (cuBLAS docs).

@@ -9,13 +9,12 @@ import numpy as np
 
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.inputs import size_of
+from tilewave.judging import SIZES
 
 GUARD_BYTES = 64 << 10
 POISON = 0xFF
 """Fills guard bands and outputs: a NaN in f64, f32, f16 and bf16, -1 in i32. A kernel that reads
 past a buffer and uses what it found therefore gives a wrong result too."""
-SIZES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
-"""Rows and columns of each matrix."""
 
 
 @dataclass

@@ -7,7 +7,6 @@ import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,10 @@ from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, pointer
 from tilewave.gpu.memory import Buffer, Memory, matrix_elements
 from tilewave.inputs import size_of
+from tilewave.judging import Comparison
 
 SOURCE = Path(__file__).with_name("support.cu")
 CODES = {"f64": 0, "f32": 1, "tf32": 1, "f16": 2, "bf16": 3}
-STREAMS = {"a": 0, "b": 1, "c": 2}
-"""Random stream of each matrix; buffer set i of a timing adds 16 i."""
 COMPARE_BLOCKS = 512
 CACHE_SHARE = 0.25
 """References are kept up to this share of the device's memory."""
@@ -59,16 +57,6 @@ def compile_support(arch: str, cache: Path | None = None) -> bytes:
         aside.write_bytes(image)
         os.replace(aside, kept)
     return image
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """An output beside its reference. `first` is a storage index, -1 where nothing is wrong."""
-
-    max_error: float
-    relative_error: float
-    wrong: int
-    first: int
 
 
 class Support:

@@ -28,7 +28,7 @@ from tilewave.gpu.cpu_timing import time_cpu
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel, Session
 from tilewave.gpu.memory import Buffer, Memory, matrix_bytes
-from tilewave.gpu.reference import STREAMS
+from tilewave.judging import STREAMS
 
 MIN_ROUNDS, MAX_ROUNDS, ENOUGH_S, ENOUGH_SPREAD = 5, 20, 1.0, 0.005
 MAX_SETS = 64

@@ -59,7 +59,7 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
     from tilewave.gpu.blocks import span
     from tilewave.gpu.check import host_buffers
     from tilewave.gpu.memory import Memory, matrix_bytes
-    from tilewave.gpu.reference import STREAMS
+    from tilewave.judging import STREAMS
 
     gpu = session.gpu
     with contextlib.ExitStack() as stack:

@@ -279,6 +279,8 @@ def _described(study: StudyData, identity: str) -> str:
         details.append(f"commit {str(environment['commit'])[:10]}")
     how = "recorded on" if recorded else "measured live on"
     told = f"{how} {device}" + (f" ({', '.join(details)})" if details else "")
+    if sources == {"executed"}:
+        return f"executed on the CPU ({cpu or 'unknown'}) from the same machine code"
     if "executed" in sources:
         told = f"executed on the CPU from the same machine code; {told}"
     return told
@@ -297,9 +299,9 @@ def source_line(study: StudyData) -> str:
     if len(used) == 1:
         return f"source: {_described(study, used[0])}"
     parts = [f"[{i}] {_described(study, identity)}" for i, identity in enumerate(used, 1)]
-    return f"sources: {len(used)} environments, no ratio is formed between them: " + "; ".join(
-        parts
-    )
+    executed = not study.records.empty and bool((study.records["stage"] == "execute").any())
+    rule = "counts are compared" if executed else "no ratio is formed"
+    return f"sources: {len(used)} environments, {rule} between them: " + "; ".join(parts)
 
 
 def same_environment(study: StudyData, metric: str, one: str, other: str) -> bool:

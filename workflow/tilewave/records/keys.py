@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 # Raised when the way of measuring changes, so that older figures are not taken for new ones.
-METHOD_VERSION = {"check": 1, "time": 1, "counters": 1}
+METHOD_VERSION = {"check": 1, "time": 1, "counters": 1, "execute": 1}
 
 # What of a job decides the figure. Paths, case names and limits do not.
 PARTS = (
@@ -30,6 +30,7 @@ STAGE_PARTS = {
     "check": (),
     "time": ("baseline", "timing"),
     "counters": ("instruction", "metrics", "sections", "clock_control", "cache_control"),
+    "execute": ("versions",),
 }
 
 

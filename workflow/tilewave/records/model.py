@@ -41,11 +41,14 @@ NOT_CHECKED = "not checked"
 RACE = "race"
 UNINITIALISED = "uninitialised read"
 BARRIER = "barrier"
+# What an execution may find in a case that ended.
+FINDINGS = (RACE, UNINITIALISED, BARRIER)
 VERDICTS = (CORRECT, WRONG, NOT_CHECKED, RACE, UNINITIALISED, BARRIER)
 
-STAGES = ("check", "time", "counters")
+STAGES = ("check", "time", "counters", "execute")
 # Where the figures of a stage come from when they were measured here.
-SOURCES = {"check": "events", "time": "events", "counters": "counters"}
+SOURCES = {"check": "events", "time": "events", "counters": "counters", "execute": "executed"}
+EXECUTED = SOURCES["execute"]
 
 
 def result(

@@ -23,16 +23,27 @@ CASE_COLUMNS = [
     "case", "kernel", "variant", "title", "provider", "macros", "operation", "dtype", "m", "n",
     "k", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
     "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "expect",
-    "claimed", "instruction", "note", "ends", "verdict", "studies",
+    "claimed", "instruction", "note", "ends", "finds", "verdict", "studies",
 ]  # fmt: skip
 EMPTY = float("nan")
 # What the long tables say of a row's result.
-PLACE = ["case", "key", "environment", "source"]
+PLACE = ["case", "key", "environment", "source", "stage"]
 
 
-def verdicts(checks: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Verdict of each case: its check's, or `not checked` where the check gave none."""
-    return {made["case"]: made["verdict"] or model.NOT_CHECKED for made in checks}
+def verdicts(
+    checks: Iterable[Mapping[str, Any]], executions: Iterable[Mapping[str, Any]] = ()
+) -> dict[str, str]:
+    """Verdict of each case: its check's, or `not checked` where the check gave none.
+
+    A right result does not acquit a case in which executing it found a race, a read of memory that
+    nobody wrote or a barrier that is not met.
+    """
+    found = {made["case"]: made["verdict"] or model.NOT_CHECKED for made in checks}
+    for made in executions:
+        acquitted = found.get(made["case"]) in (model.CORRECT, model.NOT_CHECKED)
+        if made["verdict"] in model.FINDINGS and acquitted:
+            found[made["case"]] = made["verdict"]
+    return found
 
 
 def case_row(case: Case, target: Mapping[str, Any], compiled: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,6 +53,7 @@ def case_row(case: Case, target: Mapping[str, Any], compiled: Mapping[str, Any])
     row: dict[str, Any] = dict.fromkeys(CASE_COLUMNS)
     row |= {
         "ends": model.OK,
+        "finds": "",
         "case": case.id,
         "kernel": variant.kernel.name,
         "variant": variant.id,
@@ -61,6 +73,7 @@ def case_row(case: Case, target: Mapping[str, Any], compiled: Mapping[str, Any])
             "instruction": probe.instruction,
             "note": probe.note,
             "ends": probe.status,
+            "finds": probe.finds,
         }
     entry = compiled["variants"].get(variant.id, {}).get(compiled["arch"], {})
     resources = entry.get("resources", {}).get(variant.kernel.entry, {})
@@ -116,9 +129,11 @@ def records_table(
     named = [name for name in RECORD_COLUMNS if name in known.columns and name != "verdict"]
     facts = {case: known.loc[case, named].to_dict() for case in known.index}
     ends = dict(zip(known.index, known["ends"], strict=True))
+    finds = dict(zip(known.index, known["finds"], strict=True))
     rows = []
     for made in results:
-        if made["status"] != model.OK and made["status"] == ends[made["case"]]:
+        planned = made["status"] != model.OK and made["status"] == ends[made["case"]]
+        if planned or (made["verdict"] and made["verdict"] == finds[made["case"]]):
             made = {**made, "reason": f"{made['reason']}, as its kernel file says it does"}
         base = {
             **facts[made["case"]],

@@ -92,6 +92,11 @@ def with_instruction_columns(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
+def without_executions(table: pd.DataFrame) -> pd.DataFrame:
+    """The table without the rows of stage execute: what was measured, or stands in for it."""
+    return table[table["stage"] != "execute"] if "stage" in table else table
+
+
 def study_data(project: Project, name: str, inputs: Inputs) -> StudyData:
     """What the plot of a study is drawn from: its cases in config order and what is known of them.
 
@@ -106,6 +111,8 @@ def study_data(project: Project, name: str, inputs: Inputs) -> StudyData:
     cases = pd.read_parquet(str(inputs.cases))
     records = pd.read_parquet(str(inputs.records))
     instructions = with_instruction_columns(pd.read_parquet(str(inputs.instructions)))
+    if not study.execute:
+        records, instructions = map(without_executions, (records, instructions))
     chosen = cases[cases["case"].isin(wanted)].set_index("case", drop=False)
     chosen = chosen.loc[[case for case in wanted if case in chosen.index]].reset_index(drop=True)
     absent = [column for column in CASE_COLUMNS if column not in chosen]

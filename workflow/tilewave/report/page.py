@@ -59,7 +59,7 @@ SOURCE_WORDS: Mapping[str, str] = {
     "events": "run and timed in this run's environment: CUDA events on a GPU, the clock on a CPU.",
     "recorded": "a measurement of the named GPU that is shipped with the project; this run only "
     "shows it.",
-    "executed": "counted while a CPU executed the same machine code.",
+    "executed": "checked and counted while a CPU executed the same machine code.",
     "model": "a closed form; nothing was run.",
 }
 _GIB, _MIB, _KIB = 2**30, 2**20, 2**10
@@ -237,6 +237,7 @@ def write(project: Project, inputs: figures.Inputs, path: str | Path) -> None:
     cases = pd.read_parquet(str(inputs.cases))
     records = pd.read_parquet(str(inputs.records))
     instructions = figures.with_instruction_columns(pd.read_parquet(str(inputs.instructions)))
+    instructions = figures.without_executions(instructions)
     environments = figures.environments(target)
     kernels = list(project.plan.kernels)
     tables = [

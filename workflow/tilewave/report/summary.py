@@ -170,11 +170,18 @@ def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     valued = figures.figures_of(records)
     from_recording = int(valued["source"].astype(str).str.startswith("recorded:").sum())
     here = int(valued["source"].isin(["counters", "events"]).sum())
+    executed = int((valued["source"] == model.EXECUTED).sum())
+    by_cpu = (
+        f" {plural(executed, 'value')} came from executing the kernels' machine code on the CPU of "
+        "this machine: they say what is right and what is counted, never how long it takes."
+        if executed
+        else ""
+    )
     if target["live"]:
         if here:
             detail = (
                 "Every value below was measured on this machine, by this run or by an earlier one "
-                "under the same content key."
+                f"under the same content key.{by_cpu}"
             )
             return Banner("live", f"Measured live on {label}", detail)
         detail = "The GPU is there, but no stage gave a figure: see the statuses below."
@@ -187,14 +194,15 @@ def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     )
     if target["recorded"] is None:
         headline = f"Nothing measured on a GPU ({reason}), and no recorded figures are shown"
-        return Banner("nothing", headline, f"What needs a GPU is listed as not measured.{on_host}")
+        told = f"What needs a GPU is listed as not measured.{on_host}{by_cpu}"
+        return Banner("nothing", headline, told)
     headline = f"Recorded on {label} — not measured on this machine ({reason})"
     if not from_recording:
         detail = f"None of the recorded figures fits the code here.{on_host}"
-        return Banner("nothing", f"{headline}, and none of it fits this tree", detail)
+        return Banner("nothing", f"{headline}, and none of it fits this tree", detail + by_cpu)
     detail = (
         f"{plural(from_recording, 'value')} below were measured on {label} earlier and are shipped "
         "with the project. They are shown where their key, the content of code, launch, inputs and "
         f"method, is that of this tree.{on_host}"
     )
-    return Banner("recorded", headline, detail)
+    return Banner("recorded", headline, detail + by_cpu)

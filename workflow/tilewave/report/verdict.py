@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 
 from tilewave.plots.base import present
-from tilewave.project import Project
+from tilewave.project import Project, read
 from tilewave.records import model
+from tilewave.report import baseline
 
 MOST = 20
 """Cases that are listed when a strict run fails."""
@@ -46,8 +47,9 @@ def _by_stage(rows: pd.DataFrame) -> str:
 
 def _why_wrong(records: pd.DataFrame, case: str, verdict: str) -> str:
     """`case: wrong: max_error 3.2, tolerance 0.1` with the reason where the check gave one."""
-    rows = records[(records["case"] == case) & (records["stage"] == "check")]
+    rows = records[(records["case"] == case) & records["stage"].isin(["check", "execute"])]
     told = [str(reason) for reason in rows["reason"].unique() if present(reason)]
+    rows = rows[rows["stage"] == "check"]
     for name in ("max_error", "tolerance"):
         values = rows[rows["metric"] == name]["value"]
         told += [f"{name} {float(value):.3g}" for value in values[:1]]
@@ -58,7 +60,7 @@ def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[s
     """A line for each case that a strict run does not accept."""
     listed = [
         _why_wrong(records, str(case), str(verdict))
-        for case, verdict in zip(cases["case"], cases["verdict"])
+        for case, verdict in zip(cases["case"], unplanned_verdicts(cases))
         if wrong(verdict)
     ]
     # A case that failed its check has the same status in the later stages: tell it once.
@@ -77,19 +79,37 @@ def unplanned(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
     return records[(records["status"] == model.OK) | (records["status"] != ends)]
 
 
+def unplanned_verdicts(cases: pd.DataFrame) -> list[Any]:
+    """The verdicts, with *not checked* for what a probe's kernel file says will be found."""
+    if "finds" not in cases:
+        return list(cases["verdict"])
+    return [
+        model.NOT_CHECKED if present(finds) and verdict == finds else verdict
+        for verdict, finds in zip(cases["verdict"], cases["finds"])
+    ]
+
+
 def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
     """Two lines: `checked N of M`, then the numbers of cases with each kind of trouble.
 
-    Where verdicts come from a recording of the same code, the first line says how many do.
+    Where verdicts come from a recording of the same code, or from executing it, the first line
+    says how many do.
     """
     known = {case for case, verdict in zip(cases["case"], cases["verdict"]) if checked(verdict)}
     number = len(known)
     told = records[(records["stage"] == "check") & records["case"].isin(known)]
-    shipped = told[told["source"].fillna("").str.startswith("recorded:")]["case"].nunique()
-    where = f": {number - shipped} here, {shipped} as recorded" if shipped else ""
+    source = told["source"].fillna("")
+    shipped = told[source.str.startswith("recorded:")]["case"].nunique()
+    executed = told[source == model.EXECUTED]["case"].nunique()
+    rest = number - shipped - executed
+    where = ""
+    if executed:
+        where = f": {executed} executed here, {rest} measured here, {shipped} as recorded"
+    elif shipped:
+        where = f": {rest} here, {shipped} as recorded"
     parts = [
         f"correct {int((cases['verdict'] == model.CORRECT).sum())}",
-        f"wrong {sum(wrong(verdict) for verdict in cases['verdict'])}",
+        f"wrong {sum(wrong(verdict) for verdict in unplanned_verdicts(cases))}",
         f"failed {_by_stage(_having(records, model.FAILURES))}",
         f"stale {_by_stage(_having(records, [model.STALE]))}",
         f"not measured {_by_stage(_having(records, [model.NOT_MEASURED]))}",
@@ -98,22 +118,47 @@ def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
     return f"checked {number} of {len(cases)}{where}\n{', '.join(parts)}\n"
 
 
-def judge(project: Project, cases_path: str | Path, records_path: str | Path) -> str:
+def _against_baseline(
+    project: Project, records: pd.DataFrame, target_path: str | Path
+) -> tuple[str, list[str]]:
+    """A line about the shared-memory excess of the run, and one for each that differs."""
+    path = project.baseline
+    assert path is not None
+    name = project.config.execute.baseline or ""
+    if not path.is_file():
+        return f"no baseline: {name} is missing ({baseline.UPDATE})", [f"{name} is missing"]
+    now = baseline.found(records, f"sm_{read(Path(str(target_path)))['arch']}")
+    return baseline.compared(baseline.load(path), now, name)
+
+
+def judge(
+    project: Project,
+    cases_path: str | Path,
+    records_path: str | Path,
+    target_path: str | Path | None = None,
+) -> str:
     """The summary of the run, also printed to stderr.
 
     Checked are the cases to which the check stage gave a verdict, from any source; M counts all
     cases. Unsupported and not measured cases never fail a run.
 
+    target_path: of the target document, where the config names a baseline of shared-memory excess.
+
     Raises
     ------
-    SystemExit: with code 1 where `strict` is set and a case is wrong or failed (`strict: release`:
-        or a recorded figure is stale), after listing which and why.
+    SystemExit: with code 1 where `strict` is set and a case is wrong or failed, or its excess is
+        not the baseline's (`strict: release`: or a recorded figure is stale), after listing which
+        and why.
     """
     cases = pd.read_parquet(str(cases_path))
     records = unplanned(cases, pd.read_parquet(str(records_path)))
     strict = project.config.strict
     text = summary(cases, records)
     problems = _problems(cases, records, strict) if strict else []
+    if target_path is not None and getattr(project, "baseline", None) is not None:
+        told, differing = _against_baseline(project, records, target_path)
+        text += f"{told}\n"
+        problems += differing if strict else []
     lines = [text.rstrip("\n")]
     if problems:
         said = "strict: release" if strict == "release" else "strict: true"

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tilewave import operations
+from tilewave import execution, operations
 from tilewave.cases import Case, Request, wants
 from tilewave.config import Config
+from tilewave.execution import cost
 from tilewave.expressions import ExpressionError
 from tilewave.records import model
 from tilewave.records.keys import key as content_key
@@ -56,7 +57,23 @@ def predicted_s(stage: str, case: Case, shape: dict[str, int]) -> float | None:
     return float(LEAST_RUNS[stage] * work.flops / front.flop_rate)
 
 
+def too_dear(stage: str, case: Case, job: dict[str, Any]) -> str:
+    """Empty where a job may be begun; else why its predicted time is too long."""
+    limit = f"case_limit_s = {job['limit_s']:g} s"
+    if stage == "execute":
+        seconds = cost.predicted_s(job)
+        if seconds > job["limit_s"]:
+            return f"executing it takes {seconds:.0f} s at least, and execute: {limit}"
+        return ""
+    known = predicted_s(stage, case, job["shape"])
+    if known is not None and known > job["limit_s"]:
+        return f"predicted cost {known:.0f} s exceeds {limit}"
+    return ""
+
+
 def _stage_parts(stage: str, request: Request, config: Config) -> dict[str, Any]:
+    if stage == "execute":
+        return {"limit_s": config.execute.case_limit_s, "versions": execution.version()}
     if stage == "check":
         return {"limit_s": config.check.case_limit_s}
     if stage == "time":
@@ -120,6 +137,9 @@ def plan(
         if "code" not in entry:
             yield known(model.NOT_MEASURED, entry["reason"])
             continue
+        if stage == "execute" and "cubin" not in entry:
+            yield known(model.NOT_MEASURED, entry["reason"])
+            continue
         missing = variant.unknown_device(target["device"])
         if missing:
             reason = f"the launch is not known without a GPU: it asks for {missing}"
@@ -157,10 +177,9 @@ def plan(
             job["instruction"] = probe_case.instruction
             if probe_case.limit_s is not None:
                 job["limit_s"] = min(job["limit_s"], probe_case.limit_s)
-        cost = predicted_s(stage, case, shape)
-        if cost is not None and cost > job["limit_s"]:
-            limit = f"case_limit_s = {job['limit_s']:g} s"
-            yield known(model.NOT_MEASURED, f"predicted cost {cost:.0f} s exceeds {limit}")
+        dear = too_dear(stage, case, job)
+        if dear:
+            yield known(model.NOT_MEASURED, dear)
             continue
         job["key"] = content_key(stage, entry["code"], job)
         yield Planned(case, job, None)

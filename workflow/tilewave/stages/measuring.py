@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilewave.execution import results as executed
 from tilewave.records import model
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
@@ -59,6 +60,26 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return one["key"] == other["key"] and one.get("limit_s") == other.get("limit_s")
 
 
+def _says(execution: Mapping[str, Any] | None) -> bool:
+    """Whether an execution says anything of its case."""
+    return execution is not None and execution["status"] not in (
+        model.NOT_MEASURED,
+        model.UNSUPPORTED,
+    )
+
+
+def _instead(
+    job: dict[str, Any], taken: dict[str, Any], execution: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What an execution says where there is no figure; else the reason with the execution's."""
+    if execution is None:
+        return taken
+    stale = taken["status"] == model.STALE and not _says(execution)
+    if execution["status"] == model.NOT_MEASURED or stale:
+        return taken | {"reason": f"{taken['reason']}; {execution['reason']}"}
+    return executed.of_stage(job, execution)
+
+
 def collect(
     planned: list[Planned],
     target: dict[str, Any],
@@ -66,14 +87,19 @@ def collect(
     store: Store,
     measure: Measure,
     checks: dict[str, dict[str, Any]] | None = None,
+    executions: Mapping[str, Mapping[str, Any]] | None = None,
+    executed_first: bool = False,
 ) -> dict[str, Any]:
     """Results of a stage in the order of the cases.
 
     ``measure`` runs jobs and calls its second argument for each finished case; ``checks`` holds
-    the check results by case for the later stages. Returns {"results", "counts"}, where counts
-    says how many were measured now, reused (from the store, or from another case of this run that
-    is the same measurement) and taken from a recording.
+    the check results by case for the later stages; ``executions`` what executing the cases gave,
+    for those that are not measured, and where there is no GPU before recorded figures if
+    ``executed_first``. Returns {"results", "counts"}, where counts says how many were measured now,
+    reused (from the store, or from another case of this run that is the same measurement), taken
+    from a recording and, if any, executed.
     """
+    executions = executions or {}
     results: dict[str, dict[str, Any]] = {}
     waiting: list[dict[str, Any]] = []
     twins: dict[str, list[str]] = {}
@@ -92,10 +118,15 @@ def collect(
         environment = target["environment"] if target["live"] else target["host"]
         if not target["live"]:
             # Recorded figures first, so that all of them come from one environment.
+            execution = executions.get(one.case.id)
             taken = from_recording(job, recorded, target)
+            if executed_first and execution is not None and _says(execution):
+                taken = executed.of_stage(job, execution)
+            elif not taken["source"] and not on_host:
+                taken = _instead(job, taken, execution)
             if taken["source"] or not on_host:
                 results[one.case.id] = taken
-                counts["recorded"] += bool(taken["source"])
+                counts["recorded"] += str(taken["source"]).startswith("recorded:")
                 continue
         found = store.get(environment, job["stage"], job["key"])
         if found is not None and not _still_good(found, job, target):
@@ -133,6 +164,14 @@ def collect(
         for made in measure(waiting, finished):
             if made["case"] not in results:
                 finished(made)
+    for one in planned:
+        if target["live"] and one.job is not None and one.case.id in executions:
+            made = results[one.case.id]
+            if made["status"] == model.NOT_MEASURED:
+                results[one.case.id] = _instead(one.job, made, executions[one.case.id])
+    number = sum(made["source"] == model.EXECUTED for made in results.values())
+    if number:
+        counts["executed"] = number
     order = [one.case.id for one in planned]
     return {"results": [results[case] for case in order], "counts": counts}
 

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,10 +21,16 @@ from tilewave.errors import UserError
 from tilewave.gpu.environment import commit
 from tilewave.records import model
 from tilewave.records.store import write_atomically
-from tilewave.stages import compiling, jobs, measuring
+from tilewave.stages import compiling, executing, jobs, measuring
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+EXECUTION_SETUP_S = 30.0
+"""Added to an execution's limit before its process is killed."""
+COMPILING_S = 300.0
+"""What the interpreter may take to be compiled, once on a machine."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,36 @@ def compile_kernel(job: Job, kernel: str, folder: str) -> dict[str, Any]:
     return document
 
 
+def interpreter(job: Job) -> dict[str, Any]:
+    """Compile the interpreter once, before the executions; what it is goes into a document."""
+    from tilewave import execution
+
+    begun = time.monotonic()
+    execution.warm_up(job.project.store.root / "cache" / execution.LOCK)
+    seconds = time.monotonic() - begun
+    say(f"  interpreter: ready after {seconds:.0f} s")
+    return {"versions": execution.version(), "seconds": round(seconds, 1)}
+
+
+def execute_kernel(job: Job, kernel: str) -> dict[str, Any]:
+    """Results of executing a kernel's cases on the CPU (see `tilewave.stages.executing`)."""
+    project = job.project
+    aim = _target(project)
+    compiled = projects.read(project.stage_path("compile", kernel))
+    requests = project.plan.of_kernel(kernel)
+    stage, config = executing.STAGE, project.config
+    chosen = executing.wanted(requests, compiled, aim, project.recorded(aim), config)
+    planned = [
+        one for one in jobs.plan(stage, requests, compiled, aim, config) if one.case.id in chosen
+    ]
+    document = executing.collect(planned, aim, project.store, _measure(job, stage, kernel, None))
+    job.note(measuring.log_lines(stage, document))
+    counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
+    if planned:
+        say(f"  {stage} {kernel}: {len(planned)} cases{': ' if counts else ''}{counts}")
+    return document
+
+
 def measure_kernel(job: Job, stage: str, kernel: str, report: str | None) -> dict[str, Any]:
     """Results of a stage for a kernel (see `tilewave.stages.measuring`)."""
     project = job.project
@@ -128,6 +165,10 @@ def measure_kernel(job: Job, stage: str, kernel: str, report: str | None) -> dic
         document = projects.read(project.stage_path("check", kernel))
         checks = {made["case"]: made for made in document["results"]}
     planned = list(jobs.plan(stage, project.plan.of_kernel(kernel), compiled, aim, project.config))
+    executions = None
+    if stage in executing.REPLACED and kernel in project.stage_kernels(executing.STAGE):
+        document = projects.read(project.stage_path(executing.STAGE, kernel))
+        executions = {made["case"]: made for made in document["results"]}
     document = measuring.collect(
         planned,
         aim,
@@ -135,6 +176,8 @@ def measure_kernel(job: Job, stage: str, kernel: str, report: str | None) -> dic
         project.store,
         _measure(job, stage, kernel, report),
         checks,
+        executions,
+        executed_first=project.config.execute.when == "always",
     )
     job.note(measuring.log_lines(stage, document))
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
@@ -153,7 +196,8 @@ def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring
     def measure(
         waiting: list[dict[str, Any]], finished: Callable[[dict[str, Any]], None]
     ) -> list[dict[str, Any]]:
-        say(f"  {stage} {kernel}: measuring {len(waiting)} cases")
+        doing = "executing" if stage == executing.STAGE else "measuring"
+        say(f"  {stage} {kernel}: {doing} {len(waiting)} cases")
         if stage == "counters":
             from tilewave.gpu import profiler
 
@@ -166,6 +210,18 @@ def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring
             )
         from tilewave.gpu import supervisor
 
+        if stage == executing.STAGE:
+            # The machine keeps to the limit itself; building inputs and judging come on top.
+            return supervisor.run_jobs(
+                stage,
+                waiting,
+                cache=cache,
+                limit_s=project.config.execute.case_limit_s * 2 + EXECUTION_SETUP_S,
+                grace_s=COMPILING_S,
+                on_result=finished,
+                log_path=log,
+                module="tilewave.execution.worker",
+            )
         # A timing that keeps to its limit still needs inputs, a warm-up and cuBLAS's choice.
         limit_s = None if stage == "check" else project.config.timing.case_limit_s * 3 + 20
         return supervisor.run_jobs(
@@ -186,7 +242,7 @@ def _documents(project: projects.Project) -> tuple[dict[str, Any], dict[str, lis
             for kernel in project.stage_kernels(stage)
             for made in projects.read(project.stage_path(stage, kernel))["results"]
         ]
-        for stage in ("check", "time", "counters")
+        for stage in model.STAGES
     }
     return compiled, results
 
@@ -199,7 +255,7 @@ def tables(job: Job) -> dict[str, pd.DataFrame]:
     aim = _target(project)
     recorded = project.recorded(aim)
     compiled, results = _documents(project)
-    verdict = tidy.verdicts(results["check"])
+    verdict = tidy.verdicts(results["check"], results["execute"])
     flat = [made for stage in results.values() for made in stage]
     cases = tidy.cases_table(project.plan, aim, compiled, verdict)
     return {
@@ -207,7 +263,7 @@ def tables(job: Job) -> dict[str, pd.DataFrame]:
         "records": tidy.records_table(cases, flat, verdict),
         "samples": tidy.samples_table(results["time"], recorded),
         "instructions": tidy.instructions_table(
-            project.plan, results["counters"], recorded, compiled
+            project.plan, results["counters"] + results["execute"], recorded, compiled
         ),
     }
 
@@ -248,7 +304,12 @@ def record(job: Job) -> str:
         made
         for stage in results.values()
         for made in stage
-        if made["environment"] and made["key"] and model.recordable(made)
+        if made["environment"]
+        and made["key"]
+        and model.recordable(made)
+        # What a CPU executes can be had on any machine, at the version of its own tree.
+        and made["stage"] != "execute"
+        and "executed" not in made["notes"]
     ]
     small = {
         f"{variant}.{arch}": {

@@ -1,0 +1,292 @@
+"""From a kernel file, a shape and macros to what came of executing it on the CPU; for several tests.
+
+Compiled once a session for each (kernel, macros, architecture). The inputs, the poison in outputs,
+the tolerances and the judges are those of the GPU's check.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from samples import ROOT
+from tilewave import judging, operations
+from tilewave.cases import Shape, expand_shapes
+from tilewave.compiling import nvrtc, sass
+from tilewave.kernels import Kernel, load_kernel
+from tilewave.variants import TRIAL_DEVICE, Variant, variant
+
+FAULTS = ROOT / "tests" / "faults"
+FOREIGN = ROOT / "tests" / "foreign"
+ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90")
+POISON = 0xFF
+SEED = 1
+SHARED_LIMIT = {"sm_80": 166_912, "sm_90": 232_448, "sm_100": 232_448}
+"""Most shared memory of a block; 101376 bytes elsewhere (CUDA programming guide)."""
+LIMIT_S = 20.0
+
+Counts = Mapping[str, np.ndarray]
+
+
+@dataclass
+class Executed:
+    """What executing one case gave.
+
+    ``outputs`` holds every buffer after the (last) launch, flat, in its storage dtype; ``faults``
+    and ``counts`` are of the first launch that had a fault, else of the first one.
+    """
+
+    verdict: str
+    reason: str
+    faults: tuple[Any, ...]
+    counts: Counts
+    outputs: dict[str, np.ndarray]
+    program: Any
+    job: dict[str, Any]
+    seconds: float = 0.0
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of the faults, each once."""
+        return list(dict.fromkeys(fault.kind for fault in self.faults))
+
+
+def device(arch: str) -> dict[str, Any]:
+    """What front matter may ask of a device of that architecture."""
+    return {
+        **TRIAL_DEVICE,
+        "arch": int(arch.removeprefix("sm_").rstrip("af")),
+        "shared_per_block_optin": SHARED_LIMIT.get(arch.rstrip("af"), 101_376),
+    }
+
+
+@functools.cache
+def kernel(path: Path) -> Kernel:
+    return load_kernel(path)
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="tilewave-executed-")
+
+
+@functools.cache
+def _compiled(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> Path:
+    chosen = Variant(kernel(path), macros)
+    done = nvrtc.compile_kernel(chosen.kernel, arch, chosen.names)
+    if done.cubin is None:
+        raise AssertionError(f"{chosen.id} for {arch}: {done.message}")
+    cubin = Path(_folder().name) / f"{chosen.id}.{arch}.cubin"
+    cubin.write_bytes(done.cubin)
+    cubin.with_suffix(".sass.json").write_text(sass.as_json(cubin))
+    return cubin
+
+
+def compiled(chosen: Variant, arch: str) -> Path:
+    """The cubin's path; nvdisasm's JSON lies beside it, as ``.sass.json``."""
+    return _compiled(chosen.kernel.path, chosen.macros, arch)
+
+
+def choose(path: Path, macros: Mapping[str, Any] | None = None) -> Variant:
+    return variant(kernel(path), dict(macros or {}), path, "macros")
+
+
+def shape_of(chosen: Variant, text: Any) -> Shape | None:
+    """The shape that a word such as ``64x32x16`` or 1000 names; None for a probe."""
+    operation = operations.load(chosen.kernel.front.operation)
+    if not operation.DIMENSIONS:
+        return None
+    return next(iter(expand_shapes([text], operation.DIMENSIONS, chosen.kernel.path, "shape")))
+
+
+def job(
+    path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: str = "sm_90"
+) -> dict[str, Any]:
+    """The job of one case, as the stages plan it. ``case`` is a shape, or the name of a probe's
+    case, which brings its own macros.
+
+    Raises AssertionError where the kernel cannot take the shape or does not compile.
+    """
+    front = kernel(path).front
+    probe = front.cases[case] if front.operation == "probe" else None
+    chosen = choose(path, {**(probe.macros if probe else {}), **(macros or {})})
+    named = shape_of(chosen, case)
+    shape = named.resolve({}) if named else {}
+    unsupported = chosen.supports(shape, device(arch))
+    assert not unsupported, f"{chosen.id}@{case}: {unsupported}"
+    launch = chosen.plan(shape, device(arch))
+    assert not launch.beyond(device(arch)), launch.beyond(device(arch))
+    cubin = compiled(chosen, arch)
+    buffers = {name: buffer.model_dump() for name, buffer in front.buffers.items()}
+    return {
+        "case": f"{chosen.id}@{named.id if named else case}",
+        "kernel": path.stem,
+        "variant": chosen.id,
+        "provider": "nvrtc",
+        "operation": front.operation,
+        "cubin": str(cubin),
+        "source": str(path),
+        "entry": kernel(path).entry,
+        "grid": list(launch.grid),
+        "block": list(launch.block),
+        "shared_bytes": launch.shared_bytes,
+        "cluster": None,
+        "arguments": list(front.arguments),
+        "shape": shape,
+        "dtypes": chosen.dtypes,
+        "layouts": chosen.layouts if front.operation == "matmul" else {},
+        "macros": chosen.names,
+        "probe": probe
+        and {
+            "buffers": buffers,
+            "case": probe.model_dump(include={"macros", "values", "sizes", "scalars"}),
+        },
+        "seed": SEED,
+        "limit_s": LIMIT_S,
+    }
+
+
+def _poisoned(dtype: Any, count: int) -> np.ndarray:
+    return np.full(count * np.dtype(dtype).itemsize, POISON, np.uint8).view(dtype)
+
+
+def _packed(
+    work: Mapping[str, Any], buffers: Mapping[str, np.ndarray], alpha: float, beta: float
+) -> list[Any]:
+    from tilewave.machine import executor
+
+    real = np.float64 if work["dtypes"].get("accumulate") == "f64" else np.float32
+    numbers = {**work["shape"], **((work["probe"] or {}).get("case", {}).get("scalars") or {})}
+    values: list[Any] = []
+    for name in work["arguments"]:
+        if name in buffers:
+            values.append(executor.Buffer(name, buffers[name]))
+        elif name in ("alpha", "beta"):
+            values.append(real(alpha if name == "alpha" else beta))
+        else:
+            values.append(np.int32(int(numbers[name])))
+    return values
+
+
+def launches(work: Mapping[str, Any]) -> list[tuple[dict[str, np.ndarray], float, float]]:
+    """Buffers, alpha and beta of each launch of a check: a product runs with and without beta."""
+    if work["operation"] == "matmul":
+        made = []
+        for alpha, beta in judging.scalars(work):
+            buffers = {name: judging.matrix(work, name) for name in "abc"}
+            if not beta:
+                buffers["c"] = _poisoned(buffers["c"].dtype, buffers["c"].size)
+            made.append((buffers, alpha, beta))
+        return made
+    operation = operations.load(work["operation"])
+    given = {name: data.copy() for name, data in operation.inputs(work).items()}
+    outputs = {
+        name: _poisoned(dtype, size)
+        for name, (dtype, size) in operation.outputs(work).items()
+        if name not in given
+    }
+    return [({**given, **outputs}, 1.0, 0.0)]
+
+
+def judge(
+    work: Mapping[str, Any], runs: list[tuple[dict[str, np.ndarray], float, float]]
+) -> tuple[str, str]:
+    """Verdict and reason of the buffers that the launches left."""
+    if work["operation"] == "matmul":
+        judged = []
+        for buffers, alpha, beta in runs:
+            fresh = {name: judging.matrix(work, name) for name in "abc"}
+            want = judging.reference(work, fresh, alpha, beta)
+            judged.append(judging.compare(work, buffers["c"], want, alpha, beta))
+        worst = judging.worst(judged)
+        return judging.verdict(worst)[0], worst.reason
+    operation = operations.load(work["operation"])
+    left = {name: runs[-1][0][name] for name in operation.outputs(work)}
+    verdict, reason, _ = operation.judge(work, left)
+    return verdict, reason
+
+
+def execute(
+    path: Path,
+    case: Any,
+    macros: Mapping[str, Any] | None = None,
+    arch: str = "sm_90",
+    **limits: Any,
+) -> Executed:
+    """Compile, execute and judge one case; ``limits`` go to the machine's `Limits`.
+
+    The second launch (with beta) is left out where the first one had a fault.
+    """
+    from tilewave.machine import executor, program
+
+    work = job(path, case, macros, arch)
+    cubin = Path(work["cubin"])
+    loaded = program.load(
+        cubin.read_bytes(), work["entry"], cubin.with_suffix(".sass.json").read_text()
+    )
+    runs = launches(work)
+    first: Any = None
+    seconds = 0.0
+    for index, (buffers, alpha, beta) in enumerate(runs):
+        done = executor.execute(
+            loaded,
+            grid=tuple(work["grid"]),
+            block=tuple(work["block"]),
+            arguments=_packed(work, buffers, alpha, beta),
+            shared_bytes=work["shared_bytes"],
+            limits=executor.Limits(**{"seconds": LIMIT_S, **limits}),
+        )
+        seconds += done.seconds
+        if first is None or done.faults:
+            first = done
+        if done.faults:
+            runs = runs[: index + 1]
+            break
+    verdict, reason = judge(work, runs)
+    return Executed(
+        verdict, reason, tuple(first.faults), first.counts, runs[-1][0], loaded, work, seconds
+    )
+
+
+# --------------------------------------------------------------------------------------- the faults
+
+
+@functools.cache
+def expectations() -> tuple[dict[str, Any], ...]:
+    """The entries of faults/expected.yaml, with `macros`, `lines` and `hangs` filled in."""
+    text = (FAULTS / "expected.yaml").read_text(encoding="utf-8")
+    defaults = {"macros": {}, "lines": "// BUG", "hangs": False}
+    return tuple({**defaults, **entry} for entry in yaml.safe_load(text))
+
+
+def name_of(entry: Mapping[str, Any]) -> str:
+    """Kernel and macros of an expectation, in one word."""
+    return "-".join([entry["kernel"], *(str(value) for value in entry["macros"].values())])
+
+
+def marked(path: Path, mark: str) -> set[int]:
+    """Numbers of the lines of a file that hold ``mark``."""
+    rows = path.read_text(encoding="utf-8").splitlines()
+    return {number for number, row in enumerate(rows, 1) if mark in row}
+
+
+def line_of(done: Executed, fault: Any) -> int:
+    """The kernel file's line that a fault stands at, 0 where it is not known."""
+    if fault.index < 0:
+        return 0
+    address = done.program.instructions[fault.index].address
+    source, entry = Path(done.job["source"]), done.job["entry"]
+    return _lines(Path(done.job["cubin"]), source.name, entry).get(address, 0)
+
+
+@functools.cache
+def _lines(cubin: Path, source: str, entry: str) -> dict[int, int]:
+    rows = sass.parse(sass.as_text(cubin), source)
+    return {row.address: row.line for row in rows if row.function == entry}

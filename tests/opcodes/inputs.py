@@ -1,0 +1,354 @@
+"""Numbers for the fixtures: the same on every machine, whatever NumPy's version.
+
+Only PCG64's raw words are drawn (NEP 19 fixes that stream), and what is made of them is exact or
+correctly rounded arithmetic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from opcodes.manifest import Kernel
+
+Words = np.ndarray  # uint32
+
+
+class Source:
+    """Random numbers of one operand of one kernel."""
+
+    def __init__(self, name: str) -> None:
+        seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:16], "little")
+        self._raw = np.random.PCG64(seed)
+
+    def raw(self, count: int) -> np.ndarray:
+        return np.asarray(self._raw.random_raw(count), np.uint64)
+
+    def words(self, count: int) -> Words:
+        return (self.raw(count) >> np.uint64(32)).astype(np.uint32)
+
+    def below(self, limit: int, count: int) -> np.ndarray:
+        """Integers 0 .. limit - 1 (a remainder's bias does not matter here), int64."""
+        return (self.raw(count) >> np.uint64(11)).astype(np.int64) % limit
+
+    def unit(self, count: int) -> np.ndarray:
+        """Multiples of 2^-53 in [0, 1)."""
+        return (self.raw(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def normal(self, count: int) -> np.ndarray:
+        """Nearly normally distributed: the sum of twelve uniform numbers, less 6."""
+        return self.unit(12 * count).reshape(12, count).sum(0) - 6.0
+
+    def choose(self, values: np.ndarray, count: int) -> np.ndarray:
+        return values[self.below(len(values), count)]
+
+
+def _mixed(source: Source, count: int, *parts: tuple[int, np.ndarray]) -> np.ndarray:
+    """From arrays of `count` elements, each element from one of them, by weights in 1/16."""
+    order = np.concatenate([np.full(weight, i) for i, (weight, _) in enumerate(parts)])
+    which = order[source.below(len(order), count)]
+    return np.choose(which, [values for _, values in parts])
+
+
+# Limits and patterns of each type.
+
+
+def _words(text: str, kind: type[np.unsignedinteger]) -> np.ndarray:
+    return np.array([int(word, 16) for word in text.split()], kind)
+
+
+BITS = _words(
+    """0 1 2 3 7 8 f 10 1f 20 21 7f 80 ff 100 7fff 8000 ffff 10000 00ff00ff 55555555 aaaaaaaa
+    0f0f0f0f 12345678 3f800000 7f800000 7fc00000 40000000 7ffffffe 7fffffff 80000000 80000001
+    c0000000 ffff0000 ffff8000 ffffff00 ffffff80 fffffffe ffffffff""",
+    np.uint32,
+)
+BITS64 = _words(
+    """0 1 2 7 20 ff ffff 7fffffff 80000000 ffffffff 100000000 100000001 fffffffe 7fffffffffffffff
+    8000000000000000 8000000000000001 ffffffffffffffff fffffffffffffffe ffffffff00000000
+    ffffffff80000000 5555555555555555 aaaaaaaaaaaaaaaa 123456789abcdef0 7fffffff00000000
+    00ff00ff00ff00ff 8000000080000000 4000000000000000 c000000000000000""",
+    np.uint64,
+)
+# Zero, denormals, the smallest and largest, halfway cases of narrower formats, infinity, NaNs.
+F32 = _words(
+    """0 1 2 400000 7fffff 800000 800001 1000000 c000000 33800000 34000000 387fc000 3eaaaaab
+    3f000000 3f7fffff 3f800000 3f800001 3fc00000 40000000 40400000 40490fdb 42c80000 477fe000
+    477ff000 4b000000 4b800000 4f000000 5f000000 7e800000 7f000000 7f7fffff 7f800000 7f800001
+    7fc00000 7fc12345""",
+    np.uint32,
+)
+F64 = _words(
+    """0 1 8000000000000 fffffffffffff 10000000000000 10000000000001 360000000000000
+    3690000000000000 36a0000000000000 3800000000000000 380fffffffffffff 3ca0000000000000
+    3cb0000000000000 3fd5555555555555 3fe0000000000000 3fefffffffffffff 3ff0000000000000
+    3ff0000000000001 3ff8000000000000 4000000000000000 400921fb54442d18 40effc0000000000
+    41e0000000000000 4330000000000000 43e0000000000000 47efffffe0000000 47effffff0000000
+    7fd0000000000000 7fefffffffffffff 7ff0000000000000 7ff0000000000001 7ff8000000000000
+    7ff8000012345678""",
+    np.uint64,
+)
+F16 = _words(
+    """0 1 2 200 3ff 400 401 800 1000 1400 2e66 3555 3800 3bff 3c00 3c01 3e00 4000 4200 4248
+    5640 6400 6800 77ff 7800 7bff 7c00 7c01 7e00 7e55""",
+    np.uint32,
+)
+
+
+def _signed(source: Source, values: np.ndarray, sign: int) -> np.ndarray:
+    """Half of the values with the sign bit `sign` set."""
+    flips = source.below(2, len(values)).astype(values.dtype)
+    return values ^ (flips * values.dtype.type(sign))
+
+
+def _f32_sized(source: Source, count: int, low: int, high: int) -> Words:
+    """Floats with random mantissas and exponents low .. high - 1, as words."""
+    exponent = (source.below(high - low, count) + 127 + low).astype(np.uint32)
+    return source.words(count) & np.uint32(0x807FFFFF) | exponent << np.uint32(23)
+
+
+def _f64_sized(source: Source, count: int, low: int, high: int) -> np.ndarray:
+    exponent = (source.below(high - low, count) + 1023 + low).astype(np.uint64)
+    return source.raw(count) & np.uint64(0x800FFFFFFFFFFFFF) | exponent << np.uint64(52)
+
+
+def _f16_sized(source: Source, count: int, low: int, high: int) -> Words:
+    exponent = (source.below(high - low, count) + 15 + low).astype(np.uint32)
+    return source.words(count) & np.uint32(0x83FF) | exponent << np.uint32(10)
+
+
+def _bits(source: Source, count: int) -> Words:
+    return _mixed(source, count, (8, source.choose(BITS, count)), (8, source.words(count)))
+
+
+def _bits64(source: Source, count: int) -> np.ndarray:
+    return _mixed(source, count, (8, source.choose(BITS64, count)), (8, source.raw(count)))
+
+
+def _shift(source: Source, count: int) -> Words:
+    few = source.below(71, count).astype(np.uint32)
+    edges = np.array([0, 1, 31, 32, 33, 63, 64, 65, 255, 256, 0x80000000, 0xFFFFFFFF], np.uint32)
+    return _mixed(
+        source, count, (12, few), (3, source.choose(edges, count)), (1, source.words(count))
+    )
+
+
+def _small(source: Source, count: int) -> Words:
+    return source.below(256, count).astype(np.uint32)
+
+
+def _integer(source: Source, count: int) -> Words:
+    size = source.below(22, count)
+    value = source.below(1 << 22, count) >> size
+    return np.where(source.below(2, count) == 1, -value, value).astype(np.int32).view(np.uint32)
+
+
+def _f32(source: Source, count: int) -> Words:
+    edges = _signed(source, source.choose(F32, count), 1 << 31)
+    sized = _f32_sized(source, count, -12, 12)
+    return _mixed(source, count, (8, edges), (4, sized), (4, source.words(count)))
+
+
+def _f32near(source: Source, count: int) -> Words:
+    return _f32_sized(source, count, -4, 5)
+
+
+def _f32angle(source: Source, count: int) -> Words:
+    turns = (source.below(1601, count) - 800) * (np.pi / 4)
+    sized = _f32_sized(source, count, -12, 10).view(np.float32)
+    return _mixed(source, count, (6, turns.astype(np.float32)), (10, sized)).view(np.uint32)
+
+
+def _limits(
+    source: Source, count: int, step: Callable[[np.ndarray, int], np.ndarray]
+) -> np.ndarray:
+    """Float64 around powers of two up to 2^65, `step` being the neighbour in the wanted format."""
+    power = 2.0 ** source.choose(np.array([0, 3, 7, 8, 15, 16, 23, 31, 32, 52, 63, 64, 65]), count)
+    shifted = np.choose(
+        source.below(5, count), [power, power - 1, power + 1, power - 0.5, power + 0.5]
+    )
+    near = np.choose(source.below(3, count), [shifted, step(shifted, 1), step(shifted, -1)])
+    return np.where(source.below(2, count) == 1, -near, near)
+
+
+def _f32integer(source: Source, count: int) -> Words:
+    def step(values: np.ndarray, way: int) -> np.ndarray:
+        return np.nextafter(values.astype(np.float32), np.float32(way * np.inf)).astype(np.float64)
+
+    halves = (source.below(4001, count) - 2000) * 0.5
+    sized = _f32_sized(source, count, -3, 66).view(np.float32)
+    edges = _signed(source, source.choose(F32, count), 1 << 31).view(np.float32)
+    return _mixed(
+        source,
+        count,
+        (6, _limits(source, count, step).astype(np.float32)),
+        (3, halves.astype(np.float32)),
+        (5, sized),
+        (2, edges),
+    ).view(np.uint32)
+
+
+def _f64(source: Source, count: int) -> np.ndarray:
+    edges = _signed(source, source.choose(F64, count), 1 << 63)
+    sized = _f64_sized(source, count, -12, 12)
+    return _mixed(source, count, (8, edges), (4, sized), (4, source.raw(count)))
+
+
+def _f64integer(source: Source, count: int) -> np.ndarray:
+    def step(values: np.ndarray, way: int) -> np.ndarray:
+        return np.nextafter(values, way * np.inf)
+
+    halves = (source.below(4001, count) - 2000) * 0.5
+    sized = _f64_sized(source, count, -3, 66).view(np.float64)
+    edges = _signed(source, source.choose(F64, count), 1 << 63).view(np.float64)
+    return _mixed(
+        source, count, (6, _limits(source, count, step)), (3, halves), (5, sized), (2, edges)
+    ).view(np.uint64)
+
+
+def _f16(source: Source, count: int) -> Words:
+    edges = _signed(source, source.choose(F16, count), 0x8000)
+    sized = _f16_sized(source, count, -6, 6)
+    return _mixed(source, count, (8, edges), (4, sized), (4, source.words(count) & 0xFFFF))
+
+
+def _bf16(source: Source, count: int) -> Words:
+    edges = _signed(source, source.choose(F32, count), 1 << 31)
+    sized = _f32_sized(source, count, -6, 6)
+    return _mixed(source, count, (8, edges), (4, sized), (4, source.words(count))) >> 16
+
+
+def _pair(half: Callable[[Source, int], Words]) -> Callable[[Source, int], Words]:
+    """Two 16-bit numbers in a word."""
+
+    def both(source: Source, count: int) -> Words:
+        low, high = half(source, 2 * count).reshape(2, count)
+        return low & np.uint32(0xFFFF) | high << np.uint32(16)
+
+    return both
+
+
+def _f32ramp(source: Source, count: int) -> Words:
+    """Both signs, all exponents, in steps of equal numbers of floats, a random one in each step."""
+    step = 0x7F800000 // (count // 2)
+    at = np.arange(count // 2) * step + source.below(step, count // 2)
+    return np.concatenate([at, at + (1 << 31)]).astype(np.uint32)
+
+
+# Fragments: small integers, normally distributed numbers, numbers of any size.
+
+
+def _integers(source: Source, count: int) -> np.ndarray:
+    return (source.below(17, count) - 8).astype(np.float64)
+
+
+def _halves(numbers: Callable[[Source, int], np.ndarray]) -> Callable[[Source, int], Words]:
+    return _pair(lambda s, n: numbers(s, n).astype(np.float16).view(np.uint16).astype(np.uint32))
+
+
+def _bhalves(numbers: Callable[[Source, int], np.ndarray]) -> Callable[[Source, int], Words]:
+    return _pair(lambda s, n: numbers(s, n).astype(np.float32).view(np.uint32) >> np.uint32(16))
+
+
+def _rarely(source: Source, values: np.ndarray, special: np.ndarray) -> np.ndarray:
+    """One value in 256 replaced."""
+    return np.where(
+        source.below(256, len(values)) == 0, source.choose(special, len(values)), values
+    )
+
+
+def _f16wild(source: Source, count: int) -> Words:
+    special = np.array([0x7C00, 0xFC00, 0x7E00, 0x0001, 0x83FF, 0x7BFF], np.uint32)
+    return _rarely(source, _f16_sized(source, count, -14, 10), special)
+
+
+SPECIAL32 = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 1, 0x807FFFFF, 0x7F7FFFFF], np.uint32)
+
+
+def _f32wild(source: Source, count: int) -> Words:
+    return _rarely(source, _f32_sized(source, count, -14, 14), SPECIAL32)
+
+
+def _f64wild(source: Source, count: int) -> np.ndarray:
+    special = np.array([0x7FF << 52, 0xFFF << 52, 0x7FF8 << 48, 1, 0x7FEFFFFFFFFFFFFF], np.uint64)
+    return _rarely(source, _f64_sized(source, count, -30, 30), special)
+
+
+def _e4m3_integers(source: Source, count: int) -> Words:
+    """-8 .. 8 as bytes with four bits of exponent (bias 7) and three of mantissa."""
+    sizes = np.array([0, 0x38, 0x40, 0x44, 0x48, 0x4A, 0x4C, 0x4E, 0x50], np.uint32)
+    value = source.choose(sizes, 4 * count) | source.below(2, 4 * count).astype(np.uint32) << 7
+    return np.ascontiguousarray(value.astype(np.uint8).reshape(count, 4)).view(np.uint32)[:, 0]
+
+
+def _fp8near(source: Source, count: int) -> Words:
+    exponent = (source.below(7, 4 * count) + 4).astype(np.uint32)
+    value = source.words(4 * count) & np.uint32(0x87) | exponent << np.uint32(3)
+    return np.ascontiguousarray(value.astype(np.uint8).reshape(count, 4)).view(np.uint32)[:, 0]
+
+
+KINDS: dict[str, Callable[[Source, int], np.ndarray]] = {
+    "bits": _bits,
+    "bits64": _bits64,
+    "shift": _shift,
+    "small": _small,
+    "integer": _integer,
+    "f32": _f32,
+    "f32near": _f32near,
+    "f32angle": _f32angle,
+    "f32integer": _f32integer,
+    "f32ramp": _f32ramp,
+    "f64": _f64,
+    "f64integer": _f64integer,
+    "f16x2": _pair(_f16),
+    "bf16x2": _pair(_bf16),
+    "f16x2near": _pair(lambda s, n: _f16_sized(s, n, -3, 4)),
+    "bf16x2near": _pair(lambda s, n: _f32_sized(s, n, -3, 4) >> np.uint32(16)),
+    "f16exact": _halves(_integers),
+    "f16near": _halves(Source.normal),
+    "f16wild": _pair(_f16wild),
+    "bf16exact": _bhalves(_integers),
+    "bf16near": _bhalves(Source.normal),
+    "bf16wild": _pair(lambda s, n: _f32wild(s, n) >> np.uint32(16)),
+    "fp8exact": _e4m3_integers,
+    "fp8near": _fp8near,
+    "f32exact": lambda s, n: _integers(s, n).astype(np.float32).view(np.uint32),
+    "f32normal": lambda s, n: s.normal(n).astype(np.float32).view(np.uint32),
+    "f32wild": _f32wild,
+    "f64exact": lambda s, n: _integers(s, n).view(np.uint64),
+    "f64normal": lambda s, n: s.normal(n).view(np.uint64),
+    "f64wild": _f64wild,
+}
+"""Kind -> function of a source and a count that gives uint32 or uint64."""
+
+
+def operand(kernel: Kernel, which: int, threads: int) -> np.ndarray:
+    """One operand, uint32 or uint64 of shape (threads, numbers a thread reads)."""
+    kind = kernel.kinds[which]
+    match = re.fullmatch(r"(\w+?)(?:_(\d))?", kind)
+    assert match is not None
+    each = int(match[2] or 1)
+    values = KINDS[match[1]](Source(f"{kernel.name} {'abc'[which]}"), threads * each)
+    return np.ascontiguousarray(values).reshape(threads, each)
+
+
+def generate_inputs(
+    kernel: Kernel, threads: int | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The operands a, b, c as flat uint32 arrays, 64-bit numbers as two words, the low one first.
+
+    Operands of the same kind are equal in one thread of eight, so that comparisons meet that.
+    """
+    count = threads or kernel.threads
+    a, b, c = (operand(kernel, which, count) for which in range(3))
+    equal = Source(f"{kernel.name} equal").below(24, count)[:, None]
+    if kernel.kinds[0] == kernel.kinds[1]:
+        b = np.where(equal == 0, a, b)
+    if kernel.kinds[0] == kernel.kinds[2]:
+        c = np.where(equal == 1, a, c)
+    if kernel.kinds[1] == kernel.kinds[2]:
+        c = np.where(equal == 2, b, c)
+    return tuple(np.ascontiguousarray(x).reshape(-1).view(np.uint32) for x in (a, b, c))  # type: ignore[return-value]

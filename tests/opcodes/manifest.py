@@ -1,0 +1,135 @@
+"""What the fixture kernels are: read from the KERNEL lines of the .cu files beside this module."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+DECLARATION = re.compile(
+    r"^KERNEL(?P<needs>\d*)(?:_TIGHT)?"
+    r"\((?P<name>\w+), (?P<results>\d+), (?P<kinds>\w+, \w+, \w+)\)",
+    re.M,
+)
+
+BLOCK = 128
+THREADS = 512
+"""Threads of a kernel where nothing else is said. Fixtures read each other's operands: 256 at
+least, and a power of two."""
+
+KEPT = 128
+"""Threads whose results are kept whole; of the others a checksum a warp and result is kept."""
+
+TENSOR_THREADS = 128
+MORE_THREADS = {"mufu_plain": 2048, "mufu_near": 1024, "mufu_denormal": 1024}
+
+RACES = {"memory_spin"}
+"""Kernels that share memory without barriers, by a lock and a flag."""
+
+SUM_ERROR = {"f32": 2.0**-20, "f16": 2.0**-9, "f64": 2.0**-51}
+"""Of a tensor core's sum, relative to the sum of its products' sizes: how far ours may be off."""
+
+_ULP = 2.0**-23
+_SINE = (_ULP, 2.0**-20)
+APPROXIMATE: dict[str, tuple[str, list[tuple[float, float]]]] = {
+    # Result by result: relative and absolute distance. PTX ISA's figures ("Floating Point
+    # Instructions", each approx form's accuracy), rounded up.
+    "mufu_plain": (
+        "f32",
+        [
+            (2 * _ULP, 0),
+            (_ULP, 2.0**-21),
+            (_ULP, 0),
+            (_ULP, 0),
+            (_ULP, 0),
+            _SINE,
+            _SINE,
+            _SINE,
+            _SINE,
+            (2.0**-10, 0),
+        ],
+    ),
+    "mufu_near": (
+        "f32",
+        [
+            (2 * _ULP, 0),
+            (_ULP, 2.0**-21),
+            (_ULP, 0),
+            (_ULP, 0),
+            (_ULP, 0),
+            (2.0**-10, 0),
+            (2 * _ULP, 0),
+            (_ULP, 2.0**-21),
+        ],
+    ),
+    "mufu_denormal": (
+        "f32",
+        [
+            (2 * _ULP, 2.0**-149),
+            (_ULP, 2.0**-21),
+            (_ULP, 2.0**-149),
+            (_ULP, 0),
+            (_ULP, 0),
+            (3 * _ULP, 2.0**-149),
+        ]
+        * 3,
+    ),
+    "mufu_double": ("f64", [(2.0**-19, 0)] * 2),
+    "mufu_half": ("f16", [(2.0**-9, 2.0**-24)] * 8),
+    "mufu_bf16": ("bf16", [(2.0**-6, 0)] * 8),
+    "mufu_library": ("f32", [(8 * _ULP, 2.0**-20)] * 8),
+    "mufu_library_more": ("f32", [(16 * _ULP, 2.0**-22)] * 5),
+    "mufu_library_huge": ("f32", [(4 * _ULP, 0)] * 2),
+    "mufu_library_f64": ("f64", [(2.0**-51, 0)] * 4),
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One fixture. ``results`` counts the 32-bit words that a thread writes, ``kinds`` are those
+    of the operands a, b and c, ``needs`` is the least architecture (90 for sm_90)."""
+
+    file: str
+    name: str
+    results: int
+    kinds: tuple[str, str, str]
+    needs: int
+
+    @property
+    def threads(self) -> int:
+        usual = TENSOR_THREADS if self.file == "tensor.cu" else THREADS
+        return MORE_THREADS.get(self.name, usual)
+
+    @property
+    def exact(self) -> bool:
+        """Whether results must agree in every bit, those of the kernel's own file being known to.
+
+        MUFU's last bits and the order and rounding of sums in the tensor cores are the hardware's.
+        """
+        return not self.name.startswith("mufu_") and not (
+            self.file == "tensor.cu" and any(word in kind for kind in self.kinds for word in LOOSE)
+        )
+
+    @property
+    def kept(self) -> int:
+        """Threads whose results are kept whole: all where a distance is to be measured."""
+        return min(KEPT, self.threads) if self.exact else self.threads
+
+
+LOOSE = ("near", "normal", "wild")
+
+
+def files() -> list[Path]:
+    return sorted(HERE.glob("*.cu"))
+
+
+def kernels() -> dict[str, Kernel]:
+    """Name -> kernel, in the order of the files."""
+    found: dict[str, Kernel] = {}
+    for path in files():
+        for one in DECLARATION.finditer(path.read_text()):
+            a, b, c = one["kinds"].split(", ")
+            name, needs = one["name"], int(one["needs"] or 80)
+            found[name] = Kernel(path.name, name, int(one["results"]), (a, b, c), needs)
+    return found

@@ -1,0 +1,119 @@
+"""`python -m tilewave execute`: what it prints, and its exit codes. The machine is a fake."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fake_machine
+from fake_machine import Fault, Machine
+from samples import ROOT, write_kernel
+from tilewave.command import main
+from tilewave.compiling import nvrtc
+
+pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+KERNEL = str(ROOT / "kernels" / "matmul_naive.cu")
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str, **machine: Any) -> tuple[int, str, str]:
+    code = main(["execute", *words], Machine(**machine))
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_text(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, KERNEL, "--shape", "65x33x17")
+    assert code == 0
+    for line in ("matmul_naive@65x33x17: correct", "largest error", "tolerance", "sm_90, grid"):
+        assert line in out
+    for head in ("Instructions", "Operations", "Shared memory", "Global memory"):
+        assert f"\n{head}\n" in out
+    assert "line  warp inst.  wavefronts" in out and "excess  sectors  | source" in out
+    (code_line,) = [row for row in out.splitlines() if "matmul_naive(const REAL" in row]
+    assert code_line.split()[0].isdigit()
+
+
+def test_json_is_the_same_in_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, KERNEL, "--shape", "64", "--macro", "REAL=f64", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert (told["verdict"], told["variant"]) == ("correct", "matmul_naive-realf64")
+    assert told["shape"] == {"m": 64, "n": 64, "k": 64} and told["arch"] == "sm_90"
+    assert len(told["instructions"]) == len(fake_machine.CODE)
+    assert (
+        sum(row["executed"] for row in told["classes"])
+        == told["counters"]["smsp__inst_executed.sum"]
+    )
+    kinds = {row["kind"]: row for row in told["shared"]}
+    assert kinds["LDGSTS"]["excess"] == kinds["LDGSTS"]["wavefronts_hardware"] - 16
+    assert {"line", "text", "executed", "wavefronts_hardware", "excess"} <= set(told["lines"][0])
+    assert told["check"]["max_error"] <= told["check"]["tolerance"]
+
+
+@pytest.mark.parametrize(
+    ("machine", "code", "words"),
+    [
+        ({"faults": (Fault("race"),)}, 1, ": race"),
+        ({"faults": (Fault("invalid access"),)}, 1, ": invalid access"),
+        ({"act": lambda call: None}, 1, ": wrong"),
+        ({"refuses": fake_machine.Unsupported("HGMMA.64x8x16", 0x10)}, 2, "HGMMA.64x8x16 at "),
+    ],
+)
+def test_exit_codes(
+    capsys: pytest.CaptureFixture[str], machine: dict[str, Any], code: int, words: str
+) -> None:
+    got, out, _ = run(capsys, KERNEL, "--shape", "64", **machine)
+    assert got == code
+    assert words in out
+
+
+def test_a_shape_that_the_kernel_cannot_take(capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = str(ROOT / "kernels" / "hgemm_wmma_staged.cu")
+    code, out, _ = run(capsys, kernel, "--shape", "64x67x64")
+    assert code == 2 and "n = 67 is not a multiple of 8" in out
+
+
+def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = write_kernel(tmp_path, "broken", body='extern "C" __global__ void NAME() { oops; }\n')
+    code, out, _ = run(capsys, str(path), "--shape", "64")
+    assert code == 1 and "failed to compile" in out and "broken.cu:" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nowhere.cu", "--shape", "64"], "KERNEL: found 'nowhere.cu'"),
+        ([KERNEL], "--shape: found None; allowed: sizes as mxnxk"),
+        ([KERNEL, "--shape", "64x64"], "allowed: 3 sizes as mxnxk"),
+        ([KERNEL, "--shape", "64", "--macro", "REAL"], "--macro: found 'REAL'; allowed: NAME=VALUE"),
+        ([KERNEL, "--shape", "64", "--macro", "REAL=f23"], "found 'f23'"),
+        ([KERNEL, "--shape", "64", "--macro", "RAEL=f32"], "did you mean 'REAL'"),
+        ([KERNEL, "--shape", "64", "--arch", "sm_91"], "--arch: found 'sm_91'"),
+        ([KERNEL, "--shape", "64", "--case", "one"], "--case: found 'one'"),
+        ([str(ROOT / "kernels" / "latency.cu"), "--case", "share"], "did you mean 'shared'"),
+        ([str(ROOT / "kernels" / "latency.cu"), "--case", "l2", "--shape", "4"], "--shape: found"),
+        ([str(ROOT / "kernels" / "matmul_cpu.py"), "--shape", "4"], "only machine code is executed"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(
+    capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    code, out, err = run(capsys, *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("Error: command line: ") or "latency.cu" in err
+    assert told in err and err.count("\n") == 1
+
+
+def test_the_module_runs_without_being_installed(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewave", "execute", "--help"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0 and "--shape" in done.stdout

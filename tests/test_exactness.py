@@ -1,0 +1,104 @@
+"""Predicted beside measured: what is equal, what differs, and which causes are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+import synthetic
+from tilewave.execution import counters
+from tilewave.plots import exactness
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import Style
+
+CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"
+WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+COPIES = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
+
+
+@pytest.fixture(scope="module")
+def compared() -> pd.DataFrame:
+    return exactness.comparisons(synthetic.make("exactness")).set_index(["case", "counter"])
+
+
+def test_equal_different_and_not_measured(compared: pd.DataFrame) -> None:
+    same = compared.loc["matmul_tiled@129x67x53", "smsp__inst_executed.sum"]
+    assert (same["equal"], same["relative difference"], same["cause"]) == ("yes", 0.0, "")
+    other = compared.loc["hgemm_wmma_staged@256x256x256", COPIES]
+    assert other["equal"] == "no" and other["cause"] == "not known"
+    assert other["relative difference"] == pytest.approx(-1 / 3)
+    gone = compared.loc["matmul_naive@256x256x256", "smsp__inst_executed.sum"]
+    assert gone["equal"] == "" and pd.isna(gone["measured"])
+
+
+def test_a_known_cause_is_named_where_it_applies(compared: pd.DataFrame) -> None:
+    row = compared.loc["hgemm_wmma_staged@129x67x53", CONFLICTS]
+    assert row["relative difference"] == pytest.approx(-0.02, abs=1e-3)
+    assert "arbitration" in row["cause"]
+    (cause,) = [c for c in exactness.causes() if c.counter.fullmatch(CONFLICTS)]
+    measured = {CONFLICTS: 120.0, WAVEFRONTS: 10_000.0}
+    assert cause.explains(CONFLICTS, {"LDS"}, 0.0, measured), "a share of the wavefronts"
+    assert not cause.explains(CONFLICTS, {"LDS"}, 121.0, measured), "the hardware counts no less"
+    assert not cause.explains(CONFLICTS, {"LDS"}, 0.0, measured | {CONFLICTS: 1000.0}), (
+        "nor so much"
+    )
+    assert not cause.explains(CONFLICTS, {"LDG"}, 0.0, measured)
+    assert not cause.explains(COPIES, {"LDS"}, 0.0, measured | {COPIES: 1.0})
+
+
+def test_every_instruction_is_compared(compared: pd.DataFrame) -> None:
+    name = f"{exactness.EACH}shared wavefronts"
+    assert compared.loc["matmul_tiled@129x67x53", name]["equal"] == "yes"
+    row = compared.loc["matmul_tiled@256x256x256", name]
+    assert (row["predicted"], row["measured"], row["equal"]) == (1.0, 0.0, "no")
+    assert row["relative difference"] > 0
+
+
+def test_an_execution_is_not_compared_with_itself() -> None:
+    study = synthetic.make("exactness")
+    records = study.records.assign(source="executed", environment="here")
+    told = exactness.comparisons(replace(study, records=records))
+    told = told[~told["counter"].str.startswith(exactness.EACH)]
+    assert set(told["equal"]) == {""} and len(told)
+
+
+def test_the_table_has_every_case_and_counter() -> None:
+    study = synthetic.make("exactness")
+    table = exactness.table(study)
+    assert set(table["case"]) == set(study.cases["case"])
+    assert {"predicted", "measured", "relative difference", "equal", "cause"} <= set(table)
+
+
+def test_what_is_executed_has_a_row() -> None:
+    """Each counter that an execution predicts is compared: none is forgotten here."""
+    words = ["HMMA.16816.F32", "FFMA"]
+    names = counters.SUMS.keys() | counters.values(
+        words,
+        {name: [1, 1] for name in ("executed", "threads_executed", "threads_on")},
+        grid=[1, 1, 1], block=[32, 1, 1], arch=86,
+    ).keys()  # fmt: skip
+    unknown = {n for n in names if n not in exactness.COUNTERS and not n.startswith("launch__")}
+    assert {name for name in unknown if "hgmma" not in name} == set()
+
+
+def drawn(study: StudyData, width: float) -> str:
+    fig = exactness.draw(study, Style(width_mm=width))
+    texts = [*fig.texts, *(text for ax in fig.axes for text in ax.texts)]
+    return " | ".join(text.get_text() for text in texts)
+
+
+def test_the_figure_tells_equal_from_different() -> None:
+    study = synthetic.make("exactness")
+    wide, narrow = drawn(study, 178.0), drawn(study, 86.0)
+    assert "= |" in wide and "-33%" in wide and "-2% a" in wide
+    assert "≠ |" in narrow and "-33%" not in narrow
+    for told in (wide, narrow):
+        assert "a: the hardware's counter" in told
+        assert "Differences without a known cause: shared" in told
+
+
+def test_nothing_executed_is_said() -> None:
+    study = synthetic.empty("exactness")
+    assert "executed counters" in drawn(study, 178.0)

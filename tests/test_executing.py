@@ -1,0 +1,298 @@
+"""Which cases are executed, and where their results stand in for what no GPU measured."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from samples import ROOT
+from tilewave import project as projects
+from tilewave.cases import Case, Request, wants
+from tilewave.config import parse
+from tilewave.records import model
+from tilewave.records.recorded import Recorded, merge
+from tilewave.records.store import Store
+from tilewave.records.tables import verdicts
+from tilewave.stages import executing, jobs, measuring
+from tilewave.stages.jobs import Planned
+
+DEVICE = {"sms": 132, "arch": 90, "shared_per_block_optin": 232448}
+CODE = "c0de"
+
+
+def config(**more: Any) -> dict[str, Any]:
+    blocks = [{"kernels": ["matmul_naive"], "macros": "defaults", "shapes": [64, 96]}]
+    blocks += [{"kernels": ["matmul_cpu"], "macros": "defaults", "shapes": [64]}]
+    study = {"plot": "correctness", "title": "-", "counters": "memory", "cases": blocks}
+    return {"studies": {"one": study | more.pop("study", {})}, **more}
+
+
+def target(live: bool = False) -> dict[str, Any]:
+    return {
+        "live": live, "environment": "gpu1", "host": "laptop", "label": "NVIDIA H200", "arch": 90,
+        "reason": "no NVIDIA GPU on this machine", "recorded": None, "device": DEVICE,
+        "environments": {"gpu1": {"ncu": "1"}, "laptop": {"ncu": None}},
+    }  # fmt: skip
+
+
+def compiled(project: projects.Project, cubin: str | None = "k.cubin") -> dict[str, Any]:
+    entry = {"status": "ok", "reason": "", "code": CODE, "cubin": cubin}
+    if cubin is None:
+        entry = {"status": "not measured", "reason": "no NVRTC", "code": CODE}
+    variants = {r.case.variant.id: {"sm_90": entry} for r in project.plan.requests.values()}
+    return {"arch": "sm_90", "variants": variants}
+
+
+def load(**more: Any) -> projects.Project:
+    return projects.load(config(**more), "test.yaml")
+
+
+def chosen(project: projects.Project, recorded: Recorded | None = None, live: bool = False) -> Any:
+    requests = list(project.plan.requests.values())
+    return executing.wanted(requests, compiled(project), target(live), recorded, project.config)
+
+
+GPU_CASES = {"matmul_naive@64x64x64", "matmul_naive@96x96x96"}
+
+
+def test_only_machine_code_is_executed() -> None:
+    project = load()
+    by_name = {r.case.id: r for r in project.plan.requests.values()}
+    assert not wants("execute", by_name["matmul_cpu@64x64x64"])
+    assert wants("execute", by_name["matmul_naive@64x64x64"])
+    assert project.stage_kernels("execute") == ["matmul_naive"]
+    assert load(execute={"when": "never"}).stage_kernels("execute") == []
+
+
+@pytest.mark.parametrize(
+    ("when", "asks", "live", "cases"),
+    [
+        ("no_gpu", False, False, GPU_CASES),
+        ("no_gpu", False, True, set()),
+        ("no_gpu", True, True, GPU_CASES),
+        ("always", False, True, GPU_CASES | {"matmul_cpu@64x64x64"}),
+        ("never", True, False, set()),
+    ],
+)
+def test_which_cases_are_executed(when: str, asks: bool, live: bool, cases: set[str]) -> None:
+    project = load(execute={"when": when}, study={"execute": asks})
+    asked = chosen(project, live=live)
+    assert asked - {"matmul_cpu@64x64x64"} == cases - {"matmul_cpu@64x64x64"}
+
+
+def recorded_with(project: projects.Project, folder: Any, stages: tuple[str, ...]) -> Recorded:
+    requests = list(project.plan.requests.values())
+    made = [
+        model.result(
+            stage, p.case.id, "ok", key=p.job["key"], environment="gpu1", verdict="correct"
+        )
+        for stage in stages
+        for p in jobs.plan(stage, requests, compiled(project), target(), project.config)
+        if p.job and p.case.id == "matmul_naive@64x64x64"
+    ]
+    merge(folder, made, {"gpu1": {"gpu": "NVIDIA H200"}}, {})
+    return Recorded(folder)
+
+
+def test_recorded_cases_are_not_executed(tmp_path: Any) -> None:
+    project = load()
+    whole = recorded_with(project, tmp_path / "whole", ("check", "counters"))
+    assert chosen(project, whole) == {"matmul_naive@96x96x96"}
+    half = recorded_with(project, tmp_path / "half", ("check",))
+    assert chosen(project, half) == GPU_CASES
+
+
+def planned(project: projects.Project, **more: Any) -> list[Planned]:
+    requests = [r for r in project.plan.requests.values() if wants("execute", r)]
+    document = compiled(project, **more)
+    return list(jobs.plan("execute", requests, document, target(), project.config))
+
+
+def test_a_case_that_is_too_dear_is_not_begun() -> None:
+    project = load(study={"cases": [{"kernels": ["matmul_naive"], "shapes": [64, 4096]}]})
+    small, large = planned(project)[:2]
+    assert small.job is not None and small.job["limit_s"] == 10.0
+    assert large.result is not None and large.result["status"] == model.NOT_MEASURED
+    assert "execute: case_limit_s = 10 s" in large.result["reason"]
+
+
+def test_without_a_cubin_nothing_is_executed() -> None:
+    (one, *_) = planned(load(), cubin=None)
+    assert one.result is not None and one.result["reason"] == "no NVRTC"
+
+
+def test_the_key_holds_the_machines_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = load()
+    before = [one.job["key"] for one in planned(project) if one.job]
+    monkeypatch.setattr("tilewave.execution.version", lambda: [99, 99])
+    after = [one.job["key"] for one in planned(project) if one.job]
+    assert not set(before) & set(after)
+
+
+class Executor:
+    """A fake measure function of the stage."""
+
+    def __init__(self, status: str = model.OK, verdict: str | None = model.CORRECT) -> None:
+        self.asked: list[str] = []
+        self._ending = status, verdict
+
+    def __call__(self, waiting: Any, finished: Any) -> Any:
+        made = []
+        for job in waiting:
+            self.asked.append(job["case"])
+            status, verdict = self._ending
+            figures = [{"metric": "smsp__inst_executed.sum", "value": 5.0, "unit": "inst"}]
+            notes = {"check": {"figures": [{"metric": "max_error", "value": 0.1, "unit": ""}]}}
+            ok = (
+                {"figures": figures, "source": "executed", "notes": notes} if status == "ok" else {}
+            )
+            made.append(model.result("execute", job["case"], status, "why", verdict=verdict, **ok))
+            finished(made[-1])
+        return made
+
+
+def collect(store: Store, executor: Executor, **more: Any) -> dict[str, Any]:
+    return executing.collect(planned(load(**more)), target(), store, executor)
+
+
+def test_an_execution_is_kept_and_reused(tmp_path: Any) -> None:
+    store, executor = Store(tmp_path), Executor()
+    first = collect(store, executor)
+    again = collect(store, executor)
+    assert executor.asked == ["matmul_naive@64x64x64", "matmul_naive@96x96x96"]
+    assert again["results"] == first["results"]
+    assert (first["counts"], again["counts"]) == (
+        {"executed": 2, "reused": 0},
+        {"executed": 0, "reused": 2},
+    )
+    assert {made["environment"] for made in first["results"]} == {"laptop"}
+
+
+def test_cases_of_one_key_are_executed_once(tmp_path: Any) -> None:
+    executor = Executor()
+    blocks = [{"kernels": ["matmul_naive"], "macros": "defaults",
+               "shapes": [{"m": ["64", "64 * 1"], "n": 64, "k": 64}]}]  # fmt: skip
+    document = collect(Store(tmp_path), executor, study={"cases": blocks})
+    assert len(executor.asked) == 1 and len(document["results"]) == 2
+    assert [made["case"] for made in document["results"]][1] == "matmul_naive@64*1x64x64"
+
+
+@pytest.mark.parametrize(("limit_s", "asked"), [(10.0, 2), (20.0, 4)])
+def test_more_time_executes_again_what_timed_out(tmp_path: Any, limit_s: float, asked: int) -> None:
+    store, executor = Store(tmp_path), Executor(model.TIMED_OUT, None)
+    collect(store, executor)
+    collect(store, executor, execute={"case_limit_s": limit_s})
+    assert len(executor.asked) == asked
+
+
+# --------------------------------------------------------------------------- in the other stages
+
+
+def execution(status: str = model.OK, verdict: str | None = model.CORRECT, **more: Any) -> Any:
+    made = model.result("execute", "a@64", status, more.pop("reason", "found"), verdict=verdict)
+    check = {"figures": [{"metric": "max_error", "value": 0.1, "unit": ""}]}
+    figures = [{"metric": "smsp__inst_executed.sum", "value": 5.0, "unit": "inst"}]
+    return made | {"key": "e1", "environment": "laptop", "notes": {"check": check},
+                   "figures": figures if status == "ok" else []} | more  # fmt: skip
+
+
+def one(
+    stage: str, made: Any, tmp_path: Any, recorded: Any = None, live: bool = False,
+    first: bool = False, status: str = model.OK,
+) -> dict[str, Any]:  # fmt: skip
+    """The result of a stage for the case that ``made`` is the execution of."""
+    job = {
+        "stage": stage, "case": "a@64", "key": "aa11", "provider": "nvrtc", "limit_s": 9.0,
+        "metrics": ["smsp__inst_executed.sum"], "sections": [],
+    }  # fmt: skip
+    plan = [Planned(SimpleNamespace(id="a@64"), job, None)]  # type: ignore[arg-type]
+
+    def measure(waiting: Any, finished: Any) -> Any:
+        return [model.result(stage, job["case"], status, "no permission") for job in waiting]
+
+    document = measuring.collect(
+        plan, target(live), recorded, Store(tmp_path / "store"), measure,
+        executions={"a@64": made} if made else {}, executed_first=first,
+    )  # fmt: skip
+    (result,) = document["results"]
+    assert document["counts"].get("executed", 0) == (result["source"] == "executed")
+    return result
+
+
+@pytest.mark.parametrize("stage", ["check", "counters"])
+def test_where_nothing_is_recorded_the_execution_speaks(stage: str, tmp_path: Any) -> None:
+    result = one(stage, execution(), tmp_path)
+    assert (result["stage"], result["status"], result["source"]) == (stage, "ok", "executed")
+    assert (result["key"], result["environment"]) == ("aa11", "laptop")
+
+
+@pytest.fixture
+def shipped(tmp_path: Any) -> Recorded:
+    made = model.result("check", "a@64", "ok", key="aa11", environment="gpu1", verdict="correct")
+    merge(tmp_path / "nvidia_h200", [made], {"gpu1": {"gpu": "NVIDIA H200"}}, {})
+    return Recorded(tmp_path / "nvidia_h200")
+
+
+def test_a_recorded_figure_comes_first(tmp_path: Any, shipped: Recorded) -> None:
+    result = one("check", execution(verdict="wrong"), tmp_path, shipped)
+    assert (result["source"], result["verdict"]) == ("recorded:nvidia_h200", "correct")
+
+
+def test_unless_the_config_executes_always(tmp_path: Any, shipped: Recorded) -> None:
+    result = one("check", execution(verdict="wrong"), tmp_path, shipped, first=True)
+    assert (result["source"], result["verdict"]) == ("executed", "wrong")
+    unknown = execution(model.UNSUPPORTED, None)
+    result = one("check", unknown, tmp_path, shipped, first=True)
+    assert result["source"] == "recorded:nvidia_h200"
+
+
+@pytest.mark.parametrize("status", [model.UNSUPPORTED, model.NOT_MEASURED])
+def test_stale_stays_stale_where_the_execution_says_nothing(
+    status: str, tmp_path: Any, shipped: Recorded
+) -> None:
+    stale = Recorded(shipped.folder)
+    made = model.result("check", "a@64", "ok", key="other", environment="gpu1", verdict="correct")
+    merge(stale.folder, [made], {}, {})
+    result = one("check", execution(status, None, reason="HGMMA at line 2"), tmp_path, stale)
+    assert result["status"] == model.STALE and result["reason"].endswith("; HGMMA at line 2")
+    assert one("check", execution(), tmp_path, stale)["source"] == "executed"
+
+
+def test_what_the_machine_does_not_know_is_unsupported(tmp_path: Any) -> None:
+    made = execution(model.UNSUPPORTED, None, reason="HGMMA at line 2 of kernels/x.cu")
+    result = one("check", made, tmp_path)
+    assert (result["status"], result["reason"]) == (model.UNSUPPORTED, made["reason"])
+
+
+def test_a_reason_says_both(tmp_path: Any) -> None:
+    made = execution(model.NOT_MEASURED, None, reason="executing it takes 99 s at least")
+    result = one("counters", made, tmp_path)
+    assert result["status"] == model.NOT_MEASURED
+    assert result["reason"] == "no NVIDIA GPU on this machine; executing it takes 99 s at least"
+
+
+def test_on_a_live_gpu_measured_figures_stay(tmp_path: Any) -> None:
+    assert one("check", execution(verdict="wrong"), tmp_path, live=True)["source"] == "events"
+    result = one("counters", execution(), tmp_path, live=True, status=model.NOT_MEASURED)
+    assert result["source"] == "executed"
+    result = one("counters", None, tmp_path, live=True, status=model.NOT_MEASURED)
+    assert result["reason"] == "no permission"
+
+
+def test_a_race_is_a_race_though_the_result_was_right() -> None:
+    check = [model.result("check", case, "ok", verdict=model.CORRECT) for case in ("a", "b")]
+    found = [
+        model.result("execute", "a", "ok", verdict=model.RACE),
+        model.result("execute", "b", "ok", verdict=model.WRONG),
+    ]
+    assert verdicts(check, found) == {"a": model.RACE, "b": model.CORRECT}
+
+
+def test_the_config_names_the_studies_that_are_executed() -> None:
+    project = load(study={"execute": True})
+    assert all(request.execute for request in project.plan.requests.values())
+    assert not Request(Case.__new__(Case)).execute
+    assert parse(config(), "x").execute.when == "no_gpu"
+    assert (ROOT / "config" / "smoke_baseline.csv").parent.is_dir()

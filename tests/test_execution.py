@@ -1,0 +1,413 @@
+"""A job becomes an execution: arguments, counters by ncu's names, faults as statuses and verdicts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fake_machine
+from fake_machine import CODE, WARPS, Fault, Machine
+from tilewave.execution import case, cost, counters, opcodes, results, worker
+from tilewave.execution.places import Places
+from tilewave.gpu import metrics
+from tilewave.records import model
+
+WORDS = [text.split()[0] for _, text in CODE]
+SOURCE = "// one\n// two\n// three\n"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> dict[str, Any]:
+    """A product of an invented kernel, with its cubin and listings beside it."""
+    source = tmp_path / "fake.cu"
+    source.write_text(SOURCE)
+    cubin = tmp_path / "fake.sm_90.cubin"
+    cubin.write_bytes(b"ELF")
+    cubin.with_suffix(".sass").write_text(fake_machine.listing("fake", "fake.cu"))
+    cubin.with_suffix(".sass.json").write_text("[]")
+    return {
+        "case": "fake@33x17x9", "kernel": "fake", "variant": "fake", "stage": "execute", "key": "k1",
+        "provider": "nvrtc", "operation": "matmul", "cubin": str(cubin), "source": str(source),
+        "entry": "fake", "grid": [2, 3, 1], "block": [16, 16, 1], "shared_bytes": 64,
+        "arguments": ["a", "b", "c", "m", "n", "k", "alpha", "beta"],
+        "shape": {"m": 33, "n": 17, "k": 9}, "layouts": {},
+        "dtypes": {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"},
+        "probe": None, "seed": 1, "limit_s": 10.0, "versions": [1, 1],
+    }  # fmt: skip
+
+
+def figures(made: dict[str, Any]) -> dict[str, float]:
+    return {one["metric"]: one["value"] for one in made["figures"]}
+
+
+# ---------------------------------------------------------------------------------------- opcodes
+
+
+@pytest.mark.parametrize(
+    ("opcode", "known"),
+    [
+        ("HMMA.16816.F16", ("f16", "f16", 4096)),
+        ("HMMA.16816.F32", ("f16", "f32", 4096)),
+        ("HMMA.1688.F32.BF16", ("bf16", "f32", 2048)),
+        ("HMMA.1688.F32.TF32", ("tf32", "f32", 2048)),
+        ("HMMA.1684.F32.TF32", ("tf32", "f32", 1024)),
+        ("DMMA.884", ("f64", "f64", 512)),
+        ("DMMA.16x8x16", ("f64", "f64", 4096)),
+        ("HMMA.SP.16832.F32", None),
+        ("HGMMA.64x128x16.F32.BF16", None),
+        ("IMMA.16832.S8.S8", None),
+        ("FFMA", None),
+    ],
+)
+def test_tensor_operations_of_an_opcode(opcode: str, known: Any) -> None:
+    assert opcodes.tensor(opcode) == known
+
+
+def test_no_base_has_two_classes() -> None:
+    listed = [base for bases in opcodes.CLASSES.values() for base in bases]
+    assert len(listed) == len(set(listed))
+    assert opcodes.class_of("IMAD.WIDE.U32.X") == "integer and logic"
+    assert opcodes.class_of("WHAT.EVER") == opcodes.OTHER
+
+
+def test_every_opcode_of_the_ladder_has_a_class() -> None:
+    """Those that the project's kernels compile to, as far as their listings are here."""
+    listings = sorted(Path("results/cubins").glob("*/*.sass"))
+    if not listings:
+        pytest.skip("nothing was compiled here")
+    from tilewave.compiling import sass
+
+    words = {one.opcode for path in listings[:40] for one in sass.parse(path.read_text(), "x.cu")}
+    assert {word for word in words if opcodes.class_of(word) == opcodes.OTHER} == set()
+
+
+# --------------------------------------------------------------------------------------- counters
+
+
+def test_counters_have_ncus_names_and_sums() -> None:
+    found = counters.values(
+        WORDS, fake_machine.counts(), grid=[2, 3, 1], block=[16, 16, 1], shared_bytes=64,
+        registers=40, static_shared=4096,
+    )  # fmt: skip
+    lsu = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
+    assert found["smsp__inst_executed.sum"] == WARPS * len(CODE)
+    assert found["smsp__thread_inst_executed.sum"] == 32 * WARPS * len(CODE)
+    assert found[f"{lsu}_ld.sum"] == WARPS * 4
+    assert found[f"{lsu}_st.sum"] == WARPS * 1
+    assert found["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"] == WARPS * 2
+    copies = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
+    assert found[copies] == WARPS * 15
+    # Asynchronous copies are global loads, too.
+    assert found["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == WARPS * 2
+    assert found["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == WARPS * 24
+    assert found["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == WARPS * 4
+    # An HFMA2 that only loads a constant is counted, and once for its two halves.
+    assert found["smsp__sass_thread_inst_executed_op_hfma_pred_on.sum"] == 32 * WARPS
+    assert found["sm__ops_path_tensor_src_fp16.sum"] == 4096 * WARPS
+    assert found["sm__ops_path_tensor_op_hmma_src_fp16_sparsity_off.sum"] == 4096 * WARPS
+    assert "sm__ops_path_tensor_src_fp16_dst_fp32.sum" not in found
+    assert found["launch__grid_size"] == 6 and found["launch__block_size"] == 256
+    assert found["launch__shared_mem_per_block_static"] == 4096
+    assert set(found) <= set(metrics.METRICS)
+
+
+def test_sums_of_f16_products_are_apart_where_the_chip_counts_them_so() -> None:
+    launch = {"grid": [1, 1, 1], "block": [128, 1, 1]}
+    found = counters.values(WORDS, fake_machine.counts(), arch=86, **launch)
+    assert found["sm__ops_path_tensor_src_fp16_dst_fp32.sum"] == 4096 * WARPS
+    assert found["sm__ops_path_tensor_src_fp16_dst_fp16.sum"] == 0
+
+
+def test_what_is_not_known_is_left_out_and_never_zero() -> None:
+    words = [*WORDS[:5], "FFMA2", "HGMMA.64x128x16.F32", *WORDS[7:]]
+    found = counters.values(words, fake_machine.counts(), grid=[1], block=[32])
+    assert not any("tensor" in name for name in found)
+    assert "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum" not in found
+    assert found["smsp__sass_thread_inst_executed_op_dfma_pred_on.sum"] == 0
+    assert "counted_flops" not in {one["metric"] for one in counters.figures(found, [])}
+
+
+def test_predicated_off_instructions_do_no_operations() -> None:
+    numbers = fake_machine.counts()
+    numbers["threads_on"] = np.zeros_like(numbers["threads_on"])
+    found = counters.values(
+        [*WORDS[:6], "HGMMA.64x8x16", *WORDS[7:]], numbers, grid=[1], block=[32]
+    )
+    assert found["smsp__thread_inst_executed.sum"] > 0
+    assert found["sm__ops_path_tensor_src_fp16.sum"] == 0
+
+
+def test_rows_are_those_of_a_profile(job: dict[str, Any]) -> None:
+    made = case.run(job, Machine()).result
+    rows = {row["opcode"]: row for row in made["instructions"]}
+    assert list(rows) == ["LDC", "LDG.E", "STS", "LDS.128", "LDGSTS.E.BYPASS.128",
+                          "HMMA.16816.F32", "STG.E"]  # fmt: skip
+    load = rows["LDS.128"]
+    assert (load["address"], load["line"], load["file"]) == (0x30, 2, "fake.cu")
+    assert load["text"] == "// two"
+    # What ncu attributes, and what the hardware counts, under names of their own.
+    assert load["wavefronts_shared"] == 3 * WARPS and load["wavefronts_hardware"] == 4 * WARPS
+    assert load["wavefronts_shared_excess"] == WARPS
+    assert "wavefronts_shared" not in rows["LDG.E"] and "sectors_global" not in load
+    assert rows["LDG.E"]["sectors_global"] == 4 * WARPS
+    assert "wavefronts_shared" not in rows["HMMA.16816.F32"]
+    assert len(case.run(job, Machine()).rows()) == len(CODE)
+
+
+def test_classes_add_up(job: dict[str, Any]) -> None:
+    rows = case.classes(case.run(job, Machine()))
+    assert sum(row["executed"] for row in rows) == WARPS * len(CODE)
+    assert {"tensor", "f32", "shared memory", "asynchronous copy"} <= {row["class"] for row in rows}
+
+
+# ------------------------------------------------------------------------------------------ a case
+
+
+def test_a_product_is_checked_with_both_scalings(job: dict[str, Any]) -> None:
+    machine = Machine()
+    made = case.run(job, machine).result
+    assert (made["status"], made["verdict"], made["source"]) == ("ok", "correct", "executed")
+    scaled = [tuple(float(x) for x in call["arguments"][-2:]) for call in machine.calls]
+    assert scaled == [(1.0, 0.0), (0.75, -0.5)]
+    call = machine.calls[0]
+    assert (call["grid"], call["block"], call["shared_bytes"]) == ((2, 3, 1), (16, 16, 1), 64)
+    kinds = [type(value).__name__ for value in call["arguments"]]
+    assert kinds == ["Buffer"] * 3 + ["int32"] * 3 + ["float32"] * 2
+    check = {one["metric"]: one["value"] for one in made["notes"]["check"]["figures"]}
+    assert 0 < check["max_error"] < check["tolerance"]
+    assert made["notes"]["thread_instructions"] == 2 * 32 * WARPS * len(CODE)
+    assert figures(made)["wavefronts_shared_LDS"] == 3 * WARPS
+
+
+def test_c_is_poisoned_where_beta_is_zero(job: dict[str, Any]) -> None:
+    seen = []
+
+    def act(call: Any) -> None:
+        seen.append(call["arguments"][2].array.copy())
+        if call["arguments"][-1]:
+            fake_machine.product(call)
+
+    made = case.run(job, Machine(act=act)).result
+    assert np.isnan(seen[0]).all() and np.isfinite(seen[1]).all()
+    assert made["verdict"] == "wrong"
+    assert "C[0, 0] is nan (never written)" in made["reason"]
+
+
+def test_f64_kernels_get_wide_scalars(job: dict[str, Any]) -> None:
+    machine = Machine()
+    f64 = dict.fromkeys(("a", "b", "c", "accumulate"), "f64")
+    made = case.run(job | {"dtypes": f64}, machine).result
+    assert made["verdict"] == "correct"
+    assert isinstance(machine.calls[0]["arguments"][-1], np.float64)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "verdict"),
+    [
+        ("invalid access", model.INVALID_ACCESS, None),
+        ("timed out", model.TIMED_OUT, None),
+        ("unsupported", model.UNSUPPORTED, None),
+        ("race", model.OK, model.RACE),
+        ("uninitialised read", model.OK, model.UNINITIALISED),
+        ("barrier", model.OK, model.BARRIER),
+    ],
+)
+def test_faults_become_statuses_and_verdicts(
+    job: dict[str, Any], kind: str, status: str, verdict: str | None
+) -> None:
+    made = case.run(job, Machine(faults=(Fault(kind),), endless=True)).result
+    assert (made["status"], made["verdict"]) == (status, verdict)
+    if kind == "unsupported":
+        assert made["reason"].startswith("STS at line 2 of ")
+        return
+    for words in (
+        "executed on the CPU", kind, "both touch it", "fake, line 2 of", "fake.cu",
+        "STS at SASS address 0x0020", "threads (33, 0, 0), (1, 0, 0) of block (0, 0, 0)",
+        "address 0x410",
+    ):  # fmt: skip
+        assert words in made["reason"], made["reason"]
+    (fault,) = made["notes"]["faults"]
+    assert (fault["kernel"], fault["line"], fault["address"]) == ("fake", 2, 0x20)
+    assert fault["threads"][0] == {"block": [0, 0, 0], "thread": [33, 0, 0]}
+    json.dumps(made)
+    counted = kind in ("race", "uninitialised read")
+    assert bool(made["figures"]) == counted == bool(made["instructions"])
+
+
+def test_the_worst_fault_decides(job: dict[str, Any]) -> None:
+    faults = (Fault("uninitialised read"), Fault("race", 3), Fault("invalid access", 4))
+    made = case.run(job, Machine(faults=faults)).result
+    assert made["status"] == model.INVALID_ACCESS
+    assert "2 further findings" in made["reason"]
+
+
+def test_what_the_machine_does_not_know_is_named_with_its_line(job: dict[str, Any]) -> None:
+    error = fake_machine.Unsupported("HGMMA.64x128x16.F32.BF16", 0x50)
+    for machine in (Machine(refuses=error),):
+        made = case.run(job, machine).result
+        assert made["status"] == model.UNSUPPORTED
+        assert made["reason"].startswith("HGMMA.64x128x16.F32.BF16 at line 3 of ")
+        assert "fake.cu (SASS address 0x0050)" in made["reason"]
+
+
+def test_a_bad_launch_fails_to_launch(job: dict[str, Any]) -> None:
+    made = case.run(job, Machine(refuses=fake_machine.BadLaunch("1025 threads"))).result
+    assert (made["status"], made["verdict"]) == (model.FAILED_TO_LAUNCH, None)
+    made = case.run(job | {"arguments": ["a", "b", "x"]}, Machine()).result
+    assert made["status"] == model.FAILED_TO_LAUNCH
+    assert "argument 'x' is none of a, b, c" in made["reason"]
+
+
+def probe(job: dict[str, Any], **values: str) -> dict[str, Any]:
+    buffers = {
+        "index": {"dtype": "i32", "size": 32},
+        "errors": {"dtype": "i32", "size": 32, "expect": 0},
+        "cycles": {"dtype": "f32", "size": 1, "report": {"metric": "latency", "unit": "cycle"}},
+    }
+    about = {"values": {"index": "lane"}, "scalars": {"n": 32}, "macros": {}, "sizes": {}}
+    return job | {
+        "operation": "probe", "shape": {}, "dtypes": {}, "arguments": ["index", "errors", "cycles", "n"],
+        "probe": {"buffers": buffers, "case": about}, "instruction": "LDS", "case": "fake@one",
+    }  # fmt: skip
+
+
+def probed(call: Any) -> None:
+    given = dict(zip(["index", "errors", "cycles", "n"], call["arguments"]))
+    given["errors"].array[:] = given["index"].array != np.arange(32)
+    given["cycles"].array[:] = 7
+
+
+def test_a_probe_is_judged_by_its_buffers(job: dict[str, Any]) -> None:
+    made = case.run(probe(job), Machine(act=probed)).result
+    assert made["verdict"] == "correct"
+    assert made["notes"]["check"]["figures"] == [
+        {"metric": "latency", "value": 7.0, "unit": "cycle"}
+    ]
+
+
+def test_cycles_of_a_machine_without_time_are_no_figure(
+    job: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fake_machine, "CODE", [*CODE[:-1], (0x90, "CS2R R2, SR_CLOCKLO")])
+    made = case.run(probe(job), Machine(act=probed)).result
+    assert made["verdict"] == "correct"
+    assert made["notes"]["check"]["figures"] == []
+    assert "needs a GPU" in made["notes"]["check"]["clock"]
+
+
+# ------------------------------------------------------------------------- results of other stages
+
+
+def test_a_check_from_an_execution(job: dict[str, Any]) -> None:
+    made = case.run(job, Machine()).result | {"environment": "laptop"}
+    check = results.of_stage(job | {"stage": "check", "key": "c1"}, made)
+    assert (check["stage"], check["key"], check["source"]) == ("check", "c1", "executed")
+    assert (check["status"], check["verdict"], check["environment"]) == ("ok", "correct", "laptop")
+    assert set(figures(check)) == {"max_error", "tolerance", "relative_error"}
+    assert check["notes"]["executed"] == "k1"
+
+
+def counters_job(job: dict[str, Any], sets: list[str], **more: Any) -> dict[str, Any]:
+    names, sections = metrics.merged(sets)
+    return job | {"stage": "counters", "key": "m1", "metrics": names, "sections": sections, **more}
+
+
+def test_counters_from_an_execution_are_those_that_were_asked_for(job: dict[str, Any]) -> None:
+    made = case.run(job, Machine()).result | {"environment": "laptop"}
+    few = results.of_stage(counters_job(job, ["quantization"]), made)
+    assert few["source"] == "executed" and not few["instructions"]
+    assert "smsp__inst_executed.sum" not in figures(few)
+    assert figures(few)["counted_tensor_flops"] == 4096 * WARPS
+    assert "sm__cycles_active.avg" in few["notes"]["not_executed"]
+    more = results.of_stage(counters_job(job, ["memory"]), made)
+    assert more["instructions"] == made["instructions"]
+    assert figures(more)["wavefronts_shared_excess_LDGSTS"] == 11 * WARPS
+    assert figures(more)["shared_wavefronts_load"] == 4 * WARPS
+    assert not {name for name in figures(more) if "cycles" in name or "dram" in name}
+
+
+def test_a_probes_own_instruction_is_counted(job: dict[str, Any]) -> None:
+    asked = counters_job(probe(job), ["memory"], instruction="LDS.128")
+    made = case.run(probe(job), Machine(act=probed)).result | {"environment": "laptop"}
+    found = figures(results.of_stage(asked, made))
+    assert found["wavefronts"] == 4 * WARPS and found["bank_conflicts"] == 2 * WARPS
+    assert found["wavefronts_by_instruction"] == 3 * WARPS
+
+
+def test_a_slow_cpu_is_no_fault_of_the_kernels(job: dict[str, Any]) -> None:
+    made = case.run(job, Machine(faults=(Fault("timed out"),))).result
+    assert made["status"] == model.NOT_MEASURED
+    assert "not done within 10 s (execute: case_limit_s)" in made["reason"]
+
+
+def test_an_endless_product_is_stopped_long_before_a_slow_one(job: dict[str, Any]) -> None:
+    """The budget is far above what a product can need, and far below what seconds allow."""
+    least = 2 * 33 * 17 * 9 * 2 / 32
+    assert 20 * least < cost.budget(job) < 1e8
+    assert cost.budget(probe(job)) == 5e7
+
+
+@pytest.mark.parametrize("kind", ["invalid access", "timed out"])
+def test_a_failure_has_the_same_status_in_both_stages(job: dict[str, Any], kind: str) -> None:
+    machine = Machine(faults=(Fault(kind),), endless=True)
+    made = case.run(job, machine).result | {"environment": "laptop"}
+    for one in (job | {"stage": "check"}, counters_job(job, ["memory"])):
+        told = results.of_stage(one, made)
+        assert (told["status"], told["source"], told["figures"]) == (kind, "", [])
+        assert "executed on the CPU" in told["reason"]
+
+
+def test_counters_of_a_kernel_that_never_met_its_barrier_are_none(job: dict[str, Any]) -> None:
+    made = case.run(job, Machine(faults=(Fault("barrier"),))).result | {"environment": "laptop"}
+    assert results.of_stage(job | {"stage": "check"}, made)["verdict"] == model.BARRIER
+    told = results.of_stage(counters_job(job, ["memory"]), made)
+    assert (told["status"], told["figures"]) == (model.NOT_MEASURED, [])
+
+
+# ------------------------------------------------------------------------------------- the worker
+
+
+def test_the_worker_gives_a_result_for_whatever_happens(
+    job: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def bad(call: Any) -> None:
+        if call["arguments"][3] == 34:
+            raise RuntimeError("the interpreter lost its way")
+        fake_machine.product(call)
+
+    monkeypatch.setattr("tilewave.execution.engine", lambda: Machine(act=bad))
+    monkeypatch.setattr("tilewave.execution.warm_up", lambda *_: None)
+    other = job | {"case": "fake@34x17x9", "shape": {"m": 34, "n": 17, "k": 9}}
+    (tmp_path / "jobs.json").write_text(json.dumps([job, other]))
+    events = tmp_path / "events"
+    code = worker.main(["execute", str(tmp_path / "jobs.json"), "--events", str(events)])
+    told = [json.loads(line) for line in events.read_text().splitlines()]
+    assert code == 0
+    assert [one["event"] for one in told] == ["ready", *["started", "finished"] * 2]
+    assert told[2]["result"]["verdict"] == "correct"
+    assert told[4]["result"]["status"] == model.NOT_MEASURED
+    assert "RuntimeError: the interpreter lost its way" in told[4]["result"]["reason"]
+
+
+def test_cost_grows_with_the_work(job: dict[str, Any]) -> None:
+    small = cost.predicted_s(job)
+    large = cost.predicted_s(job | {"shape": {"m": 4096, "n": 4096, "k": 4096}})
+    assert small < 0.01 < 100 < large
+    tensor = {**job["dtypes"], "a": "f16", "b": "f16"}
+    shape = {"m": 2048, "n": 2048, "k": 2048}
+    assert cost.predicted_s(job | {"shape": shape, "dtypes": tensor}) < 10
+    assert cost.predicted_s(probe(job)) == 0
+
+
+def test_places_know_lines_of_the_kernels_own_file(tmp_path: Path) -> None:
+    source = tmp_path / "fake.cu"
+    source.write_text(SOURCE)
+    places = Places(source, "fake", fake_machine.listing("fake", "fake.cu", 1, 0, 3))
+    assert places(0x50) == (3, "// three") and places(0x999) == (0, "")
+    assert places.at(0x50).startswith("line 3 of ")
+    other = Places(source, "other", fake_machine.listing("fake", "fake.cu"))
+    assert other(0x50) == (0, "")

@@ -1,0 +1,183 @@
+"""The executor against an H200: every fixture of tests/opcodes must give the recorded bits.
+
+The code is compiled here for the recorded architecture. MUFU and sums in the tensor cores may
+differ by what `bounds` states, everything else by nothing, NaNs included.
+"""
+
+import functools
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+from opcodes import harness, manifest
+from opcodes.inputs import generate_inputs
+from tilewave.compiling import nvrtc, sass
+
+pytestmark = [
+    pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC"),
+    pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm"),
+]
+
+ARCH = "sm_90"
+ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+KERNELS = {name: kernel for name, kernel in manifest.kernels().items() if kernel.needs <= 90}
+SECONDS = 60.0
+
+
+@functools.cache
+def compiled(file, arch):
+    """The cubin of a fixture file and nvdisasm's listing of it."""
+    return harness.compile_file(manifest.HERE / file, arch).cubin
+
+
+@pytest.fixture(scope="module")
+def listing(tmp_path_factory):
+    @functools.cache
+    def of(file, arch):
+        path = tmp_path_factory.mktemp("cubins") / f"{file}.{arch}.cubin"
+        path.write_bytes(compiled(file, arch))
+        return sass.as_json(path)
+
+    return of
+
+
+@functools.cache
+def recording():
+    """Description and arrays of what the H200 gave. A missing file is a failure."""
+    assert harness.RECORDED.exists(), f"{harness.RECORDED} is missing: see opcodes/record.py"
+    return harness.recorded()
+
+
+def executed(kernel, text, arch=ARCH, inputs=None):
+    """Results of a kernel on this CPU, uint32 of shape (threads, results)."""
+    from tilewave.machine import executor, program
+
+    arrays = inputs or generate_inputs(kernel)
+    out = np.full((kernel.threads, kernel.results), harness.POISON, np.uint32)
+    done = executor.execute(
+        program.load(compiled(kernel.file, arch), kernel.name, text),
+        grid=(kernel.threads // manifest.BLOCK, 1, 1),
+        block=(manifest.BLOCK, 1, 1),
+        arguments=[
+            *(executor.Buffer(name, array) for name, array in zip("abc", arrays)),
+            executor.Buffer("out", out),
+            np.int32(kernel.threads),
+        ],
+        limits=executor.Limits(seconds=SECONDS, races=kernel.name not in manifest.RACES),
+    )
+    assert not done.faults, [(fault.kind, fault.message) for fault in done.faults[:3]]
+    return out
+
+
+def report(kernel, wrong):
+    """One line for each result that is wrong, with its first thread's operands."""
+    a, b, c = (array.reshape(kernel.threads, -1) for array in generate_inputs(kernel))
+    lines = []
+    for k in sorted({k for k, *_ in wrong}):
+        rows = [row for row in wrong if row[0] == k]
+        _, i, found, expected = rows[0]
+        operands = ", ".join(
+            f"{name}={' '.join(f'{word:08x}' for word in array[i][::-1])}"
+            for name, array in zip("abc", (a, b, c))
+        )
+        wanted = f"{expected:08x}" if expected >= 0 else "a word known by its warp's checksum"
+        lines.append(
+            f"result {k}: {len(rows)} differ; thread {i}: {found:08x} for {wanted} ({operands})"
+        )
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.exact])
+def test_bits(name, listing):
+    kernel = KERNELS[name]
+    _, arrays = recording()
+    results = executed(kernel, listing(kernel.file, ARCH))
+    wrong = harness.differences(kernel, results, arrays)
+    assert not wrong, "\n" + report(kernel, wrong)
+
+
+def magnitude(kernel, array, kind):
+    """The operands without their signs."""
+    masks = {"f16": 0x7FFF7FFF, "bf1": 0x7FFF7FFF, "fp8": 0x7F7F7F7F, "f32": 0x7FFFFFFF}
+    if kind.startswith("f64"):
+        return (array.view(np.uint64) & np.uint64((1 << 63) - 1)).view(np.uint32)
+    return array & np.uint32(masks[kind[:3]])
+
+
+def numbers(words, form):
+    """Results of shape (threads, words) as float64; form: f16, bf16 (pairs), f32 or f64."""
+    words = np.ascontiguousarray(words)
+    if form == "f64":
+        return words.view(np.float64)
+    if form == "f16":
+        return words.view(np.float16).astype(np.float64)
+    if form == "bf16":
+        pairs = words.view(np.uint16).astype(np.uint32) << 16
+        return pairs.view(np.float32).astype(np.float64)
+    return words.view(np.float32).astype(np.float64)
+
+
+def check_close(kernel, results, expected, form, allowed):
+    """Numbers within `allowed`; infinities the same, NaNs where NaNs are."""
+    found, wanted = numbers(results, form), numbers(expected, form)
+    finite = np.isfinite(wanted)
+    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+    with np.errstate(invalid="ignore"):
+        near = finite & (np.abs(found - wanted) <= allowed)
+    wrong = np.argwhere(~(same | near))
+    assert not len(wrong), f"{len(wrong)} of {found.size}, e.g. " + "; ".join(
+        f"thread {i} number {k}: {found[i, k]!r} for {wanted[i, k]!r}" for i, k in wrong[:4]
+    )
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, k in KERNELS.items() if not k.exact and k.file == "tensor.cu"]
+)
+def test_tensor(name, listing):
+    """Sums differ by no more than a few roundings of the sum of the products' sizes.
+
+    Those are what the kernel gives for operands without signs.
+    """
+    kernel = KERNELS[name]
+    _, arrays = recording()
+    text = listing(kernel.file, ARCH)
+    inputs = generate_inputs(kernel)
+    unsigned = tuple(magnitude(kernel, a, kind) for a, kind in zip(inputs, kernel.kinds))
+    form = "f64" if "f64" in name else "f16" if kernel.kinds[2].startswith("f16") else "f32"
+    sizes = numbers(executed(kernel, text, inputs=unsigned), form)
+    allowed = np.where(np.isfinite(sizes), sizes, 0) * manifest.SUM_ERROR[form]
+    check_close(kernel, executed(kernel, text), arrays[name].T, form, allowed)
+
+
+@pytest.mark.parametrize("name", [n for n in KERNELS if n.startswith("mufu_")])
+def test_approximations(name, listing):
+    kernel = KERNELS[name]
+    _, arrays = recording()
+    form = manifest.APPROXIMATE[name][0]
+    relative, absolute = np.array(manifest.APPROXIMATE[name][1]).T
+    expected = arrays[name].T
+    allowed = (
+        np.abs(np.nan_to_num(numbers(expected, form), posinf=0, neginf=0)) * relative + absolute
+    )
+    check_close(kernel, executed(kernel, listing(kernel.file, ARCH)), expected, form, allowed)
+
+
+def test_recording_fits():
+    """The recording is of these kernels and these inputs, and no result is missing."""
+    about, arrays = recording()
+    for name, kernel in KERNELS.items():
+        assert arrays[name].shape == (kernel.results, kernel.kept), name
+        data = b"".join(array.astype("<u4").tobytes() for array in generate_inputs(kernel))
+        assert about["inputs"][name] == hashlib.sha256(data).hexdigest(), name
+    assert "H200" in about["gpu"] and about["arch"] == ARCH
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_declared_counts(arch, listing):
+    """No kernel writes more or fewer words than it declares: a trap would be left in its code."""
+    for path in manifest.files():
+        for function in json.loads(listing(path.name, arch))[1]:
+            opcodes = {one["opcode"] for one in function["sass-instructions"]}
+            assert "BPT.TRAP" not in opcodes, function["function-name"]

@@ -1,0 +1,53 @@
+# The machine code of the kernels, executed on the CPU: no GPU is asked for anything. Runs before the
+# check, because a machine without a GPU checks with it what has no recorded figure. Takes a core
+# for each kernel; `--cores 2` executes two kernels at once.
+EXECUTED = PROJECT.stage_kernels("execute")
+
+
+# Compiled once on a machine and kept by numba: beside the compilation of the kernels where there are
+# two cores. Where it is not certain that anything is executed, the first execution compiles it.
+rule interpreter:
+    output:
+        f"{RESULTS}/interpreter.json",
+    log:
+        f"{RESULTS}/logs/interpreter.log",
+    params:
+        library=project.library_digest("machine"),
+    message:
+        "Compile the interpreter"
+    script:
+        "../scripts/interpreter.py"
+
+
+rule execute:
+    input:
+        interpreter=[f"{RESULTS}/interpreter.json"] if PROJECT.surely_executes else [],
+        target=f"{RESULTS}/target.json",
+        compiled=f"{RESULTS}/compile/{{kernel}}.json",
+    output:
+        f"{RESULTS}/execute/{{kernel}}.json",
+    log:
+        f"{RESULTS}/logs/execute/{{kernel}}.log",
+    params:
+        plan=lambda wildcards: PROJECT.plan_digest("execute", wildcards.kernel),
+        recorded=PROJECT.recorded_digest(),
+        library=project.library_digest(
+            "machine", "execution", "judging.py", "operations", "stages", "records", "inputs.py"
+        ),
+    message:
+        "Execute {wildcards.kernel}"
+    script:
+        "../scripts/execute.py"
+
+
+# `snakemake --configfile config/smoke.yaml baseline` accepts the run's shared-memory excess.
+rule baseline:
+    input:
+        target=f"{RESULTS}/target.json",
+        records=f"{RESULTS}/tables/records.parquet",
+    log:
+        f"{RESULTS}/logs/baseline.log",
+    message:
+        "Write the baseline of shared-memory excess"
+    script:
+        "../scripts/baseline.py"

@@ -1,0 +1,335 @@
+"""One job, executed: inputs as the GPU's check builds them, the machine, the judge, the counters."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewave import execution, judging, operations
+from tilewave.compiling import sass
+from tilewave.execution import cost, counters
+from tilewave.execution.places import Places, described, sentence
+from tilewave.records import model
+
+STAGE = "execute"
+POISON = 0xFF
+"""Fills outputs, as on the GPU: a NaN in f64, f32, f16 and bf16, -1 in i32."""
+# What a fault makes of the case: a status, or a verdict on a case that ended. In the order in which
+# a reader must learn of them.
+STATUSES = {
+    "unsupported": model.UNSUPPORTED,
+    "invalid access": model.INVALID_ACCESS,
+    "timed out": model.TIMED_OUT,
+}
+VERDICTS = {
+    "barrier": model.BARRIER,
+    "race": model.RACE,
+    "uninitialised read": model.UNINITIALISED,
+}
+SEVERITY = (*STATUSES, *VERDICTS)
+HERE = "executed on the CPU"
+CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
+
+Job = Mapping[str, Any]
+Result = dict[str, Any]
+
+
+@dataclass
+class Execution:
+    """What an execution left: the result of the stage, and for the command line what it came from.
+
+    ``program`` and ``counts`` are None where the machine did not get as far as counting.
+    """
+
+    result: Result
+    program: Any = None
+    counts: Mapping[str, Any] | None = None
+    profile: Mapping[str, float] | None = None
+    places: Places | None = None
+    seconds: float = 0.0
+    values: dict[str, float] = field(default_factory=dict)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for every instruction of the kernel."""
+        if self.counts is None or self.places is None:
+            return []
+        return counters.instruction_rows(
+            self.program.instructions, self.counts, self.places, self.places.source.name, True
+        )
+
+
+def listings(cubin: Path) -> tuple[str | None, str]:
+    """nvdisasm's JSON (None: the machine makes its own) and text of a cubin: the files that the
+    compile stage left beside it, else made now."""
+    json_path, text_path = cubin.with_suffix(".sass.json"), cubin.with_suffix(".sass")
+    json_text = json_path.read_text(encoding="utf-8") if json_path.is_file() else None
+    if text_path.is_file():
+        return json_text, text_path.read_text(encoding="utf-8")
+    return json_text, sass.as_text(cubin)
+
+
+def poisoned(dtype: Any, count: int) -> np.ndarray:
+    """An output that nobody has written."""
+    kind = np.dtype(dtype)
+    return np.full(count * kind.itemsize, POISON, np.uint8).view(kind)
+
+
+def arguments(
+    machine: Any, job: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: float
+) -> list[Any]:
+    """A job's arguments in its own order, as `gpu.launch.pack` has them.
+
+    Raises ValueError for a name that is no buffer, no size and no scalar of the case.
+    """
+    wide = job.get("dtypes", {}).get("accumulate") == "f64"
+    real = np.float64 if wide else np.float32
+    probe = job.get("probe") or {}
+    numbers = {**job.get("shape", {}), **((probe.get("case") or {}).get("scalars") or {})}
+    made: list[Any] = []
+    for name in job["arguments"]:
+        if name in buffers:
+            made.append(machine.Buffer(name, buffers[name]))
+        elif name in ("alpha", "beta"):
+            made.append(real(alpha if name == "alpha" else beta))
+        elif name in numbers:
+            made.append(np.int32(int(numbers[name])))
+        else:
+            known = [*buffers, "alpha", "beta", *numbers]
+            raise ValueError(f"argument {name!r} is none of {', '.join(known)}")
+    return made
+
+
+class _Case:
+    """A job on its way through the machine."""
+
+    def __init__(self, job: Job, machine: Any, profile: bool) -> None:
+        self.job, self.machine, self.profile = job, machine, profile
+        self.spent = 0.0
+        self.faults: list[dict[str, Any]] = []
+        self.done: Any = None  # of the first launch, the one that ncu would count
+        self.instructions = 0
+        self.slow = False
+        cubin = Path(job["cubin"])
+        listing, text = listings(cubin)
+        self.places = Places(Path(job["source"]), job["entry"], text)
+        self.program = machine.load(cubin.read_bytes(), job["entry"], listing)
+
+    def launch(
+        self, buffers: Mapping[str, np.ndarray], alpha: float = 1.0, beta: float = 0.0
+    ) -> bool:
+        """Execute once; whether what it computed can be judged."""
+        job = self.job
+        left = float(job["limit_s"]) - self.spent  # compiling the interpreter is not the case's
+        more = {"profile": True} if self.profile else {}
+        done = self.machine.execute(
+            self.program,
+            grid=tuple(job["grid"]),
+            block=tuple(job["block"]),
+            arguments=arguments(self.machine, job, buffers, alpha, beta),
+            shared_bytes=int(job.get("shared_bytes") or 0),
+            limits=self.machine.Limits(instructions=cost.budget(job), seconds=max(left, 0.1)),
+            **more,
+        )
+        self.spent += float(done.seconds)
+        if self.done is None:
+            self.done = done
+        self.instructions += int(np.sum(done.counts["threads_executed"]))
+        # Ended by the clock: the CPU is slow, which is no fault of the kernel's.
+        self.slow = int(np.sum(done.counts["executed"])) < cost.budget(job)
+        found = [described(one, self.program.instructions, self.places) for one in done.faults]
+        self.faults += [one for one in found if one not in self.faults]
+        return not any(one["kind"] in STATUSES or one["kind"] == "barrier" for one in found)
+
+    def once(self) -> None:
+        """One launch, unjudged."""
+        job = self.job
+        if job["operation"] == "matmul":
+            buffers = {name: judging.matrix(job, name) for name in judging.STREAMS}
+        else:
+            buffers = self.host_buffers()
+        self.launch(buffers)
+
+    def host_buffers(self) -> dict[str, np.ndarray]:
+        """Buffers of an operation with host data; an output that is an input starts with it."""
+        operation = operations.load(self.job["operation"], self.job.get("source", "job"))
+        outputs = operation.outputs(self.job)
+        made = {name: poisoned(dtype, int(size)) for name, (dtype, size) in outputs.items()}
+        given = operation.inputs(self.job)
+        return made | {name: np.ascontiguousarray(data).copy() for name, data in given.items()}
+
+    def product(self) -> tuple[str, str, list[dict[str, Any]], dict[str, Any]]:
+        """Verdict, reason, figures and notes of a matrix product."""
+        job = self.job
+        given = {name: judging.matrix(job, name) for name in judging.STREAMS}
+        runs = []
+        for alpha, beta in judging.scalars(job):
+            buffers = {name: given[name] for name in ("a", "b")}
+            buffers["c"] = given["c"].copy()
+            if not beta:
+                buffers["c"] = poisoned(given["c"].dtype, given["c"].size)
+            if not self.launch(buffers, alpha, beta):
+                return model.NOT_CHECKED, "", [], {}
+            want = judging.reference(job, given, alpha, beta)
+            runs.append(judging.compare(job, buffers["c"], want, alpha, beta))
+        run = judging.worst(runs)
+        verdict, figures, notes = judging.verdict(run)
+        return verdict, run.reason, figures, notes
+
+    def on_host(self) -> tuple[str, str, list[dict[str, Any]], dict[str, Any]]:
+        """The same of an operation that is judged on the host."""
+        job = self.job
+        operation = operations.load(job["operation"], job.get("source", "job"))
+        produced = operation.outputs(job)
+        buffers = self.host_buffers()
+        if not self.launch(buffers):
+            return model.NOT_CHECKED, "", [], {}
+        outputs = {name: buffers[name].view(dtype) for name, (dtype, _) in produced.items()}
+        verdict, reason, figures = operation.judge(job, outputs)
+        notes: dict[str, Any] = {}
+        if any(CLOCK.search(str(one.text)) for one in self.program.instructions):
+            # Cycles of a machine that has no time: the verdict stands, the figures do not.
+            reported = {
+                (buffer.get("report") or {}).get("metric")
+                for buffer in ((job.get("probe") or {}).get("buffers") or {}).values()
+            }
+            figures = [one for one in figures if one["metric"] not in reported]
+            notes["clock"] = "the kernel reads a clock: what it reports needs a GPU"
+        return verdict, reason, list(figures), notes
+
+    def counted(self) -> dict[str, float]:
+        """Counter -> value of the first launch."""
+        job, image = self.job, self.program.image
+        return counters.values(
+            [str(one.opcode) for one in self.program.instructions],
+            self.done.counts,
+            grid=job["grid"],
+            block=job["block"],
+            shared_bytes=int(job.get("shared_bytes") or 0),
+            arch=image.arch,
+            registers=image.registers,
+            static_shared=image.shared_size - image.shared_base,
+        )
+
+
+def _result(job: Job, status: str, reason: str = "", **more: Any) -> Result:
+    return model.result(STAGE, job["case"], status, reason, key=job.get("key", ""), **more)
+
+
+def _worst(faults: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The kind that decides, and a sentence about it."""
+    if not faults:
+        return "", ""
+    first = min(faults, key=lambda one: SEVERITY.index(one["kind"]))
+    more = f"; {len(faults) - 1} further findings" if len(faults) > 1 else ""
+    return str(first["kind"]), sentence(first) + more
+
+
+def _named(opcode: str, address: int, places: Places) -> str:
+    """An instruction that the machine does not know, and where it stands."""
+    where = f" (SASS address {address:#06x})" if address >= 0 else ""
+    return f"{opcode} at {places.at(address)}{where}"
+
+
+def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
+    if places is None:
+        _, text = listings(Path(job["cubin"]))
+        places = Places(Path(job["source"]), job["entry"], text)
+    detail = getattr(error, "detail", "")
+    told = _named(error.opcode, int(getattr(error, "address", -1)), places)
+    return told + (f": {detail}" if detail else "")
+
+
+def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
+    """Execute a job; whatever the kernel does, there is a result.
+
+    job: as `stages.jobs` writes it, of stage execute. machine: see `execution.engine`. profile:
+    sample where the time goes (`Execution.profile`).
+    """
+    machine = machine or execution.engine()
+    begun = time.monotonic()
+    try:
+        case = _Case(job, machine, profile)
+    except machine.Unsupported as error:
+        return Execution(_result(job, model.UNSUPPORTED, _unsupported(job, error)))
+    try:
+        judge = case.product if job["operation"] == "matmul" else case.on_host
+        verdict, reason, figures, notes = judge()
+    except machine.Unsupported as error:
+        told = _unsupported(job, error, case.places)
+        return Execution(_result(job, model.UNSUPPORTED, told), case.program, places=case.places)
+    except (machine.BadLaunch, ValueError) as error:
+        failed = _result(job, model.FAILED_TO_LAUNCH, f"{HERE}: {error}")
+        return Execution(failed, case.program, places=case.places)
+    seconds = time.monotonic() - begun
+    notes = {
+        "check": {"figures": figures, **notes},
+        "faults": case.faults,
+        "seconds": round(seconds, 3),
+        "thread_instructions": case.instructions,
+        "versions": job.get("versions"),
+    }
+    kind, told = _worst(case.faults)
+    status = STATUSES.get(kind, model.OK)
+    if kind == "unsupported":
+        first = next(one for one in case.faults if one["kind"] == kind)
+        told = _named(first["opcode"], first["address"], case.places)
+        return Execution(_result(job, status, told, notes=notes), case.program, places=case.places)
+    if kind == "timed out" and case.slow:
+        status = model.NOT_MEASURED
+        told = f"not done within {job['limit_s']:g} s (execute: case_limit_s); {told}"
+    if kind:
+        verdict = VERDICTS.get(kind, verdict)
+        reason = f"{HERE}: {told}" + (f"; {reason}" if reason else "")
+    made = Execution(
+        _result(job, status, reason, verdict=verdict if status == model.OK else None, notes=notes),
+        case.program,
+        case.done.counts,
+        getattr(case.done, "profile", None),
+        case.places,
+        seconds,
+    )
+    if status == model.OK:
+        made.result["source"] = model.EXECUTED
+    if status != model.OK or kind == "barrier":
+        return made  # it did not run to its end: what was counted until then is no figure
+    made.values = case.counted()
+    instructions = case.program.instructions
+    rows = counters.instruction_rows(
+        instructions, case.done.counts, case.places, case.places.source.name
+    )
+    made.result["instructions"] = rows
+    made.result["figures"] = counters.figures(
+        made.values, rows, str((job.get("dtypes") or {}).get("a", ""))
+    )
+    return made
+
+
+def classes(execution_: Execution) -> list[dict[str, Any]]:
+    """Warp and thread instructions by class."""
+    if execution_.counts is None:
+        return []
+    words = [str(one.opcode) for one in execution_.program.instructions]
+    return counters.by_class(words, execution_.counts)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch by itself: seconds in the machine, and the share of each class where sampled."""
+
+    seconds: float
+    thread_instructions: int
+    profile: Mapping[str, float] | None
+
+
+def launch_once(job: Job, machine: Any = None, profile: bool = False) -> Launch:
+    """Execute a job's kernel once, for the benchmark. Raises what the machine raises."""
+    one = _Case(job, machine or execution.engine(), profile)
+    one.once()
+    sampled = getattr(one.done, "profile", None)
+    return Launch(float(one.done.seconds), one.instructions, sampled)

@@ -1,0 +1,46 @@
+"""How long executing a case will take, before anything runs: so that hopeless ones are not begun."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tilewave import operations
+from tilewave.operations.matmul import TENSOR_INPUTS
+
+# Operations of the product that one core gets through a second at best, measured with the ladder's
+# fastest kernels (`make bench`), so that what is left out would surely have taken too long.
+FLOP_RATE = {"scalar": 6e8, "tensor": 4e9}
+LAUNCHES = 2
+"""A product is executed with beta = 0 and with another one."""
+LANES = 32
+SLACK = 32
+A_WARP = 1000
+"""Warp instructions that a warp may spend on anything but its part of the product."""
+WARPS_A_SECOND = 5e6
+"""Warp instructions a second that slow kernels reach, about."""
+PATIENCE_S = 60.0
+
+
+def budget(job: Mapping[str, Any]) -> int:
+    """Warp instructions after which a launch is taken for endless.
+
+    Far more than an operation of this size can need (the plainest product executes two thread
+    instructions for each of its operations); of a probe, whose work is not known, what the time
+    limit allows, about.
+    """
+    work = operations.load(job["operation"]).work(job["shape"], job["dtypes"])
+    if not work.bytes:
+        return int(WARPS_A_SECOND * min(float(job["limit_s"]), PATIENCE_S))
+    warps = -(-math.prod(job["block"]) // LANES) * math.prod(job["grid"])
+    return int(SLACK * ((2 * work.flops + work.bytes) / LANES + A_WARP * warps))
+
+
+def predicted_s(job: Mapping[str, Any]) -> float:
+    """Least seconds that executing a job takes on one core; 0 where nothing is known."""
+    if job["operation"] != "matmul":
+        return 0.0
+    work = operations.load("matmul").work(job["shape"], job["dtypes"])
+    kind = "tensor" if job["dtypes"].get("a") in TENSOR_INPUTS else "scalar"
+    return float(LAUNCHES * work.flops / FLOP_RATE[kind])

@@ -1,0 +1,235 @@
+"""What an execution counted, under the names that Nsight Compute has for it.
+
+Only what the machine predicts is here: instructions, operations, shared wavefronts, requests and
+sectors, the launch. Caches, cycles and DRAM depend on time, which nothing here has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewave.execution import opcodes
+from tilewave.gpu import metrics as catalogue
+from tilewave.gpu.profile_report import KEPT
+
+LANES = 32
+DRIVER_SHARED = 1024
+"""Bytes of a block's shared memory that the driver keeps, compute capability 8.0 and later."""
+LEAST_REGISTERS = 16
+"""What a thread gets that asks for fewer, as ncu reports it (measured on an H200)."""
+# Chips whose tensor cores are as fast with an f32 sum as with an f16 sum count both together.
+ONE_SUM = (70, 80, 90, 100, 103)
+
+_LSU = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
+_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op"
+_TENSOR = "sm__ops_path_tensor"
+# Counter -> the column of the machine's counts, and the opcodes (bases) it sums over.
+SUMS: Mapping[str, tuple[str, frozenset[str] | None]] = {
+    "smsp__inst_executed.sum": ("executed", None),
+    "smsp__thread_inst_executed.sum": ("threads_executed", None),
+    f"{_LSU}_ld.sum": ("shared_wavefronts", opcodes.LOADS),
+    f"{_LSU}_st.sum": ("shared_wavefronts", opcodes.STORES),
+    f"{_CONFLICTS}_ld.sum": ("shared_conflicts", opcodes.LOADS),
+    f"{_CONFLICTS}_st.sum": ("shared_conflicts", opcodes.STORES),
+    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum": (
+        "shared_wavefronts",
+        frozenset({"LDGSTS"}),
+    ),
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": ("global_requests", opcodes.GLOBAL_LOADS),
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": ("global_requests", opcodes.GLOBAL_STORES),
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": ("global_sectors", opcodes.GLOBAL_LOADS),
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": ("global_sectors", opcodes.GLOBAL_STORES),
+}
+# Columns of an instruction's row -> the machine's, for shared-memory instructions and for global
+# ones. `wavefronts_shared` and `sectors_global` are what ncu attributes to the address, which for
+# some accesses is not what the hardware counts; that stands under the names of the second half.
+SHARED_COLUMNS: Mapping[str, str] = {
+    "wavefronts_shared": "shared_attributed",
+    "wavefronts_shared_ideal": "shared_ideal",
+    "wavefronts_hardware": "shared_wavefronts",
+    "requests_shared": "shared_requests",
+    "transactions_shared": "shared_transactions",
+    "conflicts_shared": "shared_conflicts",
+}
+GLOBAL_COLUMNS: Mapping[str, str] = {
+    "sectors_global": "global_attributed",
+    "sectors_global_ideal": "global_sectors_ideal",
+    "sectors_hardware": "global_sectors",
+    "requests_global": "global_requests",
+}
+
+Counts = Mapping[str, Any]
+
+
+def _column(counts: Counts, name: str) -> np.ndarray | None:
+    """A column of the machine's counts; what ncu would attribute is the hardware's where no model
+    of it is known."""
+    if name == "global_attributed" and name not in counts:
+        name = "global_sectors"
+    found = counts.get(name)
+    return None if found is None else np.asarray(found)
+
+
+def _scalar_ops(words: Sequence[str], counts: Counts) -> dict[str, float]:
+    on = np.asarray(counts["threads_on"])
+    sums = dict.fromkeys(opcodes.SCALAR.values(), 0)
+    unknown = set()
+    for index, opcode in enumerate(words):
+        name = opcodes.base(opcode)
+        if name in opcodes.SCALAR:
+            sums[opcodes.SCALAR[name]] += int(on[index])
+        elif name in opcodes.NOT_KNOWN and on[index]:
+            unknown.add(opcodes.NOT_KNOWN[name])
+    return {
+        f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum": float(value)
+        for op, value in sums.items()
+        if op not in unknown
+    }
+
+
+def _tensor_ops(words: Sequence[str], counts: Counts, arch: int) -> dict[str, float]:
+    """The tensor counters; none at all where an instruction of unknown count was executed."""
+    on = np.asarray(counts["threads_on"])
+    sums: dict[tuple[str, str], int] = {}
+    for index, opcode in enumerate(words):
+        if opcodes.class_of(opcode) != "tensor" or not on[index]:
+            continue
+        known = opcodes.tensor(opcode)
+        if known is None:
+            return {}
+        source, sum_, operations = known
+        sums[source, sum_] = sums.get((source, sum_), 0) + int(on[index]) // LANES * operations
+    of = {
+        source: float(sum(n for (s, _), n in sums.items() if s == source))
+        for source in ("f16", "bf16", "tf32", "f64")
+    }
+    made = {
+        f"{_TENSOR}_src_fp16.sum": of["f16"],
+        f"{_TENSOR}_src_bf16_dst_fp32.sum": of["bf16"],
+        f"{_TENSOR}_src_tf32_dst_fp32.sum": of["tf32"],
+        f"{_TENSOR}_src_fp64.sum": of["f64"],
+    }
+    for source, words_ in (("f16", "fp16"), ("bf16", "bf16_dst_fp32"), ("tf32", "tf32_dst_fp32")):
+        made[f"{_TENSOR}_op_hmma_src_{words_}_sparsity_off.sum"] = of[source]
+        made[f"{_TENSOR}_op_hgmma_src_{words_}_sparsity_off.sum"] = 0.0
+    if arch not in ONE_SUM:
+        for name, sum_ in (("fp16", "f16"), ("fp32", "f32")):
+            made[f"{_TENSOR}_src_fp16_dst_{name}.sum"] = float(sums.get(("f16", sum_), 0))
+    return made
+
+
+def values(
+    words: Sequence[str],
+    counts: Counts,
+    *,
+    grid: Sequence[int],
+    block: Sequence[int],
+    shared_bytes: int = 0,
+    arch: int = 90,
+    registers: int | None = None,
+    static_shared: int | None = None,
+) -> dict[str, float]:
+    """Counter -> value of an execution.
+
+    words: the instructions' opcodes; counts: the machine's, one number an instruction; arch:
+    compute capability times ten. What the machine does not count is left out.
+    """
+    found: dict[str, float] = {}
+    bases = np.array([opcodes.base(word) for word in words])
+    for name, (column, among) in SUMS.items():
+        numbers = _column(counts, column)
+        if numbers is not None:
+            chosen = numbers if among is None else numbers[np.isin(bases, list(among))]
+            found[name] = float(chosen.sum())
+    found |= _scalar_ops(words, counts) | _tensor_ops(words, counts, arch)
+    found |= {f"launch__grid_dim_{axis}": float(size) for axis, size in zip("xyz", grid)}
+    found["launch__grid_size"] = float(np.prod([int(size) for size in grid]))
+    found["launch__block_size"] = float(np.prod([int(size) for size in block]))
+    found["launch__shared_mem_per_block_dynamic"] = float(shared_bytes)
+    if arch >= 80:
+        found["launch__shared_mem_per_block_driver"] = float(DRIVER_SHARED)
+    if registers is not None:
+        found["launch__registers_per_thread"] = float(max(registers, LEAST_REGISTERS))
+    if static_shared is not None:
+        found["launch__shared_mem_per_block_static"] = float(static_shared)
+    return found
+
+
+def figures(
+    found: Mapping[str, float],
+    rows: Sequence[Mapping[str, Any]],
+    operand: str = "",
+    names: Iterable[str] | None = None,
+) -> list[dict[str, Any]]:
+    """Figures of a result: counters (those named, or all), what is derived of them, and sums of
+    the instructions' rows, as the result of a profiled kernel has them."""
+    chosen = {name: value for name, value in found.items() if names is None or name in set(names)}
+    made = [
+        catalogue.figure(name, chosen[name], metric.unit)
+        for name, metric in catalogue.METRICS.items()
+        if name in chosen
+    ]
+    made += catalogue.derived(chosen, operand)
+    return made + catalogue.instruction_totals(rows)
+
+
+def instruction_rows(
+    instructions: Sequence[Any],
+    counts: Counts,
+    place: Callable[[int], tuple[int, str]],
+    file: str = "",
+    every: bool = False,
+) -> list[dict[str, Any]]:
+    """Rows as `gpu.profile_report.instructions_of` makes them, and the columns named above.
+
+    place: from an address to the line of the kernel file (0: unknown) and its text. Memory, barrier
+    and tensor instructions are kept, or ``every`` one.
+    """
+    rows = []
+    for index, instruction in enumerate(instructions):
+        opcode = str(instruction.opcode)
+        if not every and not KEPT.match(opcode):
+            continue
+        line, text = place(int(instruction.address))
+        row: dict[str, Any] = {
+            "address": int(instruction.address),
+            "opcode": opcode,
+            "sass": str(instruction.text).rstrip(" ;"),
+            "line": line,
+            "text": text,
+            "file": file,
+            "executed": int(counts["executed"][index]),
+            "threads_executed": int(counts["threads_executed"][index]),
+        }
+        columns: dict[str, str] = {}
+        if catalogue.SHARED_KINDS.match(opcode):
+            columns |= SHARED_COLUMNS
+        if opcodes.base(opcode) in opcodes.GLOBAL:
+            columns |= GLOBAL_COLUMNS
+        for name, column in columns.items():
+            numbers = _column(counts, column)
+            if numbers is not None:
+                row[name] = int(numbers[index])
+        if "wavefronts_shared" in row and "wavefronts_shared_ideal" in row:
+            excess = row["wavefronts_shared"] - row["wavefronts_shared_ideal"]
+            row["wavefronts_shared_excess"] = excess
+        rows.append(row)
+    return rows
+
+
+def by_class(words: Sequence[str], counts: Counts) -> list[dict[str, Any]]:
+    """Warp and thread instructions of each class, the most executed first."""
+    sums: dict[str, list[int]] = {}
+    for index, opcode in enumerate(words):
+        total = sums.setdefault(opcodes.class_of(opcode), [0, 0, 0])
+        for place, column in enumerate(("executed", "threads_executed", "threads_on")):
+            total[place] += int(counts[column][index])
+    rows = [
+        {"class": name, "executed": warps, "threads_executed": threads, "threads_on": on}
+        for name, (warps, threads, on) in sums.items()
+        if warps
+    ]
+    return sorted(rows, key=lambda row: (-int(row["executed"]), str(row["class"])))

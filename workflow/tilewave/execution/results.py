@@ -1,0 +1,59 @@
+"""An execution as the result of another stage: where no GPU says it, the CPU does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewave.execution import counters
+from tilewave.gpu import metrics as catalogue
+from tilewave.records import model
+
+Job = Mapping[str, Any]
+Result = dict[str, Any]
+
+
+def of_check(job: Job, made: Mapping[str, Any]) -> Result:
+    """The check of a job from the execution of its case."""
+    told = made["notes"].get("check", {})
+    notes = {name: value for name, value in told.items() if name != "figures"}
+    return _result(job, made, verdict=made["verdict"], figures=told.get("figures", []), notes=notes)
+
+
+def of_counters(job: Job, made: Mapping[str, Any]) -> Result:
+    """The counters of a job: those of its metrics that an execution predicts."""
+    if made["status"] == model.OK and not made["figures"]:
+        made = {**made, "status": model.NOT_MEASURED}
+    known = {one["metric"]: float(one["value"]) for one in made["figures"]}
+    rows = made["instructions"] if "SourceCounters" in job["sections"] else []
+    operand = str((job.get("dtypes") or {}).get("a", ""))
+    values = {name: known[name] for name in job["metrics"] if name in known}
+    figures = counters.figures(values, rows, operand)
+    notes: dict[str, Any] = {"not_executed": [n for n in job["metrics"] if n not in known]}
+    if job.get("instruction") and rows:
+        found, note = catalogue.probe_figures(str(job["instruction"]), rows, values)
+        figures += found
+        if note:
+            notes["probe_instruction"] = note
+    return _result(job, made, figures=figures, instructions=rows, notes=notes)
+
+
+def _result(job: Job, made: Mapping[str, Any], **more: Any) -> Result:
+    status, ok = made["status"], made["status"] == model.OK
+    common = {"key": job["key"], "environment": made["environment"]}
+    notes = {"executed": made["key"], **(more.pop("notes") if ok else {})}
+    if not ok:
+        more = {"verdict": made["verdict"] if job["stage"] == "check" else None}
+    source = "executed" if ok else ""
+    reason = made["reason"] if job["stage"] == "check" or not ok else ""
+    return model.result(
+        job["stage"], job["case"], status, reason, source=source, notes=notes, **common, **more
+    )
+
+
+STAGES = {"check": of_check, "counters": of_counters}
+
+
+def of_stage(job: Job, made: Mapping[str, Any]) -> Result:
+    """The result of a check or counters job from the execution of its case."""
+    return STAGES[job["stage"]](job, made)

@@ -1,0 +1,64 @@
+"""The process that executes: a list of jobs, each reported at once (see `gpu.worker` for the form).
+
+    python -m tilewave.execution.worker execute JOBS.json --events FILE [--start N] [--cache DIR]
+
+A process of its own, so that a fault of the interpreter, or memory that runs out, costs one case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewave import execution
+from tilewave.execution import case
+from tilewave.gpu.worker import Events
+from tilewave.records import model
+
+
+def one(job: case.Job, machine: Any) -> case.Result:
+    """A job's result, whatever happens."""
+    try:
+        return case.run(job, machine).result
+    except MemoryError:
+        reason = f"{case.HERE}: out of memory"
+    except Exception as error:
+        traceback.print_exc()
+        text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+        reason = f"{case.HERE}: {text.splitlines()[0]}"
+    key = job.get("key", "")
+    return model.result(case.STAGE, job["case"], model.NOT_MEASURED, reason, key=key)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry of the worker process."""
+    parser = argparse.ArgumentParser(prog="tilewave.execution.worker")
+    parser.add_argument("stage", choices=[case.STAGE])
+    parser.add_argument("jobs", type=Path, help="a JSON list of jobs")
+    parser.add_argument("--events", type=Path, required=True)
+    parser.add_argument("--start", type=int, default=0, help="index of the first job to run")
+    parser.add_argument("--cache", type=Path, help="folder for the interpreter's lock")
+    options = parser.parse_args(arguments)
+    jobs = json.loads(options.jobs.read_text(encoding="utf-8"))
+    events = Events(options.events)
+    lock = options.cache / execution.LOCK if options.cache else None
+    execution.warm_up(lock, lambda: events.send("waiting"))
+    machine = execution.engine()
+    events.send("ready", gpu=None)
+    for index in range(options.start, len(jobs)):
+        events.send("started", index=index, case=jobs[index]["case"])
+        made = one(jobs[index], machine)
+        events.send("finished", index=index, case=jobs[index]["case"], result=made)
+    return 0
+
+
+if __name__ == "__main__":
+    from tilewave.gpu.device import die_with_parent
+
+    die_with_parent()
+    sys.exit(main())

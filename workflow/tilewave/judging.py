@@ -1,0 +1,191 @@
+"""What decides whether a matrix product is right, wherever it ran: on the GPU or executed here.
+
+A product runs with (alpha, beta) = (1, 0), C poisoned before, and, where the kernel takes them, with
+(0.75, -0.5). Each run is compared element by element and in the Frobenius norm with a float64
+product of the same rounded inputs (tolerances: `operations.matmul`); the run that came nearest to
+its tolerance, or went farthest past it, speaks for the case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewave.inputs import to_float64, uniform
+from tilewave.operations.matmul import Tolerance, tolerance
+from tilewave.records import model
+
+ALPHA, BETA = 0.75, -0.5  # exact in every dtype
+STREAMS = {"a": 0, "b": 1, "c": 2}
+"""Random stream of each matrix; buffer set i of a timing adds 16 i."""
+SIZES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
+"""Rows and columns of each matrix."""
+
+Job = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An output beside its reference. `first` is a storage index, -1 where nothing is wrong."""
+
+    max_error: float
+    relative_error: float
+    wrong: int
+    first: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """One product beside its reference."""
+
+    alpha: float
+    beta: float
+    bound: Tolerance
+    found: Comparison
+    typical: float  # tolerance of an element of typical size
+    reason: str
+
+    @property
+    def correct(self) -> bool:
+        # Written so that NaN is wrong.
+        return self.found.wrong == 0 and self.found.relative_error <= self.bound.frobenius
+
+    @property
+    def badness(self) -> tuple[bool, float]:
+        return not self.correct, self.found.max_error / self.typical
+
+
+def scalars(job: Job) -> list[tuple[float, float]]:
+    """The (alpha, beta) that a job is checked with."""
+    names = job["arguments"] or ["alpha", "beta"]
+    second = (ALPHA if "alpha" in names else 1.0, BETA if "beta" in names else 0.0)
+    if job["provider"] != "nvrtc":
+        second = (ALPHA, BETA)
+    return [(1.0, 0.0)] + ([second] if second != (1.0, 0.0) else [])
+
+
+def deviation(shape: Mapping[str, int], alpha: float) -> float:
+    """Standard deviation of an element of alpha A B for inputs with variance 1/3."""
+    return abs(alpha) * math.sqrt(shape["k"]) / 3
+
+
+def least_norm(shape: Mapping[str, int], alpha: float) -> float:
+    """Norm that a product of this shape has by its size; few elements may be near 0 by chance."""
+    return math.sqrt(shape["m"] * shape["n"]) * deviation(shape, alpha)
+
+
+def judged(
+    job: Job,
+    found: Comparison,
+    alpha: float,
+    beta: float,
+    value: float = math.nan,
+    expected: float = math.nan,
+    label: str = "",
+) -> Run:
+    """A run with the sentence that says what is wrong.
+
+    value, expected: C and its reference at ``found.first``; label: which of several
+    implementations ran.
+    """
+    shape = {name: int(size) for name, size in job["shape"].items()}
+    bound = tolerance(job["dtypes"], shape["k"], alpha, beta)
+    scaled = f"alpha = {alpha:g}, beta = {beta:g}"
+    reason = ""
+    if found.wrong:
+        column_major = job.get("layouts", {}).get("c") == "col"
+        second, first = divmod(found.first, shape["m"] if column_major else shape["n"])
+        row, column = (first, second) if column_major else (second, first)
+        unwritten = " (never written)" if math.isnan(value) and not beta else ""
+        reason = (
+            f"{found.wrong} of {shape['m'] * shape['n']} elements are wrong with {scaled}; "
+            f"C[{row}, {column}] is {value:.6g}{unwritten}, expected {expected:.6g}"
+        )
+    elif not found.relative_error <= bound.frobenius:
+        reason = (
+            f"relative error {found.relative_error:.3g} of the whole product (Frobenius) with "
+            f"{scaled} exceeds {bound.frobenius:.3g}"
+        )
+    if reason and label:
+        reason = f"{label}: {reason}"
+    tolerated = bound.absolute + bound.relative_out * deviation(shape, alpha)
+    return Run(alpha, beta, bound, found, tolerated, reason)
+
+
+def worst(runs: list[Run]) -> Run:
+    """The run that came nearest to its tolerance, or went farthest past it."""
+    return max(runs, key=lambda run: run.badness)
+
+
+def verdict(run: Run) -> tuple[str, list[dict[str, Any]], dict[str, Any]]:
+    """Verdict, figures and notes of a check whose worst run this is."""
+    figures = [
+        {"metric": "max_error", "value": float(run.found.max_error), "unit": ""},
+        {"metric": "tolerance", "value": float(run.typical), "unit": ""},
+        {"metric": "relative_error", "value": float(run.found.relative_error), "unit": ""},
+    ]
+    notes = {
+        "alpha": run.alpha,
+        "beta": run.beta,
+        "wrong_elements": run.found.wrong,
+        "relative_tolerance": run.bound.frobenius,
+    }
+    return (model.CORRECT if run.correct else model.WRONG), figures, notes
+
+
+# ------------------------------------------------------------------------------------ on the host
+
+
+def matrix(job: Job, name: str) -> np.ndarray:
+    """A matrix's random elements as the memory holds them, one dimension (see `inputs.uniform`)."""
+    rows, columns = (int(job["shape"][size]) for size in SIZES[name])
+    return uniform(int(job["seed"]), STREAMS[name], rows * columns, job["dtypes"][name])
+
+
+def _order(job: Job, name: str) -> Any:
+    return "F" if job.get("layouts", {}).get(name) == "col" else "C"
+
+
+def reference(
+    job: Job, matrices: Mapping[str, np.ndarray], alpha: float, beta: float
+) -> np.ndarray:
+    """The float64 product in two dimensions, from flat matrices as `matrix` gives them.
+
+    C is not looked at where beta is 0.
+    """
+    wide = {
+        name: to_float64(matrices[name], job["dtypes"][name]).reshape(
+            [int(job["shape"][size]) for size in SIZES[name]], order=_order(job, name)
+        )
+        for name in ("a", "b", *("c" if beta else ""))
+    }
+    product: np.ndarray = alpha * (wide["a"] @ wide["b"])
+    return product + beta * wide["c"] if beta else product
+
+
+def compare(
+    job: Job, got: np.ndarray, want: np.ndarray, alpha: float, beta: float, label: str = ""
+) -> Run:
+    """Compare C as its memory holds it (one dimension) with a `reference`, on the host.
+
+    An element that is NaN is wrong and enters neither error.
+    """
+    shape = {name: int(size) for name, size in job["shape"].items()}
+    bound = tolerance(job["dtypes"], shape["k"], alpha, beta)
+    flat = want.ravel(order=_order(job, "c"))
+    values = to_float64(got, job["dtypes"]["c"])
+    with np.errstate(invalid="ignore"):
+        error = np.abs(values - flat)
+    bad = ~(error <= bound.absolute + bound.relative_out * np.abs(flat))
+    wrong = int(bad.sum())
+    first = int(np.argmax(bad)) if wrong else -1
+    norm = max(float(np.linalg.norm(flat)), least_norm(shape, alpha))
+    known = error[~np.isnan(error)]
+    total = float(np.linalg.norm(known))
+    found = Comparison(float(known.max(initial=0.0)), total / norm if norm else total, wrong, first)
+    value, expected = (float(values[first]), float(flat[first])) if wrong else (math.nan, math.nan)
+    return judged(job, found, alpha, beta, value, expected, label)

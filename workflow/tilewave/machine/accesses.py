@@ -1,0 +1,943 @@
+"""Loads, stores, atomics and copies of one warp: what moves, what it costs, what it breaks.
+
+A pattern of addresses relative to its first lane costs the same wherever it stands (banks rotate,
+and a base moves by multiples of the width), so each instruction remembers its last pattern.
+"""
+# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+
+from __future__ import annotations
+
+from numba import njit
+from numpy import float64, int32, int64, uint32, uint64
+
+from tilewave.machine import memory as rules
+from tilewave.machine import views as view
+from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, count_ones, lowest_one
+from tilewave.machine.codes import (
+    A_ADD,
+    A_AND,
+    A_CAS,
+    A_DEC,
+    A_EXCH,
+    A_INC,
+    A_MIN,
+    A_OFFSET,
+    A_OR,
+    A_REG,
+    A_SHIFT,
+    A_UREG,
+    A_UWIDE,
+    A_WIDE,
+    A_XOR,
+    BANK,
+    BYPASS,
+    CONST_BANK,
+    DST,
+    DST_UNIFORM,
+    DST_WORDS,
+    FLAGS,
+    G_REG,
+    GENERIC,
+    HIGH,
+    LOCAL,
+    MEMO,
+    OP,
+    POPC,
+    S32,
+    S64,
+    SATURATE,
+    SHARED,
+    SUB,
+    TBF16,
+    TF16,
+    TF32_,
+    TF64,
+    TRANSPOSED,
+    WIDTH,
+    ZERO_FILL,
+)  # fmt: skip
+from tilewave.machine.floating import canonical
+from tilewave.machine.halves import finished, narrow64_bf16, narrow64_f16, widen
+from tilewave.machine.integer import SHARED_WINDOW, joined
+from tilewave.machine.state import (
+    F_ADDRESS,
+    F_BLOCK,
+    F_KIND,
+    F_LANES,
+    F_OTHER,
+    F_ROW,
+    F_WARP,
+    FAULT_COUNT,
+    FAULTS,
+    FIRST_TICK,
+    GLOBAL_REQUESTS,
+    GLOBAL_SECTORS,
+    GLOBAL_SECTORS_IDEAL,
+    GRAIN,
+    IN_FLIGHT,
+    LOCAL_BYTES,
+    MISALIGNED,
+    OUTSIDE_CONSTANT,
+    OUTSIDE_GLOBAL,
+    OUTSIDE_LOCAL,
+    OUTSIDE_SHARED,
+    QUEUE,
+    QUEUE_FULL,
+    RACE,
+    RACES,
+    SHARED_ATTRIBUTED,
+    SHARED_BASE,
+    SHARED_CONFLICTS,
+    SHARED_END,
+    SHARED_IDEAL,
+    SHARED_REQUESTS,
+    SHARED_TRANSACTIONS,
+    SHARED_WAVEFRONTS,
+    STOP,
+    TAKEN,
+    TICK,
+    UNINITIALISED,
+    WARPS,
+)  # fmt: skip
+
+ALL = uint32(0xFFFFFFFF)
+# A shadow entry: tick << 10 | in flight << 9 | atomic << 8 | warp.
+FLYING, BY_ATOMIC, WHO = uint32(1 << 9), uint32(1 << 8), uint32(255)
+CLOCK = uint32(10)
+
+
+@njit(cache=True)
+def fault(m, kind, row, warp, lanes, address, other, stop):
+    """Note what went wrong, once for each kind and instruction."""
+    count = view.control(m)[FAULT_COUNT]
+    for index in range(count):
+        if view.faults(m)[index, F_KIND] == kind and view.faults(m)[index, F_ROW] == row:
+            return
+    if count < FAULTS:
+        view.faults(m)[count, F_KIND] = kind
+        view.faults(m)[count, F_ROW] = row
+        view.faults(m)[count, F_WARP] = warp
+        view.faults(m)[count, F_LANES] = int64(lanes)
+        view.faults(m)[count, F_ADDRESS] = address
+        view.faults(m)[count, F_OTHER] = other
+        view.faults(m)[count, F_BLOCK] = view.control(m)[TAKEN]
+        view.control(m)[FAULT_COUNT] = count + 1
+    if stop:
+        view.control(m)[STOP] = 1
+
+
+@njit(cache=True)
+def address_lanes(m, warp, row, first, narrow, out):
+    """Byte addresses of an access: register (scaled) plus uniform register plus offset."""
+    R = view.registers(m)[warp]
+    shift = first - A_REG
+    base = int64(row[A_OFFSET + shift])
+    uniform = row[A_UREG + shift]
+    if row[A_UWIDE + shift]:
+        base += int64(joined(view.uniforms(m)[warp, uniform + 1], view.uniforms(m)[warp, uniform]))
+    else:
+        base += int64(view.uniforms(m)[warp, uniform])
+    register = row[A_REG + shift]
+    if row[A_WIDE + shift]:
+        for lane in range(32):
+            out[lane] = int64(joined(R[register + 1, lane], R[register, lane])) + base
+        return
+    scale = row[A_SHIFT + shift]
+    if narrow:
+        for lane in range(32):
+            out[lane] = ((int64(R[register, lane]) << int64(scale)) + base) & int64(0xFFFFFFFF)
+    else:
+        for lane in range(32):
+            out[lane] = (int64(R[register, lane]) << int64(scale)) + base
+
+
+@njit(cache=True)
+def _wrong_lanes(addresses, mask, width, low, high):
+    """Lanes outside [low, high) for accesses of ``width`` bytes, and the first such address."""
+    lanes = uint32(0)
+    first = int64(-1)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            at = addresses[lane]
+            if at < low or at + width > high:
+                lanes |= uint32(1) << uint32(lane)
+                if first < 0:
+                    first = at
+    return lanes, first
+
+
+@njit(cache=True)
+def aligned(m, warp, pc, mask, addresses, width):
+    """Whether all active addresses are multiples of the width; a fault where not."""
+    mixed = int64(0)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            mixed |= addresses[lane]
+    if mixed & (width - 1) == 0:
+        return True
+    lanes = uint32(0)
+    first = int64(-1)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1) and addresses[lane] & (width - 1):
+            lanes |= uint32(1) << uint32(lane)
+            if first < 0:
+                first = addresses[lane]
+    fault(m, MISALIGNED, pc, warp, lanes, first, width, True)
+    return False
+
+
+@njit(cache=True)
+def inside_global(m, warp, pc, mask, addresses, width):
+    """Whether every active lane stays inside one of the buffers; a fault where not."""
+    low = int64(0x7FFFFFFFFFFFFFFF)
+    high = int64(-0x7FFFFFFFFFFFFFFF)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            low = min(low, addresses[lane])
+            high = max(high, addresses[lane])
+    for index in range(len(view.ranges(m))):
+        if low >= view.ranges(m)[index, 0] and high + width <= view.ranges(m)[index, 1]:
+            return True
+    lanes = uint32(0)
+    first = int64(-1)
+    for lane in range(32):
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        found = False
+        for index in range(len(view.ranges(m))):
+            at = addresses[lane]
+            found = found or (at >= view.ranges(m)[index, 0] and at + width <= view.ranges(m)[index, 1])
+        if not found:
+            lanes |= uint32(1) << uint32(lane)
+            if first < 0:
+                first = addresses[lane]
+    if lanes:
+        fault(m, OUTSIDE_GLOBAL, pc, warp, lanes, first, width, True)
+        return False
+    return True
+
+
+@njit(cache=True)
+def inside_shared(m, warp, pc, mask, addresses, width):
+    """Whether every active lane stays inside the block's shared memory; a fault where not."""
+    low = int64(0x7FFFFFFFFFFFFFFF)
+    high = int64(-1)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            low = min(low, addresses[lane])
+            high = max(high, addresses[lane])
+    base, end = view.control(m)[SHARED_BASE], view.control(m)[SHARED_END]
+    if low >= base and high + width <= end:
+        return True
+    lanes, first = _wrong_lanes(addresses, mask, width, base, end)
+    fault(m, OUTSIDE_SHARED, pc, warp, lanes, first, width, True)
+    return False
+
+
+# ---------------------------------------------------------------- who read and wrote what, when
+
+
+@njit(cache=True)
+def _blame(m, kind, warp, pc, mask, addresses, width, unit, other):
+    """A fault at the lanes whose access covers a unit of shared memory."""
+    grain = view.control(m)[GRAIN]
+    lanes = uint32(0)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            first = addresses[lane] >> grain
+            last = (addresses[lane] + width - 1) >> grain
+            if first <= unit <= last:
+                lanes |= uint32(1) << uint32(lane)
+    fault(m, kind, pc, warp, lanes, unit << grain, other, False)
+
+
+@njit(cache=True)
+def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
+    """A warp reads a unit: was it written, and is the write ordered before this read?"""
+    entry = view.shadow(m)[unit]
+    tick = entry >> CLOCK
+    now = uint32(view.control(m)[TICK])
+    if tick < uint32(view.control(m)[FIRST_TICK]):
+        _blame(m, UNINITIALISED, warp, pc, mask, addresses, width, unit, -1)
+    elif entry & FLYING:
+        _blame(m, IN_FLIGHT, warp, pc, mask, addresses, width, unit, int64(entry & WHO))
+    else:
+        who = int64(entry & WHO)
+        if who != warp and view.known(m)[warp, who] < tick and not (atomic and entry & BY_ATOMIC):
+            _blame(m, RACE, warp, pc, mask, addresses, width, unit, who)
+    view.reads(m)[warp, unit] = now
+    view.last_read(m)[warp] = now
+
+
+@njit(cache=True)
+def note_write(m, warp, pc, mask, addresses, width, unit, mark):
+    """A warp writes a unit: are the earlier reads and writes of others ordered before it?"""
+    entry = view.shadow(m)[unit]
+    start = uint32(view.control(m)[FIRST_TICK])
+    tick = entry >> CLOCK
+    who = int64(entry & WHO)
+    both_atomic = entry & mark & BY_ATOMIC
+    if tick >= start and not both_atomic:
+        if who != warp and view.known(m)[warp, who] < tick:
+            _blame(m, RACE, warp, pc, mask, addresses, width, unit, who)
+        elif entry & FLYING:
+            _blame(m, IN_FLIGHT, warp, pc, mask, addresses, width, unit, who)
+    for other in range(view.control(m)[WARPS]):
+        if other == warp or view.known(m)[warp, other] >= view.last_read(m)[other]:
+            continue
+        seen = view.reads(m)[other, unit]
+        if seen >= start and view.known(m)[warp, other] < seen and not both_atomic:
+            _blame(m, RACE, warp, pc, mask, addresses, width, unit, other)
+    view.shadow(m)[unit] = uint32(view.control(m)[TICK]) << CLOCK | mark | uint32(warp)
+
+
+# ---------------------------------------------------------------- patterns
+
+
+@njit(cache=True)
+def first_lane(mask):
+    """Index of the lowest active lane."""
+    return int64(lowest_one(mask))
+
+
+@njit(cache=True)
+def _same(m, memo, side, mask, addresses, base):
+    """Whether the addresses relative to ``base`` are the remembered ones; remembers them."""
+    different = int64(0)
+    for lane in range(32):
+        on = -(int64(mask >> uint32(lane)) & int64(1))
+        delta = (addresses[lane] - base) & on
+        different |= delta ^ view.deltas(m)[memo, side, lane]
+        view.deltas(m)[memo, side, lane] = delta
+    return different == 0
+
+
+# Columns of patterns: valid, mask, phase, wavefronts, transactions, ideal, attributed, units
+@njit(cache=True)
+def shared_pattern(m, pc, memo, mask, addresses, width, kind):
+    """Count a shared access; returns the byte address that the touched units count from.
+
+    kind: 0 load, 1 store, 2 ldmatrix (and stmatrix: one transaction for each matrix).
+    """
+    base = addresses[first_lane(mask)]
+    phase = base & 3
+    base -= phase
+    same = _same(m, memo, 0, mask, addresses, base)
+    p = view.patterns(m)[memo]
+    if not (same and p[0] == 1 and p[1] == int64(mask) and p[2] == phase):
+        p[0], p[1], p[2] = 1, int64(mask), phase
+        if kind == 2:
+            wavefronts, transactions = rules.warp_ldmatrix(addresses, mask)
+            p[3], p[4], p[5], p[6] = wavefronts, transactions, transactions, wavefronts
+        else:
+            wavefronts, transactions = rules.warp_shared(addresses, mask, width, kind == 1)
+            p[3], p[4] = wavefronts, transactions
+            p[5] = rules.warp_shared_ideal(addresses, mask, width, kind == 1)
+            p[6] = rules.warp_shared_attributed(addresses, mask, width, kind == 1)
+        _collect_units(m, memo, mask, addresses, width, base)
+    counts = view.counts(m)[pc]
+    counts[SHARED_REQUESTS] += 1
+    counts[SHARED_WAVEFRONTS] += p[3]
+    counts[SHARED_TRANSACTIONS] += p[4]
+    counts[SHARED_CONFLICTS] += p[3] - p[4]
+    counts[SHARED_IDEAL] += p[5]
+    counts[SHARED_ATTRIBUTED] += p[6]
+    return base
+
+
+@njit(cache=True)
+def _collect_units(m, memo, mask, addresses, width, base):
+    """The distinct units that an access touches, relative to its base."""
+    grain = view.control(m)[GRAIN]
+    count = 0
+    limit = view.touched(m).shape[1]
+    for lane in range(32):
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        first = (addresses[lane] - base) >> grain
+        last = (addresses[lane] + width - 1 - base) >> grain
+        for unit in range(first, last + 1):
+            known = False
+            for index in range(count):
+                if view.touched(m)[memo, index] == unit:
+                    known = True
+                    break
+            if not known and count < limit:
+                view.touched(m)[memo, count] = unit
+                count += 1
+    view.patterns(m)[memo, 7] = count
+
+
+@njit(cache=True)
+def note_reads(m, warp, pc, memo, mask, addresses, width, base):
+    """Note a read of every unit of the remembered pattern."""
+    if not view.control(m)[RACES]:
+        return
+    start = base >> view.control(m)[GRAIN]
+    now = uint32(view.control(m)[TICK])
+    first_tick = uint32(view.control(m)[FIRST_TICK])
+    reads = view.reads(m)[warp]
+    known = view.known(m)[warp]
+    me = int64(warp)
+    for index in range(view.patterns(m)[memo, 7]):
+        unit = start + view.touched(m)[memo, index]
+        entry = view.shadow(m)[unit]
+        tick = entry >> CLOCK
+        who = int64(entry & WHO)
+        fine = tick >= first_tick and not entry & FLYING
+        if not (fine and (who == me or known[who] >= tick)):
+            note_read(m, warp, pc, mask, addresses, width, unit, False)
+        reads[unit] = now
+    view.last_read(m)[warp] = now
+
+
+@njit(cache=True)
+def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
+    """Note a write of every unit of the remembered pattern."""
+    if not view.control(m)[RACES]:
+        return
+    start = base >> view.control(m)[GRAIN]
+    for index in range(view.patterns(m)[memo, 7]):
+        note_write(m, warp, pc, mask, addresses, width, start + view.touched(m)[memo, index], mark)
+
+
+@njit(cache=True)
+def note_updates(m, warp, pc, memo, mask, addresses, width, base, writes):
+    """Note an atomic access of every unit: atomics do not race with each other."""
+    if not view.control(m)[RACES]:
+        return
+    start = base >> view.control(m)[GRAIN]
+    for index in range(view.patterns(m)[memo, 7]):
+        unit = start + view.touched(m)[memo, index]
+        note_read(m, warp, pc, mask, addresses, width, unit, True)
+        if writes:
+            note_write(m, warp, pc, mask, addresses, width, unit, BY_ATOMIC)
+
+
+@njit(cache=True)
+def global_pattern(m, pc, memo, mask, addresses, width):
+    """Count a global access."""
+    base = addresses[first_lane(mask)]
+    phase = base & 31
+    base -= phase
+    same = _same(m, memo, 1, mask, addresses, base)
+    p = view.patterns(m)[memo]
+    if not (same and p[8] == int64(mask) and p[9] == 1):
+        p[8], p[9] = int64(mask), 1
+        p[10] = rules.warp_sectors(addresses, mask, width)
+        p[11] = (int64(count_ones(mask)) * width + 31) // 32
+    counts = view.counts(m)[pc]
+    counts[GLOBAL_REQUESTS] += 1
+    counts[GLOBAL_SECTORS] += p[10]
+    counts[GLOBAL_SECTORS_IDEAL] += p[11]
+
+
+# ---------------------------------------------------------------- moving data
+
+
+@njit(cache=True)
+def _narrow_load(words, byte, width):
+    """1 or 2 bytes at a byte offset; a negative width extends the sign."""
+    word = words[byte >> 2] >> uint32(8 * (byte & 3))
+    if width == 1:
+        return word & uint32(0xFF)
+    if width == 2:
+        return word & uint32(0xFFFF)
+    if width == -1:
+        return uint32(int32(word << uint32(24)) >> int32(24))
+    return uint32(int32(word << uint32(16)) >> int32(16))
+
+
+@njit(cache=True)
+def _narrow_store(words, byte, width, value):
+    shift = uint32(8 * (byte & 3))
+    ones = (uint32(0xFF) if width == 1 else uint32(0xFFFF)) << shift
+    words[byte >> 2] = (words[byte >> 2] & ~ones) | ((value << shift) & ones)
+
+
+@njit(cache=True)
+def _gather(R, d, words, addresses, origin, width, mask):
+    """Read ``width`` bytes a lane into registers d and on."""
+    if abs(width) < 4:
+        for lane in range(32):
+            if (mask >> uint32(lane)) & uint32(1):
+                R[d, lane] = _narrow_load(words, addresses[lane] - origin, width)
+        return
+    count = width // 4
+    if mask == ALL:
+        for part in range(count):
+            for lane in range(32):
+                R[d + part, lane] = words[uint64((addresses[lane] - origin) >> 2) + uint64(part)]
+        return
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            at = (addresses[lane] - origin) >> 2
+            for part in range(count):
+                R[d + part, lane] = words[at + part]
+
+
+@njit(cache=True)
+def _scatter(R, s, words, addresses, origin, width, mask):
+    """Write ``width`` bytes a lane from registers s and on, lowest lane first."""
+    for lane in range(32):
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        if width < 4:
+            _narrow_store(words, addresses[lane] - origin, width, R[s, lane])
+            continue
+        at = (addresses[lane] - origin) >> 2
+        for part in range(width // 4):
+            # The zero register is one row: RZ stores zeros of any width.
+            words[at + part] = R[s + part, lane]
+
+
+@njit(cache=True)
+def shared_lanes(mask, addresses):
+    """Lanes whose generic address lies in the shared window; their addresses become shared ones."""
+    lanes = uint32(0)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            if addresses[lane] >> int64(32) == int64(SHARED_WINDOW):
+                lanes |= uint32(1) << uint32(lane)
+                addresses[lane] &= int64(0xFFFFFFFF)
+    return lanes
+
+
+@njit(cache=True)
+def load(m, warp, pc, mask):
+    """LD, LDG, LDS, LDL and the loads from constant banks."""
+    row = view.code(m)[pc]
+    space = row[OP]
+    addresses = view.addresses(m)[0]
+    if space == CONST_BANK:
+        return _load_constant(m, warp, pc, row, mask)
+    address_lanes(m, warp, row, A_REG, space == SHARED or space == LOCAL, addresses)
+    if space == LOCAL:
+        return _local(m, warp, pc, row, mask, True)
+    if space == SHARED:
+        return _load_shared(m, warp, pc, row, mask)
+    if space == GENERIC:
+        inner = shared_lanes(mask, addresses)
+        if inner:
+            _load_shared(m, warp, pc, row, inner)
+        mask &= ~inner
+    if mask:
+        _load_global(m, warp, pc, row, mask)
+
+
+@njit(cache=True)
+def _load_shared(m, warp, pc, row, mask):
+    addresses, width, d = view.addresses(m)[0], int64(row[WIDTH]), row[DST]
+    size = abs(width)
+    if not aligned(m, warp, pc, mask, addresses, size):
+        return
+    if not inside_shared(m, warp, pc, mask, addresses, size):
+        return
+    memo = row[MEMO]
+    base = shared_pattern(m, pc, memo, mask, addresses, size, 0)
+    if row[FLAGS] & POPC:  # the load of a compare-and-swap loop
+        note_updates(m, warp, pc, memo, mask, addresses, size, base, False)
+    else:
+        note_reads(m, warp, pc, memo, mask, addresses, size, base)
+    if d != 255:
+        _gather(view.registers(m)[warp], d, view.shared(m), addresses, int64(0), width, mask)
+
+
+@njit(cache=True)
+def _load_global(m, warp, pc, row, mask):
+    addresses, width, d = view.addresses(m)[0], int64(row[WIDTH]), row[DST]
+    size = abs(width)
+    if not aligned(m, warp, pc, mask, addresses, size):
+        return
+    if not inside_global(m, warp, pc, mask, addresses, size):
+        return
+    global_pattern(m, pc, row[MEMO], mask, addresses, size)
+    if d != 255:
+        origin = view.origin(m)[0]
+        _gather(view.registers(m)[warp], d, view.memory(m), addresses, origin, width, mask)
+
+
+@njit(cache=True)
+def _load_constant(m, warp, pc, row, mask):
+    addresses = view.addresses(m)[0]
+    address_lanes(m, warp, row, A_REG, True, addresses)
+    width, d = int64(row[WIDTH]), row[DST]
+    bank = view.constants(m)[row[BANK]]
+    end = int64(4 * len(bank))
+    size = abs(width)
+    lanes, first = _wrong_lanes(addresses, mask, size, int64(0), end)
+    if lanes:
+        fault(m, OUTSIDE_CONSTANT, pc, warp, lanes, first, size, True)
+        return
+    if row[DST_UNIFORM]:
+        at = addresses[first_lane(mask)]
+        if size < 4:
+            view.uniforms(m)[warp, d] = _narrow_load(bank, at, width)
+        else:
+            for part in range(width // 4):
+                view.uniforms(m)[warp, d + part] = bank[(at >> 2) + part]
+        return
+    _gather(view.registers(m)[warp], d, bank, addresses, int64(0), width, mask)
+
+
+@njit(cache=True)
+def _local(m, warp, pc, row, mask, is_load):
+    """Local memory: a private array for every thread."""
+    addresses = view.addresses(m)[0]
+    width, d = int64(row[WIDTH]), row[DST]
+    size = abs(width)
+    if not aligned(m, warp, pc, mask, addresses, size):
+        return
+    lanes, first = _wrong_lanes(addresses, mask, size, int64(0), view.control(m)[LOCAL_BYTES])
+    if lanes:
+        fault(m, OUTSIDE_LOCAL, pc, warp, lanes, first, size, True)
+        return
+    R = view.registers(m)[warp]
+    words = view.local(m)[warp]
+    for lane in range(32):
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        at = addresses[lane]
+        if size < 4:
+            if is_load:
+                R[d, lane] = _narrow_load(words[:, lane], at, width)
+            else:
+                _narrow_store(words[:, lane], at, width, R[d, lane])
+            continue
+        for part in range(size // 4):
+            if is_load:
+                R[d + part, lane] = words[(at >> 2) + part, lane]
+            else:
+                words[(at >> 2) + part, lane] = R[d + part, lane]
+
+
+@njit(cache=True)
+def store(m, warp, pc, mask):
+    """ST, STG, STS, STL."""
+    row = view.code(m)[pc]
+    space = row[OP]
+    addresses = view.addresses(m)[0]
+    address_lanes(m, warp, row, A_REG, space == SHARED or space == LOCAL, addresses)
+    if space == LOCAL:
+        return _local(m, warp, pc, row, mask, False)
+    if space == SHARED:
+        return _store_shared(m, warp, pc, row, mask)
+    if space == GENERIC:
+        inner = shared_lanes(mask, addresses)
+        if inner:
+            _store_shared(m, warp, pc, row, inner)
+        mask &= ~inner
+    if mask:
+        _store_global(m, warp, pc, row, mask)
+
+
+@njit(cache=True)
+def _store_shared(m, warp, pc, row, mask):
+    addresses, width, memo = view.addresses(m)[0], int64(row[WIDTH]), row[MEMO]
+    if not aligned(m, warp, pc, mask, addresses, width):
+        return
+    if not inside_shared(m, warp, pc, mask, addresses, width):
+        return
+    base = shared_pattern(m, pc, memo, mask, addresses, width, 1)
+    note_writes(m, warp, pc, memo, mask, addresses, width, base, uint32(0))
+    _scatter(view.registers(m)[warp], row[DST], view.shared(m), addresses, int64(0), width, mask)
+
+
+@njit(cache=True)
+def _store_global(m, warp, pc, row, mask):
+    addresses, width = view.addresses(m)[0], int64(row[WIDTH])
+    if not aligned(m, warp, pc, mask, addresses, width):
+        return
+    if not inside_global(m, warp, pc, mask, addresses, width):
+        return
+    global_pattern(m, pc, row[MEMO], mask, addresses, width)
+    origin = view.origin(m)[0]
+    _scatter(view.registers(m)[warp], row[DST], view.memory(m), addresses, origin, width, mask)
+
+
+@njit(cache=True)
+def matrix(m, warp, pc, mask):
+    """LDSM and STSM: lanes 8i to 8i + 7 give the row addresses of matrix i."""
+    row = view.code(m)[pc]
+    R = view.registers(m)[warp]
+    count, d = row[WIDTH], row[DST]
+    addresses = view.addresses(m)[0]
+    address_lanes(m, warp, row, A_REG, True, addresses)
+    used = mask if count == 4 else mask & uint32((1 << (8 * count)) - 1)
+    if not used or not aligned(m, warp, pc, used, addresses, int64(16)):
+        return
+    if not inside_shared(m, warp, pc, used, addresses, int64(16)):
+        return
+    memo = row[MEMO]
+    is_store = row[OP] == 1
+    base = shared_pattern(m, pc, memo, used, addresses, int64(16), 2)
+    if is_store:
+        note_writes(m, warp, pc, memo, used, addresses, int64(16), base, uint32(0))
+    else:
+        note_reads(m, warp, pc, memo, used, addresses, int64(16), base)
+    shared = view.shared(m)
+    for index in range(count):
+        if row[FLAGS] & TRANSPOSED:
+            for lane in range(32):
+                column = lane // 4
+                low, high = 2 * (lane % 4), 2 * (lane % 4) + 1
+                first = addresses[8 * index + low] + 2 * column
+                second = addresses[8 * index + high] + 2 * column
+                if is_store:
+                    _narrow_store(shared, first, 2, R[d + index, lane] & uint32(0xFFFF))
+                    _narrow_store(shared, second, 2, R[d + index, lane] >> uint32(16))
+                else:
+                    R[d + index, lane] = (
+                        _narrow_load(shared, first, 2) | _narrow_load(shared, second, 2) << uint32(16)
+                    )
+        else:
+            for lane in range(32):
+                at = uint64(addresses[8 * index + lane // 4] >> 2) + uint64(lane % 4)
+                if is_store:
+                    shared[at] = R[d + index, lane]
+                else:
+                    R[d + index, lane] = shared[at]
+
+
+# ---------------------------------------------------------------- asynchronous copies
+
+
+@njit(cache=True)
+def copy(m, warp, pc, mask, keep):
+    """LDGSTS: read now, but write to shared memory only when the warp waits for it.
+
+    keep: lanes that copy; the others of the mask write zeros. Whoever touches the destination
+    before that wait is caught by the shadow.
+    """
+    row = view.code(m)[pc]
+    width = int64(row[WIDTH])
+    to, origin = view.addresses(m)[0], view.addresses(m)[1]
+    address_lanes(m, warp, row, A_REG, True, to)
+    address_lanes(m, warp, row, G_REG, False, origin)
+    reading = mask & keep if row[FLAGS] & ZERO_FILL else mask
+    zeros = view.zeros(m)
+    for lane in range(32):
+        zeros[lane] = 0
+    if row[FLAGS] & HIGH:
+        for lane in range(32):
+            zeros[lane] = origin[lane] & (width - 1)
+            origin[lane] -= zeros[lane]
+    if not aligned(m, warp, pc, mask, to, width):
+        return
+    if not inside_shared(m, warp, pc, mask, to, width):
+        return
+    if reading:
+        if not aligned(m, warp, pc, reading, origin, width):
+            return
+        if not inside_global(m, warp, pc, reading, origin, width):
+            return
+    memo = row[MEMO]
+    _count_copy(m, pc, memo, mask, reading, to, origin, width, row[FLAGS] & BYPASS != 0)
+    base = to[first_lane(mask)] & ~int64(3)
+    note_writes(m, warp, pc, memo, mask, to, width, base, FLYING)
+    first, following = view.queued(m)[warp, 0], view.queued(m)[warp, 1]
+    if following - first >= QUEUE:
+        fault(m, QUEUE_FULL, pc, warp, mask, int64(-1), QUEUE, True)
+        return
+    slot = following % QUEUE
+    view.stamps(m)[warp, slot, 0] = view.queued(m)[warp, 2]
+    view.stamps(m)[warp, slot, 1] = width
+    entry = view.queue(m)[warp, slot]
+    start = view.origin(m)[0]
+    for lane in range(32):
+        entry[0, lane] = ALL
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        entry[0, lane] = uint32(to[lane])
+        read = (reading >> uint32(lane)) & uint32(1)
+        at = (origin[lane] - start) >> 2
+        for part in range(width // 4):
+            entry[1 + part, lane] = view.memory(m)[at + part] if read else uint32(0)
+        for byte in range(width - zeros[lane], width):
+            entry[1 + (byte >> 2), lane] &= ~(uint32(0xFF) << uint32(8 * (byte & 3)))
+    view.queued(m)[warp, 1] = following + 1
+
+
+@njit(cache=True)
+def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
+    base = to[first_lane(mask)]
+    start = origin[first_lane(mask)]
+    same = _same(m, memo, 0, mask, to, base)
+    same = _same(m, memo, 1, mask, origin, start) and same
+    p = view.patterns(m)[memo]
+    # Where both sides stand within a line decides, not only how they step.
+    phase = (base & 127) | (start & 127) << 8
+    if not (same and p[0] == 1 and p[1] == int64(mask) and p[2] == phase and p[8] == int64(reading)):
+        p[0], p[1], p[2], p[8] = 1, int64(mask), phase, int64(reading)
+        p[3] = rules.warp_async_copy(to, origin, mask, width, bypass)
+        p[5] = rules.warp_async_copy_ideal(to, mask, width, bypass)
+        p[10] = rules.warp_sectors(origin, reading, width) if reading else 0
+        p[11] = (int64(count_ones(reading)) * width + 31) // 32
+        _collect_units(m, memo, mask, to, width, base)
+    counts = view.counts(m)[pc]
+    counts[SHARED_REQUESTS] += 1
+    counts[SHARED_WAVEFRONTS] += p[3]
+    counts[SHARED_TRANSACTIONS] += p[5]
+    counts[SHARED_IDEAL] += p[5]
+    counts[SHARED_CONFLICTS] += p[3] - p[5]
+    counts[SHARED_ATTRIBUTED] += p[3]
+    if reading:
+        counts[GLOBAL_REQUESTS] += 1
+        counts[GLOBAL_SECTORS] += p[10]
+        counts[GLOBAL_SECTORS_IDEAL] += p[11]
+
+
+@njit(cache=True)
+def land(m, warp, pending):
+    """Write the copies of all but the latest ``pending`` committed groups."""
+    limit = view.queued(m)[warp, 2] - pending
+    grain = view.control(m)[GRAIN]
+    entry_mark = uint32(view.control(m)[TICK]) << CLOCK | uint32(warp)
+    while view.queued(m)[warp, 0] < view.queued(m)[warp, 1]:
+        slot = view.queued(m)[warp, 0] % QUEUE
+        if view.stamps(m)[warp, slot, 0] >= limit:
+            return
+        width = view.stamps(m)[warp, slot, 1]
+        entry = view.queue(m)[warp, slot]
+        for lane in range(32):
+            if entry[0, lane] == ALL:
+                continue
+            at = int64(entry[0, lane])
+            for part in range(width // 4):
+                view.shared(m)[(at >> 2) + part] = entry[1 + part, lane]
+            if view.control(m)[RACES]:
+                for unit in range(at >> grain, ((at + width - 1) >> grain) + 1):
+                    view.shadow(m)[unit] = entry_mark
+        view.queued(m)[warp, 0] += 1
+
+
+# ---------------------------------------------------------------- atomics
+
+
+@njit(cache=True)
+def _half_sums(old, new, bf16):
+    word = uint32(0)
+    flags = 1 << 11 if bf16 else 0
+    for part in range(2):
+        x = float64(widen((old >> uint32(16 * part)) & uint32(0xFFFF), bf16))
+        y = float64(widen((new >> uint32(16 * part)) & uint32(0xFFFF), bf16))
+        bits = narrow64_bf16(x + y) if bf16 else narrow64_f16(x + y)
+        word |= finished(bits, flags) << uint32(16 * part)
+    return word
+
+
+@njit(cache=True)
+def _combined(op, kind, old, new, compare):
+    """What an atomic leaves behind; 64-bit patterns."""
+    if op == A_EXCH:
+        return new
+    if op == A_CAS:
+        return new if old == compare else old
+    if kind == TF32_:
+        a, b = as_f32(uint32(old)), as_f32(uint32(new))
+        return uint64(canonical(bits_f32(a + b)))
+    if kind == TF64:
+        return bits_f64(as_f64(old) + as_f64(new))
+    if kind == TF16 or kind == TBF16:
+        return uint64(_half_sums(uint32(old), uint32(new), kind == TBF16))
+    if op == A_ADD:
+        return old + new
+    if op == A_AND:
+        return old & new
+    if op == A_OR:
+        return old | new
+    if op == A_XOR:
+        return old ^ new
+    if op == A_INC:
+        return uint64(0) if old >= new else old + uint64(1)
+    if op == A_DEC:
+        return new if old == uint64(0) or old > new else old - uint64(1)
+    if kind == S32:
+        x, y = int64(int32(uint32(old))), int64(int32(uint32(new)))
+        first = x < y
+    elif kind == S64:
+        first = int64(old) < int64(new)
+    else:
+        first = old < new
+    smaller = op == A_MIN
+    return old if first == smaller else new
+
+
+
+
+@njit(cache=True)
+def atomic(m, warp, pc, mask, T):
+    """ATOM, ATOMG, ATOMS, RED: lane after lane. Sources are in T: value, or compare and value.
+
+    Returns the lanes that did what they came for: all, but for a compare-and-swap that found
+    another value.
+    """
+    row = view.code(m)[pc]
+    space = (row[SUB] >> 8) & 255
+    addresses = view.addresses(m)[0]
+    address_lanes(m, warp, row, A_REG, space == SHARED, addresses)
+    if space == SHARED:
+        return _atomic_in(m, warp, pc, mask, T, True)
+    fine = mask
+    if space == GENERIC:
+        inner = shared_lanes(mask, addresses)
+        if inner:
+            fine &= ~inner | _atomic_in(m, warp, pc, inner, T, True)
+        mask &= ~inner
+    if mask:
+        fine &= ~mask | _atomic_in(m, warp, pc, mask, T, False)
+    return uint32(fine)
+
+
+@njit(cache=True)
+def _atomic_in(m, warp, pc, mask, T, in_shared):
+    row = view.code(m)[pc]
+    R = view.registers(m)[warp]
+    kind, returns = row[SUB] & 255, row[SUB] >> 16
+    words, width, memo = row[DST_WORDS], int64(row[WIDTH]), row[MEMO]
+    addresses = view.addresses(m)[0]
+    if not aligned(m, warp, pc, mask, addresses, width):
+        return mask
+    if in_shared:
+        if not inside_shared(m, warp, pc, mask, addresses, width):
+            return mask
+        base = shared_pattern(m, pc, memo, mask, addresses, width, 1)
+        note_updates(m, warp, pc, memo, mask, addresses, width, base, True)
+    else:
+        if not inside_global(m, warp, pc, mask, addresses, width):
+            return mask
+        global_pattern(m, pc, memo, mask, addresses, width)
+    op, d = row[OP], row[DST]
+    data = view.shared(m) if in_shared else view.memory(m)
+    start_at = int64(0) if in_shared else view.origin(m)[0]
+    fine = mask
+    for lane in range(32):
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        at = (addresses[lane] - start_at) >> 2
+        old = uint64(data[at])
+        if words == 2:
+            old = joined(data[at + 1], data[at])
+        first = joined(T[4, lane], T[0, lane]) if words == 2 else uint64(T[0, lane])
+        if op == A_CAS:
+            new = joined(T[5, lane], T[1, lane]) if words == 2 else uint64(T[1, lane])
+            result = _combined(op, kind, old, new, first)
+            if old != first:
+                fine &= ~(uint32(1) << uint32(lane))
+        else:
+            if row[FLAGS] & POPC:
+                first = uint64(1)
+            result = _combined(op, kind, old, first, uint64(0))
+        data[at] = uint32(result)
+        if words == 2:
+            data[at + 1] = uint32(result >> uint64(32))
+        if returns and d != 255:
+            if row[FLAGS] & SATURATE:  # CAST: whether it swapped
+                R[d, lane] = uint32(old == first)
+                if words == 2:
+                    R[d + 1, lane] = uint32(0)
+                continue
+            R[d, lane] = uint32(old)
+            if words == 2:
+                R[d + 1, lane] = uint32(old >> uint64(32))
+    return fine

@@ -1,0 +1,133 @@
+"""Bit casts and instructions that numba does not offer by themselves.
+
+Each is one LLVM operation, so that loops over lanes still become vector code.
+"""
+# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,name-defined,valid-type"
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+HALF = ir.HalfType()
+I16, I32, I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
+FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
+
+
+@intrinsic
+def as_f32(typingctx, bits):
+    """The f32 whose pattern a uint32 is."""
+
+    def build(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], FLOAT)
+
+    return types.float32(types.uint32), build
+
+
+@intrinsic
+def bits_f32(typingctx, value):
+    """The pattern of an f32."""
+
+    def build(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], I32)
+
+    return types.uint32(types.float32), build
+
+
+@intrinsic
+def as_f64(typingctx, bits):
+    """The f64 whose pattern a uint64 is."""
+
+    def build(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], DOUBLE)
+
+    return types.float64(types.uint64), build
+
+
+@intrinsic
+def bits_f64(typingctx, value):
+    """The pattern of an f64."""
+
+    def build(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], I64)
+
+    return types.uint64(types.float64), build
+
+
+@intrinsic
+def widen_f16(typingctx, bits):
+    """f32 of the f16 whose pattern the low 16 bits of a uint32 are."""
+
+    def build(context, builder, signature, arguments):
+        low = builder.trunc(arguments[0], I16)
+        return builder.fpext(builder.bitcast(low, HALF), FLOAT)
+
+    return types.float32(types.uint32), build
+
+
+@intrinsic
+def narrow_f16(typingctx, value):
+    """Pattern of the f16 nearest to an f32, ties to even, in the low 16 bits of a uint32."""
+
+    def build(context, builder, signature, arguments):
+        half = builder.fptrunc(arguments[0], HALF)
+        return builder.zext(builder.bitcast(half, I16), I32)
+
+    return types.uint32(types.float32), build
+
+
+@intrinsic
+def fma_f32(typingctx, a, b, c):
+    """a * b + c with one rounding."""
+
+    def build(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return types.float32(types.float32, types.float32, types.float32), build
+
+
+@intrinsic
+def fma_f64(typingctx, a, b, c):
+    """a * b + c with one rounding."""
+
+    def build(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return types.float64(types.float64, types.float64, types.float64), build
+
+
+@intrinsic
+def count_ones(typingctx, bits):
+    """Number of bits set."""
+
+    def build(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.uint32(types.uint32), build
+
+
+@intrinsic
+def lowest_one(typingctx, bits):
+    """Index of the lowest bit set, 32 where there is none."""
+
+    def build(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint32(types.uint32), build
+
+
+@intrinsic
+def leading_zeros(typingctx, bits):
+    """Zeros above the highest bit set, 32 where there is none."""
+
+    def build(context, builder, signature, arguments):
+        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint32(types.uint32), build
+
+
+@njit(inline="always")
+def lane_on(mask, lane):
+    """Whether a lane's bit is set."""
+    return (mask >> lane) & 1 != 0

@@ -1,0 +1,459 @@
+"""Conversions and the special function unit, 32 lanes at once.
+
+Layout of ``T`` as in `tilewave.machine.integer`. MUFU is computed in f64 and rounded: its error
+against the hardware is in the documentation, its inputs' denormals are flushed as there.
+"""
+# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy import float32, float64, int32, int64, uint32, uint64
+
+from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
+from tilewave.machine.codes import (
+    C_F2F,
+    C_F2I,
+    C_I2F,
+    C_I2I,
+    C_PACK,
+    C_FROM_FP8,
+    C_PACK_INT,
+    C_ROUND,
+    C_TF32,
+    C_TO_FP8,
+    DOWN,
+    FTZ,
+    HIGH,
+    M_COS,
+    M_EX2,
+    M_LG2,
+    M_RCP,
+    M_RCP64H,
+    M_RSQ,
+    M_RSQ64H,
+    M_SIN,
+    M_SQRT,
+    NEAREST,
+    RELU,
+    S4,
+    S8,
+    S16,
+    S32,
+    S64,
+    SATURATE,
+    TBF16,
+    TE4M3,
+    TE5M2,
+    TF16,
+    TF32_,
+    TF64,
+    U4,
+    U8,
+    U16,
+    U32,
+    U64,
+    UP,
+    ZERO,
+)  # fmt: skip
+from tilewave.machine.floating import (
+    EXPONENT,
+    NAN64,
+    ONE,
+    QUIET64,
+    canonical,
+    directed32,
+    flushed,
+)
+from tilewave.machine.halves import NAN16, narrow64_bf16, narrow64_f16
+from tilewave.machine.integer import joined
+
+TWO63 = float64(9223372036854775808.0)
+
+
+@njit(cache=True)
+def narrowed(bits, mode, to):
+    """Half pattern of an f32's, in any rounding direction."""
+    value = as_f32(bits)
+    if value != value:
+        return NAN16
+    near = narrow64_bf16(float64(value)) if to == TBF16 else narrow_f16(value)
+    if mode == NEAREST:
+        return near
+    back = as_f32(near << uint32(16)) if to == TBF16 else widen_f16(near)
+    top = uint32(0x7F80) if to == TBF16 else uint32(0x7C00)
+    if value - value != float32(0):
+        return near
+    down = mode == DOWN or (mode == ZERO and value > 0)
+    if down and back > value:
+        if near == uint32(0):
+            return uint32(0x8001)
+        return near + uint32(1) if near & uint32(0x8000) else near - uint32(1)
+    if not down and back < value:
+        if near == uint32(0x8000):
+            return uint32(1)
+        return near - uint32(1) if near & uint32(0x8000) else near + uint32(1)
+    return min(near, top) if not near & uint32(0x8000) else near
+
+
+@njit(cache=True)
+def _read(T, row, lane, origin):
+    """A float source as f64."""
+    if origin == TF64:
+        return as_f64(joined(T[4 + row, lane], T[row, lane]))
+    if origin == TF16:
+        return float64(widen_f16(T[row, lane] & uint32(0xFFFF)))
+    if origin == TBF16:
+        return float64(as_f32(T[row, lane] << uint32(16)))
+    return float64(as_f32(T[row, lane]))
+
+
+@njit(cache=True)
+def _write(T, lane, value, rest, to, origin, mode):
+    """value + rest as a float of type ``to``."""
+    if to == TF64:
+        bits = bits_f64(value)
+        if value != value:
+            bits |= QUIET64
+        T[8, lane] = uint32(bits)
+        T[9, lane] = uint32(bits >> uint64(32))
+        return
+    near = bits_f32(float32(value))
+    if mode != NEAREST and value - value == 0.0 and value + rest != 0.0:
+        near = directed32(value, rest, near, mode)
+    if value != value and origin == TF64:
+        # A double's NaN keeps what fits.
+        bits = bits_f64(value) | QUIET64
+        sign = uint32(bits >> uint64(63))
+        if to == TF32_:
+            T[8, lane] = sign << uint32(31) | EXPONENT | uint32(bits << uint64(12) >> uint64(41))
+        elif to == TF16:
+            T[8, lane] = sign << uint32(15) | uint32(0x7C00) | uint32(bits << uint64(12) >> uint64(54))
+        else:
+            T[8, lane] = NAN16
+    elif to == TF32_:
+        T[8, lane] = canonical(near)
+    elif value != value:
+        T[8, lane] = NAN16
+    elif mode == NEAREST:
+        T[8, lane] = narrow64_bf16(value) if to == TBF16 else narrow64_f16(value)
+    else:
+        T[8, lane] = narrowed(near, mode, to)
+
+
+@njit(cache=True)
+def whole(value, mode):
+    """The integer that an f64 rounds to, as f64."""
+    if mode == DOWN:
+        return np.floor(value)
+    if mode == UP:
+        return np.ceil(value)
+    if mode == ZERO:
+        return np.trunc(value)
+    return np.rint(value)
+
+
+@njit(cache=True)
+def _limits(kind):
+    """Smallest and largest value of an integer type narrower than 64 bits."""
+    if kind == U8:
+        return int64(0), int64(255)
+    if kind == S8:
+        return int64(-128), int64(127)
+    if kind == U16:
+        return int64(0), int64(65535)
+    if kind == S16:
+        return int64(-32768), int64(32767)
+    if kind == S32:
+        return int64(-2147483648), int64(2147483647)
+    if kind == S4:
+        return int64(-8), int64(7)
+    if kind == U4:
+        return int64(0), int64(15)
+    return int64(0), int64(4294967295)
+
+
+@njit(cache=True)
+def _to_integer(value, to, origin):
+    """Saturating; what a NaN becomes depends on the types (measured on an H200)."""
+    if value != value:
+        if to in (U64, S64):
+            return uint64(1) << uint64(63)
+        return uint64(0x80000000) if origin == TF64 else uint64(0)
+    if to == U64:
+        if value <= 0:
+            return uint64(0)
+        if value >= 2 * TWO63:
+            return ~uint64(0)
+        if value >= TWO63:
+            return uint64(int64(value - TWO63)) + (uint64(1) << uint64(63))
+        return uint64(int64(value))
+    if to == S64:
+        if value >= TWO63:
+            return (uint64(1) << uint64(63)) - uint64(1)
+        if value < -TWO63:
+            return uint64(1) << uint64(63)
+        return uint64(int64(value))
+    low, high = _limits(to)
+    if value <= float64(low):
+        return uint64(low)
+    if value >= float64(high):
+        return uint64(high)
+    return uint64(int64(value))
+
+
+@njit(cache=True)
+def _integer_source(T, lane, kind):
+    """An integer source as int64 and, for U64, whether it is above int64."""
+    low = T[0, lane]
+    if kind == U8:
+        return int64(low & uint32(255))
+    if kind == S8:
+        return int64(int32(low << uint32(24)) >> int32(24))
+    if kind == U16:
+        return int64(low & uint32(0xFFFF))
+    if kind == S16:
+        return int64(int32(low << uint32(16)) >> int32(16))
+    if kind == S32:
+        return int64(int32(low))
+    if kind == U32:
+        return int64(low)
+    return int64(joined(T[4, lane], low))
+
+
+@njit(cache=True)
+def _to_fp8(value, to):
+    """The fp8 nearest to a number, its largest one where it is beyond."""
+    if value != value:
+        return uint32(0x7F)
+    digits, least = (3, -6) if to == TE4M3 else (2, -14)
+    top = 448.0 if to == TE4M3 else 57344.0
+    sign = uint32(0x80) if bits_f64(value) >> uint64(63) else uint32(0)
+    size = abs(value)
+    if size >= top:
+        return sign | (uint32(0x7E) if to == TE4M3 else uint32(0x7B))
+    exponent = int64(bits_f64(size) >> uint64(52)) - int64(1023)
+    exponent = max(exponent, int64(least))
+    unit = as_f64(uint64(exponent - int64(digits) + int64(1023)) << uint64(52))
+    # The number of units, with the exponent above it: a carry goes where it belongs.
+    steps = int64(np.rint(size / unit)) + ((exponent - int64(least)) << int64(digits))
+    return sign | uint32(steps)
+
+
+@njit(cache=True)
+def _from_fp8(byte, origin):
+    """f16 pattern of an fp8's."""
+    sign = (byte & uint32(0x80)) << uint32(8)
+    if origin == TE5M2:
+        bits = byte << uint32(8)
+        return NAN16 if bits & uint32(0x7FFF) > uint32(0x7C00) else bits
+    size = byte & uint32(0x7F)
+    if size == uint32(0x7F):
+        return NAN16
+    # As an f16 with the exponent off by 8: one multiplication puts it right.
+    return sign | narrow_f16(widen_f16(size << uint32(7)) * float32(256))
+
+
+@njit(cache=True)
+def _narrow_kinds(op, mode, to, origin, flags, T):
+    """TF32 and fp8."""
+    for lane in range(32):
+        word = T[0, lane]
+        if op == C_TF32:
+            word = flushed(word) if flags & FTZ else word
+            if word & EXPONENT == EXPONENT:
+                word = canonical(word)
+            elif mode == ZERO:
+                word &= uint32(0xFFFFE000)
+            else:
+                word = (word + uint32(0xFFF) + ((word >> uint32(13)) & uint32(1))) & uint32(0xFFFFE000)
+            if flags & RELU and word & uint32(0x80000000):
+                word = uint32(0)
+            T[8, lane] = word
+            continue
+        found = uint32(0)
+        for part in range(2):
+            if op == C_FROM_FP8:
+                bits = _from_fp8((word >> uint32(8 * part)) & uint32(255), origin)
+                if flags & RELU and bits != NAN16 and bits & uint32(0x8000):
+                    bits = uint32(0)
+                found |= bits << uint32(16 * part)
+                continue
+            if origin == TF16:
+                value = float64(widen_f16((word >> uint32(16 * part)) & uint32(0xFFFF)))
+            else:
+                bits = T[1 - part, lane]
+                value = float64(as_f32(flushed(bits) if flags & FTZ else bits))
+            bits = _to_fp8(value, to)
+            if flags & RELU and bits & uint32(0x80):
+                bits = uint32(0)
+            found |= bits << uint32(8 * part)
+        T[8, lane] = found
+
+
+@njit(cache=True)
+def convert(op, sub, flags, T):
+    """Execute one conversion."""
+    to, origin, mode = sub & 255, (sub >> 8) & 255, sub >> 16
+    if op == C_TF32 or op == C_TO_FP8 or op == C_FROM_FP8:
+        _narrow_kinds(op, mode, to, origin, flags, T)
+        return
+    if op == C_PACK:
+        for lane in range(32):
+            word = uint32(0)
+            for part in range(2):
+                bits = narrowed(canonical(T[1 - part, lane]), mode, to)
+                if flags & RELU and bits != NAN16 and bits & uint32(0x8000):
+                    bits = uint32(0)
+                word |= bits << uint32(16 * part)
+            T[8, lane] = word
+        return
+    for lane in range(32):
+        if op == C_F2F or op == C_ROUND or op == C_F2I:
+            value = _read(T, 0, lane, origin)
+            if flags & FTZ and origin == TF32_:
+                value = float64(as_f32(flushed(T[0, lane])))
+            if op == C_F2I:
+                result = _to_integer(whole(value, mode), to, origin)
+                T[8, lane] = uint32(result)
+                T[9, lane] = uint32(result >> uint64(32))
+                continue
+            if op == C_ROUND:
+                value = whole(value, mode) if value - value == 0.0 else value
+                _write(T, lane, value, 0.0, to, origin, NEAREST)
+                continue
+            _write(T, lane, value, 0.0, to, origin, mode)
+            if flags & FTZ and to == TF32_:
+                T[8, lane] = flushed(T[8, lane])
+            if flags & SATURATE and to == TF32_:
+                found = as_f32(T[8, lane])
+                if not found > float32(0):
+                    T[8, lane] = uint32(0)
+                elif found > float32(1):
+                    T[8, lane] = ONE
+        elif op == C_I2F:
+            number = _integer_source(T, lane, origin)
+            if origin == U64 and number < 0:
+                value = float64(uint64(number))
+                rest = 0.0
+                if value < 2 * TWO63:
+                    rest = float64(int64(uint64(number) - uint64(value)))
+                else:
+                    rest = -float64(uint64(0) - uint64(number))
+            else:
+                value = float64(number)
+                rest = 0.0
+                if abs(value) < TWO63:
+                    rest = float64(number - int64(value))
+                elif value > 0:
+                    rest = -float64(uint64(1 << 63) - uint64(number))
+                else:
+                    rest = float64(uint64(number) - uint64(1 << 63))
+            if mode == NEAREST and to == TF32_ and rest != 0.0:
+                # Odd rounding first: f64 alone would round twice.
+                bits = bits_f64(value)
+                if not bits & uint64(1):
+                    bits = bits + uint64(1) if (rest > 0) == (value > 0) else bits - uint64(1)
+                value = as_f64(bits)
+            if to == TF64 and mode != NEAREST and rest != 0.0:
+                bits = bits_f64(value)
+                down = mode == DOWN or (mode == ZERO and value > 0)
+                if down and rest < 0:
+                    bits = bits - uint64(1) if value > 0 else bits + uint64(1)
+                elif not down and rest > 0:
+                    bits = bits + uint64(1) if value > 0 else bits - uint64(1)
+                value = as_f64(bits)
+            _write(T, lane, value, rest, to, origin, mode)
+        elif op == C_I2I:
+            low, high = _limits(to)
+            number = _integer_source(T, lane, origin)
+            if flags & SATURATE:
+                number = min(max(number, low), high)
+            T[8, lane] = uint32(number)
+        elif op == C_PACK_INT:
+            low, high = _limits(to)
+            word = uint32(0)
+            width = uint32(8) if to == S8 or to == U8 else uint32(16)
+            if to == S4 or to == U4:
+                width = uint32(4)
+            for part in range(2):
+                source = T[1 - part, lane]
+                number = int64(int32(source)) if origin == S32 else int64(source)
+                if origin == TF32_:
+                    value = as_f32(flushed(source) if flags & FTZ else source)
+                    number = int64(_to_integer(whole(float64(value), mode), to, origin))
+                number = min(max(number, low), high)
+                word |= (uint32(number) & ((uint32(1) << width) - uint32(1))) << (width * uint32(part))
+            if width < uint32(16):
+                word |= T[2, lane] << (width * uint32(2))
+            T[8, lane] = word
+
+
+@njit(cache=True)
+def special(op, flags, T):
+    """Execute one MUFU."""
+    for lane in range(32):
+        bits = T[0, lane]
+        if op == M_RCP64H or op == M_RSQ64H:
+            value = as_f64(uint64(bits) << uint64(32))
+            if op == M_RCP64H:
+                if value == 0.0:
+                    result = math.copysign(np.inf, value)
+                else:
+                    result = 1.0 / value
+            elif value < 0.0:
+                result = np.nan
+            elif value == 0.0:
+                result = math.copysign(np.inf, value)
+            else:
+                result = 1.0 / math.sqrt(value)
+            pattern = bits_f64(result) if result == result else NAN64
+            T[8, lane] = uint32(pattern >> uint64(32))
+            continue
+        if flags & HIGH:
+            x = float64(widen_f16(bits & uint32(0xFFFF)))
+        else:
+            x = float64(as_f32(flushed(bits)))
+        result = x
+        if op == M_RCP:
+            result = math.copysign(np.inf, x) if x == 0.0 else 1.0 / x
+        elif op == M_RSQ:
+            if x < 0.0:
+                result = np.nan
+            else:
+                result = math.copysign(np.inf, x) if x == 0.0 else 1.0 / math.sqrt(x)
+        elif op == M_SQRT:
+            result = np.nan if x < 0.0 else math.sqrt(x)
+        elif op == M_EX2:
+            # 2 ** x by parts: pow with an infinite exponent is left to the branch.
+            if x > 2000.0:
+                result = np.inf
+            elif x < -2000.0:
+                result = 0.0
+            else:
+                result = 2.0**x
+        elif op == M_LG2:
+            if x < 0.0:
+                result = np.nan
+            elif x == 0.0:
+                result = -np.inf
+            else:
+                result = math.log2(x) if x - x == 0.0 else x
+        elif op == M_SIN or op == M_COS:
+            if x - x == 0.0:
+                # The argument counts whole turns.
+                turn = (x - np.rint(x)) * (2.0 * math.pi)
+                result = math.sin(turn) if op == M_SIN else math.cos(turn)
+            else:
+                result = np.nan
+        else:
+            result = math.tanh(x)
+        if flags & HIGH:
+            T[8, lane] = narrow64_f16(result) if result == result else NAN16
+        else:
+            T[8, lane] = flushed(canonical(bits_f32(float32(result))))
+
+

@@ -1,0 +1,173 @@
+"""What a cubin says about a kernel besides its instructions: sizes, constants, symbols.
+
+A cubin is an ELF file. The sections that a launch needs are ``.nv.info.<entry>`` (attributes, of
+which the place of the parameters is one), ``.nv.constant<bank>[.<entry>]``, ``.nv.shared.<entry>``
+and, for device functions and variables, the symbol table and the relocations.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewave.machine.errors import Unsupported
+
+# Attributes of .nv.info (names as `cuobjdump -elf` prints them).
+PARAM_CBANK = 0x0A
+KPARAM_INFO = 0x17
+MIN_STACK_SIZE = 0x12
+REGCOUNT = 0x2F
+SIZED = 4  # format of an attribute whose value has its own length
+# Shared memory that the system keeps at the start of a block's window, sm_90 and later.
+RESERVED_SHARED = 0x400
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A function or variable: its section's name and its byte offset and size in it."""
+
+    section: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Image:
+    """A kernel's surroundings.
+
+    Sizes in bytes. ``parameters`` holds (offset in the parameter area, size) in the order of the
+    arguments; ``constants`` the initial bytes of each constant bank; ``pointers`` the 8-byte slots
+    of bank 4 that hold an address: (offset in the bank, symbol's section, offset in that section).
+    """
+
+    entry: str
+    arch: int
+    registers: int
+    parameters: tuple[tuple[int, int], ...]
+    parameter_base: int
+    shared_base: int
+    shared_size: int
+    stack_size: int
+    constants: dict[int, bytes]
+    symbols: dict[str, Symbol]
+    globals_: dict[str, bytes] = field(default_factory=dict)
+    pointers: tuple[tuple[int, str, int], ...] = ()
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + 4 <= len(data):
+        kind, name = data[at], data[at + 1]
+        value = data[at + 2 : at + 4]
+        at += 4
+        if kind == SIZED:
+            size = int.from_bytes(value, "little")
+            value = data[at : at + size]
+            at += size
+        yield name, value
+
+
+def _word(data: bytes, at: int, size: int = 4) -> int:
+    return int.from_bytes(data[at : at + size], "little")
+
+
+def _parameters(info: bytes) -> tuple[tuple[tuple[int, int], ...], int]:
+    """(offset, size) of each parameter, and where the area starts in bank 0."""
+    found: dict[int, tuple[int, int]] = {}
+    base = 0
+    for name, value in _attributes(info):
+        if name == KPARAM_INFO:
+            # index, ordinal (16 bits), offset (16), then the size in the top 14 bits of a word
+            found[_word(value, 4, 2)] = (_word(value, 6, 2), _word(value, 8) >> 18)
+        elif name == PARAM_CBANK:
+            base = _word(value, 4, 2)
+    return tuple(found[ordinal] for ordinal in sorted(found)), base
+
+
+def _relocated(elf: Any, constant4: str) -> tuple[tuple[int, str, int], ...]:
+    """The addresses that the loader writes into bank 4."""
+    section = elf.get_section_by_name(f".rela{constant4}")
+    if section is None:
+        section = elf.get_section_by_name(f".rel{constant4}")
+    if section is None:
+        return ()
+    slots = elf.get_section_by_name(constant4).data()
+    table = elf.get_section(section["sh_link"])
+    found = []
+    for entry in section.iter_relocations():
+        symbol = table.get_symbol(entry["r_info_sym"])
+        where = symbol["st_shndx"]
+        if not isinstance(where, int):
+            continue
+        # Without an addend of its own, a relocation adds to what the slot holds.
+        held = _word(slots, int(entry["r_offset"]), 8)
+        addend = entry.entry.get("r_addend", held)
+        name = elf.get_section(where).name
+        found.append((int(entry["r_offset"]), name, int(symbol["st_value"]) + int(addend)))
+    return tuple(found)
+
+
+def read(cubin: bytes, entry: str) -> Image:
+    """The surroundings of ``entry``.
+
+    Raises Unsupported where the cubin has no such kernel.
+    """
+    from elftools.elf.elffile import ELFFile
+
+    elf = ELFFile(io.BytesIO(cubin))
+    sections = {section.name: section for section in elf.iter_sections()}
+    if f".text.{entry}" not in sections:
+        raise Unsupported(f"entry {entry}", detail="the cubin has no such kernel")
+    flags = int(elf.header["e_flags"])
+    # Two layouts of e_flags: newer ones keep the architecture in bits 8 to 15.
+    arch = (flags >> 8) & 0xFF if elf.header["e_ident"]["EI_ABIVERSION"] >= 8 else flags & 0xFF
+    parameters, base = _parameters(sections[f".nv.info.{entry}"].data())
+    names = list(sections)
+    symbols: dict[str, Symbol] = {}
+    stack = registers = 0
+    table = sections.get(".symtab")
+    entries = list(table.iter_symbols()) if table is not None else []
+    for symbol in entries:
+        where = symbol["st_shndx"]
+        if isinstance(where, int) and symbol.name:
+            symbols[symbol.name] = Symbol(
+                names[where], int(symbol["st_value"]), int(symbol["st_size"])
+            )
+    for name, value in _attributes(sections[".nv.info"].data()):
+        if name in (MIN_STACK_SIZE, REGCOUNT) and entries[_word(value, 0)].name == entry:
+            if name == REGCOUNT:
+                registers = _word(value, 4)
+            else:
+                stack = _word(value, 4)
+    constants: dict[int, bytes] = {}
+    for bank in range(5):
+        for name in (f".nv.constant{bank}.{entry}", f".nv.constant{bank}"):
+            if name in sections:
+                constants[bank] = sections[name].data()
+                break
+    shared = sections.get(f".nv.shared.{entry}")
+    declared = int(shared["sh_size"]) if shared is not None else 0
+    reserved = RESERVED_SHARED if arch >= 90 else 0
+    globals_ = {
+        name: sections[name].data()
+        if name.startswith(".nv.global.init")
+        else bytes(int(sections[name]["sh_size"]))
+        for name in names
+        if name.startswith(".nv.global")
+    }
+    return Image(
+        entry=entry,
+        arch=arch,
+        registers=registers,
+        parameters=parameters,
+        parameter_base=base,
+        shared_base=reserved,
+        shared_size=max(declared, reserved),
+        stack_size=stack,
+        constants=constants,
+        symbols=symbols,
+        globals_=globals_,
+        pointers=_relocated(elf, ".nv.constant4"),
+    )

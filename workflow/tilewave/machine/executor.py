@@ -1,0 +1,379 @@
+"""Executing a launch: block after block, each with warps that take turns.
+
+Memory is bounded by one group of blocks and the buffers; cost is linear in the grid.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilewave.machine import blocks, handlers, views
+from tilewave.machine import codes as c
+from tilewave.machine import state as s
+from tilewave.machine.errors import BadLaunch
+from tilewave.machine.integer import SHARED_WINDOW
+from tilewave.machine.program import Program
+
+# Device addresses of the first buffer: above 32 bits, so that arithmetic that loses the upper
+# word is found.
+ORIGIN = 0x7_0000_0000
+ALIGNMENT = 512  # of a buffer, and the least gap behind it
+POISON = 0xFF
+MOST_WARPS = 32
+LOCAL_FREE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A pointer argument: a C-contiguous array, which the kernel reads and writes in place."""
+
+    name: str
+    array: np.ndarray
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop: warp instructions of the launch (0: no limit), seconds (0: no limit).
+
+    ``races`` turns the bookkeeping of shared memory on; ``reverse`` runs warps and blocks from
+    the last to the first, which must change nothing for a kernel without races.
+    """
+
+    instructions: int = 0
+    seconds: float = 0
+    races: bool = True
+    reverse: bool = False
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that went wrong; ``index`` is the instruction's place in the program, -1 if none.
+
+    threads: {"block": [x, y, z], "thread": [x, y, z]}; addresses: bytes, of the first thread.
+    """
+
+    kind: str
+    index: int
+    message: str
+    threads: list[dict[str, list[int]]] = field(default_factory=list)
+    addresses: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What a launch did: counts by instruction (int64 arrays), faults, and what it took."""
+
+    faults: tuple[Fault, ...]
+    counts: dict[str, np.ndarray]
+    seconds: float
+    blocks: int
+    profile: dict[str, float] = field(default_factory=dict)
+
+
+def _layout(arguments: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """One memory for all buffers: its words, the ranges of the buffers, their addresses."""
+    ranges, starts, at = [], [], ALIGNMENT
+    for argument in arguments:
+        if not isinstance(argument, Buffer):
+            continue
+        if not argument.array.flags.c_contiguous:
+            raise BadLaunch(f"buffer {argument.name}: an array that is C-contiguous")
+        size = argument.array.nbytes
+        starts.append(at)
+        ranges.append((ORIGIN + at, ORIGIN + at + size))
+        at += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT
+    memory = np.full(at // 4, 0xFFFFFFFF, np.uint32)
+    return memory, np.array(ranges, np.int64).reshape(-1, 2), starts
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _parameters(
+    program: Program, arguments: Sequence[Any], starts: Sequence[int], bank: np.ndarray
+) -> None:
+    """Write the arguments into constant bank 0."""
+    image = program.image
+    if len(arguments) != len(image.parameters):
+        raise BadLaunch(
+            f"{image.entry} takes {len(image.parameters)} arguments, {len(arguments)} were given"
+        )
+    addresses = iter(starts)
+    view = bank.view(np.uint8)
+    for (offset, size), argument in zip(image.parameters, arguments):
+        if isinstance(argument, Buffer):
+            data = np.uint64(ORIGIN + next(addresses)).tobytes()
+        else:
+            data = np.asarray(argument).tobytes()
+        if len(data) != size:
+            raise BadLaunch(f"{image.entry}: an argument of {size} bytes, not {len(data)}")
+        at = image.parameter_base + offset
+        view[at : at + size] = np.frombuffer(data, np.uint8)
+
+
+# Where a launch keeps the sizes of block and grid in bank 0 (bytes), by architecture.
+GEOMETRY = ((100, 0x360, 0x370), (0, 0x0, 0xC))
+
+
+def _constants(
+    program: Program,
+    grid: Sequence[int],
+    block: Sequence[int],
+    arguments: Sequence[Any],
+    starts: Sequence[int],
+) -> np.ndarray:
+    """All constant banks as words: uint32 (5, words)."""
+    image = program.image
+    size = max(0x1000, *(len(data) for data in image.constants.values())) + 64
+    banks = np.zeros((5, -(-size // 4)), np.uint32)
+    for number, data in image.constants.items():
+        banks[number].view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
+    for arch, at_block, at_grid in GEOMETRY:
+        if image.arch >= arch:
+            banks[0, at_block // 4 : at_block // 4 + 3] = block
+            banks[0, at_grid // 4 : at_grid // 4 + 3] = grid
+            break
+    _parameters(program, arguments, starts, banks[0])
+    return banks
+
+
+def _global_variables(
+    program: Program, memory: np.ndarray, ranges: np.ndarray, banks: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Append the module's own variables to the memory and write their addresses into bank 4."""
+    places: dict[str, int] = {}
+    for name, data in program.image.globals_.items():
+        if not data:
+            continue
+        at = memory.nbytes
+        size = -(-len(data) // ALIGNMENT) * ALIGNMENT + ALIGNMENT
+        more = np.zeros(size // 4, np.uint32)
+        more.view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
+        memory = np.concatenate([memory, more])
+        ranges = np.concatenate([ranges, [[ORIGIN + at, ORIGIN + at + len(data)]]])
+        places[name] = ORIGIN + at
+    for offset, section, inner in program.image.pointers:
+        if section in places:
+            address = places[section] + inner
+            banks[4, offset // 4] = address & 0xFFFFFFFF
+            banks[4, offset // 4 + 1] = address >> 32
+    return memory, ranges
+
+
+def _stack_top(program: Program, banks: np.ndarray, size: int) -> None:
+    """The first instruction that loads R1 from a constant reads the top of the stack."""
+    at = c.SOURCES
+    for row in program.rows:
+        is_move = row[c.FAMILY] == c.INTEGER and row[c.OP] == c.MOVE
+        if is_move and row[c.DST] == 1 and not row[c.DST_UNIFORM]:
+            if row[at + c.KIND] == c.CONSTANT and row[at + c.INDEX] == 0:
+                banks[0, row[at + c.VALUE] // 4] = size
+            return
+
+
+def _resolved(program: Program, banks: np.ndarray) -> np.ndarray:
+    """Rows with every fixed constant replaced by its value: a launch does not change them."""
+    rows = program.rows.copy()
+    for slot in range(4):
+        at = c.SOURCES + slot * c.SOURCE_COLUMNS
+        chosen = np.flatnonzero(rows[:, at + c.KIND] == c.CONSTANT)
+        if not len(chosen):
+            continue
+        bank, offset = rows[chosen, at + c.INDEX], rows[chosen, at + c.VALUE] // 4
+        inside = offset + 1 < banks.shape[1]
+        offset = np.where(inside, offset, 0)
+        words = [banks[bank, offset], banks[bank, offset + 1]]
+        for word, value, keep, flip in (
+            (0, c.VALUE, c.AND, c.XOR),
+            (1, c.VALUE_HIGH, c.AND_HIGH, c.XOR_HIGH),
+        ):
+            swizzle = rows[chosen, at + c.SWIZZLE]
+            raw = words[word]
+            if word == 0:
+                low, high = raw & 0xFFFF, raw >> 16
+                raw = np.select(
+                    [swizzle == c.LOW_TWICE, swizzle == c.HIGH_TWICE, swizzle == c.SWAPPED,
+                     swizzle == c.LOW_HALF, swizzle == c.HIGH_HALF],
+                    [low * 0x10001, high * 0x10001, high | low << 16, low, high],
+                    raw,
+                ).astype(np.uint32)  # fmt: skip
+            masks = rows[chosen][:, [at + keep, at + flip]].astype(np.uint32, casting="unsafe")
+            done = (raw & masks[:, 0]) ^ masks[:, 1]
+            rows[chosen, at + value] = done.view(np.int32)
+        # Two's complement of the whole, both words of a 64-bit constant.
+        add = rows[chosen, at + c.ADD].astype(bool)
+        low = rows[chosen, at + c.VALUE].view(np.uint32)
+        carried = add & (low == 0xFFFFFFFF)
+        rows[chosen, at + c.VALUE] = (low + add.astype(np.uint32)).view(np.int32)
+        high = rows[chosen, at + c.VALUE_HIGH].view(np.uint32)
+        rows[chosen, at + c.VALUE_HIGH] = (high + carried.astype(np.uint32)).view(np.int32)
+        rows[chosen, at + c.SWIZZLE] = c.WHOLE
+        rows[chosen, at + c.KIND] = c.VALUE_KIND
+    return rows
+
+
+def _identity(
+    warps: int, grid: Sequence[int], block: Sequence[int], shared_size: int
+) -> np.ndarray:
+    """Special registers that do not change while a block runs: uint32 (warps, names, 32)."""
+    names = c.SPECIAL_REGISTERS
+    out = np.zeros((warps, len(names), 32), np.uint32)
+    lane = np.arange(32)
+    linear = np.arange(warps * 32).reshape(warps, 32)
+    x, y = linear % block[0], linear // block[0] % block[1]
+    z = linear // (block[0] * block[1])
+    fixed: dict[str, Any] = {
+        "SR_TID.X": x, "SR_TID.Y": y, "SR_TID.Z": z, "SR_LANEID": lane,
+        "SR_TID": x | y << 16 | z << 26,
+        "SR_NTID.X": block[0], "SR_NTID.Y": block[1], "SR_NTID.Z": block[2],
+        "SR_NCTAID.X": grid[0], "SR_NCTAID.Y": grid[1], "SR_NCTAID.Z": grid[2],
+        "SR_EQMASK": 1 << lane, "SR_LTMASK": (1 << lane) - 1, "SR_LEMASK": (2 << lane) - 1,
+        "SR_GTMASK": 0xFFFFFFFF & ~((2 << lane) - 1), "SR_GEMASK": 0xFFFFFFFF & ~((1 << lane) - 1),
+        "SR_SWINHI": SHARED_WINDOW, "SR_SMEMSZ": shared_size,
+        "SR_WARPID": np.arange(warps)[:, None],
+    }  # fmt: skip
+    for name, value in fixed.items():
+        out[:, names.index(name)] = np.asarray(value).astype(np.uint32)
+    return out
+
+
+def _state(
+    program: Program,
+    grid: Sequence[int],
+    block: Sequence[int],
+    arguments: Sequence[Any],
+    shared_bytes: int,
+    limits: Limits,
+) -> tuple[s.State, list[int]]:
+    image = program.image
+    threads = int(np.prod(block))
+    if not 0 < threads <= 1024 or min(*grid, *block) < 1:
+        raise BadLaunch(f"a block of 1 to 1024 threads and a grid of blocks, not {block}, {grid}")
+    warps = -(-threads // 32)
+    memory, ranges, starts = _layout(arguments)
+    banks = _constants(program, grid, block, arguments, starts)
+    stack = bool(image.stack_size) or _uses_local(program.rows)
+    _stack_top(program, banks, LOCAL_FREE if stack else 0)
+    memory, ranges = _global_variables(program, memory, ranges, banks)
+    view = memory.view(np.uint8)
+    buffers = [argument for argument in arguments if isinstance(argument, Buffer)]
+    for start, buffer in zip(starts, buffers):
+        view[start : start + buffer.array.nbytes] = _bytes(buffer.array)
+    rows = _resolved(program, banks)
+    memos = s.rows_with_memos(rows)
+    shared_size = image.shared_size + shared_bytes
+    narrow = _narrow_shared(rows)
+    units = (shared_size >> (0 if narrow else 2)) + 16
+    # Local memory ends at the top of the stack; what a kernel declares lies right below it.
+    local_words = LOCAL_FREE // 4 if stack else 4
+    control = np.zeros(s.CONTROL, np.int64)
+    control[[s.WARPS, s.SHARED_BASE, s.SHARED_END]] = warps, image.shared_base, shared_size
+    control[s.LOCAL_BYTES] = 4 * local_words
+    control[[s.GRAIN, s.RACES]] = 0 if narrow else 2, limits.races
+    control[s.TICK] = 1
+    control[s.REVERSED] = limits.reverse
+    control[s.QUANTUM] = 4096
+    control[[s.THREADS_X, s.THREADS_Y, s.THREADS_Z]] = block
+    state = s.State(
+        code=rows,
+        registers=np.zeros((warps, s.REGISTERS, 32), np.uint32),
+        uniforms=np.zeros((warps, s.UNIFORMS), np.uint32),
+        predicates=np.zeros((warps, 16), np.uint32),
+        converge=np.zeros((warps, 16, 32), np.uint32),
+        groups=np.zeros((warps, s.SLOTS, 4), np.int64),
+        live=np.zeros(warps, np.uint32),
+        scratch=np.zeros((12, 32), np.uint32),
+        addresses=np.zeros((2, 32), np.int64),
+        matrices=np.zeros((2, 16, 16), np.float32),
+        sums=np.zeros((2, 16, 8), np.float64),
+        shared=np.full(shared_size // 4 + 8, 0xFFFFFFFF, np.uint32),
+        shadow=np.zeros(units, np.uint32),
+        reads=np.zeros((warps, units if limits.races else 1), np.uint32),
+        last_read=np.zeros(warps, np.uint32),
+        known=np.zeros((warps, warps), np.uint32),
+        arrived=np.zeros((s.BARRIERS, warps), np.uint32),
+        clocks=np.zeros((s.BARRIERS, warps), np.uint32),
+        expected=np.zeros((s.BARRIERS, 2), np.int64),
+        results=np.zeros((warps, 2), np.uint32),
+        local=np.zeros((warps, local_words, 32), np.uint32),
+        queue=np.zeros((warps, s.QUEUE if _copies(rows) else 1, 5, 32), np.uint32),
+        queued=np.zeros((warps, 4), np.int64),
+        stamps=np.zeros((warps, s.QUEUE, 2), np.int64),
+        memory=memory,
+        ranges=ranges,
+        origin=np.array([ORIGIN], np.int64),
+        constants=banks,
+        identity=_identity(warps, grid, block, shared_size),
+        counts=np.zeros((len(rows), len(s.COUNTS)), np.int64),
+        patterns=np.zeros((memos + 1, 12), np.int64),
+        deltas=np.zeros((memos + 1, 2, 32), np.int64),
+        touched=np.zeros((memos + 1, 512 if narrow else s.PATTERN), np.int32),
+        faults=np.zeros((s.FAULTS, 7), np.int64),
+        control=control,
+        zeros=np.zeros(32, np.int64),
+        handlers=handlers.addresses(sorted(set(rows[:, c.FAMILY].tolist()))),
+    )
+    return state, starts
+
+
+def _narrow_shared(rows: np.ndarray) -> bool:
+    """Whether the kernel touches pieces of shared words: then every byte has its own history."""
+    access = np.isin(rows[:, c.FAMILY], (c.LOAD, c.STORE))
+    shared = np.isin(rows[:, c.OP], (c.SHARED, c.GENERIC))
+    return bool(np.any(access & shared & (np.abs(rows[:, c.WIDTH]) < 4)))
+
+
+def _uses_local(rows: np.ndarray) -> bool:
+    access = np.isin(rows[:, c.FAMILY], (c.LOAD, c.STORE))
+    return bool(np.any(access & (rows[:, c.OP] == c.LOCAL)))
+
+
+def _copies(rows: np.ndarray) -> bool:
+    return bool(np.any(rows[:, c.FAMILY] == c.COPY))
+
+
+def execute(
+    program: Program,
+    grid: Sequence[int],
+    block: Sequence[int],
+    arguments: Sequence[Any],
+    *,
+    shared_bytes: int = 0,
+    limits: Limits | None = None,
+    profile: bool = False,
+) -> Execution:
+    """Execute a launch of ``grid`` blocks of ``block`` threads (x, y, z).
+
+    arguments: `Buffer` or numpy scalars in the kernel's order; buffers are changed in place.
+    shared_bytes: dynamic shared memory. Raises BadLaunch for a launch that no GPU accepts.
+    With ``profile`` the result says which share of the time each class of instructions took,
+    by sampling.
+    """
+    from tilewave.machine.findings import explained
+
+    limits = limits or Limits()
+    state, starts = _state(program, grid, block, arguments, shared_bytes, limits)
+    started = time.perf_counter()
+    total = int(np.prod(grid))
+    m = views.table(state)
+    sampler = blocks.Sampler(state.control) if profile else None
+    deadline = started + limits.seconds if limits.seconds else 0.0
+    done = blocks.run_grid(
+        m, tuple(grid), int(np.prod(block)), total, limits.instructions, deadline, limits.reverse
+    )
+    seconds = time.perf_counter() - started
+    shares = sampler.stop() if sampler else {}
+    view = state.memory.view(np.uint8)
+    buffers = [argument for argument in arguments if isinstance(argument, Buffer)]
+    for start, buffer in zip(starts, buffers):
+        _bytes(buffer.array)[:] = view[start : start + buffer.array.nbytes]
+    names = [(ORIGIN + start, buffer) for start, buffer in zip(starts, buffers)]
+    faults = explained(program, state, tuple(grid), tuple(block), names)
+    counts = {name: state.counts[:, index] for index, name in enumerate(s.COUNTS)}
+    return Execution(faults, counts, seconds, done, shares)

@@ -1,0 +1,203 @@
+"""f16 and bf16 arithmetic, two values in a register, 32 lanes at once.
+
+A product of halves and its sum with a third are computed with enough bits that one rounding is
+left, as in the hardware. Layout of ``T`` as in `tilewave.machine.integer`.
+"""
+# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy import float32, float64, int32, uint32, uint64
+
+from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
+from tilewave.machine.codes import (
+    BF16,
+    F_ADD,
+    F_COMPARE,
+    F_MINMAX,
+    F_MUL,
+    F_SET,
+    F_WIDEN,
+    FTZ,
+    HIGH,
+    NAN_ABS,
+    RELU,
+    SATURATE,
+    SIGN_PRODUCT,
+    TO_F32,
+)  # fmt: skip
+from tilewave.machine.floating import canonical, decided
+from tilewave.machine.integer import combined
+
+LOW = uint32(0xFFFF)
+NAN16 = uint32(0x7FFF)
+STICKY = uint64((1 << 29) - 1)
+
+
+@njit(inline="always")
+def widen(bits, bf16):
+    """f32 of a half's pattern."""
+    return as_f32(bits << uint32(16)) if bf16 else widen_f16(bits)
+
+
+@njit(cache=True)
+def odd(total, rest):
+    """total + rest rounded to odd, so that a later rounding sees what was left out."""
+    bits = bits_f64(total)
+    if rest != 0.0 and total - total == 0.0 and not bits & uint64(1):
+        bits = bits + uint64(1) if (rest > 0.0) == (total > 0.0) else bits - uint64(1)
+    return as_f64(bits)
+
+
+@njit(cache=True)
+def narrow64_f16(value):
+    """Pattern of the f16 nearest to an f64."""
+    bits = bits_f64(value)
+    if bits & STICKY:
+        bits = (bits & ~STICKY) | (STICKY + uint64(1))
+    return narrow_f16(float32(as_f64(bits)))
+
+
+@njit(cache=True)
+def narrow64_bf16(value):
+    """Pattern of the bf16 nearest to an f64, denormals kept."""
+    if not value - value == 0.0:
+        return bits_f32(float32(value)) >> uint32(16) if value == value else NAN16
+    exponent = int32((bits_f64(value) >> uint64(52)) & uint64(0x7FF)) - int32(1023)
+    exponent = max(exponent, int32(-126)) - int32(7)
+    unit = as_f64(uint64(exponent + int32(1023)) << uint64(52))
+    rounded = np.rint(value / unit) * unit
+    return bits_f32(float32(rounded)) >> uint32(16)
+
+
+@njit(cache=True)
+def finished(bits, flags):
+    """A result's pattern after NaN, FTZ, SAT and RELU."""
+    top = uint32(0x7F80) if flags & BF16 else uint32(0x7C00)
+    one = uint32(0x3F80) if flags & BF16 else uint32(0x3C00)
+    nan = bits & uint32(0x7FFF) > top
+    if nan:
+        bits = NAN16
+    if flags & FTZ and bits & top == uint32(0):
+        bits &= uint32(0x8000)
+    if flags & SATURATE:
+        if nan or bits & uint32(0x8000):
+            bits = uint32(0)
+        elif bits > one:
+            bits = one
+    if flags & RELU and not nan and bits & uint32(0x8000):
+        bits = uint32(0)
+    return bits
+
+
+@njit(inline="always")
+def _part(word, half, flags):
+    bits = (word >> uint32(16 * half)) & LOW
+    if flags & FTZ:
+        top = uint32(0x7F80) if flags & BF16 else uint32(0x7C00)
+        if bits & top == uint32(0):
+            bits &= uint32(0x8000)
+    return bits
+
+
+@njit(cache=True)
+def _arithmetic(op, flags, T):
+    bf16 = flags & BF16 != 0
+    for lane in range(32):
+        word = uint32(0)
+        for half in range(2):
+            x = float64(widen(_part(T[0, lane], half, flags), bf16))
+            y = float64(widen(_part(T[1, lane], half, flags), bf16))
+            z = float64(widen(_part(T[2, lane], half, flags), bf16))
+            if op == F_MUL:
+                total, rest = x * y, float64(0)
+            else:
+                first, second = (x, y) if op == F_ADD else (x * y, z)
+                total = first + second
+                part = total - first
+                rest = (first - (total - part)) + (second - part)
+            value = odd(total, rest)
+            bits = narrow64_bf16(value) if bf16 else narrow64_f16(value)
+            word |= finished(bits, flags) << uint32(16 * half)
+        T[8, lane] = word
+
+
+@njit(cache=True)
+def _minmax(flags, T, p0):
+    top = uint32(0x7F80) if flags & BF16 else uint32(0x7C00)
+    size = uint32(0x7FFF7FFF) if flags & SIGN_PRODUCT else uint32(0xFFFFFFFF)
+    for lane in range(32):
+        on = (p0 >> uint32(lane)) & uint32(1) != uint32(0)
+        word = uint32(0)
+        for half in range(2):
+            a, b = _part(T[0, lane] & size, half, flags), _part(T[1, lane] & size, half, flags)
+            first_nan = a & uint32(0x7FFF) > top
+            second_nan = b & uint32(0x7FFF) > top
+            if first_nan or second_nan:
+                if flags & NAN_ABS or (first_nan and second_nan):
+                    best = NAN16
+                else:
+                    best = b if first_nan else a
+            else:
+                x = -int32(a & uint32(0x7FFF)) - int32(1) if a & uint32(0x8000) else int32(a)
+                y = -int32(b & uint32(0x7FFF)) - int32(1) if b & uint32(0x8000) else int32(b)
+                best = b if (y < x) == on and x != y else a
+            word |= best << uint32(16 * half)
+        if flags & SIGN_PRODUCT:
+            word |= (T[0, lane] ^ T[1, lane]) & uint32(0x80008000)
+        T[8, lane] = word
+
+
+@njit(cache=True)
+def _compare(op, flags, T, half):
+    bf16 = flags & BF16 != 0
+    less = uint32(0)
+    equal = uint32(0)
+    unordered = uint32(0)
+    for lane in range(32):
+        x = widen(_part(T[0, lane], half, flags), bf16)
+        y = widen(_part(T[1, lane], half, flags), bf16)
+        less |= uint32(x < y) << uint32(lane)
+        equal |= uint32(x == y) << uint32(lane)
+        unordered |= uint32(x != x or y != y) << uint32(lane)
+    return decided(op, less, equal, unordered)
+
+
+@njit(cache=True)
+def half(op, sub, flags, T, p0):
+    """Execute one f16 or bf16 instruction; returns its predicates."""
+    if op == F_WIDEN:
+        bf16 = flags & BF16 != 0
+        for lane in range(32):
+            x, y = widen(T[0, lane] & LOW, bf16), widen(T[1, lane] & LOW, bf16)
+            T[8, lane] = canonical(bits_f32(x + y))
+        return uint32(0), uint32(0)
+    if op == F_COMPARE:
+        low, high = _compare(sub, flags, T, 0), _compare(sub, flags, T, 1)
+        if flags & HIGH:  # H_AND: both halves together
+            return combined(flags, low & high, ~(low & high), p0)
+        first, _ = combined(flags, low, ~low, p0)
+        second, _ = combined(flags, high, ~high, p0)
+        return first, second
+    if op == F_SET:
+        low, high = _compare(sub, flags, T, 0), _compare(sub, flags, T, 1)
+        low, _ = combined(flags, low, ~low, p0)
+        high, _ = combined(flags, high, ~high, p0)
+        one = LOW
+        if flags & TO_F32:
+            one = uint32(0x3F80) if flags & BF16 else uint32(0x3C00)
+        for lane in range(32):
+            word = one if (low >> uint32(lane)) & uint32(1) else uint32(0)
+            if (high >> uint32(lane)) & uint32(1):
+                word |= one << uint32(16)
+            T[8, lane] = word
+        return uint32(0), uint32(0)
+    if op == F_MINMAX:
+        _minmax(flags, T, p0)
+        return uint32(0), uint32(0)
+    _arithmetic(op, flags, T)
+    return uint32(0), uint32(0)
+
+

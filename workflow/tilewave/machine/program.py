@@ -1,0 +1,146 @@
+"""A kernel ready to be executed: its instructions as text and as rows, and what surrounds it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from tilewave.machine import codes as c
+from tilewave.machine import cubin as cubins
+from tilewave.machine.decode import Raw, decode
+from tilewave.machine.errors import Unsupported
+
+BYTES = 16  # an instruction of sm_70 and later
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction; ``address`` is its byte offset in the kernel's section."""
+
+    address: int
+    opcode: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel of a cubin.
+
+    ``rows`` is int32 (instructions, `codes.COLUMNS`); a row whose TARGET is not -1 branches to
+    that index of ``instructions``. ``unsupported`` maps the index of an instruction that cannot
+    be decoded to its exception: executing such a kernel ends there, if it gets there.
+    """
+
+    image: cubins.Image
+    instructions: tuple[Instruction, ...]
+    rows: np.ndarray
+    unsupported: dict[int, Unsupported]
+
+    @property
+    def entry(self) -> str:
+        return self.image.entry
+
+
+def _listing(cubin: bytes) -> str:
+    from tilewave.compiling import sass
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cubin)
+        return sass.as_json(path)
+
+
+@functools.lru_cache(maxsize=65536)
+def _decoded(opcode: str, operands: str, predicate: str) -> tuple[bytes, Unsupported | None]:
+    try:
+        return decode(Raw(-1, opcode, operands, predicate)).tobytes(), None
+    except Unsupported as error:
+        return b"", error
+
+
+def _functions(image: cubins.Image, listing: str) -> list[Raw]:
+    """Instructions of the kernel's section: the kernel and the device functions behind it."""
+    section = f".text.{image.entry}"
+    found: list[Raw] = []
+    starts = {name: one.offset for name, one in image.symbols.items() if one.section == section}
+    for function in json.loads(listing)[1]:
+        name = function["function-name"]
+        if name not in starts:
+            continue
+        start = int(function["start"])
+        for number, one in enumerate(function["sass-instructions"]):
+            address = start + number * BYTES
+            found.append(
+                Raw(address, one["opcode"], one.get("operands", ""), one.get("predicate", ""))
+            )
+    unique = {raw.address: raw for raw in found}
+    return [unique[address] for address in sorted(unique)]
+
+
+def _with_addresses(raw: Raw, labels: dict[str, int]) -> Raw:
+    """The instruction with names of functions replaced by their byte offsets."""
+    if not any(part in raw.opcode for part in ("CALL", "RET", "BRX", "BRA", "BSSY")):
+        return raw
+    parts = [part.strip() for part in raw.operands.split(",")]
+    parts = [hex(labels[part]) if part in labels else part for part in parts]
+    return replace(raw, operands=",".join(parts))
+
+
+LOOK_BACK = 12  # instructions between the load and the swap of a compare-and-swap loop
+
+
+def _mark_swap_loops(rows: np.ndarray) -> None:
+    """Flag (POPC) the shared loads that feed a compare-and-swap of the same address: ptxas writes
+    an atomic that shared memory lacks as such a loop, and its load is part of the atomic."""
+    compared = c.SOURCES + c.INDEX
+    swaps = (rows[:, c.FAMILY] == c.ATOMIC) & (rows[:, c.OP] == c.A_CAS)
+    loads = (rows[:, c.FAMILY] == c.LOAD) & (rows[:, c.OP] == c.SHARED)
+    for swap in np.flatnonzero(swaps):
+        for number in range(swap - 1, max(-1, swap - LOOK_BACK), -1):
+            if loads[number] and rows[number, c.DST] == rows[swap, compared]:
+                rows[number, c.FLAGS] |= c.POPC
+                break
+
+
+def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
+    """Decode a kernel.
+
+    cubin: the ELF file; entry: the kernel's name in it; listing: nvdisasm's JSON of it, made here
+    where it is not given. Raises Unsupported where there is no such kernel or nothing of it can be
+    decoded; an instruction that is not known ends the execution only where it is reached.
+    """
+    image = cubins.read(cubin, entry)
+    raws = _functions(image, listing if listing is not None else _listing(cubin))
+    if not raws:
+        raise Unsupported(f"entry {entry}", detail="the listing has no such function")
+    labels = {
+        name: one.offset
+        for name, one in image.symbols.items()
+        if one.section == f".text.{entry}" and not name.startswith(".text")
+    }
+    index = {raw.address: number for number, raw in enumerate(raws)}
+    rows = np.zeros((len(raws), c.COLUMNS), np.int32)
+    unsupported: dict[int, Unsupported] = {}
+    for number, raw in enumerate(raws):
+        named = _with_addresses(raw, labels)
+        row, problem = _decoded(named.opcode, named.operands, named.predicate)
+        if problem is not None:
+            unsupported[number] = Unsupported(raw.opcode, raw.address, problem.detail)
+            rows[number, c.FAMILY] = -1
+            continue
+        rows[number] = np.frombuffer(row, np.int32)
+        target = int(rows[number, c.TARGET])
+        if target >= 0:
+            if target * BYTES not in index:
+                unsupported[number] = Unsupported(raw.opcode, raw.address, f"target {raw.operands}")
+                rows[number, c.FAMILY] = -1
+                continue
+            rows[number, c.TARGET] = index[target * BYTES]
+    _mark_swap_loops(rows)
+    instructions = tuple(Instruction(raw.address, raw.opcode, raw.text) for raw in raws)
+    return Program(image, instructions, rows, unsupported)

@@ -1,0 +1,106 @@
+"""What a running group of blocks consists of: arrays, allocated once and used for block after block.
+
+The interpreter takes them as one named tuple; the numbers of ``control`` have names here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewave.machine import codes as c
+
+REGISTERS = 304  # of a warp: 255 named ones, then zeros (255 to 279), then scratch
+SCRATCH = 280
+UNIFORMS = 264
+QUEUE = 512  # asynchronous copies of a warp that may be in flight
+SLOTS = 33  # groups of lanes of a warp that can be apart
+BARRIERS = 16
+FAULTS = 16
+PATTERN = 128  # words that one access of a warp can touch
+
+# ---- columns of counts
+(
+    EXECUTED, THREADS, THREADS_ON, SHARED_REQUESTS, SHARED_TRANSACTIONS, SHARED_WAVEFRONTS,
+    SHARED_IDEAL, SHARED_CONFLICTS, SHARED_ATTRIBUTED, GLOBAL_REQUESTS, GLOBAL_SECTORS,
+    GLOBAL_SECTORS_IDEAL, BARRIER_WARPS,
+) = range(13)  # fmt: skip
+COUNTS = (
+    "executed", "threads_executed", "threads_on", "shared_requests", "shared_transactions",
+    "shared_wavefronts", "shared_ideal", "shared_conflicts", "shared_attributed",
+    "global_requests", "global_sectors", "global_sectors_ideal", "barriers",
+)  # fmt: skip
+
+# ---- entries of control
+(
+    BUDGET, TICK, FIRST_TICK, FAULT_COUNT, WARPS, SHARED_BASE, SHARED_END, LOCAL_BYTES, NOW,
+    GRAIN, RACES, STOP, CLASS_NOW, THREADS_X, THREADS_Y, THREADS_Z, REVERSED, QUANTUM, TAKEN,
+) = range(19)  # fmt: skip
+CONTROL = 19
+
+# ---- columns of a fault
+(F_KIND, F_ROW, F_WARP, F_LANES, F_ADDRESS, F_OTHER, F_BLOCK) = range(7)
+
+# ---- kinds of faults
+(
+    OUTSIDE_GLOBAL, MISALIGNED, OUTSIDE_SHARED, UNINITIALISED, RACE, NEVER_REACHED, OUT_OF_BUDGET,
+    NOT_KNOWN, OUTSIDE_LOCAL, OUTSIDE_CONSTANT, TRAPPED, QUEUE_FULL, IN_FLIGHT, BAD_TARGET,
+) = range(14)  # fmt: skip
+
+# ---- what a group of lanes is doing
+FREE, READY, AT_CONVERGE, AT_BARRIER, AT_WARPSYNC = range(5)
+
+
+class State(NamedTuple):
+    """Arrays of the blocks that run together; W warps, S words of shared memory.
+
+    Lanes are the last axis and there are 32. ``groups`` int64 (W, SLOTS, 4): program counter,
+    lanes, what it does, what it waits for.
+    """
+
+    code: np.ndarray  # int32 (instructions, codes.COLUMNS)
+    registers: np.ndarray  # uint32 (W, REGISTERS, 32)
+    uniforms: np.ndarray  # uint32 (W, UNIFORMS)
+    predicates: np.ndarray  # uint32 (W, 16): P0..P6, PT, UP0..UP6, UPT as lane masks
+    converge: np.ndarray  # uint32 (W, 16, 32): the lanes that a B register of a lane waits for
+    groups: np.ndarray
+    live: np.ndarray  # uint32 (W,): lanes that have not exited
+    scratch: np.ndarray  # uint32 (12, 32)
+    addresses: np.ndarray  # int64 (2, 32)
+    matrices: np.ndarray  # float32 (2, 16, 16)
+    sums: np.ndarray  # float64 (2, 16, 8)
+    shared: np.ndarray  # uint32 (S,)
+    shadow: np.ndarray  # uint32 (units,): who wrote a unit of shared memory last, and when
+    reads: np.ndarray  # uint32 (W, units): when each warp read it last
+    last_read: np.ndarray  # uint32 (W,): when each warp read any
+    known: np.ndarray  # uint32 (W, W): up to when a warp knows another's accesses
+    arrived: np.ndarray  # uint32 (BARRIERS, W)
+    clocks: np.ndarray  # uint32 (BARRIERS, W): what arrivals at a barrier bring along
+    expected: np.ndarray  # int64 (BARRIERS, 2): threads a barrier waits for, 0 for all; reduction
+    results: np.ndarray  # uint32 (W, 2): what a reducing barrier returned
+    local: np.ndarray  # uint32 (W, words, 32)
+    queue: np.ndarray  # uint32 (W, QUEUE, 5, 32): word address and four words of data
+    queued: np.ndarray  # int64 (W, 4): first, next, groups committed, unused
+    stamps: np.ndarray  # int64 (W, QUEUE, 2): group and width of a queued copy
+    memory: np.ndarray  # uint32 words: all global buffers
+    ranges: np.ndarray  # int64 (buffers, 2): first and last+1 byte of each, in device addresses
+    origin: np.ndarray  # int64 (1,): device address of memory[0]
+    constants: np.ndarray  # uint32 (banks, words)
+    identity: np.ndarray  # uint32 (W, len(codes.SPECIAL_REGISTERS), 32)
+    counts: np.ndarray  # int64 (instructions, len(COUNTS))
+    patterns: np.ndarray  # int64 (memos, 12)
+    deltas: np.ndarray  # int64 (memos, 2, 32)
+    touched: np.ndarray  # int32 (memos, PATTERN)
+    faults: np.ndarray  # int64 (FAULTS, 7)
+    control: np.ndarray  # int64 (CONTROL,)
+    zeros: np.ndarray  # int64 (32,): bytes that a copy fills with zeros instead
+    handlers: np.ndarray  # int64 (families,): addresses of the functions that execute each
+
+
+def rows_with_memos(rows: np.ndarray) -> int:
+    """Number the instructions that access memory, in place; returns how many there are."""
+    families = (c.LOAD, c.STORE, c.ATOMIC, c.MATRIX, c.COPY)
+    chosen = np.flatnonzero(np.isin(rows[:, c.FAMILY], families))
+    rows[chosen, c.MEMO] = np.arange(len(chosen))
+    return len(chosen)

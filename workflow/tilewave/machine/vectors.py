@@ -1,0 +1,161 @@
+"""Arithmetic on sixteen numbers at once, spelt out in LLVM's vector types.
+
+LLVM finds such vectors in loops by itself, but whether it does depends on how much it has unrolled
+before; a matrix instruction that it does not find them in takes ten times as long. Vectors that the
+CPU does not have become several shorter ones.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+WIDTH = 16
+I1, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 16, 32, 64))
+HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
+BYTES = {I32: 4, I64: 8, FLOAT: 4, DOUBLE: 8}
+
+
+class Vector:
+    """A value of a vector type; operators emit instructions."""
+
+    def __init__(self, builder: ir.IRBuilder, value: ir.Value) -> None:
+        self.builder, self.value = builder, value
+
+    @property
+    def element(self) -> ir.Type:
+        return self.value.type.element
+
+    def _other(self, other: Vector | int | float) -> ir.Value:
+        if isinstance(other, Vector):
+            return other.value
+        return ir.Constant(self.value.type, [other] * self.value.type.count)
+
+    def _with(self, value: ir.Value) -> Vector:
+        return Vector(self.builder, value)
+
+    def _pick(self, whole: str, real: str, other: Vector | int | float) -> Vector:
+        name = real if self.element in (FLOAT, DOUBLE) else whole
+        return self._with(getattr(self.builder, name)(self.value, self._other(other)))
+
+    def __add__(self, other: Vector | int | float) -> Vector:
+        return self._pick("add", "fadd", other)
+
+    def __sub__(self, other: Vector | int | float) -> Vector:
+        return self._pick("sub", "fsub", other)
+
+    def __mul__(self, other: Vector | int | float) -> Vector:
+        return self._pick("mul", "fmul", other)
+
+    def __and__(self, other: Vector | int) -> Vector:
+        return self._pick("and_", "", other)
+
+    def __or__(self, other: Vector | int) -> Vector:
+        return self._pick("or_", "", other)
+
+    def __lshift__(self, by: int) -> Vector:
+        return self._pick("shl", "", by)
+
+    def __rshift__(self, by: int) -> Vector:
+        """Zeros come in from the left."""
+        return self._pick("lshr", "", by)
+
+    def compare(self, how: str, other: Vector | int | float) -> Vector:
+        """A vector of single bits; integers as signed ones."""
+        real = self.element in (FLOAT, DOUBLE)
+        name = "fcmp_ordered" if real else "icmp_signed"
+        return self._with(getattr(self.builder, name)(how, self.value, self._other(other)))
+
+    def above(self, limit: int) -> Vector:
+        """A vector of single bits: unsigned integers larger than a number."""
+        return self._with(self.builder.icmp_unsigned(">", self.value, self._other(limit)))
+
+    def select(self, true: Vector | int, false: Vector) -> Vector:
+        """From two vectors by these bits."""
+        return self._with(self.builder.select(self.value, false._other(true), false.value))
+
+    def at_least(self, other: Vector | int) -> Vector:
+        return self.compare("<", other).select(other, self)
+
+    def any(self) -> ir.Value:
+        """Whether a bit is set, of a vector of single bits."""
+        word = self.builder.bitcast(self.value, ir.IntType(self.value.type.count))
+        return self.builder.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
+
+    def _cast(self, how: str, element: ir.Type) -> Vector:
+        kind = ir.VectorType(element, self.value.type.count)
+        return self._with(getattr(self.builder, how)(self.value, kind))
+
+    def bits_as(self, element: ir.Type) -> Vector:
+        """The same bits as another type."""
+        return self._cast("bitcast", element)
+
+    def truncated(self) -> Vector:
+        """Floats to int32, towards zero."""
+        return self._cast("fptosi", I32)
+
+    def as_double(self) -> Vector:
+        return self._cast("sitofp" if self.element == I32 else "fpext", DOUBLE)
+
+    def as_float(self) -> Vector:
+        """Doubles to the nearest floats."""
+        return self._cast("fptrunc", FLOAT)
+
+    def as_int64(self) -> Vector:
+        return self._cast("sext", I64)
+
+    def widened(self) -> Vector:
+        """Floats of the f16 patterns in the low halves of int32."""
+        return self._cast("trunc", I16)._cast("bitcast", HALF)._cast("fpext", FLOAT)
+
+    def narrowed(self) -> Vector:
+        """Patterns of the nearest f16, as int32, of floats."""
+        return self._cast("fptrunc", HALF)._cast("bitcast", I16)._cast("zext", I32)
+
+    def shuffled(self, places: Sequence[int], second: Vector | None = None) -> Vector:
+        """The elements at these places; those of a second vector follow the first's."""
+        other = self.value if second is None else second.value
+        chosen = ir.Constant(ir.VectorType(I32, len(places)), list(places))
+        return self._with(self.builder.shuffle_vector(self.value, other, chosen))
+
+
+class Memory:
+    """Numbers behind each other in memory."""
+
+    def __init__(self, builder: ir.IRBuilder, pointer: ir.Value, align: int = 0) -> None:
+        self.builder, self.pointer = builder, pointer
+        self.element = pointer.type.pointee
+        self.align = align or BYTES[self.element]
+
+    def _at(self, at: ir.Value | int) -> ir.Value:
+        place = ir.Constant(I64, at) if isinstance(at, int) else at
+        return self.builder.gep(self.pointer, [place])
+
+    def load(self, at: ir.Value | int, count: int = WIDTH) -> Vector:
+        kind = ir.VectorType(self.element, count).as_pointer()
+        place = self.builder.bitcast(self._at(at), kind)
+        return Vector(self.builder, self.builder.load(place, align=self.align))
+
+    def store(self, at: ir.Value | int, vector: Vector) -> None:
+        place = self.builder.bitcast(self._at(at), vector.value.type.as_pointer())
+        self.builder.store(vector.value, place, align=self.align)
+
+    def everywhere(self, at: ir.Value | int) -> Vector:
+        """One element, as often as a vector is wide."""
+        return splat(self.builder, self.builder.load(self._at(at)))
+
+
+def splat(builder: ir.IRBuilder, value: ir.Value) -> Vector:
+    """One value, as often as a vector is wide."""
+    empty = ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined)
+    one = Vector(builder, builder.insert_element(empty, value, ir.Constant(I32, 0)))
+    return one.shuffled([0] * WIDTH)
+
+
+def loop(builder: ir.IRBuilder, count: int, body: Callable[[ir.Value], Any]) -> None:
+    """A loop in the code; `body` gets the int64 index."""
+    from numba.core import cgutils
+
+    with cgutils.for_range(builder, ir.Constant(I64, count)) as state:
+        body(state.index)

@@ -1,0 +1,482 @@
+"""One warp, instruction after instruction, until it waits or its turn is over.
+
+Lanes that are apart form groups, each with its program counter; BSSY names the lanes that a BSYNC
+joins again, as the hardware does since sm_70. Groups are never joined because they happen to meet.
+"""
+# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+
+from __future__ import annotations
+
+from numba import njit
+from numpy import int32, int64, uint32, uint64
+
+from tilewave.machine import accesses
+from tilewave.machine import views as view
+from tilewave.machine.bits import count_ones, lowest_one
+from tilewave.machine.codes import (
+    B2R,
+    BARRIER,
+    BARRIER_MOVE,
+    BLOCK_ARRIVE,
+    BLOCK_REDUCE,
+    BLOCK_SYNC,
+    BRANCH,
+    BRANCH_DIVERGENT,
+    BRANCH_INDEXED,
+    BREAK,
+    CALL,
+    CLASS,
+    CONTROL,
+    CONVERGE,
+    COPY_COMMIT,
+    COPY_WAIT,
+    DST,
+    EXIT,
+    FAMILY,
+    GUARD,
+    GUARD_NOT,
+    NSRC,
+    OP,
+    PD0,
+    PIN0,
+    PIN1,
+    RETURN,
+    SET_CONVERGE,
+    SOURCE_COLUMNS,
+    SOURCES,
+    SUB,
+    TARGET,
+    TRAP,
+    WARP_SYNC,
+    WORDS,
+)  # fmt: skip
+from tilewave.machine.handlers import call, commit_predicate, fetch, pin
+from tilewave.machine.integer import joined
+from tilewave.machine.state import (
+    AT_BARRIER,
+    AT_CONVERGE,
+    AT_WARPSYNC,
+    BAD_TARGET,
+    BARRIER_WARPS,
+    BUDGET,
+    CLASS_NOW,
+    EXECUTED,
+    FREE,
+    NOT_KNOWN,
+    NOW,
+    READY,
+    SLOTS,
+    STOP,
+    THREADS,
+    THREADS_ON,
+    TICK,
+    TRAPPED,
+    WARPS,
+)  # fmt: skip
+
+ALL = uint32(0xFFFFFFFF)
+CLOCKLO, CLOCKHI = 8, 9  # places of SR_CLOCKLO and SR_CLOCKHI in codes.SPECIAL_REGISTERS
+TIMERLO = 21
+
+
+# ---------------------------------------------------------------- groups of lanes
+
+
+@njit(cache=True)
+def new_group(m, warp, pc, lanes, doing, waits):
+    """Put lanes aside as a group of their own."""
+    groups = view.groups(m)[warp]
+    for slot in range(SLOTS):
+        if groups[slot, 2] == FREE:
+            groups[slot, 0] = pc
+            groups[slot, 1] = int64(lanes)
+            groups[slot, 2] = doing
+            groups[slot, 3] = waits
+            return
+    view.control(m)[STOP] = 1
+
+
+@njit(cache=True)
+def take_group(m, warp):
+    """Remove and return a group that can run: its program counter and lanes (none: -1, 0)."""
+    groups = view.groups(m)[warp]
+    for slot in range(SLOTS):
+        if groups[slot, 2] == READY:
+            groups[slot, 2] = FREE
+            return groups[slot, 0], uint32(groups[slot, 1])
+    return int64(-1), uint32(0)
+
+
+@njit(cache=True)
+def gather_waiting(m, warp, doing, waits, pc, following):
+    """Join all groups that wait for the same thing into one that can run."""
+    groups = view.groups(m)[warp]
+    lanes = uint32(0)
+    for slot in range(SLOTS):
+        if groups[slot, 2] == doing and groups[slot, 3] == waits and (pc < 0 or groups[slot, 0] == pc):
+            lanes |= uint32(groups[slot, 1])
+            if following < 0:
+                following = groups[slot, 0] + 1
+            groups[slot, 2] = FREE
+    if lanes:
+        new_group(m, warp, following, lanes, READY, 0)
+
+
+@njit(cache=True)
+def waiting_lanes(m, warp, doing, waits, pc):
+    """Lanes of a warp that wait for something (pc -1: wherever they wait)."""
+    groups = view.groups(m)[warp]
+    lanes = uint32(0)
+    for slot in range(SLOTS):
+        if groups[slot, 2] == doing and groups[slot, 3] == waits and (pc < 0 or groups[slot, 0] == pc):
+            lanes |= uint32(groups[slot, 1])
+    return lanes
+
+
+@njit(cache=True)
+def partners(m, warp, which, pc, lanes):
+    """Lanes that wait at BSYNC for the same meeting as ``lanes``, and those it needs.
+
+    A B register belongs to each lane: lanes that went different ways may use the same one, so a
+    meeting is known by the register, the place and the lanes that it is for.
+    """
+    converge, groups = view.converge(m)[warp, which], view.groups(m)[warp]
+    meant = converge[int64(lowest_one(lanes))]
+    here = uint32(0)
+    for slot in range(SLOTS):
+        if groups[slot, 2] == AT_CONVERGE and groups[slot, 3] == which and groups[slot, 0] == pc:
+            others = uint32(groups[slot, 1])
+            if converge[int64(lowest_one(others))] == meant:
+                here |= others
+    return here, meant & view.live(m)[warp]
+
+
+@njit(cache=True)
+def settle(m, warp):
+    """After lanes arrived or left: groups whose partners are all there can run again."""
+    groups = view.groups(m)[warp]
+    for slot in range(SLOTS):
+        doing = groups[slot, 2]
+        if doing == AT_CONVERGE:
+            which, pc = groups[slot, 3], groups[slot, 0]
+            here, needed = partners(m, warp, which, pc, uint32(groups[slot, 1]))
+            if needed & ~here == uint32(0):
+                for other in range(SLOTS):
+                    waits = groups[other, 2] == AT_CONVERGE and groups[other, 0] == pc
+                    if waits and uint32(groups[other, 1]) & here:
+                        groups[other, 2] = FREE
+                new_group(m, warp, pc + 1, here, READY, int64(0))
+        elif doing == AT_WARPSYNC:
+            mask = uint32(groups[slot, 3]) & view.live(m)[warp]
+            pc = groups[slot, 0]
+            if mask & ~waiting_lanes(m, warp, AT_WARPSYNC, groups[slot, 3], pc) == uint32(0):
+                gather_waiting(m, warp, AT_WARPSYNC, groups[slot, 3], pc, -1)
+
+
+# ---------------------------------------------------------------- barriers of the block
+
+
+@njit(cache=True)
+def arrive(m, warp, which, lanes, threads):
+    """Lanes arrive at a barrier and bring what their warp knows."""
+    view.arrived(m)[which, warp] |= lanes
+    if threads:
+        view.expected(m)[which, 0] = threads
+    for other in range(view.control(m)[WARPS]):
+        view.clocks(m)[which, other] = max(view.clocks(m)[which, other], view.known(m)[warp, other])
+    view.clocks(m)[which, warp] = uint32(view.control(m)[TICK])
+    # What the warp does from here on is not part of what it brought.
+    view.control(m)[TICK] += 1
+
+
+@njit(cache=True)
+def release(m, which):
+    """Let the threads at a barrier go if all that it waits for have arrived."""
+    warps = view.control(m)[WARPS]
+    threads = view.expected(m)[which, 0]
+    count = int64(0)
+    anyone = False
+    for warp in range(warps):
+        here, live = view.arrived(m)[which, warp], view.live(m)[warp]
+        if here:
+            anyone = True
+        complete = live & ~here == uint32(0)
+        if threads == 0 and not complete:
+            return
+        if here and complete:
+            count += 32
+        else:
+            count += int64(count_ones(here))
+    if not anyone or (threads and count < threads):
+        return
+    votes_all = view.expected(m)[which, 1]
+    for warp in range(warps):
+        view.arrived(m)[which, warp] = uint32(0)
+        if not waiting_lanes(m, warp, AT_BARRIER, which, -1):
+            continue
+        for other in range(warps):
+            view.known(m)[warp, other] = max(view.known(m)[warp, other], view.clocks(m)[which, other])
+        view.results(m)[warp, 0] = uint32(votes_all)
+        # Lanes that came from different places go on from where each stood.
+        groups = view.groups(m)[warp]
+        for slot in range(SLOTS):
+            if groups[slot, 2] == AT_BARRIER and groups[slot, 3] == which:
+                gather_waiting(m, warp, AT_BARRIER, which, groups[slot, 0], -1)
+    for warp in range(warps):
+        view.clocks(m)[which, warp] = uint32(0)
+    view.expected(m)[which, 0] = 0
+    view.expected(m)[which, 1] = 0
+    view.control(m)[TICK] += 1
+
+
+@njit(cache=True)
+def exit_lanes(m, warp, lanes):
+    """Threads end: nobody waits for them any more."""
+    view.live(m)[warp] &= ~lanes
+    settle(m, warp)
+    for which in range(len(view.arrived(m))):
+        anyone = False
+        for other in range(view.control(m)[WARPS]):
+            anyone = anyone or view.arrived(m)[which, other] != uint32(0)
+        if anyone:
+            release(m, which)
+
+
+@njit(cache=True)
+def scalar_source(m, warp, row, slot, mask):
+    """A source's value in the first active lane, both words."""
+    T = view.scratch(m)
+    at = SOURCES + slot * SOURCE_COLUMNS
+    fetch(row, at, view.registers(m)[warp], view.uniforms(m)[warp], T[slot], T[4 + slot])
+    lane = int64(lowest_one(mask))
+    if row[at + WORDS] == 2:
+        return joined(T[4 + slot, lane], T[slot, lane])
+    return uint64(T[slot, lane])
+
+
+@njit(cache=True)
+def barrier_instruction(m, warp, pc, row, mask, group):
+    """BAR.SYNC, BAR.ARV, BAR.RED; returns whether the group goes on."""
+    view.counts(m)[pc, BARRIER_WARPS] += 1
+    which = int64(scalar_source(m, warp, row, 0, mask)) & 15
+    threads = int64(0)
+    if row[NSRC] > 1:
+        threads = int64(scalar_source(m, warp, row, 1, mask))
+    op = row[OP]
+    if op == BLOCK_REDUCE:
+        votes = pin(row, PIN0, view.predicates(m)[warp])
+        first = True
+        for other in range(view.control(m)[WARPS]):
+            first = first and view.arrived(m)[which, other] == uint32(0)
+        true, all_true = int64(count_ones(votes & mask)), votes & mask == mask
+        if row[SUB] == 0:
+            before = 1 if first else view.expected(m)[which, 1]
+            view.expected(m)[which, 1] = 1 if before and all_true else 0
+        elif row[SUB] == 1:
+            view.expected(m)[which, 1] = 1 if view.expected(m)[which, 1] or true else 0
+        else:
+            view.expected(m)[which, 1] += true
+    arrive(m, warp, which, mask, threads)
+    if op == BLOCK_ARRIVE:
+        release(m, which)
+        return True
+    rest = group & ~mask
+    if rest:
+        new_group(m, warp, pc + 1, rest, READY, 0)
+    new_group(m, warp, pc, mask, AT_BARRIER, which)
+    release(m, which)
+    return False
+
+
+@njit(cache=True)
+def run_warp(m, warp, budget):
+    """Execute a warp until all its groups wait, its threads ended, or ``budget`` is used up.
+
+    Returns the number of warp instructions.
+    """
+    code, counts, control = view.code(m), view.counts(m), view.control(m)
+    P, handlers = view.predicates(m)[warp], view.handlers(m)
+    done = int64(0)
+    pc, active = take_group(m, warp)
+    while active and done < budget:
+        row = code[pc]
+        done += 1
+        control[NOW] += 1
+        family = row[FAMILY]
+        control[CLASS_NOW] = row[CLASS]
+        guard = P[row[GUARD]]
+        if row[GUARD_NOT]:
+            guard = ~guard
+        mask = active & guard
+        counts[pc, EXECUTED] += 1
+        if active == ALL:
+            counts[pc, THREADS] += 32
+        else:
+            counts[pc, THREADS] += int64(count_ones(active))
+        if mask == ALL:
+            counts[pc, THREADS_ON] += 32
+        else:
+            counts[pc, THREADS_ON] += int64(count_ones(mask))
+        if not mask:
+            pc += 1
+            continue
+        if 0 <= family < CONTROL:
+            call(handlers[family], m, int64(warp), int64(pc), mask)
+            pc += 1
+        elif family == CONTROL:
+            pc, active = control_flow(m, warp, pc, row, active, mask)
+            if not active:
+                pc, active = take_group(m, warp)
+        else:
+            accesses.fault(m, NOT_KNOWN, pc, warp, mask, -1, 0, True)
+        if control[STOP]:
+            break
+    if active:
+        new_group(m, warp, pc, active, READY, 0)
+    control[BUDGET] -= done
+    return done
+
+
+@njit(cache=True)
+def split(m, warp, to, going, pc, staying):
+    """Send some lanes elsewhere; the others go on at pc. Returns what runs now."""
+    if not staying:
+        return to, going
+    if not going:
+        return pc, staying
+    new_group(m, warp, to, going, READY, 0)
+    return pc, staying
+
+
+@njit(cache=True)
+def control_flow(m, warp, pc, row, active, mask):
+    """Execute an instruction that decides what comes next; returns program counter and lanes."""
+    op = row[OP]
+    P = view.predicates(m)[warp]
+    following = pc + 1
+    rest = active & ~mask
+    if op == BRANCH:
+        going = mask & pin(row, PIN0, P) & pin(row, PIN1, P)
+        return split(m, warp, int64(row[TARGET]), going, following, active & ~going)
+    if op == EXIT:
+        going = mask & pin(row, PIN0, P)
+        if going:
+            exit_lanes(m, warp, going)
+        staying = active & ~going
+        return following, staying
+    if op == SET_CONVERGE:
+        converge = view.converge(m)[warp, row[BARRIER]]
+        for lane in range(32):
+            if (mask >> uint32(lane)) & uint32(1):
+                converge[lane] = mask
+        return following, active
+    if op == CONVERGE:
+        if rest:
+            new_group(m, warp, following, rest, READY, 0)
+        which = int64(row[BARRIER])
+        _, needed = partners(m, warp, which, int64(pc), mask)
+        if needed & ~mask == uint32(0):
+            return following, mask
+        new_group(m, warp, pc, mask, AT_CONVERGE, which)
+        settle(m, warp)
+        return pc, uint32(0)
+    if op == BLOCK_SYNC or op == BLOCK_ARRIVE or op == BLOCK_REDUCE:
+        if barrier_instruction(m, warp, pc, row, mask, active):
+            return following, active
+        return pc, uint32(0)
+    if op == COPY_COMMIT:
+        view.queued(m)[warp, 2] += 1
+        return following, active
+    if op == COPY_WAIT:
+        accesses.land(m, warp, int64(row[SUB]))
+        return following, active
+    if op == WARP_SYNC:
+        wanted = uint32(scalar_source(m, warp, row, 0, mask)) & view.live(m)[warp]
+        if wanted & ~active == uint32(0):
+            return following, active
+        if rest:
+            new_group(m, warp, following, rest, READY, 0)
+        new_group(m, warp, pc, mask, AT_WARPSYNC, int64(uint32(scalar_source(m, warp, row, 0, mask))))
+        settle(m, warp)
+        return pc, uint32(0)
+    if op == BREAK:
+        leaving = mask & pin(row, PIN0, P)
+        if leaving:
+            converge = view.converge(m)[warp, row[BARRIER]]
+            together = converge[int64(lowest_one(leaving))]
+            for lane in range(32):
+                if (together >> uint32(lane)) & uint32(1):
+                    converge[lane] &= ~leaving
+            settle(m, warp)
+        return following, active
+    if op == BRANCH_DIVERGENT:
+        wanted = uint32(scalar_source(m, warp, row, 0, mask))
+        if row[SUB]:
+            wanted = ~wanted
+        going = mask if wanted & view.live(m)[warp] & ~active else uint32(0)
+        return split(m, warp, int64(row[TARGET]), going, following, active & ~going)
+    if op == CALL:
+        return split(m, warp, int64(row[TARGET]), mask, following, rest)
+    if op == RETURN or op == BRANCH_INDEXED:
+        return indirect(m, warp, pc, row, active, mask)
+    if op == BARRIER_MOVE:
+        converge, d = view.converge(m)[warp, row[BARRIER]], row[DST]
+        R, T = view.registers(m)[warp], view.scratch(m)
+        if row[SUB]:
+            fetch(row, SOURCES, R, view.uniforms(m)[warp], T[0], T[4])
+        for lane in range(32):
+            if (mask >> uint32(lane)) & uint32(1):
+                if row[SUB]:
+                    converge[lane] = T[0, lane]
+                elif d != 255:
+                    R[d, lane] = converge[lane]
+        return following, active
+    if op == B2R:
+        result = view.results(m)[warp, 0]
+        d = row[DST]
+        if d != 255:
+            R = view.registers(m)[warp]
+            for lane in range(32):
+                if (mask >> uint32(lane)) & uint32(1):
+                    R[d, lane] = result
+        commit_predicate(P, row[PD0], ALL if result else uint32(0), mask)
+        return following, active
+    if op == TRAP:
+        accesses.fault(m, TRAPPED, pc, warp, mask, -1, 0, True)
+    return following, active
+
+
+@njit(cache=True)
+def indirect(m, warp, pc, row, active, mask):
+    """RET and BRX: every lane goes where its register says."""
+    R, T = view.registers(m)[warp], view.scratch(m)
+    fetch(row, SOURCES, R, view.uniforms(m)[warp], T[0], T[4])
+    base = int64(0)
+    if row[OP] == RETURN:
+        if row[TARGET] >= 0 and row[SUB]:
+            base = int64(row[TARGET]) * 16
+    else:
+        base = (pc + 1) * 16 + int64(row[SUB])
+    left = mask
+    target = int64(-1)
+    first = uint32(0)
+    while left:
+        lane = int64(lowest_one(left))
+        word = T[0, lane]
+        to = (base + int64(int32(word))) // 16
+        together = uint32(0)
+        for other in range(lane, 32):
+            if (left >> uint32(other)) & uint32(1) and T[0, other] == word:
+                together |= uint32(1) << uint32(other)
+        if to < 0 or to >= len(view.code(m)):
+            accesses.fault(m, BAD_TARGET, pc, warp, together, to * 16, 0, True)
+            return pc, active
+        left &= ~together
+        if target < 0:
+            target, first = to, together
+        else:
+            new_group(m, warp, to, together, READY, 0)
+    rest = active & ~mask
+    if rest:
+        new_group(m, warp, pc + 1, rest, READY, 0)
+    return target, first
