@@ -27,9 +27,6 @@ MORE_THREADS = {"mufu_plain": 2048, "mufu_near": 1024, "mufu_denormal": 1024}
 RACES = {"memory_spin"}
 """Kernels that share memory without barriers, by a lock and a flag."""
 
-SUM_ERROR = {"f32": 2.0**-20, "f16": 2.0**-9, "f64": 2.0**-51}
-"""Of a tensor core's sum, relative to the sum of its products' sizes: how far ours may be off."""
-
 _ULP = 2.0**-23
 _SINE = (_ULP, 2.0**-20)
 APPROXIMATE: dict[str, tuple[str, list[tuple[float, float]]]] = {
@@ -71,9 +68,8 @@ APPROXIMATE: dict[str, tuple[str, list[tuple[float, float]]]] = {
             (_ULP, 2.0**-149),
             (_ULP, 0),
             (_ULP, 0),
-            (3 * _ULP, 2.0**-149),
-        ]
-        * 3,
+            *[(3 * _ULP, 2.0**-149)] * 3,
+        ],
     ),
     "mufu_double": ("f64", [(2.0**-19, 0)] * 2),
     "mufu_half": ("f16", [(2.0**-9, 2.0**-24)] * 8),
@@ -103,21 +99,19 @@ class Kernel:
 
     @property
     def exact(self) -> bool:
-        """Whether results must agree in every bit, those of the kernel's own file being known to.
+        """Whether results must agree in every bit: MUFU's last bits are the hardware's."""
+        return not self.name.startswith("mufu_")
 
-        MUFU's last bits and the order and rounding of sums in the tensor cores are the hardware's.
-        """
-        return not self.name.startswith("mufu_") and not (
-            self.file == "tensor.cu" and any(word in kind for kind in self.kinds for word in LOOSE)
-        )
+    @property
+    def rounded(self) -> bool:
+        """Whether it shows how tensor cores round sums."""
+        words = ("near", "normal", "wild")
+        return self.file == "tensor.cu" and any(w in kind for kind in self.kinds for w in words)
 
     @property
     def kept(self) -> int:
         """Threads whose results are kept whole: all where a distance is to be measured."""
         return min(KEPT, self.threads) if self.exact else self.threads
-
-
-LOOSE = ("near", "normal", "wild")
 
 
 def files() -> list[Path]:

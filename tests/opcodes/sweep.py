@@ -151,7 +151,7 @@ def main() -> None:
     tensor = {}
     image = harness.compile_file(harness.files()[0].with_name("tensor.cu"), card.gpu.arch).cubin
     for kernel in harness.kernels().values():
-        if kernel.name.startswith("mma_") and not kernel.exact and kernel.needs <= 90:
+        if kernel.name.startswith("mma_") and kernel.rounded and kernel.needs <= 90:
             inputs = list(harness.generate_inputs(kernel, TENSOR_THREADS))
             tensor[kernel.name] = card.run(
                 image, kernel.name, inputs, kernel.results, TENSOR_THREADS

@@ -12,7 +12,7 @@ from numpy import float64, int32, int64, uint32, uint64
 
 from tilewave.machine import memory as rules
 from tilewave.machine import views as view
-from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, count_ones, lowest_one
+from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, lowest_one
 from tilewave.machine.codes import (
     A_ADD,
     A_AND,
@@ -70,6 +70,7 @@ from tilewave.machine.state import (
     FAULT_COUNT,
     FAULTS,
     FIRST_TICK,
+    GLOBAL_ATTRIBUTED,
     GLOBAL_REQUESTS,
     GLOBAL_SECTORS,
     GLOBAL_SECTORS_IDEAL,
@@ -182,7 +183,7 @@ def aligned(m, warp, pc, mask, addresses, width):
             lanes |= uint32(1) << uint32(lane)
             if first < 0:
                 first = addresses[lane]
-    fault(m, MISALIGNED, pc, warp, lanes, first, width, True)
+    fault(m, int64(MISALIGNED), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width), int64(1))
     return False
 
 
@@ -212,7 +213,7 @@ def inside_global(m, warp, pc, mask, addresses, width):
             if first < 0:
                 first = addresses[lane]
     if lanes:
-        fault(m, OUTSIDE_GLOBAL, pc, warp, lanes, first, width, True)
+        fault(m, int64(OUTSIDE_GLOBAL), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width), int64(1))
         return False
     return True
 
@@ -230,7 +231,7 @@ def inside_shared(m, warp, pc, mask, addresses, width):
     if low >= base and high + width <= end:
         return True
     lanes, first = _wrong_lanes(addresses, mask, width, base, end)
-    fault(m, OUTSIDE_SHARED, pc, warp, lanes, first, width, True)
+    fault(m, int64(OUTSIDE_SHARED), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width), int64(1))
     return False
 
 
@@ -248,7 +249,7 @@ def _blame(m, kind, warp, pc, mask, addresses, width, unit, other):
             last = (addresses[lane] + width - 1) >> grain
             if first <= unit <= last:
                 lanes |= uint32(1) << uint32(lane)
-    fault(m, kind, pc, warp, lanes, unit << grain, other, False)
+    fault(m, kind, int64(pc), int64(warp), uint32(lanes), int64(unit << grain), other, int64(0))
 
 
 @njit(cache=True)
@@ -258,13 +259,13 @@ def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
     tick = entry >> CLOCK
     now = uint32(view.control(m)[TICK])
     if tick < uint32(view.control(m)[FIRST_TICK]):
-        _blame(m, UNINITIALISED, warp, pc, mask, addresses, width, unit, -1)
+        _blame(m, int64(UNINITIALISED), warp, pc, mask, addresses, width, unit, int64(-1))
     elif entry & FLYING:
-        _blame(m, IN_FLIGHT, warp, pc, mask, addresses, width, unit, int64(entry & WHO))
+        _blame(m, int64(IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(entry & WHO))
     else:
         who = int64(entry & WHO)
         if who != warp and view.known(m)[warp, who] < tick and not (atomic and entry & BY_ATOMIC):
-            _blame(m, RACE, warp, pc, mask, addresses, width, unit, who)
+            _blame(m, int64(RACE), warp, pc, mask, addresses, width, unit, int64(who))
     view.reads(m)[warp, unit] = now
     view.last_read(m)[warp] = now
 
@@ -279,15 +280,15 @@ def note_write(m, warp, pc, mask, addresses, width, unit, mark):
     both_atomic = entry & mark & BY_ATOMIC
     if tick >= start and not both_atomic:
         if who != warp and view.known(m)[warp, who] < tick:
-            _blame(m, RACE, warp, pc, mask, addresses, width, unit, who)
+            _blame(m, int64(RACE), warp, pc, mask, addresses, width, unit, int64(who))
         elif entry & FLYING:
-            _blame(m, IN_FLIGHT, warp, pc, mask, addresses, width, unit, who)
+            _blame(m, int64(IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(who))
     for other in range(view.control(m)[WARPS]):
         if other == warp or view.known(m)[warp, other] >= view.last_read(m)[other]:
             continue
         seen = view.reads(m)[other, unit]
         if seen >= start and view.known(m)[warp, other] < seen and not both_atomic:
-            _blame(m, RACE, warp, pc, mask, addresses, width, unit, other)
+            _blame(m, int64(RACE), warp, pc, mask, addresses, width, unit, int64(other))
     view.shadow(m)[unit] = uint32(view.control(m)[TICK]) << CLOCK | mark | uint32(warp)
 
 
@@ -301,30 +302,66 @@ def first_lane(mask):
 
 
 @njit(cache=True)
-def _same(m, memo, side, mask, addresses, base):
-    """Whether the addresses relative to ``base`` are the remembered ones; remembers them."""
+def _alike(m, memo, side, mask, addresses, base):
+    """Whether the active addresses relative to ``base`` are the remembered ones."""
+    deltas = view.deltas(m)[memo, side]
     different = int64(0)
-    for lane in range(32):
-        on = -(int64(mask >> uint32(lane)) & int64(1))
-        delta = (addresses[lane] - base) & on
-        different |= delta ^ view.deltas(m)[memo, side, lane]
-        view.deltas(m)[memo, side, lane] = delta
+    if mask == ALL:
+        for lane in range(32):
+            different |= (addresses[lane] - base) ^ deltas[lane]
+    else:
+        for lane in range(32):
+            on = -(int64(mask >> uint32(lane)) & int64(1))
+            different |= ((addresses[lane] - base) & on) ^ deltas[lane]
     return different == 0
 
 
-# Columns of patterns: valid, mask, phase, wavefronts, transactions, ideal, attributed, units
 @njit(cache=True)
-def shared_pattern(m, pc, memo, mask, addresses, width, kind):
-    """Count a shared access; returns the byte address that the touched units count from.
+def _remember(m, memo, side, mask, addresses, base):
+    """Keep the active addresses relative to ``base``, zeros for the others."""
+    deltas = view.deltas(m)[memo, side]
+    for lane in range(32):
+        on = -(int64(mask >> uint32(lane)) & int64(1))
+        deltas[lane] = (addresses[lane] - base) & on
 
-    kind: 0 load, 1 store, 2 ldmatrix (and stmatrix: one transaction for each matrix).
+
+@njit(cache=True)
+def _same(m, memo, side, mask, addresses, base):
+    """Whether the addresses relative to ``base`` are the remembered ones; remembers them."""
+    same = _alike(m, memo, side, mask, addresses, base)
+    if not same:
+        _remember(m, memo, side, mask, addresses, base)
+    return same
+
+
+# Columns of patterns: valid, mask, phase, wavefronts, transactions, ideal, attributed, units; for
+# global memory mask, valid, sectors, ideal, attributed; of shared memory again the lowest and
+# highest byte from the base, and whether the units follow each other without a gap.
+@njit(cache=True)
+def shared_access(m, warp, pc, memo, mask, addresses, width, kind):
+    """Check and count a shared access; returns the byte address that its units count from.
+
+    -1 where an address is outside or misaligned. kind: 0 load, 1 store, 2 ldmatrix (and stmatrix:
+    one transaction for each matrix).
     """
     base = addresses[first_lane(mask)]
     phase = base & 3
     base -= phase
-    same = _same(m, memo, 0, mask, addresses, base)
     p = view.patterns(m)[memo]
-    if not (same and p[0] == 1 and p[1] == int64(mask) and p[2] == phase):
+    control = view.control(m)
+    known = p[0] == 1 and p[1] == int64(mask) and p[2] == phase
+    if known and _alike(m, memo, int64(0), mask, addresses, base):
+        # What was in order relative to the base is so where the base is.
+        fine = (base + phase) & (width - 1) == 0
+        fine = fine and base + p[13] >= control[SHARED_BASE] and base + p[14] <= control[SHARED_END]
+    else:
+        fine = False
+    if not fine:
+        if not aligned(m, warp, pc, mask, addresses, width):
+            return int64(-1)
+        if not inside_shared(m, warp, pc, mask, addresses, width):
+            return int64(-1)
+        _remember(m, memo, int64(0), mask, addresses, base)
         p[0], p[1], p[2] = 1, int64(mask), phase
         if kind == 2:
             wavefronts, transactions = rules.warp_ldmatrix(addresses, mask)
@@ -349,23 +386,43 @@ def shared_pattern(m, pc, memo, mask, addresses, width, kind):
 def _collect_units(m, memo, mask, addresses, width, base):
     """The distinct units that an access touches, relative to its base."""
     grain = view.control(m)[GRAIN]
+    touched = view.touched(m)[memo]
     count = 0
-    limit = view.touched(m).shape[1]
+    limit = len(touched)
+    low, high = int64(1 << 40), int64(-(1 << 40))
     for lane in range(32):
         if not (mask >> uint32(lane)) & uint32(1):
             continue
+        low = min(low, addresses[lane] - base)
+        high = max(high, addresses[lane] + width - base)
         first = (addresses[lane] - base) >> grain
         last = (addresses[lane] + width - 1 - base) >> grain
         for unit in range(first, last + 1):
             known = False
             for index in range(count):
-                if view.touched(m)[memo, index] == unit:
+                if touched[index] == unit:
                     known = True
                     break
             if not known and count < limit:
-                view.touched(m)[memo, count] = unit
+                touched[count] = unit
                 count += 1
-    view.patterns(m)[memo, 7] = count
+    p = view.patterns(m)[memo]
+    p[7], p[13], p[14] = count, low, high
+    p[15] = int64(((high - 1) >> grain) - (low >> grain) + 1 == count)
+
+
+@njit(cache=True)
+def _all_known(m, warp, start, count):
+    """Whether a run of units was written by nobody else since the warp last heard of everybody."""
+    shadow = view.shadow(m)
+    first = uint32(view.control(m)[FIRST_TICK])
+    last = view.safe(m)[warp]
+    strange = uint32(0)
+    for index in range(count):
+        entry = shadow[uint64(start + index)]
+        tick = entry >> CLOCK
+        strange |= uint32(tick < first) | uint32(tick > last) | (entry & FLYING)
+    return strange == uint32(0)
 
 
 @njit(cache=True)
@@ -373,32 +430,57 @@ def note_reads(m, warp, pc, memo, mask, addresses, width, base):
     """Note a read of every unit of the remembered pattern."""
     if not view.control(m)[RACES]:
         return
-    start = base >> view.control(m)[GRAIN]
+    p = view.patterns(m)[memo]
+    grain = view.control(m)[GRAIN]
     now = uint32(view.control(m)[TICK])
-    first_tick = uint32(view.control(m)[FIRST_TICK])
     reads = view.reads(m)[warp]
-    known = view.known(m)[warp]
+    view.last_read(m)[warp] = now
+    if p[15]:
+        start = (base + p[13]) >> grain
+        if _all_known(m, warp, start, p[7]):
+            for index in range(p[7]):
+                reads[uint64(start + index)] = now
+            return
+    start = base >> grain
+    first_tick = uint32(view.control(m)[FIRST_TICK])
+    known, shadow, touched = view.known(m)[warp], view.shadow(m), view.touched(m)[memo]
     me = int64(warp)
-    for index in range(view.patterns(m)[memo, 7]):
-        unit = start + view.touched(m)[memo, index]
-        entry = view.shadow(m)[unit]
+    for index in range(p[7]):
+        unit = start + touched[index]
+        entry = shadow[unit]
         tick = entry >> CLOCK
         who = int64(entry & WHO)
         fine = tick >= first_tick and not entry & FLYING
         if not (fine and (who == me or known[who] >= tick)):
-            note_read(m, warp, pc, mask, addresses, width, unit, False)
+            note_read(m, warp, pc, mask, addresses, width, unit, int64(0))
         reads[unit] = now
-    view.last_read(m)[warp] = now
 
 
 @njit(cache=True)
 def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
     """Note a write of every unit of the remembered pattern."""
-    if not view.control(m)[RACES]:
+    control = view.control(m)
+    if not control[RACES]:
         return
-    start = base >> view.control(m)[GRAIN]
+    start = base >> control[GRAIN]
+    touched, shadow, known = view.touched(m)[memo], view.shadow(m), view.known(m)[warp]
+    last_read = view.last_read(m)
+    unheard = False
+    for other in range(control[WARPS]):
+        unheard = unheard or (other != warp and known[other] < last_read[other])
+    first_tick = uint32(control[FIRST_TICK])
+    entry_now = uint32(control[TICK]) << CLOCK | mark | uint32(warp)
+    me = int64(warp)
     for index in range(view.patterns(m)[memo, 7]):
-        note_write(m, warp, pc, mask, addresses, width, start + view.touched(m)[memo, index], mark)
+        unit = start + touched[index]
+        entry = shadow[unit]
+        tick = entry >> CLOCK
+        who = int64(entry & WHO)
+        ordered = not entry & FLYING and (who == me or known[who] >= tick)
+        if not unheard and (ordered or tick < first_tick):
+            shadow[unit] = uint32(entry_now)
+        else:
+            note_write(m, warp, pc, mask, addresses, width, unit, mark)
 
 
 @njit(cache=True)
@@ -409,7 +491,7 @@ def note_updates(m, warp, pc, memo, mask, addresses, width, base, writes):
     start = base >> view.control(m)[GRAIN]
     for index in range(view.patterns(m)[memo, 7]):
         unit = start + view.touched(m)[memo, index]
-        note_read(m, warp, pc, mask, addresses, width, unit, True)
+        note_read(m, warp, pc, mask, addresses, width, unit, int64(1))
         if writes:
             note_write(m, warp, pc, mask, addresses, width, unit, BY_ATOMIC)
 
@@ -420,15 +502,16 @@ def global_pattern(m, pc, memo, mask, addresses, width):
     base = addresses[first_lane(mask)]
     phase = base & 31
     base -= phase
-    same = _same(m, memo, 1, mask, addresses, base)
+    same = _same(m, int64(memo), int64(1), uint32(mask), addresses, base)
     p = view.patterns(m)[memo]
     if not (same and p[8] == int64(mask) and p[9] == 1):
         p[8], p[9] = int64(mask), 1
         p[10] = rules.warp_sectors(addresses, mask, width)
-        p[11] = (int64(count_ones(mask)) * width + 31) // 32
+        p[11] = rules.warp_sectors_ideal(addresses, mask, width)
     counts = view.counts(m)[pc]
     counts[GLOBAL_REQUESTS] += 1
     counts[GLOBAL_SECTORS] += p[10]
+    counts[GLOBAL_ATTRIBUTED] += p[10]
     counts[GLOBAL_SECTORS_IDEAL] += p[11]
 
 
@@ -511,16 +594,17 @@ def load(m, warp, pc, mask):
     addresses = view.addresses(m)[0]
     if space == CONST_BANK:
         return _load_constant(m, warp, pc, row, mask)
-    address_lanes(m, warp, row, A_REG, space == SHARED or space == LOCAL, addresses)
+    narrow = int64(space == SHARED or space == LOCAL)
+    address_lanes(m, warp, row, int64(A_REG), narrow, addresses)
     if space == LOCAL:
-        return _local(m, warp, pc, row, mask, True)
+        return _local(m, warp, pc, row, mask, int64(1))
     if space == SHARED:
         return _load_shared(m, warp, pc, row, mask)
     if space == GENERIC:
-        inner = shared_lanes(mask, addresses)
+        inner = uint32(shared_lanes(mask, addresses))
         if inner:
             _load_shared(m, warp, pc, row, inner)
-        mask &= ~inner
+        mask = uint32(mask & ~inner)
     if mask:
         _load_global(m, warp, pc, row, mask)
 
@@ -529,16 +613,14 @@ def load(m, warp, pc, mask):
 def _load_shared(m, warp, pc, row, mask):
     addresses, width, d = view.addresses(m)[0], int64(row[WIDTH]), row[DST]
     size = abs(width)
-    if not aligned(m, warp, pc, mask, addresses, size):
-        return
-    if not inside_shared(m, warp, pc, mask, addresses, size):
-        return
     memo = row[MEMO]
-    base = shared_pattern(m, pc, memo, mask, addresses, size, 0)
+    base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, size, int64(0))
+    if base < 0:
+        return
     if row[FLAGS] & POPC:  # the load of a compare-and-swap loop
-        note_updates(m, warp, pc, memo, mask, addresses, size, base, False)
+        note_updates(m, warp, pc, int64(memo), mask, addresses, size, base, int64(0))
     else:
-        note_reads(m, warp, pc, memo, mask, addresses, size, base)
+        note_reads(m, warp, pc, int64(memo), mask, addresses, size, base)
     if d != 255:
         _gather(view.registers(m)[warp], d, view.shared(m), addresses, int64(0), width, mask)
 
@@ -560,14 +642,14 @@ def _load_global(m, warp, pc, row, mask):
 @njit(cache=True)
 def _load_constant(m, warp, pc, row, mask):
     addresses = view.addresses(m)[0]
-    address_lanes(m, warp, row, A_REG, True, addresses)
+    address_lanes(m, warp, row, int64(A_REG), int64(1), addresses)
     width, d = int64(row[WIDTH]), row[DST]
     bank = view.constants(m)[row[BANK]]
     end = int64(4 * len(bank))
     size = abs(width)
     lanes, first = _wrong_lanes(addresses, mask, size, int64(0), end)
     if lanes:
-        fault(m, OUTSIDE_CONSTANT, pc, warp, lanes, first, size, True)
+        fault(m, int64(OUTSIDE_CONSTANT), int64(pc), int64(warp), uint32(lanes), int64(first), int64(size), int64(1))
         return
     if row[DST_UNIFORM]:
         at = addresses[first_lane(mask)]
@@ -590,25 +672,25 @@ def _local(m, warp, pc, row, mask, is_load):
         return
     lanes, first = _wrong_lanes(addresses, mask, size, int64(0), view.control(m)[LOCAL_BYTES])
     if lanes:
-        fault(m, OUTSIDE_LOCAL, pc, warp, lanes, first, size, True)
+        fault(m, int64(OUTSIDE_LOCAL), int64(pc), int64(warp), uint32(lanes), int64(first), int64(size), int64(1))
         return
     R = view.registers(m)[warp]
-    words = view.local(m)[warp]
+    words = view.local(m)[32 * warp : 32 * warp + 32]
     for lane in range(32):
         if not (mask >> uint32(lane)) & uint32(1):
             continue
         at = addresses[lane]
         if size < 4:
             if is_load:
-                R[d, lane] = _narrow_load(words[:, lane], at, width)
+                R[d, lane] = _narrow_load(words[lane], at, width)
             else:
-                _narrow_store(words[:, lane], at, width, R[d, lane])
+                _narrow_store(words[lane], at, width, R[d, lane])
             continue
         for part in range(size // 4):
             if is_load:
-                R[d + part, lane] = words[(at >> 2) + part, lane]
+                R[d + part, lane] = words[lane, (at >> 2) + part]
             else:
-                words[(at >> 2) + part, lane] = R[d + part, lane]
+                words[lane, (at >> 2) + part] = R[d + part, lane]
 
 
 @njit(cache=True)
@@ -617,16 +699,17 @@ def store(m, warp, pc, mask):
     row = view.code(m)[pc]
     space = row[OP]
     addresses = view.addresses(m)[0]
-    address_lanes(m, warp, row, A_REG, space == SHARED or space == LOCAL, addresses)
+    narrow = int64(space == SHARED or space == LOCAL)
+    address_lanes(m, warp, row, int64(A_REG), narrow, addresses)
     if space == LOCAL:
-        return _local(m, warp, pc, row, mask, False)
+        return _local(m, warp, pc, row, mask, int64(0))
     if space == SHARED:
         return _store_shared(m, warp, pc, row, mask)
     if space == GENERIC:
-        inner = shared_lanes(mask, addresses)
+        inner = uint32(shared_lanes(mask, addresses))
         if inner:
             _store_shared(m, warp, pc, row, inner)
-        mask &= ~inner
+        mask = uint32(mask & ~inner)
     if mask:
         _store_global(m, warp, pc, row, mask)
 
@@ -634,12 +717,10 @@ def store(m, warp, pc, mask):
 @njit(cache=True)
 def _store_shared(m, warp, pc, row, mask):
     addresses, width, memo = view.addresses(m)[0], int64(row[WIDTH]), row[MEMO]
-    if not aligned(m, warp, pc, mask, addresses, width):
+    base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, width, int64(1))
+    if base < 0:
         return
-    if not inside_shared(m, warp, pc, mask, addresses, width):
-        return
-    base = shared_pattern(m, pc, memo, mask, addresses, width, 1)
-    note_writes(m, warp, pc, memo, mask, addresses, width, base, uint32(0))
+    note_writes(m, warp, pc, int64(memo), mask, addresses, width, base, uint32(0))
     _scatter(view.registers(m)[warp], row[DST], view.shared(m), addresses, int64(0), width, mask)
 
 
@@ -662,19 +743,19 @@ def matrix(m, warp, pc, mask):
     R = view.registers(m)[warp]
     count, d = row[WIDTH], row[DST]
     addresses = view.addresses(m)[0]
-    address_lanes(m, warp, row, A_REG, True, addresses)
-    used = mask if count == 4 else mask & uint32((1 << (8 * count)) - 1)
-    if not used or not aligned(m, warp, pc, used, addresses, int64(16)):
-        return
-    if not inside_shared(m, warp, pc, used, addresses, int64(16)):
+    address_lanes(m, warp, row, int64(A_REG), int64(1), addresses)
+    used = uint32(mask if count == 4 else mask & uint32((1 << (8 * count)) - 1))
+    if not used:
         return
     memo = row[MEMO]
     is_store = row[OP] == 1
-    base = shared_pattern(m, pc, memo, used, addresses, int64(16), 2)
+    base = shared_access(m, warp, pc, int64(memo), used, addresses, int64(16), int64(2))
+    if base < 0:
+        return
     if is_store:
-        note_writes(m, warp, pc, memo, used, addresses, int64(16), base, uint32(0))
+        note_writes(m, warp, pc, int64(memo), uint32(used), addresses, int64(16), base, uint32(0))
     else:
-        note_reads(m, warp, pc, memo, used, addresses, int64(16), base)
+        note_reads(m, warp, pc, int64(memo), uint32(used), addresses, int64(16), base)
     shared = view.shared(m)
     for index in range(count):
         if row[FLAGS] & TRANSPOSED:
@@ -712,9 +793,9 @@ def copy(m, warp, pc, mask, keep):
     row = view.code(m)[pc]
     width = int64(row[WIDTH])
     to, origin = view.addresses(m)[0], view.addresses(m)[1]
-    address_lanes(m, warp, row, A_REG, True, to)
-    address_lanes(m, warp, row, G_REG, False, origin)
-    reading = mask & keep if row[FLAGS] & ZERO_FILL else mask
+    address_lanes(m, warp, row, int64(A_REG), int64(1), to)
+    address_lanes(m, warp, row, int64(G_REG), int64(0), origin)
+    reading = uint32(mask & keep if row[FLAGS] & ZERO_FILL else mask)
     zeros = view.zeros(m)
     for lane in range(32):
         zeros[lane] = 0
@@ -734,10 +815,10 @@ def copy(m, warp, pc, mask, keep):
     memo = row[MEMO]
     _count_copy(m, pc, memo, mask, reading, to, origin, width, row[FLAGS] & BYPASS != 0)
     base = to[first_lane(mask)] & ~int64(3)
-    note_writes(m, warp, pc, memo, mask, to, width, base, FLYING)
+    note_writes(m, warp, pc, int64(memo), mask, to, width, base, FLYING)
     first, following = view.queued(m)[warp, 0], view.queued(m)[warp, 1]
     if following - first >= QUEUE:
-        fault(m, QUEUE_FULL, pc, warp, mask, int64(-1), QUEUE, True)
+        fault(m, int64(QUEUE_FULL), int64(pc), int64(warp), uint32(mask), int64(-1), int64(QUEUE), int64(1))
         return
     slot = following % QUEUE
     view.stamps(m)[warp, slot, 0] = view.queued(m)[warp, 2]
@@ -762,8 +843,8 @@ def copy(m, warp, pc, mask, keep):
 def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
     base = to[first_lane(mask)]
     start = origin[first_lane(mask)]
-    same = _same(m, memo, 0, mask, to, base)
-    same = _same(m, memo, 1, mask, origin, start) and same
+    same = _same(m, int64(memo), int64(0), uint32(mask), to, base)
+    same = _same(m, int64(memo), int64(1), uint32(mask), origin, start) and same
     p = view.patterns(m)[memo]
     # Where both sides stand within a line decides, not only how they step.
     phase = (base & 127) | (start & 127) << 8
@@ -771,8 +852,11 @@ def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
         p[0], p[1], p[2], p[8] = 1, int64(mask), phase, int64(reading)
         p[3] = rules.warp_async_copy(to, origin, mask, width, bypass)
         p[5] = rules.warp_async_copy_ideal(to, mask, width, bypass)
-        p[10] = rules.warp_sectors(origin, reading, width) if reading else 0
-        p[11] = (int64(count_ones(reading)) * width + 31) // 32
+        p[10] = p[11] = p[12] = 0
+        if reading:
+            p[10] = rules.warp_sectors(origin, reading, width)
+            p[11] = rules.warp_async_copy_sectors_ideal(to, origin, reading, width, bypass)
+            p[12] = rules.warp_async_copy_sectors(to, origin, reading, width, bypass)
         _collect_units(m, memo, mask, to, width, base)
     counts = view.counts(m)[pc]
     counts[SHARED_REQUESTS] += 1
@@ -784,6 +868,7 @@ def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
     if reading:
         counts[GLOBAL_REQUESTS] += 1
         counts[GLOBAL_SECTORS] += p[10]
+        counts[GLOBAL_ATTRIBUTED] += p[12]
         counts[GLOBAL_SECTORS_IDEAL] += p[11]
 
 
@@ -875,17 +960,17 @@ def atomic(m, warp, pc, mask, T):
     row = view.code(m)[pc]
     space = (row[SUB] >> 8) & 255
     addresses = view.addresses(m)[0]
-    address_lanes(m, warp, row, A_REG, space == SHARED, addresses)
+    address_lanes(m, warp, row, int64(A_REG), int64(space == SHARED), addresses)
     if space == SHARED:
-        return _atomic_in(m, warp, pc, mask, T, True)
+        return _atomic_in(m, warp, pc, mask, T, int64(1))
     fine = mask
     if space == GENERIC:
-        inner = shared_lanes(mask, addresses)
+        inner = uint32(shared_lanes(mask, addresses))
         if inner:
-            fine &= ~inner | _atomic_in(m, warp, pc, inner, T, True)
-        mask &= ~inner
+            fine &= ~inner | _atomic_in(m, warp, pc, inner, T, int64(1))
+        mask = uint32(mask & ~inner)
     if mask:
-        fine &= ~mask | _atomic_in(m, warp, pc, mask, T, False)
+        fine &= ~mask | _atomic_in(m, warp, pc, mask, T, int64(0))
     return uint32(fine)
 
 
@@ -896,14 +981,14 @@ def _atomic_in(m, warp, pc, mask, T, in_shared):
     kind, returns = row[SUB] & 255, row[SUB] >> 16
     words, width, memo = row[DST_WORDS], int64(row[WIDTH]), row[MEMO]
     addresses = view.addresses(m)[0]
-    if not aligned(m, warp, pc, mask, addresses, width):
-        return mask
     if in_shared:
-        if not inside_shared(m, warp, pc, mask, addresses, width):
+        base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, width, int64(1))
+        if base < 0:
             return mask
-        base = shared_pattern(m, pc, memo, mask, addresses, width, 1)
-        note_updates(m, warp, pc, memo, mask, addresses, width, base, True)
+        note_updates(m, warp, pc, int64(memo), mask, addresses, width, base, int64(1))
     else:
+        if not aligned(m, warp, pc, mask, addresses, width):
+            return mask
         if not inside_global(m, warp, pc, mask, addresses, width):
             return mask
         global_pattern(m, pc, memo, mask, addresses, width)

@@ -61,6 +61,7 @@ def begin_block(m, number, grid_x, grid_y, threads):
     view.expected(m)[:, :] = 0
     view.known(m)[:, :] = uint32(0)
     view.last_read(m)[:] = uint32(0)
+    view.safe(m)[:] = uint32(0)
     view.queued(m)[:, :] = 0
     for warp in range(warps):
         view.registers(m)[warp, :255] = uint32(0)
@@ -75,7 +76,7 @@ def begin_block(m, number, grid_x, grid_y, threads):
         lanes = min(32, threads - 32 * warp)
         live = ALL if lanes == 32 else uint32((1 << lanes) - 1)
         view.live(m)[warp] = live
-        new_group(m, warp, 0, live, READY, 0)
+        new_group(m, int64(warp), int64(0), uint32(live), int64(READY), int64(0))
 
 
 @njit(cache=True)
@@ -100,7 +101,7 @@ def run_block(m, limit):
         for turn in range(warps):
             warp = warps - 1 - turn if view.control(m)[REVERSED] else turn
             if view.live(m)[warp]:
-                moved += run_warp(m, warp, view.control(m)[QUANTUM])
+                moved += run_warp(m, int64(warp), view.control(m)[QUANTUM])
                 if view.control(m)[STOP]:
                     return 2
         if not block_alive(m):
@@ -120,7 +121,10 @@ def stuck(m):
         for slot in range(SLOTS):
             if view.groups(m)[warp, slot, 2] > READY:
                 pc = view.groups(m)[warp, slot, 0]
-                fault(m, NEVER_REACHED, pc, warp, uint32(view.groups(m)[warp, slot, 1]), -1, 0, True)
+                lanes = uint32(view.groups(m)[warp, slot, 1])
+                fault(
+                    m, int64(NEVER_REACHED), int64(pc), int64(warp), lanes, int64(-1), int64(0), int64(1)
+                )
                 return
 
 
@@ -171,7 +175,7 @@ def run_grid(
         used = spent(m)
         if (instructions and used >= instructions) or (deadline and time.perf_counter() > deadline):
             pc, warp, lanes = _somewhere(m)
-            fault(m, OUT_OF_BUDGET, pc, warp, lanes, -1, used, True)
+            fault(m, OUT_OF_BUDGET, pc, warp, lanes, -1, used, 1)
             break
         if instructions:
             step = min(step, max(1, instructions - used))

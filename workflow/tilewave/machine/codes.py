@@ -12,9 +12,9 @@ from __future__ import annotations
     PIN0, PIN0_NOT, PIN1, PIN1_NOT, PIN2, PIN2_NOT, WIDTH, TARGET, CLASS, MEMO,
     A_REG, A_WIDE, A_SHIFT, A_UREG, A_UWIDE, A_OFFSET,
     G_REG, G_WIDE, G_SHIFT, G_UREG, G_UWIDE, G_OFFSET,
-    BARRIER, BANK,
-) = range(36)  # fmt: skip
-SOURCES = 36
+    BARRIER, BANK, FAST,
+) = range(37)  # fmt: skip
+SOURCES = 37
 # ---- columns of each of the four sources, from SOURCES + slot * SOURCE_COLUMNS
 (
     KIND, INDEX, WORDS, SWIZZLE, AND, XOR, AND_HIGH, XOR_HIGH, ADD, VALUE, VALUE_HIGH,
@@ -84,6 +84,9 @@ BOOL_OR, BOOL_XOR, BF16, NAN_ABS, POPC, TRANSPOSED, ZERO_FILL, BYPASS, TO_F32 = 
 )
 NEG0, NEG1, NEG2, ROUND_ODD, SHIFT_AMOUNT, INV0, INV1, INV2 = (1 << n for n in range(18, 26))
 SIGN_PRODUCT, PAIRS = (1 << n for n in range(26, 28))
+
+# ---- of SUB of the tensor cores: HMMA adds as Ampere does; IMMA of bits; DMMA cuts
+TWO_STEPS, IMMA_AND, IMMA_XOR, IMMA_NARROW, DMMA_CUT = 1 << 17, 1 << 10, 1 << 11, 1 << 12, 1 << 16
 
 # ---- rounding
 NEAREST, DOWN, UP, ZERO = range(4)

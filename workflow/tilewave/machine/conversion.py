@@ -15,6 +15,7 @@ from numpy import float32, float64, int32, int64, uint32, uint64
 
 from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
 from tilewave.machine.codes import (
+    BF16,
     C_F2F,
     C_F2I,
     C_I2F,
@@ -37,6 +38,7 @@ from tilewave.machine.codes import (
     M_RSQ64H,
     M_SIN,
     M_SQRT,
+    M_TANH,
     NEAREST,
     RELU,
     S4,
@@ -61,7 +63,7 @@ from tilewave.machine.codes import (
 )  # fmt: skip
 from tilewave.machine.floating import (
     EXPONENT,
-    NAN64,
+    NAN32,
     ONE,
     QUIET64,
     canonical,
@@ -182,7 +184,11 @@ def _to_integer(value, to, origin):
     if value != value:
         if to in (U64, S64):
             return uint64(1) << uint64(63)
-        return uint64(0x80000000) if origin == TF64 else uint64(0)
+        if origin != TF64:
+            return uint64(0)
+        if to == S16 or to == U16:
+            return uint64(0x8000)
+        return uint64(0x80) if to == S8 or to == U8 else uint64(0x80000000)
     if to == U64:
         if value <= 0:
             return uint64(0)
@@ -265,7 +271,7 @@ def _narrow_kinds(op, mode, to, origin, flags, T):
         if op == C_TF32:
             word = flushed(word) if flags & FTZ else word
             if word & EXPONENT == EXPONENT:
-                word = canonical(word)
+                word = canonical(word) & uint32(0xFFFFE000)
             elif mode == ZERO:
                 word &= uint32(0xFFFFE000)
             else:
@@ -398,6 +404,8 @@ def special(op, flags, T):
     for lane in range(32):
         bits = T[0, lane]
         if op == M_RCP64H or op == M_RSQ64H:
+            if bits & uint32(0x7FF00000) == uint32(0):
+                bits &= uint32(0x80000000)
             value = as_f64(uint64(bits) << uint64(32))
             if op == M_RCP64H:
                 if value == 0.0:
@@ -410,13 +418,15 @@ def special(op, flags, T):
                 result = math.copysign(np.inf, value)
             else:
                 result = 1.0 / math.sqrt(value)
-            pattern = bits_f64(result) if result == result else NAN64
-            T[8, lane] = uint32(pattern >> uint64(32))
+            word = uint32(bits_f64(result) >> uint64(32)) if result == result else NAN32
+            T[8, lane] = word & uint32(0x80000000) if word & uint32(0x7FF00000) == uint32(0) else word
             continue
         if flags & HIGH:
             x = float64(widen_f16(bits & uint32(0xFFFF)))
+        elif flags & BF16:
+            x = float64(as_f32(bits << uint32(16)))
         else:
-            x = float64(as_f32(flushed(bits)))
+            x = float64(as_f32(bits if op == M_TANH else flushed(bits)))
         result = x
         if op == M_RCP:
             result = math.copysign(np.inf, x) if x == 0.0 else 1.0 / x
@@ -453,6 +463,10 @@ def special(op, flags, T):
             result = math.tanh(x)
         if flags & HIGH:
             T[8, lane] = narrow64_f16(result) if result == result else NAN16
+        elif flags & BF16:
+            T[8, lane] = narrow64_bf16(result)
+        elif op == M_TANH:
+            T[8, lane] = canonical(bits_f32(float32(result)))
         else:
             T[8, lane] = flushed(canonical(bits_f32(float32(result))))
 

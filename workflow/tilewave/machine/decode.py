@@ -1512,7 +1512,7 @@ def _dmma(form: Form) -> None:
         raise form.fail()
     rows = 16 if shapes[shape] > 16 else 8
     depth = shapes[shape] - (16 if rows == 16 else 0)
-    form.row[c.SUB] = depth | rows << 8
+    form.row[c.SUB] = depth | rows << 8 | (c.DMMA_CUT if form.take("RZ") else 0)
     form.op(c.DMMA, 0, "tensor")
     form.destination(2 * rows * 8 // 32)
     for _ in range(3):
@@ -1527,13 +1527,28 @@ def _imma(form: Form) -> None:
         form.modifiers.remove(one)
     form.flag("SAT", c.SATURATE)
     form.drop("ROW", "COL")
-    if shape not in ("16832", "16816") or len(kinds) != 2:
+    if shape is None or len(kinds) != 2:
         raise form.fail()
-    depth = int(shape[3:])
+    depth = int(shape[-2:])
     signs = (kinds[0] == "S8") | (kinds[1] == "S8") << 1
-    form.row[c.SUB] = depth | signs << 8
+    form.row[c.SUB] = depth | signs << 8 | (c.IMMA_NARROW if shape == "8816" else 0)
+    _integer_matrices(form, 2 if shape == "8816" else 4)
+
+
+@opcode("BMMA")
+def _bmma(form: Form) -> None:
+    shape, how = form.take("168128", "168256"), form.take("AND", "XOR")
+    form.drop("ROW", "COL")
+    if shape is None or how is None or form.take("POPC") is None:
+        raise form.fail()
+    # Bits lie in registers as bytes do, eight times as many.
+    form.row[c.SUB] = int(shape[-3:]) // 8 | (c.IMMA_AND if how == "AND" else c.IMMA_XOR)
+    _integer_matrices(form, 4)
+
+
+def _integer_matrices(form: Form, words: int) -> None:
     form.op(c.IMMA, 0, "tensor")
-    form.destination(4)
+    form.destination(words)
     for _ in range(3):
         operand = form.operands.pop(0)
         suffixes = tuple(one for one in operand.suffixes if one not in ("ROW", "COL"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewave.machine import blocks, handlers, views
+from tilewave.machine import blocks, handlers, lanes, views
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine.errors import BadLaunch
@@ -267,6 +267,7 @@ def _state(
         view[start : start + buffer.array.nbytes] = _bytes(buffer.array)
     rows = _resolved(program, banks)
     memos = s.rows_with_memos(rows)
+    lanes.prepare(rows)
     shared_size = image.shared_size + shared_bytes
     narrow = _narrow_shared(rows)
     units = (shared_size >> (0 if narrow else 2)) + 16
@@ -301,7 +302,7 @@ def _state(
         clocks=np.zeros((s.BARRIERS, warps), np.uint32),
         expected=np.zeros((s.BARRIERS, 2), np.int64),
         results=np.zeros((warps, 2), np.uint32),
-        local=np.zeros((warps, local_words, 32), np.uint32),
+        local=np.zeros((32 * warps, local_words), np.uint32),
         queue=np.zeros((warps, s.QUEUE if _copies(rows) else 1, 5, 32), np.uint32),
         queued=np.zeros((warps, 4), np.int64),
         stamps=np.zeros((warps, s.QUEUE, 2), np.int64),
@@ -311,12 +312,13 @@ def _state(
         constants=banks,
         identity=_identity(warps, grid, block, shared_size),
         counts=np.zeros((len(rows), len(s.COUNTS)), np.int64),
-        patterns=np.zeros((memos + 1, 12), np.int64),
+        patterns=np.zeros((memos + 1, 16), np.int64),
         deltas=np.zeros((memos + 1, 2, 32), np.int64),
         touched=np.zeros((memos + 1, 512 if narrow else s.PATTERN), np.int32),
         faults=np.zeros((s.FAULTS, 7), np.int64),
         control=control,
         zeros=np.zeros(32, np.int64),
+        safe=np.zeros(warps, np.uint32),
         handlers=handlers.addresses(sorted(set(rows[:, c.FAMILY].tolist()))),
     )
     return state, starts

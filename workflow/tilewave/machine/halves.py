@@ -144,9 +144,9 @@ def _minmax(flags, T, p0):
                 x = -int32(a & uint32(0x7FFF)) - int32(1) if a & uint32(0x8000) else int32(a)
                 y = -int32(b & uint32(0x7FFF)) - int32(1) if b & uint32(0x8000) else int32(b)
                 best = b if (y < x) == on and x != y else a
+            if flags & SIGN_PRODUCT and best <= top:
+                best |= ((T[0, lane] ^ T[1, lane]) >> uint32(16 * half)) & uint32(0x8000)
             word |= best << uint32(16 * half)
-        if flags & SIGN_PRODUCT:
-            word |= (T[0, lane] ^ T[1, lane]) & uint32(0x80008000)
         T[8, lane] = word
 
 

@@ -74,11 +74,13 @@ from tilewave.machine.codes import (
     XOR_HIGH,
 )  # fmt: skip
 from tilewave.machine.conversion import convert, special
+from tilewave.machine.dmma import dmma
 from tilewave.machine.floating import double, single
 from tilewave.machine.halves import half
+from tilewave.machine.imma import imma
 from tilewave.machine.integer import integer
 from tilewave.machine.state import NOW
-from tilewave.machine.tensor import dmma, hmma, imma
+from tilewave.machine.tensor import hmma
 from tilewave.machine.views import TABLE
 
 ALL = uint32(0xFFFFFFFF)
@@ -251,7 +253,7 @@ def logic(m, warp, row, mask, T, p0, p1, p2):
                 word = T[0, lane] >> uint32(sub)
                 value |= ((word >> uint32(index)) & uint32(1)) << uint32(lane)
                 chosen |= ((T[1, lane] >> uint32(index)) & uint32(1)) << uint32(lane)
-            commit_predicate(P, bank + index, value, mask & chosen)
+            commit_predicate(P, int64(bank + index), uint32(value), uint32(mask & chosen))
         return uint32(0), uint32(0)
     if op == L_VOTE:
         votes = p0 & mask
@@ -367,7 +369,7 @@ def sources(m, warp, row):
     """All sources of an instruction into the scratch."""
     R, U, T = view.registers(m)[warp], view.uniforms(m)[warp], view.scratch(m)
     for slot in range(row[NSRC]):
-        fetch(row, SOURCES + slot * SOURCE_COLUMNS, R, U, T[slot], T[4 + slot])
+        fetch(row, int64(SOURCES + slot * SOURCE_COLUMNS), R, U, T[slot], T[4 + slot])
     return T
 
 
@@ -385,47 +387,47 @@ def results(m, warp, row, mask, first, second):
             if row[DST_WORDS] == 2:
                 U[d + 1] = T[9, lane]
     else:
-        commit(R, d, T[8], mask)
+        commit(R, int64(d), T[8], mask)
         if row[DST_WORDS] == 2 and d != 255:
-            commit(R, d + 1, T[9], mask)
-    commit_predicate(P, row[PD0], first, mask)
-    commit_predicate(P, row[PD1], second, mask)
+            commit(R, int64(d + 1), T[9], mask)
+    commit_predicate(P, int64(row[PD0]), first, mask)
+    commit_predicate(P, int64(row[PD1]), second, mask)
 
 
 def _integer(table, warp, pc, mask):
     m = carray(table, (TABLE,))
     row = view.code(m)[pc]
     T, P = sources(m, warp, row), view.predicates(m)[warp]
-    p0, p1 = pin(row, PIN0, P), pin(row, PIN1, P)
+    p0, p1 = pin(row, int64(PIN0), P), pin(row, int64(PIN1), P)
     first, second = integer(row[OP], row[SUB], row[FLAGS], T, p0, p1, uint32(0))
-    results(m, warp, row, mask, first, second)
+    results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _f32(table, warp, pc, mask):
     m = carray(table, (TABLE,))
     row = view.code(m)[pc]
     T = sources(m, warp, row)
-    p0 = pin(row, PIN0, view.predicates(m)[warp])
+    p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
     first, second = single(row[OP], row[SUB], row[FLAGS], T, p0)
-    results(m, warp, row, mask, first, second)
+    results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _f64(table, warp, pc, mask):
     m = carray(table, (TABLE,))
     row = view.code(m)[pc]
     T = sources(m, warp, row)
-    p0 = pin(row, PIN0, view.predicates(m)[warp])
+    p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
     first, second = double(row[OP], row[SUB], row[FLAGS], T, p0)
-    results(m, warp, row, mask, first, second)
+    results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _f16(table, warp, pc, mask):
     m = carray(table, (TABLE,))
     row = view.code(m)[pc]
     T = sources(m, warp, row)
-    p0 = pin(row, PIN0, view.predicates(m)[warp])
+    p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
     first, second = half(row[OP], row[SUB], row[FLAGS], T, p0)
-    results(m, warp, row, mask, first, second)
+    results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _convert(table, warp, pc, mask):
@@ -446,16 +448,16 @@ def _logic(table, warp, pc, mask):
     m = carray(table, (TABLE,))
     row = view.code(m)[pc]
     T, P = sources(m, warp, row), view.predicates(m)[warp]
-    p0, p1, p2 = pin(row, PIN0, P), pin(row, PIN1, P), pin(row, PIN2, P)
+    p0, p1, p2 = pin(row, int64(PIN0), P), pin(row, int64(PIN1), P), pin(row, int64(PIN2), P)
     first, second = logic(m, warp, row, mask, T, p0, p1, p2)
-    results(m, warp, row, mask, first, second)
+    results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _lanes(table, warp, pc, mask):
     m = carray(table, (TABLE,))
     row = view.code(m)[pc]
     first = exchange(row[OP], row[SUB], sources(m, warp, row), mask)
-    results(m, warp, row, mask, first, uint32(0))
+    results(m, warp, row, mask, uint32(first), uint32(0))
 
 
 def _special(table, warp, pc, mask):
@@ -470,8 +472,7 @@ def _hmma(table, warp, pc, mask):
     row, R = view.code(m)[pc], view.registers(m)[warp]
     at = SOURCES + INDEX
     a, b, c = row[at], row[at + SOURCE_COLUMNS], row[at + 2 * SOURCE_COLUMNS]
-    matrices, sums = view.matrices(m), view.sums(m)
-    hmma(row[SUB], R, row[DST], a, b, c, matrices[0], matrices[1], sums[0], sums[1])
+    hmma(row[SUB], R, row[DST], a, b, c)
 
 
 def _dmma(table, warp, pc, mask):
@@ -504,7 +505,7 @@ def _matrix(table, warp, pc, mask):
 
 def _copy(table, warp, pc, mask):
     m = carray(table, (TABLE,))
-    accesses.copy(m, warp, pc, mask, pin(view.code(m)[pc], PIN0, view.predicates(m)[warp]))
+    accesses.copy(m, warp, pc, mask, pin(view.code(m)[pc], int64(PIN0), view.predicates(m)[warp]))
 
 
 def _atomic(table, warp, pc, mask):
@@ -512,9 +513,9 @@ def _atomic(table, warp, pc, mask):
     row = view.code(m)[pc]
     fine = accesses.atomic(m, warp, pc, mask, sources(m, warp, row))
     if row[OP] == A_CAS:
-        commit_predicate(view.predicates(m)[warp], row[PD0], fine, mask)
+        commit_predicate(view.predicates(m)[warp], int64(row[PD0]), uint32(fine), mask)
     else:
-        commit_predicate(view.predicates(m)[warp], row[PD0], mask, mask)
+        commit_predicate(view.predicates(m)[warp], int64(row[PD0]), mask, mask)
 
 
 HANDLERS: dict[int, Callable[..., None]] = {

@@ -3,7 +3,8 @@
 Each rule is written once, as a compiled function of one warp (``warp_...``: 32 byte addresses and a
 mask whose bit i is lane i), which the interpreter calls. The functions without that prefix take
 numpy arrays of any number of warps. The rules were found on an NVIDIA H200 (compute capability
-9.0); the patterns and counters they were checked against are in ``tests/data/truth``.
+9.0, Nsight Compute 2025.3.1). Each says which counter it gives and for how many of the patterns
+measured; ``tests/data/truth`` holds those patterns or, of the larger sets, a part.
 """
 
 # mypy: disable-error-code="misc,no-untyped-call,no-any-return"
@@ -14,16 +15,25 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from tilewave.machine import bits
+
 LANES = 32
 LINE_BYTES = 128
 """Bytes of all 32 banks side by side, and of a cache line."""
 SECTOR_BYTES = 32
+WORD_BYTES = 4
 
 SHARED_WIDTHS = {"load": (1, 2, 4, 8, 16), "store": (1, 2, 4, 8, 16), "ldmatrix": (16,)}
 """Bytes of a lane's access that each operation can have."""
 COPY_WIDTHS = {"ca": (4, 8, 16), "cg": (16,)}
 """Bytes of a lane's copy by cache operator (PTX ISA, cp.async)."""
 GLOBAL_WIDTHS = (1, 2, 4, 8, 16)
+
+
+@njit(cache=True)
+def _count(mask: int) -> int:
+    """Number of active lanes."""
+    return np.int64(bits.count_ones(np.uint32(mask)))  # type: ignore[call-arg,return-value]
 
 
 # -------------------------------------------------------------------------------- shared memory
@@ -58,13 +68,19 @@ def _worst_bank(addresses: NDArray[np.int64], mask: int, unit: int) -> int:
 
 
 @njit(cache=True)
-def _agrees(addresses: NDArray[np.int64], mask: int, distance: int) -> bool:
-    """Whether each active lane i has its address in common with lane i xor distance, if active."""
+def _agrees(addresses: NDArray[np.int64], mask: int, distance: int, alone: bool) -> bool:
+    """Whether each active lane i has the address of lane i xor distance.
+
+    alone: what to say of a lane whose neighbour is not active.
+    """
     for lane in range(LANES):
-        other = lane ^ distance
-        both = (mask >> lane) & (mask >> other) & 1
-        if both and addresses[lane] != addresses[other]:
-            return False
+        if (mask >> lane) & 1:
+            other = lane ^ distance
+            if (mask >> other) & 1:
+                if addresses[lane] != addresses[other]:
+                    return False
+            elif not alone:
+                return False
     return True
 
 
@@ -79,10 +95,15 @@ def warp_shared(
     quarters of each half) where all active lanes of the warp agree with lane i xor 1, or all with
     lane i xor 2. A transaction costs the largest number of distinct words in one bank, and nothing
     without an active lane. Conflicts are wavefronts less transactions.
+
+    Source: the counters ``l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{ld,st}`` and
+    ``l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{ld,st}`` of one launch for each pattern;
+    700 of the 700 in ``shared_access_h200.csv``.
     """
-    unit = max(width, 4)
+    unit = max(width, WORD_BYTES)
     lanes = min(LANES, LINE_BYTES // unit)
-    if not is_store and unit > 4 and (_agrees(addresses, mask, 1) or _agrees(addresses, mask, 2)):
+    wide = not is_store and unit > WORD_BYTES
+    if wide and (_agrees(addresses, mask, 1, True) or _agrees(addresses, mask, 2, True)):
         lanes *= 2
     wavefronts = 0
     transactions = 0
@@ -95,20 +116,37 @@ def warp_shared(
 
 
 @njit(cache=True)
-def warp_shared_ideal(addresses: NDArray[np.int64], mask: int, width: int, is_store: bool) -> int:
-    """Wavefronts of a shared load or store that Nsight Compute would take for free of conflicts.
-
-    The bytes of the active lanes in lines of 128; half of that for loads of 8 and 16 bytes whose
-    transactions merge. TODO: some 16-byte loads differ.
-    """
+def _attributed_load(addresses: NDArray[np.int64], mask: int, width: int) -> int:
+    """Wavefronts that Nsight Compute attributes to a load of 8 or 16 bytes a lane."""
+    lanes = LINE_BYTES // width
     count = 0
+    same = True
+    seen = np.int64(-1)
     for lane in range(LANES):
-        count += (mask >> lane) & 1
-    unit = max(width, 4)
-    line = LINE_BYTES
-    if not is_store and unit > 4 and (_agrees(addresses, mask, 1) or _agrees(addresses, mask, 2)):
-        line *= 2
-    return (count * unit + line - 1) // line
+        if (mask >> lane) & 1:
+            same = same and (count == 0 or addresses[lane] == seen)
+            seen = addresses[lane]
+            count += 1
+    if same:
+        return (count + 2 * lanes - 1) // (2 * lanes)
+    wavefronts = 0
+    for begin in range(0, LANES, 2 * lanes):
+        both = mask & (((1 << 2 * lanes) - 1) << begin)
+        # In all groups but the last what counts for a lane without a neighbour is lane 31's state.
+        last = begin + 2 * lanes == LANES
+        merged = both != 0 and (
+            (not last and not (mask >> (LANES - 1)) & 1)
+            or _agrees(addresses, both, 1, last)
+            or _agrees(addresses, both, 2, last)
+        )
+        if merged and _worst_bank(addresses, both, width) == 1:
+            wavefronts += 1
+            continue
+        lower = both & (((1 << lanes) - 1) << begin)
+        for part in (lower, both & ~lower):
+            if part:
+                wavefronts += _worst_bank(addresses, part, width)
+    return wavefronts
 
 
 @njit(cache=True)
@@ -117,9 +155,31 @@ def warp_shared_attributed(
 ) -> int:
     """Wavefronts that Nsight Compute attributes to the instruction: a model of its own.
 
-    TODO: differs from the hardware for some 16-byte loads.
+    As the hardware (`warp_shared`), but two transactions of a load merge only where one wavefront
+    is enough for both, and each half-warp of a 16-byte load is judged by itself. Lanes of a load
+    that all read one address take one wavefront for each 256 bytes. The first half-warp of a
+    16-byte load has an oddity: where lane 31 is active, a lane whose neighbour is not active
+    prevents merging, and where lane 31 is not active, no address is compared at all.
+
+    Source: ``memory_l1_wavefronts_shared`` of Nsight Compute 2025.3.1 for each instruction. Exact
+    for 384 of 384, 1,024 of 1,024 and 2,048 of 2,048 loads of 4, 8 and 16 bytes, and for 384, 384
+    and 640 stores, all of them; ldmatrix is attributed what `warp_ldmatrix` says.
     """
+    if not is_store and width > WORD_BYTES:
+        return _attributed_load(addresses, mask, width)
     return warp_shared(addresses, mask, width, is_store)[0]
+
+
+@njit(cache=True)
+def warp_shared_ideal(addresses: NDArray[np.int64], mask: int, width: int, is_store: bool) -> int:
+    """Wavefronts of a shared load or store that Nsight Compute would take for free of conflicts.
+
+    The bytes of the active lanes in lines of 128, or what is attributed where that is less.
+    Source: ``memory_l1_wavefronts_shared_ideal``, as exact as `warp_shared_attributed`.
+    """
+    unit = max(width, WORD_BYTES)
+    lines = (_count(mask) * unit + LINE_BYTES - 1) // LINE_BYTES
+    return min(lines, warp_shared_attributed(addresses, mask, width, is_store))
 
 
 @njit(cache=True)
@@ -127,7 +187,9 @@ def warp_ldmatrix(addresses: NDArray[np.int64], mask: int) -> tuple[int, int]:
     """Wavefronts and transactions of ldmatrix: one transaction for each 8x8 matrix.
 
     addresses: of 32 rows, eight for each matrix; mask: the rows that count. ``.x1`` is 0xff, ``.x2``
-    0xffff, ``.x4`` 0xffffffff; ``.trans`` makes no difference.
+    0xffff, ``.x4`` 0xffffffff; ``.trans`` makes no difference. Source: the shared load wavefronts
+    of 113 of 113 launches in ``memory_ops_h200.csv``; attributed in 768 of 768 instructions (16
+    of which the compiler had put in another order).
     """
     wavefronts = 0
     transactions = 0
@@ -140,63 +202,19 @@ def warp_ldmatrix(addresses: NDArray[np.int64], mask: int) -> tuple[int, int]:
 
 
 # --------------------------------------------------------------------------------------- cp.async
-
-
-@njit(cache=True)
-def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], mask: int) -> int:
-    """Wavefronts of cp.async.cg (LDGSTS.BYPASS), 16 bytes a lane.
-
-    Of lanes that write the same 16 bytes the first one counts. What goes from one global sector to
-    one shared sector moves together, unless one half of it is wanted twice. Such pieces share a
-    wavefront where they have the global line, the shared line and the way of the halves in common,
-    and all of them or none change between even and odd sectors.
-    """
-    origin = np.empty(LANES, np.int64)  # global sector of each piece
-    target = np.empty(LANES, np.int64)  # shared sector
-    # Where its halves come from, a digit of base 3 each, 0 for none: 1 + source half of the low one,
-    # 3 times that of the high one.
-    form = np.empty(LANES, np.int64)
-    pieces = 0
-    for lane in range(LANES):
-        if not (mask >> lane) & 1:
-            continue
-        place = shared[lane] // 16
-        taken = False
-        for other in range(lane):
-            if (mask >> other) & 1 and shared[other] // 16 == place:
-                taken = True
-        if taken:
-            continue
-        half = source[lane] // 16 % 2
-        mine, others = (1, 3) if place % 2 == 0 else (3, 1)
-        joined = False
-        for i in range(pieces):
-            if (
-                origin[i] == source[lane] // SECTOR_BYTES
-                and target[i] == place // 2
-                and form[i] == (2 - half) * others
-            ):
-                form[i] += (1 + half) * mine
-                joined = True
-        if not joined:
-            origin[pieces] = source[lane] // SECTOR_BYTES
-            target[pieces] = place // 2
-            form[pieces] = (1 + half) * mine
-            pieces += 1
-    wavefronts = 0
-    for i in range(pieces):
-        fresh = True
-        for j in range(i):
-            if (
-                origin[i] // 4 == origin[j] // 4
-                and target[i] // 4 == target[j] // 4
-                and form[i] == form[j]
-                and (origin[i] ^ target[i]) % 2 == (origin[j] ^ target[j]) % 2
-            ):
-                fresh = False
-        if fresh:
-            wavefronts += 1
-    return wavefronts
+#
+# What follows is what Nsight Compute 2025.3.1 attributes to an LDGSTS instruction: a model that it
+# evaluates on the addresses. The figures are ``memory_l1_wavefronts_shared``, ``..._ideal`` and
+# ``memory_l2_theoretical_sectors_global``, ``..._ideal`` of some 6,700 patterns for each width and
+# cache operator (``cp_async_h200.npz`` holds a part of them) and of 500 older ones
+# (``async_copy_h200.csv``, the first two only). Every rule below gives all of them exactly.
+# Nsight Compute has no figures (it says 0) for an LDGSTS.BYPASS that is guarded by predicate P0:
+# 40 of 128 instructions in each launch, exactly those. They were left out.
+#
+# The hardware is close to it for .ca and not comparable for .cg. The counter
+# l1tex__data_pipe_lsu_wavefronts_mem_shared less the same with _op_misc, of one launch for each of
+# 64 patterns, was the attributed figure in 14, 12 and 9 of 16 for .ca with 4, 8 and 16 bytes (never
+# more than 4 off, sums of 69, 64 and 89 against 74, 69 and 88), and 0 in 16 of 16 for .cg.
 
 
 @njit(cache=True)
@@ -205,31 +223,103 @@ def _through_cache(
 ) -> int:
     """Wavefronts of cp.async.ca (LDGSTS), 4, 8 or 16 bytes a lane.
 
-    Every lane moves its words from banks of the cache to banks of shared memory; nothing is shared.
-    The warp (halves of it for 8 bytes, quarters for 16) goes in rounds. In a round the last waiting
-    lane on each shared bank is let through, and of those the first one on each source bank.
+    Every lane moves its words from banks of the cache to banks of shared memory, and nothing is
+    shared. The warp, halves of it for 8 bytes and quarters for 16, costs as much as the lane with
+    the most rivals: the number of lanes, itself included, that have their source bank or their
+    shared bank in common with it. Exact for 20,096 of 20,096.
     """
-    columns = LINE_BYTES // width
-    lanes = LANES * 4 // width
-    rounds = 0
-    for begin in range(0, LANES, lanes):
-        waiting = mask & (((1 << lanes) - 1) << begin)
-        while waiting:
-            chosen = 0
-            used = 0
-            for lane in range(begin + lanes - 1, begin - 1, -1):
-                column = 1 << (shared[lane] // width % columns)
-                if (waiting >> lane) & 1 and not used & column:
-                    used |= column
-                    chosen |= 1 << lane
-            used = 0
-            for lane in range(begin, begin + lanes):
-                column = 1 << (source[lane] // width % columns)
-                if (chosen >> lane) & 1 and not used & column:
-                    used |= column
-                    waiting &= ~(1 << lane)
-            rounds += 1
-    return rounds
+    shift = 2 if width == 4 else 3 if width == 8 else 4
+    columns = LINE_BYTES >> shift
+    readers = np.empty(LANES, np.uint32)  # of each source bank: its lanes
+    writers = np.empty(LANES, np.uint32)
+    wavefronts = 0
+    for begin in range(0, LANES, columns):
+        readers[:columns] = 0
+        writers[:columns] = 0
+        for lane in range(begin, begin + columns):
+            if (mask >> lane) & 1:
+                bit = np.uint32(1 << lane)
+                readers[(source[lane] >> shift) & (columns - 1)] |= bit
+                writers[(shared[lane] >> shift) & (columns - 1)] |= bit
+        worst = 0
+        for lane in range(begin, begin + columns):
+            if (mask >> lane) & 1:
+                rivals = (
+                    readers[(source[lane] >> shift) & (columns - 1)]
+                    | writers[(shared[lane] >> shift) & (columns - 1)]
+                )
+                worst = max(worst, _count(rivals))
+        wavefronts += worst
+    return wavefronts
+
+
+@njit(cache=True)
+def _first_writers(shared: NDArray[np.int64], mask: int) -> int:
+    """Lanes less those that write the 16 bytes that a lower lane writes as well."""
+    lanes = 0
+    for lane in range(LANES):
+        if (mask >> lane) & 1:
+            fresh = 1
+            for other in range(lane):
+                if (mask >> other) & 1 and shared[other] >> 4 == shared[lane] >> 4:
+                    fresh = 0
+            lanes |= fresh << lane
+    return lanes
+
+
+@njit(cache=True)
+def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], mask: int) -> int:
+    """Wavefronts of cp.async.cg (LDGSTS.BYPASS), 16 bytes a lane.
+
+    Of lanes that write the same 16 bytes the first one counts. They go in rounds: in a round each
+    16 bytes of the source are written once to low and once to high halves of sectors in a shared
+    line, for the highest waiting lane. Within a round, what goes from one global sector to one
+    shared sector moves together where the two halves differ in origin. Such pieces share a
+    wavefront where they have the round, the global line, the shared line and the way of the halves
+    in common, and all of them or none change between even and odd sectors. Exact for 4,752 of
+    4,752, and for 244 of the 244 older ones.
+    """
+    lanes = _first_writers(shared, mask)
+    place = np.empty(LANES, np.int64)  # of each write, in units of 16 bytes
+    origin = np.empty(LANES, np.int64)
+    writes = 0
+    for lane in range(LANES):
+        if (lanes >> lane) & 1:
+            place[writes], origin[writes] = shared[lane] >> 4, source[lane] >> 4
+            writes += 1
+    turn = np.zeros(LANES, np.int64)
+    for i in range(writes):
+        for j in range(i + 1, writes):
+            # & ~6: the same line and half, whichever sector
+            if origin[j] == origin[i] and (place[j] ^ place[i]) & ~6 == 0:
+                turn[i] += 1
+    key = np.empty((LANES, 3), np.int64)  # of each wavefront: what its pieces have in common
+    wavefronts = 0
+    for i in range(writes):
+        # Where the low and the high half come from: 0 nowhere, else 1 + the source's half.
+        low, high = 1 + (origin[i] & 1), 0
+        if place[i] & 1:
+            low, high = high, low
+        with_low = False
+        for j in range(writes):
+            if place[j] == place[i] ^ 1 and origin[j] == origin[i] ^ 1 and turn[j] == turn[i]:
+                if place[i] & 1:
+                    with_low = True
+                else:
+                    high = 1 + (origin[j] & 1)
+        if with_low:
+            continue
+        parity = (origin[i] ^ place[i]) >> 1 & 1
+        form = ((turn[i] * 3 + low) * 3 + high) * 2 + parity
+        fresh = True
+        for k in range(wavefronts):
+            if key[k, 0] == form and key[k, 1] == origin[i] >> 3 and key[k, 2] == place[i] >> 3:
+                fresh = False
+                break
+        if fresh:
+            key[wavefronts] = form, origin[i] >> 3, place[i] >> 3
+            wavefronts += 1
+    return wavefronts
 
 
 @njit(cache=True)
@@ -248,17 +338,45 @@ def warp_async_copy_ideal(shared: NDArray[np.int64], mask: int, width: int, bypa
 
     The bytes of the active lanes in lines; with ``.cg`` lanes that write the same place count once.
     """
-    count = 0
-    for lane in range(LANES):
-        if not (mask >> lane) & 1:
-            continue
-        fresh = 1
-        if bypass:
-            for other in range(lane):
-                if (mask >> other) & 1 and shared[other] == shared[lane]:
-                    fresh = 0
-        count += fresh
+    count = _count(_first_writers(shared, mask) if bypass else mask)
     return (count * width + LINE_BYTES - 1) // LINE_BYTES
+
+
+@njit(cache=True)
+def warp_async_copy_sectors(
+    shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
+) -> int:
+    """Sectors of global memory that Nsight Compute attributes to a cp.async.
+
+    With ``.ca`` the distinct ones. With ``.cg`` one for each 16 bytes that are written, or for two
+    of them that fill a shared sector from the two halves of one global sector.
+    """
+    if not bypass:
+        return warp_sectors(source, mask, width)
+    lanes = _first_writers(shared, mask)
+    sectors = 0
+    for lane in range(LANES):
+        if (lanes >> lane) & 1:
+            sectors += 1
+            for other in range(lane):
+                if (
+                    (lanes >> other) & 1
+                    and shared[other] >> 4 == shared[lane] >> 4 ^ 1
+                    and source[other] >> 4 == source[lane] >> 4 ^ 1
+                ):
+                    sectors -= 1
+    return sectors
+
+
+@njit(cache=True)
+def warp_async_copy_sectors_ideal(
+    shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
+) -> int:
+    """Sectors that Nsight Compute would take for a well-formed cp.async."""
+    if bypass:
+        count = _count(_first_writers(shared, mask))
+        return (count * width + SECTOR_BYTES - 1) // SECTOR_BYTES
+    return warp_sectors_ideal(source, mask, width)
 
 
 # ----------------------------------------------------------------------------------------- global
@@ -266,7 +384,12 @@ def warp_async_copy_ideal(shared: NDArray[np.int64], mask: int, width: int, bypa
 
 @njit(cache=True)
 def warp_sectors(addresses: NDArray[np.int64], mask: int, width: int) -> int:
-    """Distinct 32-byte sectors that a warp's aligned accesses of ``width`` bytes touch."""
+    """Distinct 32-byte sectors that a warp's aligned accesses of ``width`` bytes touch.
+
+    Source: ``l1tex__t_sectors_pipe_lsu_mem_global_op_st`` for 90 of 90 stores in
+    ``memory_ops_h200.csv``, and ``memory_l2_theoretical_sectors_global`` for 20,096 of 20,096
+    cp.async.ca.
+    """
     held = np.full(2 * LANES, -1, np.int64)  # open addressing
     sectors = 0
     for lane in range(LANES):
@@ -280,6 +403,18 @@ def warp_sectors(addresses: NDArray[np.int64], mask: int, width: int) -> int:
             held[place] = sector
             sectors += 1
     return sectors
+
+
+@njit(cache=True)
+def warp_sectors_ideal(addresses: NDArray[np.int64], mask: int, width: int) -> int:
+    """Sectors that Nsight Compute would take for a well-formed global access.
+
+    The bytes of the active lanes in sectors, or the distinct sectors where they are fewer. Source:
+    ``memory_l2_theoretical_sectors_global_ideal``, 20,096 of 20,096 cp.async.ca; not checked for
+    other accesses.
+    """
+    needed = (_count(mask) * width + SECTOR_BYTES - 1) // SECTOR_BYTES
+    return min(needed, warp_sectors(addresses, mask, width))
 
 
 # --------------------------------------------------------------------------------------- arrays
@@ -429,7 +564,7 @@ def async_copy_wavefronts(
     width: int,
     cache: str,
 ) -> NDArray[np.int64]:
-    """Shared wavefronts of cp.async (LDGSTS).
+    """Shared wavefronts of cp.async (LDGSTS), as Nsight Compute attributes them.
 
     Addresses in bytes, integers (..., 32); active bool (..., 32). cache: ``"ca"`` with width 4, 8
     or 16 or ``"cg"`` with width 16. Returns int64 of shape (...). Only the places of the addresses

@@ -141,6 +141,8 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
                 rows[number, c.FAMILY] = -1
                 continue
             rows[number, c.TARGET] = index[target * BYTES]
+    if image.arch < 90:
+        rows[rows[:, c.FAMILY] == c.HMMA, c.SUB] |= c.TWO_STEPS
     _mark_swap_loops(rows)
     instructions = tuple(Instruction(raw.address, raw.opcode, raw.text) for raw in raws)
     return Program(image, instructions, rows, unsupported)

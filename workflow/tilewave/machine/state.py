@@ -24,12 +24,13 @@ PATTERN = 128  # words that one access of a warp can touch
 (
     EXECUTED, THREADS, THREADS_ON, SHARED_REQUESTS, SHARED_TRANSACTIONS, SHARED_WAVEFRONTS,
     SHARED_IDEAL, SHARED_CONFLICTS, SHARED_ATTRIBUTED, GLOBAL_REQUESTS, GLOBAL_SECTORS,
-    GLOBAL_SECTORS_IDEAL, BARRIER_WARPS,
-) = range(13)  # fmt: skip
+    GLOBAL_SECTORS_IDEAL, BARRIER_WARPS, GLOBAL_ATTRIBUTED,
+) = range(14)  # fmt: skip
 COUNTS = (
     "executed", "threads_executed", "threads_on", "shared_requests", "shared_transactions",
     "shared_wavefronts", "shared_ideal", "shared_conflicts", "shared_attributed",
     "global_requests", "global_sectors", "global_sectors_ideal", "barriers",
+    "global_attributed",
 )  # fmt: skip
 
 # ---- entries of control
@@ -79,7 +80,7 @@ class State(NamedTuple):
     clocks: np.ndarray  # uint32 (BARRIERS, W): what arrivals at a barrier bring along
     expected: np.ndarray  # int64 (BARRIERS, 2): threads a barrier waits for, 0 for all; reduction
     results: np.ndarray  # uint32 (W, 2): what a reducing barrier returned
-    local: np.ndarray  # uint32 (W, words, 32)
+    local: np.ndarray  # uint32 (32 W, words): a row for each thread
     queue: np.ndarray  # uint32 (W, QUEUE, 5, 32): word address and four words of data
     queued: np.ndarray  # int64 (W, 4): first, next, groups committed, unused
     stamps: np.ndarray  # int64 (W, QUEUE, 2): group and width of a queued copy
@@ -89,12 +90,13 @@ class State(NamedTuple):
     constants: np.ndarray  # uint32 (banks, words)
     identity: np.ndarray  # uint32 (W, len(codes.SPECIAL_REGISTERS), 32)
     counts: np.ndarray  # int64 (instructions, len(COUNTS))
-    patterns: np.ndarray  # int64 (memos, 12)
+    patterns: np.ndarray  # int64 (memos, 16)
     deltas: np.ndarray  # int64 (memos, 2, 32)
     touched: np.ndarray  # int32 (memos, PATTERN)
     faults: np.ndarray  # int64 (FAULTS, 7)
     control: np.ndarray  # int64 (CONTROL,)
     zeros: np.ndarray  # int64 (32,): bytes that a copy fills with zeros instead
+    safe: np.ndarray  # uint32 (W,): up to when a warp knows the accesses of all others
     handlers: np.ndarray  # int64 (families,): addresses of the functions that execute each
 
 

@@ -1,167 +1,373 @@
-"""Matrix instructions of the tensor cores, one warp at a time.
+"""Products of f16, bf16 and tf32 matrices in the tensor cores.
 
-Fragment layouts are those of the PTX manual (section "Matrix fragments" of mma). Products are exact.
-How the hardware rounds their sum is not documented; see `accumulated`.
+How HMMA adds up is not documented. What an H200 gave for 90,112 elements of each of 18 kinds of
+operands fits one rule in every bit: products are exact; they and C are aligned to the largest
+exponent among them (of a product: the sum of its factors' exponents, not normalised; of a denormal:
+the least of its format), cut off 25 binary places below it towards zero, and added exactly; the sum
+is cut off to f32, or rounded to the nearest f16. All k of an instruction are added in one step.
+Blackwell is said to do the same. Ampere and Ada cut off after 24 places and take the two halves of
+the depth one after the other, except in the smallest shapes: that and the rule itself are in
+M. Fasi et al., "Numerical behavior of NVIDIA tensor cores" (PeerJ CS 7:e330, 2021) and P. Xie et
+al., "MMA-Sim" (arXiv 2511.10909, 2025); it was not measured here.
+
+What no operand of those tried, and is a guess: the sign of a sum of zeros (here always plus).
 """
 # mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
 
 from __future__ import annotations
 
-from numba import njit
-from numpy import float32, float64, int32, int64, uint32, uint64
+from llvmlite import ir
+from numba import carray, njit, types
+from numba.extending import intrinsic
+from numpy import float32, float64, int32, int64, uint32
 
-from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, fma_f64, widen_f16
-from tilewave.machine.codes import SATURATE, TBF16, TTF32
-from tilewave.machine.floating import canonical
-from tilewave.machine.halves import NAN16, narrow64_f16
-from tilewave.machine.integer import joined
+from tilewave.machine.bits import as_f32, bits_f32, widen_f16
+from tilewave.machine.codes import TBF16, TF16, TTF32, TWO_STEPS
+from tilewave.machine.fragments import ROWS, Registers, columns, lanes, literals, local_words, part
+from tilewave.machine.vectors import DOUBLE, FLOAT, I32, I64, either, loop, splat
+
+NAN32 = uint32(0x7FFFFFFF)
+LARGEST = 3.4028236692093846e38  # 2^128, where f32 ends
+TOGETHER = 2  # columns that read A once
+
+# The scratch of an instruction, in words: A by k, the rows behind each other; B by pairs of k, as
+# its lanes hold it; their exponents; the sums by columns.
+A_AT, A_EXPONENTS, B_AT, B_EXPONENTS, SUMS = 0, 256, 512, 640, 768
+WORDS = 896
+ZERO = -20000  # stands for the exponent of zero: below all others
 
 
-@njit(cache=True)
-def fill_halves(R, first, rows, depth, kind, out, is_b):
-    """A (16 x depth) or B (depth x 8, transposed) from packed halves.
+def floats(words, kind):
+    """What words stand for: two vectors of floats, the low halves first; one for tf32."""
+    if kind == TTF32:  # the lower 13 bits do not count
+        return [(words & 0xFFFFE000).bits_as(FLOAT)]
+    if kind == TBF16:
+        return [(words << 16).bits_as(FLOAT), (words & 0xFFFF0000).bits_as(FLOAT)]
+    return [(words & 0xFFFF).widened(), (words >> 16).widened()]
 
-    R: the warp's registers; out: float32 (16, 16), by rows of A or columns of B.
+
+def exponents(bits, least):
+    """The exponents of floats as the tensor cores see them; denormals have the format's least."""
+    zero = (bits << 1).compare("==", 0)
+    return zero.select(ZERO, ((bits >> 23) & 255).at_least(least) - 127)
+
+
+def extreme(bits, kind):
+    """Numbers outside of 2^-50 to 2^50, but not zeros; infinities and NaNs are among them."""
+    if kind == TF16:  # nothing else
+        return (bits & 0x7FFFFFFF).above(0x477FFFFF)
+    zero = (bits << 1).compare("==", 0)
+    return zero.select(0, (((bits >> 23) & 255) - 77).above(100))
+
+
+def significands(bits, exponent):
+    """Numbers without their exponents: from 1 to 2, denormals below."""
+    one = (bits & 0x80000000) | 0x3F800000
+    small = (bits | one).bits_as(FLOAT) - one.bits_as(FLOAT)
+    denormal = ((bits >> 23) & 255).compare("==", 0)
+    return denormal.select(small, (bits - (exponent << 23)).bits_as(FLOAT))
+
+
+@intrinsic
+def spread(typingctx, kind, depth, R, a, b, scratch):
+    """A and B to the scratch; returns whether any number is `extreme`.
+
+    The order of k does not matter as long as it is the same in both: tf32 words of the first
+    register pair stand at even places, those of the second at odd ones.
     """
-    for reg in range(rows * depth // 64):
-        # A: rows alternate first, then the depth; B has eight columns only.
-        row_base = 0 if is_b else 8 * (reg & 1)
-        depth_base = 8 * (reg if is_b else reg >> 1)
-        for lane in range(32):
-            word = R[first + reg, lane]
-            row, column = row_base + lane // 4, depth_base + 2 * (lane % 4)
-            if kind == TBF16:
-                out[row, column] = as_f32(word << uint32(16))
-                out[row, column + 1] = as_f32(word & uint32(0xFFFF0000))
-            else:
-                out[row, column] = widen_f16(word & uint32(0xFFFF))
-                out[row, column + 1] = widen_f16(word >> uint32(16))
+    if not literals(kind, depth):
+        return None
+    which, steps = kind.literal_value, depth.literal_value
+    least = 113 if which == TF16 else 1
+
+    def build(context, builder, signature, arguments):
+        _, _, registers, a, b, scratch = arguments
+        R = Registers(context, builder, signature.args[2], registers)
+        out, odd = part(builder, scratch, 0), []
+
+        def put(at, exponents_at, values):
+            bits = values.bits_as(I32)
+            out.store(at, bits)
+            out.store(exponents_at, exponents(bits, least))
+            odd.append(extreme(bits, which))
+
+        wide = which == TTF32
+        for pair in range(steps // (4 if wide else 8)):
+            for t, words in enumerate(columns(R.load(a, 2 * pair), R.load(a, 2 * pair + 1))):
+                k = 2 * t + pair if wide else 8 * pair + 2 * t
+                for side, values in enumerate(floats(words, which)):
+                    at = ROWS * (k + side)
+                    put(A_AT + at, A_EXPONENTS + at, values)
+            for half in range(2):
+                for side, values in enumerate(floats(R.load_half(b, pair, half), which)):
+                    at = (32 if wide else 64) * pair + 32 * side + 16 * half
+                    put(B_AT + at, B_EXPONENTS + at, values)
+        found = odd[0]
+        for one in odd[1:]:
+            found = found | one
+        return found.any()
+
+    return types.boolean(kind, depth, R, a, b, scratch), build
+
+
+@intrinsic
+def read_sums(typingctx, wide, R, c, scratch):
+    """C to the scratch, as patterns of f32."""
+    if not literals(wide):
+        return None
+    f32 = wide.literal_value
+
+    def build(context, builder, signature, arguments):
+        _, registers, c, scratch = arguments
+        R = Registers(context, builder, signature.args[1], registers)
+        out = part(builder, scratch, SUMS)
+        if f32:
+            for side in range(2):
+                for t, words in enumerate(columns(R.load(c, side), R.load(c, side + 2))):
+                    out.store(ROWS * (2 * t + side), words)
+        else:
+            for t, words in enumerate(columns(R.load(c, 0), R.load(c, 1))):
+                for side, values in enumerate(floats(words, TF16)):
+                    out.store(ROWS * (2 * t + side), values.bits_as(I32))
+        return context.get_dummy_value()
+
+    return types.none(wide, R, c, scratch), build
+
+
+@intrinsic
+def write_sums(typingctx, wide, R, d, scratch):
+    """The sums to D."""
+    if not literals(wide):
+        return None
+    f32 = wide.literal_value
+
+    def build(context, builder, signature, arguments):
+        _, registers, d, scratch = arguments
+        R = Registers(context, builder, signature.args[1], registers)
+        sums = part(builder, scratch, SUMS)
+        column = [sums.load(ROWS * j) for j in range(8)]
+        if not f32:
+            half = [one.bits_as(FLOAT).narrowed() for one in column]
+            column = [half[j] | half[j + 1] << 16 for j in range(0, 8, 2)]
+        for side in range(2 if f32 else 1):
+            words = column[side::2] if f32 else column
+            for rows in range(2):
+                R.store(d, 2 * rows + side if f32 else rows, lanes(words, rows))
+        return context.get_dummy_value()
+
+    return types.none(wide, R, d, scratch), build
+
+
+def cut_to_f32(value, normal):
+    """Patterns of doubles rounded to f32 towards zero; what f32 cannot hold becomes infinite.
+
+    normal: none has to be cut where f32 has denormals only.
+    """
+    if normal:
+        return (value.bits_as(I64) & 0xFFFFFFFFE0000000).bits_as(DOUBLE).as_float().bits_as(I32)
+    near = value.as_float()
+    magnitude = value.absolute()
+    above = near.absolute().as_double().compare(">", magnitude)
+    above = above & magnitude.compare("<", LARGEST)
+    return near.bits_as(I32) + above.as_mask()
+
+
+def nearest_f16(value):
+    """Doubles rounded to f16, as patterns of f32."""
+    bits = value.bits_as(I64)
+    # What is below f32's last place only decides ties, and one bit in it does that as well.
+    rest = (bits & 0x1FFFFFFF).compare("==", 0)
+    kept = bits & 0xFFFFFFFFE0000000
+    single = rest.select(kept, kept | 0x20000000).bits_as(DOUBLE).as_float()
+    return single.narrowed().widened().bits_as(I32)
+
+
+@intrinsic
+def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
+    """Add so many products to the sums, in one step, ``places`` behind the point kept.
+
+    moderate: no factor is `extreme`, so that products fit f32 with their exponents and their parts
+    with the sums'. ``skipped`` of the depth are left out: 8 of f16 or bf16, 1 of tf32 (every second
+    one counts then).
+    """
+    if not literals(steps, moderate):
+        return None
+    count, simple = steps.literal_value, moderate.literal_value
+    order = (0, 2, 4, 6) if count == 4 else range(count)
+
+    def build(context, builder, signature, arguments):
+        _, _, places, wide, skipped, scratch = arguments
+        factors, powers = part(builder, scratch, A_AT, FLOAT), part(builder, scratch, A_EXPONENTS)
+        others, their_powers = part(builder, scratch, B_AT, FLOAT), part(builder, scratch, B_EXPONENTS)
+        sums = part(builder, scratch, SUMS)
+        first_a = builder.mul(skipped, ir.Constant(I64, ROWS))
+        first_b = builder.mul(skipped, ir.Constant(I64, 8 if count > 4 else 32))
+        least = builder.select(wide, ir.Constant(I32, 1), ir.Constant(I32, 113))
+
+        def a_at(k):
+            return builder.add(first_a, ir.Constant(I64, ROWS * k))
+
+        class Column:
+            """One column of the sums on its way."""
+
+            def __init__(self, j) -> None:
+                self.first = builder.add(first_b, builder.mul(j, ir.Constant(I64, 4)))
+                self.place = builder.mul(j, ir.Constant(I64, ROWS))
+                self.before = sums.load(self.place)
+                self.own = exponents(self.before, splat(builder, least))
+                self.most, self.power, self.total = self.own.at_least(-900), {}, None
+
+            def b_at(self, k):
+                at = ir.Constant(I64, 64 * (k >> 3) + 32 * (k & 1) + (k >> 1 & 3))
+                return builder.add(self.first, at)
+
+            def compare(self, k, power):
+                self.power[k] = power + their_powers.everywhere(self.b_at(k))
+                self.most = self.most.at_least(self.power[k])
+
+            def settle(self):
+                # What divides a number so that the last place kept is 1, as an exponent of f32
+                self.base = self.most - splat(builder, builder.add(places, ir.Constant(I32, 127)))
+                # Without a product the base may be anything: nothing is not cut.
+                self.scale = ((self.base.at_least(-252) * -1) << 23).bits_as(FLOAT)
+
+            def aligned(self, significand, exponent):
+                factor = ((exponent - self.base).at_least(1) << 23).bits_as(FLOAT)
+                return (significand * factor).truncated()
+
+            def add(self, k, x, power):
+                y = others.everywhere(self.b_at(k))
+                if simple:
+                    term = (x * y * self.scale).truncated()
+                else:
+                    x = significands(x.bits_as(I32), power)
+                    y = significands(y.bits_as(I32), their_powers.everywhere(self.b_at(k)))
+                    term = self.aligned(x * y, self.power[k])
+                self.total = term if self.total is None else self.total + term
+
+            def finish(self):
+                last = self.aligned(significands(self.before, self.own), self.own)
+                unit = ((self.base + (127 + 1023)).as_int64() << 52).bits_as(DOUBLE)
+                value = (self.total.as_double() + last.as_double()) * unit
+                rounded = either(builder, wide, lambda: cut_to_f32(value, simple), lambda: nearest_f16(value))
+                # Infinities and NaNs of C stay.
+                size = self.before & 0x7FFFFFFF
+                kept = size.above(0x7F800000).select(0x7FFFFFFF, self.before)
+                sums.store(self.place, size.above(0x7F7FFFFF).select(kept, rounded))
+
+        def several(i):
+            first = builder.mul(i, ir.Constant(I64, TOGETHER))
+            chosen = [Column(builder.add(first, ir.Constant(I64, n))) for n in range(TOGETHER)]
+            for k in order:
+                power = powers.load(a_at(k))
+                for one in chosen:
+                    one.compare(k, power)
+            for one in chosen:
+                one.settle()
+            for k in order:
+                x, power = factors.load(a_at(k)), powers.load(a_at(k))
+                for one in chosen:
+                    one.add(k, x, power)
+            for one in chosen:
+                one.finish()
+
+        loop(builder, 8 // TOGETHER, several)
+        return context.get_dummy_value()
+
+    return types.none(steps, moderate, places, wide, skipped, scratch), build
 
 
 @njit(cache=True)
-def fill_words(R, first, rows, depth, out, is_b):
-    """The same from tf32 words: the lower 13 bits do not count."""
-    for reg in range(rows * depth // 32):
-        row_base = 0 if is_b else 8 * (reg & 1)
-        depth_base = 4 * (reg if is_b else reg >> 1)
-        for lane in range(32):
-            word = R[first + reg, lane] & uint32(0xFFFFE000)
-            out[row_base + lane // 4, depth_base + lane % 4] = as_f32(word)
-
-
-@njit(cache=True)
-def truncated(value):
-    """f32 pattern of an f64, rounded towards zero: the tensor cores do not round to nearest."""
-    bits = bits_f32(float32(value))
-    near = float64(as_f32(bits))
-    if value - value == 0.0 and abs(near) > abs(value):
-        bits -= uint32(1)
-    return canonical(bits)
-
-
-@njit(cache=True)
-def hmma(sub, R, d, a, b, c, A, B, BT, S):
-    """D = A B + C for m16n8; A, B: float32 (16, 16), BT: float64 (16, 8), S: float64 (16, 8)."""
-    depth, kind, wide = sub & 255, (sub >> 8) & 255, (sub >> 16) & 1
-    if kind == TTF32:
-        fill_words(R, a, 16, depth, A, False)
-        fill_words(R, b, 8, depth, B, True)
+def add16(moderate, places, wide, skipped, scratch):
+    if moderate:
+        fused_sums(16, 1, places, wide, skipped, scratch)
     else:
-        fill_halves(R, a, 16, depth, kind, A, False)
-        fill_halves(R, b, 8, depth, kind, B, True)
-    for k in range(depth):
+        fused_sums(16, 0, places, wide, skipped, scratch)
+
+
+@njit(cache=True)
+def add8(moderate, places, wide, skipped, scratch):
+    if moderate:
+        fused_sums(8, 1, places, wide, skipped, scratch)
+    else:
+        fused_sums(8, 0, places, wide, skipped, scratch)
+
+
+@njit(cache=True)
+def add4(moderate, places, wide, skipped, scratch):
+    if moderate:
+        fused_sums(4, 1, places, wide, skipped, scratch)
+    else:
+        fused_sums(4, 0, places, wide, skipped, scratch)
+
+
+@njit(cache=True)
+def endless(R, c, kind, depth, wide, scratch):
+    """Sums in which an infinity or a NaN of A or B takes part."""
+    S = carray(scratch, (WORDS,))
+    step = 2 if kind == TTF32 and depth == 4 else 1
+    rows, columns = uint32(0), uint32(0)
+    top = uint32(0x7F800000)
+    for k in range(0, depth * step, step):
+        for row in range(ROWS):
+            rows |= uint32(S[A_AT + ROWS * k + row] & top == top) << uint32(row)
         for column in range(8):
-            BT[k, column] = B[column, k]
-    for lane in range(32):
-        row, column = lane // 4, 2 * (lane % 4)
-        if wide:
-            S[row, column] = float64(as_f32(R[c, lane]))
-            S[row, column + 1] = float64(as_f32(R[c + 1, lane]))
-            S[row + 8, column] = float64(as_f32(R[c + 2, lane]))
-            S[row + 8, column + 1] = float64(as_f32(R[c + 3, lane]))
-        else:
-            for part in range(2):
-                word = R[c + part, lane]
-                S[row + 8 * part, column] = float64(widen_f16(word & uint32(0xFFFF)))
-                S[row + 8 * part, column + 1] = float64(widen_f16(word >> uint32(16)))
-    for row in range(16):
-        for k in range(depth):
-            factor = float64(A[row, k])
-            for column in range(8):
-                S[row, column] += factor * BT[k, column]
-    for lane in range(32):
-        row, column = lane // 4, 2 * (lane % 4)
-        if wide:
-            R[d, lane] = truncated(S[row, column])
-            R[d + 1, lane] = truncated(S[row, column + 1])
-            R[d + 2, lane] = truncated(S[row + 8, column])
-            R[d + 3, lane] = truncated(S[row + 8, column + 1])
-        else:
-            for part in range(2):
-                low, high = S[row + 8 * part, column], S[row + 8 * part, column + 1]
-                first = narrow64_f16(low) if low == low else NAN16
-                second = narrow64_f16(high) if high == high else NAN16
-                R[d + part, lane] = first | second << uint32(16)
+            y = S[B_AT + 64 * (k >> 3) + 32 * (k & 1) + (k >> 1 & 3) + 4 * column]
+            columns |= uint32(y & top == top) << uint32(column)
+    for row in range(ROWS):
+        for column in range(8):
+            if not ((rows >> uint32(row)) | (columns >> uint32(column))) & uint32(1):
+                continue
+            word = R[c + (row >> 3), 4 * (row & 7) + (column >> 1)] >> uint32(16 * (column & 1))
+            total = float64(widen_f16(word & uint32(0xFFFF)))
+            if wide:
+                word = R[c + 2 * (row >> 3) + (column & 1), 4 * (row & 7) + (column >> 1)]
+                total = float64(as_f32(word))
+            for k in range(0, depth * step, step):
+                x = S[A_AT + ROWS * k + row]
+                y = S[B_AT + 64 * (k >> 3) + 32 * (k & 1) + (k >> 1 & 3) + 4 * column]
+                total += float64(as_f32(x)) * float64(as_f32(y))
+            bits = bits_f32(float32(total)) if total == total else NAN32
+            S[SUMS + ROWS * column + row] = bits
 
 
 @njit(cache=True)
-def dmma(sub, R, d, a, b, c):
-    """D = A B + C in f64, one fused multiply-add after the other along the depth."""
-    depth, rows = sub & 255, sub >> 8
-    halves = rows // 8
-    for part in range(halves):
-        for lane in range(32):
-            row = lane // 4
-            for side in range(2):
-                column = 2 * (lane % 4) + side
-                at = c + 4 * part + 2 * side
-                total = as_f64(joined(R[at + 1, lane], R[at, lane]))
-                for k in range(depth):
-                    # register pair of A: row half first, then groups of four along the depth
-                    place = a + 2 * (part + halves * (k // 4))
-                    other = row * 4 + k % 4
-                    x = as_f64(joined(R[place + 1, other], R[place, other]))
-                    place = b + 2 * (k // 4)
-                    other = column * 4 + k % 4
-                    y = as_f64(joined(R[place + 1, other], R[place, other]))
-                    total = fma_f64(x, y, total)
-                bits = bits_f64(total)
-                out = 4 * part + 2 * side
-                # Kept aside: D may be C or overlap A.
-                R[280 + out, lane] = uint32(bits)
-                R[280 + out + 1, lane] = uint32(bits >> uint64(32))
-    for word in range(4 * halves):
-        for lane in range(32):
-            R[d + word, lane] = R[280 + word, lane]
+def hmma(sub, R, d, a, b, c):
+    """D = A B + C for m16n8.
 
-
-@njit(cache=True)
-def imma(sub, flags, R, d, a, b, c):
-    """D = A B + C for 8-bit integers, m16n8."""
-    depth, signs = sub & 255, sub >> 8
-    for part in range(2):
-        for lane in range(32):
-            row = lane // 4
-            for side in range(2):
-                column = 2 * (lane % 4) + side
-                total = int64(int32(R[c + 2 * part + side, lane]))
-                for k in range(depth):
-                    place = a + part + 2 * (k // 16)
-                    shift = uint32(8 * (k % 4))
-                    other = row * 4 + (k % 16) // 4
-                    x = int64((R[place, other] >> shift) & uint32(255))
-                    other = column * 4 + (k % 16) // 4
-                    y = int64((R[b + k // 16, other] >> shift) & uint32(255))
-                    if signs & 1 and x > 127:
-                        x -= 256
-                    if signs & 2 and y > 127:
-                        y -= 256
-                    total += x * y
-                if flags & SATURATE:
-                    total = min(max(total, int64(-2147483648)), int64(2147483647))
-                R[280 + 2 * part + side, lane] = uint32(total)
-    for word in range(4):
-        for lane in range(32):
-            R[d + word, lane] = R[280 + word, lane]
-
+    sub: depth, type of A and B in bits 8 and on, 1 << 16 if C and D are f32, TWO_STEPS for the sums
+    of Ampere and Ada.
+    """
+    depth, kind, wide, old = sub & 255, (sub >> 8) & 255, (sub >> 16) & 1 != 0, sub & TWO_STEPS != 0
+    scratch = local_words(WORDS)
+    d, a, b, c = int64(d), int64(a), int64(b), int64(c)
+    if kind == TTF32:
+        far = spread(TTF32, 8, R, a, b, scratch) if depth == 8 else spread(TTF32, 4, R, a, b, scratch)
+    elif kind == TBF16:
+        far = spread(TBF16, 16, R, a, b, scratch) if depth == 16 else spread(TBF16, 8, R, a, b, scratch)
+    else:
+        far = spread(TF16, 16, R, a, b, scratch) if depth == 16 else spread(TF16, 8, R, a, b, scratch)
+    if wide:
+        read_sums(1, R, c, scratch)
+    else:
+        read_sums(0, R, c, scratch)
+    places = int32(24) if old else int32(25)
+    if kind == TTF32 and (old or depth == 4):
+        add4(not far, places, wide, 0, scratch)
+        if depth == 8:
+            add4(not far, places, wide, 1, scratch)
+    elif depth == 16 and not old:
+        add16(not far, places, wide, 0, scratch)
+    else:
+        add8(not far, places, wide, 0, scratch)
+        if depth == 16:
+            add8(not far, places, wide, 8, scratch)
+    if far:
+        endless(R, c, kind, depth, wide, scratch)
+    if d == 255:
+        return
+    if wide:
+        write_sums(1, R, d, scratch)
+    else:
+        write_sums(0, R, d, scratch)
 

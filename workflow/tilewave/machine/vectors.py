@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
+from numba.core import cgutils
 
 WIDTH = 16
 I1, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 16, 32, 64))
@@ -54,6 +55,9 @@ class Vector:
     def __or__(self, other: Vector | int) -> Vector:
         return self._pick("or_", "", other)
 
+    def __xor__(self, other: Vector | int) -> Vector:
+        return self._pick("xor", "", other)
+
     def __lshift__(self, by: int) -> Vector:
         return self._pick("shl", "", by)
 
@@ -78,6 +82,39 @@ class Vector:
     def at_least(self, other: Vector | int) -> Vector:
         return self.compare("<", other).select(other, self)
 
+    def absolute(self) -> Vector:
+        """Floats or doubles without their signs."""
+        integer = I32 if self.element == FLOAT else I64
+        sign = 1 << (8 * BYTES[integer] - 1)
+        return (self.bits_as(integer) & (sign - 1)).bits_as(self.element)
+
+    def as_mask(self) -> Vector:
+        """Single bits to int32: 0 or -1."""
+        return self._cast("sext", I32)
+
+    def _intrinsic(self, name: str, element: str, *others: Vector) -> Vector:
+        """LLVM's intrinsic of that name; llvmlite knows those of scalars only."""
+        kind = self.value.type
+        function = cgutils.get_or_insert_function(
+            self.builder.module,
+            ir.FunctionType(kind, [kind] * (1 + len(others))),
+            f"llvm.{name}.v{kind.count}{element}",
+        )
+        return self._with(self.builder.call(function, [self.value, *(one.value for one in others)]))
+
+    def ones(self) -> Vector:
+        """How many bits are set."""
+        return self._intrinsic("ctpop", "i32")
+
+    def fused(self, factor: Vector, addend: Vector) -> Vector:
+        """self * factor + addend with one rounding."""
+        return self._intrinsic("fma", "f64", factor, addend)
+
+    def pairs_as(self, element: ir.Type) -> Vector:
+        """Two elements each as one of twice the size, the first in its low half."""
+        kind = ir.VectorType(element, self.value.type.count // 2)
+        return self._with(self.builder.bitcast(self.value, kind))
+
     def any(self) -> ir.Value:
         """Whether a bit is set, of a vector of single bits."""
         word = self.builder.bitcast(self.value, ir.IntType(self.value.type.count))
@@ -99,8 +136,8 @@ class Vector:
         return self._cast("sitofp" if self.element == I32 else "fpext", DOUBLE)
 
     def as_float(self) -> Vector:
-        """Doubles to the nearest floats."""
-        return self._cast("fptrunc", FLOAT)
+        """Doubles or int32 to the nearest floats."""
+        return self._cast("fptrunc" if self.element == DOUBLE else "sitofp", FLOAT)
 
     def as_int64(self) -> Vector:
         return self._cast("sext", I64)
@@ -141,21 +178,34 @@ class Memory:
         place = self.builder.bitcast(self._at(at), vector.value.type.as_pointer())
         self.builder.store(vector.value, place, align=self.align)
 
-    def everywhere(self, at: ir.Value | int) -> Vector:
-        """One element, as often as a vector is wide."""
-        return splat(self.builder, self.builder.load(self._at(at)))
+    def everywhere(self, at: ir.Value | int, count: int = WIDTH) -> Vector:
+        """A vector of one element."""
+        return splat(self.builder, self.builder.load(self._at(at)), count)
 
 
-def splat(builder: ir.IRBuilder, value: ir.Value) -> Vector:
-    """One value, as often as a vector is wide."""
-    empty = ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined)
+def splat(builder: ir.IRBuilder, value: ir.Value, count: int = WIDTH) -> Vector:
+    """A vector of one value."""
+    empty = ir.Constant(ir.VectorType(value.type, count), ir.Undefined)
     one = Vector(builder, builder.insert_element(empty, value, ir.Constant(I32, 0)))
-    return one.shuffled([0] * WIDTH)
+    return one.shuffled([0] * count)
 
 
 def loop(builder: ir.IRBuilder, count: int, body: Callable[[ir.Value], Any]) -> None:
     """A loop in the code; `body` gets the int64 index."""
-    from numba.core import cgutils
-
     with cgutils.for_range(builder, ir.Constant(I64, count)) as state:
         body(state.index)
+
+
+def either(
+    builder: ir.IRBuilder, condition: ir.Value, first: Callable[[], Vector], second: Callable[[], Vector]
+) -> Vector:
+    """What one of two pieces of code gives."""
+    came = []
+    with builder.if_else(condition) as branches:
+        for branch, code in zip(branches, (first, second), strict=True):
+            with branch:
+                came.append((code().value, builder.block))
+    chosen = builder.phi(came[0][0].type)
+    for value, block in came:
+        chosen.add_incoming(value, block)
+    return Vector(builder, chosen)

@@ -181,7 +181,7 @@ def results(m):
 
 @njit
 def local(m):
-    return carray(_uint32_at(m[60]), (m[61], m[62], 32))
+    return carray(_uint32_at(m[60]), (m[61], m[62]))
 
 
 @njit
@@ -231,7 +231,7 @@ def counts(m):
 
 @njit
 def patterns(m):
-    return carray(_int64_at(m[90]), (m[91], 12))
+    return carray(_int64_at(m[90]), (m[91], 16))
 
 
 @njit
@@ -260,5 +260,22 @@ def zeros(m):
 
 
 @njit
+def safe(m):
+    return carray(_uint32_at(m[108]), (m[109],))
+
+
+@njit
 def handlers(m):
-    return carray(_int64_at(m[108]), (m[109],))
+    return carray(_int64_at(m[111]), (m[112],))
+
+
+@njit
+def registers_of(m, warp):
+    """Address of a warp's registers."""
+    return m[3] + warp * (REGISTERS * 32 * 4)
+
+
+@njit
+def uniforms_of(m, warp):
+    """Address of a warp's uniform registers."""
+    return m[6] + warp * (UNIFORMS * 4)

@@ -50,6 +50,8 @@ from tilewave.machine.codes import (
     WARP_SYNC,
     WORDS,
 )  # fmt: skip
+from tilewave.machine.codes import COLUMNS, FAST
+from tilewave.machine.lanes import fast
 from tilewave.machine.handlers import call, commit_predicate, fetch, pin
 from tilewave.machine.integer import joined
 from tilewave.machine.state import (
@@ -119,7 +121,7 @@ def gather_waiting(m, warp, doing, waits, pc, following):
                 following = groups[slot, 0] + 1
             groups[slot, 2] = FREE
     if lanes:
-        new_group(m, warp, following, lanes, READY, 0)
+        new_group(m, int64(warp), int64(following), uint32(lanes), int64(READY), int64(0))
 
 
 @njit(cache=True)
@@ -159,18 +161,20 @@ def settle(m, warp):
         doing = groups[slot, 2]
         if doing == AT_CONVERGE:
             which, pc = groups[slot, 3], groups[slot, 0]
-            here, needed = partners(m, warp, which, pc, uint32(groups[slot, 1]))
+            here, needed = partners(m, int64(warp), int64(which), int64(pc), uint32(groups[slot, 1]))
             if needed & ~here == uint32(0):
                 for other in range(SLOTS):
                     waits = groups[other, 2] == AT_CONVERGE and groups[other, 0] == pc
                     if waits and uint32(groups[other, 1]) & here:
                         groups[other, 2] = FREE
-                new_group(m, warp, pc + 1, here, READY, int64(0))
+                new_group(m, int64(warp), int64(pc + 1), uint32(here), int64(READY), int64(int64(0)))
         elif doing == AT_WARPSYNC:
             mask = uint32(groups[slot, 3]) & view.live(m)[warp]
             pc = groups[slot, 0]
-            if mask & ~waiting_lanes(m, warp, AT_WARPSYNC, groups[slot, 3], pc) == uint32(0):
-                gather_waiting(m, warp, AT_WARPSYNC, groups[slot, 3], pc, -1)
+            if mask & ~waiting_lanes(m, int64(warp), int64(AT_WARPSYNC), int64(groups[slot, 3]), int64(pc)) == uint32(0):
+                gather_waiting(
+                    m, int64(warp), int64(AT_WARPSYNC), int64(groups[slot, 3]), int64(pc), int64(-1)
+                )
 
 
 # ---------------------------------------------------------------- barriers of the block
@@ -212,16 +216,21 @@ def release(m, which):
     votes_all = view.expected(m)[which, 1]
     for warp in range(warps):
         view.arrived(m)[which, warp] = uint32(0)
-        if not waiting_lanes(m, warp, AT_BARRIER, which, -1):
+        if not waiting_lanes(m, int64(warp), int64(AT_BARRIER), int64(which), int64(-1)):
             continue
+        known, clocks = view.known(m)[warp], view.clocks(m)[which]
+        safe = ALL
         for other in range(warps):
-            view.known(m)[warp, other] = max(view.known(m)[warp, other], view.clocks(m)[which, other])
+            known[other] = max(known[other], clocks[other])
+            if other != warp:
+                safe = min(safe, known[other])
+        view.safe(m)[warp] = safe
         view.results(m)[warp, 0] = uint32(votes_all)
         # Lanes that came from different places go on from where each stood.
         groups = view.groups(m)[warp]
         for slot in range(SLOTS):
             if groups[slot, 2] == AT_BARRIER and groups[slot, 3] == which:
-                gather_waiting(m, warp, AT_BARRIER, which, groups[slot, 0], -1)
+                gather_waiting(m, int64(warp), int64(AT_BARRIER), int64(which), int64(groups[slot, 0]), int64(-1))
     for warp in range(warps):
         view.clocks(m)[which, warp] = uint32(0)
     view.expected(m)[which, 0] = 0
@@ -233,13 +242,13 @@ def release(m, which):
 def exit_lanes(m, warp, lanes):
     """Threads end: nobody waits for them any more."""
     view.live(m)[warp] &= ~lanes
-    settle(m, warp)
+    settle(m, int64(warp))
     for which in range(len(view.arrived(m))):
         anyone = False
         for other in range(view.control(m)[WARPS]):
             anyone = anyone or view.arrived(m)[which, other] != uint32(0)
         if anyone:
-            release(m, which)
+            release(m, int64(which))
 
 
 @njit(cache=True)
@@ -258,13 +267,13 @@ def scalar_source(m, warp, row, slot, mask):
 def barrier_instruction(m, warp, pc, row, mask, group):
     """BAR.SYNC, BAR.ARV, BAR.RED; returns whether the group goes on."""
     view.counts(m)[pc, BARRIER_WARPS] += 1
-    which = int64(scalar_source(m, warp, row, 0, mask)) & 15
+    which = int64(scalar_source(m, int64(warp), row, int64(0), uint32(mask))) & 15
     threads = int64(0)
     if row[NSRC] > 1:
-        threads = int64(scalar_source(m, warp, row, 1, mask))
+        threads = int64(scalar_source(m, int64(warp), row, int64(1), uint32(mask)))
     op = row[OP]
     if op == BLOCK_REDUCE:
-        votes = pin(row, PIN0, view.predicates(m)[warp])
+        votes = pin(row, int64(PIN0), view.predicates(m)[warp])
         first = True
         for other in range(view.control(m)[WARPS]):
             first = first and view.arrived(m)[which, other] == uint32(0)
@@ -276,15 +285,15 @@ def barrier_instruction(m, warp, pc, row, mask, group):
             view.expected(m)[which, 1] = 1 if view.expected(m)[which, 1] or true else 0
         else:
             view.expected(m)[which, 1] += true
-    arrive(m, warp, which, mask, threads)
+    arrive(m, int64(warp), int64(which), uint32(mask), int64(threads))
     if op == BLOCK_ARRIVE:
-        release(m, which)
+        release(m, int64(which))
         return True
     rest = group & ~mask
     if rest:
-        new_group(m, warp, pc + 1, rest, READY, 0)
-    new_group(m, warp, pc, mask, AT_BARRIER, which)
-    release(m, which)
+        new_group(m, int64(warp), int64(pc + 1), uint32(rest), int64(READY), int64(0))
+    new_group(m, int64(warp), int64(pc), uint32(mask), int64(AT_BARRIER), int64(which))
+    release(m, int64(which))
     return False
 
 
@@ -296,6 +305,7 @@ def run_warp(m, warp, budget):
     """
     code, counts, control = view.code(m), view.counts(m), view.control(m)
     P, handlers = view.predicates(m)[warp], view.handlers(m)
+    registers, uniforms = view.registers_of(m, warp), view.uniforms_of(m, warp)
     done = int64(0)
     pc, active = take_group(m, warp)
     while active and done < budget:
@@ -307,7 +317,7 @@ def run_warp(m, warp, budget):
         guard = P[row[GUARD]]
         if row[GUARD_NOT]:
             guard = ~guard
-        mask = active & guard
+        mask = uint32(active & guard)
         counts[pc, EXECUTED] += 1
         if active == ALL:
             counts[pc, THREADS] += 32
@@ -320,19 +330,27 @@ def run_warp(m, warp, budget):
         if not mask:
             pc += 1
             continue
-        if 0 <= family < CONTROL:
+        kind = row[FAST]
+        if kind:
+            address = m[0] + pc * (4 * COLUMNS)
+            fast(int64(kind), row, address, registers, uniforms, P, mask)
+            pc += 1
+        elif 0 <= family < CONTROL:
             call(handlers[family], m, int64(warp), int64(pc), mask)
             pc += 1
         elif family == CONTROL:
-            pc, active = control_flow(m, warp, pc, row, active, mask)
+            pc, lanes = control_flow(m, warp, int64(pc), row, uint32(active), uint32(mask))
+            active = uint32(lanes)
             if not active:
                 pc, active = take_group(m, warp)
         else:
-            accesses.fault(m, NOT_KNOWN, pc, warp, mask, -1, 0, True)
+            accesses.fault(
+                m, int64(NOT_KNOWN), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0), int64(1)
+            )
         if control[STOP]:
             break
     if active:
-        new_group(m, warp, pc, active, READY, 0)
+        new_group(m, int64(warp), int64(pc), uint32(active), int64(READY), int64(0))
     control[BUDGET] -= done
     return done
 
@@ -344,7 +362,7 @@ def split(m, warp, to, going, pc, staying):
         return to, going
     if not going:
         return pc, staying
-    new_group(m, warp, to, going, READY, 0)
+    new_group(m, int64(warp), int64(to), uint32(going), int64(READY), int64(0))
     return pc, staying
 
 
@@ -356,12 +374,14 @@ def control_flow(m, warp, pc, row, active, mask):
     following = pc + 1
     rest = active & ~mask
     if op == BRANCH:
-        going = mask & pin(row, PIN0, P) & pin(row, PIN1, P)
-        return split(m, warp, int64(row[TARGET]), going, following, active & ~going)
+        going = mask & pin(row, int64(PIN0), P) & pin(row, int64(PIN1), P)
+        return split(
+            m, warp, int64(row[TARGET]), uint32(going), int64(following), uint32(active & ~going)
+        )
     if op == EXIT:
-        going = mask & pin(row, PIN0, P)
+        going = mask & pin(row, int64(PIN0), P)
         if going:
-            exit_lanes(m, warp, going)
+            exit_lanes(m, int64(warp), uint32(going))
         staying = active & ~going
         return following, staying
     if op == SET_CONVERGE:
@@ -372,58 +392,62 @@ def control_flow(m, warp, pc, row, active, mask):
         return following, active
     if op == CONVERGE:
         if rest:
-            new_group(m, warp, following, rest, READY, 0)
+            new_group(m, int64(warp), int64(following), uint32(rest), int64(READY), int64(0))
         which = int64(row[BARRIER])
-        _, needed = partners(m, warp, which, int64(pc), mask)
+        _, needed = partners(m, int64(warp), int64(which), int64(pc), uint32(mask))
         if needed & ~mask == uint32(0):
             return following, mask
-        new_group(m, warp, pc, mask, AT_CONVERGE, which)
-        settle(m, warp)
+        new_group(m, int64(warp), int64(pc), uint32(mask), int64(AT_CONVERGE), int64(which))
+        settle(m, int64(warp))
         return pc, uint32(0)
     if op == BLOCK_SYNC or op == BLOCK_ARRIVE or op == BLOCK_REDUCE:
-        if barrier_instruction(m, warp, pc, row, mask, active):
+        if barrier_instruction(m, int64(warp), int64(pc), row, uint32(mask), uint32(active)):
             return following, active
         return pc, uint32(0)
     if op == COPY_COMMIT:
         view.queued(m)[warp, 2] += 1
         return following, active
     if op == COPY_WAIT:
-        accesses.land(m, warp, int64(row[SUB]))
+        accesses.land(m, int64(warp), int64(row[SUB]))
         return following, active
     if op == WARP_SYNC:
-        wanted = uint32(scalar_source(m, warp, row, 0, mask)) & view.live(m)[warp]
+        wanted = uint32(scalar_source(m, int64(warp), row, int64(0), uint32(mask))) & view.live(m)[warp]
         if wanted & ~active == uint32(0):
             return following, active
         if rest:
-            new_group(m, warp, following, rest, READY, 0)
-        new_group(m, warp, pc, mask, AT_WARPSYNC, int64(uint32(scalar_source(m, warp, row, 0, mask))))
-        settle(m, warp)
+            new_group(m, int64(warp), int64(following), uint32(rest), int64(READY), int64(0))
+        new_group(m, int64(warp), int64(pc), uint32(mask), int64(AT_WARPSYNC), int64(int64(uint32(scalar_source(m, int64(warp), row, int64(0), uint32(mask))))))
+        settle(m, int64(warp))
         return pc, uint32(0)
     if op == BREAK:
-        leaving = mask & pin(row, PIN0, P)
+        leaving = mask & pin(row, int64(PIN0), P)
         if leaving:
             converge = view.converge(m)[warp, row[BARRIER]]
             together = converge[int64(lowest_one(leaving))]
             for lane in range(32):
                 if (together >> uint32(lane)) & uint32(1):
                     converge[lane] &= ~leaving
-            settle(m, warp)
+            settle(m, int64(warp))
         return following, active
     if op == BRANCH_DIVERGENT:
-        wanted = uint32(scalar_source(m, warp, row, 0, mask))
+        wanted = uint32(scalar_source(m, int64(warp), row, int64(0), uint32(mask)))
         if row[SUB]:
             wanted = ~wanted
         going = mask if wanted & view.live(m)[warp] & ~active else uint32(0)
-        return split(m, warp, int64(row[TARGET]), going, following, active & ~going)
+        return split(
+            m, warp, int64(row[TARGET]), uint32(going), int64(following), uint32(active & ~going)
+        )
     if op == CALL:
-        return split(m, warp, int64(row[TARGET]), mask, following, rest)
+        return split(
+            m, warp, int64(row[TARGET]), uint32(mask), int64(following), uint32(rest)
+        )
     if op == RETURN or op == BRANCH_INDEXED:
         return indirect(m, warp, pc, row, active, mask)
     if op == BARRIER_MOVE:
         converge, d = view.converge(m)[warp, row[BARRIER]], row[DST]
         R, T = view.registers(m)[warp], view.scratch(m)
         if row[SUB]:
-            fetch(row, SOURCES, R, view.uniforms(m)[warp], T[0], T[4])
+            fetch(row, int64(SOURCES), R, view.uniforms(m)[warp], T[0], T[4])
         for lane in range(32):
             if (mask >> uint32(lane)) & uint32(1):
                 if row[SUB]:
@@ -439,10 +463,12 @@ def control_flow(m, warp, pc, row, active, mask):
             for lane in range(32):
                 if (mask >> uint32(lane)) & uint32(1):
                     R[d, lane] = result
-        commit_predicate(P, row[PD0], ALL if result else uint32(0), mask)
+        commit_predicate(P, int64(row[PD0]), uint32(ALL if result else 0), mask)
         return following, active
     if op == TRAP:
-        accesses.fault(m, TRAPPED, pc, warp, mask, -1, 0, True)
+        accesses.fault(
+            m, int64(TRAPPED), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0), int64(1)
+        )
     return following, active
 
 
@@ -450,7 +476,7 @@ def control_flow(m, warp, pc, row, active, mask):
 def indirect(m, warp, pc, row, active, mask):
     """RET and BRX: every lane goes where its register says."""
     R, T = view.registers(m)[warp], view.scratch(m)
-    fetch(row, SOURCES, R, view.uniforms(m)[warp], T[0], T[4])
+    fetch(row, int64(SOURCES), R, view.uniforms(m)[warp], T[0], T[4])
     base = int64(0)
     if row[OP] == RETURN:
         if row[TARGET] >= 0 and row[SUB]:
@@ -469,14 +495,17 @@ def indirect(m, warp, pc, row, active, mask):
             if (left >> uint32(other)) & uint32(1) and T[0, other] == word:
                 together |= uint32(1) << uint32(other)
         if to < 0 or to >= len(view.code(m)):
-            accesses.fault(m, BAD_TARGET, pc, warp, together, to * 16, 0, True)
+            accesses.fault(
+                m, int64(BAD_TARGET), int64(pc), int64(warp), uint32(together), int64(to * 16),
+                int64(0), int64(1),
+            )  # fmt: skip
             return pc, active
         left &= ~together
         if target < 0:
             target, first = to, together
         else:
-            new_group(m, warp, to, together, READY, 0)
+            new_group(m, int64(warp), int64(to), uint32(together), int64(READY), int64(0))
     rest = active & ~mask
     if rest:
-        new_group(m, warp, pc + 1, rest, READY, 0)
+        new_group(m, int64(warp), int64(pc + 1), uint32(rest), int64(READY), int64(0))
     return target, first

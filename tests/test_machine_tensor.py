@@ -1,0 +1,413 @@
+"""Matrix instructions on registers: the PTX manual's fragments, and the rounding of an H200.
+
+The layouts are stated here once more, lane by lane, as the manual has them (PTX ISA, "Matrix
+Fragments for mma"), the sums with integers of any size.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from opcodes import harness, manifest
+from tilewave.machine import codes as c
+from tilewave.machine.dmma import dmma
+from tilewave.machine.imma import imma
+from tilewave.machine.tensor import hmma
+
+A, B, C, D, NOTHING = 0, 16, 32, 48, 255
+F32_SUM = 1 << 16
+KINDS = {"f16": c.TF16, "bf16": c.TBF16, "tf32": c.TTF32}
+FLOATS = [
+    ("f16", 16, True), ("f16", 16, False), ("f16", 8, True), ("f16", 8, False),
+    ("bf16", 16, True), ("bf16", 8, True), ("tf32", 8, True), ("tf32", 4, True),
+]  # fmt: skip
+ids = ["-".join(map(str, one)) for one in FLOATS]
+
+
+def code(kind, depth, wide):
+    return depth | KINDS[kind] << 8 | (F32_SUM if wide else 0)
+
+
+def registers():
+    return np.zeros((304, 32), np.uint32)
+
+
+# ---------------------------------------------------------------- fragments
+
+
+def a_places(lane, depth, each):
+    """(row, k) of a lane's elements of A (16 rows), `each` of them to a register."""
+    g, t = lane // 4, lane % 4
+    for i in range(16 * depth // 32):
+        register = i // each
+        yield g + 8 * (register % 2), each * t + i % each + 4 * each * (register // 2)
+
+
+def b_places(lane, depth, each):
+    """(k, column) of a lane's elements of B."""
+    g, t = lane // 4, lane % 4
+    for i in range(8 * depth // 32):
+        yield each * t + i % each + 4 * each * (i // each), g
+
+
+def c_places(lane):
+    """(row, column) of a lane's elements of C and D."""
+    g, t = lane // 4, lane % 4
+    for i in range(4):
+        yield g + 8 * (i // 2), 2 * t + i % 2
+
+
+def put(R, first, matrix, places):
+    """A matrix of unsigned patterns into registers; places: those of a lane."""
+    for lane in range(32):
+        values = np.array([matrix[place] for place in places(lane)], matrix.dtype)
+        words = values.view(np.uint32)
+        R[first : first + len(words), lane] = words
+
+
+def take(R, first, matrix, places):
+    """A matrix out of registers, into `matrix`."""
+    for lane in range(32):
+        spots = list(places(lane))
+        count = len(spots) * matrix.itemsize // 4
+        words = np.ascontiguousarray(R[first : first + count, lane]).view(matrix.dtype)
+        for place, value in zip(spots, words, strict=True):
+            matrix[place] = value
+    return matrix
+
+
+def patterns(values, kind):
+    if kind == "f16":
+        return values.astype(np.float16).view(np.uint16)
+    bits = values.astype(np.float32).view(np.uint32)
+    return (bits >> np.uint32(16)).astype(np.uint16) if kind == "bf16" else bits
+
+
+def numbers(bits, kind):
+    """float64 of patterns; the low 13 bits of tf32 do not count."""
+    if bits.dtype == np.uint16 and kind == "f16":
+        return bits.view(np.float16).astype(np.float64)
+    if kind == "bf16" and bits.dtype == np.uint16:
+        bits = bits.astype(np.uint32) << np.uint32(16)
+    if kind == "tf32":
+        bits = bits & np.uint32(0xFFFFE000)
+    return bits.view(np.float32).astype(np.float64)
+
+
+def product(a, b, sums, kind, wide, flags=0, d=D):
+    """D of one HMMA: all matrices are patterns."""
+    depth, each = a.shape[1], 1 if kind == "tf32" else 2
+    R = registers()
+    put(R, A, a, lambda lane: a_places(lane, depth, each))
+    put(R, B, b, lambda lane: b_places(lane, depth, each))
+    put(R, C, sums, c_places)
+    hmma(code(kind, depth, wide) | flags, R, d, A, B, C)
+    return take(R, d, np.zeros((16, 8), sums.dtype), c_places)
+
+
+@pytest.mark.parametrize(("kind", "depth", "wide"), FLOATS, ids=ids)
+def test_float_fragments(kind, depth, wide):
+    """One element of A at a time meets a B that has another number in every place, and the other
+    way round: each lane's element is where the manual has it."""
+    form = "f32" if wide else "f16"
+    none = patterns(np.zeros((16, 8)), form)
+    many = 1.0 + np.arange(16 * depth).reshape(16, depth)
+    for place in np.ndindex(16, depth):
+        one = np.zeros((16, depth))
+        one[place] = 2.0
+        found = product(patterns(one, kind), patterns(many[:8].T, kind), none, kind, wide)
+        np.testing.assert_array_equal(numbers(found, form), one @ many[:8].T)
+    for place in np.ndindex(depth, 8):
+        one = np.zeros((depth, 8))
+        one[place] = 2.0
+        found = product(patterns(many, kind), patterns(one, kind), none, kind, wide)
+        np.testing.assert_array_equal(numbers(found, form), many @ one)
+    zeros = patterns(np.zeros((16, depth)), kind), patterns(np.zeros((depth, 8)), kind)
+    sums = patterns(1.0 + np.arange(128).reshape(16, 8), form)
+    np.testing.assert_array_equal(product(*zeros, sums, kind, wide), sums)
+
+
+# ---------------------------------------------------------------- rounding
+
+
+def taken_apart(bits, kind):
+    """Significand (1 to 2, denormals below) and exponent; zero has none."""
+    if kind == "f16":
+        mantissa, bias = 10, 15
+    elif kind == "bf16":
+        mantissa, bias = 7, 127
+    else:
+        mantissa, bias = 23, 127
+    if kind == "tf32":
+        bits = bits & np.uint32(0xFFFFE000)
+    whole = int(bits)
+    width = 16 if kind in ("f16", "bf16") else 32
+    sign = -1 if whole >> (width - 1) else 1
+    field = (whole >> mantissa) & (2 * bias + 1)
+    part = whole & ((1 << mantissa) - 1)
+    if field:
+        part |= 1 << mantissa
+    return sign * Fraction(part, 1 << mantissa), (max(field, 1) - bias if part else None)
+
+
+def expected_sum(terms, places):
+    """The rule: aligned to the largest exponent, cut off, added."""
+    known = [exponent for _, exponent in terms if exponent is not None]
+    if not known:
+        return Fraction(0)
+    unit = Fraction(2) ** (max(known) - places)
+    return unit * sum(
+        int(part * Fraction(2) ** exponent / unit) for part, exponent in terms if exponent is not None
+    )
+
+
+def as_f16(value):
+    with np.errstate(over="ignore"):
+        return np.float16(float(value)).view(np.uint16)  # 36 bits and fewer: exact in f64
+
+
+def as_f32(value):
+    """Towards zero; 2^128 and more is infinite."""
+    size = abs(value)
+    if size >= Fraction(2) ** 128:
+        return np.float32(-np.inf if value < 0 else np.inf).view(np.uint32)
+    near = np.float32(float(size))
+    if not np.isfinite(near) or Fraction(float(near)) > size:
+        near = np.nextafter(near, np.float32(0))
+    return (-near if value < 0 else near).view(np.uint32)
+
+
+def expected(a, b, sums, kind, wide, old=False):
+    depth = a.shape[1]
+    halves = old and depth == (8 if kind == "tf32" else 16)
+    out = sums.copy()
+    rounded, form = (as_f32, "f32") if wide else (as_f16, "f16")
+    for i, j in np.ndindex(16, 8):
+        for part in np.split(np.arange(depth), 2 if halves else 1):
+            if not np.isfinite(numbers(out[i, j], form)):
+                break  # the first half's sum was too large
+            terms = [taken_apart(out[i, j], form)]
+            for k in part:
+                (x, at_x), (y, at_y) = taken_apart(a[i, k], kind), taken_apart(b[k, j], kind)
+                terms.append((x * y, None if at_x is None or at_y is None else at_x + at_y))
+            out[i, j] = rounded(expected_sum(terms, 24 if old else 25))
+    return out
+
+
+def drawn(rng, shape, kind, low, high):
+    values = rng.uniform(1, 2, shape) * 2.0 ** rng.integers(low, high, shape)
+    values[rng.random(shape) < 0.1] = 0
+    return patterns(values * rng.choice([-1, 1], shape), kind)
+
+
+SPREADS = {"like": (-2, 2), "far": (-12, 12), "tiny": (-24, -13), "outside": (-110, 30)}
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("old", [False, True], ids=["one-step", "two-steps"])
+@pytest.mark.parametrize(("kind", "depth", "wide"), FLOATS, ids=ids)
+def test_rounding_rule(kind, depth, wide, old, spread):
+    """Against integers. With "outside" the operands are such that products leave f32, denormals
+    among them; of f16 it is all that there is."""
+    rng = np.random.default_rng(7)
+    low, high = SPREADS[spread]
+    if kind == "f16":
+        low, high = max(low, -24), min(high, 15)
+    form = "f32" if wide else "f16"
+    a, b = drawn(rng, (16, depth), kind, low, high), drawn(rng, (depth, 8), kind, low, high)
+    sums = drawn(rng, (16, 8), form, *((2 * low, 2 * high) if wide else (max(2 * low, -24), 15)))
+    found = product(a, b, sums, kind, wide, c.TWO_STEPS if old else 0)
+    wanted = expected(a, b, sums, kind, wide, old)
+    same = (found == wanted) | ((numbers(found, form) == 0) & (numbers(wanted, form) == 0))
+    assert same.all(), np.argwhere(~same)[:4]
+
+
+INF, NAN = np.inf, np.nan
+
+
+@pytest.mark.parametrize(("kind", "depth", "wide"), FLOATS, ids=ids)
+def test_infinities_and_nans(kind, depth, wide):
+    form, nan = ("f32", 0x7FFFFFFF) if wide else ("f16", 0x7FFF)
+    a, b, sums = np.ones((16, depth)), np.ones((depth, 8)), np.ones((16, 8))
+    a[0, 1], a[1, 2], a[2, 3], b[0, 5], b[3, 2] = INF, -INF, NAN, INF, 0
+    sums[5, 5], sums[6, 6], sums[7, 7] = -INF, INF, NAN
+    found = product(patterns(a, kind), patterns(b, kind), patterns(sums, form), kind, wide)
+    with np.errstate(invalid="ignore"):
+        wanted = np.array([[np.sum(a[i] * b[:, j]) + sums[i, j] for j in range(8)] for i in range(16)])
+    assert (found[np.isnan(wanted)] == nan).all() and np.isnan(wanted).sum() > 8
+    rest = ~np.isnan(wanted)
+    np.testing.assert_array_equal(numbers(found, form)[rest], wanted[rest])
+
+
+def test_limits():
+    """Overflow, denormal sums, a sum of zeros; a C that no product reaches stays as it is."""
+    sums = np.zeros((16, 8), np.uint32)
+    sums[0], sums[1], sums[2] = 0x7F7FFFFF, 0x00000001, 0x80000000
+    zeros, ones = np.zeros((16, 8)), np.ones((8, 8))
+    found = product(patterns(zeros, "tf32"), patterns(ones, "tf32"), sums, "tf32", True)
+    np.testing.assert_array_equal(found[:2], sums[:2])
+    assert not found[2:].any()
+    small = np.full((16, 8), 2.0**-100)
+    found = product(patterns(small, "bf16"), patterns(small.T[:, :8] * 2.0**-35, "bf16"), sums, "bf16", True)
+    np.testing.assert_array_equal(found[:2], sums[:2])
+    large = np.full((16, 8), 2.0**120)
+    found = product(patterns(large, "bf16"), patterns(large[:8], "bf16"), sums, "bf16", True)
+    assert (found == 0x7F800000).all()
+    half = patterns(np.full((16, 8), 128.0), "f16")
+    tops = patterns(np.full((16, 8), -65504.0), "f16")
+    found = product(half, patterns(np.full((8, 8), -64.0), "f16"), np.zeros_like(tops), "f16", False)
+    assert (found == 0xFC00).all()
+
+
+def test_destination_may_be_c_or_nothing():
+    ones, sums = patterns(np.ones((16, 16)), "f16"), patterns(np.ones((16, 8)), "f32")
+    np.testing.assert_array_equal(
+        numbers(product(ones, ones[:, :8].copy(), sums, "f16", True, d=C), "f32"), 17
+    )
+    R = registers()
+    R[A : C + 4] = 0x3C003C00
+    hmma(code("f16", 16, True), R, NOTHING, A, B, C)
+    dmma(16 | 16 << 8, R, NOTHING, A, B, C)
+    imma(32, 0, R, NOTHING, A, B, C)
+    assert not R[255:].any()
+    hmma(code("f16", 16, True), R, D, A, B, 255)
+    assert (R[D : D + 4].view(np.float32) == 16).all()
+
+
+# ---------------------------------------------------------------- f64 and integers
+
+
+def fma(x, y, z):
+    return float(Fraction(x) * Fraction(y) + Fraction(z))
+
+
+@pytest.mark.parametrize(("rows", "depth"), [(8, 4), (16, 4), (16, 8), (16, 16)])
+def test_f64(rows, depth):
+    rng = np.random.default_rng(3)
+    a, b, sums = (rng.standard_normal(shape) for shape in ((rows, depth), (depth, 8), (rows, 8)))
+    halves, R = rows // 8, registers()
+
+    def places(lane, of):
+        g, t = lane // 4, lane % 4
+        if of == "a":
+            return [(g + 8 * (i % halves), 4 * (i // halves) + t) for i in range(rows * depth // 32)]
+        if of == "b":
+            return [(t + 4 * i, g) for i in range(depth // 4)]
+        return [(g + 8 * (i // 2), 2 * t + i % 2) for i in range(2 * halves)]
+
+    for first, matrix, of in ((A, a, "a"), (B, b, "b"), (C, sums, "c")):
+        put(R, first, matrix, lambda lane, of=of: places(lane, of))
+    dmma(depth | rows << 8, R, D, A, B, C)
+    found = take(R, D, np.zeros((rows, 8)), lambda lane: places(lane, "c"))
+    wanted = sums.copy()
+    for i, j in np.ndindex(rows, 8):
+        for k in range(depth):
+            wanted[i, j] = fma(a[i, k], b[k, j], wanted[i, j])
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("saturating", [False, True])
+@pytest.mark.parametrize("signs", range(4))
+@pytest.mark.parametrize(("rows", "depth"), [(16, 32), (16, 16), (8, 16)])
+def test_integers(rows, depth, signs, saturating):
+    rng = np.random.default_rng(4)
+    a = rng.integers(0, 256, (rows, depth)).astype(np.uint8)
+    b = rng.integers(0, 256, (depth, 8)).astype(np.uint8)
+    sums = rng.choice([0, 5, -(1 << 31), (1 << 31) - 1], (rows, 8)).astype(np.int32)
+    R = registers()
+
+    def rows_of(places):
+        return [place for place in places if place[0] < rows]
+
+    def a_of(lane):
+        if rows == 16:
+            return a_places(lane, depth, 4)
+        return [(lane // 4, 4 * (lane % 4) + i) for i in range(4)]
+
+    put(R, A, a, a_of)
+    put(R, B, b, lambda lane: b_places(lane, depth, 4))
+    put(R, C, sums, lambda lane: rows_of(c_places(lane)))
+    narrow = c.IMMA_NARROW if rows == 8 else 0
+    imma(depth | signs << 8 | narrow, c.SATURATE if saturating else 0, R, D, A, B, C)
+    found = take(R, D, np.zeros((rows, 8), np.int32), lambda lane: rows_of(c_places(lane)))
+    x = a.view(np.int8).astype(np.int64) if signs & 1 else a.astype(np.int64)
+    y = b.view(np.int8).astype(np.int64) if signs & 2 else b.astype(np.int64)
+    wanted = x @ y + sums
+    if saturating:
+        wanted = np.clip(wanted, -(1 << 31), (1 << 31) - 1)
+    np.testing.assert_array_equal(found, wanted.astype(np.int32))
+    assert not R[D + rows // 4 :].any()
+
+
+@pytest.mark.parametrize("how", [c.IMMA_AND, c.IMMA_XOR])
+@pytest.mark.parametrize("depth", [128, 256])
+def test_bits(depth, how):
+    rng = np.random.default_rng(5)
+    words = depth // 32
+    a = rng.integers(0, 1 << 32, (16, words)).astype(np.uint32)
+    b = rng.integers(0, 1 << 32, (words, 8)).astype(np.uint32)
+    sums = rng.integers(0, 1 << 32, (16, 8)).astype(np.uint32)
+    R = registers()
+    put(R, A, a, lambda lane: a_places(lane, words, 1))
+    put(R, B, b, lambda lane: b_places(lane, words, 1))
+    put(R, C, sums, c_places)
+    imma(depth // 8 | how, 0, R, D, A, B, C)
+    found = take(R, D, np.zeros((16, 8), np.uint32), c_places)
+    x, y = a[:, :, None], b[None]
+    met = np.bitwise_count(x & y if how == c.IMMA_AND else x ^ y).sum(1).astype(np.uint32)
+    np.testing.assert_array_equal(found, sums + met)
+
+
+# ---------------------------------------------------------------- what the hardware gave
+
+SHAPES = {"16816": 16, "1688": 8, "1684": 4}
+
+
+def recorded_kernels():
+    for name, kernel in manifest.kernels().items():
+        parts = name.split("_")
+        if kernel.file != "tensor.cu" or parts[0] != "mma" or kernel.needs > 90:
+            continue
+        if parts[1] in KINDS:
+            yield name, hmma, code(parts[1], SHAPES[parts[2]], kernel.results == 4)
+        elif parts[1] == "f64":
+            rows, depth = (8, 4) if parts[2] == "884" else (16, SHAPES[parts[2]])
+            yield name, dmma, depth | rows << 8 | (c.DMMA_CUT if parts[3] == "round" else 0)
+
+
+RECORDED = {name: (function, sub) for name, function, sub in recorded_kernels()}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded(name):
+    """Every bit of what an H200 gave, whatever the operands: ordinary ones, such that differ by
+    many powers of two, infinities and NaNs."""
+    kernel = manifest.kernels()[name]
+    function, sub = RECORDED[name]
+    _, arrays = harness.recorded()
+    wanted = arrays[name].T
+    operands = [x.reshape(kernel.threads, -1) for x in harness.generate_inputs(kernel)]
+    found = np.zeros_like(wanted)
+    for warp in range(0, kernel.threads, 32):
+        R = registers()
+        for first, words in zip((A, B, C), operands, strict=True):
+            R[first : first + words.shape[1]] = words[warp : warp + 32].T
+        function(sub, R, D, A, B, C)
+        found[warp : warp + 32] = R[D : D + kernel.results].T
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_recording_tells_rules_apart():
+    """The rule of Ampere would fail: the recording can see the difference."""
+    name = "mma_f16_16816_f32_near"
+    kernel = manifest.kernels()[name]
+    operands = [x.reshape(kernel.threads, -1) for x in harness.generate_inputs(kernel)]
+    R = registers()
+    for first, words in zip((A, B, C), operands, strict=True):
+        R[first : first + words.shape[1]] = words[:32].T
+    hmma(RECORDED[name][1] | c.TWO_STEPS, R, D, A, B, C)
+    wanted = harness.recorded()[1][name][:, :32]
+    assert 0.4 < (R[D : D + 4] == wanted).mean() < 0.9

@@ -1,0 +1,468 @@
+"""The commonest instructions as operations on one vector of 32 lanes.
+
+Nine in ten instructions of a matrix product are a handful of operations without carries, rounding
+modes or flushed denormals. They are spelt out in LLVM's vector types here, straight from register
+to register; everything else goes through `tilewave.machine.handlers`. Both ways give the same bits
+(tests/test_machine_lanes.py).
+"""
+# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,name-defined,attr-defined,no-any-return"
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+from numpy import int64, uint32
+
+from tilewave.machine import codes as c
+from tilewave.machine.codes import (
+    ADD, AND, AND_HIGH, BOOL_OR, BOOL_XOR, DST, FAST, FLAGS, INDEX, KIND, NSRC, PD0, PD1, PIN0,
+    PIN0_NOT, REGISTER, SOURCE_COLUMNS, SOURCES, SUB, UNIFORM, VALUE, XOR, XOR_HIGH,
+)  # fmt: skip
+
+LANES = 32
+ROW_BYTES = 4 * LANES
+WORD, LONG, BIT = ir.IntType(32), ir.IntType(64), ir.IntType(1)
+WORDS, LONGS = ir.VectorType(WORD, LANES), ir.VectorType(LONG, LANES)
+FLOATS, DOUBLES = ir.VectorType(ir.FloatType(), LANES), ir.VectorType(ir.DoubleType(), LANES)
+HALVES = ir.VectorType(ir.HalfType(), LANES)
+BITS = ir.VectorType(BIT, LANES)
+
+# ---- which operation a row is; 0: none of these
+(
+    SLOW, MOVE, SUM, PRODUCT_SUM, LUT, FFMA, FADD, FMUL, SHIFT_LEFT, SHIFT_RIGHT, SHIFT_RIGHT_SIGNED,
+    CHOOSE, SHIFTED_SUM, COMPARE_SIGNED, COMPARE_UNSIGNED, DFMA, DADD, DMUL, WIDE_SIGNED,
+    WIDE_UNSIGNED, WIDEN_HALF, PACK_HALVES, MOVE_PAIR,
+) = range(23)  # fmt: skip
+COMPARES = (COMPARE_SIGNED, COMPARE_UNSIGNED)
+PAIRS = (DFMA, DADD, DMUL)
+
+
+def fast_kind(row: np.ndarray) -> int:
+    """Which of these operations a row is, all its modifiers considered; SLOW where none."""
+    family, op, flags, sub = (int(row[i]) for i in (c.FAMILY, c.OP, c.FLAGS, c.SUB))
+    if row[c.DST_UNIFORM] or row[c.FAMILY] not in (c.INTEGER, c.F32, c.F64, c.F16, c.CONVERT):
+        return SLOW
+    slots = [row[SOURCES + k * SOURCE_COLUMNS :][:SOURCE_COLUMNS] for k in range(int(row[NSRC]))]
+    outputs = row[PD0] != 7 or row[PD1] != 7
+    halves = [slot[c.SWIZZLE] for slot in slots]
+    if family == c.F16:
+        zeros = all(slot[KIND] == REGISTER and slot[INDEX] == 255 for slot in slots[:2])
+        if op == c.F_FMA and flags in (0, c.BF16) and len(slots) == 3 and zeros:
+            return MOVE if slots[2][KIND] == c.VALUE_KIND and not halves[2] else SLOW
+        first = slots[0]
+        plain_zero = first[KIND] == REGISTER and first[INDEX] == 255
+        if op == c.F_WIDEN and not flags and plain_zero and first[XOR] and not slots[1][XOR]:
+            low = halves[1] in (c.LOW_TWICE, c.HIGH_TWICE) and slots[1][KIND] == REGISTER
+            return WIDEN_HALF if low and slots[1][AND] == -1 else SLOW
+        return SLOW
+    if any(halves):
+        return SLOW
+    if family == c.CONVERT:
+        plain = op == c.C_PACK and sub == (c.TF16 | c.TF32_ << 8) and not flags
+        return PACK_HALVES if plain else SLOW
+    if family == c.F32:
+        if flags or sub != c.NEAREST or outputs:
+            return SLOW
+        return {c.F_FMA: FFMA, c.F_ADD: FADD, c.F_MUL: FMUL}.get(op, SLOW)
+    if family == c.F64:
+        if flags or sub != c.NEAREST or outputs:
+            return SLOW
+        return {c.F_FMA: DFMA, c.F_ADD: DADD, c.F_MUL: DMUL}.get(op, SLOW)
+    if op == c.COMPARE and not flags & c.EXTENDED:
+        return COMPARE_SIGNED if flags & c.SIGNED else COMPARE_UNSIGNED
+    if outputs:
+        return SLOW
+    negations = (c.NEG0, c.NEG1, c.NEG2)
+    if op == c.MOVE:
+        return MOVE if row[c.DST_WORDS] == 1 else MOVE_PAIR if row[c.DST_WORDS] == 2 else SLOW
+    if op == c.ADD2 or (op == c.ADD3 and not flags & ~sum(negations)):
+        return SUM
+    if op == c.MUL_ADD and not flags & c.CARRY_IN:
+        return PRODUCT_SUM
+    if op == c.LUT3:
+        return LUT
+    if op == c.SELECT and row[c.DST_WORDS] == 1:
+        return CHOOSE
+    if op == c.SHIFT_ADD and not flags:
+        return SHIFTED_SUM
+    if op == c.MUL_ADD_WIDE and not flags & c.CARRY_IN:
+        return WIDE_SIGNED if flags & c.SIGNED else WIDE_UNSIGNED
+    if op == c.FUNNEL and not flags & (c.WRAP | c.UNSIGNED64):
+        if sub and not flags & c.HIGH:
+            return SHIFT_LEFT
+        if not sub and flags & c.HIGH:
+            return SHIFT_RIGHT_SIGNED if flags & c.SIGNED else SHIFT_RIGHT
+    return SLOW
+
+
+def prepare(rows: np.ndarray) -> None:
+    """Fill the FAST column and put what the operations need where they expect it, in place."""
+    for row in rows:
+        kind = fast_kind(row)
+        row[FAST] = kind
+        if kind == SLOW:
+            continue
+        slots = [row[SOURCES + k * SOURCE_COLUMNS :][:SOURCE_COLUMNS] for k in range(4)]
+        if kind == SUM:
+            # signs of IADD3 that its carries would have asked for
+            for slot, flag in zip(slots, (c.NEG0, c.NEG1, c.NEG2)):
+                if row[FLAGS] & flag:
+                    slot[[XOR, ADD]] = -1, 1
+                    if slot[KIND] == c.VALUE_KIND:
+                        negative = np.array([-int(slot[VALUE])], np.int64)
+                        slot[VALUE] = negative.astype(np.int32)[0]
+            row[FLAGS] = 0
+        if kind == MOVE and row[c.FAMILY] == c.F16:
+            slots[0][:] = slots[2]
+        if kind == WIDEN_HALF:
+            row[SUB] = 16 if slots[1][c.SWIZZLE] == c.HIGH_TWICE else 0
+            slots[0][:] = slots[1]
+        if kind in (SHIFT_RIGHT, SHIFT_RIGHT_SIGNED):
+            slots[0][:] = slots[2]
+        for slot in slots[int(row[NSRC]) :]:
+            slot[KIND], slot[INDEX] = REGISTER, 255
+            slot[[AND, AND_HIGH]] = -1
+        for slot in slots:
+            if slot[KIND] == c.VALUE_KIND:  # its modifiers have been applied
+                slot[[AND, AND_HIGH, XOR, XOR_HIGH, ADD]] = -1, -1, 0, 0, 0
+
+
+def _splat(builder, scalar, kind=WORDS):
+    at = ir.Constant(WORD, 0)
+    one = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, at)
+    return builder.shuffle_vector(
+        one, ir.Constant(kind, ir.Undefined), ir.Constant(WORDS, [0] * LANES)
+    )
+
+
+def _constant(value, kind=WORDS):
+    return ir.Constant(kind, [value] * LANES)
+
+
+def _load(builder, address, kind=WORDS):
+    loaded = builder.load(builder.inttoptr(address, kind.as_pointer()))
+    loaded.align = 4
+    return loaded
+
+
+def _operand(builder, address, single, keep, flip, more):
+    """(value & keep ^ flip) + more, the value being a row of lanes or one word for all."""
+    with builder.if_else(builder.icmp_unsigned("!=", single, ir.Constant(LONG, 0))) as (one, many):
+        with one:
+            word = builder.load(builder.inttoptr(address, WORD.as_pointer()))
+            spread = _splat(builder, word)
+            from_one = builder.block
+        with many:
+            whole = _load(builder, address)
+            from_many = builder.block
+    value = builder.phi(WORDS)
+    value.add_incoming(spread, from_one)
+    value.add_incoming(whole, from_many)
+    value = builder.xor(builder.and_(value, _splat(builder, keep)), _splat(builder, flip))
+    return builder.add(value, _splat(builder, more))
+
+
+def _fma(builder, kind, a, b, x):
+    """a * b + x with one rounding."""
+    name = "llvm.fma.v32f64" if kind is DOUBLES else "llvm.fma.v32f32"
+    module = builder.module
+    function = module.globals.get(name)
+    if function is None:
+        function = ir.Function(module, ir.FunctionType(kind, [kind] * 3), name)
+    return builder.call(function, [a, b, x])
+
+
+def _canonical(builder, bits):
+    """Any NaN as 0x7fffffff."""
+    size = builder.and_(bits, _constant(0x7FFFFFFF))
+    nan = builder.icmp_unsigned(">", size, _constant(0x7F800000))
+    return builder.select(nan, _constant(0x7FFFFFFF), bits)
+
+
+def _lut(builder, a, b, x, table):
+    """LOP3 by a multiplexer of eight masks."""
+    masks = []
+    for index in range(8):
+        bit = builder.and_(builder.lshr(table, ir.Constant(WORD, index)), ir.Constant(WORD, 1))
+        masks.append(_splat(builder, builder.neg(bit)))
+    ones = _constant(0xFFFFFFFF)
+
+    def either(choice, yes, no):
+        return builder.or_(
+            builder.and_(choice, yes), builder.and_(builder.xor(choice, ones), no)
+        )
+
+    level = [either(x, masks[2 * k + 1], masks[2 * k]) for k in range(4)]
+    level = [either(b, level[1], level[0]), either(b, level[3], level[2])]
+    return either(a, level[1], level[0])
+
+
+def _shift(builder, how, value, amount):
+    """A shift whose amount clamps at 32."""
+    large = builder.icmp_unsigned(">", amount, _constant(31))
+    inside = builder.select(large, _constant(0 if how != "ashr" else 31), amount)
+    shifted = getattr(builder, how)(value, inside)
+    return shifted if how == "ashr" else builder.select(large, _constant(0), shifted)
+
+
+@intrinsic
+def _vector(typingctx, op, a, a1, ak, ax, am, b, b1, bk, bx, bm, d, d1, dk, dx, dm, out, mask, sub, pin):
+    """One operation: three sources (address, whether one word for all, masks), where it goes."""
+
+    def build(context, builder, signature, arguments):
+        names = (
+            "op a a1 ak ax am b b1 bk bx bm d d1 dk dx dm out mask sub pin".split()
+        )
+        v = dict(zip(names, arguments))
+        a, b, x = (
+            _operand(builder, v[n], v[n + "1"], v[n + "k"], v[n + "x"], v[n + "m"]) for n in "abd"
+        )
+        table = v["sub"]
+
+        def real(value):
+            return builder.bitcast(value, FLOATS)
+
+        def bits(value):
+            return _canonical(builder, builder.bitcast(value, WORDS))
+
+        def half_bits():
+            shifted = builder.lshr(a, _splat(builder, table))
+            low = builder.trunc(shifted, ir.VectorType(ir.IntType(16), LANES))
+            return bits(builder.fpext(builder.bitcast(low, HALVES), FLOATS))
+
+        def packed():
+            parts = []
+            for value in (a, b):
+                nan = builder.icmp_unsigned(
+                    ">", builder.and_(value, _constant(0x7FFFFFFF)), _constant(0x7F800000)
+                )
+                half = builder.fptrunc(real(value), HALVES)
+                word = builder.bitcast(half, ir.VectorType(ir.IntType(16), LANES))
+                word = builder.zext(word, WORDS)
+                parts.append(builder.select(nan, _constant(0x7FFF), word))
+            return builder.or_(builder.shl(parts[0], _constant(16)), parts[1])
+
+        make = {
+            MOVE: lambda: a,
+            SUM: lambda: builder.add(builder.add(a, b), x),
+            PRODUCT_SUM: lambda: builder.add(builder.mul(a, b), x),
+            LUT: lambda: _lut(builder, a, b, x, table),
+            FFMA: lambda: bits(_fma(builder, FLOATS, real(a), real(b), real(x))),
+            FADD: lambda: bits(builder.fadd(real(a), real(b))),
+            FMUL: lambda: bits(builder.fmul(real(a), real(b))),
+            SHIFT_LEFT: lambda: _shift(builder, "shl", a, b),
+            SHIFT_RIGHT: lambda: _shift(builder, "lshr", a, b),
+            SHIFT_RIGHT_SIGNED: lambda: _shift(builder, "ashr", a, b),
+            CHOOSE: lambda: builder.select(builder.bitcast(v["pin"], BITS), a, b),
+            SHIFTED_SUM: lambda: builder.add(builder.shl(a, _splat(builder, table)), b),
+            WIDEN_HALF: half_bits,
+            PACK_HALVES: packed,
+        }
+        end = builder.append_basic_block("end")
+        default = builder.append_basic_block("other")
+        switch = builder.switch(builder.trunc(v["op"], WORD), default)
+        found = []
+        for kind, action in make.items():
+            block = builder.append_basic_block(f"op{kind}")
+            switch.add_case(ir.Constant(WORD, kind), block)
+            builder.position_at_end(block)
+            found.append((action(), builder.block))
+            builder.branch(end)
+        builder.position_at_end(default)
+        builder.unreachable()
+        builder.position_at_end(end)
+        result = builder.phi(WORDS)
+        for value, block in found:
+            result.add_incoming(value, block)
+        place = builder.inttoptr(v["out"], WORDS.as_pointer())
+        before = builder.load(place)
+        before.align = 4
+        kept = builder.select(builder.bitcast(v["mask"], BITS), result, before)
+        builder.store(kept, place).align = 4
+        return context.get_dummy_value()
+
+    long, word = types.int64, types.uint32
+    operand = (long, long, word, word, word)
+    return types.none(long, *operand * 3, long, word, word, word), build
+
+
+@intrinsic
+def _compared(typingctx, signed, a, a1, ak, ax, am, b, b1, bk, bx, bm):
+    """Lanes where a < b, and in the upper word those where a == b."""
+
+    def build(context, builder, signature, arguments):
+        v = arguments
+        a, b = _operand(builder, *v[1:6]), _operand(builder, *v[6:11])
+        below = builder.select(
+            builder.icmp_unsigned("!=", v[0], ir.Constant(LONG, 0)),
+            builder.icmp_signed("<", a, b),
+            builder.icmp_unsigned("<", a, b),
+        )
+        less, same = (
+            builder.zext(builder.bitcast(value, WORD), LONG)
+            for value in (below, builder.icmp_unsigned("==", a, b))
+        )
+        return builder.or_(less, builder.shl(same, ir.Constant(LONG, 32)))
+
+    long, word = types.int64, types.uint32
+    operand = (long, long, word, word, word)
+    return types.int64(long, *operand * 2), build
+
+
+@intrinsic
+def _paired(typingctx, op, a, a1, ak, ax, b, b1, bk, bx, d, d1, dk, dx, out, mask):
+    """f64 arithmetic and 32 x 32 -> 64 bits: (value & keep ^ flip) on the upper words."""
+
+    def build(context, builder, signature, arguments):
+        names = "op a a1 ak ax b b1 bk bx d d1 dk dx out mask".split()
+        v = dict(zip(names, arguments))
+        zero, ones = ir.Constant(WORD, 0), ir.Constant(WORD, 0xFFFFFFFF)
+
+        def halves(n):
+            single = builder.icmp_unsigned("!=", v[n + "1"], ir.Constant(LONG, 0))
+            step = builder.select(single, ir.Constant(LONG, 4), ir.Constant(LONG, ROW_BYTES))
+            low = _operand(builder, v[n], v[n + "1"], ones, zero, zero)
+            above = builder.add(v[n], step)
+            return low, _operand(builder, above, v[n + "1"], v[n + "k"], v[n + "x"], zero)
+
+        def joined(pair):
+            low, high = (builder.zext(value, LONGS) for value in pair)
+            return builder.or_(low, builder.shl(high, _constant(32, LONGS)))
+
+        (a0, a1), (b0, b1), (x0, x1) = halves("a"), halves("b"), halves("d")
+        third = joined((x0, x1))
+
+        def real(pair):
+            return builder.bitcast(joined(pair), DOUBLES)
+
+        def bits(value):
+            word = builder.bitcast(value, LONGS)
+            nan = builder.fcmp_unordered("uno", value, value)
+            return builder.select(nan, _constant(0xFFF8000000000000, LONGS), word)
+
+        make = {
+            DFMA: lambda: bits(
+                _fma(builder, DOUBLES, real((a0, a1)), real((b0, b1)), real((x0, x1)))
+            ),
+            DADD: lambda: bits(builder.fadd(real((a0, a1)), real((b0, b1)))),
+            DMUL: lambda: bits(builder.fmul(real((a0, a1)), real((b0, b1)))),
+            WIDE_SIGNED: lambda: builder.add(
+                builder.mul(builder.sext(a0, LONGS), builder.sext(b0, LONGS)), third
+            ),
+            WIDE_UNSIGNED: lambda: builder.add(
+                builder.mul(builder.zext(a0, LONGS), builder.zext(b0, LONGS)), third
+            ),
+            MOVE_PAIR: lambda: joined((a0, a1)),
+        }
+        end = builder.append_basic_block("end")
+        default = builder.append_basic_block("other")
+        switch = builder.switch(builder.trunc(v["op"], WORD), default)
+        found = []
+        for kind, action in make.items():
+            block = builder.append_basic_block(f"op{kind}")
+            switch.add_case(ir.Constant(WORD, kind), block)
+            builder.position_at_end(block)
+            found.append((action(), builder.block))
+            builder.branch(end)
+        builder.position_at_end(default)
+        builder.unreachable()
+        builder.position_at_end(end)
+        result = builder.phi(LONGS)
+        for value, block in found:
+            result.add_incoming(value, block)
+        parts = (
+            builder.trunc(result, WORDS),
+            builder.trunc(builder.lshr(result, _constant(32, LONGS)), WORDS),
+        )
+        on = builder.bitcast(v["mask"], BITS)
+        for number, part in enumerate(parts):
+            at = builder.add(v["out"], ir.Constant(LONG, ROW_BYTES * number))
+            place = builder.inttoptr(at, WORDS.as_pointer())
+            before = builder.load(place)
+            before.align = 4
+            builder.store(builder.select(on, part, before), place).align = 4
+        return context.get_dummy_value()
+
+    long, word = types.int64, types.uint32
+    operand = (long, long, word, word)
+    return types.none(long, *operand * 3, long, word), build
+
+
+@njit
+def _where(row, at, address, registers, uniforms):
+    """Address of a source and whether it is one word for all lanes."""
+    kind = row[at + KIND]
+    if kind == REGISTER:
+        return registers + int64(row[at + INDEX]) * ROW_BYTES, int64(0)
+    if kind == UNIFORM:
+        return uniforms + int64(row[at + INDEX]) * 4, int64(1)
+    return address + (at + VALUE) * 4, int64(1)
+
+
+@njit
+def _decide(op, less, equal):
+    if op == 1:
+        return less
+    if op == 2:
+        return equal
+    if op == 3:
+        return less | equal
+    if op == 4:
+        return ~(less | equal)
+    if op == 5:
+        return ~equal
+    if op == 6:
+        return ~less
+    return uint32(0xFFFFFFFF) if op == 15 else uint32(0)
+
+
+@njit(cache=True)
+def fast(kind, row, address, registers, uniforms, P, mask):
+    """Execute a row whose FAST column is ``kind``.
+
+    address, registers, uniforms: of the row and of the warp's files; P: the warp's predicates.
+    """
+    second, third = int64(SOURCES + SOURCE_COLUMNS), int64(SOURCES + 2 * SOURCE_COLUMNS)
+    first = int64(SOURCES)
+    a, a1 = _where(row, first, address, registers, uniforms)
+    b, b1 = _where(row, second, address, registers, uniforms)
+    pin = P[row[PIN0]]
+    if row[PIN0_NOT]:
+        pin = ~pin
+    pin = uint32(pin)
+    ak, ax, am = uint32(row[first + AND]), uint32(row[first + XOR]), uint32(row[first + ADD])
+    bk, bx, bm = uint32(row[second + AND]), uint32(row[second + XOR]), uint32(row[second + ADD])
+    if kind == COMPARE_SIGNED or kind == COMPARE_UNSIGNED:
+        both = _compared(int64(kind == COMPARE_SIGNED), a, a1, ak, ax, am, b, b1, bk, bx, bm)
+        found = uint32(_decide(row[SUB], uint32(both), uint32(both >> int64(32))))
+        opposite = uint32(~found)
+        if row[FLAGS] & BOOL_OR:
+            found, opposite = found | pin, opposite | pin
+        elif row[FLAGS] & BOOL_XOR:
+            found, opposite = found ^ pin, opposite ^ pin
+        else:
+            found, opposite = found & pin, opposite & pin
+        if row[PD0] != 7:
+            P[row[PD0]] = (P[row[PD0]] & ~mask) | (found & mask)
+        if row[PD1] != 7:
+            P[row[PD1]] = (P[row[PD1]] & ~mask) | (opposite & mask)
+        return
+    d, d1 = _where(row, third, address, registers, uniforms)
+    target = int64(row[DST])
+    if target == 255:
+        return
+    out = registers + target * ROW_BYTES
+    if kind >= DFMA and kind != WIDEN_HALF and kind != PACK_HALVES:
+        _paired(
+            int64(kind), a, a1, uint32(row[first + AND_HIGH]), uint32(row[first + XOR_HIGH]),
+            b, b1, uint32(row[second + AND_HIGH]), uint32(row[second + XOR_HIGH]),
+            d, d1, uint32(row[third + AND_HIGH]), uint32(row[third + XOR_HIGH]), out, mask,
+        )  # fmt: skip
+        return
+    dk, dx, dm = uint32(row[third + AND]), uint32(row[third + XOR]), uint32(row[third + ADD])
+    _vector(
+        int64(kind), a, a1, ak, ax, am, b, b1, bk, bx, bm, d, d1, dk, dx, dm, out, mask,
+        uint32(row[SUB]), pin,
+    )  # fmt: skip
