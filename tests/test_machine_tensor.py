@@ -160,7 +160,9 @@ def expected_sum(terms, places):
         return Fraction(0)
     unit = Fraction(2) ** (max(known) - places)
     return unit * sum(
-        int(part * Fraction(2) ** exponent / unit) for part, exponent in terms if exponent is not None
+        int(part * Fraction(2) ** exponent / unit)
+        for part, exponent in terms
+        if exponent is not None
     )
 
 
@@ -236,7 +238,9 @@ def test_infinities_and_nans(kind, depth, wide):
     sums[5, 5], sums[6, 6], sums[7, 7] = -INF, INF, NAN
     found = product(patterns(a, kind), patterns(b, kind), patterns(sums, form), kind, wide)
     with np.errstate(invalid="ignore"):
-        wanted = np.array([[np.sum(a[i] * b[:, j]) + sums[i, j] for j in range(8)] for i in range(16)])
+        wanted = np.array(
+            [[np.sum(a[i] * b[:, j]) + sums[i, j] for j in range(8)] for i in range(16)]
+        )
     assert (found[np.isnan(wanted)] == nan).all() and np.isnan(wanted).sum() > 8
     rest = ~np.isnan(wanted)
     np.testing.assert_array_equal(numbers(found, form)[rest], wanted[rest])
@@ -251,14 +255,18 @@ def test_limits():
     np.testing.assert_array_equal(found[:2], sums[:2])
     assert not found[2:].any()
     small = np.full((16, 8), 2.0**-100)
-    found = product(patterns(small, "bf16"), patterns(small.T[:, :8] * 2.0**-35, "bf16"), sums, "bf16", True)
+    found = product(
+        patterns(small, "bf16"), patterns(small.T[:, :8] * 2.0**-35, "bf16"), sums, "bf16", True
+    )
     np.testing.assert_array_equal(found[:2], sums[:2])
     large = np.full((16, 8), 2.0**120)
     found = product(patterns(large, "bf16"), patterns(large[:8], "bf16"), sums, "bf16", True)
     assert (found == 0x7F800000).all()
     half = patterns(np.full((16, 8), 128.0), "f16")
     tops = patterns(np.full((16, 8), -65504.0), "f16")
-    found = product(half, patterns(np.full((8, 8), -64.0), "f16"), np.zeros_like(tops), "f16", False)
+    found = product(
+        half, patterns(np.full((8, 8), -64.0), "f16"), np.zeros_like(tops), "f16", False
+    )
     assert (found == 0xFC00).all()
 
 
@@ -293,7 +301,9 @@ def test_f64(rows, depth):
     def places(lane, of):
         g, t = lane // 4, lane % 4
         if of == "a":
-            return [(g + 8 * (i % halves), 4 * (i // halves) + t) for i in range(rows * depth // 32)]
+            return [
+                (g + 8 * (i % halves), 4 * (i // halves) + t) for i in range(rows * depth // 32)
+            ]
         if of == "b":
             return [(t + 4 * i, g) for i in range(depth // 4)]
         return [(g + 8 * (i // 2), 2 * t + i % 2) for i in range(2 * halves)]

@@ -89,7 +89,10 @@ def report(kernel, wrong):
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.exact])
+EXACT = [n for n, kernel in KERNELS.items() if kernel.exact and n not in manifest.UNSUPPORTED]
+
+
+@pytest.mark.parametrize("name", EXACT)
 def test_bits(name, listing):
     kernel = KERNELS[name]
     _, arrays = recording()
@@ -122,6 +125,14 @@ def check_close(kernel, results, expected, form, allowed):
     assert not len(wrong), f"{len(wrong)} of {found.size}, e.g. " + "; ".join(
         f"thread {i} number {k}: {found[i, k]!r} for {wanted[i, k]!r}" for i, k in wrong[:4]
     )
+
+
+@pytest.mark.parametrize("name", manifest.UNSUPPORTED)
+def test_unsupported(name, listing):
+    """What is not known is said, and by the instruction's name."""
+    kernel = KERNELS[name]
+    with pytest.raises(AssertionError, match=f"unsupported.*{manifest.UNSUPPORTED[name]}"):
+        executed(kernel, listing(kernel.file, ARCH))
 
 
 @pytest.mark.parametrize("name", [n for n in KERNELS if n.startswith("mufu_")])

@@ -812,7 +812,8 @@ def copy(m, warp, pc, mask, keep):
             return
         if not inside_global(m, warp, pc, reading, origin, width):
             return
-    memo = row[MEMO]
+    lane = first_lane(mask)
+    memo = row[MEMO] + ((to[lane] >> 6) & 1) + 2 * ((origin[lane] >> 6) & 1)
     _count_copy(m, pc, memo, mask, reading, to, origin, width, row[FLAGS] & BYPASS != 0)
     base = to[first_lane(mask)] & ~int64(3)
     note_writes(m, warp, pc, int64(memo), mask, to, width, base, FLYING)

@@ -1,13 +1,10 @@
-"""Conversions and the special function unit, 32 lanes at once.
+"""Conversions between numbers, 32 lanes at once.
 
-Layout of ``T`` as in `tilewave.machine.integer`. MUFU is computed in f64 and rounded: its error
-against the hardware is in the documentation, its inputs' denormals are flushed as there.
+Layout of ``T`` as in `tilewave.machine.integer`.
 """
 # mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numba import njit
@@ -15,7 +12,6 @@ from numpy import float32, float64, int32, int64, uint32, uint64
 
 from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
 from tilewave.machine.codes import (
-    BF16,
     C_F2F,
     C_F2I,
     C_I2F,
@@ -28,17 +24,6 @@ from tilewave.machine.codes import (
     C_TO_FP8,
     DOWN,
     FTZ,
-    HIGH,
-    M_COS,
-    M_EX2,
-    M_LG2,
-    M_RCP,
-    M_RCP64H,
-    M_RSQ,
-    M_RSQ64H,
-    M_SIN,
-    M_SQRT,
-    M_TANH,
     NEAREST,
     RELU,
     S4,
@@ -63,7 +48,6 @@ from tilewave.machine.codes import (
 )  # fmt: skip
 from tilewave.machine.floating import (
     EXPONENT,
-    NAN32,
     ONE,
     QUIET64,
     canonical,
@@ -396,78 +380,3 @@ def convert(op, sub, flags, T):
             if width < uint32(16):
                 word |= T[2, lane] << (width * uint32(2))
             T[8, lane] = word
-
-
-@njit(cache=True)
-def special(op, flags, T):
-    """Execute one MUFU."""
-    for lane in range(32):
-        bits = T[0, lane]
-        if op == M_RCP64H or op == M_RSQ64H:
-            if bits & uint32(0x7FF00000) == uint32(0):
-                bits &= uint32(0x80000000)
-            value = as_f64(uint64(bits) << uint64(32))
-            if op == M_RCP64H:
-                if value == 0.0:
-                    result = math.copysign(np.inf, value)
-                else:
-                    result = 1.0 / value
-            elif value < 0.0:
-                result = np.nan
-            elif value == 0.0:
-                result = math.copysign(np.inf, value)
-            else:
-                result = 1.0 / math.sqrt(value)
-            word = uint32(bits_f64(result) >> uint64(32)) if result == result else NAN32
-            T[8, lane] = word & uint32(0x80000000) if word & uint32(0x7FF00000) == uint32(0) else word
-            continue
-        if flags & HIGH:
-            x = float64(widen_f16(bits & uint32(0xFFFF)))
-        elif flags & BF16:
-            x = float64(as_f32(bits << uint32(16)))
-        else:
-            x = float64(as_f32(bits if op == M_TANH else flushed(bits)))
-        result = x
-        if op == M_RCP:
-            result = math.copysign(np.inf, x) if x == 0.0 else 1.0 / x
-        elif op == M_RSQ:
-            if x < 0.0:
-                result = np.nan
-            else:
-                result = math.copysign(np.inf, x) if x == 0.0 else 1.0 / math.sqrt(x)
-        elif op == M_SQRT:
-            result = np.nan if x < 0.0 else math.sqrt(x)
-        elif op == M_EX2:
-            # 2 ** x by parts: pow with an infinite exponent is left to the branch.
-            if x > 2000.0:
-                result = np.inf
-            elif x < -2000.0:
-                result = 0.0
-            else:
-                result = 2.0**x
-        elif op == M_LG2:
-            if x < 0.0:
-                result = np.nan
-            elif x == 0.0:
-                result = -np.inf
-            else:
-                result = math.log2(x) if x - x == 0.0 else x
-        elif op == M_SIN or op == M_COS:
-            if x - x == 0.0:
-                # The argument counts whole turns.
-                turn = (x - np.rint(x)) * (2.0 * math.pi)
-                result = math.sin(turn) if op == M_SIN else math.cos(turn)
-            else:
-                result = np.nan
-        else:
-            result = math.tanh(x)
-        if flags & HIGH:
-            T[8, lane] = narrow64_f16(result) if result == result else NAN16
-        elif flags & BF16:
-            T[8, lane] = narrow64_bf16(result)
-        elif op == M_TANH:
-            T[8, lane] = canonical(bits_f32(float32(result)))
-        else:
-            T[8, lane] = flushed(canonical(bits_f32(float32(result))))
-
-

@@ -2,16 +2,18 @@
 
 An H200 gave the same bits for all recorded operands.
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,call-arg,attr-defined,import-untyped"
 
 from __future__ import annotations
+
+from typing import Any
 
 from llvmlite import ir
 from numba import carray, njit, types
 from numba.extending import intrinsic
 from numpy import int64, uint32, uint64
 
-from tilewave.machine.bits import as_f64, bits_f64
+from tilewave.machine.bits import as_f64
 from tilewave.machine.codes import DMMA_CUT, F_FMA, ZERO
 from tilewave.machine.floating import _directed64 as directed64
 from tilewave.machine.fragments import Registers, literals, local_words, part
@@ -52,7 +54,8 @@ def read(typingctx, groups, depth, R, a, b, c, scratch):
             return R.load(first, 2 * number), R.load(first, 2 * number + 1)
 
         for step in range(steps):
-            out.store(B_AT + 32 * step, doubles(*pair(b, step), range(32)))
+            low, high = pair(b, step)
+            out.store(B_AT + 32 * step, doubles(low, high, range(32)))
         for group in range(halves):
             for step in range(steps):
                 for t, vector in enumerate(quad(*pair(a, halves * step + group))):
@@ -78,7 +81,9 @@ def add(typingctx, groups, depth, scratch):
         def column(j):
             lane = builder.mul(j, ir.Constant(I64, 4))
             factors = [
-                memory.everywhere(builder.add(lane, ir.Constant(I64, B_AT + 32 * (k // 4) + k % 4)), GROUP)
+                memory.everywhere(
+                    builder.add(lane, ir.Constant(I64, B_AT + 32 * (k // 4) + k % 4)), GROUP
+                )
                 for k in range(steps)
             ]
             for group in range(halves):
@@ -147,7 +152,7 @@ def add_cut(groups, depth, scratch):
 def dmma(sub, R, d, a, b, c):
     """D = A B + C; sub: depth, rows in bits 8 and on, DMMA_CUT to round towards zero."""
     depth, rows, cut = sub & 255, (sub >> 8) & 255, sub & DMMA_CUT != 0
-    scratch = local_words(WORDS)
+    scratch: Any = local_words(WORDS)
     d, a, b, c = int64(d), int64(a), int64(b), int64(c)
     if rows == 8:
         read(1, 4, R, a, b, c, scratch)

@@ -1,12 +1,17 @@
-"""Faults in words: which threads, which addresses, what was expected."""
+"""Faults in words: which threads, which addresses, and whom they collide with or wait for.
+
+An instruction is named by its opcode and SASS address: lines are not known here.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewave.machine import state as s
+from tilewave.machine import tracing, views
 from tilewave.machine.program import Program
 
 if TYPE_CHECKING:
@@ -20,138 +25,413 @@ KINDS = {
     s.NOT_KNOWN: "unsupported", s.TRAPPED: "invalid access", s.QUEUE_FULL: "unsupported",
     s.BAD_TARGET: "invalid access",
 }  # fmt: skip
-MOST = 8  # threads named
+MOST = 4  # threads named one by one
+PARTS = 6  # groups of waiting threads told
+RETRACED = 4  # blocks executed again to learn the other side of a race
+NEAR = 1 << 20  # bytes from a buffer at which an address has still to do with it
+ORDINALS = {2: "second", 3: "third"}
+
+Place = list[int]
+Threads = list[int]  # by number in the block
 
 
-def _place(number: int, sizes: tuple[int, ...]) -> list[int]:
+def _place(number: int, sizes: Sequence[int]) -> Place:
     return [
         number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1])
     ]  # fmt: skip
 
 
-def _thread_names(threads: list[dict[str, list[int]]]) -> str:
-    first = threads[0]
-    named = ", ".join(str(tuple(one["thread"])) for one in threads[:MOST])
-    more = f" and {len(threads) - MOST} more" if len(threads) > MOST else ""
-    plural = "threads" if len(threads) > 1 else "thread"
-    return f"{plural} {named}{more} of block {tuple(first['block'])}"
+def _three(place: Sequence[int]) -> str:
+    return "(" + ", ".join(str(value) for value in place) + ")"
 
 
-def _nearest(address: int, buffers: list[tuple[int, Buffer]]) -> str:
-    """Where an address lies among the buffers."""
-    best = ""
-    for start, buffer in buffers:
-        if start - 512 <= address < start + buffer.array.nbytes + 512 or not best:
-            offset = address - start
-            best = f"byte {offset} of {buffer.name}, which has {buffer.array.nbytes}"
-            if 0 <= offset < buffer.array.nbytes + 512:
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+class _Words:
+    """The sentences about one launch."""
+
+    def __init__(
+        self,
+        program: Program,
+        state: s.State,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        buffers: list[tuple[int, Buffer]],
+    ) -> None:
+        self.program, self.state = program, state
+        self.grid, self.block, self.buffers = grid, block, buffers
+        self.total = int(np.prod(block))
+        self.shared_base = int(state.control[s.SHARED_BASE])
+        self.shared_size = int(state.control[s.SHARED_END]) - self.shared_base
+        self.device_start = int(state.origin[0])
+
+    # ------------------------------------------------------------------------------- who and where
+
+    def named(self, threads: Threads) -> str:
+        """Threads of a block: one by one if few, else as a range or a pattern."""
+        names = [_three(_place(number, self.block)) for number in threads]
+        if not names:
+            return "no thread"
+        if len(names) == 1:
+            return f"thread {names[0]}"
+        if len(names) == 2:
+            return f"threads {names[0]} and {names[1]}"
+        steps = set(np.diff(threads).tolist())
+        if steps == {1}:
+            return f"threads {names[0]} to {names[-1]}"
+        if len(steps) == 1:
+            step = steps.pop()
+            return f"every {ORDINALS.get(step, f'{step}th')} thread from {names[0]} to {names[-1]}"
+        if len(names) <= MOST:
+            return f"threads {', '.join(names[:-1])} and {names[-1]}"
+        breaks = np.flatnonzero(np.diff(threads) != 1) + 1
+        if len(breaks) < MOST:
+            runs = np.split(np.arange(len(names)), breaks)
+            ranges = [
+                names[run[0]] if len(run) == 1 else f"{names[run[0]]} to {names[run[-1]]}"
+                for run in runs
+            ]
+            return f"threads {', '.join(ranges[:-1])} and {ranges[-1]}"
+        return f"threads {', '.join(names[:MOST])} and {len(names) - MOST} more"
+
+    def at(self, index: int) -> str:
+        """An instruction, for a reader."""
+        one = self.program.instructions[index]
+        return f"{one.opcode} at SASS address {one.address:#06x}"
+
+    def opcode(self, index: int) -> str:
+        return self.program.instructions[index].opcode if index >= 0 else ""
+
+    def does(self, index: int, threads: Threads, remote: bool = False) -> str:
+        """What an instruction does to memory, as a verb; ``remote``: the global side of a copy."""
+        opcode = self.opcode(index)
+        if opcode.startswith("LDGSTS"):
+            verb = "read" if remote else "write"
+        elif opcode.startswith(("ATOM", "RED")):
+            verb = "update"
+        else:
+            verb = "write" if opcode.startswith("ST") else "read"
+        return verb + ("s" if self.singular(threads) else "")
+
+    def singular(self, threads: Threads) -> bool:
+        """Whether `named` is followed by a verb's singular."""
+        steps = set(np.diff(threads).tolist())
+        return len(threads) <= 1 or (len(threads) > 2 and len(steps) == 1 and steps != {1})
+
+    def spot(self, address: int, index: int) -> tuple[str, str]:
+        """Where an address lies, and how large that memory is, as an addition to the sentence."""
+        if self.opcode(index).startswith(("LDL", "STL")):
+            return f"byte {address} of the thread's local memory", ""
+        if address < self.device_start:
+            inner = address - self.shared_base
+            size = f", which has {_many(self.shared_size, 'byte')}"
+            return f"byte {inner} of shared memory", size
+        return self.global_spot(address)
+
+    def global_spot(self, address: int) -> tuple[str, str]:
+        """Where an address lies among the buffers: in one, or next to the nearest."""
+
+        def distance(start: int, buffer: Buffer) -> int:
+            return max(start - address, address - (start + buffer.array.nbytes) + 1, 0)
+
+        if not self.buffers:
+            return f"{address:#x}", ", and the kernel was given no buffer"
+        start, buffer = min(self.buffers, key=lambda one: distance(*one))
+        if distance(start, buffer) > NEAR:
+            return f"{address:#x}", ", which is in none of the buffers"
+        offset, size = address - start, buffer.array.nbytes
+        if offset < 0:
+            return f"{_many(-offset, 'byte')} before {buffer.name}", ""
+        item = buffer.array.itemsize
+        element = f" (element {offset // item})" if offset % item == 0 else ""
+        length = f", which has {_many(size, 'byte')} ({_many(buffer.array.size, 'element')})"
+        return f"byte {offset}{element} of {buffer.name}", length
+
+    # ---------------------------------------------------------------------------------- one access
+
+    def access(self, row: np.ndarray, index: int, threads: Threads, who: str) -> str:
+        """A sentence about an access that no memory allows."""
+        kind, address, width = int(row[s.F_KIND]), int(row[s.F_ADDRESS]), int(row[s.F_OTHER])
+        remote = address >= self.device_start
+        does = f"{who} {self.does(index, threads, remote)} {_many(width, 'byte')}"
+        if kind == s.OUTSIDE_CONSTANT:
+            return f"{does} at {address:#x} of a constant bank, outside of it"
+        if kind == s.OUTSIDE_LOCAL:
+            return f"{does} at {address:#x}, outside their local memory (the stack)"
+        if kind == s.OUTSIDE_GLOBAL:
+            place, size = self.global_spot(address)
+        else:
+            place, size = self.spot(address, index)
+        first = " from " if len(threads) <= 1 else ", the first from "
+        if kind == s.MISALIGNED:
+            return f"{does}{first}{place} on, which is not a multiple of {width}"
+        return f"{does}{first}{place} on{size}"
+
+    def collision(
+        self, row: np.ndarray, index: int, threads: Threads, who: str, known: np.ndarray | None
+    ) -> str:
+        """A sentence about an access to shared memory that nothing orders with another one."""
+        kind, warp = int(row[s.F_KIND]), int(row[s.F_OTHER])
+        byte = f"byte {int(row[s.F_ADDRESS]) - self.shared_base} of shared memory"
+        does = f"{who} {self.does(index, threads)} {byte}"
+        other, verb, it = f"warp {warp}", "accesses", ""
+        if known is not None:
+            members = self.lanes(int(known[tracing.K_WARP]), int(known[tracing.K_LANES]))
+            place = int(known[tracing.K_PC])
+            other, verb = self.named(members), self.does(place, members)
+            it = f" ({self.at(place)})"
+        if kind == s.IN_FLIGHT:
+            return (
+                f"{does} while the asynchronous copy of {other} into it{it} may be under way: an "
+                "access before the copy needs a barrier between, one behind it a wait for the copy "
+                "and a barrier"
+            )
+        if kind == s.UNINITIALISED:
+            return f"{does} before {other} {verb} it{it}: no barrier stands between"
+        too = " too" if verb.rstrip("s") == self.does(index, [0]).rstrip("s") else ""
+        return f"{does}, which {other} {verb}{too}{it}: no barrier stands between"
+
+    def unwritten(
+        self, row: np.ndarray, index: int, threads: Threads, who: str, known: np.ndarray | None
+    ) -> str:
+        """A sentence about a read of shared memory that nobody has written."""
+        byte = f"byte {int(row[s.F_ADDRESS]) - self.shared_base} of shared memory"
+        told = f"{who} {self.does(index, threads)} {byte}, which nothing in the block has written"
+        if known is None:
+            return told
+        members = self.lanes(int(known[tracing.K_WARP]), int(known[tracing.K_LANES]))
+        place = int(known[tracing.K_PC])
+        return (
+            f"{told} yet; {self.named(members)} {self.does(place, members)} it later "
+            f"({self.at(place)})"
+        )
+
+    def lanes(self, warp: int, mask: int) -> Threads:
+        """Numbers of a warp's threads, those that the block has."""
+        return [
+            32 * warp + lane
+            for lane in range(32)
+            if mask >> lane & 1 and 32 * warp + lane < self.total
+        ]
+
+    # --------------------------------------------------------------------------- who waits for whom
+
+    def groups(self) -> dict[tuple[int, int, int], Threads]:
+        """Threads that have not ended by what they do, what they wait for, and where."""
+        found: dict[tuple[int, int, int], Threads] = {}
+        for warp in range(int(self.state.control[s.WARPS])):
+            for pc, lanes, doing, waits in self.state.groups[warp].tolist():
+                if doing == s.FREE:
+                    continue
+                what = waits if doing == s.AT_BARRIER else 0
+                found.setdefault((doing, what, pc), []).extend(self.lanes(warp, lanes))
+        return {key: sorted(threads) for key, threads in found.items()}
+
+    def ended(self) -> Threads:
+        """Threads of the block under way that have ended."""
+        live = self.state.live
+        return [
+            number for number in range(self.total) if not int(live[number // 32]) >> number % 32 & 1
+        ]
+
+    def waiting(self, doing: int, waits: int, pc: int, threads: Threads) -> str:
+        """What a group of threads does."""
+        who = self.named(threads)
+        wait = f"{who} wait{'s' if self.singular(threads) else ''}"
+        if doing == s.READY:
+            return f"{who} {'is' if self.singular(threads) else 'are'} at {self.at(pc)}"
+        if doing == s.AT_BARRIER:
+            count = int(self.state.expected[waits, 0])
+            arrived = sum(int(lanes).bit_count() for lanes in self.state.arrived[waits].tolist())
+            needs = (
+                f"which counts {_many(count, 'thread')}, {arrived} have come"
+                if count
+                else "which needs all threads of the block that have not ended"
+            )
+            return f"{wait} at barrier {waits} ({self.at(pc)}), {needs}"
+        where = "for the other threads of their warp"
+        barrier = self.barrier_behind(pc)
+        if barrier >= 0:
+            return (
+                f"{wait} at the barrier {self.at(barrier)} {where}, which must come to the same one"
+            )
+        return f"{wait} {where} ({self.at(pc)})"
+
+    def barrier_behind(self, pc: int) -> int:
+        """The barrier that a WARPSYNC belongs to: the next one in the same straight piece of code."""
+        if not self.opcode(pc).startswith("WARPSYNC"):
+            return -1
+        for index in range(pc + 1, min(pc + 8, len(self.program.instructions))):
+            opcode = self.opcode(index)
+            if opcode.startswith("BAR."):
+                return index
+            if opcode.startswith(
+                ("BRA", "EXIT", "RET", "CALL", "BSYNC", "BSSY", "BRX", "WARPSYNC")
+            ):
                 break
-    return best or "no buffer was given"
+        return -1
 
+    def parts(self, groups: dict[tuple[int, int, int], Threads]) -> list[str]:
+        """What each group does, and how many threads have ended."""
+        told = [self.waiting(*key, threads) for key, threads in list(groups.items())[:PARTS]]
+        rest = sum(len(threads) for threads in list(groups.values())[PARTS:])
+        if rest:
+            told.append(f"{rest} more threads wait")
+        ended = self.ended()
+        if ended:
+            told.append(f"{self.named(ended)} {'has' if self.singular(ended) else 'have'} ended")
+        return told
 
-def _message(kind: int, row: np.ndarray, who: str, buffers: list[tuple[int, Buffer]], m: Any) -> str:
-    address, other = int(row[s.F_ADDRESS]), int(row[s.F_OTHER])
-    base, end = int(m.control[s.SHARED_BASE]), int(m.control[s.SHARED_END])
-    inner = address - base
-    size = end - base
-    if kind == s.OUTSIDE_GLOBAL:
-        return f"{who} access {other} bytes at {_nearest(address, buffers)}"
-    if kind == s.MISALIGNED:
-        return f"{who} access {other} bytes at {address:#x}, which is not a multiple of {other}"
-    if kind == s.OUTSIDE_SHARED:
-        return f"{who} access {other} bytes at byte {inner} of shared memory, which has {size}"
-    if kind == s.OUTSIDE_LOCAL:
-        return f"{who} access {other} bytes at {address:#x}, outside their local memory"
-    if kind == s.OUTSIDE_CONSTANT:
-        return f"{who} read {other} bytes at {address:#x}, outside the constant bank"
-    if kind == s.UNINITIALISED:
-        return f"{who} read byte {inner} of shared memory, which nothing in the block has written"
-    if kind == s.RACE:
+    def deadlock(self) -> tuple[int, str, Threads]:
+        """The instruction, sentence and threads of a block in which nobody can go on.
+
+        Named are those that the fewest share their place with: they are the ones that went astray.
+        """
+        groups = dict(sorted(self.groups().items(), key=lambda one: len(one[1])))
+        at_barrier = [key for key in groups if key[0] == s.AT_BARRIER] or list(groups)
+        place = _three(_place(int(self.state.control[s.TAKEN]), self.grid))
+        told = "; ".join(self.parts(groups))
+        index = at_barrier[0][2] if at_barrier else -1
+        threads = groups[at_barrier[0]] if at_barrier else []
+        barrier = self.barrier_behind(index) if index >= 0 else -1
         return (
-            f"{who} and warp {other} access byte {inner} of shared memory, one of them writes, "
-            "and no barrier stands between"
+            barrier if barrier >= 0 else index,
+            f"no thread of block {place} can go on: {told}",
+            threads,
         )
-    if kind == s.IN_FLIGHT:
-        return (
-            f"{who} access byte {inner} of shared memory while an asynchronous copy of warp "
-            f"{other} into it may still be under way"
-        )
-    if kind == s.OUT_OF_BUDGET:
-        return f"the limit ended it after {other} warp instructions; {who} were here"
-    if kind == s.NOT_KNOWN:
-        return f"{who} execute an instruction that is not known"
-    if kind == s.TRAPPED:
-        return f"{who} executed a trap"
-    if kind == s.QUEUE_FULL:
-        return f"a warp has more than {other} asynchronous copies in flight"
-    return f"{who} jump to {address:#x}, outside the kernel"
+
+    def endless(self, instructions: int, index: int) -> str:
+        """A sentence about a block that was still going when its time was over."""
+        number = int(self.state.control[s.TAKEN])
+        place = f"block {_three(_place(number, self.grid))}"
+        groups = self.groups()
+        ready = {key: one for key, one in groups.items() if key[0] == s.READY}
+        first = {key: one for key, one in ready.items() if key[2] == index}
+        ordered = {**first, **ready, **groups}
+        told = "; ".join(self.parts(ordered))
+        return f"{place} still runs after {instructions:,} warp instructions: {told}"
 
 
-def _missing(m: Any, grid: tuple[int, ...], block: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
-    """Threads that wait, and those that live but wait elsewhere or ended."""
-    number = int(m.control[s.TAKEN])
-    place = _place(number, grid)
-    waiting_at: dict[tuple[int, int], list[dict[str, list[int]]]] = {}
-    total = int(np.prod(block))
-    for warp in range(int(m.control[s.WARPS])):
-        for slot in range(s.SLOTS):
-            doing = int(m.groups[warp, slot, 2])
-            if doing == s.FREE:
-                continue
-            lanes = int(m.groups[warp, slot, 1])
-            for lane in range(32):
-                if lanes >> lane & 1 and 32 * warp + lane < total:
-                    thread = {"block": place, "thread": _place(32 * warp + lane, block)}
-                    key = (int(m.groups[warp, slot, 0]), doing)
-                    waiting_at.setdefault(key, []).append(thread)
-    return list(waiting_at.items()), place
+def _retraced(
+    state: s.State, rows: list[np.ndarray], grid: tuple[int, ...], threads: int
+) -> list[np.ndarray | None]:
+    """The other access of each fault that has one, where executing its block again shows it.
 
-
-def _deadlock(program: Program, m: Any, grid: tuple[int, ...], block: tuple[int, ...]) -> tuple[
-    str, list[dict[str, list[int]]]
-]:  # fmt: skip
-    groups, place = _missing(m, grid, block)
-    total = int(np.prod(block))
-    waiting = sum(len(threads) for _, threads in groups)
-    parts = []
-    groups.sort(key=lambda one: len(one[1]))
-    for (pc, _), threads in groups:
-        text = program.instructions[pc].text.split()
-        where = program.instructions[pc].address
-        parts.append(f"{_thread_names(threads)} wait at {text[0]} ({where:#x})")
-    if waiting < total:
-        parts.append(f"{total - waiting} threads have ended")
-    rare = groups[0][1] if groups else []
-    return f"no thread of block {tuple(place)} can go on: " + "; ".join(parts), rare
+    Counts and faults stay as they are; everything else of the state is used up.
+    """
+    found: list[np.ndarray | None] = [None] * len(rows)
+    chosen = [
+        index
+        for index, row in enumerate(rows)
+        if int(row[s.F_KIND]) in (s.RACE, s.IN_FLIGHT, s.UNINITIALISED)
+    ]
+    if not chosen:
+        return found
+    kept = [(array, array.copy()) for array in (state.counts, state.control, state.faults)]
+    m = views.table(state)
+    grain = int(state.control[s.GRAIN])
+    for number in list(dict.fromkeys(int(rows[index][s.F_BLOCK]) for index in chosen))[:RETRACED]:
+        here = [index for index in chosen if int(rows[index][s.F_BLOCK]) == number]
+        wanted = np.zeros((len(here), 4), np.int64)
+        for one, index in zip(wanted, here):
+            row = rows[index]
+            one[:] = (
+                row[s.F_ROW], row[s.F_WARP], int(row[s.F_ADDRESS]) >> grain,
+                int(row[s.F_KIND]) == s.UNINITIALISED,
+            )  # fmt: skip
+        for index, known in zip(here, tracing.others(m, wanted, number, grid, threads)):
+            if known[tracing.K_STATE] == tracing.FOUND:
+                found[index] = known
+    for array, copy in kept:
+        array[:] = copy
+    return found
 
 
 def explained(
     program: Program,
-    m: Any,
+    m: s.State,
     grid: tuple[int, ...],
     block: tuple[int, ...],
     buffers: list[tuple[int, Buffer]],
 ) -> tuple[Fault, ...]:
-    """The faults that the interpreter noted, in the order in which they happened."""
+    """The faults that the interpreter noted, in the order in which they happened.
+
+    Uses up the state: blocks with a race are executed again.
+    """
     from tilewave.machine.executor import Fault
 
+    words = _Words(program, m, grid, block, buffers)
+    rows = [row.copy() for row in m.faults[: int(m.control[s.FAULT_COUNT])]]
+    # What threads wait for is read first: executing a block again changes it.
+    told = [_ending(words, row) for row in rows]
+    others = _retraced(m, rows, grid, words.total)
     found = []
-    for row in m.faults[: int(m.control[s.FAULT_COUNT])]:
-        kind, index = int(row[s.F_KIND]), int(row[s.F_ROW])
-        if kind == s.NEVER_REACHED:
-            message, threads = _deadlock(program, m, grid, block)
-            found.append(Fault(KINDS[kind], index, message, threads))
-            continue
+    for row, end, known in zip(rows, told, others):
+        kind = KINDS[int(row[s.F_KIND])]
         place = _place(int(row[s.F_BLOCK]), grid)
-        lanes = [lane for lane in range(32) if int(row[s.F_LANES]) >> lane & 1]
-        threads = [
-            {"block": place, "thread": _place(32 * int(row[s.F_WARP]) + lane, block)}
-            for lane in lanes
-        ]
-        who = _thread_names(threads) if threads else f"block {tuple(place)}"
-        message = _message(kind, row, who, buffers, m)
-        if kind == s.NOT_KNOWN and index in program.unsupported:
-            message = f"{program.unsupported[index]} is not known"
-        addresses = [int(row[s.F_ADDRESS])] if int(row[s.F_ADDRESS]) >= 0 else []
-        found.append(Fault(KINDS[kind], index, message, threads, addresses))
+        if end is not None:
+            index, message, threads = end
+        else:
+            index = int(row[s.F_ROW])
+            threads = words.lanes(int(row[s.F_WARP]), int(row[s.F_LANES]))
+            kind, message = _told(words, row, index, threads, _three(place), known)
+        found.append(
+            Fault(
+                kind,
+                index,
+                message,
+                [{"block": place, "thread": _place(one, block)} for one in threads],
+                [int(row[s.F_ADDRESS])] if int(row[s.F_ADDRESS]) >= 0 else [],
+            )
+        )
     return tuple(found)
+
+
+def _ending(words: _Words, row: np.ndarray) -> tuple[int, str, Threads] | None:
+    """Instruction, sentence and threads of a fault that ended a block without an instruction's
+    doing; None for others."""
+    kind, index = int(row[s.F_KIND]), int(row[s.F_ROW])
+    if kind == s.NEVER_REACHED:
+        return words.deadlock()
+    if kind == s.OUT_OF_BUDGET:
+        threads = words.lanes(int(row[s.F_WARP]), int(row[s.F_LANES]))
+        return index, words.endless(int(row[s.F_OTHER]), index), threads
+    return None
+
+
+def _told(
+    words: _Words,
+    row: np.ndarray,
+    index: int,
+    threads: Threads,
+    place: str,
+    known: np.ndarray | None,
+) -> tuple[str, str]:
+    """Kind and sentence of a fault that an instruction of one warp made."""
+    number = int(row[s.F_KIND])
+    who = f"{words.named(threads)} of block {place}" if threads else f"block {place}"
+    if number in (s.RACE, s.IN_FLIGHT):
+        return KINDS[number], words.collision(row, index, threads, who, known)
+    if number == s.UNINITIALISED:
+        # Somebody writes it after all, and nothing makes the reader wait: it met the word early.
+        if known is not None and not known[tracing.K_ORDERED]:
+            return KINDS[s.RACE], words.collision(row, index, threads, who, known)
+        return KINDS[number], words.unwritten(row, index, threads, who, known)
+    if number == s.NOT_KNOWN:
+        message = f"{who} would execute it, and it is not known"
+        if index in words.program.unsupported:
+            message = f"{words.program.unsupported[index]} is not known"
+    elif number == s.TRAPPED:
+        message = f"{who} executed a trap: the kernel ends itself here"
+    elif number == s.QUEUE_FULL:
+        message = (
+            f"a warp of block {place} has more than {int(row[s.F_OTHER])} asynchronous copies "
+            "in flight, which is more than is kept here"
+        )
+    elif number == s.BAD_TARGET:
+        message = f"{who} jump to {int(row[s.F_ADDRESS]):#x}, outside the kernel"
+    else:
+        message = words.access(row, index, threads, who)
+    return KINDS[number], message

@@ -3,7 +3,7 @@
 What takes and gives registers here is spelt out in vectors, see `tilewave.machine.vectors`: lane
 4 g + t holds row g of A, C and D, and column g of B.
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,call-arg,attr-defined,import-untyped"
 
 from __future__ import annotations
 
@@ -75,4 +75,6 @@ def lanes(vectors, half):
     """One register from eight rows of four columns: `columns` backwards."""
     pairs = [x for g in range(8) for x in (8 * half + g, 16 + 8 * half + g)]
     left, right = (vectors[t].shuffled(pairs, vectors[t + 1]) for t in (0, 2))
-    return left.shuffled([x for g in range(8) for x in (2 * g, 2 * g + 1, 16 + 2 * g, 17 + 2 * g)], right)
+    return left.shuffled(
+        [x for g in range(8) for x in (2 * g, 2 * g + 1, 16 + 2 * g, 17 + 2 * g)], right
+    )

@@ -73,12 +73,13 @@ from tilewave.machine.codes import (
     XOR,
     XOR_HIGH,
 )  # fmt: skip
-from tilewave.machine.conversion import convert, special
+from tilewave.machine.conversion import convert
 from tilewave.machine.dmma import dmma
 from tilewave.machine.floating import double, single
 from tilewave.machine.halves import half
 from tilewave.machine.imma import imma
 from tilewave.machine.integer import integer
+from tilewave.machine.special import special
 from tilewave.machine.state import NOW
 from tilewave.machine.tensor import hmma
 from tilewave.machine.views import TABLE

@@ -1,7 +1,9 @@
 """Products of integer and bit matrices in the tensor cores."""
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,call-arg,attr-defined,import-untyped"
 
 from __future__ import annotations
+
+from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
@@ -62,9 +64,7 @@ def read(typingctx, pairs, single, R, a, b, c, signed_a, signed_b, narrow, scrat
                 out.store(SUMS + ROWS * (2 * t + side), words)
         return context.get_dummy_value()
 
-    return types.none(
-        pairs, single, R, a, b, c, signed_a, signed_b, narrow, scratch
-    ), build
+    return types.none(pairs, single, R, a, b, c, signed_a, signed_b, narrow, scratch), build
 
 
 @intrinsic
@@ -116,7 +116,10 @@ def add_bits(typingctx, words, different, scratch):
         sums = part(builder, scratch, SUMS)
 
         def column(j):
-            lane, place = builder.mul(j, ir.Constant(I64, 4)), builder.mul(j, ir.Constant(I64, ROWS))
+            lane, place = (
+                builder.mul(j, ir.Constant(I64, 4)),
+                builder.mul(j, ir.Constant(I64, ROWS)),
+            )
             total = sums.load(place)
             for k in range(steps):
                 x = factors.load(ROWS * k)
@@ -158,7 +161,7 @@ def imma(sub, flags, R, d, a, b, c):
     for single bits, IMMA_NARROW for eight rows.
     """
     depth, narrow = sub & 255, sub & IMMA_NARROW != 0
-    scratch = local_words(WORDS)
+    scratch: Any = local_words(WORDS)
     d, a, b, c = int64(d), int64(a), int64(b), int64(c)
     signed_a = int32(128) if sub & 256 else int32(0)
     signed_b = int32(128) if sub & 512 else int32(0)

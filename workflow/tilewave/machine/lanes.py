@@ -70,7 +70,8 @@ def fast_kind(row: np.ndarray) -> int:
         if flags or sub != c.NEAREST or outputs:
             return SLOW
         return {c.F_FMA: DFMA, c.F_ADD: DADD, c.F_MUL: DMUL}.get(op, SLOW)
-    if op == c.COMPARE and not flags & c.EXTENDED:
+    uniform = row[PD0] > 7 or row[PD1] > 7
+    if op == c.COMPARE and not flags & c.EXTENDED and not uniform:
         return COMPARE_SIGNED if flags & c.SIGNED else COMPARE_UNSIGNED
     if outputs:
         return SLOW

@@ -18,6 +18,7 @@ QUEUE = 512  # asynchronous copies of a warp that may be in flight
 SLOTS = 33  # groups of lanes of a warp that can be apart
 BARRIERS = 16
 FAULTS = 16
+WAYS = 4  # patterns that a copy remembers: its cost depends on both sides' half of a line
 PATTERN = 128  # words that one access of a warp can touch
 
 # ---- columns of counts
@@ -104,5 +105,6 @@ def rows_with_memos(rows: np.ndarray) -> int:
     """Number the instructions that access memory, in place; returns how many there are."""
     families = (c.LOAD, c.STORE, c.ATOMIC, c.MATRIX, c.COPY)
     chosen = np.flatnonzero(np.isin(rows[:, c.FAMILY], families))
-    rows[chosen, c.MEMO] = np.arange(len(chosen))
-    return len(chosen)
+    ways = np.where(rows[chosen, c.FAMILY] == c.COPY, WAYS, 1)
+    rows[chosen, c.MEMO] = np.cumsum(ways) - ways
+    return int(ways.sum())

@@ -12,9 +12,11 @@ al., "MMA-Sim" (arXiv 2511.10909, 2025); it was not measured here.
 
 What no operand of those tried, and is a guess: the sign of a sum of zeros (here always plus).
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,call-arg,attr-defined,import-untyped"
 
 from __future__ import annotations
+
+from typing import Any
 
 from llvmlite import ir
 from numba import carray, njit, types
@@ -198,7 +200,10 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
     def build(context, builder, signature, arguments):
         _, _, places, wide, skipped, scratch = arguments
         factors, powers = part(builder, scratch, A_AT, FLOAT), part(builder, scratch, A_EXPONENTS)
-        others, their_powers = part(builder, scratch, B_AT, FLOAT), part(builder, scratch, B_EXPONENTS)
+        others, their_powers = (
+            part(builder, scratch, B_AT, FLOAT),
+            part(builder, scratch, B_EXPONENTS),
+        )
         sums = part(builder, scratch, SUMS)
         first_a = builder.mul(skipped, ir.Constant(I64, ROWS))
         first_b = builder.mul(skipped, ir.Constant(I64, 8 if count > 4 else 32))
@@ -249,7 +254,9 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
                 last = self.aligned(significands(self.before, self.own), self.own)
                 unit = ((self.base + (127 + 1023)).as_int64() << 52).bits_as(DOUBLE)
                 value = (self.total.as_double() + last.as_double()) * unit
-                rounded = either(builder, wide, lambda: cut_to_f32(value, simple), lambda: nearest_f16(value))
+                rounded = either(
+                    builder, wide, lambda: cut_to_f32(value, simple), lambda: nearest_f16(value)
+                )
                 # Infinities and NaNs of C stay.
                 size = self.before & 0x7FFFFFFF
                 kept = size.above(0x7F800000).select(0x7FFFFFFF, self.before)
@@ -339,14 +346,22 @@ def hmma(sub, R, d, a, b, c):
     of Ampere and Ada.
     """
     depth, kind, wide, old = sub & 255, (sub >> 8) & 255, (sub >> 16) & 1 != 0, sub & TWO_STEPS != 0
-    scratch = local_words(WORDS)
+    scratch: Any = local_words(WORDS)
     d, a, b, c = int64(d), int64(a), int64(b), int64(c)
     if kind == TTF32:
-        far = spread(TTF32, 8, R, a, b, scratch) if depth == 8 else spread(TTF32, 4, R, a, b, scratch)
+        far = (
+            spread(TTF32, 8, R, a, b, scratch) if depth == 8 else spread(TTF32, 4, R, a, b, scratch)
+        )
     elif kind == TBF16:
-        far = spread(TBF16, 16, R, a, b, scratch) if depth == 16 else spread(TBF16, 8, R, a, b, scratch)
+        far = (
+            spread(TBF16, 16, R, a, b, scratch)
+            if depth == 16
+            else spread(TBF16, 8, R, a, b, scratch)
+        )
     else:
-        far = spread(TF16, 16, R, a, b, scratch) if depth == 16 else spread(TF16, 8, R, a, b, scratch)
+        far = (
+            spread(TF16, 16, R, a, b, scratch) if depth == 16 else spread(TF16, 8, R, a, b, scratch)
+        )
     if wide:
         read_sums(1, R, c, scratch)
     else:
@@ -370,4 +385,3 @@ def hmma(sub, R, d, a, b, c):
         write_sums(1, R, d, scratch)
     else:
         write_sums(0, R, d, scratch)
-

@@ -4,6 +4,9 @@ LLVM finds such vectors in loops by itself, but whether it does depends on how m
 before; a matrix instruction that it does not find them in takes ten times as long. Vectors that the
 CPU does not have become several shorter ones.
 """
+
+# mypy: disable-error-code="import-untyped,no-untyped-call"
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -197,7 +200,10 @@ def loop(builder: ir.IRBuilder, count: int, body: Callable[[ir.Value], Any]) -> 
 
 
 def either(
-    builder: ir.IRBuilder, condition: ir.Value, first: Callable[[], Vector], second: Callable[[], Vector]
+    builder: ir.IRBuilder,
+    condition: ir.Value,
+    first: Callable[[], Vector],
+    second: Callable[[], Vector],
 ) -> Vector:
     """What one of two pieces of code gives."""
     came = []

@@ -1,0 +1,190 @@
+"""A block once more, instruction by instruction: who else touched what a finding is about.
+
+The shadow of shared memory knows the warp of an access but not its instruction and threads, which
+would cost every access something. A finding is rare and its author wants to know both sides, so
+the block is executed again.
+"""
+# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy import int64, uint32
+
+from tilewave.machine import views as view
+from tilewave.machine.accesses import CLOCK, FLYING, WHO
+from tilewave.machine.blocks import begin_block
+from tilewave.machine.codes import (
+    ATOMIC,
+    CONST_BANK,
+    COPY,
+    FAMILY,
+    GENERIC,
+    GUARD,
+    GUARD_NOT,
+    LOAD,
+    LOCAL,
+    MATRIX,
+    OP,
+    SHARED,
+    STORE,
+    SUB,
+    WIDTH,
+)
+from tilewave.machine.integer import SHARED_WINDOW
+from tilewave.machine.state import FIRST_TICK, GRAIN, QUANTUM, READY, REVERSED, SLOTS, STOP, WARPS
+from tilewave.machine.warp import run_warp
+
+# Columns of what is wanted: the access that was found, and whether it read what nobody had written.
+W_PC, W_WARP, W_UNIT, W_UNWRITTEN = range(4)
+# Columns of what is known of the other access: how far its search is, and the access.
+K_STATE, K_PC, K_WARP, K_LANES, K_ORDERED = range(5)
+OPEN, MET, FOUND = range(3)
+"""Not come to yet; the read has been met and its writer is looked for; the other one is known."""
+MOST = 2_000_000  # instructions
+
+
+@njit(cache=True)
+def next_group(m, warp):
+    """The group of lanes that a warp's next turn begins with; -1 for none."""
+    for slot in range(SLOTS):
+        if view.groups(m)[warp, slot, 2] == READY:
+            return slot
+    return -1
+
+
+@njit(cache=True)
+def lanes_at(m, row, mask, unit):
+    """Lanes of the access just executed that cover a unit of shared memory."""
+    grain = view.control(m)[GRAIN]
+    width = int64(row[WIDTH])
+    if row[FAMILY] == MATRIX:
+        if width < 4:
+            mask &= uint32((1 << (8 * width)) - 1)
+        width = int64(16)
+    width = abs(width)
+    lanes = uint32(0)
+    for lane in range(32):
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        at = view.addresses(m)[0, lane]
+        if at >> int64(32) == int64(SHARED_WINDOW):
+            at &= int64(0xFFFFFFFF)
+        if at >> grain <= unit <= (at + width - 1) >> grain:
+            lanes |= uint32(1) << uint32(lane)
+    return lanes
+
+
+@njit(cache=True)
+def touches_shared(row):
+    """Whether an instruction may access shared memory."""
+    family, op = row[FAMILY], row[OP]
+    if family in (MATRIX, COPY):
+        return True
+    if family == ATOMIC:
+        space = (row[SUB] >> 8) & 255
+        return space in (SHARED, GENERIC)
+    return family in (LOAD, STORE) and op != LOCAL and op != CONST_BANK
+
+
+@njit(cache=True)
+def note(m, wanted, known, last, warp, pc, mask, entries):
+    """Compare an access with what is wanted; returns how many searches ended with it.
+
+    last: int64 (wanted, 1 + warps, 3): place, warp and lanes of the last write, and of each warp's
+    last read. entries: the shadow of each unit before the access.
+    """
+    row = view.code(m)[pc]
+    family = row[FAMILY]
+    writes = family in (STORE, COPY, ATOMIC) or (family == MATRIX and row[OP] == 1)
+    first = uint32(view.control(m)[FIRST_TICK])
+    ended = 0
+    for index in range(len(wanted)):
+        unit = wanted[index, W_UNIT]
+        lanes = lanes_at(m, row, mask, unit)
+        if not lanes:
+            continue
+        k = known[index]
+        own = wanted[index, W_PC] == pc and wanted[index, W_WARP] == warp
+        if own and k[K_STATE] == OPEN:
+            if wanted[index, W_UNWRITTEN]:
+                k[K_STATE] = MET
+                k[K_ORDERED] = int64(view.reads(m)[warp, unit])
+            else:
+                tick = entries[index] >> CLOCK
+                who = int64(entries[index] & WHO)
+                other = int64(-1)
+                unordered = who != warp and view.known(m)[warp, who] < tick
+                if tick >= first and (unordered or entries[index] & FLYING):
+                    other = int64(0)
+                elif writes:
+                    for reader in range(view.control(m)[WARPS]):
+                        seen = view.reads(m)[reader, unit]
+                        if reader != warp and seen >= first and view.known(m)[warp, reader] < seen:
+                            other = int64(1 + reader)
+                if other >= 0 and last[index, other, 2]:
+                    k[K_STATE] = FOUND
+                    k[K_PC : K_LANES + 1] = last[index, other]
+                    ended += 1
+        elif k[K_STATE] == MET and writes:
+            mine = wanted[index, W_WARP]
+            k[K_STATE] = FOUND
+            k[K_PC], k[K_WARP], k[K_LANES] = pc, warp, int64(lanes)
+            before = int64(view.known(m)[warp, mine]) >= k[K_ORDERED]
+            k[K_ORDERED] = warp == mine or before
+            ended += 1
+        place = 0 if writes else 1 + warp
+        last[index, place, 0] = pc
+        last[index, place, 1] = warp
+        last[index, place, 2] = int64(lanes)
+    return ended
+
+
+@njit(cache=True)
+def trace(m, wanted, known, last, entries, number, grid_x, grid_y, threads):
+    """Execute block ``number`` again and fill ``known``: see `note`."""
+    begin_block(m, int64(number), int64(grid_x), int64(grid_y), int64(threads))
+    view.control(m)[STOP] = 0
+    warps = view.control(m)[WARPS]
+    left, steps = len(wanted), int64(0)
+    while left > 0 and steps < MOST:
+        moved = False
+        for turn in range(warps):
+            warp = int64(warps - 1 - turn if view.control(m)[REVERSED] else turn)
+            for _ in range(view.control(m)[QUANTUM]):
+                slot = next_group(m, warp)
+                if slot < 0 or not view.live(m)[warp]:
+                    break
+                pc = view.groups(m)[warp, slot, 0]
+                row = view.code(m)[pc]
+                mask = uint32(view.groups(m)[warp, slot, 1])
+                guard = view.predicates(m)[warp, row[GUARD]]
+                mask &= ~guard if row[GUARD_NOT] else guard
+                here = mask != uint32(0) and touches_shared(row)
+                if here:
+                    for index in range(len(wanted)):
+                        entries[index] = view.shadow(m)[wanted[index, W_UNIT]]
+                run_warp(m, warp, int64(1))
+                moved = True
+                steps += 1
+                if here:
+                    left -= note(m, wanted, known, last, warp, pc, mask, entries)
+                if view.control(m)[STOP] or left <= 0:
+                    return
+        if not moved:
+            return
+
+
+def others(
+    m: np.ndarray, wanted: np.ndarray, number: int, grid: tuple[int, ...], threads: int
+) -> np.ndarray:
+    """For each access of block ``number`` that is wanted (W_ columns), the one it collides with
+    (K_ columns). Leaves the state as after that block."""
+    warps = -(-threads // 32)
+    known = np.zeros((len(wanted), 5), np.int64)
+    last = np.zeros((len(wanted), 1 + warps, 3), np.int64)
+    trace(
+        m, wanted, known, last, np.zeros(len(wanted), np.uint32), number, grid[0], grid[1], threads
+    )
+    return known
