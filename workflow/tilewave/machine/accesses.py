@@ -464,23 +464,31 @@ def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
         return
     start = base >> control[GRAIN]
     touched, shadow, known = view.touched(m)[memo], view.shadow(m), view.known(m)[warp]
-    last_read = view.last_read(m)
-    unheard = False
-    for other in range(control[WARPS]):
-        unheard = unheard or (other != warp and known[other] < last_read[other])
+    count = view.patterns(m)[memo, 7]
     first_tick = uint32(control[FIRST_TICK])
-    entry_now = uint32(control[TICK]) << CLOCK | mark | uint32(warp)
-    me = int64(warp)
-    for index in range(view.patterns(m)[memo, 7]):
-        unit = start + touched[index]
-        entry = shadow[unit]
+    entry_now = uint32(uint32(control[TICK]) << CLOCK | mark | uint32(warp))
+    # Two quick looks: nobody else wrote these units unheard of, and nobody read them unheard of.
+    strange = False
+    me = uint32(warp)
+    safe = view.safe(m)[warp]
+    for index in range(count):
+        entry = shadow[uint64(start + touched[index])]
         tick = entry >> CLOCK
-        who = int64(entry & WHO)
-        ordered = not entry & FLYING and (who == me or known[who] >= tick)
-        if not unheard and (ordered or tick < first_tick):
-            shadow[unit] = uint32(entry_now)
-        else:
-            note_write(m, warp, pc, mask, addresses, width, unit, mark)
+        mine = entry & WHO == me
+        strange |= tick >= first_tick and (entry & FLYING != 0 or (tick > safe and not mine))
+    for other in range(control[WARPS]):
+        if other == warp or known[other] >= view.last_read(m)[other]:
+            continue
+        limit = max(known[other], first_tick - uint32(1))
+        seen = view.reads(m)[other]
+        for index in range(count):
+            strange |= seen[uint64(start + touched[index])] > limit
+    if strange:
+        for index in range(count):
+            note_write(m, warp, pc, mask, addresses, width, start + touched[index], mark)
+        return
+    for index in range(count):
+        shadow[uint64(start + touched[index])] = entry_now
 
 
 @njit(cache=True)

@@ -86,6 +86,7 @@ def add_bytes(typingctx, depth, saturating, scratch):
                 other = others.everywhere(builder.add(lane, ir.Constant(I64, at)))
                 term = factors.load(ROWS * k) * other
                 total = term if total is None else total + term
+            assert total is not None
             place = builder.mul(j, ir.Constant(I64, ROWS))
             before, more = sums.load(place), total.truncated()
             plain = before + more

@@ -41,7 +41,7 @@ from tilewave.machine.coefficients import (
     SQRT,
     SQRT_BITS,
 )  # fmt: skip
-from tilewave.machine.floating import EXPONENT, NAN32, SIGN, canonical, flushed
+from tilewave.machine.floating import EXPONENT, NAN32, ONE, SIGN, canonical, flushed
 from tilewave.machine.halves import NAN16, narrow64_bf16, narrow64_f16
 
 DIGITS = uint32(0x7FFFFF)
@@ -112,7 +112,9 @@ def _power(bits):
         return EXPONENT
     if value < -127.0:
         return uint32(0)
-    fixed = int64(np.floor(value * 8388608.0))
+    fixed = int64(abs(value) * 8388608.0)
+    if value < 0.0:
+        fixed = ~fixed
     row, x = (fixed >> int64(17)) & int64(63), fixed & int64(0x1FFFF)
     digits = _sum(EX2, row, x, int64(19)) >> int64(EX2_BITS)
     return _assembled(uint32(0), int64(127) + (fixed >> int64(23)), digits)
@@ -127,17 +129,15 @@ def _logarithm(bits):
         return NAN32
     if bits == EXPONENT:
         return bits
+    if bits == ONE:
+        return uint32(0)
+    row, x = int64((bits >> uint32(17)) & uint32(63)), int64(bits & uint32(0x1FFFF))
     total = (int64(bits >> uint32(23)) - int64(127)) << int64(LG2_BITS)
-    size = abs(total)
-    if bits & DIGITS:
-        row, x = int64((bits >> uint32(17)) & uint32(63)), int64(bits & uint32(0x1FFFF))
-        total += _sum(LG2, row, x, int64(19))
-        # A negative sum's complement lacks the one that would be added.
-        size = total if total >= 0 else ~total
-    while size >= int64(1 << 53):
-        size >>= int64(1)
+    total = (total + _sum(LG2, row, x, int64(19))) >> int64(1)
+    # A negative sum's complement lacks the one that would be added.
+    size = total if total >= 0 else ~total
     cut = bits_f64(float64(size)) & ~uint64((1 << 29) - 1)
-    result = float32(as_f64(cut) * 2.0**-38)
+    result = float32(as_f64(cut) * 2.0**-37)
     return bits_f32(-result if total < 0 else result)
 
 

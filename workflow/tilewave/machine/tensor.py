@@ -1,7 +1,7 @@
 """Products of f16, bf16 and tf32 matrices in the tensor cores.
 
-How HMMA adds up is not documented. What an H200 gave for 90,112 elements of each of 18 kinds of
-operands fits one rule in every bit: products are exact; they and C are aligned to the largest
+How HMMA adds up is not documented. What an H200 gave for 16,384 sums of each of 16 kinds (shape,
+types, operands alike or far apart, infinities and NaNs) fits one rule in every bit: products are exact; they and C are aligned to the largest
 exponent among them (of a product: the sum of its factors' exponents, not normalised; of a denormal:
 the least of its format), cut off 25 binary places below it towards zero, and added exactly; the sum
 is cut off to f32, or rounded to the nearest f16. All k of an instruction are added in one step.
@@ -220,7 +220,8 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
                 self.place = builder.mul(j, ir.Constant(I64, ROWS))
                 self.before = sums.load(self.place)
                 self.own = exponents(self.before, splat(builder, least))
-                self.most, self.power, self.total = self.own.at_least(-900), {}, None
+                self.most, self.total = self.own.at_least(-900), None
+                self.power: dict[int, Any] = {}
 
             def b_at(self, k):
                 at = ir.Constant(I64, 64 * (k >> 3) + 32 * (k & 1) + (k >> 1 & 3))
@@ -253,6 +254,7 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
             def finish(self):
                 last = self.aligned(significands(self.before, self.own), self.own)
                 unit = ((self.base + (127 + 1023)).as_int64() << 52).bits_as(DOUBLE)
+                assert self.total is not None
                 value = (self.total.as_double() + last.as_double()) * unit
                 rounded = either(
                     builder, wide, lambda: cut_to_f32(value, simple), lambda: nearest_f16(value)

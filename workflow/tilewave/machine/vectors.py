@@ -9,11 +9,19 @@ CPU does not have become several shorter ones.
 
 from __future__ import annotations
 
+import contextlib
+import platform
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features, load_library_permanently
 from numba.core import cgutils
+
+if platform.machine() in ("x86_64", "AMD64") and not get_host_cpu_features().get("f16c"):
+    # Such a CPU converts halves by functions of libgcc, which LLVM has to find.
+    with contextlib.suppress(RuntimeError):
+        load_library_permanently("libgcc_s.so.1")
 
 WIDTH = 16
 I1, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 16, 32, 64))
