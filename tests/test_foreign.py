@@ -43,6 +43,11 @@ PRODUCTS = {
     "tf32_mma": [("32x40x24", {})],
     "dgemm_dmma": [("64x32x48", {})],
 }
+# sm_86 and sm_89 have nearly sm_80's instructions: what is executed there too has the most of them.
+VARIED = {
+    "bf16_mma", "call_noinline", "dgemm_dmma", "hgemm_mma_swizzle_cpasync", "igemm_mma",
+    "softmax_rows", "spill_registers", "warp_compact",
+}  # fmt: skip
 
 
 def cases():
@@ -55,10 +60,14 @@ def cases():
             yield from ((path, shape, macros) for shape, macros in PRODUCTS[path.stem])
 
 
-def every(arch):
+def every(arch, names=None):
+    """Parameters of each case, or of the first one of each of some kernels."""
+    chosen = [one for one in cases() if names is None or one[0].stem in names]
+    if names is not None:
+        chosen = list({path: (path, case, macros) for path, case, macros in chosen[::-1]}.values())
     return [
         pytest.param(path, case, macros, arch, id=f"{path.stem}-{case}-{arch}")
-        for path, case, macros in cases()
+        for path, case, macros in chosen
     ]
 
 
@@ -73,16 +82,15 @@ def total(done, count, opcode):
     return int(np.sum(np.asarray(done.counts[count])[chosen]))
 
 
-@pytest.mark.parametrize("arch", support.ARCHITECTURES)
-def test_compile(arch):
+def test_every_choice_can_be_launched():
     for path in PATHS:
         for chosen in choices(support.kernel(path), "one_at_a_time", path, "macros"):
             chosen.try_out()
-            assert support.compiled(chosen, arch).stat().st_size > 0
 
 
 @pytest.mark.parametrize(
-    "path,case,macros,arch", [*every("sm_80"), *every("sm_86"), *every("sm_89"), *every("sm_90")]
+    "path,case,macros,arch",
+    [*every("sm_80"), *every("sm_90"), *every("sm_86", VARIED), *every("sm_89", VARIED)],
 )
 def test_right(path, case, macros, arch):
     pytest.importorskip("tilewave.machine.executor")

@@ -31,56 +31,22 @@ UNSUPPORTED = {"mma_sparse_f16_16832": "HMMA.SP", "mma_sparse_bf16_16832": "HMMA
 """Kernels with an instruction that the executor does not know, and which."""
 
 _ULP = 2.0**-23
+_SAME = (0.0, 0.0)
 _SINE = (_ULP, 2.0**-20)
+_TANH = (2.0**-15, 0.0)
 APPROXIMATE: dict[str, tuple[str, list[tuple[float, float]]]] = {
-    # Result by result: relative and absolute distance. PTX ISA's figures ("Floating Point
-    # Instructions", each approx form's accuracy), rounded up.
-    "mufu_plain": (
-        "f32",
-        [
-            (2 * _ULP, 0),
-            (_ULP, 2.0**-21),
-            (_ULP, 0),
-            (_ULP, 0),
-            (_ULP, 0),
-            _SINE,
-            _SINE,
-            _SINE,
-            _SINE,
-            (2.0**-10, 0),
-        ],
-    ),
-    "mufu_near": (
-        "f32",
-        [
-            (2 * _ULP, 0),
-            (_ULP, 2.0**-21),
-            (_ULP, 0),
-            (_ULP, 0),
-            (_ULP, 0),
-            (2.0**-10, 0),
-            (2 * _ULP, 0),
-            (_ULP, 2.0**-21),
-        ],
-    ),
-    "mufu_denormal": (
-        "f32",
-        [
-            (2 * _ULP, 2.0**-149),
-            (_ULP, 2.0**-21),
-            (_ULP, 2.0**-149),
-            (_ULP, 0),
-            (_ULP, 0),
-            *[(3 * _ULP, 2.0**-149)] * 3,
-        ],
-    ),
+    # Result by result: relative and absolute distance; none for EX2, LG2, RCP, RSQ and
+    # SQRT of f32, which are the hardware's.
+    "mufu_plain": ("f32", [*[_SAME] * 5, *[_SINE] * 4, _TANH]),
+    "mufu_near": ("f32", [*[_SAME] * 5, _TANH, *[_SAME] * 2]),
+    "mufu_denormal": ("f32", [_SAME] * 8),
     "mufu_double": ("f64", [(2.0**-19, 0)] * 2),
     "mufu_half": ("f16", [(2.0**-9, 2.0**-24)] * 8),
     "mufu_bf16": ("bf16", [(2.0**-6, 0)] * 8),
-    "mufu_library": ("f32", [(8 * _ULP, 2.0**-20)] * 8),
-    "mufu_library_more": ("f32", [(16 * _ULP, 2.0**-22)] * 5),
-    "mufu_library_huge": ("f32", [(4 * _ULP, 0)] * 2),
-    "mufu_library_f64": ("f64", [(2.0**-51, 0)] * 4),
+    "mufu_library": ("f32", [*[_SAME] * 3, _SINE, *[_SAME] * 4]),
+    "mufu_library_more": ("f32", [_SAME] * 5),
+    "mufu_library_huge": ("f32", [_SAME] * 2),
+    "mufu_library_f64": ("f64", [_SAME] * 4),
 }
 
 

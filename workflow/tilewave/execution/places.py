@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,16 @@ def _addresses(addresses: Sequence[int]) -> str:
     return f"{word} {told}" + (" ..." if len(addresses) > SHOWN else "")
 
 
+def _with_lines(message: str, places: Places) -> str:
+    """A message of the machine, which knows SASS addresses only, with their lines."""
+
+    def named(found: re.Match[str]) -> str:
+        line = places.line(int(found[1], 16))
+        return f"at line {line}, SASS address {found[1]}" if line else found[0]
+
+    return re.sub(r"\bat SASS address (0x[0-9a-f]+)", named, message)
+
+
 def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[str, Any]:
     """A fault as plain data: kind, message, kernel, file, line, opcode, address, threads,
     addresses."""
@@ -80,7 +91,7 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
     address = int(instructions[fault.index].address) if known else -1
     return {
         "kind": str(fault.kind),
-        "message": str(fault.message),
+        "message": _with_lines(str(fault.message), places),
         "kernel": places.entry,
         "file": places.name,
         "line": places.line(address) if known else 0,

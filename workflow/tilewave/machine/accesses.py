@@ -36,6 +36,7 @@ from tilewave.machine.codes import (
     DST_UNIFORM,
     DST_WORDS,
     FLAGS,
+    FTZ,
     G_REG,
     GENERIC,
     HIGH,
@@ -56,7 +57,7 @@ from tilewave.machine.codes import (
     WIDTH,
     ZERO_FILL,
 )  # fmt: skip
-from tilewave.machine.floating import canonical
+from tilewave.machine.floating import canonical, flushed
 from tilewave.machine.halves import finished, narrow64_bf16, narrow64_f16, widen
 from tilewave.machine.integer import SHARED_WINDOW, joined
 from tilewave.machine.state import (
@@ -921,15 +922,18 @@ def _half_sums(old, new, bf16):
 
 
 @njit(cache=True)
-def _combined(op, kind, old, new, compare):
+def _combined(op, kind, old, new, compare, flush):
     """What an atomic leaves behind; 64-bit patterns."""
     if op == A_EXCH:
         return new
     if op == A_CAS:
         return new if old == compare else old
     if kind == TF32_:
-        a, b = as_f32(uint32(old)), as_f32(uint32(new))
-        return uint64(canonical(bits_f32(a + b)))
+        first, second = uint32(old), uint32(new)
+        if flush:
+            first, second = flushed(first), flushed(second)
+        total = canonical(bits_f32(as_f32(first) + as_f32(second)))
+        return uint64(flushed(total) if flush else total)
     if kind == TF64:
         return bits_f64(as_f64(old) + as_f64(new))
     if kind == TF16 or kind == TBF16:
@@ -1015,13 +1019,13 @@ def _atomic_in(m, warp, pc, mask, T, in_shared):
         first = joined(T[4, lane], T[0, lane]) if words == 2 else uint64(T[0, lane])
         if op == A_CAS:
             new = joined(T[5, lane], T[1, lane]) if words == 2 else uint64(T[1, lane])
-            result = _combined(op, kind, old, new, first)
+            result = _combined(op, kind, old, new, first, row[FLAGS] & FTZ)
             if old != first:
                 fine &= ~(uint32(1) << uint32(lane))
         else:
             if row[FLAGS] & POPC:
                 first = uint64(1)
-            result = _combined(op, kind, old, first, uint64(0))
+            result = _combined(op, kind, old, first, uint64(0), row[FLAGS] & FTZ)
         data[at] = uint32(result)
         if words == 2:
             data[at + 1] = uint32(result >> uint64(32))

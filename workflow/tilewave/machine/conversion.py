@@ -14,10 +14,10 @@ from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16
 from tilewave.machine.codes import (
     C_F2F,
     C_F2I,
+    C_FROM_FP8,
     C_I2F,
     C_I2I,
     C_PACK,
-    C_FROM_FP8,
     C_PACK_INT,
     C_ROUND,
     C_TF32,
@@ -117,7 +117,9 @@ def _write(T, lane, value, rest, to, origin, mode):
         if to == TF32_:
             T[8, lane] = sign << uint32(31) | EXPONENT | uint32(bits << uint64(12) >> uint64(41))
         elif to == TF16:
-            T[8, lane] = sign << uint32(15) | uint32(0x7C00) | uint32(bits << uint64(12) >> uint64(54))
+            T[8, lane] = (
+                sign << uint32(15) | uint32(0x7C00) | uint32(bits << uint64(12) >> uint64(54))
+            )
         else:
             T[8, lane] = NAN16
     elif to == TF32_:
@@ -259,7 +261,9 @@ def _narrow_kinds(op, mode, to, origin, flags, T):
             elif mode == ZERO:
                 word &= uint32(0xFFFFE000)
             else:
-                word = (word + uint32(0xFFF) + ((word >> uint32(13)) & uint32(1))) & uint32(0xFFFFE000)
+                word = (word + uint32(0xFFF) + ((word >> uint32(13)) & uint32(1))) & uint32(
+                    0xFFFFE000
+                )
             if flags & RELU and word & uint32(0x80000000):
                 word = uint32(0)
             T[8, lane] = word
@@ -376,7 +380,9 @@ def convert(op, sub, flags, T):
                     value = as_f32(flushed(source) if flags & FTZ else source)
                     number = int64(_to_integer(whole(float64(value), mode), to, origin))
                 number = min(max(number, low), high)
-                word |= (uint32(number) & ((uint32(1) << width) - uint32(1))) << (width * uint32(part))
+                word |= (uint32(number) & ((uint32(1) << width) - uint32(1))) << (
+                    width * uint32(part)
+                )
             if width < uint32(16):
                 word |= T[2, lane] << (width * uint32(2))
             T[8, lane] = word

@@ -379,12 +379,7 @@ def _iadd3(form: Form) -> None:
             form.row[column], form.row[column + 1] = PT, 1
     sources = form.operands[:3]
     form.operands = form.operands[3:]
-    if words == 1 and not carry and form.row[c.PD0] == form.row[c.PD1] == PT:
-        # Without carries it does not matter how a sign is applied.
-        form.row[c.OP] = c.ADD3_PLAIN
-    else:
-        sources = _signs(form, sources)
-    for operand in sources:
+    for operand in _signs(form, sources):
         form.source(operand, "int", words)
 
 
@@ -416,9 +411,10 @@ def _viadd(form: Form) -> None:
         return
     form.take("S32")
     words = 2 if form.take("64") else 1
-    if words == 1:
-        form.flag("ISAT", c.SATURATE)
-    _plain(form, c.ADD64 if words == 2 else c.ADD2, 2, words=words)
+    op = c.ADD64 if words == 2 else c.ADD2
+    if words == 1 and form.take("ISAT"):
+        op = c.ADD_SATURATED
+    _plain(form, op, 2, words=words)
 
 
 @opcode("IMAD", "UIMAD")
@@ -1315,7 +1311,7 @@ def _ldc(form: Form) -> None:
     place = form.operands[1]
     if place.kind != "constant":
         raise form.fail()
-    if not place.terms and abs(width) == 4 or abs(width) == 8 and not place.terms:
+    if (not place.terms and abs(width) == 4) or (abs(width) == 8 and not place.terms):
         form.op(c.INTEGER, c.MOVE, "constant load")
         form.destination(words)
         form.source(form.operands.pop(0), "int", words)
@@ -1572,14 +1568,15 @@ def _target(form: Form, operand: Operand) -> None:
 
 @opcode("BRA")
 def _bra(form: Form) -> None:
-    form.drop("U", "CONV")
-    divergent = form.take("DIV") is not None
+    form.drop("U")
+    kind = form.take("DIV", "CONV")
+    divergent = kind is not None
     _control(form, c.BRANCH_DIVERGENT if divergent else c.BRANCH)
     target = form.operands.pop()
     if divergent:
         mask = form.operands.pop(0)
         form.source(Operand(mask.kind, mask.text, mask.index))
-        form.row[c.SUB] = int(mask.inverted)
+        form.row[c.SUB] = int(mask.inverted) | (2 if kind == "CONV" else 0)
     while form.operands:
         form.predicate_in(form.operands.pop(0))
     _target(form, target)
@@ -1645,12 +1642,18 @@ def _bmov(form: Form) -> None:
 @opcode("WARPSYNC")
 def _warpsync(form: Form) -> None:
     _control(form, c.WARP_SYNC)
-    form.drop("COLLECTIVE")
+    collective = form.take("COLLECTIVE") is not None
     if form.take("ALL"):
         form.source(parse("0xffffffff"))
     else:
         form.source(form.operands.pop(0))
-    form.operands.clear()  # .COLLECTIVE names a target that follows
+    if collective:
+        _target(form, form.operands.pop())
+
+
+@opcode("ENDCOLLECTIVE")
+def _endcollective(form: Form) -> None:
+    _control(form, c.END_COLLECTIVE)
 
 
 @opcode("CALL")
@@ -1658,9 +1661,15 @@ def _call(form: Form) -> None:
     form.drop("NOINC")
     kind = form.take("REL", "ABS")
     target = form.operands.pop()
-    if kind is None or form.operands:
+    if kind is None or len(form.operands) > 1:
         raise form.fail()
-    _control(form, c.CALL)
+    if form.operands:
+        # Through a register, which counts from the function named: the jump that RET is.
+        _control(form, c.RETURN)
+        form.row[c.SUB] = kind == "REL"
+        form.source(form.operands.pop(0), "int", 2)
+    else:
+        _control(form, c.CALL)
     _target(form, target)
 
 

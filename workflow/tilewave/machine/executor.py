@@ -168,12 +168,12 @@ def _global_variables(
 
 def _stack_top(program: Program, banks: np.ndarray, size: int) -> None:
     """The first instruction that loads R1 from a constant reads the top of the stack."""
-    at = c.SOURCES
     for row in program.rows:
-        is_move = row[c.FAMILY] == c.INTEGER and row[c.OP] == c.MOVE
-        if is_move and row[c.DST] == 1 and not row[c.DST_UNIFORM]:
-            if row[at + c.KIND] == c.CONSTANT and row[at + c.INDEX] == 0:
-                banks[0, row[at + c.VALUE] // 4] = size
+        # MOV or LDC, and IMAD.MOV up to sm_89, which is a product with a third source.
+        if row[c.FAMILY] == c.INTEGER and row[c.DST] == 1 and not row[c.DST_UNIFORM]:
+            for at in range(c.SOURCES, c.COLUMNS, c.SOURCE_COLUMNS):
+                if row[at + c.KIND] == c.CONSTANT and row[at + c.INDEX] == 0:
+                    banks[0, row[at + c.VALUE] // 4] = size
             return
 
 
@@ -291,8 +291,6 @@ def _state(
         live=np.zeros(warps, np.uint32),
         scratch=np.zeros((12, 32), np.uint32),
         addresses=np.zeros((2, 32), np.int64),
-        matrices=np.zeros((2, 16, 16), np.float32),
-        sums=np.zeros((2, 16, 8), np.float64),
         shared=np.full(shared_size // 4 + 8, 0xFFFFFFFF, np.uint32),
         shadow=np.zeros(units, np.uint32),
         reads=np.zeros((warps, units if limits.races else 1), np.uint32),
@@ -318,6 +316,7 @@ def _state(
         faults=np.zeros((s.FAULTS, 7), np.int64),
         control=control,
         zeros=np.zeros(32, np.int64),
+        resume=np.zeros((warps, 32), np.uint32),
         safe=np.zeros(warps, np.uint32),
         handlers=handlers.addresses(sorted(set(rows[:, c.FAMILY].tolist()))),
     )

@@ -184,9 +184,8 @@ class _Words:
             it = f" ({self.at(place)})"
         if kind == s.IN_FLIGHT:
             return (
-                f"{does} while the asynchronous copy of {other} into it{it} may be under way: an "
-                "access before the copy needs a barrier between, one behind it a wait for the copy "
-                "and a barrier"
+                f"{does} while the asynchronous copy of {other} into it{it} may be under way: missing "
+                "is a barrier before the copy, or a wait for it and a barrier behind"
             )
         if kind == s.UNINITIALISED:
             return f"{does} before {other} {verb} it{it}: no barrier stands between"

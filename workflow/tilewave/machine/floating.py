@@ -259,7 +259,9 @@ def _flush_tiny(op, T):
         part = total - product
         rest = (product - (total - part)) + (z - part)
         size = abs(total)
-        if size < 2.0**-126 or (size == 2.0**-126 and rest != 0.0 and (rest < 0.0) == (total > 0.0)):
+        if size < 2.0**-126 or (
+            size == 2.0**-126 and rest != 0.0 and (rest < 0.0) == (total > 0.0)
+        ):
             T[8, lane] &= SIGN
 
 

@@ -199,5 +199,3 @@ def half(op, sub, flags, T, p0):
         return uint32(0), uint32(0)
     _arithmetic(op, flags, T)
     return uint32(0), uint32(0)
-
-

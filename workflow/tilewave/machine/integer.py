@@ -18,10 +18,10 @@ from tilewave.machine.codes import (
     ABSOLUTE,
     ADD2,
     ADD3,
-    ADD3_PLAIN,
     ADD3_WIDE,
     ADD64,
     ADD_MINMAX,
+    ADD_SATURATED,
     BOOL_OR,
     BOOL_XOR,
     CARRY_IN,
@@ -59,7 +59,7 @@ from tilewave.machine.codes import (
     PERMUTE,
     RELU,
     REVERSE,
-    SATURATE,
+
     SELECT,
     SHIFT_ADD,
     SHIFT_ADD_HIGH,
@@ -488,10 +488,7 @@ def integer(op, sub, flags, T, p0, p1, p2):
         for lane in range(32):
             T[9, lane] = T[4, lane]
         return uint32(0), uint32(0)
-    if op == ADD3_PLAIN:
-        for lane in range(32):
-            T[8, lane] = T[0, lane] + T[1, lane] + T[2, lane]
-        return uint32(0), uint32(0)
+
     if op == MUL_ADD:
         for lane in range(32):
             T[8, lane] = T[0, lane] * T[1, lane] + T[2, lane]
@@ -504,8 +501,9 @@ def integer(op, sub, flags, T, p0, p1, p2):
     if op == ADD2:
         for lane in range(32):
             T[8, lane] = T[0, lane] + T[1, lane]
-        if flags & SATURATE:
-            _saturating(T)
+        return uint32(0), uint32(0)
+    if op == ADD_SATURATED:
+        _saturating(T)
         return uint32(0), uint32(0)
     if op == LUT3:
         some = _lut(sub, T)

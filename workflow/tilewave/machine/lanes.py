@@ -338,10 +338,14 @@ def _paired(typingctx, op, a, a1, ak, ax, b, b1, bk, bx, d, d1, dk, dx, out, mas
         def real(pair):
             return builder.bitcast(joined(pair), DOUBLES)
 
+        none = ir.Constant(WORD, 0)
+
         def bits(value):
-            word = builder.bitcast(value, LONGS)
-            nan = builder.fcmp_unordered("uno", value, value)
-            return builder.select(nan, _constant(0xFFF8000000000000, LONGS), word)
+            nan = builder.bitcast(builder.fcmp_unordered("uno", value, value), WORD)
+            return builder.bitcast(value, LONGS), nan
+
+        def whole(value):
+            return value, none
 
         make = {
             DFMA: lambda: bits(
@@ -349,13 +353,13 @@ def _paired(typingctx, op, a, a1, ak, ax, b, b1, bk, bx, d, d1, dk, dx, out, mas
             ),
             DADD: lambda: bits(builder.fadd(real((a0, a1)), real((b0, b1)))),
             DMUL: lambda: bits(builder.fmul(real((a0, a1)), real((b0, b1)))),
-            WIDE_SIGNED: lambda: builder.add(
-                builder.mul(builder.sext(a0, LONGS), builder.sext(b0, LONGS)), third
+            WIDE_SIGNED: lambda: whole(
+                builder.add(builder.mul(builder.sext(a0, LONGS), builder.sext(b0, LONGS)), third)
             ),
-            WIDE_UNSIGNED: lambda: builder.add(
-                builder.mul(builder.zext(a0, LONGS), builder.zext(b0, LONGS)), third
+            WIDE_UNSIGNED: lambda: whole(
+                builder.add(builder.mul(builder.zext(a0, LONGS), builder.zext(b0, LONGS)), third)
             ),
-            MOVE_PAIR: lambda: joined((a0, a1)),
+            MOVE_PAIR: lambda: whole(joined((a0, a1))),
         }
         end = builder.append_basic_block("end")
         default = builder.append_basic_block("other")
@@ -370,25 +374,29 @@ def _paired(typingctx, op, a, a1, ak, ax, b, b1, bk, bx, d, d1, dk, dx, out, mas
         builder.position_at_end(default)
         builder.unreachable()
         builder.position_at_end(end)
-        result = builder.phi(LONGS)
-        for value, block in found:
+        result, nans = builder.phi(LONGS), builder.phi(WORD)
+        for (value, nan), block in found:
             result.add_incoming(value, block)
+            nans.add_incoming(nan, block)
+        nans = builder.and_(nans, v["mask"])
         parts = (
             builder.trunc(result, WORDS),
             builder.trunc(builder.lshr(result, _constant(32, LONGS)), WORDS),
         )
         on = builder.bitcast(v["mask"], BITS)
-        for number, part in enumerate(parts):
-            at = builder.add(v["out"], ir.Constant(LONG, ROW_BYTES * number))
-            place = builder.inttoptr(at, WORDS.as_pointer())
-            before = builder.load(place)
-            before.align = 4
-            builder.store(builder.select(on, part, before), place).align = 4
-        return context.get_dummy_value()
+        # Which NaN comes out depends on those that went in: the general way knows.
+        with builder.if_then(builder.icmp_unsigned("==", nans, none)):
+            for number, part in enumerate(parts):
+                at = builder.add(v["out"], ir.Constant(LONG, ROW_BYTES * number))
+                place = builder.inttoptr(at, WORDS.as_pointer())
+                before = builder.load(place)
+                before.align = 4
+                builder.store(builder.select(on, part, before), place).align = 4
+        return nans
 
     long, word = types.int64, types.uint32
     operand = (long, long, word, word)
-    return types.none(long, *operand * 3, long, word), build
+    return word(long, *operand * 3, long, word), build
 
 
 @njit
@@ -421,7 +429,7 @@ def _decide(op, less, equal):
 
 @njit(cache=True)
 def fast(kind, row, address, registers, uniforms, P, mask):
-    """Execute a row whose FAST column is ``kind``.
+    """Execute a row whose FAST column is ``kind``; False where it must go the general way.
 
     address, registers, uniforms: of the row and of the warp's files; P: the warp's predicates.
     """
@@ -449,21 +457,22 @@ def fast(kind, row, address, registers, uniforms, P, mask):
             P[row[PD0]] = (P[row[PD0]] & ~mask) | (found & mask)
         if row[PD1] != 7:
             P[row[PD1]] = (P[row[PD1]] & ~mask) | (opposite & mask)
-        return
+        return True
     d, d1 = _where(row, third, address, registers, uniforms)
     target = int64(row[DST])
     if target == 255:
-        return
+        return True
     out = registers + target * ROW_BYTES
     if kind >= DFMA and kind != WIDEN_HALF and kind != PACK_HALVES:
-        _paired(
+        nans = _paired(
             int64(kind), a, a1, uint32(row[first + AND_HIGH]), uint32(row[first + XOR_HIGH]),
             b, b1, uint32(row[second + AND_HIGH]), uint32(row[second + XOR_HIGH]),
             d, d1, uint32(row[third + AND_HIGH]), uint32(row[third + XOR_HIGH]), out, mask,
         )  # fmt: skip
-        return
+        return nans == uint32(0)
     dk, dx, dm = uint32(row[third + AND]), uint32(row[third + XOR]), uint32(row[third + ADD])
     _vector(
         int64(kind), a, a1, ak, ax, am, b, b1, bk, bx, bm, d, d1, dk, dx, dm, out, mask,
         uint32(row[SUB]), pin,
     )  # fmt: skip
+    return True

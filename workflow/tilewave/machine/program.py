@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,9 @@ from tilewave.machine import codes as c
 from tilewave.machine import cubin as cubins
 from tilewave.machine.decode import Raw, decode
 from tilewave.machine.errors import Unsupported
+from tilewave.machine.operands import PT
 
+GUARD = re.compile(r"^@(?P<inverted>!?)(?P<uniform>U?)P(?P<index>\d|T)")
 BYTES = 16  # an instruction of sm_70 and later
 
 
@@ -91,6 +94,16 @@ def _with_addresses(raw: Raw, labels: dict[str, int]) -> Raw:
     return replace(raw, operands=",".join(parts))
 
 
+def _undecoded(row: np.ndarray, raw: Raw) -> None:
+    """A row that ends the execution where it is reached: only its guard is known."""
+    row[:] = 0
+    row[c.FAMILY], row[c.GUARD] = -1, PT
+    found = GUARD.match(raw.predicate)
+    if found and found["index"] != "T":
+        row[c.GUARD] = int(found["index"]) + (8 if found["uniform"] else 0)
+        row[c.GUARD_NOT] = bool(found["inverted"])
+
+
 LOOK_BACK = 12  # instructions between the load and the swap of a compare-and-swap loop
 
 
@@ -131,14 +144,14 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
         row, problem = _decoded(named.opcode, named.operands, named.predicate)
         if problem is not None:
             unsupported[number] = Unsupported(raw.opcode, raw.address, problem.detail)
-            rows[number, c.FAMILY] = -1
+            _undecoded(rows[number], raw)
             continue
         rows[number] = np.frombuffer(row, np.int32)
         target = int(rows[number, c.TARGET])
         if target >= 0:
             if target * BYTES not in index:
                 unsupported[number] = Unsupported(raw.opcode, raw.address, f"target {raw.operands}")
-                rows[number, c.FAMILY] = -1
+                _undecoded(rows[number], raw)
                 continue
             rows[number, c.TARGET] = index[target * BYTES]
     if image.arch < 90:

@@ -3,7 +3,7 @@
 RCP, RSQ, SQRT, EX2 and LG2 of f32 are the hardware's to the last bit: see
 `tilewave.machine.coefficients`. The others are computed in f64 and rounded; from an H200's results
 they differ by at most 1 in the last place (RCP64H, RSQ64H, of the upper word), 2^-20 (SIN, COS,
-absolute) and 2^-11 (TANH, relative). Layout of ``T`` as in `tilewave.machine.integer`.
+absolute) and 2^-15 (TANH, relative). Layout of ``T`` as in `tilewave.machine.integer`.
 """
 # mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
 
@@ -114,7 +114,8 @@ def _power(bits):
         return uint32(0)
     fixed = int64(abs(value) * 8388608.0)
     if value < 0.0:
-        fixed = ~fixed
+        # Below an integer the digits are complemented, without the one that would be added.
+        fixed = ~fixed if fixed & int64(0x7FFFFF) else -fixed
     row, x = (fixed >> int64(17)) & int64(63), fixed & int64(0x1FFFF)
     digits = _sum(EX2, row, x, int64(19)) >> int64(EX2_BITS)
     return _assembled(uint32(0), int64(127) + (fixed >> int64(23)), digits)
@@ -133,11 +134,11 @@ def _logarithm(bits):
         return uint32(0)
     row, x = int64((bits >> uint32(17)) & uint32(63)), int64(bits & uint32(0x1FFFF))
     total = (int64(bits >> uint32(23)) - int64(127)) << int64(LG2_BITS)
-    total = (total + _sum(LG2, row, x, int64(19))) >> int64(1)
+    total = (total + _sum(LG2, row, x, int64(19))) >> int64(2)
     # A negative sum's complement lacks the one that would be added.
     size = total if total >= 0 else ~total
     cut = bits_f64(float64(size)) & ~uint64((1 << 29) - 1)
-    result = float32(as_f64(cut) * 2.0**-37)
+    result = float32(as_f64(cut) * 2.0**-36)
     return bits_f32(-result if total < 0 else result)
 
 

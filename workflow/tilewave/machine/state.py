@@ -70,8 +70,6 @@ class State(NamedTuple):
     live: np.ndarray  # uint32 (W,): lanes that have not exited
     scratch: np.ndarray  # uint32 (12, 32)
     addresses: np.ndarray  # int64 (2, 32)
-    matrices: np.ndarray  # float32 (2, 16, 16)
-    sums: np.ndarray  # float64 (2, 16, 8)
     shared: np.ndarray  # uint32 (S,)
     shadow: np.ndarray  # uint32 (units,): who wrote a unit of shared memory last, and when
     reads: np.ndarray  # uint32 (W, units): when each warp read it last
@@ -97,6 +95,7 @@ class State(NamedTuple):
     faults: np.ndarray  # int64 (FAULTS, 7)
     control: np.ndarray  # int64 (CONTROL,)
     zeros: np.ndarray  # int64 (32,): bytes that a copy fills with zeros instead
+    resume: np.ndarray  # uint32 (W, 32): where a lane goes from the end of a collective
     safe: np.ndarray  # uint32 (W,): up to when a warp knows the accesses of all others
     handlers: np.ndarray  # int64 (families,): addresses of the functions that execute each
 

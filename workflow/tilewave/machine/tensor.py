@@ -1,16 +1,20 @@
 """Products of f16, bf16 and tf32 matrices in the tensor cores.
 
 How HMMA adds up is not documented. What an H200 gave for 16,384 sums of each of 16 kinds (shape,
-types, operands alike or far apart, infinities and NaNs) fits one rule in every bit: products are exact; they and C are aligned to the largest
-exponent among them (of a product: the sum of its factors' exponents, not normalised; of a denormal:
-the least of its format), cut off 25 binary places below it towards zero, and added exactly; the sum
-is cut off to f32, or rounded to the nearest f16. All k of an instruction are added in one step.
-Blackwell is said to do the same. Ampere and Ada cut off after 24 places and take the two halves of
-the depth one after the other, except in the smallest shapes: that and the rule itself are in
-M. Fasi et al., "Numerical behavior of NVIDIA tensor cores" (PeerJ CS 7:e330, 2021) and P. Xie et
-al., "MMA-Sim" (arXiv 2511.10909, 2025); it was not measured here.
+types, operands alike or far apart, infinities and NaNs) fits one rule in every bit: products are
+exact; they and C are aligned to the largest exponent among them (of a product: the sum of its
+factors' exponents, not normalised; of a denormal: the least of its format; zeros do not count), cut
+off 25 binary places below it towards zero, and added exactly; the sum is cut off to f32, or rounded
+to the nearest f16. All k of an instruction are added in one step.
 
-What no operand of those tried, and is a guess: the sign of a sum of zeros (here always plus).
+Not measured here, but said by P. Xie et al., "MMA-Sim" (arXiv 2511.10909, and its code), whose rule
+for Hopper is the same one: Blackwell does as Hopper; Ampere and Ada cut off after 24 places, and in
+the larger shape of each type add the two halves of the depth one after the other, the first half's
+sum rounded as a result is. M. Fasi et al., "Numerical behavior of NVIDIA tensor cores" (PeerJ CS
+7:e330, 2021) found such sums first.
+
+What no operand of those tried, and is a guess: the sign of a sum of zeros (always plus here), and
+denormal f32 and bf16 next to nothing larger.
 """
 # mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,call-arg,attr-defined,import-untyped"
 
@@ -196,6 +200,7 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
         return None
     count, simple = steps.literal_value, moderate.literal_value
     order = (0, 2, 4, 6) if count == 4 else range(count)
+    together = TOGETHER if simple else 1
 
     def build(context, builder, signature, arguments):
         _, _, places, wide, skipped, scratch = arguments
@@ -265,8 +270,8 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
                 sums.store(self.place, size.above(0x7F7FFFFF).select(kept, rounded))
 
         def several(i):
-            first = builder.mul(i, ir.Constant(I64, TOGETHER))
-            chosen = [Column(builder.add(first, ir.Constant(I64, n))) for n in range(TOGETHER)]
+            first = builder.mul(i, ir.Constant(I64, together))
+            chosen = [Column(builder.add(first, ir.Constant(I64, n))) for n in range(together)]
             for k in order:
                 power = powers.load(a_at(k))
                 for one in chosen:
@@ -280,7 +285,7 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
             for one in chosen:
                 one.finish()
 
-        loop(builder, 8 // TOGETHER, several)
+        loop(builder, 8 // together, several)
         return context.get_dummy_value()
 
     return types.none(steps, moderate, places, wide, skipped, scratch), build

@@ -20,6 +20,49 @@ SIZES = 2  # leading sizes kept for each array
 TABLE = len(State._fields) * (1 + SIZES)
 
 
+def _place(name: str) -> int:
+    return State._fields.index(name) * (1 + SIZES)
+
+
+CODE_AT = _place("code")
+REGISTERS_AT = _place("registers")
+UNIFORMS_AT = _place("uniforms")
+PREDICATES_AT = _place("predicates")
+CONVERGE_AT = _place("converge")
+GROUPS_AT = _place("groups")
+LIVE_AT = _place("live")
+SCRATCH_AT = _place("scratch")
+ADDRESSES_AT = _place("addresses")
+SHARED_AT = _place("shared")
+SHADOW_AT = _place("shadow")
+READS_AT = _place("reads")
+LAST_READ_AT = _place("last_read")
+KNOWN_AT = _place("known")
+ARRIVED_AT = _place("arrived")
+CLOCKS_AT = _place("clocks")
+EXPECTED_AT = _place("expected")
+RESULTS_AT = _place("results")
+LOCAL_AT = _place("local")
+QUEUE_AT = _place("queue")
+QUEUED_AT = _place("queued")
+STAMPS_AT = _place("stamps")
+MEMORY_AT = _place("memory")
+RANGES_AT = _place("ranges")
+ORIGIN_AT = _place("origin")
+CONSTANTS_AT = _place("constants")
+IDENTITY_AT = _place("identity")
+COUNTS_AT = _place("counts")
+PATTERNS_AT = _place("patterns")
+DELTAS_AT = _place("deltas")
+TOUCHED_AT = _place("touched")
+FAULTS_AT = _place("faults")
+CONTROL_AT = _place("control")
+ZEROS_AT = _place("zeros")
+RESUME_AT = _place("resume")
+SAFE_AT = _place("safe")
+HANDLERS_AT = _place("handlers")
+
+
 @intrinsic
 def _uint32_at(typingctx, address):
     """The pointer of an address."""
@@ -81,201 +124,202 @@ def table(state: State) -> np.ndarray:
 
 @njit
 def code(m):
-    return carray(_int32_at(m[0]), (m[1], COLUMNS))
+    return carray(_int32_at(m[CODE_AT]), (m[CODE_AT + 1], COLUMNS))
 
 
 @njit
 def registers(m):
-    return carray(_uint32_at(m[3]), (m[4], REGISTERS, 32))
+    return carray(_uint32_at(m[REGISTERS_AT]), (m[REGISTERS_AT + 1], REGISTERS, 32))
 
 
 @njit
 def uniforms(m):
-    return carray(_uint32_at(m[6]), (m[7], UNIFORMS))
+    return carray(_uint32_at(m[UNIFORMS_AT]), (m[UNIFORMS_AT + 1], UNIFORMS))
 
 
 @njit
 def predicates(m):
-    return carray(_uint32_at(m[9]), (m[10], 16))
+    return carray(_uint32_at(m[PREDICATES_AT]), (m[PREDICATES_AT + 1], 16))
 
 
 @njit
 def converge(m):
-    return carray(_uint32_at(m[12]), (m[13], 16, 32))
+    return carray(_uint32_at(m[CONVERGE_AT]), (m[CONVERGE_AT + 1], 16, 32))
 
 
 @njit
 def groups(m):
-    return carray(_int64_at(m[15]), (m[16], SLOTS, 4))
+    return carray(_int64_at(m[GROUPS_AT]), (m[GROUPS_AT + 1], SLOTS, 4))
 
 
 @njit
 def live(m):
-    return carray(_uint32_at(m[18]), (m[19],))
+    return carray(_uint32_at(m[LIVE_AT]), (m[LIVE_AT + 1],))
 
 
 @njit
 def scratch(m):
-    return carray(_uint32_at(m[21]), (m[22], 32))
+    return carray(_uint32_at(m[SCRATCH_AT]), (m[SCRATCH_AT + 1], 32))
 
 
 @njit
 def addresses(m):
-    return carray(_int64_at(m[24]), (m[25], 32))
-
-
-@njit
-def matrices(m):
-    return carray(_float32_at(m[27]), (m[28], 16, 16))
-
-
-@njit
-def sums(m):
-    return carray(_float64_at(m[30]), (m[31], 16, 8))
+    return carray(_int64_at(m[ADDRESSES_AT]), (m[ADDRESSES_AT + 1], 32))
 
 
 @njit
 def shared(m):
-    return carray(_uint32_at(m[33]), (m[34],))
+    return carray(_uint32_at(m[SHARED_AT]), (m[SHARED_AT + 1],))
 
 
 @njit
 def shadow(m):
-    return carray(_uint32_at(m[36]), (m[37],))
+    return carray(_uint32_at(m[SHADOW_AT]), (m[SHADOW_AT + 1],))
 
 
 @njit
 def reads(m):
-    return carray(_uint32_at(m[39]), (m[40], m[41]))
+    return carray(_uint32_at(m[READS_AT]), (m[READS_AT + 1], m[READS_AT + 2]))
 
 
 @njit
 def last_read(m):
-    return carray(_uint32_at(m[42]), (m[43],))
+    return carray(_uint32_at(m[LAST_READ_AT]), (m[LAST_READ_AT + 1],))
 
 
 @njit
 def known(m):
-    return carray(_uint32_at(m[45]), (m[46], m[47]))
+    return carray(_uint32_at(m[KNOWN_AT]), (m[KNOWN_AT + 1], m[KNOWN_AT + 2]))
 
 
 @njit
 def arrived(m):
-    return carray(_uint32_at(m[48]), (m[49], m[50]))
+    return carray(_uint32_at(m[ARRIVED_AT]), (m[ARRIVED_AT + 1], m[ARRIVED_AT + 2]))
 
 
 @njit
 def clocks(m):
-    return carray(_uint32_at(m[51]), (m[52], m[53]))
+    return carray(_uint32_at(m[CLOCKS_AT]), (m[CLOCKS_AT + 1], m[CLOCKS_AT + 2]))
 
 
 @njit
 def expected(m):
-    return carray(_int64_at(m[54]), (m[55], 2))
+    return carray(_int64_at(m[EXPECTED_AT]), (m[EXPECTED_AT + 1], 2))
 
 
 @njit
 def results(m):
-    return carray(_uint32_at(m[57]), (m[58], 2))
+    return carray(_uint32_at(m[RESULTS_AT]), (m[RESULTS_AT + 1], 2))
 
 
 @njit
 def local(m):
-    return carray(_uint32_at(m[60]), (m[61], m[62]))
+    return carray(_uint32_at(m[LOCAL_AT]), (m[LOCAL_AT + 1], m[LOCAL_AT + 2]))
 
 
 @njit
 def queue(m):
-    return carray(_uint32_at(m[63]), (m[64], m[65], 5, 32))
+    return carray(_uint32_at(m[QUEUE_AT]), (m[QUEUE_AT + 1], m[QUEUE_AT + 2], 5, 32))
 
 
 @njit
 def queued(m):
-    return carray(_int64_at(m[66]), (m[67], 4))
+    return carray(_int64_at(m[QUEUED_AT]), (m[QUEUED_AT + 1], 4))
 
 
 @njit
 def stamps(m):
-    return carray(_int64_at(m[69]), (m[70], QUEUE, 2))
+    return carray(_int64_at(m[STAMPS_AT]), (m[STAMPS_AT + 1], QUEUE, 2))
 
 
 @njit
 def memory(m):
-    return carray(_uint32_at(m[72]), (m[73],))
+    return carray(_uint32_at(m[MEMORY_AT]), (m[MEMORY_AT + 1],))
 
 
 @njit
 def ranges(m):
-    return carray(_int64_at(m[75]), (m[76], 2))
+    return carray(_int64_at(m[RANGES_AT]), (m[RANGES_AT + 1], 2))
 
 
 @njit
 def origin(m):
-    return carray(_int64_at(m[78]), (m[79],))
+    return carray(_int64_at(m[ORIGIN_AT]), (m[ORIGIN_AT + 1],))
 
 
 @njit
 def constants(m):
-    return carray(_uint32_at(m[81]), (m[82], m[83]))
+    return carray(_uint32_at(m[CONSTANTS_AT]), (m[CONSTANTS_AT + 1], m[CONSTANTS_AT + 2]))
 
 
 @njit
 def identity(m):
-    return carray(_uint32_at(m[84]), (m[85], NAMES, 32))
+    return carray(_uint32_at(m[IDENTITY_AT]), (m[IDENTITY_AT + 1], NAMES, 32))
 
 
 @njit
 def counts(m):
-    return carray(_int64_at(m[87]), (m[88], KINDS))
+    return carray(_int64_at(m[COUNTS_AT]), (m[COUNTS_AT + 1], KINDS))
 
 
 @njit
 def patterns(m):
-    return carray(_int64_at(m[90]), (m[91], 16))
+    return carray(_int64_at(m[PATTERNS_AT]), (m[PATTERNS_AT + 1], 16))
 
 
 @njit
 def deltas(m):
-    return carray(_int64_at(m[93]), (m[94], 2, 32))
+    return carray(_int64_at(m[DELTAS_AT]), (m[DELTAS_AT + 1], 2, 32))
 
 
 @njit
 def touched(m):
-    return carray(_int32_at(m[96]), (m[97], m[98]))
+    return carray(_int32_at(m[TOUCHED_AT]), (m[TOUCHED_AT + 1], m[TOUCHED_AT + 2]))
 
 
 @njit
 def faults(m):
-    return carray(_int64_at(m[99]), (m[100], 7))
+    return carray(_int64_at(m[FAULTS_AT]), (m[FAULTS_AT + 1], 7))
 
 
 @njit
 def control(m):
-    return carray(_int64_at(m[102]), (m[103],))
+    return carray(_int64_at(m[CONTROL_AT]), (m[CONTROL_AT + 1],))
 
 
 @njit
 def zeros(m):
-    return carray(_int64_at(m[105]), (32,))
+    return carray(_int64_at(m[ZEROS_AT]), (32,))
+
+
+@njit
+def resume(m):
+    return carray(_uint32_at(m[RESUME_AT]), (m[RESUME_AT + 1], 32))
 
 
 @njit
 def safe(m):
-    return carray(_uint32_at(m[108]), (m[109],))
+    return carray(_uint32_at(m[SAFE_AT]), (m[SAFE_AT + 1],))
 
 
 @njit
 def handlers(m):
-    return carray(_int64_at(m[111]), (m[112],))
+    return carray(_int64_at(m[HANDLERS_AT]), (m[HANDLERS_AT + 1],))
 
 
 @njit
 def registers_of(m, warp):
     """Address of a warp's registers."""
-    return m[3] + warp * (REGISTERS * 32 * 4)
+    return m[REGISTERS_AT] + warp * (REGISTERS * 32 * 4)
 
 
 @njit
 def uniforms_of(m, warp):
     """Address of a warp's uniform registers."""
-    return m[6] + warp * (UNIFORMS * 4)
+    return m[UNIFORMS_AT] + warp * (UNIFORMS * 4)
+
+
+@njit
+def code_of(m, pc):
+    """Address of a row."""
+    return m[CODE_AT] + pc * (COLUMNS * 4)

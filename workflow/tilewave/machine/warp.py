@@ -31,10 +31,13 @@ from tilewave.machine.codes import (
     COPY_COMMIT,
     COPY_WAIT,
     DST,
+    END_COLLECTIVE,
     EXIT,
     FAMILY,
     GUARD,
     GUARD_NOT,
+    INDEX,
+    KIND,
     NSRC,
     OP,
     PD0,
@@ -47,10 +50,11 @@ from tilewave.machine.codes import (
     SUB,
     TARGET,
     TRAP,
+    VALUE_KIND,
     WARP_SYNC,
     WORDS,
 )  # fmt: skip
-from tilewave.machine.codes import COLUMNS, FAST
+from tilewave.machine.codes import FAST
 from tilewave.machine.lanes import fast
 from tilewave.machine.handlers import call, commit_predicate, fetch, pin
 from tilewave.machine.integer import joined
@@ -77,6 +81,7 @@ from tilewave.machine.state import (
 )  # fmt: skip
 
 ALL = uint32(0xFFFFFFFF)
+ANYWHERE = int64(1) << int64(32)  # of what lanes at WARPSYNC wait for: the place does not matter
 CLOCKLO, CLOCKHI = 8, 9  # places of SR_CLOCKLO and SR_CLOCKHI in codes.SPECIAL_REGISTERS
 TIMERLO = 21
 
@@ -170,7 +175,7 @@ def settle(m, warp):
                 new_group(m, int64(warp), int64(pc + 1), uint32(here), int64(READY), int64(int64(0)))
         elif doing == AT_WARPSYNC:
             mask = uint32(groups[slot, 3]) & view.live(m)[warp]
-            pc = groups[slot, 0]
+            pc = int64(-1) if groups[slot, 3] & ANYWHERE else groups[slot, 0]
             if mask & ~waiting_lanes(m, int64(warp), int64(AT_WARPSYNC), int64(groups[slot, 3]), int64(pc)) == uint32(0):
                 gather_waiting(
                     m, int64(warp), int64(AT_WARPSYNC), int64(groups[slot, 3]), int64(pc), int64(-1)
@@ -271,6 +276,10 @@ def barrier_instruction(m, warp, pc, row, mask, group):
     threads = int64(0)
     if row[NSRC] > 1:
         threads = int64(scalar_source(m, int64(warp), row, int64(1), uint32(mask)))
+        one, two = SOURCES, SOURCES + SOURCE_COLUMNS
+        twice = row[one + KIND] == row[two + KIND] and row[one + INDEX] == row[two + INDEX]
+        if twice and row[one + KIND] != VALUE_KIND:
+            threads = (threads >> 16) & 0xFFF  # a register that holds number and count
     op = row[OP]
     if op == BLOCK_REDUCE:
         votes = pin(row, int64(PIN0), view.predicates(m)[warp])
@@ -331,9 +340,11 @@ def run_warp(m, warp, budget):
             pc += 1
             continue
         kind = row[FAST]
+        short = False
         if kind:
-            address = m[0] + pc * (4 * COLUMNS)
-            fast(int64(kind), row, address, registers, uniforms, P, mask)
+            address = view.code_of(m, pc)
+            short = fast(int64(kind), row, address, registers, uniforms, P, mask)
+        if short:
             pc += 1
         elif 0 <= family < CONTROL:
             call(handlers[family], m, int64(warp), int64(pc), mask)
@@ -411,14 +422,35 @@ def control_flow(m, warp, pc, row, active, mask):
         accesses.land(m, int64(warp), int64(row[SUB]))
         return following, active
     if op == WARP_SYNC:
-        wanted = uint32(scalar_source(m, int64(warp), row, int64(0), uint32(mask))) & view.live(m)[warp]
+        waits = int64(uint32(scalar_source(m, int64(warp), row, int64(0), uint32(mask))))
+        wanted = uint32(waits) & view.live(m)[warp]
+        if row[TARGET] >= 0:
+            # A collective: lanes meet wherever each waits, one piece of code serves all of them,
+            # and ENDCOLLECTIVE sends each on from where it came.
+            waits |= ANYWHERE
+            for lane in range(32):
+                if (mask >> uint32(lane)) & uint32(1):
+                    view.resume(m)[warp, lane] = uint32(row[TARGET])
         if wanted & ~active == uint32(0):
             return following, active
         if rest:
             new_group(m, int64(warp), int64(following), uint32(rest), int64(READY), int64(0))
-        new_group(m, int64(warp), int64(pc), uint32(mask), int64(AT_WARPSYNC), int64(int64(uint32(scalar_source(m, int64(warp), row, int64(0), uint32(mask))))))
+        new_group(m, int64(warp), int64(pc), uint32(mask), int64(AT_WARPSYNC), int64(waits))
         settle(m, int64(warp))
         return pc, uint32(0)
+    if op == END_COLLECTIVE:
+        resume = view.resume(m)[warp]
+        to = resume[int64(lowest_one(mask))]
+        together, left = uint32(0), uint32(0)
+        for lane in range(32):
+            if (mask >> uint32(lane)) & uint32(1):
+                if resume[lane] == to:
+                    together |= uint32(1) << uint32(lane)
+                else:
+                    left |= uint32(1) << uint32(lane)
+        if left:  # they come here once more, and go elsewhere
+            new_group(m, int64(warp), int64(pc), uint32(left), int64(READY), int64(0))
+        return int64(to), together
     if op == BREAK:
         leaving = mask & pin(row, int64(PIN0), P)
         if leaving:
@@ -431,9 +463,11 @@ def control_flow(m, warp, pc, row, active, mask):
         return following, active
     if op == BRANCH_DIVERGENT:
         wanted = uint32(scalar_source(m, int64(warp), row, int64(0), uint32(mask)))
-        if row[SUB]:
+        if row[SUB] & 1:
             wanted = ~wanted
-        going = mask if wanted & view.live(m)[warp] & ~active else uint32(0)
+        apart = wanted & view.live(m)[warp] & ~active != uint32(0)
+        # BRA.DIV goes if lanes of the mask are elsewhere, BRA.CONV if none is.
+        going = mask if apart == (row[SUB] & 2 == 0) else uint32(0)
         return split(
             m, warp, int64(row[TARGET]), uint32(going), int64(following), uint32(active & ~going)
         )
