@@ -43,6 +43,7 @@ from tilewave.machine.codes import (
     LOCAL,
     MEMO,
     OP,
+    PD0,
     POPC,
     S32,
     S64,
@@ -57,7 +58,7 @@ from tilewave.machine.codes import (
     WIDTH,
     ZERO_FILL,
 )  # fmt: skip
-from tilewave.machine.floating import canonical, flushed
+from tilewave.machine.floating import NAN64, canonical, flushed
 from tilewave.machine.halves import finished, narrow64_bf16, narrow64_f16, widen
 from tilewave.machine.integer import SHARED_WINDOW, joined
 from tilewave.machine.state import (
@@ -935,7 +936,13 @@ def _combined(op, kind, old, new, compare, flush):
         total = canonical(bits_f32(as_f32(first) + as_f32(second)))
         return uint64(flushed(total) if flush else total)
     if kind == TF64:
-        return bits_f64(as_f64(old) + as_f64(new))
+        # A NaN stays as it is, not even quieted (measured on an H200).
+        for operand in (new, old):
+            if operand & uint64(0x7FFFFFFFFFFFFFFF) > uint64(0x7FF0000000000000):
+                return operand
+        total = bits_f64(as_f64(old) + as_f64(new))
+        nan = total & uint64(0x7FFFFFFFFFFFFFFF) > uint64(0x7FF0000000000000)
+        return NAN64 if nan else total
     if kind == TF16 or kind == TBF16:
         return uint64(_half_sums(uint32(old), uint32(new), kind == TBF16))
     if op == A_ADD:
