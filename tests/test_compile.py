@@ -246,3 +246,13 @@ def test_host_kernel_digest_ignores_comments_and_front_matter(tmp_path):
     plain = digest(f'"""---\n{front}---"""\n{code}')
     assert digest(f'"""---\n{front}idea: other\n---"""\n# note\n{code}') == plain
     assert digest(f'"""---\n{front}---"""\n{code.replace("@", "*")}') != plain
+
+
+def test_symbol() -> None:
+    """A kernel without extern "C" is found by its own name, where that is not ambiguous."""
+    names = ["_ZN4mine5sgemmILi16EEEvPKfS2_Pfiii", "_Z7sgemm_bPf", "other"]
+    assert nvrtc.symbol("other", names) == "other"
+    assert nvrtc.symbol("sgemm", names) == names[0]
+    assert nvrtc.symbol("sgemm", [*names, "_Z5sgemmPf"]) == "sgemm"
+    assert nvrtc.symbol("gemm", names) == "gemm"
+    assert nvrtc.symbol("sgemm", [*names, "sgemm"]) == "sgemm"

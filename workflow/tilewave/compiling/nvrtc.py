@@ -7,7 +7,7 @@ import functools
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,6 +136,17 @@ def _resources(log: str) -> dict[str, dict[str, int]]:
             "spill_load_bytes": loads,
         }
     return found
+
+
+def symbol(entry: str, names: Iterable[str]) -> str:
+    """The name in the cubin of the kernel that front matter calls ``entry``.
+
+    A kernel that is not ``extern "C"`` has a mangled name (Itanium C++ ABI: the length of each
+    identifier before it); where exactly one of ``names`` contains the entry so, it is meant.
+    """
+    known = list(names)
+    mangled = [name for name in known if name.startswith("_Z") and f"{len(entry)}{entry}" in name]
+    return mangled[0] if entry not in known and len(mangled) == 1 else entry
 
 
 def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Compiled:

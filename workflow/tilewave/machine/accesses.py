@@ -986,7 +986,10 @@ def atomic(m, warp, pc, mask, T):
     fine = mask
     if space == GENERIC:
         inner = uint32(shared_lanes(mask, addresses))
-        if inner:
+        if inner and row[PD0] != 7 and row[OP] != A_CAS:
+            # It asks whether it found its place: shared memory cannot do this one.
+            fine &= ~inner
+        elif inner:
             fine &= ~inner | _atomic_in(m, warp, pc, inner, T, int64(1))
         mask = uint32(mask & ~inner)
     if mask:

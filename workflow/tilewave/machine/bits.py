@@ -7,7 +7,7 @@ Each is one LLVM operation, so that loops over lanes still become vector code.
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 HALF = ir.HalfType()
@@ -126,8 +126,3 @@ def leading_zeros(typingctx, bits):
 
     return types.uint32(types.uint32), build
 
-
-@njit(inline="always")
-def lane_on(mask, lane):
-    """Whether a lane's bit is set."""
-    return (mask >> lane) & 1 != 0

@@ -34,12 +34,11 @@ from tilewave.machine.state import (
     TAKEN,
     TICK,
     WARPS,
-)  # fmt: skip
+)
 from tilewave.machine.warp import new_group, run_warp
 
 ALL = uint32(0xFFFFFFFF)
 CTAID = 3  # place of SR_CTAID.X in codes.SPECIAL_REGISTERS; .Y and .Z follow
-CHUNK_S = 0.25  # seconds between looks at the clock
 MOST_TICKS = 1 << 21  # then the shadow starts anew
 
 
@@ -181,7 +180,7 @@ def run_grid(
     begun = time.perf_counter()
     run_some(m, progress, grid[0], grid[1], threads, 0, reverse, 0)
     deadline = deadline and deadline + time.perf_counter() - begun
-    step = 1_000_000
+    step = 1_000_000  # instructions between looks at the clock
     while True:
         used = spent(m)
         if (instructions and used >= instructions) or (deadline and time.perf_counter() > deadline):

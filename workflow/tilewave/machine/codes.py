@@ -60,8 +60,8 @@ P_ADD, P_MINMAX, P_MINMAX3, P_ADD_MINMAX, P_ABS_DIFF, P_SUM_ABS_DIFF = range(6)
 ) = range(7)  # fmt: skip
 # ---- exchanges between lanes
 (
-    X_SHUFFLE, X_TRANSPOSE, X_R2UR,
-) = range(3)  # fmt: skip
+    X_SHUFFLE, X_TRANSPOSE,
+) = range(2)  # fmt: skip
 # ---- control
 (
     BRANCH, BRANCH_DIVERGENT, BRANCH_INDEXED, EXIT, SET_CONVERGE, CONVERGE, BREAK, WARP_SYNC, CALL,
@@ -74,16 +74,16 @@ P_ADD, P_MINMAX, P_MINMAX3, P_ADD_MINMAX, P_ABS_DIFF, P_SUM_ABS_DIFF = range(6)
 ) = range(10)  # fmt: skip
 # ---- types of atomics, conversions, tensor operands
 (
-    U32, S32, U64, S64, TF32_, TF64, TF16, TBF16, U16, S16, U8, S8, TTF32, B32, TE4M3, TE5M2, S4, U4,
-) = range(18)  # fmt: skip
+    U32, S32, U64, S64, TF32_, TF64, TF16, TBF16, U16, S16, U8, S8, TTF32, TE4M3, TE5M2, S4, U4,
+) = range(17)  # fmt: skip
 
 # ---- flags
 FTZ, SATURATE, RELU, CARRY_IN, SIGNED, WRAP, HIGH, EXTENDED, UNSIGNED64 = (1 << n for n in range(9))
 BOOL_OR, BOOL_XOR, BF16, NAN_ABS, POPC, TRANSPOSED, ZERO_FILL, BYPASS, TO_F32 = (
     1 << n for n in range(9, 18)
 )
-NEG0, NEG1, NEG2, ROUND_ODD, SHIFT_AMOUNT, INV0, INV1, INV2 = (1 << n for n in range(18, 26))
-SIGN_PRODUCT, PAIRS = (1 << n for n in range(26, 28))
+NEG0, NEG1, NEG2, SHIFT_AMOUNT, INV0, INV1, INV2 = (1 << n for n in range(18, 25))
+SIGN_PRODUCT, PAIRS = (1 << n for n in range(25, 27))
 
 # ---- of SUB of the tensor cores: HMMA adds as Ampere does; IMMA of bits; DMMA cuts
 TWO_STEPS, IMMA_AND, IMMA_XOR, IMMA_NARROW, DMMA_CUT = 1 << 17, 1 << 10, 1 << 11, 1 << 12, 1 << 16

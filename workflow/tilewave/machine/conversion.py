@@ -45,7 +45,7 @@ from tilewave.machine.codes import (
     U64,
     UP,
     ZERO,
-)  # fmt: skip
+)
 from tilewave.machine.floating import (
     EXPONENT,
     ONE,

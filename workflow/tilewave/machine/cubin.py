@@ -119,7 +119,10 @@ def read(cubin: bytes, entry: str) -> Image:
     elf = ELFFile(io.BytesIO(cubin))
     sections = {section.name: section for section in elf.iter_sections()}
     if f".text.{entry}" not in sections:
-        raise Unsupported(f"entry {entry}", detail="the cubin has no such kernel")
+        there = [name.removeprefix(".text.") for name in sections if name.startswith(".text.")]
+        raise Unsupported(
+            f"entry {entry}", detail=f"the cubin has no such kernel, only {', '.join(there)}"
+        )
     flags = int(elf.header["e_flags"])
     # Two layouts of e_flags: newer ones keep the architecture in bits 8 to 15.
     arch = (flags >> 8) & 0xFF if elf.header["e_ident"]["EI_ABIVERSION"] >= 8 else flags & 0xFF

@@ -264,7 +264,7 @@ class Form:
 
     def address(self, operand: Operand, first: int = c.A_REG) -> None:
         """Columns of an address from its terms: a register, a uniform register, an offset."""
-        if operand.kind != "memory" and operand.kind != "constant":
+        if operand.kind not in ("memory", "constant"):
             raise self.fail(f"operand {operand.text}")
         shift = first - c.A_REG
         far = self.far
@@ -323,16 +323,16 @@ def opcode(*names: str) -> Callable[[Rule], Rule]:
 # ---------------------------------------------------------------- integer
 
 
-def _plain(form: Form, op: int, count: int, kind: str = "integer", words: int = 1) -> None:
+def _plain(form: Form, op: int, count: int, words: int = 1) -> None:
     """Destination, ``count`` integer sources, predicates in."""
-    form.op(c.INTEGER, op, kind)
+    form.op(c.INTEGER, op, "integer")
     form.destination(words)
     form.trailing_predicates()
     for _ in range(count):
         form.source(form.operands.pop(0), "int", words)
 
 
-@opcode("MOV", "UMOV", "R2UR", "IMAD.MOV")
+@opcode("MOV", "UMOV", "R2UR")
 def _mov(form: Form) -> None:
     words = 2 if form.take("64") else 1
     form.op(c.INTEGER, c.MOVE, "move")
@@ -787,9 +787,9 @@ def _movm(form: Form) -> None:
 # ---------------------------------------------------------------- f32
 
 
-def _rounding(form: Form, attribute: int = c.SUB) -> None:
-    found = form.take("RN", "RM", "RP", "RZ")
-    form.row[attribute] = {None: 0, "RN": 0, "RM": c.DOWN, "RP": c.UP, "RZ": c.ZERO}[found]
+def _rounding(form: Form) -> None:
+    found = form.take("RN", "RM", "RP", "RZ") or "RN"
+    form.row[c.SUB] = {"RN": c.NEAREST, "RM": c.DOWN, "RP": c.UP, "RZ": c.ZERO}[found]
 
 
 def _arithmetic(form: Form, op: int, count: int) -> None:
@@ -1101,11 +1101,11 @@ def _conversion(form: Form, to: int, origin: int, rounding: int = 0) -> None:
     form.row[c.SUB] = to | origin << 8 | rounding << 16
 
 
-def _round_name(form: Form, default: int = c.NEAREST) -> int:
+def _round_name(form: Form) -> int:
     found = form.take("RN", "RM", "RP", "RZ", "FLOOR", "CEIL", "TRUNC", "ROUND")
     names = {"RN": c.NEAREST, "RM": c.DOWN, "RP": c.UP, "RZ": c.ZERO}
     words = {"FLOOR": c.DOWN, "CEIL": c.UP, "TRUNC": c.ZERO, "ROUND": c.NEAREST}
-    return default if found is None else {**names, **words}[found]
+    return c.NEAREST if found is None else {**names, **words}[found]
 
 
 @opcode("F2F")
@@ -1311,7 +1311,7 @@ def _ldc(form: Form) -> None:
     place = form.operands[1]
     if place.kind != "constant":
         raise form.fail()
-    if (not place.terms and abs(width) == 4) or (abs(width) == 8 and not place.terms):
+    if not place.terms and width in (4, 8):
         form.op(c.INTEGER, c.MOVE, "constant load")
         form.destination(words)
         form.source(form.operands.pop(0), "int", words)

@@ -15,7 +15,7 @@ from numpy import int64, uint32, uint64
 
 from tilewave.machine.bits import as_f64
 from tilewave.machine.codes import DMMA_CUT, F_FMA, ZERO
-from tilewave.machine.floating import _directed64 as directed64
+from tilewave.machine.floating import directed64
 from tilewave.machine.fragments import Registers, literals, local_words, part
 from tilewave.machine.integer import joined
 from tilewave.machine.vectors import DOUBLE, I32, I64, loop

@@ -23,9 +23,7 @@ from tilewave.machine.program import Program
 # word is found.
 ORIGIN = 0x7_0000_0000
 ALIGNMENT = 512  # of a buffer, and the least gap behind it
-POISON = 0xFF
-MOST_WARPS = 32
-LOCAL_FREE = 1 << 16
+LOCAL_FREE = 1 << 16  # bytes of local memory of a thread, where a kernel uses any
 
 
 @dataclass(frozen=True)
@@ -273,14 +271,13 @@ def _state(
     units = (shared_size >> (0 if narrow else 2)) + 16
     # Local memory ends at the top of the stack; what a kernel declares lies right below it.
     local_words = LOCAL_FREE // 4 if stack else 4
-    control = np.zeros(s.CONTROL, np.int64)
+    control = np.zeros(s.CONTROL_SIZE, np.int64)
     control[[s.WARPS, s.SHARED_BASE, s.SHARED_END]] = warps, image.shared_base, shared_size
     control[s.LOCAL_BYTES] = 4 * local_words
     control[[s.GRAIN, s.RACES]] = 0 if narrow else 2, limits.races
     control[s.TICK] = 1
     control[s.REVERSED] = limits.reverse
     control[s.QUANTUM] = 4096
-    control[[s.THREADS_X, s.THREADS_Y, s.THREADS_Z]] = block
     state = s.State(
         code=rows,
         registers=np.zeros((warps, s.REGISTERS, 32), np.uint32),
@@ -299,10 +296,10 @@ def _state(
         arrived=np.zeros((s.BARRIERS, warps), np.uint32),
         clocks=np.zeros((s.BARRIERS, warps), np.uint32),
         expected=np.zeros((s.BARRIERS, 2), np.int64),
-        results=np.zeros((warps, 2), np.uint32),
+        results=np.zeros(warps, np.uint32),
         local=np.zeros((32 * warps, local_words), np.uint32),
         queue=np.zeros((warps, s.QUEUE if _copies(rows) else 1, 5, 32), np.uint32),
-        queued=np.zeros((warps, 4), np.int64),
+        queued=np.zeros((warps, 3), np.int64),
         stamps=np.zeros((warps, s.QUEUE, 2), np.int64),
         memory=memory,
         ranges=ranges,

@@ -37,7 +37,7 @@ from tilewave.machine.codes import (
     TO_F32,
     UP,
     ZERO,
-)  # fmt: skip
+)
 from tilewave.machine.integer import combined, joined
 
 ALL = uint32(0xFFFFFFFF)
@@ -415,7 +415,7 @@ def _left_out(x, y, z, near):
 
 
 @njit(cache=True)
-def _directed64(op, mode, x, y, z):
+def directed64(op, mode, x, y, z):
     """DADD, DMUL, DFMA with RZ, RM or RP: nearest first, then the sign of what it left out."""
     if op == F_ADD:
         near, z, y = x + y, y, 1.0
@@ -427,10 +427,7 @@ def _directed64(op, mode, x, y, z):
     finite = x - x == 0.0 and y - y == 0.0 and z - z == 0.0
     if not finite:
         return bits
-    if near - near != 0.0:
-        rest = -near
-    else:
-        rest = _left_out(x, y, z, near)
+    rest = -near if near - near != 0.0 else _left_out(x, y, z, near)
     if rest == 0.0:
         if near == 0.0 and op != F_MUL:
             first = bits_f64(x) ^ bits_f64(y)
@@ -501,7 +498,7 @@ def double(op, sub, flags, T, p0):
     elif sub != NEAREST:
         for lane in range(32):
             x, y, z = _wide(T, 0, lane), _wide(T, 1, lane), _wide(T, 2, lane)
-            _put(T, lane, _directed64(op, sub, x, y, z))
+            _put(T, lane, directed64(op, sub, x, y, z))
     elif op == F_FMA:
         for lane in range(32):
             x, y, z = _wide(T, 0, lane), _wide(T, 1, lane), _wide(T, 2, lane)

@@ -27,7 +27,7 @@ from tilewave.machine.codes import (
     SATURATE,
     SIGN_PRODUCT,
     TO_F32,
-)  # fmt: skip
+)
 from tilewave.machine.floating import canonical, decided
 from tilewave.machine.integer import combined
 
@@ -63,7 +63,7 @@ def narrow64_f16(value):
 @njit(cache=True)
 def narrow64_bf16(value):
     """Pattern of the bf16 nearest to an f64, denormals kept."""
-    if not value - value == 0.0:
+    if value - value != 0.0:
         return bits_f32(float32(value)) >> uint32(16) if value == value else NAN16
     exponent = int32((bits_f64(value) >> uint64(52)) & uint64(0x7FF)) - int32(1023)
     exponent = max(exponent, int32(-126)) - int32(7)

@@ -21,7 +21,6 @@ from tilewave.machine import accesses, codes
 from tilewave.machine import views as view
 from tilewave.machine.bits import lowest_one
 from tilewave.machine.codes import (
-    A_CAS,
     ADD,
     AND,
     AND_HIGH,
@@ -72,7 +71,7 @@ from tilewave.machine.codes import (
     X_SHUFFLE,
     XOR,
     XOR_HIGH,
-)  # fmt: skip
+)
 from tilewave.machine.conversion import convert
 from tilewave.machine.dmma import dmma
 from tilewave.machine.floating import double, single
@@ -315,7 +314,7 @@ def logic(m, warp, row, mask, T, p0, p1, p2):
 
 
 @njit(cache=True)
-def exchange(op, sub, T, mask):
+def exchange(op, sub, T):
     """SHFL and MOVM; returns the predicate of SHFL."""
     if op == X_SHUFFLE:
         inside = uint32(0)
@@ -400,7 +399,7 @@ def _integer(table, warp, pc, mask):
     row = view.code(m)[pc]
     T, P = sources(m, warp, row), view.predicates(m)[warp]
     p0, p1 = pin(row, int64(PIN0), P), pin(row, int64(PIN1), P)
-    first, second = integer(row[OP], row[SUB], row[FLAGS], T, p0, p1, uint32(0))
+    first, second = integer(row[OP], row[SUB], row[FLAGS], T, p0, p1)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
@@ -457,7 +456,7 @@ def _logic(table, warp, pc, mask):
 def _lanes(table, warp, pc, mask):
     m = carray(table, (TABLE,))
     row = view.code(m)[pc]
-    first = exchange(row[OP], row[SUB], sources(m, warp, row), mask)
+    first = exchange(row[OP], row[SUB], sources(m, warp, row))
     results(m, warp, row, mask, uint32(first), uint32(0))
 
 
@@ -513,10 +512,7 @@ def _atomic(table, warp, pc, mask):
     m = carray(table, (TABLE,))
     row = view.code(m)[pc]
     fine = accesses.atomic(m, warp, pc, mask, sources(m, warp, row))
-    if row[OP] == A_CAS:
-        commit_predicate(view.predicates(m)[warp], int64(row[PD0]), uint32(fine), mask)
-    else:
-        commit_predicate(view.predicates(m)[warp], int64(row[PD0]), mask, mask)
+    commit_predicate(view.predicates(m)[warp], int64(row[PD0]), uint32(fine), mask)
 
 
 HANDLERS: dict[int, Callable[..., None]] = {

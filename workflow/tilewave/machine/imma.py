@@ -80,13 +80,16 @@ def add_bytes(typingctx, depth, saturating, scratch):
         sums = part(builder, scratch, SUMS)
 
         def column(j):
-            lane, total = builder.mul(j, ir.Constant(I64, 4)), None
-            for k in range(steps):
+            lane = builder.mul(j, ir.Constant(I64, 4))
+
+            def term(k):
                 at = 128 * (k // 16) + 32 * (k % 4) + k // 4 % 4
                 other = others.everywhere(builder.add(lane, ir.Constant(I64, at)))
-                term = factors.load(ROWS * k) * other
-                total = term if total is None else total + term
-            assert total is not None
+                return factors.load(ROWS * k) * other
+
+            total = term(0)
+            for k in range(1, steps):
+                total = total + term(k)
             place = builder.mul(j, ir.Constant(I64, ROWS))
             before, more = sums.load(place), total.truncated()
             plain = before + more

@@ -68,7 +68,7 @@ from tilewave.machine.codes import (
     SPACE_OF,
     UNSIGNED64,
     WRAP,
-)  # fmt: skip
+)
 
 ALL = uint32(0xFFFFFFFF)
 # The window through which generic addresses reach shared memory: their upper word, SR_SWINHI.
@@ -355,7 +355,7 @@ def _dot(op, sub, flags, T):
 
 
 @njit(cache=True)
-def _rare(op, sub, flags, T, p0):
+def _rare(op, flags, T, p0):
     """One-source instructions and minima."""
     for lane in range(32):
         a, b, c = T[0, lane], T[1, lane], T[2, lane]
@@ -480,7 +480,7 @@ def _saturating(T):
 
 
 @njit(cache=True)
-def integer(op, sub, flags, T, p0, p1, p2):
+def integer(op, sub, flags, T, p0, p1):
     """Execute one integer instruction; returns its predicates."""
     if op == MOVE:
         for lane in range(32):
@@ -488,7 +488,6 @@ def integer(op, sub, flags, T, p0, p1, p2):
         for lane in range(32):
             T[9, lane] = T[4, lane]
         return uint32(0), uint32(0)
-
     if op == MUL_ADD:
         for lane in range(32):
             T[8, lane] = T[0, lane] * T[1, lane] + T[2, lane]
@@ -554,5 +553,5 @@ def integer(op, sub, flags, T, p0, p1, p2):
     if op in (DOT4, DOT2):
         _dot(op, sub, flags, T)
         return uint32(0), uint32(0)
-    _rare(op, sub, flags, T, p0)
+    _rare(op, flags, T, p0)
     return uint32(0), uint32(0)

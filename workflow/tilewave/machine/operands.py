@@ -13,12 +13,12 @@ Kind = Literal[
     "special", "barrier", "scoreboard", "label", "word",
 ]  # fmt: skip
 
-RZ, URZ = 255, 255  # indices of the zero registers in the machine's files
+RZ = 255  # index of the zero register, RZ or URZ, in either file
 PT = 7
 
 REGISTER = re.compile(r"^(U?)R(Z|\d+)$")
 PREDICATE = re.compile(r"^(U?)P(T|\d+)$")
-CONSTANT = re.compile(r"^c\[(?P<bank>0x[0-9a-f]+)\]\[(?P<inner>.*)\]$")
+CONSTANT = re.compile(r"^c\[(?P<bank>0x[0-9a-f]+)\]\[(?P<inner>[^\]]*)\](?P<tail>.*)$")
 INTEGER = re.compile(r"^[+-]?(0x[0-9a-f]+|\d+)$")
 FLOAT = re.compile(r"^[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+|INF|QNAN|SNAN)$", re.I)
 MEMORY = re.compile(r"^(?:desc\[(?P<desc>U?R\w+)\])?(?P<parts>(?:\[.*\])+)$")
@@ -114,15 +114,13 @@ def parse(text: str) -> Operand:
     if body.startswith("|"):
         body, _, tail = body[1:].partition("|")
         absolute = True
-    constant = re.match(r"^(c\[[^\]]*\]\[[^\]]*\])(.*)$", body)
+    constant = CONSTANT.match(body)
     if constant:
-        found = CONSTANT.match(constant[1])
-        assert found is not None
-        terms, offset = _address(found["inner"])
+        terms, offset = _address(constant["inner"])
         return Operand(
             "constant", raw, 0, negated, inverted, absolute,
-            tuple(one for one in (constant[2] + tail).split(".") if one and one != "reuse"),
-            bank=int(found["bank"], 0), offset=offset, terms=terms,
+            tuple(one for one in (constant["tail"] + tail).split(".") if one and one != "reuse"),
+            bank=int(constant["bank"], 0), offset=offset, terms=terms,
         )  # fmt: skip
     memory = MEMORY.match(body)
     if memory:

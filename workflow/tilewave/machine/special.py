@@ -28,7 +28,7 @@ from tilewave.machine.codes import (
     M_SIN,
     M_SQRT,
     M_TANH,
-)  # fmt: skip
+)
 from tilewave.machine.coefficients import (
     EX2,
     EX2_BITS,
@@ -40,11 +40,10 @@ from tilewave.machine.coefficients import (
     RSQ_BITS,
     SQRT,
     SQRT_BITS,
-)  # fmt: skip
+)
 from tilewave.machine.floating import EXPONENT, NAN32, ONE, SIGN, canonical, flushed
 from tilewave.machine.halves import NAN16, narrow64_bf16, narrow64_f16
 
-DIGITS = uint32(0x7FFFFF)
 FIRST = int64(1 << 23)
 
 

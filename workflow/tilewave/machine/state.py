@@ -11,8 +11,7 @@ import numpy as np
 
 from tilewave.machine import codes as c
 
-REGISTERS = 304  # of a warp: 255 named ones, then zeros (255 to 279), then scratch
-SCRATCH = 280
+REGISTERS = 280  # of a warp: 255 named ones, then zeros, which RZ of any width reads
 UNIFORMS = 264
 QUEUE = 512  # asynchronous copies of a warp that may be in flight
 SLOTS = 33  # groups of lanes of a warp that can be apart
@@ -37,9 +36,9 @@ COUNTS = (
 # ---- entries of control
 (
     BUDGET, TICK, FIRST_TICK, FAULT_COUNT, WARPS, SHARED_BASE, SHARED_END, LOCAL_BYTES, NOW,
-    GRAIN, RACES, STOP, CLASS_NOW, THREADS_X, THREADS_Y, THREADS_Z, REVERSED, QUANTUM, TAKEN,
-) = range(19)  # fmt: skip
-CONTROL = 19
+    GRAIN, RACES, STOP, CLASS_NOW, REVERSED, QUANTUM, TAKEN,
+) = range(16)  # fmt: skip
+CONTROL_SIZE = 16
 
 # ---- columns of a fault
 (F_KIND, F_ROW, F_WARP, F_LANES, F_ADDRESS, F_OTHER, F_BLOCK) = range(7)
@@ -78,10 +77,10 @@ class State(NamedTuple):
     arrived: np.ndarray  # uint32 (BARRIERS, W)
     clocks: np.ndarray  # uint32 (BARRIERS, W): what arrivals at a barrier bring along
     expected: np.ndarray  # int64 (BARRIERS, 2): threads a barrier waits for, 0 for all; reduction
-    results: np.ndarray  # uint32 (W, 2): what a reducing barrier returned
+    results: np.ndarray  # uint32 (W,): what a reducing barrier returned
     local: np.ndarray  # uint32 (32 W, words): a row for each thread
     queue: np.ndarray  # uint32 (W, QUEUE, 5, 32): word address and four words of data
-    queued: np.ndarray  # int64 (W, 4): first, next, groups committed, unused
+    queued: np.ndarray  # int64 (W, 3): first, next, groups committed
     stamps: np.ndarray  # int64 (W, QUEUE, 2): group and width of a queued copy
     memory: np.ndarray  # uint32 words: all global buffers
     ranges: np.ndarray  # int64 (buffers, 2): first and last+1 byte of each, in device addresses
@@ -93,7 +92,7 @@ class State(NamedTuple):
     deltas: np.ndarray  # int64 (memos, 2, 32)
     touched: np.ndarray  # int32 (memos, PATTERN)
     faults: np.ndarray  # int64 (FAULTS, 7)
-    control: np.ndarray  # int64 (CONTROL,)
+    control: np.ndarray  # int64 (CONTROL_SIZE,)
     zeros: np.ndarray  # int64 (32,): bytes that a copy fills with zeros instead
     resume: np.ndarray  # uint32 (W, 32): where a lane goes from the end of a collective
     safe: np.ndarray  # uint32 (W,): up to when a warp knows the accesses of all others

@@ -225,7 +225,8 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
                 self.place = builder.mul(j, ir.Constant(I64, ROWS))
                 self.before = sums.load(self.place)
                 self.own = exponents(self.before, splat(builder, least))
-                self.most, self.total = self.own.at_least(-900), None
+                self.most = self.own.at_least(-900)
+                self.total: Any = None  # until the first term
                 self.power: dict[int, Any] = {}
 
             def b_at(self, k):
@@ -259,7 +260,6 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
             def finish(self):
                 last = self.aligned(significands(self.before, self.own), self.own)
                 unit = ((self.base + (127 + 1023)).as_int64() << 52).bits_as(DOUBLE)
-                assert self.total is not None
                 value = (self.total.as_double() + last.as_double()) * unit
                 rounded = either(
                     builder, wide, lambda: cut_to_f32(value, simple), lambda: nearest_f16(value)

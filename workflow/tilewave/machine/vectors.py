@@ -24,7 +24,7 @@ if platform.machine() in ("x86_64", "AMD64") and not get_host_cpu_features().get
         load_library_permanently("libgcc_s.so.1")
 
 WIDTH = 16
-I1, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 16, 32, 64))
+I16, I32, I64 = (ir.IntType(bits) for bits in (16, 32, 64))
 HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 BYTES = {I32: 4, I64: 8, FLOAT: 4, DOUBLE: 8}
 

@@ -93,26 +93,6 @@ def _int64_at(typingctx, address):
     return types.CPointer(types.int64)(types.int64), build
 
 
-@intrinsic
-def _float32_at(typingctx, address):
-    """The pointer of an address."""
-
-    def build(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return types.CPointer(types.float32)(types.int64), build
-
-
-@intrinsic
-def _float64_at(typingctx, address):
-    """The pointer of an address."""
-
-    def build(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return types.CPointer(types.float64)(types.int64), build
-
-
 def table(state: State) -> np.ndarray:
     """The addresses and sizes of a state's arrays; the state must outlive it."""
     m = np.zeros((len(state), 1 + SIZES), np.int64)
@@ -209,7 +189,7 @@ def expected(m):
 
 @njit
 def results(m):
-    return carray(_uint32_at(m[RESULTS_AT]), (m[RESULTS_AT + 1], 2))
+    return carray(_uint32_at(m[RESULTS_AT]), (m[RESULTS_AT + 1],))
 
 
 @njit
@@ -224,7 +204,7 @@ def queue(m):
 
 @njit
 def queued(m):
-    return carray(_int64_at(m[QUEUED_AT]), (m[QUEUED_AT + 1], 4))
+    return carray(_int64_at(m[QUEUED_AT]), (m[QUEUED_AT + 1], 3))
 
 
 @njit

@@ -53,7 +53,7 @@ from tilewave.machine.codes import (
     VALUE_KIND,
     WARP_SYNC,
     WORDS,
-)  # fmt: skip
+)
 from tilewave.machine.codes import FAST
 from tilewave.machine.lanes import fast
 from tilewave.machine.handlers import call, commit_predicate, fetch, pin
@@ -78,12 +78,10 @@ from tilewave.machine.state import (
     TICK,
     TRAPPED,
     WARPS,
-)  # fmt: skip
+)
 
 ALL = uint32(0xFFFFFFFF)
 ANYWHERE = int64(1) << int64(32)  # of what lanes at WARPSYNC wait for: the place does not matter
-CLOCKLO, CLOCKHI = 8, 9  # places of SR_CLOCKLO and SR_CLOCKHI in codes.SPECIAL_REGISTERS
-TIMERLO = 21
 
 
 # ---------------------------------------------------------------- groups of lanes
@@ -172,7 +170,7 @@ def settle(m, warp):
                     waits = groups[other, 2] == AT_CONVERGE and groups[other, 0] == pc
                     if waits and uint32(groups[other, 1]) & here:
                         groups[other, 2] = FREE
-                new_group(m, int64(warp), int64(pc + 1), uint32(here), int64(READY), int64(int64(0)))
+                new_group(m, int64(warp), int64(pc + 1), uint32(here), int64(READY), int64(0))
         elif doing == AT_WARPSYNC:
             mask = uint32(groups[slot, 3]) & view.live(m)[warp]
             pc = int64(-1) if groups[slot, 3] & ANYWHERE else groups[slot, 0]
@@ -230,7 +228,7 @@ def release(m, which):
             if other != warp:
                 safe = min(safe, known[other])
         view.safe(m)[warp] = safe
-        view.results(m)[warp, 0] = uint32(votes_all)
+        view.results(m)[warp] = uint32(votes_all)
         # Lanes that came from different places go on from where each stood.
         groups = view.groups(m)[warp]
         for slot in range(SLOTS):
@@ -490,7 +488,7 @@ def control_flow(m, warp, pc, row, active, mask):
                     R[d, lane] = converge[lane]
         return following, active
     if op == B2R:
-        result = view.results(m)[warp, 0]
+        result = view.results(m)[warp]
         d = row[DST]
         if d != 255:
             R = view.registers(m)[warp]

@@ -188,6 +188,7 @@ def instructions_table(
         return table
     places: dict[str, dict[tuple[str, int], tuple[int, str]]] = {}
     texts: dict[str, list[str]] = {}
+    symbols: dict[str, str] = {}
     line_numbers, source_lines = [], []
     for case, address in zip(table["case"], table["address"]):
         variant = plan.requests[case].case.variant
@@ -196,8 +197,9 @@ def instructions_table(
             document = compiled[kernel.name]
             entry = document["variants"][variant.id].get(document["arch"], {})
             places[variant.id] = lines(entry, kernel.path.name)
+            symbols[variant.id] = entry.get("symbol", kernel.entry)
             texts[kernel.name] = kernel.text.splitlines()
-        line, _ = places[variant.id].get((kernel.entry, int(address)), (0, ""))
+        line, _ = places[variant.id].get((symbols[variant.id], int(address)), (0, ""))
         line_numbers.append(line)
         source_lines.append(texts[kernel.name][line - 1].strip() if line else "")
     return table.assign(line=line_numbers, text=source_lines)

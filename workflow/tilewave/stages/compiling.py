@@ -81,10 +81,13 @@ def _compile(variant: Variant, arch: str, store: Store, compiler: threading.Lock
         path = store.blob("compiled", key, ".cubin")
         write_atomically(path, done.cubin)
         _disassemble(path, store, key)
+        symbol = nvrtc.symbol(kernel.entry, done.resources)
+        used = done.resources.get(symbol)
         entry |= {
             "sha256": done.sha256,
             "code": cubin.code_digest(done.cubin),
-            "resources": done.resources,
+            "symbol": symbol,
+            "resources": {**done.resources, **({kernel.entry: used} if used else {})},
         }
     write_atomically(store.blob("compiled", key, ".json"), json.dumps(entry).encode())
     return entry | {"cached": False}

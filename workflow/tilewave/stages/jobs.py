@@ -158,7 +158,7 @@ def plan(
             "operation": kernel.front.operation,
             "cubin": entry.get("cubin"),
             "source": str(kernel.path.resolve()),
-            "entry": kernel.entry,
+            "entry": entry.get("symbol", kernel.entry),
             "grid": list(launch.grid),
             "block": list(launch.block),
             "shared_bytes": launch.shared_bytes,
