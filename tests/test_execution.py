@@ -379,7 +379,7 @@ def test_the_worker_gives_a_result_for_whatever_happens(
             raise RuntimeError("the interpreter lost its way")
         fake_machine.product(call)
 
-    monkeypatch.setattr("tilewave.execution.engine", lambda: Machine(act=bad))
+    monkeypatch.setattr("tilewave.execution.engine", lambda *_: Machine(act=bad))
     monkeypatch.setattr("tilewave.execution.warm_up", lambda *_: None)
     other = job | {"case": "fake@34x17x9", "shape": {"m": 34, "n": 17, "k": 9}}
     (tmp_path / "jobs.json").write_text(json.dumps([job, other]))

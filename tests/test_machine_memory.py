@@ -5,6 +5,9 @@ single instructions on an H200: byte addresses, masks and figures (wavefronts an
 sectors and their ideal). Of the cp.async patterns they hold all with up to four lanes and 350 others
 of each kind at random, of the loads and stores a part at random. ``counted_...`` are launches of one
 copy each, with the hardware's shared wavefronts (see the comment on cp.async in `memory`).
+``cp_async_filled_h200.npz`` holds the like of copies some of whose lanes write zeros without
+reading: about 160 of each kind at random (addresses in units of the width; ``p0``: the instruction's
+trailing predicate was P0), and all launches of one copy (sectors, requests, shared wavefronts).
 """
 
 from __future__ import annotations
@@ -148,6 +151,90 @@ def test_hardware_counts_mostly_what_is_attributed_to_ca_and_nothing_for_cg(
     assert len(counted) == 16
     assert (found == counted[:, 0]).sum() == COUNTED_COPIES[cache, width]
     assert not counted.any() if cache == "cg" else np.abs(found - counted[:, 0]).max() <= 4
+
+
+FILLED = {("cg", 16): 159, ("ca", 4): 160, ("ca", 8): 160, ("ca", 16): 160}
+
+
+def filled(name: str, width: int) -> dict[str, np.ndarray]:
+    """Addresses in bytes, masks, lanes that read and figures."""
+    with np.load(TRUTH / "cp_async_filled_h200.npz") as file:
+        found = {
+            key.removeprefix(f"{name}_"): file[key].astype(np.int64)
+            for key in file
+            if key.startswith(f"{name}_")
+        }
+    return {**found, **{side: found[side] * width for side in ("shared", "source")}}
+
+
+@pytest.mark.parametrize(("cache", "width"), CACHES)
+def test_copies_that_fill_with_zeros_are_attributed_what_nsight_compute_says(
+    cache: str, width: int
+) -> None:
+    table = filled(f"{cache}{width}", width)
+    assert len(table["figures"]) == FILLED[cache, width]
+    found = []
+    for to, origin, mask, reading, p0 in zip(
+        *(table[key] for key in ("shared", "source", "mask", "reading", "p0"))
+    ):
+        bypass = cache == "cg"
+        # Nsight Compute takes a trailing P0 for false where it counts wavefronts.
+        shown = 0 if p0 else reading
+        found.append(
+            [
+                *memory.warp_filled_copy(to, origin, mask, shown, width, bypass),
+                memory.warp_async_copy_sectors(to, origin, reading, width, bypass),
+                memory.warp_async_copy_sectors_ideal(to, origin, reading, width, bypass),
+            ]
+        )
+    exact = np.array(found) == table["figures"]
+    assert exact.all(), np.argwhere(~exact)[:5]
+    lanes = np.arange(32)
+    waves = memory.async_copy_wavefronts(
+        table["shared"],
+        table["source"],
+        table["mask"][:, None] >> lanes & 1 == 1,
+        width,
+        cache,
+        reading=(table["reading"] * (1 - table["p0"]))[:, None] >> lanes & 1 == 1,
+    )
+    assert np.array_equal(waves, table["figures"][:, 0])
+
+
+@pytest.mark.parametrize(
+    ("cache", "launches", "exact", "waves"), [("cg", 376, 372, 375), ("ca", 50, 50, 31)]
+)
+def test_hardware_counts_sectors_and_requests_of_the_lanes_that_read(
+    cache: str, launches: int, exact: int, waves: int
+) -> None:
+    table = filled(f"counted_{cache}16", 16)
+    sectors, requests, wavefronts = table["figures"].T
+    assert len(sectors) == launches
+    assert np.array_equal(requests, table["reading"] != 0)
+    found, stored, apart = [], [], []
+    for to, origin, mask, reading in zip(
+        *(table[key] for key in ("shared", "source", "mask", "reading"))
+    ):
+        found.append(memory.warp_async_copy_sectors_counted(to, origin, reading, 16, cache == "cg"))
+        zeros = memory.warp_shared(to, mask & ~reading, 16, True)[0]
+        copied = 0 if cache == "cg" else memory.warp_async_copy(to, origin, reading, 16, False)
+        stored.append(zeros + copied)
+        lanes = [lane for lane in range(32) if reading >> lane & 1]
+        apart.append(len({int(to[lane]) for lane in lanes}) == len(lanes))
+    right = np.array(found) == sectors
+    assert right.sum() == exact
+    assert right[np.array(apart)].all()
+    assert (np.array(stored) == wavefronts).sum() == waves
+
+
+def test_a_row_of_64_bytes_at_a_stride_of_80_fills_20_shared_sectors() -> None:
+    lane = np.arange(32)
+    to, origin = lane // 4 * 80 + lane % 4 * 16, lane // 4 * 512 + lane % 4 * 16
+    every = 0xFFFFFFFF
+    assert memory.warp_async_copy_sectors_counted(to, origin, every, 16, True) == 20
+    assert memory.warp_async_copy_sectors_counted(to, origin, every, 16, False) == 16
+    assert memory.warp_async_copy_sectors_counted(to, origin, 0, 16, True) == 0
+    assert memory.warp_filled_copy(to, origin, every, every, 16, True) == (15, 4)
 
 
 @pytest.mark.parametrize(("op", "width"), ATTRIBUTED)
@@ -447,6 +534,14 @@ ALL = np.ones(32, bool)
         (
             lambda: memory.async_copy_ideal(LANES * 4, np.zeros((2, 32), int), ALL, 4, "ca"),
             r"global_addresses has shape \(2, 32\) where shared_addresses has \(32,\)",
+        ),
+        (
+            lambda: memory.async_copy_wavefronts(LANES * 4, LANES * 4, ALL, 4, "ca", LANES),
+            "reading has dtype int64; allowed: bool",
+        ),
+        (
+            lambda: memory.async_copy_wavefronts(LANES * 4, LANES * 4, ALL, 4, "ca", ALL[:8]),
+            r"reading has shape \(8,\) where active has \(32,\)",
         ),
         (lambda: memory.global_sectors(LANES * 5, ALL, 5), "width is 5; allowed"),
     ],

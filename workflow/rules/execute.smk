@@ -2,26 +2,27 @@
 # check, because a machine without a GPU checks with it what has no recorded figure. Takes a core
 # for each kernel; `--cores 2` executes two kernels at once.
 EXECUTED = PROJECT.stage_kernels("execute")
+INTERPRETER = [f"{RESULTS}/interpreter/{part}.json" for part in (0, 1)]
 
 
-# Compiled once on a machine and kept by numba: beside the compilation of the kernels where there are
-# two cores. Where it is not certain that anything is executed, the first execution compiles it.
+# Compiled once on a machine and kept by numba, in two parts for two cores. Where it is not certain
+# that anything is executed, the executions compile what they need.
 rule interpreter:
     output:
-        f"{RESULTS}/interpreter.json",
+        f"{RESULTS}/interpreter/{{part}}.json",
     log:
-        f"{RESULTS}/logs/interpreter.log",
+        f"{RESULTS}/logs/interpreter/{{part}}.log",
     params:
         library=project.library_digest("machine"),
     message:
-        "Compile the interpreter"
+        "Compile the interpreter, part {wildcards.part}"
     script:
         "../scripts/interpreter.py"
 
 
 rule execute:
     input:
-        interpreter=[f"{RESULTS}/interpreter.json"] if PROJECT.surely_executes else [],
+        interpreter=INTERPRETER if PROJECT.surely_executes else [],
         target=f"{RESULTS}/target.json",
         compiled=f"{RESULTS}/compile/{{kernel}}.json",
     output:

@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewave import operations
-from tilewave.checking import first_problem, key_twice
+from tilewave.checking import YAML_LOADER, first_problem, key_twice
 from tilewave.compiling import headers
 from tilewave.errors import UserError
 
@@ -149,7 +149,7 @@ def load_kernel(path: Path) -> Kernel:
         raise UserError(path, f"byte {error.start}", "no UTF-8", "a text file in UTF-8") from error
     block, implied = _split(path, text)
     try:
-        data = yaml.safe_load(block)
+        data = yaml.load(block, YAML_LOADER)
     except yaml.YAMLError as error:
         place = getattr(error, "problem_mark", None)
         line = place.line + 1 if place else 1

@@ -15,13 +15,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["LOCK", "VERSION", "engine", "version", "warm_up"]
+__all__ = ["PARTS", "VERSION", "compile_part", "engine", "version", "warm_up"]
 
 VERSION = 1
 """Raised when this room makes other figures of the same execution."""
 
-LOCK = "interpreter.lock"
-"""Held by the process that compiles the interpreter."""
+PARTS: tuple[tuple[str, ...], ...] = (
+    ("", "INTEGER", "F32", "F64", "F16", "LOGIC"),
+    ("LOAD", "STORE", "COPY", "MATRIX", "HMMA", "CONVERT", "MUFU", "LANES", "SPECIAL"),
+)
+"""The interpreter in two parts that take equally long to compile, so that two cores do it in half the
+time: its loop ("") and the families of instructions (`machine.codes`) that products are made of. The
+others are compiled when a kernel has them."""
+LOCK = "interpreter-{}.lock"
+"""Held by the process that compiles something of this part."""
 
 
 def version() -> list[int]:
@@ -31,16 +38,22 @@ def version() -> list[int]:
     return [VERSION, machine.VERSION]
 
 
-def engine() -> Any:
+def engine(locks: Path | None = None, waiting: Callable[[], object] | None = None) -> Any:
     """The machine's interface: `load`, `execute`, `Buffer`, `Limits`, `Unsupported`, `BadLaunch`.
 
-    Tests hand a fake to the functions that take one. Imported late: the first import of the
-    interpreter may compile it.
+    With a folder for locks, loading a program has the families of its instructions compiled, by one
+    process at a time; ``waiting`` is called before another one has to be waited for. Tests hand a
+    fake to the functions that take an engine. Imported late: the first import may compile.
     """
-    from tilewave.machine import errors, executor, program
+    from tilewave.machine import codes, errors, executor, program
+
+    def load(*given: Any) -> Any:
+        loaded = program.load(*given)
+        _compile(set(loaded.rows[:, codes.FAMILY].tolist()), locks, waiting)
+        return loaded
 
     return SimpleNamespace(
-        load=program.load,
+        load=program.load if locks is None else load,
         execute=executor.execute,
         Buffer=executor.Buffer,
         Limits=executor.Limits,
@@ -66,11 +79,26 @@ def _alone(path: Path | None, waiting: Callable[[], object] | None) -> Iterator[
         yield
 
 
-def warm_up(lock: Path | None = None, waiting: Callable[[], object] | None = None) -> None:
-    """Have the interpreter compiled, or loaded from where an earlier process left it.
+def warm_up(locks: Path | None = None, waiting: Callable[[], object] | None = None) -> None:
+    """Have the interpreter's loop compiled, or loaded from where an earlier process left it.
 
     So that it happens on no case's time, and by one process at a time.
     """
+    with _alone(locks / LOCK.format(0) if locks else None, waiting):
+        _run_nothing()
+
+
+def compile_part(part: int, locks: Path) -> None:
+    """Have a part of the interpreter compiled (see `PARTS`)."""
+    from tilewave.machine import codes
+
+    if "" in PARTS[part]:
+        warm_up(locks)
+    _compile({getattr(codes, name) for name in PARTS[part] if name}, locks, None)
+
+
+def _run_nothing() -> None:
+    """Execute an EXIT: compiles the loop."""
     from tilewave.machine import cubin, decode, executor, program
 
     image = cubin.Image(
@@ -79,5 +107,20 @@ def warm_up(lock: Path | None = None, waiting: Callable[[], object] | None = Non
     )  # fmt: skip
     ending = program.Instruction(0, "EXIT", "EXIT")
     rows = decode.decode(decode.Raw(0, "EXIT", "", "")).reshape(1, -1)
-    with _alone(lock, waiting):
-        executor.execute(program.Program(image, (ending,), rows, {}), (1, 1, 1), (32, 1, 1), [])
+    executor.execute(program.Program(image, (ending,), rows, {}), (1, 1, 1), (32, 1, 1), [])
+
+
+_ready: set[int] = set()
+
+
+def _compile(families: set[int], locks: Path | None, waiting: Callable[[], object] | None) -> None:
+    """Have families' handlers compiled or loaded; a part's lock is held for those of that part."""
+    from tilewave.machine import codes, handlers
+
+    part_of = {getattr(codes, name): n for n, part in enumerate(PARTS) for name in part if name}
+    for part in range(len(PARTS)):
+        missing = {family for family in families - _ready if part_of.get(family, 1) == part}
+        if missing:
+            with _alone(locks / LOCK.format(part) if locks else None, waiting):
+                handlers.addresses(sorted(missing))
+            _ready.update(missing)

@@ -42,13 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("jobs", type=Path, help="a JSON list of jobs")
     parser.add_argument("--events", type=Path, required=True)
     parser.add_argument("--start", type=int, default=0, help="index of the first job to run")
-    parser.add_argument("--cache", type=Path, help="folder for the interpreter's lock")
+    parser.add_argument("--cache", type=Path, help="folder for the interpreter's locks")
     options = parser.parse_args(arguments)
     jobs = json.loads(options.jobs.read_text(encoding="utf-8"))
     events = Events(options.events)
-    lock = options.cache / execution.LOCK if options.cache else None
-    execution.warm_up(lock, lambda: events.send("waiting"))
-    machine = execution.engine()
+
+    def waiting() -> None:
+        events.send("waiting")
+
+    execution.warm_up(options.cache, waiting)
+    machine = execution.engine(options.cache, waiting)
     events.send("ready", gpu=None)
     for index in range(options.start, len(jobs)):
         events.send("started", index=index, case=jobs[index]["case"])

@@ -1,4 +1,39 @@
-"""The machine: its code, its threads and its memory. Knows nothing of GEMM, records or files."""
+"""The machine: its code, its threads and its memory. Knows nothing of GEMM, records or files.
+
+`executor.execute` takes a `program.load`ed kernel through a launch. From a cubin to counts and
+faults the way leads through these modules:
+
+What a kernel is, in plain Python
+
+    cubin         sizes, constants, symbols of an ELF file
+    operands      operands as nvdisasm prints them
+    decode        an opcode and its operands -> a row of numbers; a rule for each opcode
+    codes         what the numbers of a row mean
+    program       all of it together: instructions as text and as rows
+    errors        what is not known, and launches that no GPU accepts
+
+What runs, compiled by numba
+
+    state         the arrays of the block that runs, and what their columns mean
+    views         the same arrays as compiled functions see them
+    blocks        blocks of a grid one after the other, turns of the warps, when to stop
+    warp          one warp: groups of lanes, control flow, barriers, counting instructions
+    lanes         the commonest instructions, straight from register to register
+    handlers      all others: sources, what the family does, results
+    integer, floating, halves, conversion, special (with coefficients)
+                  what the families compute, 32 lanes at once
+    tensor, dmma, imma (with fragments, vectors)
+                  matrix products of the tensor cores
+    accesses      loads, stores, atomics, copies: what moves, who raced with whom
+    memory        what they cost: wavefronts and sectors; usable without the rest
+    bits          bit casts and the like that numba lacks
+
+What comes before and after
+
+    executor      a launch: arguments to memory, state, limits; counts and buffers back
+    findings      faults in words
+    tracing       a block once more, to learn the other side of a race
+"""
 
 from __future__ import annotations
 
@@ -28,7 +63,7 @@ def _keep_compiled() -> None:
     import numba
 
     if not os.environ.get("NUMBA_CACHE_DIR"):
-        numba.config.CACHE_DIR = str(_cache_folder())
+        numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]
 
 
 _keep_compiled()

@@ -39,11 +39,15 @@ from tilewave.machine.codes import (
     FTZ,
     G_REG,
     GENERIC,
+    GUARD,
+    GUARD_NOT,
     HIGH,
     LOCAL,
     MEMO,
     OP,
     PD0,
+    PIN0,
+    PIN0_NOT,
     POPC,
     S32,
     S64,
@@ -852,22 +856,32 @@ def copy(m, warp, pc, mask, keep):
 
 @njit(cache=True)
 def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
+    """Count a copy: columns as in `shared_access`, with the lanes that read as the ninth."""
+    row = view.code(m)[pc]
     base = to[first_lane(mask)]
-    start = origin[first_lane(mask)]
     same = _same(m, int64(memo), int64(0), uint32(mask), to, base)
-    same = _same(m, int64(memo), int64(1), uint32(mask), origin, start) and same
+    start = int64(0)
+    if reading:
+        # Where the others would have read from does not matter.
+        start = origin[first_lane(reading)]
+        same = _same(m, int64(memo), int64(1), uint32(reading), origin, start) and same
     p = view.patterns(m)[memo]
     # Where both sides stand within a line decides, not only how they step.
     phase = (base & 127) | (start & 127) << 8
     if not (same and p[0] == 1 and p[1] == int64(mask) and p[2] == phase and p[8] == int64(reading)):
         p[0], p[1], p[2], p[8] = 1, int64(mask), phase, int64(reading)
-        p[3] = rules.warp_async_copy(to, origin, mask, width, bypass)
-        p[5] = rules.warp_async_copy_ideal(to, mask, width, bypass)
+        p[3], p[5] = rules.warp_filled_copy(to, origin, mask, reading, width, bypass)
+        p[6] = p[3]
         p[10] = p[11] = p[12] = 0
         if reading:
-            p[10] = rules.warp_sectors(origin, reading, width)
+            p[10] = rules.warp_async_copy_sectors_counted(to, origin, reading, width, bypass)
             p[11] = rules.warp_async_copy_sectors_ideal(to, origin, reading, width, bypass)
             p[12] = rules.warp_async_copy_sectors(to, origin, reading, width, bypass)
+        if bypass and row[GUARD] == 0 and not row[GUARD_NOT]:
+            # Nsight Compute takes P0 for false (see the comment on cp.async in `memory`).
+            p[6] = p[12] = 0
+        elif bypass and row[FLAGS] & ZERO_FILL and row[PIN0] == 0 and not row[PIN0_NOT]:
+            p[6] = rules.warp_filled_copy(to, origin, mask, uint32(0), width, bypass)[0]
         _collect_units(m, memo, mask, to, width, base)
     counts = view.counts(m)[pc]
     counts[SHARED_REQUESTS] += 1
@@ -875,7 +889,7 @@ def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
     counts[SHARED_TRANSACTIONS] += p[5]
     counts[SHARED_IDEAL] += p[5]
     counts[SHARED_CONFLICTS] += p[3] - p[5]
-    counts[SHARED_ATTRIBUTED] += p[3]
+    counts[SHARED_ATTRIBUTED] += p[6]
     if reading:
         counts[GLOBAL_REQUESTS] += 1
         counts[GLOBAL_SECTORS] += p[10]

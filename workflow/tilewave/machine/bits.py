@@ -2,7 +2,7 @@
 
 Each is one LLVM operation, so that loops over lanes still become vector code.
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,name-defined,valid-type"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 
@@ -125,4 +125,3 @@ def leading_zeros(typingctx, bits):
         return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.uint32(types.uint32), build
-

@@ -4,7 +4,7 @@ A warp runs until it waits. Warp after warp, with copies that land only when the
 is the order in which missing synchronisation shows; the shadow of shared memory finds it in any
 order.
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 

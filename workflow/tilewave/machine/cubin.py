@@ -10,9 +10,12 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewave.machine.errors import Unsupported
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 # Attributes of .nv.info (names as `cuobjdump -elf` prints them).
 PARAM_CBANK = 0x0A
@@ -26,11 +29,10 @@ RESERVED_SHARED = 0x400
 
 @dataclass(frozen=True)
 class Symbol:
-    """A function or variable: its section's name and its byte offset and size in it."""
+    """A function or variable: its section's name and its byte offset in it."""
 
     section: str
     offset: int
-    size: int
 
 
 @dataclass(frozen=True)
@@ -86,15 +88,21 @@ def _parameters(info: bytes) -> tuple[tuple[tuple[int, int], ...], int]:
     return tuple(found[ordinal] for ordinal in sorted(found)), base
 
 
-def _relocated(elf: Any, constant4: str) -> tuple[tuple[int, str, int], ...]:
+def _relocated(elf: ELFFile, constant4: str) -> tuple[tuple[int, str, int], ...]:
     """The addresses that the loader writes into bank 4."""
+    from elftools.elf.relocation import RelocationSection
+    from elftools.elf.sections import SymbolTableSection
+
     section = elf.get_section_by_name(f".rela{constant4}")
     if section is None:
         section = elf.get_section_by_name(f".rel{constant4}")
-    if section is None:
+    bank = elf.get_section_by_name(constant4)
+    if not isinstance(section, RelocationSection) or bank is None:
         return ()
-    slots = elf.get_section_by_name(constant4).data()
+    slots = bank.data()
     table = elf.get_section(section["sh_link"])
+    if not isinstance(table, SymbolTableSection):
+        return ()
     found = []
     for entry in section.iter_relocations():
         symbol = table.get_symbol(entry["r_info_sym"])
@@ -115,6 +123,7 @@ def read(cubin: bytes, entry: str) -> Image:
     Raises Unsupported where the cubin has no such kernel.
     """
     from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import SymbolTableSection
 
     elf = ELFFile(io.BytesIO(cubin))
     sections = {section.name: section for section in elf.iter_sections()}
@@ -131,16 +140,14 @@ def read(cubin: bytes, entry: str) -> Image:
     symbols: dict[str, Symbol] = {}
     stack = registers = 0
     table = sections.get(".symtab")
-    entries = list(table.iter_symbols()) if table is not None else []
+    entries = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
     for symbol in entries:
         where = symbol["st_shndx"]
         if isinstance(where, int) and symbol.name:
-            symbols[symbol.name] = Symbol(
-                names[where], int(symbol["st_value"]), int(symbol["st_size"])
-            )
-    for name, value in _attributes(sections[".nv.info"].data()):
-        if name in (MIN_STACK_SIZE, REGCOUNT) and entries[_word(value, 0)].name == entry:
-            if name == REGCOUNT:
+            symbols[symbol.name] = Symbol(names[where], int(symbol["st_value"]))
+    for attribute, value in _attributes(sections[".nv.info"].data()):
+        if attribute in (MIN_STACK_SIZE, REGCOUNT) and entries[_word(value, 0)].name == entry:
+            if attribute == REGCOUNT:
                 registers = _word(value, 4)
             else:
                 stack = _word(value, 4)

@@ -1750,7 +1750,7 @@ def _depbar(form: Form) -> None:
     form.row[c.SUB] = int(count.value)
 
 
-@opcode("NOP", "MEMBAR", "ERRBAR", "CCTL", "CCTLL", "WARPARRIVE", "FENCE", "CGAERRBAR", "ELECTNOP")
+@opcode("NOP", "MEMBAR", "ERRBAR", "CCTL", "CCTLL", "WARPARRIVE", "FENCE", "CGAERRBAR")
 def _nop(form: Form) -> None:
     """What orders or prefetches: nothing to do where every access is done at once."""
     form.modifiers.clear()

@@ -2,7 +2,7 @@
 
 An H200 gave the same bits for all recorded operands.
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,call-arg,attr-defined,import-untyped"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 

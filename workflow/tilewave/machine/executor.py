@@ -1,6 +1,6 @@
 """Executing a launch: block after block, each with warps that take turns.
 
-Memory is bounded by one group of blocks and the buffers; cost is linear in the grid.
+Memory is bounded by one block and the buffers; cost is linear in the grid.
 """
 
 from __future__ import annotations

@@ -350,7 +350,7 @@ def _retraced(
 
 def explained(
     program: Program,
-    m: s.State,
+    state: s.State,
     grid: tuple[int, ...],
     block: tuple[int, ...],
     buffers: list[tuple[int, Buffer]],
@@ -361,11 +361,11 @@ def explained(
     """
     from tilewave.machine.executor import Fault
 
-    words = _Words(program, m, grid, block, buffers)
-    rows = [row.copy() for row in m.faults[: int(m.control[s.FAULT_COUNT])]]
+    words = _Words(program, state, grid, block, buffers)
+    rows = [row.copy() for row in state.faults[: int(state.control[s.FAULT_COUNT])]]
     # What threads wait for is read first: executing a block again changes it.
     told = [_ending(words, row) for row in rows]
-    others = _retraced(m, rows, grid, words.total)
+    others = _retraced(state, rows, grid, words.total)
     found = []
     for row, end, known in zip(rows, told, others):
         kind = KINDS[int(row[s.F_KIND])]

@@ -3,7 +3,7 @@
 What takes and gives registers here is spelt out in vectors, see `tilewave.machine.vectors`: lane
 4 g + t holds row g of A, C and D, and column g of B.
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,call-arg,attr-defined,import-untyped"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A product of halves and its sum with a third are computed with enough bits that one rounding is
 left, as in the hardware. Layout of ``T`` as in `tilewave.machine.integer`.
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 

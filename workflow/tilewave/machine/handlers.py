@@ -3,7 +3,7 @@
 The interpreter's loop calls them through their addresses: a kernel pays for compiling the families
 that it uses, and a change in one leaves the others as they are.
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 
@@ -335,9 +335,7 @@ def exchange(op, sub, T):
             else:
                 source = (lane & segment) | (by & ~segment & 31)
                 fine = source <= highest
-            if not fine:
-                source = lane
-            T[8, lane] = T[0, source & 31]
+            T[8, lane] = T[0, source & 31 if fine else lane]
             inside |= uint32(fine) << uint32(lane)
         return inside
     # MOVM.16.MT88: the transpose of an 8 x 8 matrix of halves, a row in four lanes

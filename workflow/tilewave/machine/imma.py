@@ -1,5 +1,5 @@
 """Products of integer and bit matrices in the tensor cores."""
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,call-arg,attr-defined,import-untyped"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 The semantics are those of the PTX instruction that each one implements; carries and the extended
 comparisons were checked against Python's integers and against fixtures from an H200.
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 
@@ -59,7 +59,6 @@ from tilewave.machine.codes import (
     PERMUTE,
     RELU,
     REVERSE,
-
     SELECT,
     SHIFT_ADD,
     SHIFT_ADD_HIGH,
@@ -156,7 +155,7 @@ def _compare(op, flags, T, pin, low):
         for lane in range(32):
             less |= uint32(T[0, lane] < T[1, lane]) << uint32(lane)
             equal |= uint32(T[0, lane] == T[1, lane]) << uint32(lane)
-    found = _decided(op, less, equal)
+    found = holds(op, less, equal)
     if flags & EXTENDED:
         if op == EQ:
             found = equal & low
@@ -178,12 +177,13 @@ def _compare64(op, flags, T, pin):
         smaller = int64(a) < int64(b) if flags & SIGNED else a < b
         less |= uint32(smaller) << uint32(lane)
         equal |= uint32(a == b) << uint32(lane)
-    found = _decided(op, less, equal)
+    found = holds(op, less, equal)
     return combined(flags, found, ~found, pin)
 
 
 @njit(cache=True, inline="always")
-def _decided(op, less, equal):
+def holds(op, less, equal):
+    """Lanes for which a comparison holds; op indexes codes.COMPARISONS."""
     if op == LT:
         return less
     if op == EQ:

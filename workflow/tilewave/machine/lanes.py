@@ -5,7 +5,7 @@ modes or flushed denormals. They are spelt out in LLVM's vector types here, stra
 to register; everything else goes through `tilewave.machine.handlers`. Both ways give the same bits
 (tests/test_machine_lanes.py).
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,name-defined,attr-defined,no-any-return"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 
@@ -17,9 +17,31 @@ from numpy import int64, uint32
 
 from tilewave.machine import codes as c
 from tilewave.machine.codes import (
-    ADD, AND, AND_HIGH, BOOL_OR, BOOL_XOR, DST, FAST, FLAGS, INDEX, KIND, NSRC, PD0, PD1, PIN0,
-    PIN0_NOT, REGISTER, SOURCE_COLUMNS, SOURCES, SUB, UNIFORM, VALUE, XOR, XOR_HIGH,
-)  # fmt: skip
+    ADD,
+    AND,
+    AND_HIGH,
+    BOOL_OR,
+    BOOL_XOR,
+    DST,
+    FAST,
+    FLAGS,
+    INDEX,
+    KIND,
+    NSRC,
+    PD0,
+    PD1,
+    PIN0,
+    PIN0_NOT,
+    REGISTER,
+    SOURCE_COLUMNS,
+    SOURCES,
+    SUB,
+    UNIFORM,
+    VALUE,
+    XOR,
+    XOR_HIGH,
+)
+from tilewave.machine.integer import holds
 
 LANES = 32
 ROW_BYTES = 4 * LANES
@@ -190,9 +212,7 @@ def _lut(builder, a, b, x, table):
     ones = _constant(0xFFFFFFFF)
 
     def either(choice, yes, no):
-        return builder.or_(
-            builder.and_(choice, yes), builder.and_(builder.xor(choice, ones), no)
-        )
+        return builder.or_(builder.and_(choice, yes), builder.and_(builder.xor(choice, ones), no))
 
     level = [either(x, masks[2 * k + 1], masks[2 * k]) for k in range(4)]
     level = [either(b, level[1], level[0]), either(b, level[3], level[2])]
@@ -208,13 +228,13 @@ def _shift(builder, how, value, amount):
 
 
 @intrinsic
-def _vector(typingctx, op, a, a1, ak, ax, am, b, b1, bk, bx, bm, d, d1, dk, dx, dm, out, mask, sub, pin):
+def _vector(
+    typingctx, op, a, a1, ak, ax, am, b, b1, bk, bx, bm, d, d1, dk, dx, dm, out, mask, sub, pin
+):
     """One operation: three sources (address, whether one word for all, masks), where it goes."""
 
     def build(context, builder, signature, arguments):
-        names = (
-            "op a a1 ak ax am b b1 bk bx bm d d1 dk dx dm out mask sub pin".split()
-        )
+        names = "op a a1 ak ax am b b1 bk bx bm d d1 dk dx dm out mask sub pin".split()
         v = dict(zip(names, arguments))
         a, b, x = (
             _operand(builder, v[n], v[n + "1"], v[n + "k"], v[n + "x"], v[n + "m"]) for n in "abd"
@@ -409,23 +429,6 @@ def _where(row, at, address, registers, uniforms):
     return address + (at + VALUE) * 4, int64(1)
 
 
-@njit
-def _decide(op, less, equal):
-    if op == 1:
-        return less
-    if op == 2:
-        return equal
-    if op == 3:
-        return less | equal
-    if op == 4:
-        return ~(less | equal)
-    if op == 5:
-        return ~equal
-    if op == 6:
-        return ~less
-    return uint32(0xFFFFFFFF) if op == 15 else uint32(0)
-
-
 @njit(cache=True)
 def fast(kind, row, address, registers, uniforms, P, mask):
     """Execute a row whose FAST column is ``kind``; False where it must go the general way.
@@ -444,7 +447,7 @@ def fast(kind, row, address, registers, uniforms, P, mask):
     bk, bx, bm = uint32(row[second + AND]), uint32(row[second + XOR]), uint32(row[second + ADD])
     if kind == COMPARE_SIGNED or kind == COMPARE_UNSIGNED:
         both = _compared(int64(kind == COMPARE_SIGNED), a, a1, ak, ax, am, b, b1, bk, bx, bm)
-        found = uint32(_decide(row[SUB], uint32(both), uint32(both >> int64(32))))
+        found = uint32(holds(row[SUB], uint32(both), uint32(both >> int64(32))))
         opposite = uint32(~found)
         if row[FLAGS] & BOOL_OR:
             found, opposite = found | pin, opposite | pin

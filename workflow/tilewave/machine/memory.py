@@ -211,22 +211,30 @@ def warp_ldmatrix(addresses: NDArray[np.int64], mask: int) -> tuple[int, int]:
 # Nsight Compute has no figures (it says 0) for an LDGSTS.BYPASS that is guarded by predicate P0:
 # 40 of 128 instructions in each launch, exactly those. They were left out.
 #
-# The hardware is close to it for .ca and not comparable for .cg. The counter
+# Lanes may also write zeros without reading (a source size of 0, or the ignore-src predicate; in
+# SASS a trailing predicate): `warp_filled_copy`, from another 3,840 patterns. There too Nsight
+# Compute has a fault: it takes a predicate P0 at the end of an LDGSTS.BYPASS for false, so its
+# wavefronts, not its sectors, are those of a copy in which no lane reads (599 of 599).
+#
+# The hardware's wavefronts are close to it for .ca and not comparable for .cg. The counter
 # l1tex__data_pipe_lsu_wavefronts_mem_shared less the same with _op_misc, of one launch for each of
 # 64 patterns, was the attributed figure in 14, 12 and 9 of 16 for .ca with 4, 8 and 16 bytes (never
-# more than 4 off, sums of 69, 64 and 89 against 74, 69 and 88), and 0 in 16 of 16 for .cg.
+# more than 4 off, sums of 69, 64 and 89 against 74, 69 and 88), and 0 in 16 of 16 for .cg. In 376
+# other launches with .cg it was what a 16-byte store of the lanes that write zeros costs (hence 0
+# where all read) in all but one.
 
 
 @njit(cache=True)
 def _through_cache(
-    shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int
+    shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, reading: int, width: int
 ) -> int:
     """Wavefronts of cp.async.ca (LDGSTS), 4, 8 or 16 bytes a lane.
 
     Every lane moves its words from banks of the cache to banks of shared memory, and nothing is
     shared. The warp, halves of it for 8 bytes and quarters for 16, costs as much as the lane with
     the most rivals: the number of lanes, itself included, that have their source bank or their
-    shared bank in common with it. Exact for 20,096 of 20,096.
+    shared bank in common with it. Lanes that do not read have no source bank. Exact for 20,096 of
+    20,096 where all lanes read, and for 1,664 of 1,664 others.
     """
     shift = 2 if width == 4 else 3 if width == 8 else 4
     columns = LINE_BYTES >> shift
@@ -239,15 +247,15 @@ def _through_cache(
         for lane in range(begin, begin + columns):
             if (mask >> lane) & 1:
                 bit = np.uint32(1 << lane)
-                readers[(source[lane] >> shift) & (columns - 1)] |= bit
+                if (reading >> lane) & 1:
+                    readers[(source[lane] >> shift) & (columns - 1)] |= bit
                 writers[(shared[lane] >> shift) & (columns - 1)] |= bit
         worst = 0
         for lane in range(begin, begin + columns):
             if (mask >> lane) & 1:
-                rivals = (
-                    readers[(source[lane] >> shift) & (columns - 1)]
-                    | writers[(shared[lane] >> shift) & (columns - 1)]
-                )
+                rivals = writers[(shared[lane] >> shift) & (columns - 1)]
+                if (reading >> lane) & 1:
+                    rivals |= readers[(source[lane] >> shift) & (columns - 1)]
                 worst = max(worst, _count(rivals))
         wavefronts += worst
     return wavefronts
@@ -268,10 +276,11 @@ def _first_writers(shared: NDArray[np.int64], mask: int) -> int:
 
 
 @njit(cache=True)
-def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], mask: int) -> int:
-    """Wavefronts of cp.async.cg (LDGSTS.BYPASS), 16 bytes a lane.
+def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], lanes: int) -> int:
+    """Wavefronts of cp.async.cg (LDGSTS.BYPASS), 16 bytes a lane, no two to the same place.
 
-    Of lanes that write the same 16 bytes the first one counts. They go in rounds: in a round each
+    Of lanes that write the same 16 bytes only the first one counts (`_first_writers`), which the
+    caller sees to. They go in rounds: in a round each
     16 bytes of the source are written once to low and once to high halves of sectors in a shared
     line, for the highest waiting lane. Within a round, what goes from one global sector to one
     shared sector moves together where the two halves differ in origin. Such pieces share a
@@ -279,7 +288,6 @@ def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], mask: int) -> 
     in common, and all of them or none change between even and odd sectors. Exact for 4,752 of
     4,752, and for 244 of the 244 older ones.
     """
-    lanes = _first_writers(shared, mask)
     place = np.empty(LANES, np.int64)  # of each write, in units of 16 bytes
     origin = np.empty(LANES, np.int64)
     writes = 0
@@ -323,13 +331,39 @@ def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], mask: int) -> 
 
 
 @njit(cache=True)
+def warp_filled_copy(
+    shared: NDArray[np.int64],
+    source: NDArray[np.int64],
+    mask: int,
+    reading: int,
+    width: int,
+    bypass: bool,
+) -> tuple[int, int]:
+    """Wavefronts of a cp.async, some of whose lanes write zeros, and their ideal.
+
+    mask: lanes that write; reading: those of them that also read. With ``.cg`` and a lane that does
+    not read, the whole warp is counted as with ``.ca``, and on top of that the lanes that read and
+    are the first to write their place. Exact for all of 3,632 patterns: 1,664 of ``.ca`` with 4, 8
+    and 16 bytes, 1,369 of ``.cg`` and, with nobody reading, the 599 of a trailing P0.
+    """
+    every = (_count(mask) * width + LINE_BYTES - 1) // LINE_BYTES
+    if not bypass:
+        return _through_cache(shared, source, mask, reading, width), every
+    lanes = _first_writers(shared, mask) & reading
+    wavefronts = _bypass(shared, source, lanes)
+    ideal = (_count(lanes) * width + LINE_BYTES - 1) // LINE_BYTES
+    if mask & ~reading:
+        wavefronts += _through_cache(shared, source, mask, reading, width)
+        ideal += every
+    return wavefronts, ideal
+
+
+@njit(cache=True)
 def warp_async_copy(
     shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
 ) -> int:
     """Wavefronts of a warp's cp.async. source: global addresses; bypass: ``.cg`` instead of ``.ca``."""
-    if bypass:
-        return _bypass(shared, source, mask)
-    return _through_cache(shared, source, mask, width)
+    return warp_filled_copy(shared, source, mask, mask, width, bypass)[0]
 
 
 @njit(cache=True)
@@ -348,8 +382,9 @@ def warp_async_copy_sectors(
 ) -> int:
     """Sectors of global memory that Nsight Compute attributes to a cp.async.
 
-    With ``.ca`` the distinct ones. With ``.cg`` one for each 16 bytes that are written, or for two
-    of them that fill a shared sector from the two halves of one global sector.
+    mask: the lanes that read; others of the warp do not matter (exact for 3,632 of 3,632 with and
+    without such). With ``.ca`` the distinct ones. With ``.cg`` one for each 16 bytes that are
+    written, or for two of them that fill a shared sector from the two halves of one global sector.
     """
     if not bypass:
         return warp_sectors(source, mask, width)
@@ -369,10 +404,51 @@ def warp_async_copy_sectors(
 
 
 @njit(cache=True)
+def warp_async_copy_sectors_counted(
+    shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
+) -> int:
+    """Sectors of a cp.async that the hardware counts; none, and no request, where no lane reads.
+
+    mask: the lanes that read. With ``.ca`` the distinct sectors. With ``.cg`` one for each shared
+    sector and global line that it is filled from. Of lanes that write the same 16 bytes one
+    counts: of those whose lines are in the warp, the line with the highest lane wins.
+
+    Source: ``l1tex__t_sectors_pipe_lsu_mem_global_op_ld`` of single launches. 50 of 50 with ``.ca``
+    (16 bytes); with ``.cg`` 285 of 285 where no two lanes write the same place, else 87 of 91.
+    ``..._t_requests_...``, 0 or 1: 426 of 426.
+    """
+    if not bypass:
+        return warp_sectors(source, mask, width)
+    last = np.empty(LANES, np.int64)  # of each lane: the highest lane that reads from its line
+    for lane in range(LANES):
+        if (mask >> lane) & 1:
+            last[lane] = lane
+            for other in range(lane):
+                if (mask >> other) & 1 and source[other] >> 7 == source[lane] >> 7:
+                    last[other] = lane
+    seen = np.empty((LANES, 2), np.int64)
+    sectors = 0
+    for lane in range(LANES):
+        if not (mask >> lane) & 1:
+            continue
+        counts = True
+        for other in range(LANES):
+            if (mask >> other) & 1 and shared[other] >> 4 == shared[lane] >> 4:
+                counts = counts and last[other] <= last[lane]
+        for k in range(sectors):
+            if seen[k, 0] == shared[lane] >> 5 and seen[k, 1] == source[lane] >> 7:
+                counts = False
+        if counts:
+            seen[sectors] = shared[lane] >> 5, source[lane] >> 7
+            sectors += 1
+    return sectors
+
+
+@njit(cache=True)
 def warp_async_copy_sectors_ideal(
     shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
 ) -> int:
-    """Sectors that Nsight Compute would take for a well-formed cp.async."""
+    """Sectors that Nsight Compute would take for a well-formed cp.async; mask: lanes that read."""
     if bypass:
         count = _count(_first_writers(shared, mask))
         return (count * width + SECTOR_BYTES - 1) // SECTOR_BYTES
@@ -438,13 +514,15 @@ def _copy_rows(
     shared: NDArray[np.int64],
     source: NDArray[np.int64],
     masks: NDArray[np.int64],
+    readers: NDArray[np.int64],
     width: int,
     bypass: bool,
 ) -> NDArray[np.int64]:
     out = np.empty((2, len(masks)), np.int64)
     for i in range(len(masks)):
-        out[0, i] = warp_async_copy(shared[i], source[i], masks[i], width, bypass)
-        out[1, i] = warp_async_copy_ideal(shared[i], masks[i], width, bypass)
+        out[0, i], out[1, i] = warp_filled_copy(
+            shared[i], source[i], masks[i], masks[i] & readers[i], width, bypass
+        )
     return out
 
 
@@ -544,17 +622,27 @@ def _copies(
     active: ArrayLike,
     width: int,
     cache: str,
+    reading: ArrayLike | None,
 ) -> NDArray[np.int64]:
     _allowed("cache", cache, tuple(COPY_WIDTHS))
     _allowed("width", width, COPY_WIDTHS[cache])
     shared, masks, shape = _warps("shared_addresses", shared_addresses, active, width)
-    source, _, other = _warps("global_addresses", global_addresses, active, width)
+    read = np.asarray(active if reading is None else reading)
+    if read.dtype != np.bool_:
+        raise ValueError(f"reading has dtype {read.dtype}; allowed: bool")
+    try:
+        read = np.asarray(active) & read
+    except ValueError:
+        raise ValueError(
+            f"reading has shape {read.shape} where active has {np.shape(active)}"
+        ) from None
+    source, readers, other = _warps("global_addresses", global_addresses, read, width)
     if shape != other:
         raise ValueError(
             f"global_addresses has shape {(*other, LANES)} "
             f"where shared_addresses has {(*shape, LANES)}"
         )
-    return _copy_rows(shared, source, masks, width, cache == "cg").reshape(2, *shape)
+    return _copy_rows(shared, source, masks, readers, width, cache == "cg").reshape(2, *shape)
 
 
 def async_copy_wavefronts(
@@ -563,15 +651,17 @@ def async_copy_wavefronts(
     active: ArrayLike,
     width: int,
     cache: str,
+    reading: ArrayLike | None = None,
 ) -> NDArray[np.int64]:
     """Shared wavefronts of cp.async (LDGSTS), as Nsight Compute attributes them.
 
     Addresses in bytes, integers (..., 32); active bool (..., 32). cache: ``"ca"`` with width 4, 8
-    or 16 or ``"cg"`` with width 16. Returns int64 of shape (...). Only the places of the addresses
-    within and among 128-byte lines matter, so global addresses may count from the start of any
-    buffer that is aligned to a line. Raises ValueError for anything else.
+    or 16 or ``"cg"`` with width 16. reading: bool, the active lanes that read, where others write
+    zeros instead; all of them where not given. Returns int64 of shape (...). Only the places of the
+    addresses within and among 128-byte lines matter, so global addresses may count from the start
+    of any buffer that is aligned to a line. Raises ValueError for anything else.
     """
-    return _copies(shared_addresses, global_addresses, active, width, cache)[0]
+    return _copies(shared_addresses, global_addresses, active, width, cache, reading)[0]
 
 
 def async_copy_ideal(
@@ -580,9 +670,10 @@ def async_copy_ideal(
     active: ArrayLike,
     width: int,
     cache: str,
+    reading: ArrayLike | None = None,
 ) -> NDArray[np.int64]:
     """What Nsight Compute calls the ideal wavefronts of cp.async; parameters as before."""
-    return _copies(shared_addresses, global_addresses, active, width, cache)[1]
+    return _copies(shared_addresses, global_addresses, active, width, cache, reading)[1]
 
 
 def global_sectors(addresses: ArrayLike, active: ArrayLike, width: int) -> NDArray[np.int64]:

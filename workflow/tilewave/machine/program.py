@@ -113,7 +113,7 @@ def _mark_swap_loops(rows: np.ndarray) -> None:
     compared = c.SOURCES + c.INDEX
     swaps = (rows[:, c.FAMILY] == c.ATOMIC) & (rows[:, c.OP] == c.A_CAS)
     loads = (rows[:, c.FAMILY] == c.LOAD) & (rows[:, c.OP] == c.SHARED)
-    for swap in np.flatnonzero(swaps):
+    for swap in np.flatnonzero(swaps).tolist():
         for number in range(swap - 1, max(-1, swap - LOOK_BACK), -1):
             if loads[number] and rows[number, c.DST] == rows[swap, compared]:
                 rows[number, c.FLAGS] |= c.POPC

@@ -1,6 +1,6 @@
-"""What a running group of blocks consists of: arrays, allocated once and used for block after block.
+"""What a running block consists of: arrays, allocated once and used for block after block.
 
-The interpreter takes them as one named tuple; the numbers of ``control`` have names here.
+Compiled functions reach them through `tilewave.machine.views`; columns and entries have names here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FREE, READY, AT_CONVERGE, AT_BARRIER, AT_WARPSYNC = range(5)
 
 
 class State(NamedTuple):
-    """Arrays of the blocks that run together; W warps, S words of shared memory.
+    """Arrays of the block that runs; W warps, S words of shared memory.
 
     Lanes are the last axis and there are 32. ``groups`` int64 (W, SLOTS, 4): program counter,
     lanes, what it does, what it waits for.

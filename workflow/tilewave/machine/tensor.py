@@ -16,7 +16,7 @@ sum rounded as a result is. M. Fasi et al., "Numerical behavior of NVIDIA tensor
 What no operand of those tried, and is a guess: the sign of a sum of zeros (always plus here), and
 denormal f32 and bf16 next to nothing larger.
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,call-arg,attr-defined,import-untyped"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ before; a matrix instruction that it does not find them in takes ten times as lo
 CPU does not have become several shorter ones.
 """
 
-# mypy: disable-error-code="import-untyped,no-untyped-call"
+# mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Compiled functions take one argument, ``m``: an int64 array with the address and
 every array of `tilewave.machine.state.State`. A named tuple would say the same, but numba passes
 each of its arrays as nine words, and three hundred words a call took longer than the instruction.
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 

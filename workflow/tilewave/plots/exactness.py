@@ -106,16 +106,24 @@ class Cause:
     ) -> bool:
         """Whether it is about this counter of a case.
 
-        kinds: of instruction that the case executes; measured: the case's counters.
+        kinds: opcodes that the case executes; measured: the case's counters.
         """
         match = self.counter.fullmatch(counter)
-        if not match or not ("any" in self.kinds or self.kinds & kinds):
+        ran = "any" in self.kinds or any(_is(kind, one) for kind in self.kinds for one in kinds)
+        if not match or not ran:
             return False
         more = measured[counter] - predicted
         if (self.measured == "more" and more < 0) or (self.measured == "less" and more > 0):
             return False
         whole = measured.get(match.expand(self.of) if self.of else counter, 0.0)
         return abs(more) <= self.at_most * abs(whole)
+
+
+def _is(kind: str, opcode: str) -> bool:
+    """Whether an opcode (``STG.E.128``) is of a kind (``STG.128``): its base, and these modifiers."""
+    base_, *words = kind.split(".")
+    name, *modifiers = opcode.split(".")
+    return base_ == name and set(words) <= set(modifiers)
 
 
 @cache
@@ -162,13 +170,13 @@ def _instructions(study: StudyData) -> pd.DataFrame:
 
 
 def _kinds(study: StudyData) -> dict[str, set[str]]:
-    """Kinds of memory instruction that each case executed."""
+    """Opcodes that each case executed."""
     found: dict[str, set[str]] = {}
     rows = study.instructions
     if not rows.empty:
         ran = rows[pd.to_numeric(rows["executed"]).fillna(1) > 0]
         for case, opcodes in ran.groupby("case")["opcode"]:
-            found[str(case)] = {str(opcode).partition(".")[0] for opcode in opcodes}
+            found[str(case)] = {str(opcode) for opcode in opcodes}
     return found
 
 
@@ -299,12 +307,13 @@ def _shade(relative: float) -> str:
 
 
 def _told(relative: float) -> str:
-    """A difference in few characters: +0.5%, -12%, or a multiple."""
+    """A difference in few characters: per cent (+0.5, -12), or a multiple."""
     if math.isinf(relative):
         return "≠0"
     if relative >= 1:
         return f"×{1 + relative:.2g}"
-    return f"{100 * relative:+.2g}%"
+    percent = 100 * relative
+    return f"{percent:+.0f}" if abs(percent) >= 1 else f"{percent:+.1g}".replace("0.", ".")
 
 
 def _draw_cell(
@@ -336,7 +345,7 @@ def _draw_cell(
         elif str(worst["counter"]).startswith(EACH):
             text = f"{int(worst['measured'])}/{int(worst['predicted'])}"
         else:
-            text = f"{_told(relative)} {letter}".rstrip()
+            text = f"{_told(relative)}{letter}"
     tint = "#AAAAAA" if nothing else INK
     ax.text(x, y, text, ha="center", va="center", size=size, color=tint)
 
@@ -393,8 +402,8 @@ def draw(study: StudyData, style: Style) -> Figure:
             + (
                 "≠ or a letter different: the table says by how much."
                 if style.narrow
-                else "else the largest difference of predicted from measured, or how many "
-                "instructions are equal."
+                else "else the largest difference of predicted from measured in per cent, with the "
+                "letter of its cause, or how many instructions are equal."
             ),
             *(f"{letter}: {cause}." for cause, letter in letters.items()),
         ]

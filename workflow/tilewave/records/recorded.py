@@ -28,6 +28,11 @@ PACKED = ("figures", "notes")
 INSTRUCTION_COLUMNS = ("key", "address", "opcode")
 
 
+def _table(path: Path) -> pa.Table:
+    """A Parquet file; `pq.read_table` would import pandas first, which every job would pay for."""
+    return pq.ParquetFile(path).read()
+
+
 class Recorded:
     """Read access to one folder of recorded figures."""
 
@@ -63,7 +68,7 @@ class Recorded:
     def _rows(self) -> list[dict[str, Any]]:
         """One row a case and stage. Cases may share a key: ``256*sms`` and 33792 on 132 SMs."""
         path = self.folder / "results.parquet"
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist() if path.is_file() else []
+        rows: list[dict[str, Any]] = _table(path).to_pylist() if path.is_file() else []
         return rows
 
     @functools.cached_property
@@ -105,7 +110,7 @@ class Recorded:
         path = self.folder / f"{name}.parquet"
         if not path.is_file() or not keys:
             return pa.table({})
-        table = pq.read_table(path)
+        table = _table(path)
         return table.filter(pa.compute.is_in(table["key"], pa.array(sorted(keys))))
 
 
@@ -145,7 +150,7 @@ def instruction_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
 
 def _merge_long(path: Path, rows: list[dict[str, Any]], keys: set[str], kept: set[str]) -> None:
     """Replace the rows of the new keys and drop the rows whose key is no longer kept."""
-    old = pq.read_table(path).to_pylist() if path.is_file() else []
+    old = _table(path).to_pylist() if path.is_file() else []
     merged = [row for row in old if row["key"] in kept and row["key"] not in keys] + rows
     columns = list(dict.fromkeys(name for row in merged for name in row))
     _write(path, pa.table({name: [row.get(name) for row in merged] for name in columns}))

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-EXECUTION_SETUP_S = 30.0
-"""Added to an execution's limit before its process is killed."""
 COMPILING_S = 300.0
 """What the interpreter may take to be compiled, once on a machine."""
 
@@ -125,14 +123,15 @@ def compile_kernel(job: Job, kernel: str, folder: str) -> dict[str, Any]:
     return document
 
 
-def interpreter(job: Job) -> dict[str, Any]:
-    """Compile the interpreter once, before the executions; what it is goes into a document."""
+def interpreter(job: Job, part: int) -> dict[str, Any]:
+    """Compile a part of the interpreter once, before the executions; what it is goes into a
+    document."""
     from tilewave import execution
 
     begun = time.monotonic()
-    execution.warm_up(job.project.store.root / "cache" / execution.LOCK)
+    execution.compile_part(part, job.project.store.root / "cache")
     seconds = time.monotonic() - begun
-    say(f"  interpreter: ready after {seconds:.0f} s")
+    say(f"  interpreter, part {part + 1}: ready after {seconds:.0f} s")
     return {"versions": execution.version(), "seconds": round(seconds, 1)}
 
 
@@ -211,12 +210,13 @@ def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring
         from tilewave.gpu import supervisor
 
         if stage == executing.STAGE:
-            # The machine keeps to the limit itself; building inputs and judging come on top.
+            # The machine keeps to the limit itself; building inputs, judging and compiling what no
+            # earlier case needed come on top.
             return supervisor.run_jobs(
                 stage,
                 waiting,
                 cache=cache,
-                limit_s=project.config.execute.case_limit_s * 2 + EXECUTION_SETUP_S,
+                limit_s=project.config.execute.case_limit_s * 2 + COMPILING_S,
                 grace_s=COMPILING_S,
                 on_result=finished,
                 log_path=log,
