@@ -19,7 +19,7 @@ from tilewave.machine.tensor import hmma
 
 A, B, C, D, NOTHING = 0, 16, 32, 48, 255
 F32_SUM = 1 << 16
-KINDS = {"f16": c.TF16, "bf16": c.TBF16, "tf32": c.TTF32}
+KINDS = {"f16": c.T_F16, "bf16": c.T_BF16, "tf32": c.T_TF32}
 FLOATS = [
     ("f16", 16, True), ("f16", 16, False), ("f16", 8, True), ("f16", 8, False),
     ("bf16", 16, True), ("bf16", 8, True), ("tf32", 8, True), ("tf32", 4, True),

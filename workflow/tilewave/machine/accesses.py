@@ -1,9 +1,10 @@
 """Loads, stores, atomics and copies of one warp: what moves, what it costs, what it breaks.
 
 A pattern of addresses relative to its first lane costs the same wherever it stands (banks rotate,
-and a base moves by multiples of the width), so each instruction remembers its last pattern.
+and a base moves by multiples of the width), so each instruction remembers its last pattern, and a
+copy the last of each way in which its two sides stand in a line.
 """
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 
@@ -30,6 +31,7 @@ from tilewave.machine.codes import (
     A_WIDE,
     A_XOR,
     BANK,
+    BF16,
     BYPASS,
     CONST_BANK,
     DST,
@@ -54,14 +56,14 @@ from tilewave.machine.codes import (
     SATURATE,
     SHARED,
     SUB,
-    TBF16,
-    TF16,
-    TF32_,
-    TF64,
+    T_BF16,
+    T_F16,
+    T_F32,
+    T_F64,
     TRANSPOSED,
     WIDTH,
     ZERO_FILL,
-)  # fmt: skip
+)
 from tilewave.machine.floating import NAN64, canonical, flushed
 from tilewave.machine.halves import finished, narrow64_bf16, narrow64_f16, widen
 from tilewave.machine.integer import SHARED_WINDOW, joined
@@ -105,7 +107,7 @@ from tilewave.machine.state import (
     TICK,
     UNINITIALISED,
     WARPS,
-)  # fmt: skip
+)
 
 ALL = uint32(0xFFFFFFFF)
 # A shadow entry: tick << 10 | in flight << 9 | atomic << 8 | warp.
@@ -189,7 +191,10 @@ def aligned(m, warp, pc, mask, addresses, width):
             lanes |= uint32(1) << uint32(lane)
             if first < 0:
                 first = addresses[lane]
-    fault(m, int64(MISALIGNED), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width), int64(1))
+    fault(
+        m, int64(MISALIGNED), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width),
+        int64(1),
+    )  # fmt: skip
     return False
 
 
@@ -213,13 +218,18 @@ def inside_global(m, warp, pc, mask, addresses, width):
         found = False
         for index in range(len(view.ranges(m))):
             at = addresses[lane]
-            found = found or (at >= view.ranges(m)[index, 0] and at + width <= view.ranges(m)[index, 1])
+            found = found or (
+                at >= view.ranges(m)[index, 0] and at + width <= view.ranges(m)[index, 1]
+            )
         if not found:
             lanes |= uint32(1) << uint32(lane)
             if first < 0:
                 first = addresses[lane]
     if lanes:
-        fault(m, int64(OUTSIDE_GLOBAL), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width), int64(1))
+        fault(
+            m, int64(OUTSIDE_GLOBAL), int64(pc), int64(warp), uint32(lanes), int64(first),
+            int64(width), int64(1),
+        )  # fmt: skip
         return False
     return True
 
@@ -237,7 +247,10 @@ def inside_shared(m, warp, pc, mask, addresses, width):
     if low >= base and high + width <= end:
         return True
     lanes, first = _wrong_lanes(addresses, mask, width, base, end)
-    fault(m, int64(OUTSIDE_SHARED), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width), int64(1))
+    fault(
+        m, int64(OUTSIDE_SHARED), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width),
+        int64(1),
+    )  # fmt: skip
     return False
 
 
@@ -593,10 +606,10 @@ def shared_lanes(mask, addresses):
     """Lanes whose generic address lies in the shared window; their addresses become shared ones."""
     lanes = uint32(0)
     for lane in range(32):
-        if (mask >> uint32(lane)) & uint32(1):
-            if addresses[lane] >> int64(32) == int64(SHARED_WINDOW):
-                lanes |= uint32(1) << uint32(lane)
-                addresses[lane] &= int64(0xFFFFFFFF)
+        on = (mask >> uint32(lane)) & uint32(1)
+        if on and addresses[lane] >> int64(32) == int64(SHARED_WINDOW):
+            lanes |= uint32(1) << uint32(lane)
+            addresses[lane] &= int64(0xFFFFFFFF)
     return lanes
 
 
@@ -607,13 +620,16 @@ def load(m, warp, pc, mask):
     space = row[OP]
     addresses = view.addresses(m)[0]
     if space == CONST_BANK:
-        return _load_constant(m, warp, pc, row, mask)
+        _load_constant(m, warp, pc, row, mask)
+        return
     narrow = int64(space == SHARED or space == LOCAL)
     address_lanes(m, warp, row, int64(A_REG), narrow, addresses)
     if space == LOCAL:
-        return _local(m, warp, pc, row, mask, int64(1))
+        _local(m, warp, pc, row, mask, int64(1))
+        return
     if space == SHARED:
-        return _load_shared(m, warp, pc, row, mask)
+        _load_shared(m, warp, pc, row, mask)
+        return
     if space == GENERIC:
         inner = uint32(shared_lanes(mask, addresses))
         if inner:
@@ -663,7 +679,10 @@ def _load_constant(m, warp, pc, row, mask):
     size = abs(width)
     lanes, first = _wrong_lanes(addresses, mask, size, int64(0), end)
     if lanes:
-        fault(m, int64(OUTSIDE_CONSTANT), int64(pc), int64(warp), uint32(lanes), int64(first), int64(size), int64(1))
+        fault(
+            m, int64(OUTSIDE_CONSTANT), int64(pc), int64(warp), uint32(lanes), int64(first),
+            int64(size), int64(1),
+        )  # fmt: skip
         return
     if row[DST_UNIFORM]:
         at = addresses[first_lane(mask)]
@@ -686,7 +705,10 @@ def _local(m, warp, pc, row, mask, is_load):
         return
     lanes, first = _wrong_lanes(addresses, mask, size, int64(0), view.control(m)[LOCAL_BYTES])
     if lanes:
-        fault(m, int64(OUTSIDE_LOCAL), int64(pc), int64(warp), uint32(lanes), int64(first), int64(size), int64(1))
+        fault(
+            m, int64(OUTSIDE_LOCAL), int64(pc), int64(warp), uint32(lanes), int64(first),
+            int64(size), int64(1),
+        )  # fmt: skip
         return
     R = view.registers(m)[warp]
     words = view.local(m)[32 * warp : 32 * warp + 32]
@@ -716,9 +738,11 @@ def store(m, warp, pc, mask):
     narrow = int64(space == SHARED or space == LOCAL)
     address_lanes(m, warp, row, int64(A_REG), narrow, addresses)
     if space == LOCAL:
-        return _local(m, warp, pc, row, mask, int64(0))
+        _local(m, warp, pc, row, mask, int64(0))
+        return
     if space == SHARED:
-        return _store_shared(m, warp, pc, row, mask)
+        _store_shared(m, warp, pc, row, mask)
+        return
     if space == GENERIC:
         inner = uint32(shared_lanes(mask, addresses))
         if inner:
@@ -782,9 +806,8 @@ def matrix(m, warp, pc, mask):
                     _narrow_store(shared, first, 2, R[d + index, lane] & uint32(0xFFFF))
                     _narrow_store(shared, second, 2, R[d + index, lane] >> uint32(16))
                 else:
-                    R[d + index, lane] = (
-                        _narrow_load(shared, first, 2) | _narrow_load(shared, second, 2) << uint32(16)
-                    )
+                    upper = _narrow_load(shared, second, 2) << uint32(16)
+                    R[d + index, lane] = _narrow_load(shared, first, 2) | upper
         else:
             for lane in range(32):
                 at = uint64(addresses[8 * index + lane // 4] >> 2) + uint64(lane % 4)
@@ -833,7 +856,10 @@ def copy(m, warp, pc, mask, keep):
     note_writes(m, warp, pc, int64(memo), mask, to, width, base, FLYING)
     first, following = view.queued(m)[warp, 0], view.queued(m)[warp, 1]
     if following - first >= QUEUE:
-        fault(m, int64(QUEUE_FULL), int64(pc), int64(warp), uint32(mask), int64(-1), int64(QUEUE), int64(1))
+        fault(
+            m, int64(QUEUE_FULL), int64(pc), int64(warp), uint32(mask), int64(-1), int64(QUEUE),
+            int64(1),
+        )  # fmt: skip
         return
     slot = following % QUEUE
     view.stamps(m)[warp, slot, 0] = view.queued(m)[warp, 2]
@@ -868,7 +894,8 @@ def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
     p = view.patterns(m)[memo]
     # Where both sides stand within a line decides, not only how they step.
     phase = (base & 127) | (start & 127) << 8
-    if not (same and p[0] == 1 and p[1] == int64(mask) and p[2] == phase and p[8] == int64(reading)):
+    known = same and p[0] == 1 and p[1] == int64(mask) and p[2] == phase
+    if not (known and p[8] == int64(reading)):
         p[0], p[1], p[2], p[8] = 1, int64(mask), phase, int64(reading)
         p[3], p[5] = rules.warp_filled_copy(to, origin, mask, reading, width, bypass)
         p[6] = p[3]
@@ -881,7 +908,7 @@ def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
             # Nsight Compute takes P0 for false (see the comment on cp.async in `memory`).
             p[6] = p[12] = 0
         elif bypass and row[FLAGS] & ZERO_FILL and row[PIN0] == 0 and not row[PIN0_NOT]:
-            p[6] = rules.warp_filled_copy(to, origin, mask, uint32(0), width, bypass)[0]
+            p[6] = rules.warp_filled_copy(to, origin, mask, uint32(0), width, bypass)[0]  # type: ignore[arg-type]
         _collect_units(m, memo, mask, to, width, base)
     counts = view.counts(m)[pc]
     counts[SHARED_REQUESTS] += 1
@@ -927,7 +954,7 @@ def land(m, warp, pending):
 @njit(cache=True)
 def _half_sums(old, new, bf16):
     word = uint32(0)
-    flags = 1 << 11 if bf16 else 0
+    flags = BF16 if bf16 else 0
     for part in range(2):
         x = float64(widen((old >> uint32(16 * part)) & uint32(0xFFFF), bf16))
         y = float64(widen((new >> uint32(16 * part)) & uint32(0xFFFF), bf16))
@@ -943,13 +970,13 @@ def _combined(op, kind, old, new, compare, flush):
         return new
     if op == A_CAS:
         return new if old == compare else old
-    if kind == TF32_:
+    if kind == T_F32:
         first, second = uint32(old), uint32(new)
         if flush:
             first, second = flushed(first), flushed(second)
         total = canonical(bits_f32(as_f32(first) + as_f32(second)))
         return uint64(flushed(total) if flush else total)
-    if kind == TF64:
+    if kind == T_F64:
         # A NaN stays as it is, not even quieted (measured on an H200).
         for operand in (new, old):
             if operand & uint64(0x7FFFFFFFFFFFFFFF) > uint64(0x7FF0000000000000):
@@ -957,8 +984,8 @@ def _combined(op, kind, old, new, compare, flush):
         total = bits_f64(as_f64(old) + as_f64(new))
         nan = total & uint64(0x7FFFFFFFFFFFFFFF) > uint64(0x7FF0000000000000)
         return NAN64 if nan else total
-    if kind == TF16 or kind == TBF16:
-        return uint64(_half_sums(uint32(old), uint32(new), kind == TBF16))
+    if kind == T_F16 or kind == T_BF16:
+        return uint64(_half_sums(uint32(old), uint32(new), kind == T_BF16))
     if op == A_ADD:
         return old + new
     if op == A_AND:
@@ -973,15 +1000,12 @@ def _combined(op, kind, old, new, compare, flush):
         return new if old == uint64(0) or old > new else old - uint64(1)
     if kind == S32:
         x, y = int64(int32(uint32(old))), int64(int32(uint32(new)))
-        first = x < y
+        smaller = x < y
     elif kind == S64:
-        first = int64(old) < int64(new)
+        smaller = int64(old) < int64(new)
     else:
-        first = old < new
-    smaller = op == A_MIN
-    return old if first == smaller else new
-
-
+        smaller = old < new
+    return old if smaller == (op == A_MIN) else new
 
 
 @njit(cache=True)

@@ -122,15 +122,9 @@ def stuck(m):
                 pc = view.groups(m)[warp, slot, 0]
                 lanes = uint32(view.groups(m)[warp, slot, 1])
                 fault(
-                    m,
-                    int64(NEVER_REACHED),
-                    int64(pc),
-                    int64(warp),
-                    lanes,
-                    int64(-1),
-                    int64(0),
+                    m, int64(NEVER_REACHED), int64(pc), int64(warp), lanes, int64(-1), int64(0),
                     int64(1),
-                )
+                )  # fmt: skip
                 return
 
 

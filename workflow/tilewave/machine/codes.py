@@ -74,7 +74,7 @@ P_ADD, P_MINMAX, P_MINMAX3, P_ADD_MINMAX, P_ABS_DIFF, P_SUM_ABS_DIFF = range(6)
 ) = range(10)  # fmt: skip
 # ---- types of atomics, conversions, tensor operands
 (
-    U32, S32, U64, S64, TF32_, TF64, TF16, TBF16, U16, S16, U8, S8, TTF32, TE4M3, TE5M2, S4, U4,
+    U32, S32, U64, S64, T_F32, T_F64, T_F16, T_BF16, U16, S16, U8, S8, T_TF32, T_E4M3, T_E5M2, S4, U4,
 ) = range(17)  # fmt: skip
 
 # ---- flags
@@ -104,9 +104,9 @@ GLOBAL, SHARED, LOCAL, CONST_BANK, GENERIC = range(5)
 SPECIAL_REGISTERS = (
     "SR_TID.X", "SR_TID.Y", "SR_TID.Z", "SR_CTAID.X", "SR_CTAID.Y", "SR_CTAID.Z", "SR_LANEID",
     "SR_CgaCtaId", "SR_CLOCKLO", "SR_CLOCKHI", "SR_EQMASK", "SR_LTMASK", "SR_LEMASK", "SR_GTMASK",
-    "SR_GEMASK", "SR_NTID.X", "SR_NTID.Y", "SR_NTID.Z", "SR_TID", "SR_VIRTID", "SRZ", "SR_GLOBALTIMERLO",
-    "SR_GLOBALTIMERHI", "SR_SWINHI", "SR_SMEMSZ", "SR_SWINLO", "SR_LWINHI", "SR_LWINLO", "SR_NCTAID.X",
-    "SR_NCTAID.Y", "SR_NCTAID.Z", "SR_CLUSTERID.X", "SR_CLUSTER_CTAID.X", "SR_WARPID", "SR_SMID",
+    "SR_GEMASK", "SR_NTID.X", "SR_NTID.Y", "SR_NTID.Z", "SR_TID", "SRZ", "SR_GLOBALTIMERLO",
+    "SR_GLOBALTIMERHI", "SR_SWINHI", "SR_SMEMSZ", "SR_SWINLO", "SR_NCTAID.X",
+    "SR_NCTAID.Y", "SR_NCTAID.Z", "SR_CLUSTERID.X", "SR_CLUSTER_CTAID.X", "SR_WARPID",
 )  # fmt: skip
 
 # ---- classes of instructions, for totals and the profile

@@ -32,12 +32,12 @@ from tilewave.machine.codes import (
     S32,
     S64,
     SATURATE,
-    TBF16,
-    TE4M3,
-    TE5M2,
-    TF16,
-    TF32_,
-    TF64,
+    T_BF16,
+    T_E4M3,
+    T_E5M2,
+    T_F16,
+    T_F32,
+    T_F64,
     U4,
     U8,
     U16,
@@ -66,11 +66,11 @@ def narrowed(bits, mode, to):
     value = as_f32(bits)
     if value != value:
         return NAN16
-    near = narrow64_bf16(float64(value)) if to == TBF16 else narrow_f16(value)
+    near = narrow64_bf16(float64(value)) if to == T_BF16 else narrow_f16(value)
     if mode == NEAREST:
         return near
-    back = as_f32(near << uint32(16)) if to == TBF16 else widen_f16(near)
-    top = uint32(0x7F80) if to == TBF16 else uint32(0x7C00)
+    back = as_f32(near << uint32(16)) if to == T_BF16 else widen_f16(near)
+    top = uint32(0x7F80) if to == T_BF16 else uint32(0x7C00)
     if value - value != float32(0):
         return near
     down = mode == DOWN or (mode == ZERO and value > 0)
@@ -88,11 +88,11 @@ def narrowed(bits, mode, to):
 @njit(cache=True)
 def _read(T, row, lane, origin):
     """A float source as f64."""
-    if origin == TF64:
+    if origin == T_F64:
         return as_f64(joined(T[4 + row, lane], T[row, lane]))
-    if origin == TF16:
+    if origin == T_F16:
         return float64(widen_f16(T[row, lane] & uint32(0xFFFF)))
-    if origin == TBF16:
+    if origin == T_BF16:
         return float64(as_f32(T[row, lane] << uint32(16)))
     return float64(as_f32(T[row, lane]))
 
@@ -100,7 +100,7 @@ def _read(T, row, lane, origin):
 @njit(cache=True)
 def _write(T, lane, value, rest, to, origin, mode):
     """value + rest as a float of type ``to``."""
-    if to == TF64:
+    if to == T_F64:
         bits = bits_f64(value)
         if value != value:
             bits |= QUIET64
@@ -110,24 +110,24 @@ def _write(T, lane, value, rest, to, origin, mode):
     near = bits_f32(float32(value))
     if mode != NEAREST and value - value == 0.0 and value + rest != 0.0:
         near = directed32(value, rest, near, mode)
-    if value != value and origin == TF64:
+    if value != value and origin == T_F64:
         # A double's NaN keeps what fits.
         bits = bits_f64(value) | QUIET64
         sign = uint32(bits >> uint64(63))
-        if to == TF32_:
+        if to == T_F32:
             T[8, lane] = sign << uint32(31) | EXPONENT | uint32(bits << uint64(12) >> uint64(41))
-        elif to == TF16:
+        elif to == T_F16:
             T[8, lane] = (
                 sign << uint32(15) | uint32(0x7C00) | uint32(bits << uint64(12) >> uint64(54))
             )
         else:
             T[8, lane] = NAN16
-    elif to == TF32_:
+    elif to == T_F32:
         T[8, lane] = canonical(near)
     elif value != value:
         T[8, lane] = NAN16
     elif mode == NEAREST:
-        T[8, lane] = narrow64_bf16(value) if to == TBF16 else narrow64_f16(value)
+        T[8, lane] = narrow64_bf16(value) if to == T_BF16 else narrow64_f16(value)
     else:
         T[8, lane] = narrowed(near, mode, to)
 
@@ -170,7 +170,7 @@ def _to_integer(value, to, origin):
     if value != value:
         if to in (U64, S64):
             return uint64(1) << uint64(63)
-        if origin != TF64:
+        if origin != T_F64:
             return uint64(0)
         if to == S16 or to == U16:
             return uint64(0x8000)
@@ -221,12 +221,12 @@ def _to_fp8(value, to):
     """The fp8 nearest to a number, its largest one where it is beyond."""
     if value != value:
         return uint32(0x7F)
-    digits, least = (3, -6) if to == TE4M3 else (2, -14)
-    top = 448.0 if to == TE4M3 else 57344.0
+    digits, least = (3, -6) if to == T_E4M3 else (2, -14)
+    top = 448.0 if to == T_E4M3 else 57344.0
     sign = uint32(0x80) if bits_f64(value) >> uint64(63) else uint32(0)
     size = abs(value)
     if size >= top:
-        return sign | (uint32(0x7E) if to == TE4M3 else uint32(0x7B))
+        return sign | (uint32(0x7E) if to == T_E4M3 else uint32(0x7B))
     exponent = int64(bits_f64(size) >> uint64(52)) - int64(1023)
     exponent = max(exponent, int64(least))
     unit = as_f64(uint64(exponent - int64(digits) + int64(1023)) << uint64(52))
@@ -239,7 +239,7 @@ def _to_fp8(value, to):
 def _from_fp8(byte, origin):
     """f16 pattern of an fp8's."""
     sign = (byte & uint32(0x80)) << uint32(8)
-    if origin == TE5M2:
+    if origin == T_E5M2:
         bits = byte << uint32(8)
         return NAN16 if bits & uint32(0x7FFF) > uint32(0x7C00) else bits
     size = byte & uint32(0x7F)
@@ -276,7 +276,7 @@ def _narrow_kinds(op, mode, to, origin, flags, T):
                     bits = uint32(0)
                 found |= bits << uint32(16 * part)
                 continue
-            if origin == TF16:
+            if origin == T_F16:
                 value = float64(widen_f16((word >> uint32(16 * part)) & uint32(0xFFFF)))
             else:
                 bits = T[1 - part, lane]
@@ -308,7 +308,7 @@ def convert(op, sub, flags, T):
     for lane in range(32):
         if op == C_F2F or op == C_ROUND or op == C_F2I:
             value = _read(T, 0, lane, origin)
-            if flags & FTZ and origin == TF32_:
+            if flags & FTZ and origin == T_F32:
                 value = float64(as_f32(flushed(T[0, lane])))
             if op == C_F2I:
                 result = _to_integer(whole(value, mode), to, origin)
@@ -320,9 +320,9 @@ def convert(op, sub, flags, T):
                 _write(T, lane, value, 0.0, to, origin, NEAREST)
                 continue
             _write(T, lane, value, 0.0, to, origin, mode)
-            if flags & FTZ and to == TF32_:
+            if flags & FTZ and to == T_F32:
                 T[8, lane] = flushed(T[8, lane])
-            if flags & SATURATE and to == TF32_:
+            if flags & SATURATE and to == T_F32:
                 found = as_f32(T[8, lane])
                 if not found > float32(0):
                     T[8, lane] = uint32(0)
@@ -346,13 +346,13 @@ def convert(op, sub, flags, T):
                     rest = -float64(uint64(1 << 63) - uint64(number))
                 else:
                     rest = float64(uint64(number) - uint64(1 << 63))
-            if mode == NEAREST and to == TF32_ and rest != 0.0:
+            if mode == NEAREST and to == T_F32 and rest != 0.0:
                 # Odd rounding first: f64 alone would round twice.
                 bits = bits_f64(value)
                 if not bits & uint64(1):
                     bits = bits + uint64(1) if (rest > 0) == (value > 0) else bits - uint64(1)
                 value = as_f64(bits)
-            if to == TF64 and mode != NEAREST and rest != 0.0:
+            if to == T_F64 and mode != NEAREST and rest != 0.0:
                 bits = bits_f64(value)
                 down = mode == DOWN or (mode == ZERO and value > 0)
                 if down and rest < 0:
@@ -376,7 +376,7 @@ def convert(op, sub, flags, T):
             for part in range(2):
                 source = T[1 - part, lane]
                 number = int64(int32(source)) if origin == S32 else int64(source)
-                if origin == TF32_:
+                if origin == T_F32:
                     value = as_f32(flushed(source) if flags & FTZ else source)
                     number = int64(_to_integer(whole(float64(value), mode), to, origin))
                 number = min(max(number, low), high)

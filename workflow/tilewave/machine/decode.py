@@ -1076,7 +1076,7 @@ def _hset2(form: Form) -> None:
 # ---------------------------------------------------------------- conversions
 
 
-FLOAT_TYPES = {"F16": c.TF16, "F32": c.TF32_, "F64": c.TF64, "BF16": c.TBF16}
+FLOAT_TYPES = {"F16": c.T_F16, "F32": c.T_F32, "F64": c.T_F64, "BF16": c.T_BF16}
 INT_TYPES = {
     "U8": c.U8, "S8": c.S8, "U16": c.U16, "S16": c.S16, "U32": c.U32, "S32": c.S32,
     "U64": c.U64, "S64": c.S64,
@@ -1092,8 +1092,8 @@ def _types(form: Form, names: Mapping[str, int]) -> list[int]:
 
 
 def _float_source(form: Form, kind: int) -> None:
-    name = {c.TF16: "f16", c.TF32_: "f32", c.TF64: "f64", c.TBF16: "bf16"}[kind]
-    form.source(form.operands.pop(0), name, 2 if kind == c.TF64 else 1)
+    name = {c.T_F16: "f16", c.T_F32: "f32", c.T_F64: "f64", c.T_BF16: "bf16"}[kind]
+    form.source(form.operands.pop(0), name, 2 if kind == c.T_F64 else 1)
 
 
 # The type from and the type to of a conversion share SUB: to | from << 8 | rounding << 16.
@@ -1117,11 +1117,11 @@ def _f2f(form: Form) -> None:
     if len(kinds) != 2:
         raise form.fail()
     to, origin = kinds
-    if form.row[c.FLAGS] & c.SATURATE and to != c.TF32_:
+    if form.row[c.FLAGS] & c.SATURATE and to != c.T_F32:
         raise form.fail()
     _conversion(form, to, origin, rounding)
     form.op(c.CONVERT, c.C_F2F, "conversion")
-    form.destination(2 if to == c.TF64 else 1)
+    form.destination(2 if to == c.T_F64 else 1)
     _float_source(form, origin)
 
 
@@ -1129,10 +1129,10 @@ def _f2f(form: Form) -> None:
 def _frnd(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     rounding = _round_name(form)
-    kinds = _types(form, FLOAT_TYPES) or [c.TF32_]
+    kinds = _types(form, FLOAT_TYPES) or [c.T_F32]
     _conversion(form, kinds[0], kinds[-1], rounding)
     form.op(c.CONVERT, c.C_ROUND, "conversion")
-    form.destination(2 if kinds[0] == c.TF64 else 1)
+    form.destination(2 if kinds[0] == c.T_F64 else 1)
     _float_source(form, kinds[-1])
 
 
@@ -1143,9 +1143,9 @@ def _f2ip(form: Form) -> None:
     form.drop("NTZ")
     rounding = _round_name(form)
     to = _types(form, {"U8": c.U8, "S8": c.S8})
-    if len(to) != 1 or _types(form, FLOAT_TYPES) != [c.TF32_]:
+    if len(to) != 1 or _types(form, FLOAT_TYPES) != [c.T_F32]:
         raise form.fail()
-    _conversion(form, to[0], c.TF32_, rounding)
+    _conversion(form, to[0], c.T_F32, rounding)
     form.op(c.CONVERT, c.C_PACK_INT, "conversion")
     form.destination()
     for kind in ("f32", "f32", "int"):
@@ -1158,7 +1158,7 @@ def _f2i(form: Form) -> None:
     form.drop("NTZ")
     rounding = _round_name(form)
     to = (_types(form, INT_TYPES) or [c.S32])[0]
-    origin = (_types(form, FLOAT_TYPES) or [c.TF32_])[0]
+    origin = (_types(form, FLOAT_TYPES) or [c.T_F32])[0]
     _conversion(form, to, origin, rounding)
     form.op(c.CONVERT, c.C_F2I, "conversion")
     form.destination(2 if to in (c.U64, c.S64) else 1)
@@ -1168,11 +1168,11 @@ def _f2i(form: Form) -> None:
 @opcode("I2F", "UI2F", "I2FP", "UI2FP")
 def _i2f(form: Form) -> None:
     rounding = _round_name(form)
-    to = (_types(form, FLOAT_TYPES) or [c.TF32_])[0]
+    to = (_types(form, FLOAT_TYPES) or [c.T_F32])[0]
     origin = (_types(form, INT_TYPES) or [c.S32])[0]
     _conversion(form, to, origin, rounding)
     form.op(c.CONVERT, c.C_I2F, "conversion")
-    form.destination(2 if to == c.TF64 else 1)
+    form.destination(2 if to == c.T_F64 else 1)
     form.source(form.operands.pop(0), "int", 2 if origin in (c.U64, c.S64) else 1)
 
 
@@ -1201,7 +1201,7 @@ def _i2ip(form: Form) -> None:
         form.source(operand)
 
 
-FP8 = (c.TE4M3, c.TE5M2)
+FP8 = (c.T_E4M3, c.T_E5M2)
 
 
 @opcode("F2FP", "UF2FP")
@@ -1212,9 +1212,9 @@ def _f2fp(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     finite = form.take("SATFINITE") is not None
     rounding = _round_name(form)
-    types = {**FLOAT_TYPES, "TF32": c.TTF32, "E4M3": c.TE4M3, "E5M2": c.TE5M2}
-    to, *origins = _types(form, types) or [c.TF16]
-    origin = origins[0] if origins else c.TF32_
+    types = {**FLOAT_TYPES, "TF32": c.T_TF32, "E4M3": c.T_E4M3, "E5M2": c.T_E5M2}
+    to, *origins = _types(form, types) or [c.T_F16]
+    origin = origins[0] if origins else c.T_F32
     _conversion(form, to, origin, rounding)
     if shape is not None and shape.endswith("MERGE_C"):
         # The upper part comes from the last operand: only zeros are known here.
@@ -1237,15 +1237,15 @@ def _narrowing(
 ) -> tuple[int, list[str]]:
     """Which conversion an F2FP is, and the kinds of its sources."""
     match to, origin, shape:
-        case (c.TF16 | c.TBF16, c.TF32_, "PACK_AB" | "MERGE_C"):
+        case (c.T_F16 | c.T_BF16, c.T_F32, "PACK_AB" | "MERGE_C"):
             return c.C_PACK, ["f32", "f32"]
-        case (c.TTF32, c.TF32_, "PACK_B") if rounding in (c.NEAREST, c.ZERO):
+        case (c.T_TF32, c.T_F32, "PACK_B") if rounding in (c.NEAREST, c.ZERO):
             return c.C_TF32, ["f32"]
-        case (c.TE4M3 | c.TE5M2, c.TF32_, "PACK_AB_MERGE_C") if rounding == c.NEAREST:
+        case (c.T_E4M3 | c.T_E5M2, c.T_F32, "PACK_AB_MERGE_C") if rounding == c.NEAREST:
             return c.C_TO_FP8, ["f32", "f32"]
-        case (c.TE4M3 | c.TE5M2, c.TF16, "UNPACK_B_MERGE_C") if rounding == c.NEAREST:
+        case (c.T_E4M3 | c.T_E5M2, c.T_F16, "UNPACK_B_MERGE_C") if rounding == c.NEAREST:
             return c.C_TO_FP8, ["f16"]
-        case (c.TF16, c.TE4M3 | c.TE5M2, "UNPACK_B"):
+        case (c.T_F16, c.T_E4M3 | c.T_E5M2, "UNPACK_B"):
             return c.C_FROM_FP8, ["int"]
     raise form.fail()
 
@@ -1305,7 +1305,6 @@ def _width(form: Form) -> int:
 
 @opcode("LDC", "ULDC", "LDCU")
 def _ldc(form: Form) -> None:
-    form.take("IL", "IS", "ISL")
     width = _width(form)
     words = max(1, abs(width) // 4)
     place = form.operands[1]
@@ -1428,20 +1427,20 @@ def _atomic(form: Form) -> None:
     }  # fmt: skip
     kind = c.U32
     if form.take("F32"):
-        kind = c.TF32_
+        kind = c.T_F32
         if not form.take("FTZ"):
             form.drop("RN")
         else:
             form.set(c.FTZ)
             form.drop("RN")
     elif form.take("F64"):
-        kind = c.TF64
+        kind = c.T_F64
         form.drop("RN")
     elif form.take("F16x2"):
-        kind = c.TF16
+        kind = c.T_F16
         form.drop("RN")
     elif form.take("BF16_V2", "BF16x2"):
-        kind = c.TBF16
+        kind = c.T_BF16
         form.drop("RN")
     else:
         found = form.take(*kinds)
@@ -1451,7 +1450,7 @@ def _atomic(form: Form) -> None:
     space = {"S": c.SHARED, "G": c.GLOBAL}.get(form.base[-1], c.GENERIC)
     form.op(c.ATOMIC, ATOMICS.index(name), "atomic")
     form.row[c.SUB] = kind | space << 8 | int(returns) << 16
-    wide = kind in (c.U64, c.S64, c.TF64)
+    wide = kind in (c.U64, c.S64, c.T_F64)
     words = 2 if wide else 1
     form.row[c.WIDTH] = 4 * words
     if returns:
@@ -1483,7 +1482,7 @@ def _hmma(form: Form) -> None:
     kind = form.take("BF16", "TF32")
     if shape is None or result is None:
         raise form.fail()
-    origin = {None: c.TF16, "BF16": c.TBF16, "TF32": c.TTF32}[kind]
+    origin = {None: c.T_F16, "BF16": c.T_BF16, "TF32": c.T_TF32}[kind]
     depth = {"16816": 16, "1688": 8, "1684": 4}[shape]
     if (depth == 16 and kind == "TF32") or (depth == 4 and kind != "TF32"):
         raise form.fail()

@@ -81,7 +81,7 @@ def fast_kind(row: np.ndarray) -> int:
     if any(halves):
         return SLOW
     if family == c.CONVERT:
-        plain = op == c.C_PACK and sub == (c.TF16 | c.TF32_ << 8) and not flags
+        plain = op == c.C_PACK and sub == (c.T_F16 | c.T_F32 << 8) and not flags
         return PACK_HALVES if plain else SLOW
     if family == c.F32:
         if flags or sub != c.NEAREST or outputs:

@@ -28,7 +28,7 @@ from numba.extending import intrinsic
 from numpy import float32, float64, int32, int64, uint32
 
 from tilewave.machine.bits import as_f32, bits_f32, widen_f16
-from tilewave.machine.codes import TBF16, TF16, TTF32, TWO_STEPS
+from tilewave.machine.codes import T_BF16, T_F16, T_TF32, TWO_STEPS
 from tilewave.machine.fragments import ROWS, Registers, columns, lanes, literals, local_words, part
 from tilewave.machine.vectors import DOUBLE, FLOAT, I32, I64, either, loop, splat
 
@@ -45,9 +45,9 @@ ZERO = -20000  # stands for the exponent of zero: below all others
 
 def floats(words, kind):
     """What words stand for: two vectors of floats, the low halves first; one for tf32."""
-    if kind == TTF32:  # the lower 13 bits do not count
+    if kind == T_TF32:  # the lower 13 bits do not count
         return [(words & 0xFFFFE000).bits_as(FLOAT)]
-    if kind == TBF16:
+    if kind == T_BF16:
         return [(words << 16).bits_as(FLOAT), (words & 0xFFFF0000).bits_as(FLOAT)]
     return [(words & 0xFFFF).widened(), (words >> 16).widened()]
 
@@ -60,7 +60,7 @@ def exponents(bits, least):
 
 def extreme(bits, kind):
     """Numbers outside of 2^-50 to 2^50, but not zeros; infinities and NaNs are among them."""
-    if kind == TF16:  # nothing else
+    if kind == T_F16:  # nothing else
         return (bits & 0x7FFFFFFF).above(0x477FFFFF)
     zero = (bits << 1).compare("==", 0)
     return zero.select(0, (((bits >> 23) & 255) - 77).above(100))
@@ -84,7 +84,7 @@ def spread(typingctx, kind, depth, R, a, b, scratch):
     if not literals(kind, depth):
         return None
     which, steps = kind.literal_value, depth.literal_value
-    least = 113 if which == TF16 else 1
+    least = 113 if which == T_F16 else 1
 
     def build(context, builder, signature, arguments):
         _, _, registers, a, b, scratch = arguments
@@ -97,7 +97,7 @@ def spread(typingctx, kind, depth, R, a, b, scratch):
             out.store(exponents_at, exponents(bits, least))
             odd.append(extreme(bits, which))
 
-        wide = which == TTF32
+        wide = which == T_TF32
         for pair in range(steps // (4 if wide else 8)):
             for t, words in enumerate(columns(R.load(a, 2 * pair), R.load(a, 2 * pair + 1))):
                 k = 2 * t + pair if wide else 8 * pair + 2 * t
@@ -133,7 +133,7 @@ def read_sums(typingctx, wide, R, c, scratch):
                     out.store(ROWS * (2 * t + side), words)
         else:
             for t, words in enumerate(columns(R.load(c, 0), R.load(c, 1))):
-                for side, values in enumerate(floats(words, TF16)):
+                for side, values in enumerate(floats(words, T_F16)):
                     out.store(ROWS * (2 * t + side), values.bits_as(I32))
         return context.get_dummy_value()
 
@@ -319,7 +319,7 @@ def add4(moderate, places, wide, skipped, scratch):
 def endless(R, c, kind, depth, wide, scratch):
     """Sums in which an infinity or a NaN of A or B takes part."""
     S = carray(scratch, (WORDS,))
-    step = 2 if kind == TTF32 and depth == 4 else 1
+    step = 2 if kind == T_TF32 and depth == 4 else 1
     rows, columns = uint32(0), uint32(0)
     top = uint32(0x7F800000)
     for k in range(0, depth * step, step):
@@ -355,26 +355,30 @@ def hmma(sub, R, d, a, b, c):
     depth, kind, wide, old = sub & 255, (sub >> 8) & 255, (sub >> 16) & 1 != 0, sub & TWO_STEPS != 0
     scratch: Any = local_words(WORDS)
     d, a, b, c = int64(d), int64(a), int64(b), int64(c)
-    if kind == TTF32:
+    if kind == T_TF32:
         far = (
-            spread(TTF32, 8, R, a, b, scratch) if depth == 8 else spread(TTF32, 4, R, a, b, scratch)
+            spread(T_TF32, 8, R, a, b, scratch)
+            if depth == 8
+            else spread(T_TF32, 4, R, a, b, scratch)
         )
-    elif kind == TBF16:
+    elif kind == T_BF16:
         far = (
-            spread(TBF16, 16, R, a, b, scratch)
+            spread(T_BF16, 16, R, a, b, scratch)
             if depth == 16
-            else spread(TBF16, 8, R, a, b, scratch)
+            else spread(T_BF16, 8, R, a, b, scratch)
         )
     else:
         far = (
-            spread(TF16, 16, R, a, b, scratch) if depth == 16 else spread(TF16, 8, R, a, b, scratch)
+            spread(T_F16, 16, R, a, b, scratch)
+            if depth == 16
+            else spread(T_F16, 8, R, a, b, scratch)
         )
     if wide:
         read_sums(1, R, c, scratch)
     else:
         read_sums(0, R, c, scratch)
     places = int32(24) if old else int32(25)
-    if kind == TTF32 and (old or depth == 4):
+    if kind == T_TF32 and (old or depth == 4):
         add4(not far, places, wide, 0, scratch)
         if depth == 8:
             add4(not far, places, wide, 1, scratch)

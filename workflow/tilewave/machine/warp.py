@@ -245,13 +245,9 @@ def release(m, which):
         groups = view.groups(m)[warp]
         for slot in range(SLOTS):
             if groups[slot, 2] == AT_BARRIER and groups[slot, 3] == which:
+                at = groups[slot, 0]
                 gather_waiting(
-                    m,
-                    int64(warp),
-                    int64(AT_BARRIER),
-                    int64(which),
-                    int64(groups[slot, 0]),
-                    int64(-1),
+                    m, int64(warp), int64(AT_BARRIER), int64(which), int64(at), int64(-1)
                 )
     for warp in range(warps):
         view.clocks(m)[which, warp] = uint32(0)
@@ -373,15 +369,9 @@ def run_warp(m, warp, budget):
                 pc, active = take_group(m, warp)
         else:
             accesses.fault(
-                m,
-                int64(NOT_KNOWN),
-                int64(pc),
-                int64(warp),
-                uint32(mask),
-                int64(-1),
-                int64(0),
+                m, int64(NOT_KNOWN), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0),
                 int64(1),
-            )
+            )  # fmt: skip
         if control[STOP]:
             break
     if active:

@@ -143,6 +143,14 @@ def causes() -> tuple[Cause, ...]:
     )
 
 
+def _cause(counter: str, opcodes: set[str], predicted: float, measured: Mapping[str, float]) -> str:
+    """The known cause of a counter's difference; empty where there is none to explain."""
+    if predicted == measured[counter]:
+        return ""
+    found = (one for one in causes() if one.explains(counter, opcodes, predicted, measured))
+    return next((one.cause for one in found), UNEXPLAINED)
+
+
 def _values(study: StudyData, stage: str) -> pd.DataFrame:
     """Rows of a stage that hold a counter: case, metric, value, unit, source, environment."""
     rows = study.records
@@ -207,11 +215,7 @@ def comparisons(study: StudyData) -> pd.DataFrame:
         predicted, measured = float(one["value_predicted"]), float(one["value_measured"])
         known = not math.isnan(measured)
         relative = _relative(predicted, measured) if known else math.nan
-        cause = ""
-        if known and relative:
-            ran = kinds.get(case, set())
-            found = (c for c in causes() if c.explains(counter, ran, predicted, beside[case]))
-            cause = next((c.cause for c in found), UNEXPLAINED)
+        cause = _cause(counter, kinds.get(case, set()), predicted, beside[case]) if known else ""
         rows.append(
             {
                 "case": one["case"],
@@ -233,12 +237,12 @@ def comparisons(study: StudyData) -> pd.DataFrame:
         numbers = sides[["case", *pair]].dropna()
         for case, part in numbers.groupby("case", sort=False):
             predicted, measured = (pd.to_numeric(part[name]) for name in pair)
-            equal = int((predicted == measured).sum())
+            equal, name = int((predicted == measured).sum()), f"{EACH}{words}"
             relative = _relative(float(predicted.sum()), float(measured.sum()))
             rows.append(
                 {
                     "case": case,
-                    "counter": f"{EACH}{words}",
+                    "counter": name,
                     "unit": "instructions, compared and equal",
                     "predicted": float(len(part)),
                     "measured": float(equal),
@@ -247,7 +251,7 @@ def comparisons(study: StudyData) -> pd.DataFrame:
                     if equal == len(part)
                     else max(abs(relative), (len(part) - equal) / len(part)),
                     "equal": "yes" if equal == len(part) else "no",
-                    "cause": "",
+                    "cause": _cause(name, kinds.get(str(case), set()), len(part), {name: equal}),
                     "source": "",
                 }
             )
@@ -343,10 +347,11 @@ def _draw_cell(
         if style.narrow:
             text = letter or "≠"
         elif str(worst["counter"]).startswith(EACH):
-            text = f"{int(worst['measured'])}/{int(worst['predicted'])}"
+            text = f"{int(worst['predicted'] - worst['measured'])}≠{letter}"
         else:
             text = f"{_told(relative)}{letter}"
     tint = "#AAAAAA" if nothing else INK
+    size *= min(1.0, 4 / len(text))  # no wider than the cell
     ax.text(x, y, text, ha="center", va="center", size=size, color=tint)
 
 
@@ -403,7 +408,7 @@ def draw(study: StudyData, style: Style) -> Figure:
                 "≠ or a letter different: the table says by how much."
                 if style.narrow
                 else "else the largest difference of predicted from measured in per cent, with the "
-                "letter of its cause, or how many instructions are equal."
+                "letter of its cause, or how many instructions differ (≠)."
             ),
             *(f"{letter}: {cause}." for cause, letter in letters.items()),
         ]

@@ -1,0 +1,59 @@
+"""Every kernel of the ladder on four architectures: right, free of faults, and the same product.
+
+Executed on the CPU at one odd shape each (the nearest that the kernel takes), each dtype's plainest
+variant. The machine codes differ: other instructions, other orders, other rounding of the tensor cores.
+"""
+
+import numpy as np
+import pytest
+
+import executing_support as support
+from samples import ROOT
+from tilewave import judging
+from tilewave.compiling import nvrtc
+from tilewave.variants import choices, variant
+
+pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+
+SHAPES = ("35x29x21", "40x24x20", "48x16x80", "136x40x24")
+
+
+def shape_for(chosen):
+    """The first shape that the variant takes."""
+    device = support.device("sm_80")
+    for shape in SHAPES:
+        named = support.shape_of(chosen, shape)
+        if not chosen.supports(named.resolve({}), device):
+            return shape
+    raise AssertionError(f"{chosen.id} takes none of {', '.join(SHAPES)}")
+
+
+def ladder():
+    """(path, macros) of each variant."""
+    for path in sorted((ROOT / "kernels").glob("*.cu")):
+        kernel = support.kernel(path)
+        if kernel.front.operation != "matmul":
+            continue
+        for chosen in choices(kernel, "each_dtype", path, "macros"):
+            yield pytest.param(path, dict(chosen.macros), id=chosen.id)
+
+
+@pytest.mark.parametrize(("path", "macros"), list(ladder()))
+def test_every_architecture_gives_the_same_product(path, macros) -> None:
+    chosen = variant(support.kernel(path), macros, path, "macros")
+    shape = shape_for(chosen)
+    products = {}
+    for arch in support.ARCHITECTURES:
+        done = support.execute(path, shape, macros, arch)
+        assert (done.verdict, done.kinds) == ("correct", []), f"{arch}: {done.reason}"
+        products[arch] = done
+    first = products["sm_80"]
+    alpha, beta = judging.scalars(first.job)[-1]
+    for arch, done in products.items():
+        run = judging.compare(done.job, done.outputs["c"], wide(first), alpha, beta)
+        assert judging.verdict(run)[0] == "correct", f"{arch} against sm_80: {run.reason}"
+
+
+def wide(done) -> np.ndarray:
+    """The product of another execution, as a reference."""
+    return done.outputs["c"].astype(np.float64).reshape(done.job["shape"]["m"], -1)
