@@ -12,6 +12,8 @@ rule interpreter:
         f"{RESULTS}/interpreter/{{part}}.json",
     log:
         f"{RESULTS}/logs/interpreter/{{part}}.log",
+    # Before the kernels' compilation, or one core would wait for it at the end.
+    priority: 1
     params:
         library=project.library_digest("machine"),
     message:
