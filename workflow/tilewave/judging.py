@@ -100,7 +100,11 @@ def judged(
         column_major = job.get("layouts", {}).get("c") == "col"
         second, first = divmod(found.first, shape["m"] if column_major else shape["n"])
         row, column = (first, second) if column_major else (second, first)
-        unwritten = " (never written)" if math.isnan(value) and not beta else ""
+        unwritten = (
+            " (never written, or C was read although beta is 0)"
+            if math.isnan(value) and not beta
+            else ""
+        )
         reason = (
             f"{found.wrong} of {shape['m'] * shape['n']} elements are wrong with {scaled}; "
             f"C[{row}, {column}] is {value:.6g}{unwritten}, expected {expected:.6g}"

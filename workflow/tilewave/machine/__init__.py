@@ -9,6 +9,7 @@ What a kernel is, in plain Python
     operands      operands as nvdisasm prints them
     decode        an opcode and its operands -> a row of numbers; a rule for each opcode
     codes         what the numbers of a row mean
+    liveness      which words of a wide shared load nobody reads
     program       all of it together: instructions as text and as rows
     errors        what is not known, and launches that no GPU accepts
 

@@ -34,6 +34,7 @@ from tilewave.machine.codes import (
     BF16,
     BYPASS,
     CONST_BANK,
+    DEAD,
     DST,
     DST_UNIFORM,
     DST_WORDS,
@@ -235,7 +236,7 @@ def inside_global(m, warp, pc, mask, addresses, width):
 
 
 @njit(cache=True)
-def inside_shared(m, warp, pc, mask, addresses, width):
+def inside_shared(m, warp, pc, mask, addresses, width, end):
     """Whether every active lane stays inside the block's shared memory; a fault where not."""
     low = int64(0x7FFFFFFFFFFFFFFF)
     high = int64(-1)
@@ -243,7 +244,7 @@ def inside_shared(m, warp, pc, mask, addresses, width):
         if (mask >> uint32(lane)) & uint32(1):
             low = min(low, addresses[lane])
             high = max(high, addresses[lane])
-    base, end = view.control(m)[SHARED_BASE], view.control(m)[SHARED_END]
+    base = view.control(m)[SHARED_BASE]
     if low >= base and high + width <= end:
         return True
     lanes, first = _wrong_lanes(addresses, mask, width, base, end)
@@ -368,17 +369,21 @@ def shared_access(m, warp, pc, memo, mask, addresses, width, kind):
     base -= phase
     p = view.patterns(m)[memo]
     control = view.control(m)
+    end, dead = control[SHARED_END], int64(view.code(m)[pc, DEAD])
+    if dead:
+        # A word that nobody reads may lie behind the last array: the card hands out whole pages.
+        end = (end + 127) & ~int64(127)
     known = p[0] == 1 and p[1] == int64(mask) and p[2] == phase
     if known and _alike(m, memo, int64(0), mask, addresses, base):
         # What was in order relative to the base is so where the base is.
         fine = (base + phase) & (width - 1) == 0
-        fine = fine and base + p[13] >= control[SHARED_BASE] and base + p[14] <= control[SHARED_END]
+        fine = fine and base + p[13] >= control[SHARED_BASE] and base + p[14] <= end
     else:
         fine = False
     if not fine:
         if not aligned(m, warp, pc, mask, addresses, width):
             return int64(-1)
-        if not inside_shared(m, warp, pc, mask, addresses, width):
+        if not inside_shared(m, warp, pc, mask, addresses, width, end):
             return int64(-1)
         _remember(m, memo, int64(0), mask, addresses, base)
         p[0], p[1], p[2] = 1, int64(mask), phase
@@ -390,7 +395,7 @@ def shared_access(m, warp, pc, memo, mask, addresses, width, kind):
             p[3], p[4] = wavefronts, transactions
             p[5] = rules.warp_shared_ideal(addresses, mask, width, kind == 1)
             p[6] = rules.warp_shared_attributed(addresses, mask, width, kind == 1)
-        _collect_units(m, memo, mask, addresses, width, base)
+        _collect_units(m, memo, mask, addresses, width, base, dead)
     counts = view.counts(m)[pc]
     counts[SHARED_REQUESTS] += 1
     counts[SHARED_WAVEFRONTS] += p[3]
@@ -402,8 +407,8 @@ def shared_access(m, warp, pc, memo, mask, addresses, width, kind):
 
 
 @njit(cache=True)
-def _collect_units(m, memo, mask, addresses, width, base):
-    """The distinct units that an access touches, relative to its base."""
+def _collect_units(m, memo, mask, addresses, width, base, dead):
+    """The distinct units that an access touches, relative to its base, dead words left out."""
     grain = view.control(m)[GRAIN]
     touched = view.touched(m)[memo]
     count = 0
@@ -417,6 +422,8 @@ def _collect_units(m, memo, mask, addresses, width, base):
         first = (addresses[lane] - base) >> grain
         last = (addresses[lane] + width - 1 - base) >> grain
         for unit in range(first, last + 1):
+            if (dead >> (((unit << grain) - (addresses[lane] - base)) >> 2)) & 1:
+                continue
             known = False
             for index in range(count):
                 if touched[index] == unit:
@@ -842,7 +849,8 @@ def copy(m, warp, pc, mask, keep):
             origin[lane] -= zeros[lane]
     if not aligned(m, warp, pc, mask, to, width):
         return
-    if not inside_shared(m, warp, pc, mask, to, width):
+    end = view.control(m)[SHARED_END]
+    if not inside_shared(m, warp, pc, mask, to, width, end):
         return
     if reading:
         if not aligned(m, warp, pc, reading, origin, width):
@@ -909,7 +917,7 @@ def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
             p[6] = p[12] = 0
         elif bypass and row[FLAGS] & ZERO_FILL and row[PIN0] == 0 and not row[PIN0_NOT]:
             p[6] = rules.warp_filled_copy(to, origin, mask, uint32(0), width, bypass)[0]  # type: ignore[arg-type]
-        _collect_units(m, memo, mask, to, width, base)
+        _collect_units(m, memo, mask, to, width, base, int64(0))
     counts = view.counts(m)[pc]
     counts[SHARED_REQUESTS] += 1
     counts[SHARED_WAVEFRONTS] += p[3]

@@ -12,9 +12,9 @@ from __future__ import annotations
     PIN0, PIN0_NOT, PIN1, PIN1_NOT, PIN2, PIN2_NOT, WIDTH, TARGET, CLASS, MEMO,
     A_REG, A_WIDE, A_SHIFT, A_UREG, A_UWIDE, A_OFFSET,
     G_REG, G_WIDE, G_SHIFT, G_UREG, G_UWIDE, G_OFFSET,
-    BARRIER, BANK, FAST,
-) = range(37)  # fmt: skip
-SOURCES = 37
+    BARRIER, BANK, FAST, DEAD,
+) = range(38)  # fmt: skip
+SOURCES = 38
 # ---- columns of each of the four sources, from SOURCES + slot * SOURCE_COLUMNS
 (
     KIND, INDEX, WORDS, SWIZZLE, AND, XOR, AND_HIGH, XOR_HIGH, ADD, VALUE, VALUE_HIGH,

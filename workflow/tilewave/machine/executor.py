@@ -24,6 +24,7 @@ from tilewave.machine.program import Program
 ORIGIN = 0x7_0000_0000
 ALIGNMENT = 512  # of a buffer, and the least gap behind it
 LOCAL_FREE = 1 << 16  # bytes of local memory of a thread, where a kernel uses any
+PAGE = 128  # bytes in which shared memory is handed out
 
 
 @dataclass(frozen=True)
@@ -268,7 +269,7 @@ def _state(
     lanes.prepare(rows)
     shared_size = image.shared_size + shared_bytes
     narrow = _narrow_shared(rows)
-    units = (shared_size >> (0 if narrow else 2)) + 16
+    units = ((shared_size + PAGE) >> (0 if narrow else 2)) + 16
     # Local memory ends at the top of the stack; what a kernel declares lies right below it.
     local_words = LOCAL_FREE // 4 if stack else 4
     control = np.zeros(s.CONTROL_SIZE, np.int64)
@@ -288,7 +289,7 @@ def _state(
         live=np.zeros(warps, np.uint32),
         scratch=np.zeros((12, 32), np.uint32),
         addresses=np.zeros((2, 32), np.int64),
-        shared=np.full(shared_size // 4 + 8, 0xFFFFFFFF, np.uint32),
+        shared=np.full(shared_size // 4 + PAGE // 4 + 8, 0xFFFFFFFF, np.uint32),
         shadow=np.zeros(units, np.uint32),
         reads=np.zeros((warps, units if limits.races else 1), np.uint32),
         last_read=np.zeros(warps, np.uint32),

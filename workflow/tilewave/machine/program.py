@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewave.machine import codes as c
 from tilewave.machine import cubin as cubins
+from tilewave.machine import liveness
 from tilewave.machine.decode import Raw, decode
 from tilewave.machine.errors import Unsupported
 from tilewave.machine.operands import PT
@@ -157,5 +158,6 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
     if image.arch < 90:
         rows[rows[:, c.FAMILY] == c.HMMA, c.SUB] |= c.TWO_STEPS
     _mark_swap_loops(rows)
+    liveness.mark(rows)
     instructions = tuple(Instruction(raw.address, raw.opcode, raw.text) for raw in raws)
     return Program(image, instructions, rows, unsupported)
