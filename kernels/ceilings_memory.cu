@@ -64,7 +64,7 @@ constexpr int THREADS = 512;
 constexpr int IN_FLIGHT = 4;                  // accesses of a thread between two uses
 constexpr int CHUNK = THREADS * IN_FLIGHT;    // vectors that a block moves at a time
 constexpr int WORDS = 4;                      // of a vector
-constexpr int WARP = 32;
+[[maybe_unused]] constexpr int WARP = 32;
 
 static_assert(LEVEL_NUMBER >= LEVEL_dram_copy && LEVEL_NUMBER <= LEVEL_shared_read, "LEVEL: one of the four");
 
