@@ -351,48 +351,68 @@ __device__ __forceinline__ void transpose(unsigned (&words)[4]) {
     }
 }
 
+// Eight elements of C, or zeros where `inside` is false; a predicate, so that many loads are in flight.
+__device__ __forceinline__ void load_piece(unsigned (&words)[4], const f16* source, bool inside) {
+    words[0] = words[1] = words[2] = words[3] = 0;
+    asm volatile(
+        "{\n"
+        ".reg .pred inside;\n"
+        "setp.ne.b32 inside, %5, 0;\n"
+        "@inside ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+        "}\n"
+        : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3])
+        : "l"(source), "r"(static_cast<int>(inside))
+        : "memory");
+}
+
 // C = alpha sums + beta C. Four neighbouring lanes hold one row of an mma tile, two columns each. Across
 // four such tiles they exchange words until each lane has the eight columns of one tile: 16 bytes a lane,
 // 64 contiguous bytes of a row for four lanes, whole sectors, and no shared memory. beta = 0 must not read
 // C: ADD says that it is another one.
 template <bool ADD>
 __device__ __forceinline__ void store(const Sums& sums, const Problem& problem, const Place& place) {
+    constexpr int FOURS = MMAS_N / 4;
     const int lane = lane_id();
     const int first_row = place.row + warp_row() + lane / 4;
     const int first_column = place.column + warp_column() + lane % 4 * PIECE;
+    f16* const first = problem.c + static_cast<long long>(first_row) * problem.n + first_column;
+    const int rows = problem.m - first_row;        // that are left from this lane's first one on
+    const int columns = problem.n - first_column;  // n is a multiple of 8: a piece is in or out as a whole
+
+    [[maybe_unused]] unsigned before[MMAS_M * 2][FOURS][4];
+    if (ADD) {
 #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+        for (int eight = 0; eight < MMAS_M * 2; ++eight) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {  // rows 0 to 7 and 8 to 15 of the mma tile
-            const int row = first_row + i * MMA_M + half * 8;
+            for (int four = 0; four < FOURS; ++four) {
+                const bool inside = eight * 8 < rows && four * 4 * MMA_N < columns;
+                const f16* const source = first + static_cast<long long>(eight * 8) * problem.n + four * 4 * MMA_N;
+                load_piece(before[eight][four], source, inside);
+            }
+        }
+    }
 #pragma unroll
-            for (int four = 0; four < MMAS_N / 4; ++four) {
-                const int column = first_column + four * 4 * MMA_N;
-                // n is a multiple of 8: a piece is in or out as a whole.
-                const bool inside = row < problem.m && column < problem.n;
-                uint4* const target =
-                    reinterpret_cast<uint4*>(problem.c + static_cast<long long>(row) * problem.n + column);
-                unsigned words[4] = {};
+    for (int eight = 0; eight < MMAS_M * 2; ++eight) {  // rows 0 to 7 and 8 to 15 of each mma tile
+#pragma unroll
+        for (int four = 0; four < FOURS; ++four) {
+            if (ADD) transpose(before[eight][four]);
+            unsigned words[4];
+#pragma unroll
+            for (int w = 0; w < 4; ++w) {
+                const f32* const sum = &sums[eight / 2][four * 4 + w][eight % 2 * 2];
+                f32 low = problem.alpha * sum[0];
+                f32 high = problem.alpha * sum[1];
                 if (ADD) {
-                    uint4 before = {};
-                    if (inside) before = *target;
-                    words[0] = before.x, words[1] = before.y, words[2] = before.z, words[3] = before.w;
-                    transpose(words);
+                    const float2 old = unpack(before[eight][four][w]);
+                    low += problem.beta * old.x;
+                    high += problem.beta * old.y;
                 }
-#pragma unroll
-                for (int w = 0; w < 4; ++w) {
-                    const f32* const sum = &sums[i][four * 4 + w][half * 2];
-                    f32 low = problem.alpha * sum[0];
-                    f32 high = problem.alpha * sum[1];
-                    if (ADD) {
-                        const float2 before = unpack(words[w]);
-                        low += problem.beta * before.x;
-                        high += problem.beta * before.y;
-                    }
-                    words[w] = pack(low, high);
-                }
-                transpose(words);
-                if (inside) *target = make_uint4(words[0], words[1], words[2], words[3]);
+                words[w] = pack(low, high);
+            }
+            transpose(words);
+            if (eight * 8 < rows && four * 4 * MMA_N < columns) {
+                f16* const target = first + static_cast<long long>(eight * 8) * problem.n + four * 4 * MMA_N;
+                *reinterpret_cast<uint4*>(target) = make_uint4(words[0], words[1], words[2], words[3]);
             }
         }
     }
