@@ -2,9 +2,9 @@
 title: Multiply-adds by resident warps and independent chains
 operation: probe
 macros:
-  ILP: [1, 2, 4, 8]                          # independent chains of a thread
-  BLOCK_WARPS: [1, 2, 4, 6, 8, 12, 16, 32]   # warps of a block
-  BLOCKS: [1, 2]                             # blocks on an SM at once
+  ILP: [1, 2, 4, 8]                              # independent chains of a thread
+  BLOCK_WARPS: [1, 2, 4, 6, 8, 10, 16, 18, 32]   # warps of a block
+  BLOCKS: [1, 2]                                 # blocks on an SM at once
 where: []
 block: ["32 * BLOCK_WARPS"]
 grid: ["BLOCKS * sms"]
@@ -19,16 +19,18 @@ buffers:
   # Of each thread: chain i begins at lane + i, and each of its steps adds 1.
   sums: {dtype: f32, size: "32 * BLOCK_WARPS * BLOCKS * sms", expect: "ILP * (lane % 32 + steps) + ILP * (ILP - 1) // 2"}
   rates: {dtype: f32, size: "BLOCKS * sms", report: {metric: fma_per_cycle, unit: FMA/cycle}}
-# `steps`, the length of a chain, is a multiple of 256 / ILP, and such that the slowest scheduler has 2^18
-# cycles of work or a little less, whether the latency or the issue rate is what bounds it.
+# `steps`, the length of a chain, is a multiple of 256 / ILP, and such that the scheduler with the most warps
+# has work for about 2^18 cycles, whether the latency or the issue rate is what bounds it. With 6, 10 and 18
+# warps some schedulers have one more than the others, which all wait for.
 cases:
   warps_1_ilp_1: {macros: {ILP: 1, BLOCK_WARPS: 1, BLOCKS: 1}, scalars: {steps: 65536}}
   warps_2_ilp_1: {macros: {ILP: 1, BLOCK_WARPS: 2, BLOCKS: 1}, scalars: {steps: 65536}}
   warps_4_ilp_1: {macros: {ILP: 1, BLOCK_WARPS: 4, BLOCKS: 1}, scalars: {steps: 65536}}
   warps_6_ilp_1: {macros: {ILP: 1, BLOCK_WARPS: 6, BLOCKS: 1}, scalars: {steps: 65536}}
   warps_8_ilp_1: {macros: {ILP: 1, BLOCK_WARPS: 8, BLOCKS: 1}, scalars: {steps: 65536}}
-  warps_12_ilp_1: {macros: {ILP: 1, BLOCK_WARPS: 12, BLOCKS: 1}, scalars: {steps: 65536}}
+  warps_10_ilp_1: {macros: {ILP: 1, BLOCK_WARPS: 10, BLOCKS: 1}, scalars: {steps: 65536}}
   warps_16_ilp_1: {macros: {ILP: 1, BLOCK_WARPS: 16, BLOCKS: 1}, scalars: {steps: 65536}}
+  warps_18_ilp_1: {macros: {ILP: 1, BLOCK_WARPS: 18, BLOCKS: 1}, scalars: {steps: 52224}}
   warps_32_ilp_1: {macros: {ILP: 1, BLOCK_WARPS: 32, BLOCKS: 1}, scalars: {steps: 32768}}
   warps_64_ilp_1: {macros: {ILP: 1, BLOCK_WARPS: 32, BLOCKS: 2}, scalars: {steps: 16384}}
   warps_1_ilp_2: {macros: {ILP: 2, BLOCK_WARPS: 1, BLOCKS: 1}, scalars: {steps: 65536}}
@@ -36,8 +38,9 @@ cases:
   warps_4_ilp_2: {macros: {ILP: 2, BLOCK_WARPS: 4, BLOCKS: 1}, scalars: {steps: 65536}}
   warps_6_ilp_2: {macros: {ILP: 2, BLOCK_WARPS: 6, BLOCKS: 1}, scalars: {steps: 65536}}
   warps_8_ilp_2: {macros: {ILP: 2, BLOCK_WARPS: 8, BLOCKS: 1}, scalars: {steps: 65536}}
-  warps_12_ilp_2: {macros: {ILP: 2, BLOCK_WARPS: 12, BLOCKS: 1}, scalars: {steps: 32768}}
+  warps_10_ilp_2: {macros: {ILP: 2, BLOCK_WARPS: 10, BLOCKS: 1}, scalars: {steps: 43648}}
   warps_16_ilp_2: {macros: {ILP: 2, BLOCK_WARPS: 16, BLOCKS: 1}, scalars: {steps: 32768}}
+  warps_18_ilp_2: {macros: {ILP: 2, BLOCK_WARPS: 18, BLOCKS: 1}, scalars: {steps: 26112}}
   warps_32_ilp_2: {macros: {ILP: 2, BLOCK_WARPS: 32, BLOCKS: 1}, scalars: {steps: 16384}}
   warps_64_ilp_2: {macros: {ILP: 2, BLOCK_WARPS: 32, BLOCKS: 2}, scalars: {steps: 8192}}
   warps_1_ilp_4: {macros: {ILP: 4, BLOCK_WARPS: 1, BLOCKS: 1}, scalars: {steps: 65536}}
@@ -45,17 +48,19 @@ cases:
   warps_4_ilp_4: {macros: {ILP: 4, BLOCK_WARPS: 4, BLOCKS: 1}, scalars: {steps: 65536}}
   warps_6_ilp_4: {macros: {ILP: 4, BLOCK_WARPS: 6, BLOCKS: 1}, scalars: {steps: 32768}}
   warps_8_ilp_4: {macros: {ILP: 4, BLOCK_WARPS: 8, BLOCKS: 1}, scalars: {steps: 32768}}
-  warps_12_ilp_4: {macros: {ILP: 4, BLOCK_WARPS: 12, BLOCKS: 1}, scalars: {steps: 16384}}
+  warps_10_ilp_4: {macros: {ILP: 4, BLOCK_WARPS: 10, BLOCKS: 1}, scalars: {steps: 21824}}
   warps_16_ilp_4: {macros: {ILP: 4, BLOCK_WARPS: 16, BLOCKS: 1}, scalars: {steps: 16384}}
+  warps_18_ilp_4: {macros: {ILP: 4, BLOCK_WARPS: 18, BLOCKS: 1}, scalars: {steps: 13056}}
   warps_32_ilp_4: {macros: {ILP: 4, BLOCK_WARPS: 32, BLOCKS: 1}, scalars: {steps: 8192}}
   warps_64_ilp_4: {macros: {ILP: 4, BLOCK_WARPS: 32, BLOCKS: 2}, scalars: {steps: 4096}}
-  warps_1_ilp_8: {macros: {ILP: 8, BLOCK_WARPS: 1, BLOCKS: 1}, scalars: {steps: 65536}}
-  warps_2_ilp_8: {macros: {ILP: 8, BLOCK_WARPS: 2, BLOCKS: 1}, scalars: {steps: 65536}}
+  warps_1_ilp_8: {macros: {ILP: 8, BLOCK_WARPS: 1, BLOCKS: 1}, scalars: {steps: 32768}}
+  warps_2_ilp_8: {macros: {ILP: 8, BLOCK_WARPS: 2, BLOCKS: 1}, scalars: {steps: 32768}}
   warps_4_ilp_8: {macros: {ILP: 8, BLOCK_WARPS: 4, BLOCKS: 1}, scalars: {steps: 32768}}
   warps_6_ilp_8: {macros: {ILP: 8, BLOCK_WARPS: 6, BLOCKS: 1}, scalars: {steps: 16384}}
   warps_8_ilp_8: {macros: {ILP: 8, BLOCK_WARPS: 8, BLOCKS: 1}, scalars: {steps: 16384}}
-  warps_12_ilp_8: {macros: {ILP: 8, BLOCK_WARPS: 12, BLOCKS: 1}, scalars: {steps: 8192}}
+  warps_10_ilp_8: {macros: {ILP: 8, BLOCK_WARPS: 10, BLOCKS: 1}, scalars: {steps: 10912}}
   warps_16_ilp_8: {macros: {ILP: 8, BLOCK_WARPS: 16, BLOCKS: 1}, scalars: {steps: 8192}}
+  warps_18_ilp_8: {macros: {ILP: 8, BLOCK_WARPS: 18, BLOCKS: 1}, scalars: {steps: 6528}}
   warps_32_ilp_8: {macros: {ILP: 8, BLOCK_WARPS: 32, BLOCKS: 1}, scalars: {steps: 4096}}
   warps_64_ilp_8: {macros: {ILP: 8, BLOCK_WARPS: 32, BLOCKS: 2}, scalars: {steps: 2048}}
 ---*/
