@@ -39,6 +39,7 @@ DTYPE_LABELS: Mapping[str, str] = {
     "f16_f32": "FP16, FP32 accumulate",
     "f16_f16": "FP16, FP16 accumulate",
     "bf16_f32": "BF16, FP32 accumulate",
+    "i8": "INT8, INT32 accumulate",
 }
 
 # What a reader must learn first when the stages of one case disagree.
