@@ -97,6 +97,15 @@ def options(arch: str, macros: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"-arch={arch}", LANGUAGE, "-lineinfo", "--ptxas-options=-v", *defines)
 
 
+def target_of(kernel: Kernel, arch: str) -> str:
+    """What a kernel is compiled for where ``arch`` is wanted: ``sm_90a`` for ``sm_90``, if its front
+    matter asks for architecture-specific features and the architecture has them (9.0 and later)."""
+    plain = arch.removeprefix("sm_")
+    if kernel.front.architecture_specific and plain.isdigit() and int(plain) >= 90:
+        return f"{arch}a"
+    return arch
+
+
 def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     """Content key of a compilation: source, headers of its own folder, options, NVRTC."""
     own = headers.closure(kernel.text, kernel.path.parent)
@@ -186,7 +195,8 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
         nvrtc.nvrtcDestroyProgram(program)
     if cubin is None:
         found = MESSAGE.search(log)
-        message = f"{kernel.path.name}:{found['line']}: {found['text']}" if found else log.strip()
+        place = f"{os.path.basename(found['file'])}:{found['line']}" if found else ""
+        message = f"{place}: {found['text']}" if found else log.strip()
         first = message.splitlines()[0] if message else str(failed)
         return Compiled(None, chosen, version(), log, first)
     return Compiled(cubin, chosen, version(), log, "", _resources(log))
