@@ -20,7 +20,7 @@ BASELINE = "cublas"
 """Name of the vendor baseline's kernel: the reference line of every comparison."""
 
 CASE_COLUMNS = (
-    "case kernel variant macros operation dtype m n k probe_case tile_m tile_n blocks"
+    "case kernel variant macros layouts operation dtype m n k probe_case tile_m tile_n blocks"
     " working_blocks block_threads registers shared_bytes"
 ).split()
 RECORD_COLUMNS = (
@@ -350,6 +350,13 @@ def macros_of(row: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(text, Mapping):
         return dict(text)
     return dict(json.loads(text)) if isinstance(text, str) and text else {}
+
+
+def layouts_of(row: Mapping[str, Any]) -> dict[str, str]:
+    """A product's layouts, out of the table's JSON; rows where nothing is said."""
+    text = row.get("layouts")
+    told = json.loads(text) if isinstance(text, str) and text else {}
+    return {"a": "row", "b": "row", "c": "row", **told}
 
 
 # ---------------------------------------------------------------------------------------- labels
