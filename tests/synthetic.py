@@ -30,6 +30,7 @@ QUESTIONS = {
     "tile_quantization": "What do the tiles at the edge cost when N passes a multiple of the tile?",
     "wave_quantization": "What does a partly filled last wave cost, and where does it begin?",
     "correctness": "Which variants are correct at which shapes?",
+    "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
     "latency": "How many cycles does one dependent access take at each level?",
     "exactness": "Does executing the machine code predict what the GPU's counters say?",
 }
@@ -369,6 +370,41 @@ def correctness() -> StudyData:
     return b.study()
 
 
+def alignment() -> StudyData:
+    b = Builder("alignment")
+    size, below = 4096, (4095, 4094, 4092, 4088, 4080, 4064, 4032, 3968)
+    row, col = "row", "col"
+    lines = [
+        ("cublas-typef16_f32", "cublas", "f16_f32", row, row, 765.0, 2),
+        ("cublas-typef16_f32-bcol", "cublas", "f16_f32", row, col, 750.0, 2),
+        ("cublas-typef16_f32-acol", "cublas", "f16_f32", col, row, 741.0, 2),
+        ("hgemm_wmma_staged-accumulatef32", "hgemm_wmma_staged", "f16_f32", row, col, 339.0, 2),
+        ("cublas-typetf32", "cublas", "tf32", row, row, 377.0, 4),
+        ("cublas-typetf32-bcol", "cublas", "tf32", row, col, 381.0, 4),
+        ("cublas-typei8-bcol", "cublas", "i8", row, col, 1310.0, 1),
+        ("cublas-typef64", "cublas", "f64", row, row, 61.1, 8),
+        ("matmul_tiled-reald64", "matmul_tiled", "f64", row, row, 4.8, 8),
+    ]
+    for variant, kernel, dtype, first, second, top, nbytes in lines:
+        layouts = json.dumps({"a": first, "b": second, "c": row})
+        fastest = {"k" if first == row else "m", "n" if second == row else "k", "n"}
+        swept = [(name, one) for name in "mnk" for one in below]
+        for name, one in [("m", size), *swept]:
+            shape = {"m": size, "n": size, "k": size} | {name: one}
+            m, n, k = shape.values()
+            case = b.case(variant, kernel, dtype, (m, n, k), layouts=layouts)
+            step = one & -one
+            if dtype == "i8" and name != "m" and one % 4:
+                reason = f"{name} = {one} is not a multiple of 4"
+                b.add(case, "check", status="unsupported", reason=reason)
+                continue
+            loss = max(0.0, 1 - step * nbytes / 16) if name in fastest and kernel == "cublas" else 0
+            speed = top * (1 - 0.6 * loss) * (one / size if name != "k" else 1.0)
+            wrong = (variant, one) == ("cublas-typetf32", 4080)
+            _timed(b, case, speed, speed, 2.0 * m * n * k, "wrong" if wrong else "correct")
+    return b.study()
+
+
 def latency() -> StudyData:
     b = Builder("latency")
     cycles = {
@@ -422,7 +458,7 @@ MAKERS = {
     "ladder": ladder, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency,
-    "exactness": exactness,
+    "exactness": exactness, "alignment": alignment,
 }  # fmt: skip
 
 
