@@ -106,6 +106,17 @@ def test_table_has_a_row_for_each_case_and_dimension_and_one_for_each_line() -> 
     assert alignment.table(synthetic.empty("alignment")).shape[0] > 0
 
 
+def test_table_names_the_kernels_that_were_launched() -> None:
+    data = study({"n": {4095: 40.0}})
+    assert "kernels launched" not in alignment.table(data)
+    case = "cublas-typef16_f32@4096x4095x4096"
+    name = data.records[data.records["case"] == case].iloc[:1].copy()
+    name["stage"], name["metric"], name["text"] = "counters", "kernel_name", "gemm_align1"
+    records = pd.concat([data.records, name], ignore_index=True)
+    frame = alignment.table(replace(data, records=records)).set_index("case")
+    assert frame.loc[case, "kernels launched"] == "gemm_align1"
+
+
 def test_no_case_and_no_record_give_a_figure_that_says_so(tmp_path: Path) -> None:
     bare = synthetic.empty("alignment")
     assert alignment.summary(replace(bare, cases=bare.cases.iloc[:0])).empty

@@ -207,6 +207,10 @@ def table(study: StudyData) -> pd.DataFrame:
             "SM clock (MHz)": base.value_of(study, "sm_clock", "time"),
         },
     )
+    names = base.text_of(study, "kernel_name")
+    if names:
+        # Which kernel the vendor took: its name often says the alignment that it was made for.
+        frame.insert(frame.columns.get_loc("verdict"), "kernels launched", frame["case"].map(names))
     found = lines(study)
     if not found:
         return frame
@@ -227,8 +231,7 @@ def table(study: StudyData) -> pd.DataFrame:
     )
     whole = frame.merge(added, on="case", how="left", sort=False)
     totals = summary(study)
-    names = totals["variant"] + ", " + totals["dimension"]
-    totals.insert(0, "line", names)
+    totals.insert(0, "line", totals["variant"] + ", " + totals["dimension"])
     return pd.concat([whole, totals], ignore_index=True)
 
 

@@ -140,6 +140,15 @@ def environment_of(study: StudyData, metric: str, stage: str | None = None) -> d
     return {str(c): str(e) for c, e in zip(rows["case"], rows["environment"], strict=True)}
 
 
+def text_of(study: StudyData, metric: str) -> dict[str, str]:
+    """The text of one metric by case, e.g. `kernel_name`; cases without one are absent."""
+    if study.records.empty or "text" not in study.records:
+        return {}
+    rows = study.records[(study.records["metric"] == metric) & (study.records["status"] == "ok")]
+    pairs = zip(rows["case"], rows["text"], strict=True)
+    return {str(case): str(text) for case, text in pairs if present(text)}
+
+
 def pivot(study: StudyData, metrics: Sequence[str], stage: str | None = None) -> pd.DataFrame:
     """One row a case (index: case id, all cases, config order), one column a metric; gaps are NaN."""
     frame = pd.DataFrame(index=pd.Index(case_order(study), name="case"))
