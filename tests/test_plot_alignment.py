@@ -49,8 +49,9 @@ def test_share_loss_and_the_smallest_alignment_that_is_enough() -> None:
     assert line.smallest_enough == 8
     assert line.lost(1) == pytest.approx(1 - 0.4 / (4095 / 4096))
     assert line.lost(128) == 0.0
-    # No point has alignment 16, 32 or 64: the next larger one answers.
-    assert line.share_at(16) == pytest.approx(0.97)
+    # No point has alignment 16, 32 or 64: the next larger one answers. The reference never does.
+    assert line.lost(16) == line.lost(128)
+    assert math.isnan(line.lost(256))
 
     row = alignment.summary(data).iloc[0]
     assert row["contiguous in"] == "B, C" and row["reference (TFLOP/s)"] == 100
@@ -88,6 +89,11 @@ def test_what_is_wrong_or_measured_elsewhere_has_no_share() -> None:
     records.loc[records["n"] == 4088, "environment"] = "here"
     line = by_dimension(replace(data, records=records))["n"]
     assert list(line.measured["alignment"]) == [1, 4096]
+    # The reference alone says nothing about alignment.
+    alone = data.records[data.records["n"] == SIZE]
+    line = by_dimension(replace(data, records=alone))["n"]
+    assert len(line.measured) == 1
+    assert math.isnan(line.smallest_enough) and math.isnan(line.lost(1))
     # Without the reference there is no share at all, and nothing fails.
     gone = data.records[data.records["n"] != SIZE]
     line = by_dimension(replace(data, records=gone))["n"]

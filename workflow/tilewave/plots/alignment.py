@@ -8,10 +8,10 @@ the band is the price of the alignment.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -68,24 +68,29 @@ class Line:
     def measured(self) -> pd.DataFrame:
         return self.points[self.points["share"].notna()]
 
-    def share_at(self, alignment: int) -> float:
-        """Share at an alignment of at least so much, the nearest measured one; NaN without one."""
-        rows = self.measured[self.measured["alignment"] >= alignment]
-        return float(rows["share"].iloc[0]) if len(rows) else float("nan")
+    @property
+    def smaller(self) -> pd.DataFrame:
+        """The measured points without the reference itself."""
+        return self.measured[self.measured["least"] < 1]
 
     def lost(self, alignment: int) -> float:
-        """What is missing to the share that needs no alignment to explain (1), at the same point."""
-        rows = self.measured[self.measured["alignment"] >= alignment]
+        """What is missing to the share that needs no alignment to explain (1).
+
+        At the least alignment measured that is no smaller; NaN without one below the reference.
+        """
+        rows = self.smaller[self.smaller["alignment"] >= alignment]
         if rows.empty:
-            return float("nan")
+            return math.nan
         first = rows.iloc[0]
         return max(0.0, 1.0 - float(first["share"]) / float(first["least"]))
 
     @property
     def smallest_enough(self) -> float:
-        """The smallest alignment within the tolerance of the best; NaN without a measurement."""
+        """The smallest alignment within the tolerance of the best; NaN where only the reference
+        was measured."""
         rows = self.measured[self.measured["enough"].astype(bool)]
-        return float(rows["alignment"].iloc[0]) if len(rows) else float("nan")
+        known = len(rows) and len(self.smaller)
+        return float(rows["alignment"].iloc[0]) if known else math.nan
 
 
 def _products(study: StudyData) -> pd.DataFrame:
@@ -134,7 +139,11 @@ def lines(study: StudyData) -> list[Line]:
             ranks = points["case"].isin(may_rank)
             points["tflops"] = points["case"].map(speed).where(ranks).astype(float)
             points["status"] = [states[case].status for case in points["case"]]
-            at = float(speed[reference]) if reference in speed and reference in may_rank else np.nan
+            at = (
+                float(speed[reference])
+                if reference in speed and reference in may_rank
+                else math.nan
+            )
             same = points["case"].map(places) == places.get(reference)
             points["share"] = (points["tflops"] / at).where(same)
             points["least"] = [theory.least_share(one, size) for one in points["size"]]
@@ -164,8 +173,7 @@ def summary(study: StudyData) -> pd.DataFrame:
     rows = []
     for line in lines(study):
         told = theory.recommendation(line.dtype)
-        measured = line.measured
-        least = float(measured["alignment"].iloc[0]) if len(measured) else float("nan")
+        least = float(line.smaller["alignment"].min())
         refused = line.points.loc[line.points["status"] == "unsupported", "alignment"]
         row = {
             "variant": line.variant,
@@ -176,17 +184,16 @@ def summary(study: StudyData) -> pd.DataFrame:
             "reference (TFLOP/s)": _reference_speed(line, _reference(study)),
             "unsupported alignments": ", ".join(str(one) for one in refused),
             "least alignment measured": least,
-            "loss at it (%)": 100 * line.lost(int(least)) if len(measured) else float("nan"),
+            "loss at it (%)": 100 * line.lost(1),
             "smallest alignment that is enough": line.smallest_enough,
         }
         for name, multiple in (
             ("recommended", told.recommended if told else None),
             ("recommended on A100", told.on_a100 if told else None),
         ):
-            known = multiple is not None and len(measured)
-            row[f"{name} multiple"] = multiple if multiple is not None else float("nan")
+            row[f"{name} multiple"] = math.nan if multiple is None else multiple
             row[f"loss at the multiple {name} (%)"] = (
-                100 * line.lost(int(multiple)) if known and multiple else float("nan")
+                math.nan if multiple is None else 100 * line.lost(multiple)
             )
         rows.append(row)
     return pd.DataFrame(rows)
@@ -194,7 +201,7 @@ def summary(study: StudyData) -> pd.DataFrame:
 
 def _reference_speed(line: Line, size: int) -> float:
     rows = line.points[line.points["size"] == size]
-    return float(rows["tflops"].iloc[0]) if len(rows) else float("nan")
+    return float(rows["tflops"].iloc[0]) if len(rows) else math.nan
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -394,7 +401,7 @@ def _notes(study: StudyData, found: list[Line]) -> Iterator[str]:
     told = {}
     for line in found:
         speed = _reference_speed(line, size)
-        if np.isfinite(speed):
+        if math.isfinite(speed):
             unit = " TOP/s" if line.dtype == "i8" else ""
             told[line.variant] = (
                 f"{line.kernel} {line.dtype} ({line.layout}) {base.digits(speed)}{unit}"
