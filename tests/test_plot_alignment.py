@@ -123,6 +123,12 @@ def test_table_names_the_kernels_that_were_launched() -> None:
     assert frame.loc[case, "kernels launched"] == "gemm_align1"
 
 
+def test_rates_of_bytes_are_told_apart() -> None:
+    assert "TOP/s" in base.rate_notes(synthetic.make("alignment"))[0]
+    assert base.rate_notes(synthetic.make("latency")) == []
+    assert base.rate_notes(study({"n": {4095: 40.0}})) == []
+
+
 def test_no_case_and_no_record_give_a_figure_that_says_so(tmp_path: Path) -> None:
     bare = synthetic.empty("alignment")
     assert alignment.summary(replace(bare, cases=bare.cases.iloc[:0])).empty

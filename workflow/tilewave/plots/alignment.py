@@ -168,7 +168,7 @@ def summary(study: StudyData) -> pd.DataFrame:
     """One row a line: what the alignment costs, and from which one on it costs nothing.
 
     Losses (%) are what is missing to the share that a smaller product keeps whatever its alignment.
-    The recommended multiples are the seeds' (`theory.alignment.RECOMMENDED`).
+    The recommended multiples are those of `theory.alignment.RECOMMENDED`.
     """
     rows = []
     for line in lines(study):

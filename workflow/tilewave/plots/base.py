@@ -411,6 +411,13 @@ def dtype_label(dtype: object) -> str:
     return DTYPE_LABELS.get(str(dtype), str(dtype)) if present(dtype) else "no dtype"
 
 
+def rate_notes(study: StudyData) -> list[str]:
+    """What a figure of rates must say of products that are not of floating-point numbers."""
+    if "i8" not in dtypes_in_order(study):
+        return []
+    return ["For INT8, TFLOP/s are TOP/s: 2mnk integer operations."]
+
+
 def dtypes_in_order(study: StudyData) -> list[str]:
     """The dtypes of the cases, in the config's order."""
     found = [] if study.cases.empty else study.cases["dtype"].tolist()
