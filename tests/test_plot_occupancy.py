@@ -73,6 +73,11 @@ def test_a_disagreement_is_listed_in_the_figure() -> None:
     ]
     assert f"in {len(answered) - 1} of {len(answered)} cases" in notes[0]
     assert notes[1].startswith("matmul_disputed@2048x2048x2048: driver: 7 blocks")
+    records = study.records.copy()
+    records.loc[records["metric"] == occupancy.DRIVER, "value"] = 9.0
+    notes = occupancy._notes(replace(study, records=records), shown, frame)
+    assert sum("driver: 9 blocks" in note for note in notes) == 5
+    assert f"And {len(answered) - 1 - 5} more cases: they are in the table." in notes
     table = occupancy.table(study).set_index("case")
     assert table.at["matmul_disputed@2048x2048x2048", "differences"]
 

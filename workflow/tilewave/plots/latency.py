@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -149,8 +150,9 @@ def draw(study: StudyData, style: Style) -> Figure:
         ax.set_xlabel("cycles for one dependent access (SM clock)")
         clock = clock_mhz(study)
         if clock is not None:
+            ns = 1e3 / clock  # of a cycle
             top_axis = ax.secondary_xaxis(
-                "top", functions=(lambda c: 1e3 * c / clock, lambda ns: ns * clock / 1e3)
+                "top", functions=(lambda c: np.asarray(c) * ns, lambda t: np.asarray(t) / ns)
             )
             top_axis.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
             top_axis.xaxis.set_minor_locator(NullLocator())
