@@ -206,11 +206,13 @@ def expand_study(
 def wants(stage: str, request: Request) -> bool:
     """Whether a stage has anything to do for a case.
 
-    A probe answers in its check; code on the host has no GPU counters, and only a cubin is executed.
+    A probe answers in its check, and is timed where it says how much work it does; code on the host
+    has no GPU counters, and only a cubin is executed.
     """
     kernel = request.case.variant.kernel
     if stage == "time":
-        return request.time and kernel.front.operation != "probe"
+        rated = kernel.front.operation != "probe" or kernel.front.work is not None
+        return request.time and rated
     if stage == "counters":
         return bool(request.counters) and kernel.provider != "cpu"
     if stage == "execute":
@@ -244,6 +246,8 @@ def _narrow(
     for word in words(config.only):
         if word in config.studies:
             named["studies"].add(word)
+        elif word in config.parts:
+            named["studies"].update(config.parts[word])
         elif word in kernels:
             named["kernels"].add(word)
         elif word in dtypes:
@@ -251,7 +255,8 @@ def _narrow(
         elif word in shapes or f"{word}x{word}x{word}" in shapes:
             named["shapes"] |= {word, f"{word}x{word}x{word}"}
         else:
-            raise UserError(where, "only", word, [*config.studies, *kernels, *dtypes, *shapes])
+            known = [*config.parts, *config.studies, *kernels, *dtypes, *shapes]
+            raise UserError(where, "only", word, known)
     return named
 
 

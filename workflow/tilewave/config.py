@@ -145,7 +145,7 @@ class Config(Model):
     kernel_folders: list[str] = Field(default_factory=lambda: ["kernels"], min_length=1)
     gpu: int = Field(0, ge=0, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows.")
     only: StrictInt | str | list[StrictInt | str] = Field(
-        "", description="Words that narrow the run: studies, kernels, dtypes, shapes."
+        "", description="Words that narrow the run: parts, studies, kernels, dtypes, shapes."
     )
     strict: bool | Literal["release"] = Field(
         False,
@@ -160,6 +160,10 @@ class Config(Model):
     style: Style = Field(default_factory=Style)
     output: Output = Field(default_factory=Output)
     studies: dict[Name, Study] = Field(min_length=1)
+    parts: dict[Name, list[str]] = Field(
+        default_factory=dict,
+        description="Names for groups of studies, each a word of `only`: parts of a long run.",
+    )
 
 
 def _allowed_keys(location: tuple[Any, ...]) -> Any:

@@ -27,13 +27,27 @@ SUFFIXES = (".cu", ".py", ".yaml")
 
 
 class Buffer(BaseModel):
-    """A probe's buffer; without ``expect`` and ``report`` and case values it is unchecked output."""
+    """A probe's buffer, or scratch memory of a product.
+
+    Of a probe: without ``expect`` and ``report`` and case values it is unchecked output. Of a
+    product: memory beside a, b and c that no reader of C looks at; ``zeroed`` memory is zero before
+    the first launch, and every launch must leave it so.
+    """
 
     model_config = ConfigDict(extra="forbid")
     dtype: str
     size: Expression
     expect: Expression | None = None
     report: dict[str, str] | None = None
+    zeroed: bool = False
+
+
+class WorkOf(BaseModel):
+    """What one launch of a probe does, for a rate: expressions over macros and scalars."""
+
+    model_config = ConfigDict(extra="forbid")
+    flop: Expression | None = None
+    byte: Expression | None = None
 
 
 class ProbeCase(BaseModel):
@@ -82,6 +96,10 @@ class FrontMatter(BaseModel):
         None, gt=0, description="FLOP/s this surely reaches; bounds the cost before anything runs."
     )
     requires: dict[str, Any] = Field(default_factory=dict)
+    architecture_specific: bool = Field(
+        False, description="Compiled for sm_90a instead of sm_90: wgmma, setmaxnreg and their like."
+    )
+    work: WorkOf | None = None
     entry: str | None = None
     arguments: list[str] = Field(default_factory=list)
     buffers: dict[str, Buffer] = Field(default_factory=dict)
@@ -131,6 +149,8 @@ def _first_error(path: Path, error: ValidationError, data: dict[str, Any]) -> Us
         model: type[BaseModel] = FrontMatter
         if place[0] == "buffers":
             model = Buffer
+        elif place[0] == "work":
+            model = WorkOf
         elif place[0] == "cases":
             model = ProbeCase
         return UserError(path, key, place[-1], model.model_fields)

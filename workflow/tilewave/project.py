@@ -205,6 +205,12 @@ def _check_names(config: Config, kernels: Mapping[str, Kernel], where: object) -
         fonts = font_manager.get_font_names()
         if config.style.font not in fonts:
             raise UserError(where, "style.font", config.style.font, fonts)
+    for part, members in config.parts.items():
+        if part in config.studies or part in kernels:
+            raise UserError(where, f"parts.{part}", part, "a name that no study and no kernel has")
+        for index, name in enumerate(members):
+            if name not in config.studies:
+                raise UserError(where, f"parts.{part}.{index}", name, config.studies)
     for kernel in kernels.values():
         before = kernel.front.follows
         if before is not None and before not in kernels:

@@ -39,6 +39,15 @@ TRIAL_DEVICE = {
 
 
 @dataclass(frozen=True)
+class Scratch:
+    """Memory that a product needs beside its matrices; ``zeroed`` before and after each launch."""
+
+    name: str
+    nbytes: int
+    zeroed: bool
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """Geometry of one launch. ``shared_bytes`` is the dynamic part."""
 
@@ -47,6 +56,7 @@ class LaunchPlan:
     shared_bytes: int
     tile: tuple[int, ...] | None
     working_blocks: int
+    scratch: tuple[Scratch, ...] = ()
 
     @property
     def blocks(self) -> int:
@@ -152,6 +162,7 @@ class Variant:
         """Empty where the launch can be planned; else what of the device its geometry asks for."""
         front = self.kernel.front
         texts = [*front.grid, *front.block, front.shared_bytes, *(front.tile or [])]
+        texts += [buffer.size for buffer in front.buffers.values()]
         asked = {
             word for text in (*texts, front.working_blocks) for word in self._device_words(text)
         }
@@ -182,6 +193,8 @@ class Variant:
         sized = [(f"{key}.{index}", text) for key in ("grid", "block", "tile")
                  for index, text in enumerate(getattr(front, key) or [])]  # fmt: skip
         sized += [("shared_bytes", front.shared_bytes), ("working_blocks", front.working_blocks)]
+        if front.operation == "matmul":
+            sized += [(f"buffers.{name}.size", one.size) for name, one in front.buffers.items()]
         asked = [("requires.conditions", text) for text in conditions]
         geometry = {*self.names, *dimensions, *DEVICE_NAMES}
         for expressions, known in (
@@ -217,9 +230,24 @@ class Variant:
         for name in front.macros:
             if name in (*dimensions, *DEVICE_NAMES, *WORDS):
                 raise UserError(path, f"macros.{name}", name, "a name with no meaning of its own")
+        if front.work is not None:
+            if front.operation != "probe":
+                raise UserError(path, "work", front.operation, "a probe: other work is known")
+            scalars = {name for case in front.cases.values() for name in case.scalars}
+            known_here = {*front.macros, *DEVICE_NAMES, *front.buffers, *scalars}
+            for key, text in (("work.flop", front.work.flop), ("work.byte", front.work.byte)):
+                for name in sorted(names_in(text) - known_here):
+                    raise UserError(path, key, name, known_here)
         if front.operation != "matmul":
             return
         operands = ("a", "b", "c")
+        plain = (*operands, *dimensions, "alpha", "beta")
+        for name, buffer in front.buffers.items():
+            if name in plain:
+                raise UserError(path, f"buffers.{name}", name, "a name with no meaning of its own")
+            if buffer.expect is not None or buffer.report is not None:
+                allowed = "dtype, size and zeroed: only a probe's buffers are looked at"
+                raise UserError(path, f"buffers.{name}", "expect or report", allowed)
         for name in (*operands, "accumulate"):
             if name not in front.dtypes:
                 raise UserError(
@@ -228,7 +256,7 @@ class Variant:
         for key, given, known in (
             ("dtypes", front.dtypes, (*operands, "accumulate")),
             ("layouts", front.layouts, operands),
-            ("arguments", front.arguments, (*operands, *dimensions, "alpha", "beta")),
+            ("arguments", front.arguments, (*plain, *front.buffers)),
         ):
             for name in given:
                 if name not in known:
@@ -271,7 +299,22 @@ class Variant:
             working_blocks=blocks
             if working is None
             else self._integer("working_blocks", working, names),
+            scratch=self._scratch(names),
         )
+
+    def _scratch(self, names: Mapping[str, Any]) -> tuple[Scratch, ...]:
+        """Scratch buffers of a product; a probe's buffers are its operation's business."""
+        front, made = self.kernel.front, []
+        for name, buffer in front.buffers.items() if front.operation == "matmul" else ():
+            key = f"buffers.{name}"
+            dtype = str(self._evaluate(f"{key}.dtype", buffer.dtype))
+            if dtype not in SIZES:
+                raise UserError(self.kernel.path, f"{key}.dtype", dtype, SIZES)
+            size = self._integer(f"{key}.size", buffer.size, names)
+            if size < 0:
+                raise UserError(self.kernel.path, f"{key}.size", size, "no negative size")
+            made.append(Scratch(name, size * SIZES[dtype], buffer.zeroed))
+        return tuple(made)
 
 
 def _allowed(kernel: Kernel, macros: Mapping[str, Any]) -> bool:

@@ -97,6 +97,15 @@ def options(arch: str, macros: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"-arch={arch}", LANGUAGE, "-lineinfo", "--ptxas-options=-v", *defines)
 
 
+def target_of(kernel: Kernel, arch: str) -> str:
+    """What a kernel is compiled for where ``arch`` is wanted: ``sm_90a`` for ``sm_90``, if its front
+    matter asks for architecture-specific features and the architecture has them (9.0 and later)."""
+    plain = arch.removeprefix("sm_")
+    if kernel.front.architecture_specific and plain.isdigit() and int(plain) >= 90:
+        return f"{arch}a"
+    return arch
+
+
 def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     """Content key of a compilation: source, headers of its own folder, options, NVRTC."""
     own = headers.closure(kernel.text, kernel.path.parent)

@@ -80,6 +80,25 @@ def poisoned(dtype: Any, count: int) -> np.ndarray:
     return np.full(count * kind.itemsize, POISON, np.uint8).view(kind)
 
 
+def scratch(job: Job) -> dict[str, np.ndarray]:
+    """A product's buffers beside its matrices, as the GPU's check makes them."""
+    made = {}
+    for one in job.get("scratch") or ():
+        made[one["name"]] = poisoned(np.uint8, int(one["nbytes"]))
+        if one["zeroed"]:
+            made[one["name"]].fill(0)
+    return made
+
+
+def left_dirty(job: Job, buffers: Mapping[str, np.ndarray]) -> str:
+    """Empty where the launch left its zeroed scratch zero, else a sentence."""
+    for one in job.get("scratch") or ():
+        if one["zeroed"] and buffers[one["name"]].any():
+            place = int(np.flatnonzero(buffers[one["name"]])[0])
+            return f"left byte {place} of scratch buffer {one['name']} not zero"
+    return ""
+
+
 def arguments(
     machine: Any, job: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: float
 ) -> list[Any]:
@@ -151,6 +170,7 @@ class _Case:
         job = self.job
         if job["operation"] == "matmul":
             buffers = {name: judging.matrix(job, name) for name in judging.STREAMS}
+            buffers |= scratch(job)
         else:
             buffers = self.host_buffers()
         self.launch(buffers)
@@ -173,8 +193,11 @@ class _Case:
             buffers["c"] = given["c"].copy()
             if not beta:
                 buffers["c"] = poisoned(given["c"].dtype, given["c"].size)
+            buffers |= scratch(job)
             if not self.launch(buffers, alpha, beta):
                 return model.NOT_CHECKED, "", [], {}
+            if dirty := left_dirty(job, buffers):
+                return model.WRONG, dirty, [], {}
             want = judging.reference(job, given, alpha, beta)
             runs.append(judging.compare(job, buffers["c"], want, alpha, beta))
         run = judging.worst(runs)

@@ -9,16 +9,16 @@ where the kernel takes them, with (0.75, -0.5).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewave import judging, operations
-from tilewave.gpu import Job, Result, result
+from tilewave.gpu import Job, Result, figure, result
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel, Session, cpu_function, cpu_matrices
-from tilewave.gpu.memory import Buffer, Memory, matrix_bytes
+from tilewave.gpu.memory import Buffer, Memory, left_dirty, matrix_bytes, scratch
 from tilewave.inputs import storage, to_float64
 from tilewave.judging import STREAMS, Run, scalars
 from tilewave.operations.matmul import tolerance
@@ -44,12 +44,16 @@ def check(session: Session | None, job: Job) -> Result:
 
 
 def _implementations(
-    session: Session, job: Job, close: list[Callable[[], None]]
+    session: Session, job: Job, close: list[Callable[[], None]], figures: list[dict[str, Any]]
 ) -> Iterator[tuple[str, Prepared]]:
-    """Label and prepare function of all that must be right: one kernel, or every algorithm."""
+    """Label and prepare function of all that must be right: one kernel, or every algorithm.
+
+    What is known of a kernel before it runs is appended to ``figures``.
+    """
     if job["provider"] == "nvrtc":
         kernel = NvrtcKernel(session.gpu, job)
         close.append(kernel.close)
+        figures.append(_fitting(kernel))
         yield "", kernel.prepare
         return
     from tilewave.gpu.cublaslt import Plan
@@ -66,20 +70,26 @@ def _implementations(
         yield f"algorithm {rank}", prepare
 
 
+def _fitting(kernel: NvrtcKernel) -> dict[str, Any]:
+    return figure("driver_blocks_per_sm", kernel.blocks_per_sm(), "block")
+
+
 def _check_product(session: Session, job: Job) -> Result:
     gpu, support = session.gpu, session.support
     shape, dtypes = dict(job["shape"]), job["dtypes"]
     runs: list[Run] = []
+    figures: list[dict[str, Any]] = []
     close: list[Callable[[], None]] = []
     with Memory(gpu) as memory:
         buffers = {
             name: memory.new(name, matrix_bytes(shape, dtypes, name)) for name in ("a", "b", "c")
         }
+        buffers |= scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
         for name in ("a", "b"):
             support.fill(buffers[name], dtypes[name], int(job["seed"]), STREAMS[name])
         try:
-            for label, prepare in _implementations(session, job, close):
+            for label, prepare in _implementations(session, job, close, figures):
                 for alpha, beta in scalars(job):
                     if beta:
                         support.fill(buffers["c"], dtypes["c"], int(job["seed"]), STREAMS["c"])
@@ -90,11 +100,14 @@ def _check_product(session: Session, job: Job) -> Result:
                     gpu.sync()
                     if broken := _broken_guards(buffers):
                         return result(job, "check", "invalid access", broken, verdict="wrong")
+                    if dirty := left_dirty(job, buffers):
+                        return result(job, "check", "ok", dirty, verdict="wrong")
                     runs.append(_compare(session, job, buffers["c"], want, alpha, beta, label))
         finally:
             for function in close:
                 function()
-    return _verdict(job, runs, {"algorithms_checked": len(runs) // len(scalars(job))})
+    more = {"algorithms_checked": len(runs) // len(scalars(job))}
+    return _verdict(job, runs, more, figures)
 
 
 def _broken_guards(buffers: dict[str, Buffer]) -> str:
@@ -147,10 +160,13 @@ def _compare(
     return judging.judged(job, found, alpha, beta, value, expected, label)
 
 
-def _verdict(job: Job, runs: list[Run], more: dict[str, Any]) -> Result:
+def _verdict(
+    job: Job, runs: list[Run], more: dict[str, Any], known: Sequence[dict[str, Any]] = ()
+) -> Result:
     """The result of the run that came nearest to its tolerance, or went farthest past it."""
     run = judging.worst(runs)
     verdict, figures, notes = judging.verdict(run)
+    figures = [*figures, *known]
     return result(
         job, "check", "ok", run.reason, verdict=verdict, figures=figures, notes=more | notes
     )
@@ -180,6 +196,7 @@ def _check_on_host(session: Session, job: Job) -> Result:
     operation = operations.load(job["operation"], job.get("source", "job"))
     kernel = NvrtcKernel(session.gpu, job)
     try:
+        fitting = _fitting(kernel)
         with Memory(session.gpu) as memory:
             buffers, _, produced = host_buffers(memory, job)
             kernel.prepare({name: buffer.pointer for name, buffer in buffers.items()})()
@@ -190,7 +207,7 @@ def _check_on_host(session: Session, job: Job) -> Result:
     finally:
         kernel.close()
     verdict, reason, figures = operation.judge(job, outputs)
-    return result(job, "check", "ok", reason, verdict=verdict, figures=list(figures))
+    return result(job, "check", "ok", reason, verdict=verdict, figures=[*figures, fitting])
 
 
 def _check_cpu(job: Job) -> Result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -161,6 +162,15 @@ class NvrtcKernel:
             name = key.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             ok(driver.cuFuncSetAttribute(self._function, name, 1))
         self._config = configuration(gpu, job["grid"], job["block"], shared_bytes, cluster)
+
+    def blocks_per_sm(self) -> int:
+        """Blocks of this launch that the driver says an SM holds at a time."""
+        from cuda.bindings import driver
+
+        threads = math.prod(int(size) for size in self._job["block"])
+        dynamic = int(self._job.get("shared_bytes") or 0)
+        ask = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        return int(ok(ask(self._function, threads, dynamic)))
 
     def prepare(
         self, pointers: Mapping[str, int], alpha: float = 1.0, beta: float = 0.0

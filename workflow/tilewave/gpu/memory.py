@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -31,11 +32,15 @@ class Buffer:
         """Fill with 0xff bytes, on the stream."""
         self._set(self.pointer, self.nbytes)
 
-    def _set(self, address: int, count: int) -> None:
+    def clear(self) -> None:
+        """Fill with zeros, on the stream."""
+        self._set(self.pointer, self.nbytes, 0)
+
+    def _set(self, address: int, count: int, byte: int = POISON) -> None:
         from cuda.bindings import driver
 
         if count:
-            ok(driver.cuMemsetD8Async(address, POISON, count, self.gpu.handle))
+            ok(driver.cuMemsetD8Async(address, byte, count, self.gpu.handle))
 
     def upload(self, data: np.ndarray) -> None:
         """Copy host data in; raises ValueError where the sizes differ."""
@@ -132,6 +137,30 @@ class Memory:
         driver.cuStreamSynchronize(self.gpu.handle)
         while self._addresses:
             driver.cuMemFree(self._addresses.pop())
+
+
+def scratch(memory: Memory, job: Mapping[str, Any]) -> dict[str, Buffer]:
+    """A product's buffers beside its matrices: zeroed where the kernel counts on that, else
+    poisoned."""
+    made = {}
+    for one in job.get("scratch") or ():
+        buffer = made[one["name"]] = memory.new(one["name"], int(one["nbytes"]))
+        if one["zeroed"]:
+            buffer.clear()
+        else:
+            buffer.poison()
+    return made
+
+
+def left_dirty(job: Mapping[str, Any], buffers: Mapping[str, Buffer]) -> str:
+    """Empty where every launch left its zeroed scratch zero, else a sentence: the next launch would
+    count on it."""
+    for one in job.get("scratch") or ():
+        if one["zeroed"]:
+            found = np.flatnonzero(buffers[one["name"]].download(np.dtype(np.uint8)))
+            if found.size:
+                return f"left byte {int(found[0])} of scratch buffer {one['name']} not zero"
+    return ""
 
 
 def matrix_elements(shape: dict[str, int], name: str) -> int:

@@ -27,7 +27,7 @@ from tilewave.gpu.clocks import Clocks
 from tilewave.gpu.cpu_timing import time_cpu
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel, Session
-from tilewave.gpu.memory import Buffer, Memory, matrix_bytes
+from tilewave.gpu.memory import Buffer, Memory, matrix_bytes, scratch
 from tilewave.judging import STREAMS
 
 MIN_ROUNDS, MAX_ROUNDS, ENOUGH_S, ENOUGH_SPREAD = 5, 20, 1.0, 0.005
@@ -113,7 +113,9 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     began = time.monotonic()
     memory = stack.enter_context(Memory(gpu))
     sets, cold = _fill_sets(session, job, memory)
-    pointers = _pointers(sets)
+    # One scratch for all sets, as a library has one workspace: the launches follow each other.
+    extra = {name: buffer.pointer for name, buffer in scratch(memory, job).items()}
+    pointers = [one | extra for one in _pointers(sets)]
     notes: dict[str, Any] = {"cache": "cold" if cold else "warm", "buffer_sets": len(sets)}
     clocks = session.clocks
     clocks.reset()
@@ -254,9 +256,13 @@ def _report(
     ]
     if duration < NEAR_EMPTY * empty:
         notes["near_empty"] = True
-    operations = 2.0 * math.prod(job["shape"].values()) if job["operation"] == "matmul" else 0.0
+    work = job.get("work") or {}
+    product = job["operation"] == "matmul"
+    operations = 2.0 * math.prod(job["shape"].values()) if product else float(work.get("flop", 0))
     if operations:
         figures.append(figure("tflops", operations / duration * 1e-6, "TFLOP/s"))
+    if work.get("byte"):
+        figures.append(figure("bandwidth", float(work["byte"]) / duration * 1e-6, "TB/s"))
     series = samples.get("baseline_us")
     if job["provider"] == "cublaslt":
         rank0 = float(np.median(series)) if series else duration

@@ -58,7 +58,7 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
 
     from tilewave.gpu.blocks import span
     from tilewave.gpu.check import host_buffers
-    from tilewave.gpu.memory import Memory, matrix_bytes
+    from tilewave.gpu.memory import Memory, matrix_bytes, scratch
     from tilewave.judging import STREAMS
 
     gpu = session.gpu
@@ -69,6 +69,7 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
             buffers = {name: memory.new(name, matrix_bytes(shape, dtypes, name)) for name in "abc"}
             for name, buffer in buffers.items():
                 session.support.fill(buffer, dtypes[name], int(job["seed"]), STREAMS[name])
+            buffers |= scratch(memory, job)
         else:
             buffers = host_buffers(memory, job)[0]
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}

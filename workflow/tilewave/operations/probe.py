@@ -72,6 +72,11 @@ def chase(stride: int, size: int, seed: int = 1) -> np.ndarray:
     return table
 
 
+def launch_names(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Names for an expression about a launch: a buffer's, and the elements of every buffer."""
+    return {**_names(job), **{name: _size(job, name) for name in job["probe"]["buffers"]}}
+
+
 def _names(job: Mapping[str, Any]) -> dict[str, Any]:
     """Names for a buffer's expressions: device facts, macros, shape, the case's scalars."""
     case = job["probe"]["case"]

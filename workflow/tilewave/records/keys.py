@@ -26,6 +26,9 @@ PARTS = (
     "probe",
     "seed",
 )
+# Parts that most jobs do not have: absent from the key where they are empty, so that the keys of
+# figures recorded before such a part existed stay what they were.
+RARE_PARTS = ("scratch", "work", "device")
 STAGE_PARTS = {
     "check": (),
     "time": ("baseline", "timing"),
@@ -50,5 +53,6 @@ def key(stage: str, code: str, job: Mapping[str, Any]) -> str:
             "method_version": METHOD_VERSION[stage],
             "code": code,
             **{name: job.get(name) for name in names},
+            **{name: job[name] for name in RARE_PARTS if job.get(name)},
         }
     )

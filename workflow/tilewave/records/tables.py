@@ -16,7 +16,7 @@ from tilewave.stages.compiling import lines
 
 RECORD_COLUMNS = [
     "case", "kernel", "variant", "macros", "operation", "dtype", "m", "n", "k", "probe_case",
-    "stage", "metric", "value", "unit", "source", "status", "reason", "verdict", "key",
+    "stage", "metric", "value", "unit", "text", "source", "status", "reason", "verdict", "key",
     "environment",
 ]  # fmt: skip
 CASE_COLUMNS = [
@@ -26,6 +26,8 @@ CASE_COLUMNS = [
     "claimed", "instruction", "note", "ends", "finds", "verdict", "studies",
 ]  # fmt: skip
 EMPTY = float("nan")
+KERNEL_NAME = "kernel_name"
+"""Metric whose record is text: the kernels that ncu saw a case launch, in order."""
 # What the long tables say of a row's result.
 PLACE = ["case", "key", "environment", "source", "stage"]
 
@@ -143,7 +145,11 @@ def records_table(
             "verdict": verdict.get(made["case"], model.NOT_CHECKED),
         }
         figures = made["figures"] or [{"metric": "", "value": EMPTY, "unit": ""}]
-        rows += [base | figure for figure in figures]
+        rows += [base | {"text": ""} | figure for figure in figures]
+        names = made["notes"].get("kernels")
+        if made["status"] == model.OK and names:
+            told = "; ".join(dict.fromkeys(names))
+            rows.append(base | {"metric": KERNEL_NAME, "value": EMPTY, "unit": "", "text": told})
     return pd.DataFrame(rows, columns=RECORD_COLUMNS)
 
 

@@ -60,6 +60,7 @@ def _disassemble(cubin_path: Path, store: Store, key: str) -> None:
 def _compile(variant: Variant, arch: str, store: Store, compiler: threading.Lock) -> dict[str, Any]:
     """Compile into the store under the content key, or take what is there."""
     kernel = variant.kernel
+    arch = nvrtc.target_of(kernel, arch)
     key = nvrtc.cache_key(kernel, arch, variant.names)
     found = _from_cache(store, key)
     if found is not None:

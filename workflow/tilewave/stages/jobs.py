@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tilewave import execution, operations
 from tilewave.cases import Case, Request, wants
 from tilewave.config import Config
+from tilewave.errors import UserError
 from tilewave.execution import cost
-from tilewave.expressions import ExpressionError
+from tilewave.expressions import ExpressionError, evaluate, names_in
+from tilewave.operations import probe
 from tilewave.records import model
 from tilewave.records.keys import key as content_key
+from tilewave.variants import DEVICE_NAMES
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,46 @@ def _probe(case: Case) -> dict[str, Any] | None:
     front = case.variant.kernel.front
     if case.probe_case is None:
         return None
-    buffers = {name: buffer.model_dump() for name, buffer in front.buffers.items()}
+    # What only products have is left out: it would be part of every probe's key.
+    buffers = {name: one.model_dump(exclude={"zeroed"}) for name, one in front.buffers.items()}
     kept = {"macros", "values", "sizes", "scalars"}
     return {
         "buffers": buffers,
         "case": front.cases[case.probe_case].model_dump(include=kept),
     }
+
+
+def _asked_device(case: Case, device: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the device a probe's buffers, scalars and work ask for; part of its key."""
+    front = case.variant.kernel.front
+    if case.probe_case is None:
+        return {}
+    own, work = front.cases[case.probe_case], front.work
+    texts: list[Any] = [*own.values.values(), *own.sizes.values(), *own.scalars.values()]
+    texts += [text for buffer in front.buffers.values() for text in (buffer.size, buffer.expect)]
+    texts += [work.flop, work.byte] if work else []
+    asked = {name for text in texts for name in names_in(text)} & set(DEVICE_NAMES)
+    return {name: device[name] for name in sorted(asked) if name in device}
+
+
+def _work(job: Mapping[str, Any], case: Case) -> dict[str, float]:
+    """Operations and bytes of one launch of a probe, as its front matter counts them.
+
+    Raises UserError where an expression has no value.
+    """
+    front = case.variant.kernel.front
+    if front.work is None or job["operation"] != "probe":
+        return {}
+    names = probe.launch_names({**job, "macros": case.variant.names})
+    found = {}
+    for key, text in (("flop", front.work.flop), ("byte", front.work.byte)):
+        if text is None:
+            continue
+        try:
+            found[key] = float(evaluate(text, names))
+        except (ExpressionError, TypeError, ValueError) as error:
+            raise UserError(case.variant.kernel.path, f"work.{key}", text, str(error)) from error
+    return {key: amount for key, amount in found.items() if amount > 0}
 
 
 # A check runs a product twice (with and without beta), a timing at least warm-up and three samples.
@@ -170,8 +207,14 @@ def plan(
             "probe": _probe(case),
             "seed": config.seed,
             "working_blocks": launch.working_blocks,
+            "scratch": [vars(one) for one in launch.scratch],
             **_stage_parts(stage, request, config),
         }
+        asked = _asked_device(case, target["device"])
+        if asked:
+            job["device"] = asked
+        if stage == "time":
+            job["work"] = _work(job, case)
         probe_case = kernel.front.cases.get(case.probe_case or "")
         if probe_case is not None:
             job["instruction"] = probe_case.instruction
