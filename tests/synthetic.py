@@ -302,12 +302,21 @@ def _quantization(name: str, sweeps: list[tuple[int, range]]) -> StudyData:
                 "wrong" if n % 176 == 0 else "correct",
             )
             _timed(b, vendor, cublas, cublas, flops)
+            chosen = ((128, 256), (128, 128), (64, 192), (256, 64))[n // 160 % 4]
+            whole = -(-m // chosen[0]) * chosen[0] * -(-n // chosen[1]) * chosen[1]
+            b.add(
+                vendor, "counters",
+                {
+                    "cublas_tile_m": chosen[0], "cublas_tile_n": chosen[1],
+                    "counted_tensor_flops": 2.0 * whole * k,
+                },
+            )  # fmt: skip
             b.add(
                 case, "counters",
                 {
                     "counted_tensor_flops": 2.0 * tiles * tile_m * tile_n * k,
-                    "sm__cycles_active.avg": 1e5 * tiles / (SMS * waves) * 0.99,
-                    "sm__cycles_active.max": 1e5,
+                    "sm__cycles_active.avg": 1.6e5 * tiles / SMS * 0.99,
+                    "sm__cycles_active.max": 1.6e5 * waves * (1.0 + 0.003 * math.cos(n)),
                     "launch__waves_per_multiprocessor": tiles / SMS,
                 },
             )  # fmt: skip

@@ -1,15 +1,14 @@
-"""What the two quantization figures share: sweeps over N, the closed forms, the panels.
+"""What the two quantization figures share: the panels over N, and what is said below them.
 
-A sweep is a kernel at one M and K over many N. Lines are closed forms of tilewave.theory, points
-are measurements. The only number that the model takes from the measurements is the time of a wave:
-the median over the sweep of duration over waves; steps, their places and their heights are its own.
+Lines are closed forms of tilewave.theory, points are measurements. The only number that the model
+takes from a sweep is the time of a wave (tilewave.plots._sweeps); how far it is from each point is
+a panel of its own.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -17,26 +16,31 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, MultipleLocator
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, MaxNLocator, MultipleLocator
 
-from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots._sweeps import Sweep, sweeps
+from tilewave.plots._sweeps import table as table
+from tilewave.plots.base import StudyData
 from tilewave.plots.style import FAINT, GREY, MODEL, Style
-from tilewave.theory import occupancy, quantization
+from tilewave.theory.quantization import PredictionError
 
+PANELS = (
+    "tflops", "duration", "error", "cublas", "useful", "tiles", "operations", "active",
+)  # fmt: skip
 OPTIONS: Mapping[str, str] = {
-    "panels": "the panels in order, of tflops, duration, tiles, operations, active",
+    "panels": f"the panels in order, of {', '.join(PANELS)}",
     "blocks_per_sm": "blocks that an SM holds at a time (default: from registers, shared memory "
     "and threads of the kernel)",
 }
-PANELS = ("tflops", "duration", "tiles", "operations", "active")
-WAVES = "launch__waves_per_multiprocessor"
-ACTIVE = ("sm__cycles_active.avg", "sm__cycles_active.max")
 _STAGES = ("time", "counters")
 _WAVE_COLOR = "#555555"
 _WAVES_DASH = (0, (2, 1.2))
 _EDGE_DASH = (0, (6, 2.5))
+_ALONE_DASH = (0, (4, 1.2, 1, 1.2))
+_BAND = 5.0  # %, the error that the model is held to
+_MOST_TILES = 7  # rows of the cuBLAS panel; what it chose more rarely shares one row
 
 
 # ------------------------------------------------------------------------------------------ panels
@@ -44,6 +48,16 @@ _EDGE_DASH = (0, (6, 2.5))
 
 def _model_line(ax: Axes, sweep: Sweep, values: pd.Series[float]) -> None:
     ax.plot(sweep.model["n"], values, color=MODEL, linewidth=1.1, zorder=2)
+
+
+def _limits(ax: Axes, sweep: Sweep, of: Callable[[pd.Series[float]], pd.Series[float]]) -> None:
+    """The model's line and, where an SM holds several blocks, that of counting SMs alone."""
+    _model_line(ax, sweep, of(sweep.model["waves"] * sweep.wave_time))
+    if sweep.blocks_per_sm > 1:
+        ax.plot(
+            sweep.model["n"], of(sweep.model["rounds"] * sweep.round_time), color=MODEL,
+            linewidth=0.9, linestyle=_ALONE_DASH, zorder=2,
+        )  # fmt: skip
 
 
 def _points(ax: Axes, sweep: Sweep, column: str, color: str) -> None:
@@ -61,17 +75,72 @@ def _cublas(ax: Axes, sweep: Sweep, column: str) -> None:
 
 def _tflops(ax: Axes, sweep: Sweep, color: str) -> None:
     useful = 2.0 * sweep.m * sweep.k * sweep.model["n"] / 1e6
-    _model_line(ax, sweep, useful / (sweep.model["waves"] * sweep.wave_time))
+    _limits(ax, sweep, lambda duration: useful / duration)
     _cublas(ax, sweep, "cublas_tflops")
     _points(ax, sweep, "tflops", color)
     ax.set_ylim(bottom=0)
 
 
 def _duration(ax: Axes, sweep: Sweep, color: str) -> None:
-    _model_line(ax, sweep, sweep.model["waves"] * sweep.wave_time)
+    _limits(ax, sweep, lambda duration: duration)
     _cublas(ax, sweep, "cublas_duration")
     _points(ax, sweep, "duration", color)
     ax.set_ylim(bottom=0)
+
+
+def _error(ax: Axes, sweep: Sweep, color: str) -> None:
+    """Measured over model, less 1, in percent: of the duration, and of the busiest SM's cycles."""
+    n = sweep.frame["n"]
+    size = 3.0 if len(n) < 40 else 2.2
+    ax.axhspan(-_BAND, _BAND, color="#EFEFEF", linewidth=0, zorder=0)
+    ax.axhline(0.0, color=MODEL, linewidth=0.9, zorder=1)
+    shown = [100 * sweep.errors("cycles"), 100 * sweep.errors()]
+    ax.plot(n, shown[0], "o", color=GREY, markersize=size, fillstyle="none", markeredgewidth=0.5)
+    if sweep.blocks_per_sm > 1:
+        shown.append(100 * sweep.errors("duration", "rounds"))
+        ax.plot(n, shown[2], "+", color=GREY, markersize=size + 1, markeredgewidth=0.6)
+    ax.plot(n, shown[1], "o", color=color, markersize=size, zorder=4)
+    reach = max([2 * _BAND, *(float(s.abs().max()) for s in shown if s.notna().any())])
+    ax.set_ylim(-1.12 * reach, 1.12 * reach)
+    ax.yaxis.set_major_locator(MaxNLocator(4, symmetric=True))
+
+
+def _tile_name(tile: tuple[float, float]) -> str:
+    return f"{int(tile[0])}×{int(tile[1])}"
+
+
+def _chosen(sweep: Sweep) -> pd.Series[str]:
+    """The tile that cuBLAS chose at each N, as a name; missing where no counter tells one."""
+    pairs = zip(sweep.frame["cublas_tile_m"], sweep.frame["cublas_tile_n"], strict=True)
+    return pd.Series([None if math.isnan(m + n) else _tile_name((m, n)) for m, n in pairs])
+
+
+def _area(name: str) -> tuple[int, str]:
+    rows, _, columns = name.partition("×")
+    return int(rows) * int(columns), name
+
+
+def _cublas_tile(ax: Axes, sweep: Sweep, color: str) -> None:
+    """One row for each tile that cuBLAS chose, the smallest below, and the kernel's own."""
+    chosen = _chosen(sweep)
+    own = _tile_name((sweep.tile[0], sweep.tile[1]))
+    often = chosen.value_counts()
+    named = sorted({own, *often.index[:_MOST_TILES]}, key=_area)
+    names = [*(["other"] if len(often) > _MOST_TILES else []), *named]
+    rows = {name: place for place, name in enumerate(names)}
+    ax.axhline(rows[own], color=color, linewidth=0.8, zorder=1)
+    known = chosen.notna()
+    places = [rows.get(name, 0) for name in chosen[known]]
+    ax.plot(sweep.frame["n"][known], places, "s", color="#000000", markersize=2.2, zorder=3)
+    ax.yaxis.set_major_locator(FixedLocator(list(rows.values())))
+    ax.set_yticklabels(names)
+    ax.set_ylim(-0.6, len(names) - 0.4)
+
+
+def _useful(ax: Axes, sweep: Sweep, color: str) -> None:
+    _model_line(ax, sweep, sweep.model["model_useful"])
+    _points(ax, sweep, "useful", color)
+    ax.set_ylim(0, 1.08)
 
 
 def _tiles(ax: Axes, sweep: Sweep, color: str) -> None:
@@ -102,6 +171,9 @@ def _active(ax: Axes, sweep: Sweep, color: str) -> None:
 _DRAWN: Mapping[str, tuple[Callable[[Axes, Sweep, str], None], str]] = {
     "tflops": (_tflops, "TFLOP/s"),
     "duration": (_duration, "duration (µs)"),
+    "error": (_error, "error (%)"),
+    "cublas": (_cublas_tile, "tile"),
+    "useful": (_useful, "2mnk / ops"),
     "tiles": (_tiles, "per SM"),
     "operations": (_operations, "tensor ops\n/ 2mnk"),
     "active": (_active, "cycles active\navg / max"),
@@ -109,6 +181,9 @@ _DRAWN: Mapping[str, tuple[Callable[[Axes, Sweep, str], None], str]] = {
 _TITLES = {
     "tflops": "Throughput",
     "duration": "Duration",
+    "error": "Error of the model: measured / model − 1",
+    "cublas": "Tile that cuBLAS chose, rows × columns",
+    "useful": "Useful share of the tiles",
     "tiles": "Tiles over SMs, and waves",
     "operations": "Operations executed",
     "active": "Balance of the SMs",
@@ -155,12 +230,13 @@ def draw(study: StudyData, style: Style, by: str, order: Sequence[str]) -> Figur
     """
     with look.apply(style):
         found = sweeps(study)
-        measured = any(
-            s.frame[["tflops", "duration", "ratio", "active"]].notna().any(axis=None) for s in found
-        )
+        columns = ["tflops", "duration", "ratio", "active"]
+        measured = any(s.frame[columns].notna().any(axis=None) for s in found)
         if not found or not measured:
             return look.empty_figure(study, style, "sweep")
+        told = any(s.frame["cublas_tile_m"].notna().any() for s in found)
         panels = [p for p in study.option("panels", order) if p in _DRAWN]
+        panels = [p for p in panels if p != "cublas" or told]
         stacked = 1 if style.narrow else min(2, len(found))
         bands = -(-len(found) // stacked)
         panel_mm = 20.0 if style.narrow else 25.0
@@ -185,7 +261,9 @@ def draw(study: StudyData, style: Style, by: str, order: Sequence[str]) -> Figur
                     ax.tick_params(axis="x", labelbottom=False)
             _ticks(axes[0], sweep, 5 if style.narrow else 8)
             _marks(axes, sweep, style, by)
-            axes[0].set_title(f"M = {sweep.m}, K = {sweep.k}", pad=style.font_size * 1.5)
+            several = len({s.variant for s in found}) > 1
+            name = f"{_tile_name((sweep.tile[0], sweep.tile[1]))} tiles, " if several else ""
+            axes[0].set_title(f"{name}M = {sweep.m}, K = {sweep.k}", pad=style.font_size * 1.5)
             axes[-1].set_xlabel("N")
         handles = _handles(study, found, panels, colors, by)
         return look.finish(
@@ -206,6 +284,29 @@ def _handles(
             )
         )
     handles.append(Line2D([], [], color=MODEL, label="model"))
+    shared = any(s.blocks_per_sm > 1 for s in found)
+    if shared:
+        handles.append(
+            Line2D([], [], color=MODEL, linestyle=_ALONE_DASH, linewidth=0.9,
+                   label="model, blocks over SMs alone")
+        )  # fmt: skip
+    if "error" in panels:
+        handles.append(Patch(color="#EFEFEF", label=f"within {_BAND:g} %"))
+        if any(s.frame["cycles"].notna().any() for s in found):
+            handles.append(
+                Line2D([], [], linestyle="", marker="o", fillstyle="none", color=GREY,
+                       markersize=2.6, markeredgewidth=0.5, label="error in SM cycles")
+            )  # fmt: skip
+        if shared:
+            handles.append(
+                Line2D([], [], linestyle="", marker="+", color=GREY, markeredgewidth=0.6,
+                       label="error of SMs alone")
+            )  # fmt: skip
+    if "cublas" in panels:
+        handles.append(
+            Line2D([], [], linestyle="", marker="s", color="#000000", markersize=2.2,
+                   label="cuBLAS's tile")
+        )  # fmt: skip
     if any(s.frame["cublas_tflops"].notna().any() for s in found):
         handles.append(Line2D([], [], color="#000000", linewidth=0.8, label="cuBLAS, measured"))
     if any((~s.frame["ranks"] & s.frame["tflops"].notna()).any() for s in found):
@@ -226,6 +327,71 @@ def _handles(
     return handles
 
 
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %".replace("-", "−")
+
+
+def _told(sweep: Sweep, error: PredictionError) -> str:
+    at = int(sweep.frame["n"].iloc[error.place])
+    return f"median {_percent(error.median)}, worst {_percent(error.worst)} at N = {at}"
+
+
+def error_notes(sweep: Sweep) -> list[str]:
+    """How far the model of one sweep is from it, in sentences; none where nothing was timed."""
+    whole = sweep.summary()
+    if not whole.count:
+        return []
+    parts = [f"M = {sweep.m}: {_told(sweep, whole)}"]
+    partial = sweep.frame["partial_tail"].astype(bool)
+    if partial.any() and partial.mean() <= 0.5:
+        sizes = sweep.frame.loc[partial, "n"]
+        rest = sweep.summary(where=~partial)
+        parts.append(
+            f"without N = {sizes.min()} to {sizes.max()}, whose last wave works on a partly filled "
+            f"tile column only, {_told(sweep, rest)}"
+        )
+    if sweep.frame["cycles"].notna().any():
+        parts.append(
+            f"in cycles of the busiest SM, counted one launch at a time, "
+            f"{_told(sweep, sweep.summary('cycles'))}"
+        )
+    notes = ["; ".join(parts) + "."]
+    if sweep.blocks_per_sm > 1:
+        alone = sweep.summary("duration", "rounds")
+        better = "less" if alone.median < whole.median else "more"
+        notes.append(
+            f"M = {sweep.m}: counting blocks over SMs alone (an SM's blocks share its throughput) "
+            f"errs {better} than whole waves of {sweep.blocks_per_sm} blocks an SM: "
+            f"{_told(sweep, alone)}."
+        )
+    return notes
+
+
+def vendor_notes(found: Sequence[Sweep]) -> list[str]:
+    """Which tiles cuBLAS chose, how often a smaller one than the kernel's, and whether the
+    operations it executed are those of that tile."""
+    chosen = pd.concat([_chosen(s) for s in found]).dropna()
+    if chosen.empty:
+        return []
+    own = found[0].tile[0] * found[0].tile[1]
+    often = chosen.value_counts()
+    listed = ", ".join(f"{name} ({count})" for name, count in list(often.items())[:4])
+    more = f" and {len(often) - 4} others" if len(often) > 4 else ""
+    smaller = sum(_area(name)[0] < own for name in chosen)
+    notes = [
+        f"cuBLAS chose a smaller tile than {found[0].tile[0]}×{found[0].tile[1]} at {smaller} of "
+        f"{len(chosen)} N: {listed}{more}."
+    ]
+    counted = pd.concat([s.frame[["cublas_ratio", "cublas_tile_ratio"]] for s in found]).dropna()
+    if len(counted):
+        off = (counted["cublas_ratio"] / counted["cublas_tile_ratio"] - 1).abs()
+        notes.append(
+            f"The tensor operations counted for it are those of that tile within 1 % at "
+            f"{int((off <= 0.01).sum())} of {len(counted)} N."
+        )
+    return notes
+
+
 def _notes(study: StudyData, found: Sequence[Sweep]) -> list[str]:
     tile = found[0].tile
     per_sm = sorted({s.blocks_per_sm for s in found})
@@ -237,7 +403,9 @@ def _notes(study: StudyData, found: Sequence[Sweep]) -> list[str]:
     times = [f"{s.wave_time:.3g} µs at M = {s.m}" for s in found if not np.isnan(s.wave_time)]
     if times:
         notes.append(
-            "Model: waves times the time of one, the median of the measured duration over waves ("
-            + "; ".join(times) + ")."
+            "Model: waves times the time of one. That time alone is fitted, one number a sweep: the "
+            "median over N of measured duration over waves (" + "; ".join(times) + ")."
         )  # fmt: skip
-    return notes
+        told = [note for sweep in found for note in error_notes(sweep)]
+        notes += ["Error of the duration. " + told[0], *told[1:]]
+    return [*notes, *vendor_notes(found)]

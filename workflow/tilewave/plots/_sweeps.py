@@ -134,6 +134,18 @@ def _model(
     }
 
 
+def _kernel_names(study: StudyData) -> dict[str, str]:
+    """The kernels that each case launched, as the profiler names them."""
+    if "text" not in study.records:
+        return {}
+    rows = study.records[study.records["metric"] == "kernel_name"]
+    return {
+        str(case): str(text)
+        for case, text in zip(rows["case"], rows["text"], strict=True)
+        if base.present(text)
+    }
+
+
 def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], dict[str, object]]:
     """What is known of cuBLAS by (m, n, k, dtype), out of its own cases that are correct."""
     rows = study.cases[study.cases["kernel"] == BASELINE].to_dict("records")
@@ -142,7 +154,7 @@ def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], di
     values = base.pivot(study, ["tflops", "duration"], "time")
     values = values.join(base.pivot(study, VENDOR_TILE, "counters"))
     values["ratio"] = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS).reindex(values.index)
-    names = base.texts_of(study, "kernel_name", "counters")
+    names = _kernel_names(study)
     return {
         (row["m"], row["n"], row["k"], row["dtype"]): {
             **{str(key): value for key, value in values.loc[str(row["case"])].items()},
