@@ -29,6 +29,7 @@ QUESTIONS = {
     "ablation": "What does each choice of the staged HGEMM buy?",
     "tile_quantization": "What do the tiles at the edge cost when N passes a multiple of the tile?",
     "wave_quantization": "What does a partly filled last wave cost, and where does it begin?",
+    "tile_size": "Which block tile wins at which shape?",
     "correctness": "Which variants are correct at which shapes?",
     "latency": "How many cycles does one dependent access take at each level?",
     "exactness": "Does executing the machine code predict what the GPU's counters say?",
@@ -335,6 +336,40 @@ def wave_quantization() -> StudyData:
     )
 
 
+def tile_size() -> StudyData:
+    b = Builder("tile_size")
+    shapes = [
+        (256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048),
+        (4096, 4096, 4096), (8192, 8192, 8192), (512, 512, 16384), (128, 8192, 4096),
+        (8192, 128, 4096),
+    ]  # fmt: skip
+    tiles = {
+        (256, 128): (560, 1), (128, 256): (550, 1), (128, 128): (520, 2), (256, 64): (430, 2),
+        (64, 256): (440, 2), (128, 64): (380, 3), (64, 128): (390, 3), (64, 64): (260, 4),
+    }  # fmt: skip
+    for (tile_m, tile_n), (peak, per_sm) in tiles.items():
+        for m, n, k in shapes:
+            blocks = -(-m // tile_m) * -(-n // tile_n)
+            case = b.case(
+                f"hgemm_mma-tile_m{tile_m}-tile_n{tile_n}", "hgemm_mma", "f16_f32", (m, n, k),
+                tile_m=tile_m, tile_n=tile_n, blocks=blocks, working_blocks=blocks,
+                registers=64.0, shared_bytes=220000.0 / per_sm - 1024,
+            )  # fmt: skip
+            if (tile_m, tile_n, m) == (64, 128, 512):
+                b.add(case, "check", status="not measured", reason="no GPU")
+                continue
+            rounds = blocks / SMS if blocks > SMS * per_sm else 0.3 + 0.7 * blocks / SMS / per_sm
+            rounds = max(1.0, -(-rounds // 1)) if blocks > SMS else 1.0
+            duration = rounds * 2.0 * tile_m * tile_n * k * SMS / peak / 1e6 + 3.0
+            flops = 2.0 * m * n * k
+            wrong = (tile_m, tile_n, m) == (128, 64, 1024)
+            speed = flops / duration / 1e6
+            _timed(b, case, speed, 700.0 * m / (m + 900), flops, "wrong" if wrong else "correct")
+            asked = 2.0 * k * (m * -(-n // tile_n) + n * -(-m // tile_m)) + 2.0 * m * n
+            b.add(case, "counters", {"lts__t_sectors_srcunit_tex.sum": 1.02 * asked / 32})
+    return b.study()
+
+
 def correctness() -> StudyData:
     b = Builder("correctness")
     shapes = [
@@ -430,7 +465,7 @@ def exactness() -> StudyData:
 MAKERS = {
     "ladder": ladder, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
-    "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency,
+    "wave_quantization": wave_quantization, "tile_size": tile_size, "correctness": correctness, "latency": latency,
     "exactness": exactness,
 }  # fmt: skip
 

@@ -85,12 +85,12 @@ class Sweep:
         return found
 
 
-def _sms(study: StudyData) -> int:
+def sms_of(study: StudyData) -> int:
     environment = study.environments.get(str(study.target.get("environment", "")), {})
     return int(study.target.get("sms") or environment.get("sms") or 0)
 
 
-def _blocks_per_sm(study: StudyData, row: Mapping[str, object]) -> int:
+def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
     """From the option, else the occupancy rules with the environment's limits; at least 1."""
     given = study.option("blocks_per_sm", None)
     if given is not None:
@@ -188,7 +188,7 @@ def _beside(
 def sweeps(study: StudyData) -> list[Sweep]:
     """The study's sweeps in the config's order. Cases without a tile are left out (cuBLAS is beside
     the others: its paired figure where there is one, else its own case of the same shape)."""
-    sms = _sms(study)
+    sms = sms_of(study)
     if study.cases.empty or sms < 1:
         return []
     values = base.pivot(study, ["tflops", "duration"], "time")
@@ -205,7 +205,7 @@ def sweeps(study: StudyData) -> list[Sweep]:
         tile: tuple[int, ...] = (int(head["tile_m"]), int(head["tile_n"]))
         if base.present(head.get("tile_k")):
             tile = (*tile, int(head["tile_k"]))
-        per_sm = _blocks_per_sm(study, {str(key): value for key, value in head.items()})
+        per_sm = blocks_per_sm_of(study, {str(key): value for key, value in head.items()})
         rows = []
         for row in group.to_dict("records"):
             case, n = str(row["case"]), int(row["n"])
