@@ -30,6 +30,7 @@ QUESTIONS = {
     "tile_quantization": "What do the tiles at the edge cost when N passes a multiple of the tile?",
     "wave_quantization": "What does a partly filled last wave cost, and where does it begin?",
     "tile_size": "Which block tile wins at which shape?",
+    "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
     "correctness": "Which variants are correct at which shapes?",
     "latency": "How many cycles does one dependent access take at each level?",
     "exactness": "Does executing the machine code predict what the GPU's counters say?",
@@ -102,7 +103,7 @@ class Builder:
 
         return StudyData(
             name=self.name, title=self.name, question=QUESTIONS[self.name], options=options,
-            cases=frame(self.cases, [*CASE_COLUMNS, "provider"]), records=frame(self.records, RECORD_COLUMNS),
+            cases=frame(self.cases, [*CASE_COLUMNS, "tile_k", "provider"]), records=frame(self.records, RECORD_COLUMNS),
             instructions=frame(self.instructions, [*INSTRUCTION_COLUMNS, "stage"]), environments=ENVIRONMENTS,
             target={"label": "NVIDIA H200", "live": False, "sms": SMS, "environment": ENVIRONMENT},
         )  # fmt: skip
@@ -370,6 +371,53 @@ def tile_size() -> StudyData:
     return b.study()
 
 
+def split_k() -> StudyData:
+    b = Builder("split_k")
+    probe = b.case("ceilings_memory-levell2_read", "ceilings_memory", "u32", probe="l2_read",
+                   operation="probe")  # fmt: skip
+    b.add(probe, "check", verdict="correct")
+    b.add(probe, "time", {"duration": 20.0, "bandwidth": 5.0})
+    tile, chunk = 128, 64
+    common = {"tile_m": tile, "tile_n": tile, "tile_k": chunk, "block_threads": 128.0,
+              "registers": 255.0, "shared_bytes": 98304.0}  # fmt: skip
+    for m, n, k in (
+        (256, 256, 16384), (512, 512, 8192), (128, 128, 32768), (1408, 1664, 4096),
+        (128 * 133, 128, 4096), (1408, 1536, 4096), (1408, 3200, 8192),
+    ):  # fmt: skip
+        tiles, flops = (-(-m // tile)) * (-(-n // tile)), 2.0 * m * n * k
+        shape, chunks = (m, n, k), -(-k // chunk)
+
+        def one(
+            kernel: str, ending: str, blocks: int, longest: int, parts: int, tiles: int = tiles,
+            shape: tuple[int, int, int] = shape, flops: float = flops, **more: Any,
+        ) -> None:  # fmt: skip
+            case = b.case(
+                f"{kernel}-{ending}", kernel, "f16_f32", shape, blocks=blocks,
+                working_blocks=blocks, **common, **more,
+            )  # fmt: skip
+            alone, whole = -(-blocks // SMS), -(-blocks // (2 * SMS))
+            duration = (alone + whole) * longest * 0.45 + 4.0 + parts * 0.02
+            wrong = kernel == "hgemm_stream_k" and shape[2] == 32768
+            _timed(b, case, flops / duration / 1e6, 600.0, flops, "wrong" if wrong else "correct")
+            moved = 65536.0 * max(0, 2 * parts - tiles)
+            b.add(
+                case, "counters",
+                {
+                    "lts__t_sectors_srcunit_tex.sum": 1e7 + 1.03 * moved / 32,
+                    "dram_bytes": 5e7 + 0.2 * moved,
+                },
+            )  # fmt: skip
+
+        one("hgemm_mma", "tile_m128-tile_n128", tiles, chunks, 0)
+        for splits in (2, 4, 8, 16):
+            one(
+                "hgemm_split_k", f"splits{splits}", tiles * splits, -(-chunks // splits),
+                tiles * splits, macros=json.dumps({"SPLITS": splits}),
+            )  # fmt: skip
+        one("hgemm_stream_k", "tile_m128", 2 * SMS, -(-tiles * chunks // (2 * SMS)), 2 * SMS)
+    return b.study(aim=1.3)
+
+
 def correctness() -> StudyData:
     b = Builder("correctness")
     shapes = [
@@ -465,7 +513,7 @@ def exactness() -> StudyData:
 MAKERS = {
     "ladder": ladder, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
-    "wave_quantization": wave_quantization, "tile_size": tile_size, "correctness": correctness, "latency": latency,
+    "wave_quantization": wave_quantization, "tile_size": tile_size, "split_k": split_k, "correctness": correctness, "latency": latency,
     "exactness": exactness,
 }  # fmt: skip
 

@@ -327,13 +327,14 @@ def _handles(
     return handles
 
 
-def _percent(value: float) -> str:
+def percent(value: float) -> str:
+    """A share as text, with a minus sign for a negative one."""
     return f"{100 * value:.1f} %".replace("-", "−")
 
 
 def _told(sweep: Sweep, error: PredictionError) -> str:
     at = int(sweep.frame["n"].iloc[error.place])
-    return f"median {_percent(error.median)}, worst {_percent(error.worst)} at N = {at}"
+    return f"median {percent(error.median)}, worst {percent(error.worst)} at N = {at}"
 
 
 def error_notes(sweep: Sweep) -> list[str]:
@@ -406,6 +407,6 @@ def _notes(study: StudyData, found: Sequence[Sweep]) -> list[str]:
             "Model: waves times the time of one. That time alone is fitted, one number a sweep: the "
             "median over N of measured duration over waves (" + "; ".join(times) + ")."
         )  # fmt: skip
-        told = [note for sweep in found for note in error_notes(sweep)]
-        notes += ["Error of the duration. " + told[0], *told[1:]]
+        errors = [note for sweep in found for note in error_notes(sweep)]
+        notes += ["Error of the duration. " + errors[0], *errors[1:]]
     return [*notes, *vendor_notes(found)]
