@@ -86,7 +86,7 @@ def test_the_worst_tail_is_named() -> None:
     assert set(split_k.worst_tail(single, 132)["shape"]) == {TAIL}
     assert split_k.worst_tail(frame, 1000).empty
     told = " ".join(split_k.notes(study, single))
-    assert "Worst tail wave, 17024×128×4096: 133 tiles on 132 SMs; the best is stream-K" in told
+    assert "Worst tail wave of 128×128 tiles, 17024×128×4096: 133 where 132 run at a time" in told
     assert "at 5 TB/s" in told
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,7 @@ _WAVE_COLOR = "#555555"
 _WAVES_DASH = (0, (2, 1.2))
 _EDGE_DASH = (0, (6, 2.5))
 _ALONE_DASH = (0, (4, 1.2, 1, 1.2))
+_MOST_COLUMNS = 20  # boundaries of tile columns that can be told apart
 _BAND = 5.0  # %, the error that the model is held to
 _MOST_TILES = 7  # rows of the cuBLAS panel; what it chose more rarely shares one row
 
@@ -190,11 +192,22 @@ _TITLES = {
 }
 
 
+def _faint_edges(sweep: Sweep) -> list[tuple[float, Any]]:
+    """Tile columns where they are few enough to be told apart; where an SM holds several blocks,
+    the last N at which all have had one more."""
+    columns = [(n, ":") for n, _, _ in sweep.edges("columns")]
+    found: list[tuple[float, Any]] = columns if len(columns) <= _MOST_COLUMNS else []
+    if sweep.blocks_per_sm > 1:
+        found = [*found, *((n, _ALONE_DASH) for n, _, _ in sweep.edges("rounds"))]
+    return found
+
+
 def _marks(axes: Sequence[Axes], sweep: Sweep, style: Style, by: str) -> None:
-    """Boundaries through all panels: tile columns dotted, waves dashed; those of `by` labelled."""
-    for n, _, _ in sweep.edges("columns"):
+    """Boundaries through all panels: tile columns dotted, blocks over SMs alone dash-dotted, waves
+    dashed; those of `by` labelled."""
+    for n, dash in _faint_edges(sweep):
         for ax in axes:
-            ax.axvline(n, color="#BBBBBB", linewidth=0.6, linestyle=":", zorder=0)
+            ax.axvline(n, color="#BBBBBB", linewidth=0.6, linestyle=dash, zorder=0)
     for n, _, _ in sweep.edges("waves"):
         for ax in axes:
             ax.axvline(n, color=_WAVE_COLOR, linewidth=0.7, linestyle=_EDGE_DASH, zorder=1)
@@ -261,9 +274,7 @@ def draw(study: StudyData, style: Style, by: str, order: Sequence[str]) -> Figur
                     ax.tick_params(axis="x", labelbottom=False)
             _ticks(axes[0], sweep, 5 if style.narrow else 8)
             _marks(axes, sweep, style, by)
-            several = len({s.variant for s in found}) > 1
-            name = f"{_tile_name((sweep.tile[0], sweep.tile[1]))} tiles, " if several else ""
-            axes[0].set_title(f"{name}M = {sweep.m}, K = {sweep.k}", pad=style.font_size * 1.5)
+            axes[0].set_title(f"{_name(sweep, found)}, K = {sweep.k}", pad=style.font_size * 1.5)
             axes[-1].set_xlabel("N")
         handles = _handles(study, found, panels, colors, by)
         return look.finish(
@@ -314,10 +325,16 @@ def _handles(
             Line2D([], [], linestyle="", marker="x", color=GREY, label="not correct, not ranked")
         )
     label = " (numbered)"
-    handles.append(
-        Line2D([], [], color="#BBBBBB", linestyle=":", linewidth=0.8,
-               label="last N of a tile column" + (label if by == "columns" else ""))
-    )  # fmt: skip
+    if any(len(s.edges("columns")) <= _MOST_COLUMNS for s in found):
+        handles.append(
+            Line2D([], [], color="#BBBBBB", linestyle=":", linewidth=0.8,
+                   label="last N of a tile column" + (label if by == "columns" else ""))
+        )  # fmt: skip
+    if shared:
+        handles.append(
+            Line2D([], [], color="#BBBBBB", linestyle=_ALONE_DASH, linewidth=0.8,
+                   label="last N of one more block on every SM")
+        )  # fmt: skip
     handles.append(
         Line2D([], [], color=_WAVE_COLOR, linestyle=_EDGE_DASH, linewidth=0.8,
                label="last N of a wave" + (label if by == "waves" else ""))
@@ -325,6 +342,13 @@ def _handles(
     if "tiles" in panels:
         handles.append(Line2D([], [], color=MODEL, linestyle=_WAVES_DASH, label="waves (model)"))
     return handles
+
+
+def _name(sweep: Sweep, found: Sequence[Sweep]) -> str:
+    """What tells a sweep from the others: its M, and its tile where tiles differ."""
+    several = len({s.tile[:2] for s in found}) > 1
+    tile = f"{_tile_name((sweep.tile[0], sweep.tile[1]))} tiles, " if several else ""
+    return f"{tile}M = {sweep.m}"
 
 
 def percent(value: float) -> str:
@@ -337,19 +361,19 @@ def _told(sweep: Sweep, error: PredictionError) -> str:
     return f"median {percent(error.median)}, worst {percent(error.worst)} at N = {at}"
 
 
-def error_notes(sweep: Sweep) -> list[str]:
+def error_notes(sweep: Sweep, name: str) -> list[str]:
     """How far the model of one sweep is from it, in sentences; none where nothing was timed."""
     whole = sweep.summary()
     if not whole.count:
         return []
-    parts = [f"M = {sweep.m}: {_told(sweep, whole)}"]
+    parts = [f"{name}: {_told(sweep, whole)}"]
     partial = sweep.frame["partial_tail"].astype(bool)
     if partial.any() and partial.mean() <= 0.5:
         sizes = sweep.frame.loc[partial, "n"]
         rest = sweep.summary(where=~partial)
         parts.append(
-            f"without N = {sizes.min()} to {sizes.max()}, whose last wave works on a partly filled "
-            f"tile column only, {_told(sweep, rest)}"
+            f"without {len(sizes)} N from {sizes.min()} to {sizes.max()}, whose last wave works on "
+            f"a partly filled tile column only, {_told(sweep, rest)}"
         )
     if sweep.frame["cycles"].notna().any():
         parts.append(
@@ -361,7 +385,7 @@ def error_notes(sweep: Sweep) -> list[str]:
         alone = sweep.summary("duration", "rounds")
         better = "less" if alone.median < whole.median else "more"
         notes.append(
-            f"M = {sweep.m}: counting blocks over SMs alone (an SM's blocks share its throughput) "
+            f"{name}: counting blocks over SMs alone (an SM's blocks share its throughput) "
             f"errs {better} than whole waves of {sweep.blocks_per_sm} blocks an SM: "
             f"{_told(sweep, alone)}."
         )
@@ -394,19 +418,21 @@ def vendor_notes(found: Sequence[Sweep]) -> list[str]:
 
 
 def _notes(study: StudyData, found: Sequence[Sweep]) -> list[str]:
-    tile = found[0].tile
-    per_sm = sorted({s.blocks_per_sm for s in found})
+    tiles = ", ".join(dict.fromkeys(_tile_name((s.tile[0], s.tile[1])) for s in found))
+    per_sm = list(dict.fromkeys(s.blocks_per_sm for s in found))
     told = " and ".join(str(p) for p in per_sm)
     notes = [
-        f"{', '.join(dict.fromkeys(s.variant for s in found))}; tile {tile[0]}×{tile[1]}, "
+        f"{', '.join(dict.fromkeys(s.variant for s in found))}; tile {tiles}, "
         f"{found[0].sms} SMs, {told} block{'s' if per_sm != [1] else ''} an SM at a time."
     ]
-    times = [f"{s.wave_time:.3g} µs at M = {s.m}" for s in found if not np.isnan(s.wave_time)]
+    times = [
+        f"{s.wave_time:.3g} µs at {_name(s, found)}" for s in found if not np.isnan(s.wave_time)
+    ]
     if times:
         notes.append(
             "Model: waves times the time of one. That time alone is fitted, one number a sweep: the "
             "median over N of measured duration over waves (" + "; ".join(times) + ")."
         )  # fmt: skip
-        errors = [note for sweep in found for note in error_notes(sweep)]
+        errors = [note for sweep in found for note in error_notes(sweep, _name(sweep, found))]
         notes += ["Error of the duration. " + errors[0], *errors[1:]]
     return [*notes, *vendor_notes(found)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
@@ -146,8 +147,14 @@ def _kernel_names(study: StudyData) -> dict[str, str]:
     }
 
 
+def _product(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """What makes two cases the same product: sizes, dtypes, layouts."""
+    layouts = tuple(sorted(base.layouts_of(row).items()))
+    return (row["m"], row["n"], row["k"], row["dtype"], layouts)
+
+
 def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], dict[str, object]]:
-    """What is known of cuBLAS by (m, n, k, dtype), out of its own cases that are correct."""
+    """What is known of cuBLAS by `_product`, out of its own cases that are correct."""
     rows = study.cases[study.cases["kernel"] == BASELINE].to_dict("records")
     if not rows:
         return {}
@@ -156,7 +163,7 @@ def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], di
     values["ratio"] = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS).reindex(values.index)
     names = _kernel_names(study)
     return {
-        (row["m"], row["n"], row["k"], row["dtype"]): {
+        _product(row): {
             **{str(key): value for key, value in values.loc[str(row["case"])].items()},
             "kernel": names.get(str(row["case"]), ""),
         }
@@ -211,7 +218,7 @@ def sweeps(study: StudyData) -> list[Sweep]:
             case, n = str(row["case"]), int(row["n"])
             shape = {"m": int(m), "n": n, "k": int(k)}
             blocks = int(row["working_blocks"]) if base.present(row["working_blocks"]) else None
-            other = vendor.get((row["m"], row["n"], row["k"], row["dtype"]), {})
+            other = vendor.get(_product(row), {})
             operations = ratio.get(case, math.nan)
             rows.append(
                 {

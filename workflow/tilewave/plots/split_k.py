@@ -145,7 +145,7 @@ def cells(study: StudyData) -> pd.DataFrame:
 
 _COLUMNS: Mapping[str, str] = {
     "how": "splits", "tiles": "tiles", "chunks": "chunks of k", "per_sm": "blocks an SM",
-    "duration": "duration (us)", "plain_duration": "data-parallel duration (us)",
+    "plain_duration": "data-parallel duration (us)",
     "speed_up": "speed-up over data-parallel", "alone": "predicted (an SM's blocks share it)",
     "waves": "predicted (whole waves)", "reduction": "of this workspace traffic (us, model)",
     "workspace": "workspace (bytes)", "traffic": "workspace traffic (bytes, model)",
@@ -161,7 +161,10 @@ def table(study: StudyData) -> pd.DataFrame:
     if frame.empty:
         return rest.reset_index()
     columns = frame.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS)
-    return rest.iloc[:, :6].join(columns).join(rest.iloc[:, 6:]).reset_index()
+    columns.insert(0, "tile", [f"{rows}x{columns}" for rows, columns in frame["tile"]])
+    timed = base.value_of(study, "duration", "time")
+    rest.insert(6, "duration (us)", timed.reindex(rest.index))
+    return rest.iloc[:, :7].join(columns).join(rest.iloc[:, 7:]).reset_index()
 
 
 # ------------------------------------------------------------------------------------------ figure
@@ -307,13 +310,15 @@ def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     told.append(
         f"Largest speed-up: {best['speed_up']:.2f} at {best['label']} ({_way(best['how'])})."
     )
-    tail = worst_tail(known, sms)
-    if len(tail):
-        top = tail.loc[tail["speed_up"].idxmax()]
-        told.append(
-            f"Worst tail wave, {top['label']}: {top['tiles']} tiles on {sms} SMs; the best is "
-            f"{_way(top['how'])} at {top['speed_up']:.2f}."
-        )
+    for (rows, columns), group in known.groupby("tile", sort=False):
+        tail = worst_tail(group, sms)
+        if len(tail):
+            top = tail.loc[tail["speed_up"].idxmax()]
+            told.append(
+                f"Worst tail wave of {rows}×{columns} tiles, {top['label']}: {top['tiles']} where "
+                f"{sms * int(top['per_sm'])} run at a time; the best is {_way(top['how'])} at "
+                f"{top['speed_up']:.2f}."
+            )
     return told
 
 
