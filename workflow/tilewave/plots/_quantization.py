@@ -367,8 +367,8 @@ def error_notes(sweep: Sweep, name: str) -> list[str]:
     if not whole.count:
         return []
     parts = [f"{name}: {_told(sweep, whole)}"]
-    partial = sweep.frame["partial_tail"].astype(bool)
-    if partial.any() and partial.mean() <= 0.5:
+    partial = sweep.frame["partial_tail"].astype(bool) & sweep.errors().notna()
+    if 0 < partial.mean() <= 0.5:
         sizes = sweep.frame.loc[partial, "n"]
         rest = sweep.summary(where=~partial)
         parts.append(
