@@ -30,6 +30,8 @@ QUESTIONS = {
     "ablation": "What does each choice of the staged HGEMM buy?",
     "tile_quantization": "What do the tiles at the edge cost when N passes a multiple of the tile?",
     "wave_quantization": "What does a partly filled last wave cost, and where does it begin?",
+    "tile_size": "Which block tile wins at which shape?",
+    "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
     "correctness": "Which variants are correct at which shapes?",
     "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
     "latency": "How many cycles does one dependent access take at each level?",
@@ -104,7 +106,7 @@ class Builder:
 
         return StudyData(
             name=self.name, title=self.name, question=QUESTIONS[self.name], options=options,
-            cases=frame(self.cases, [*CASE_COLUMNS, "provider"]), records=frame(self.records, RECORD_COLUMNS),
+            cases=frame(self.cases, [*CASE_COLUMNS, "tile_k", "provider"]), records=frame(self.records, RECORD_COLUMNS),
             instructions=frame(self.instructions, [*INSTRUCTION_COLUMNS, "stage"]), environments=ENVIRONMENTS,
             target={"label": "NVIDIA H200", "live": False, "sms": SMS, "environment": ENVIRONMENT},
         )  # fmt: skip
@@ -305,12 +307,21 @@ def _quantization(name: str, sweeps: list[tuple[int, range]]) -> StudyData:
                 "wrong" if n % 176 == 0 else "correct",
             )
             _timed(b, vendor, cublas, cublas, flops)
+            chosen = ((128, 256), (128, 128), (64, 192), (256, 64))[n // 160 % 4]
+            whole = -(-m // chosen[0]) * chosen[0] * -(-n // chosen[1]) * chosen[1]
+            b.add(
+                vendor, "counters",
+                {
+                    "cublas_tile_m": chosen[0], "cublas_tile_n": chosen[1],
+                    "counted_tensor_flops": 2.0 * whole * k,
+                },
+            )  # fmt: skip
             b.add(
                 case, "counters",
                 {
                     "counted_tensor_flops": 2.0 * tiles * tile_m * tile_n * k,
-                    "sm__cycles_active.avg": 1e5 * tiles / (SMS * waves) * 0.99,
-                    "sm__cycles_active.max": 1e5,
+                    "sm__cycles_active.avg": 1.6e5 * tiles / SMS * 0.99,
+                    "sm__cycles_active.max": 1.6e5 * waves * (1.0 + 0.003 * math.cos(n)),
                     "launch__waves_per_multiprocessor": tiles / SMS,
                 },
             )  # fmt: skip
@@ -327,6 +338,87 @@ def wave_quantization() -> StudyData:
     return _quantization(
         "wave_quantization", [(2304, range(1408, 2177, 16)), (2816, range(1408, 2177, 16))]
     )
+
+
+def tile_size() -> StudyData:
+    b = Builder("tile_size")
+    shapes = [
+        (256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048),
+        (4096, 4096, 4096), (8192, 8192, 8192), (512, 512, 16384), (128, 8192, 4096),
+        (8192, 128, 4096),
+    ]  # fmt: skip
+    tiles = {
+        (256, 128): (560, 1), (128, 256): (550, 1), (128, 128): (520, 2), (256, 64): (430, 2),
+        (64, 256): (440, 2), (128, 64): (380, 3), (64, 128): (390, 3), (64, 64): (260, 4),
+    }  # fmt: skip
+    for (tile_m, tile_n), (peak, per_sm) in tiles.items():
+        for m, n, k in shapes:
+            blocks = -(-m // tile_m) * -(-n // tile_n)
+            case = b.case(
+                f"hgemm_mma-tile_m{tile_m}-tile_n{tile_n}", "hgemm_mma", "f16_f32", (m, n, k),
+                tile_m=tile_m, tile_n=tile_n, blocks=blocks, working_blocks=blocks,
+                registers=64.0, shared_bytes=220000.0 / per_sm - 1024,
+            )  # fmt: skip
+            if (tile_m, tile_n, m) == (64, 128, 512):
+                b.add(case, "check", status="not measured", reason="no GPU")
+                continue
+            rounds = blocks / SMS if blocks > SMS * per_sm else 0.3 + 0.7 * blocks / SMS / per_sm
+            rounds = max(1.0, -(-rounds // 1)) if blocks > SMS else 1.0
+            duration = rounds * 2.0 * tile_m * tile_n * k * SMS / peak / 1e6 + 3.0
+            flops = 2.0 * m * n * k
+            wrong = (tile_m, tile_n, m) == (128, 64, 1024)
+            speed = flops / duration / 1e6
+            _timed(b, case, speed, 700.0 * m / (m + 900), flops, "wrong" if wrong else "correct")
+            asked = 2.0 * k * (m * -(-n // tile_n) + n * -(-m // tile_m)) + 2.0 * m * n
+            b.add(case, "counters", {"lts__t_sectors_srcunit_tex.sum": 1.02 * asked / 32})
+    return b.study()
+
+
+def split_k() -> StudyData:
+    b = Builder("split_k")
+    probe = b.case("ceilings_memory-levell2_read", "ceilings_memory", "u32", probe="l2_read",
+                   operation="probe")  # fmt: skip
+    b.add(probe, "check", verdict="correct")
+    b.add(probe, "time", {"duration": 20.0, "bandwidth": 5.0})
+    tile, chunk = 128, 64
+    common = {"tile_m": tile, "tile_n": tile, "tile_k": chunk, "block_threads": 128.0,
+              "registers": 255.0, "shared_bytes": 98304.0}  # fmt: skip
+    for m, n, k in (
+        (256, 256, 16384), (512, 512, 8192), (128, 128, 32768), (1408, 1664, 4096),
+        (128 * 133, 128, 4096), (1408, 1536, 4096), (1408, 3200, 8192),
+    ):  # fmt: skip
+        tiles, flops = (-(-m // tile)) * (-(-n // tile)), 2.0 * m * n * k
+        shape, chunks = (m, n, k), -(-k // chunk)
+
+        def one(
+            kernel: str, ending: str, blocks: int, longest: int, parts: int, tiles: int = tiles,
+            shape: tuple[int, int, int] = shape, flops: float = flops, **more: Any,
+        ) -> None:  # fmt: skip
+            case = b.case(
+                f"{kernel}-{ending}", kernel, "f16_f32", shape, blocks=blocks,
+                working_blocks=blocks, **common, **more,
+            )  # fmt: skip
+            alone, whole = -(-blocks // SMS), -(-blocks // (2 * SMS))
+            duration = (alone + whole) * longest * 0.45 + 4.0 + parts * 0.02
+            wrong = kernel == "hgemm_stream_k" and shape[2] == 32768
+            _timed(b, case, flops / duration / 1e6, 600.0, flops, "wrong" if wrong else "correct")
+            moved = 65536.0 * max(0, 2 * parts - tiles)
+            b.add(
+                case, "counters",
+                {
+                    "lts__t_sectors_srcunit_tex.sum": 1e7 + 1.03 * moved / 32,
+                    "dram_bytes": 5e7 + 0.2 * moved,
+                },
+            )  # fmt: skip
+
+        one("hgemm_mma", "tile_m128-tile_n128", tiles, chunks, 0)
+        for splits in (2, 4, 8, 16):
+            one(
+                "hgemm_split_k", f"splits{splits}", tiles * splits, -(-chunks // splits),
+                tiles * splits, macros=json.dumps({"SPLITS": splits}),
+            )  # fmt: skip
+        one("hgemm_stream_k", "tile_m128", 2 * SMS, -(-tiles * chunks // (2 * SMS)), 2 * SMS)
+    return b.study(aim=1.3)
 
 
 def correctness() -> StudyData:
@@ -515,8 +607,7 @@ def occupancy() -> StudyData:
 MAKERS = {
     "ladder": ladder, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
-    "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency,
-    "exactness": exactness, "alignment": alignment, "occupancy": occupancy,
+    "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
 }  # fmt: skip
 
 
