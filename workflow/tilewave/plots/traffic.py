@@ -59,24 +59,27 @@ _COUNTED = {
     "store_requests": _STORES.format("requests"),
     "store_sectors": _STORES.format("sectors"),
 }
-_PALETTE = PALETTES["muted"]
+_PALETTE = PALETTES["okabe-ito"]  # kernels have the other one
+# Inputs whose products run at the TFLOP/s that the document states for its V100.
+_V100_INPUTS = "f16"
 
 
 @dataclass(frozen=True)
 class Level:
-    """Where loads are counted: a name, a marker and a colour."""
+    """Where loads are counted: a name, a marker, a colour and the place in a variant's row."""
 
     key: str
     label: str
     marker: str
     color: str
+    place: float = 0.0
 
 
 _LEVELS = (
-    Level("asked", "asked for by lanes (requests)", "D", _PALETTE[0]),
-    Level("sectors", "32-byte sectors (L1)", "s", _PALETTE[4]),
-    Level("l2", "read from L2", "o", _PALETTE[5]),
-    Level("dram", "read from DRAM", "^", _PALETTE[3]),
+    Level("asked", "asked for by lanes (requests)", "D", _PALETTE[0], -0.2),
+    Level("sectors", "32-byte sectors (L1)", "s", _PALETTE[5], 0.2),
+    Level("l2", "read from L2", "o", _PALETTE[2]),
+    Level("dram", "read from DRAM", "^", _PALETTE[1]),
 )
 
 
@@ -107,6 +110,10 @@ def _sizes(row: Mapping[str, Any]) -> tuple[int, int]:
     """Bytes of an element of A and B, and of C: products of i8 are i32, others keep their type."""
     element = str(row["dtype"]).split("_")[0]
     return SIZES[element], SIZES["i32" if element == "i8" else element]
+
+
+def _on_v100(row: Mapping[str, Any]) -> bool:
+    return str(row["dtype"]).split("_")[0] == _V100_INPUTS
 
 
 def _claims(study: StudyData) -> Mapping[str, Mapping[str, Any]]:
@@ -184,6 +191,12 @@ def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
     return Machine(1e12 * rate, 1e12 * bandwidth), first
 
 
+def _mean(shape: Mapping[str, int], of_a: float, of_b: float) -> float:
+    """Loads of an element, averaged over the elements of A and B."""
+    a, b = shape["m"] * shape["k"], shape["k"] * shape["n"]
+    return (a * of_a + b * of_b) / (a + b)
+
+
 def facts(study: StudyData) -> pd.DataFrame:
     """One row a product (index: case id): sizes, model and counters, missing values NaN or "".
 
@@ -205,9 +218,9 @@ def facts(study: StudyData) -> pd.DataFrame:
         one: dict[str, Any] = {
             "case": case, "kernel": row["kernel"], "dtype": row["dtype"], "shape": base.shape_label(row),
             "flops": work, "compulsory": moved, "intensity": ratio,
-            "claimed_intensity": claim.get("intensity", math.nan),
+            "claimed_intensity": claim.get("intensity", math.nan) if _on_v100(row) else math.nan,
             "claimed_bound": claim.get("bound", ""),
-            "v100_bound": V100.bound(ratio),
+            "v100_bound": V100.bound(ratio) if _on_v100(row) else "",
             "tflops": measured.at[case, "tflops"], "duration": measured.at[case, "duration"],
             "dram_ratio": counted.at[case, _DRAM] / moved,
         }  # fmt: skip
@@ -220,7 +233,6 @@ def facts(study: StudyData) -> pd.DataFrame:
                 "duration_model": 1e6 * here.duration(work, moved),
             }
         loads = traffic.loads_per_element(shape)
-        one |= {"loads_a": loads[0], "loads_b": loads[1]}
         model = predicted(study, row)
         one |= {name: counted.at[case, metric] for name, metric in _COUNTED.items()}
         if model is not None:
@@ -232,6 +244,12 @@ def facts(study: StudyData) -> pd.DataFrame:
                 "dram_model": 1.0,
                 "asked": one["load_requests"] / model[0].requests * size * model[0].elements / inputs,
             }  # fmt: skip
+            if math.isclose(one["asked_model"], _mean(shape, *loads)):
+                one |= {
+                    "loads_a": loads[0], "loads_b": loads[1], "loads_a_claimed": shape["k"],
+                    "loads_b_claimed": shape["m"], "loads_claimed": math.prod(shape.values()),
+                    "asked_claimed": _mean(shape, shape["k"], shape["m"]),
+                }  # fmt: skip
         one["sectors"] = traffic.SECTOR_BYTES * one["load_sectors"] / inputs
         one["l2"] = traffic.SECTOR_BYTES * counted.at[case, _L2_READ] / inputs
         one["dram"] = counted.at[case, _DRAM_READ] / inputs
@@ -260,12 +278,16 @@ _FACTS: Mapping[str, str] = {
     "tflops": "TFLOP/s",
     "share": "TFLOP/s / attainable (%)",
     "dram_ratio": "DRAM bytes / compulsory (counted)",
-    "loads_a": "loads of an element of A without reuse",
-    "loads_b": "loads of an element of B without reuse",
+    "loads_a": "loads of an element of A without reuse (model, and the lecture)",
+    "loads_a_claimed": "loads of an element of A claimed by the multiplication document",
+    "loads_b": "loads of an element of B without reuse (model, and the lecture)",
+    "loads_b_claimed": "loads of an element of B claimed by the multiplication document",
+    "loads_claimed": "loads of an element of either, claimed by the multiplication document",
     "load_requests_model": "load requests (model)", "load_requests": "load requests (counted)",
     "load_sectors_model": "load sectors (model)", "load_sectors": "load sectors (counted)",
     "store_requests_model": "store requests (model)", "store_requests": "store requests (counted)",
     "store_sectors_model": "store sectors (model)", "store_sectors": "store sectors (counted)",
+    "asked_claimed": "loads of an element of A and B, as the multiplication document has those of A",
     "asked_model": "loads of an element of A and B, asked for by lanes (model)",
     "asked": "loads of an element of A and B, asked for by lanes (counted)",
     "sectors_model": "bytes of load sectors / bytes of A and B (model)",
@@ -343,7 +365,7 @@ def _roof(
     xs = [low, V100.balance, high]
     handles += ax.plot(
         xs, [1e-12 * V100.attainable(x) for x in xs], color=GREY, linewidth=0.8, linestyle=(0, (4, 2)),
-        zorder=1, label=f"V100 by the document's numbers: balance {base.digits(V100.balance)} FLOP/byte",
+        zorder=1, label=f"V100 by the document's numbers: balance {V100.balance:.1f} FLOP/byte",
     )  # fmt: skip
     ax.axvline(V100.balance, color=FAINT, linewidth=0.7, linestyle=(0, (4, 2)), zorder=0)
     for ratio, claim in sorted({(r, c) for r, c in zip(frame["intensity"], frame["claimed_intensity"], strict=True) if not math.isnan(c)}):  # fmt: skip
@@ -382,7 +404,7 @@ def _roof(
 
 def _plain(axis: Any) -> None:
     axis.set_major_locator(LogLocator(10, numticks=6))
-    axis.set_major_formatter(FuncFormatter(lambda v, _: base.compact(v) if v >= 1e3 else f"{v:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda v, _: base.compact(v) if v >= 1e5 else f"{v:g}"))
     axis.set_minor_locator(NullLocator())
 
 
@@ -406,8 +428,14 @@ def _moved(
             0.5, 0.7, "no counted DRAM bytes", transform=ax.transAxes, ha="center", color=GREY,
             size=style.small,
         )  # fmt: skip
-    ax.set_ylabel("DRAM / compulsory" if style.narrow else "DRAM bytes / compulsory bytes")
+    ax.set_ylabel("DRAM / compulsory bytes")
     ax.set_title("Bytes moved")
+
+
+def _told_apart(row: Mapping[Any, Any]) -> bool:
+    """Whether the multiplication document claims another number of loads than the model has."""
+    claim = float(row["asked_claimed"])
+    return not math.isnan(claim) and not math.isclose(claim, float(row["asked_model"]))
 
 
 def _reuse(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> None:
@@ -415,18 +443,27 @@ def _reuse(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> Non
     rows = {str(row["case"]): row for row in _products(study)}
     usual = base.common_shape(pd.DataFrame([rows[case] for case in frame.index]))
     labels = []
-    for place, (case, row) in enumerate(frame.iterrows()):
+    for place, (case, row) in enumerate(frame.to_dict("index").items()):
         label = base.variant_label(rows[str(case)], str(row["dtype"])).replace("\n", " ")
         labels.append(label if row["shape"] == usual else f"{label}\n{row['shape']}")
         for level in _LEVELS:
             model, value = float(row.get(f"{level.key}_model", math.nan)), float(row[level.key])
             if not math.isnan(model):
                 ax.plot(
-                    [model], [place], level.marker, color="none", markeredgecolor=level.color,
+                    [model], [place + level.place], level.marker, color="none", markeredgecolor=level.color,
                     markersize=6.6, markeredgewidth=0.9, zorder=3,
                 )  # fmt: skip
             if not math.isnan(value):
-                ax.plot([value], [place], level.marker, color=level.color, markersize=3, zorder=4)
+                ax.plot(
+                    [value],
+                    [place + level.place],
+                    level.marker,
+                    color=level.color,
+                    markersize=3,
+                    zorder=4,
+                )
+        if _told_apart(row):
+            ax.plot([row["asked_claimed"]], [place + _LEVELS[0].place], "x", color=INK, zorder=5)
     values = frame[
         [c for level in _LEVELS for c in (level.key, f"{level.key}_model") if c in frame]
     ]
@@ -497,6 +534,8 @@ def _handles(above: pd.DataFrame, below: pd.DataFrame, colors: Mapping[str, str]
     if len(below):
         handles += [mark(level.marker, level.color, level.label) for level in _LEVELS]
         handles.append(mark("o", INK, "hollow: predicted", hollow=True))
+        if any(_told_apart(row) for row in below.to_dict("records")):
+            handles.append(mark("x", INK, "asked for, if A were loaded k times"))
     return handles
 
 
@@ -523,10 +562,16 @@ def _notes(above: pd.DataFrame, below: pd.DataFrame) -> Sequence[str]:
             "Percentages: share of min(peak, intensity × bandwidth). Shapes are m×n×k; beta = 0, so C is "
             "written and not read, and what the L2 still holds at the end is not in the DRAM bytes."
         )
+        if above["claimed_intensity"].notna().any():
+            notes.append(
+                f"The document compares intensities with {1e-12 * V100.flop_rate:g}, its V100's TFLOP/s, "
+                f"where by its own numbers the balance is {V100.balance:.1f}."
+            )
         if above["share"].isna().all():
             notes.append("No ceiling of this GPU is measured, so no share is formed.")
     if len(below):
         notes.append(
-            f"Asked for: requests × {WARP} lanes × elements of a lane. {_agreement(below)}"
+            f"Asked for: requests × {WARP} lanes × elements of a lane; the multiplication document has A "
+            f"loaded k times, the lecture n times. {_agreement(below)}"
         )
     return notes

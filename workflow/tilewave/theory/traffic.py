@@ -83,9 +83,9 @@ def intensity(
 ) -> float:
     """FLOP per compulsory byte.
 
-    In FP16 throughout this is mnk / (mk + kn + mn). A cube of edge N has N / 3; k / 2 (what the
-    GPU-performance document takes, with N for the reduction) is the limit for k far above m = n, and
-    k the limit for k far below them.
+    In FP16 throughout this is mnk / (mk + kn + mn): N / 3 for a cube of edge N, and nearly k for a k
+    far below m and n. The GPU-performance document takes k / 2 (its N is the reduction) for both; that
+    is the limit for m = k and n far above them.
     """
     return flops(shape) / compulsory_bytes(shape, in_bytes, out_bytes, beta)
 
@@ -232,8 +232,9 @@ def product_traffic(
 
     A is passed over once for each tile column, B once for each tile row, C once (it is read as
     well where beta is not 0). Nothing is loaded or stored outside the matrices. Exact at every shape,
-    edges included: 37 recorded cases of the ladder's f32 and f64 kernels on an H200 read these
-    numbers to the last one. Raises ValueError where pieces of ``accesses`` do not divide the tile.
+    edges included: what Nsight Compute counted on an H200 for the ladder's f32 and f64 kernels are
+    these numbers to the last one (tests/test_traffic.py). Raises ValueError where pieces of
+    ``accesses`` do not divide the tile.
     """
     m, n, k = shape["m"], shape["n"], shape["k"]
     height, width, step = tile
