@@ -7,14 +7,16 @@ import json
 import pytest
 import yaml
 
-from tilewave.config import check_folders, parse
+import executing_support as support
+from tilewave.compiling import nvrtc, sass
+from tilewave.execution import counters
 from tilewave.kernels import find_kernels, source_digest
 from tilewave.plots.traffic import predicted
 from tilewave.project import ROOT
 from tilewave.records.recorded import Recorded
 from tilewave.theory import traffic as t
 from tilewave.theory.traffic import V100, Access, Machine, Traffic
-from tilewave.variants import choices
+from tilewave.variants import Variant, choices
 
 CUBE = {"m": 8192, "n": 8192, "k": 8192}
 THIN = {"m": 8192, "n": 8192, "k": 128}
@@ -195,27 +197,59 @@ def _counted() -> list[tuple[str, dict[str, float]]]:
     return found
 
 
-def test_recorded_counters_are_the_predicted_ones() -> None:
-    """Every recorded case of the ladder's SIMT kernels, shapes with edges among them."""
+def _study() -> StudyOptions:
     raw = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
-    config = parse(raw, CONFIG)
-    kernels = find_kernels(check_folders(config, CONFIG, ROOT))
+    return StudyOptions(raw["studies"]["traffic"]["options"])
+
+
+def _assert_predicted(variant: Variant, sizes: str, values: dict[str, float]) -> None:
+    shape = dict(zip("mnk", map(int, sizes.split("x")), strict=True))
+    tile = variant.plan(shape, {}).tile
+    assert tile is not None
+    row = {
+        "kernel": variant.kernel.name, "dtype": variant.dtype, **shape,
+        **dict(zip(("tile_m", "tile_n", "tile_k"), tile, strict=True)),
+    }  # fmt: skip
+    model = predicted(_study(), row)  # type: ignore[arg-type]
+    assert model is not None
+    for metric, (index, what) in COUNTERS.items():
+        assert getattr(model[index], what) == values[metric], (variant.id, sizes, metric)
+
+
+def test_recorded_counters_are_the_predicted_ones() -> None:
+    """Every recorded case of the ladder's f32 and f64 kernels, shapes with edges among them."""
+    kernels = find_kernels([ROOT / "kernels"])
     variants = {
         one.id: one for name in LADDER for one in choices(kernels[name], "product", CONFIG, "")
     }
-    study = StudyOptions(config.studies["traffic"].options)
     counted = _counted()
     if not counted:
         pytest.skip("the kernels have changed since their counters were recorded")
     for case, values in counted:
         name, _, sizes = case.partition("@")
-        shape = dict(zip("mnk", map(int, sizes.split("x")), strict=True))
-        variant = variants[name]
-        row = {
-            "case": case, "kernel": variant.kernel.name, "dtype": variant.dtype, **shape,
-            **dict(zip(("tile_m", "tile_n", "tile_k"), variant.plan(shape, {}).tile, strict=True)),
-        }  # fmt: skip
-        model = predicted(study, row)  # type: ignore[arg-type]
-        assert model is not None, case
-        for metric, (index, what) in COUNTERS.items():
-            assert getattr(model[index], what) == values[metric], (case, metric)
+        _assert_predicted(variants[name], sizes, values)
+
+
+@pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+@pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm")
+@pytest.mark.parametrize(
+    ("kernel", "macros", "sizes"),
+    [
+        ("matmul_naive", {}, "64x1x64"),
+        ("matmul_naive", {"REAL": "f64"}, "37x41x19"),
+        ("matmul_tiled", {"TILE": 32}, "31x100x5"),
+        ("matmul_two_outputs", {"TILE": 16}, "50x33x70"),
+        ("matmul_register", {}, "70x45x37"),
+        ("matmul_double_buffered", {}, "130x68x20"),
+    ],
+)
+def test_executing_counts_the_predicted_numbers(
+    kernel: str, macros: dict[str, object], sizes: str
+) -> None:
+    """Shapes that no tile divides, counted while the machine code is executed."""
+    path = ROOT / "kernels" / f"{kernel}.cu"
+    made = support.execute(path, sizes, macros)
+    assert made.verdict == "correct"
+    words = [str(one.opcode) for one in made.program.instructions]
+    found = counters.values(words, made.counts, grid=made.job["grid"], block=made.job["block"])
+    _assert_predicted(support.choose(path, macros), sizes, found)

@@ -9,7 +9,7 @@ tilewave.theory.traffic predict it and as the counters read.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -35,7 +35,8 @@ OPTIONS: Mapping[str, str] = {
     "lanes of a warp stand in an access to each matrix (default: an element a lane, row by row "
     "through the kernel's tile); `tile` are the outputs and the k step that share what is loaded, "
     "where these are not the block's",
-    "peaks": "{dtype: probe case whose TFLOP/s are the arithmetic ceiling}",
+    "peaks": "{dtype: probe case whose TFLOP/s are the arithmetic ceiling} (default: the fastest of "
+    "those whose names end in the dtype)",
     "bandwidth": "probe case whose TB/s are the ceiling of device memory (default: dram_copy)",
     "claimed": "{shape: {intensity: FLOP per byte, bound: memory or math}} (default: the "
     "GPU-performance document's)",
@@ -75,11 +76,12 @@ class Level:
     place: float = 0.0
 
 
+_DRAM_LEVEL = Level("dram", "read from DRAM", "^", _PALETTE[1])
 _LEVELS = (
     Level("asked", "asked for by lanes (requests)", "D", _PALETTE[0], -0.2),
     Level("sectors", "32-byte sectors (L1)", "s", _PALETTE[5], 0.2),
     Level("l2", "read from L2", "o", _PALETTE[2]),
-    Level("dram", "read from DRAM", "^", _PALETTE[1]),
+    _DRAM_LEVEL,
 )
 
 
@@ -162,14 +164,27 @@ def predicted(
         return None
 
 
-def _ceiling(study: StudyData, probe: str, metric: str) -> tuple[str, float]:
-    """Case id and value of a ceiling probe that is correct; ("", NaN) where there is none."""
+def _of_dtype(probe: str, dtype: str) -> bool:
+    """Whether a probe's name ends in a dtype: `fma_f32` in f32, `mma_tf32` and `mma_tf32_f32` in tf32."""
+    words = probe.split("_")
+    while words and words[0] not in SIZES:
+        words = words[1:]
+    return "_".join(words) in (dtype, *(f"{dtype}_{accumulate}" for accumulate in SIZES))
+
+
+def _ceiling(study: StudyData, metric: str, names: Collection[str]) -> tuple[str, float]:
+    """Environment and the highest value of correct, timed probes of these names; ("", NaN) without."""
     values, ranks = base.value_of(study, metric, "time"), set(base.ranking(study))
-    for row in study.cases.to_dict("records"):
-        case = str(row["case"])
-        if str(row["probe_case"]) == probe and case in values.index and case in ranks:
-            return case, float(values[case])
-    return "", math.nan
+    environments = base.environment_of(study, metric, "time")
+    found = [
+        (float(values[case]), environments[case])
+        for case, probe in zip(
+            study.cases["case"].astype(str), study.cases["probe_case"].astype(str), strict=True
+        )
+        if probe in names and case in values.index and case in ranks
+    ]
+    value, environment = max(found, default=(math.nan, ""))
+    return environment, value
 
 
 def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
@@ -177,16 +192,12 @@ def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
 
     (None, "") where a probe of the two has no figure or they come from two environments.
     """
-    probe = dict(study.option("peaks", {})).get(dtype)
-    if probe is None:
-        return None, ""
-    flop_case, rate = _ceiling(study, str(probe), "tflops")
-    byte_case, bandwidth = _ceiling(study, str(study.option("bandwidth", "dram_copy")), "bandwidth")
-    if not flop_case or not byte_case:
-        return None, ""
-    first = base.environment_of(study, "tflops", "time").get(flop_case, "")
-    second = base.environment_of(study, "bandwidth", "time").get(byte_case, "")
-    if first != second:
+    given = dict(study.option("peaks", {})).get(dtype)
+    probes = [str(name) for name in study.cases["probe_case"] if base.present(name)]
+    peaks = [name for name in probes if _of_dtype(name, dtype)] if given is None else [str(given)]
+    first, rate = _ceiling(study, "tflops", peaks)
+    second, bandwidth = _ceiling(study, "bandwidth", [str(study.option("bandwidth", "dram_copy"))])
+    if not first or first != second:
         return None, ""
     return Machine(1e12 * rate, 1e12 * bandwidth), first
 
@@ -224,8 +235,7 @@ def facts(study: StudyData) -> pd.DataFrame:
             "tflops": measured.at[case, "tflops"], "duration": measured.at[case, "duration"],
             "dram_ratio": counted.at[case, _DRAM] / moved,
         }  # fmt: skip
-        same = here is not None and timed_in.get(case, environment) == environment
-        if here is not None and same:
+        if here is not None and timed_in.get(case, environment) == environment:
             one |= {
                 "balance": here.balance,
                 "bound": here.bound(ratio),
@@ -256,8 +266,9 @@ def facts(study: StudyData) -> pd.DataFrame:
         rows.append(one)
     frame = pd.DataFrame(rows, columns=["case", *_FACTS]).set_index("case")
     text = ["bound", "claimed_bound", "v100_bound"]
-    frame[text] = frame[text].fillna("")
-    frame["share"] = 100 * frame["tflops"].astype(float) / frame["attainable"].astype(float)
+    frame[text] = frame[text].astype(object).fillna("")
+    share = 100 * frame["tflops"].astype(float) / frame["attainable"].astype(float)
+    frame["share"] = share.where(frame.index.isin(base.ranking(study)))
     return frame
 
 
@@ -357,15 +368,14 @@ def _roof(
         line = ax.plot(
             xs, [1e-12 * one.attainable(x) for x in xs], color=INK if place == 0 else GREY,
             linewidth=1.1 if place == 0 else 0.8, zorder=2,
-            label=f"{_machine_name(study)}, measured ceilings, {base.dtype_label(dtype)}: balance "
-            f"{base.digits(one.balance)} FLOP/byte",
+            label=f"{_machine_name(study)} measured, {dtype}: balance {base.digits(one.balance)} FLOP/byte",
         )  # fmt: skip
         handles += line
         ax.axvline(one.balance, color=FAINT, linewidth=0.7, zorder=0)
     xs = [low, V100.balance, high]
     handles += ax.plot(
         xs, [1e-12 * V100.attainable(x) for x in xs], color=GREY, linewidth=0.8, linestyle=(0, (4, 2)),
-        zorder=1, label=f"V100 by the document's numbers: balance {V100.balance:.1f} FLOP/byte",
+        zorder=1, label=f"V100 as the document has it: balance {V100.balance:.1f} FLOP/byte",
     )  # fmt: skip
     ax.axvline(V100.balance, color=FAINT, linewidth=0.7, linestyle=(0, (4, 2)), zorder=0)
     for ratio, claim in sorted({(r, c) for r, c in zip(frame["intensity"], frame["claimed_intensity"], strict=True) if not math.isnan(c)}):  # fmt: skip
@@ -384,11 +394,6 @@ def _roof(
             color=colors[str(row["kernel"])] if good else GREY, markersize=4.2, zorder=4,
             markeredgecolor="white" if good else GREY, markeredgewidth=0.4 if good else 1.0,
         )  # fmt: skip
-        if good and not math.isnan(row["share"]):
-            ax.annotate(
-                f"{base.digits(row['share'])} %", (row["intensity"], rate), xytext=(5, -3),
-                textcoords="offset points", va="top", size=style.small,
-            )  # fmt: skip
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(low, high)
@@ -396,40 +401,53 @@ def _roof(
     ax.set_ylim(
         bottom=0.3 * min(1e-12 * V100.attainable(low), 1.0 if math.isnan(bottom) else bottom)
     )
+    ax.set_xlabel("arithmetic intensity (FLOP / compulsory byte)")
     ax.set_ylabel("TFLOP/s")
-    ax.set_title("Rate")
-    _plain(ax.yaxis)
+    ax.set_title("Rate under the roof")
+    look.grid(ax, "y")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(LogLocator(10, numticks=6))
+        axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+        axis.set_minor_locator(NullLocator())
     return handles
 
 
-def _plain(axis: Any) -> None:
-    axis.set_major_locator(LogLocator(10, numticks=6))
-    axis.set_major_formatter(FuncFormatter(lambda v, _: base.compact(v) if v >= 1e5 else f"{v:g}"))
-    axis.set_minor_locator(NullLocator())
-
-
-def _moved(
+def _against_model(
     ax: Axes, study: StudyData, frame: pd.DataFrame, colors: Mapping[str, str], style: Style
 ) -> None:
-    """DRAM bytes over compulsory bytes against intensity."""
+    """A row for each product: rate over the attainable one, DRAM bytes over the compulsory ones."""
     markers, may_rank = _shape_markers(frame), set(base.ranking(study))
-    known = frame[frame["dram_ratio"].notna()]
-    for case, row in known.iterrows():
-        good = case in may_rank
-        ax.plot(
-            [row["intensity"]], [row["dram_ratio"]], markers[row["shape"]] if good else "x",
-            color=colors[str(row["kernel"])] if good else GREY, markersize=4.2, zorder=4,
-            markeredgecolor="white" if good else GREY, markeredgewidth=0.4 if good else 1.0,
+    labels, reach = [], 1.0
+    for place, (case, row) in enumerate(frame.to_dict("index").items()):
+        bound = row["bound"] or (f"{row['v100_bound']} on the V100" if row["v100_bound"] else "")
+        labels.append(
+            f"{row['kernel']} {row['shape']}\n{base.digits(row['intensity'])} FLOP/B"
+            + (f", {bound}" if bound else "")
+        )
+        told, right = [], 0.0
+        rate, moved = float(row["share"]) / 100, float(row["dram_ratio"])
+        if not math.isnan(rate):
+            color = colors[str(row["kernel"])]
+            ax.plot([rate], [place], markers[row["shape"]], color=color, markersize=4.2, zorder=4)
+            told.append(f"{base.digits(100 * rate)} %")
+            right = rate
+        if not math.isnan(moved):
+            color = _DRAM_LEVEL.color if case in may_rank else GREY
+            sign = _DRAM_LEVEL.marker if case in may_rank else "x"
+            ax.plot([moved], [place], sign, color=color, markersize=3.6, zorder=5)
+            told.append(f"{base.digits(moved)}×")
+            right = max(right, moved)
+        ax.annotate(
+            ", ".join(told), (right, place), xytext=(5, 0), textcoords="offset points", va="center",
+            size=style.small, color=INK,
         )  # fmt: skip
-    ax.axhline(1.0, color=look.MODEL, linewidth=1.0, zorder=1)
-    ax.set_ylim(0, max(2.0, 1.2 * float(known["dram_ratio"].max()) if len(known) else 0.0))
-    if not len(known):
-        ax.text(
-            0.5, 0.7, "no counted DRAM bytes", transform=ax.transAxes, ha="center", color=GREY,
-            size=style.small,
-        )  # fmt: skip
-    ax.set_ylabel("DRAM / compulsory bytes")
-    ax.set_title("Bytes moved")
+        reach = max(reach, right)
+    ax.axvline(1.0, color=look.MODEL, linewidth=1.0, zorder=1)
+    ax.set_xlim(0, 1.55 * reach)
+    look.rows_axis(ax, labels)
+    ax.set_xlabel("measured / model")
+    ax.set_title("Rate and DRAM bytes")
+    look.grid(ax, "x")
 
 
 def _told_apart(row: Mapping[Any, Any]) -> bool:
@@ -475,7 +493,7 @@ def _reuse(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> Non
     )
     ax.set_xlim(0.6 * min(low, 1.0), 1.7 * high)
     look.rows_axis(ax, labels)
-    ax.set_xlabel("loads of an element of A and B (bytes at the level / bytes of A and B)")
+    ax.set_xlabel("bytes at the level / bytes of A and B")
     ax.set_title(f"Loads, {usual}" if usual else "Loads")
     look.grid(ax, "x")
 
@@ -489,24 +507,17 @@ def draw(study: StudyData, style: Style) -> Figure:
             return look.empty_figure(study, style, "traffic")
         above, below = _rows_of(study, frame)
         colors = look.kernel_colors(style, study.cases["kernel"].astype(str))
-        top = (44.0 + 34.0 if style.narrow else 52.0) if len(above) else 0.0
-        bottom = 6.0 * len(below) + 14.0 if len(below) else 0.0
-        fig = look.new_figure(style, top + bottom)
-        bands = [h for h in ((44.0, 34.0) if style.narrow else (52.0,)) if len(above)]
-        heights = [*bands, *([bottom] if len(below) else [])]
+        rows = 8.0 * len(above) + 12.0
+        top = [] if above.empty else ([44.0, rows] if style.narrow else [max(48.0, rows)])
+        heights = [*top, *([] if below.empty else [6.0 * len(below) + 14.0])]
+        fig = look.new_figure(style, sum(heights))
         grid = fig.add_gridspec(len(heights), 1 if style.narrow else 2, height_ratios=heights)
         handles: list[Artist] = []
         if len(above):
             rate = fig.add_subplot(grid[0, 0])
-            moved = fig.add_subplot(grid[1, 0] if style.narrow else grid[0, 1], sharex=rate)
             handles += _roof(rate, study, above, colors, style)
-            _moved(moved, study, above, colors, style)
-            for ax in (rate, moved):
-                ax.set_xlabel("arithmetic intensity (FLOP / compulsory byte)")
-                _plain(ax.xaxis)
-                look.grid(ax, "y")
-            if style.narrow:
-                rate.set_xlabel("")
+            place = grid[1, 0] if style.narrow else grid[0, 1]
+            _against_model(fig.add_subplot(place), study, above, colors, style)
         if len(below):
             _reuse(fig.add_subplot(grid[len(heights) - 1, :]), study, below, style)
         handles += _handles(above, below, colors)
@@ -530,7 +541,9 @@ def _handles(above: pd.DataFrame, below: pd.DataFrame, colors: Mapping[str, str]
     if len(kernels) > 1:
         handles += [mark("o", colors[str(kernel)], str(kernel)) for kernel in kernels]
     if len(above):
-        handles.append(Line2D([], [], color=look.MODEL, label="each byte moves once (model)"))
+        handles.append(
+            Line2D([], [], color=look.MODEL, label="model: attainable rate; each byte moves once")
+        )
     if len(below):
         handles += [mark(level.marker, level.color, level.label) for level in _LEVELS]
         handles.append(mark("o", INK, "hollow: predicted", hollow=True))
@@ -559,8 +572,9 @@ def _notes(above: pd.DataFrame, below: pd.DataFrame) -> Sequence[str]:
     notes = []
     if len(above):
         notes.append(
-            "Percentages: share of min(peak, intensity × bandwidth). Shapes are m×n×k; beta = 0, so C is "
-            "written and not read, and what the L2 still holds at the end is not in the DRAM bytes."
+            "Attainable: min(peak, intensity × bandwidth) (%). DRAM bytes over compulsory bytes (×): read and "
+            "written; what the L2 still holds at the end is not in them. Shapes are m×n×k; beta = 0, so C is "
+            "written and not read."
         )
         if above["claimed_intensity"].notna().any():
             notes.append(
