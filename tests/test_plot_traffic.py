@@ -98,7 +98,7 @@ def study(
         loads = 2 * 2048**3 / 32
         sides = dict(zip(("tile_m", "tile_n", "tile_k"), tile, strict=True))
         counted = {
-            LD.format("requests"): loads / (1 if tile[2] == 1 else tile[0]),
+            LD.format("requests"): loads / (1 if tile[2] == 1 else tile[0]) / (4 if tile[0] == 128 else 1),
             "lts__t_sectors_op_read.sum": 2e8 / tile[0], "dram__bytes_read.sum": 3.4e7,
             "dram_bytes": 4.5e7,
         }  # fmt: skip

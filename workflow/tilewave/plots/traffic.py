@@ -401,7 +401,7 @@ def _roof(
     ax.set_ylim(
         bottom=0.3 * min(1e-12 * V100.attainable(low), 1.0 if math.isnan(bottom) else bottom)
     )
-    ax.set_xlabel("arithmetic intensity (FLOP / compulsory byte)")
+    ax.set_xlabel("FLOP / compulsory byte")
     ax.set_ylabel("TFLOP/s")
     ax.set_title("Rate under the roof")
     look.grid(ax, "y")
@@ -421,7 +421,7 @@ def _against_model(
     for place, (case, row) in enumerate(frame.to_dict("index").items()):
         bound = row["bound"] or (f"{row['v100_bound']} on the V100" if row["v100_bound"] else "")
         labels.append(
-            f"{row['kernel']} {row['shape']}\n{base.digits(row['intensity'])} FLOP/B"
+            f"{row['kernel']} {row['shape']}\n{row['intensity']:.4g} FLOP/byte"
             + (f", {bound}" if bound else "")
         )
         told, right = [], 0.0
@@ -443,7 +443,7 @@ def _against_model(
         )  # fmt: skip
         reach = max(reach, right)
     ax.axvline(1.0, color=look.MODEL, linewidth=1.0, zorder=1)
-    ax.set_xlim(0, 1.55 * reach)
+    ax.set_xlim(0, (1.8 if style.narrow else 1.6) * reach)
     look.rows_axis(ax, labels)
     ax.set_xlabel("measured / model")
     ax.set_title("Rate and DRAM bytes")
@@ -520,12 +520,14 @@ def draw(study: StudyData, style: Style) -> Figure:
             _against_model(fig.add_subplot(place), study, above, colors, style)
         if len(below):
             _reuse(fig.add_subplot(grid[len(heights) - 1, :]), study, below, style)
-        handles += _handles(above, below, colors)
+        handles += _handles(above, below)
         labels = [str(handle.get_label()) for handle in handles]
         return look.finish(fig, study, style, handles, labels, _notes(above, below), _STAGES)
 
 
-def _handles(above: pd.DataFrame, below: pd.DataFrame, colors: Mapping[str, str]) -> list[Artist]:
+def _handles(above: pd.DataFrame, below: pd.DataFrame) -> list[Artist]:
+    """The legend but for the roofs; the marks of the products stand in the rows of their panel."""
+
     def mark(marker: str, color: str, label: str, hollow: bool = False) -> Line2D:
         return Line2D(
             [], [], linestyle="", marker=marker, label=label, markersize=4.2,
@@ -536,10 +538,6 @@ def _handles(above: pd.DataFrame, below: pd.DataFrame, colors: Mapping[str, str]
     if above["claimed_intensity"].notna().any():
         handles.append(mark("D", GREY, "intensity claimed by the document", hollow=True))
         handles.append(mark("D", GREY, "intensity as it is"))
-    handles += [mark(sign, INK, shape) for shape, sign in _shape_markers(above).items()]
-    kernels = list(dict.fromkeys(above["kernel"]))
-    if len(kernels) > 1:
-        handles += [mark("o", colors[str(kernel)], str(kernel)) for kernel in kernels]
     if len(above):
         handles.append(
             Line2D([], [], color=look.MODEL, label="model: attainable rate; each byte moves once")
@@ -565,7 +563,7 @@ def _agreement(frame: pd.DataFrame) -> str:
     if not compared:
         return "No counted requests or sectors to compare with the prediction."
     told = f"Requests and sectors, of loads and of stores: {same} of {compared} counts are as predicted"
-    return told + ("." if same == compared else f"; the worst is {100 * worst:.2g} % off.")
+    return told + ("." if same == compared else f"; the worst is {base.digits(100 * worst)} % off.")
 
 
 def _notes(above: pd.DataFrame, below: pd.DataFrame) -> Sequence[str]:
@@ -573,8 +571,8 @@ def _notes(above: pd.DataFrame, below: pd.DataFrame) -> Sequence[str]:
     if len(above):
         notes.append(
             "Attainable: min(peak, intensity × bandwidth) (%). DRAM bytes over compulsory bytes (×): read and "
-            "written; what the L2 still holds at the end is not in them. Shapes are m×n×k; beta = 0, so C is "
-            "written and not read."
+            "written; what the L2 still holds at the end is not in them. Shapes are m×n×k; every timed product has "
+            "beta = 0, so C is written and not read."
         )
         if above["claimed_intensity"].notna().any():
             notes.append(
