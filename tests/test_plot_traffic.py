@@ -200,6 +200,14 @@ def test_accesses_that_are_none() -> None:
     assert not base.present(odd["load requests (model)"])
 
 
+def test_no_prediction_for_columns() -> None:
+    full = study()
+    layouts = '{"a": "row", "b": "col", "c": "row"}'
+    columns = row(replace(full, cases=full.cases.assign(layouts=layouts)), NAIVE)
+    assert not base.present(columns["load requests (model)"])
+    assert columns["load requests (counted)"] == 786432
+
+
 @pytest.fixture(scope="module")
 def drawn() -> dict[float, Figure]:
     return {width: traffic.draw(study(), Style(width_mm=width)) for width in WIDTHS}

@@ -142,7 +142,10 @@ def _access(kernel: str, matrix: str, given: Mapping[str, Any]) -> Access:
 def predicted(
     study: StudyData, row: Mapping[str, Any]
 ) -> tuple[traffic.Traffic, traffic.Traffic] | None:
-    """Loads and stores of a case by its geometry; None where there is no tile or it does not fit.
+    """Loads and stores of a case by its geometry.
+
+    None where there is no tile or it does not fit, and where the closed form does not hold: matrices
+    that are not all row-major, or elements of C of another size than those of A and B.
 
     Raises UserError for accesses that the option does not describe as OPTIONS says.
     """
@@ -156,7 +159,7 @@ def predicted(
     if len(tile) != 3 or not all(base.present(size) for size in tile):
         return None
     size, out = _sizes(row)
-    if size != out:
+    if size != out or set(base.layouts_of(row).values()) != {"row"}:
         return None
     try:
         return traffic.product_traffic(_shape(row), [_whole(t) for t in tile], accesses, size)
