@@ -20,7 +20,7 @@ BASELINE = "cublas"
 """Name of the vendor baseline's kernel: the reference line of every comparison."""
 
 CASE_COLUMNS = (
-    "case kernel variant macros layouts operation dtype m n k probe_case tile_m tile_n blocks"
+    "case kernel variant macros layouts operation dtype m n k probe_case tile_m tile_n tile_k blocks"
     " working_blocks block_threads registers shared_bytes"
 ).split()
 RECORD_COLUMNS = (
