@@ -1,0 +1,360 @@
+"""Best variant by shape: the winner of each race as a share of cuBLAS, and what the model would pick.
+
+A race is run between all variants of one dtype at one shape (`tilewave.racing`). The model knows of
+each variant its tile, its blocks and how many of them an SM holds, and one of its durations, at the
+dtype's largest shape; from that it predicts the others as waves times the time of a wave
+(`tilewave.theory.selection`) and picks a variant. Regret: by how much the pick is slower than the
+best, both as measured.
+"""
+
+from __future__ import annotations
+
+import statistics
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from tilewave.plots import base
+from tilewave.plots import style as look
+from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.style import GREY, INK, Style
+from tilewave.theory import selection
+from tilewave.theory.occupancy import SmLimits
+
+OPTIONS: Mapping[str, str] = {}
+STAGE = "tune"
+DURATION = "tune_duration"
+_SIZES = ("m", "n", "k")
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Group:
+    """One race: its own candidates and what was measured of them, in one environment.
+
+    own: case -> microseconds, of correct cases; cublas: the vendor's, None where there is none.
+    predicted: case -> microseconds by the model. rows: case -> row of the table of cases.
+    """
+
+    dtype: str
+    shape: Mapping[str, int]
+    environment: str
+    own: Mapping[str, float]
+    cublas: float | None
+    predicted: Mapping[str, float]
+    rows: Mapping[str, Row]
+    calibration: bool
+
+    @property
+    def ranked(self) -> list[str]:
+        """The cases from fast to slow."""
+        return sorted(self.own, key=lambda case: self.own[case])
+
+    @property
+    def pick(self) -> str | None:
+        """The model's choice."""
+        return selection.pick(self.predicted)
+
+    @property
+    def regret(self) -> float | None:
+        """Of that choice; None without one, and at the shape that the model was calibrated at."""
+        if self.pick is None or self.calibration:
+            return None
+        return selection.regret(self.own, self.pick)
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.shape["m"] * self.shape["n"] * self.shape["k"]
+
+    def share(self, case: str) -> float | None:
+        """Speed of a case in percent of cuBLAS."""
+        return None if self.cublas is None else 100 * self.cublas / self.own[case]
+
+
+def _launch(row: Row, environment: Mapping[str, Any]) -> selection.Launch | None:
+    """A case's launch as the model sees it; None where something of it is not known."""
+    names = ("tile_m", "tile_n", "tile_k", "working_blocks", "block_threads", "registers")
+    if not all(base.present(row.get(name)) for name in names):
+        return None
+    rows, columns, depth, blocks, threads, registers = (int(row[name]) for name in names)
+    shared = int(row["shared_bytes"]) if base.present(row.get("shared_bytes")) else 0
+    try:
+        limits = SmLimits.from_environment(environment)
+    except (KeyError, TypeError):
+        return None
+    return selection.Launch.of((rows, columns, depth), blocks, limits, threads, registers, shared)
+
+
+def _measured(study: StudyData) -> pd.DataFrame:
+    """Cases of a known shape that were raced and are correct: their rows with duration and
+    environment."""
+    durations = base.value_of(study, DURATION, STAGE)
+    environments = base.environment_of(study, DURATION)
+    cases = study.cases[study.cases["case"].isin(base.ranking(study))]
+    cases = cases[cases["case"].isin(durations.index)].dropna(subset=list(_SIZES))
+    return cases.assign(
+        duration=cases["case"].map(durations).astype(float),
+        environment=cases["case"].map(environments),
+    )
+
+
+def groups(study: StudyData) -> list[Group]:
+    """The races in the config's order, dtype by dtype; only those with a figure of an own kernel."""
+    measured = _measured(study)
+    found = []
+    for dtype in base.dtypes_in_order(study):
+        mine = measured[measured["dtype"].astype(str) == dtype]
+        if mine.empty:
+            continue
+        # Ratios are formed in one environment: the one that most of the dtype's figures are from.
+        environment = str(mine["environment"].mode().iloc[0])
+        mine = mine[mine["environment"] == environment]
+        facts = study.environments.get(environment, {})
+        shapes: dict[tuple[int, ...], list[Row]] = {}
+        for row in mine.to_dict("records"):
+            shapes.setdefault(tuple(int(row[size]) for size in _SIZES), []).append(row)
+        largest = selection.largest([dict(zip(_SIZES, sizes)) for sizes in shapes])
+        times = _step_times(shapes[tuple(largest.values())], largest, facts)
+        for sizes, rows in shapes.items():
+            shape = dict(zip(_SIZES, sizes))
+            own = {str(r["case"]): float(r["duration"]) for r in rows if r["kernel"] != BASELINE}
+            vendor = [float(r["duration"]) for r in rows if r["kernel"] == BASELINE]
+            if own:
+                found.append(
+                    Group(
+                        dtype,
+                        shape,
+                        environment,
+                        own,
+                        min(vendor, default=None),
+                        dict(_predictions(rows, shape, times, facts)),
+                        {str(r["case"]): r for r in rows},
+                        shape == largest,
+                    )
+                )
+    return found
+
+
+def _sms(environment: Mapping[str, Any]) -> int:
+    return int(environment.get("sms") or 0)
+
+
+def _step_times(
+    rows: list[Row], shape: Mapping[str, int], environment: Mapping[str, Any]
+) -> dict[str, float]:
+    """Variant -> microseconds of one k step of a wave, from the durations at one shape."""
+    found = {}
+    for row in rows:
+        launch = _launch(row, environment)
+        if row["kernel"] != BASELINE and launch is not None and _sms(environment):
+            duration = float(row["duration"])
+            found[str(row["variant"])] = selection.step_time(
+                duration, shape, launch, _sms(environment)
+            )
+    return found
+
+
+def _predictions(
+    rows: list[Row],
+    shape: Mapping[str, int],
+    times: Mapping[str, float],
+    environment: Mapping[str, Any],
+) -> Iterator[tuple[str, float]]:
+    """Case and predicted microseconds of the variants that have a step time."""
+    for row in rows:
+        time, launch = times.get(str(row["variant"])), _launch(row, environment)
+        if time is not None and launch is not None:
+            predicted = selection.predicted_duration(shape, launch, _sms(environment), time)
+            yield str(row["case"]), predicted
+
+
+def _shapes(study: StudyData) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Dtype, shape's label and cases, in the config's order."""
+    for dtype in base.dtypes_in_order(study):
+        mine = study.cases[study.cases["dtype"].astype(str) == dtype]
+        labels = pd.Series([base.shape_label(r) for r in mine.to_dict("records")], mine.index)
+        for label in dict.fromkeys(labels):
+            yield dtype, label, mine[labels == label]
+
+
+def table(study: StudyData) -> pd.DataFrame:
+    """One row a dtype and shape; where nothing was measured with the status that says why."""
+    by_place = {(g.dtype, base.shape_label(g.shape)): g for g in groups(study)}
+    eliminated = base.value_of(study, "tune_eliminated", STAGE)
+    spent = base.value_of(study, "tune_spent", STAGE)
+    full = base.value_of(study, "tune_full_cost", STAGE)
+    states, sources = base.statuses(study, [STAGE]), base.source_of(study)
+    rows = []
+    for dtype, label, cases in _shapes(study):
+        own = cases[cases["kernel"] != BASELINE]["case"].astype(str).tolist()
+        row: dict[str, Any] = {"dtype": dtype, **{s: cases[s].iloc[0] for s in _SIZES}}
+        group = by_place.get((dtype, label))
+        if group is not None:
+            first, second = group.ranked[0], next(iter(group.ranked[1:]), None)
+            pick = group.pick
+            best = group.own[first]
+            row |= {
+                "best variant": group.rows[first]["variant"],
+                "duration (us)": best,
+                "TFLOP/s": group.flops / best * 1e-6,
+                "cuBLAS (us)": group.cublas,
+                "% of cuBLAS": group.share(first),
+                "runner-up": group.rows[second]["variant"] if second else "",
+                "runner-up slower by (%)": 100 * (group.own[second] / best - 1) if second else None,
+                "the model's pick": group.rows[pick]["variant"] if pick else "",
+                "pick measured (us)": group.own[pick] if pick else None,
+                "pick predicted (us)": group.predicted[pick] if pick else None,
+                "regret of the pick (%)": None if group.regret is None else 100 * group.regret,
+                "model calibrated here": group.calibration,
+                "source": sources.get(first, ""),
+                "environment": group.environment,
+            }
+        troubles = [states[case] for case in own if states[case].status != "ok"]
+        row |= {
+            "candidates": len(own),
+            "raced": int(eliminated.index.isin(own).sum()),
+            "eliminated early": int((eliminated[eliminated.index.isin(own)] > 0).sum()),
+            "GPU time spent (ms)": float(spent[spent.index.isin(own)].sum()),
+            "GPU time without elimination (ms)": float(full[full.index.isin(own)].sum()),
+            "status": "ok" if group else (troubles[0].status if troubles else "not measured"),
+            "reason": "" if group else (troubles[0].reason if troubles else "no own variant"),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+COLUMNS = [
+    "dtype", "m", "n", "k", "best variant", "duration (us)", "TFLOP/s", "cuBLAS (us)",
+    "% of cuBLAS", "runner-up", "runner-up slower by (%)", "candidates", "raced",
+    "eliminated early", "GPU time spent (ms)", "GPU time without elimination (ms)",
+    "the model's pick", "pick measured (us)", "pick predicted (us)", "regret of the pick (%)",
+    "model calibrated here", "status", "reason", "source", "environment",
+]  # fmt: skip
+
+
+def _name(group: Group, case: str) -> str:
+    return base.variant_label(group.rows[case], group.dtype).replace("\n", " ")
+
+
+def _told(group: Group, style: Style) -> list[str]:
+    """The lines above a bar: who won, and whom the model picks."""
+    first, pick = group.ranked[0], group.pick
+    said = [_name(group, first)]
+    if pick is None:
+        said.append("the model knows none of the variants")
+    elif group.calibration:
+        said.append("model: calibrated here")
+    elif pick == first:
+        said.append("model: the same")
+    else:
+        said.append(f"model: {_name(group, pick)}, {100 * (group.regret or 0):.1f} % slower")
+    width = 44 if style.narrow else 100
+    return [line for text in said for line in textwrap.wrap(text, width)]
+
+
+def _panel(ax: Axes, mine: list[Group], told: list[list[str]], style: Style) -> None:
+    """A dtype's races: lines of text, then the bar, in units of one line."""
+    y, ticks, top = 0.0, [], 100.0
+    colors = look.kernel_colors(style, {str(r["kernel"]) for g in mine for r in g.rows.values()})
+    for group, lines in zip(mine, told):
+        first, pick = group.ranked[0], group.pick
+        for place, line in enumerate(lines):
+            color = INK if place == 0 else GREY
+            ax.annotate(
+                line, (0, y + place + 0.5), xytext=(2, 0), textcoords="offset points",
+                va="center", ha="left", size=style.small, color=color,
+            )  # fmt: skip
+        bar = y + len(lines) + 0.45
+        share = group.share(first)
+        speed = f"{base.digits(group.flops / group.own[first] * 1e-6)} TFLOP/s"
+        if share is None:
+            at, text = 0.0, f"{speed}, no figure of cuBLAS"
+        else:
+            color = colors[str(group.rows[first]["kernel"])]
+            ax.barh(bar, share, height=0.75, color=color, linewidth=0)
+            at, text = share, f"{share:.1f} %, {speed}"
+            top = max(top, share)
+            chosen = None if pick is None or group.calibration else group.share(pick)
+            if chosen is not None:
+                ax.plot([chosen], [bar], "D", color="white", markeredgecolor=INK, markersize=3.6)
+        ax.annotate(
+            text, (at, bar), xytext=(5, 0), textcoords="offset points", va="center", ha="left",
+            size=style.small, color=INK,
+        )  # fmt: skip
+        ticks.append(bar)
+        y += len(lines) + 1.4
+    ax.set_ylim(y, -0.2)
+    ax.set_yticks(ticks, [base.shape_label(group.shape) for group in mine])
+    ax.tick_params(axis="y", length=0)
+    ax.axvline(100.0, color=GREY, linewidth=0.6, zorder=0)
+    ax.set_xlim(0, top * (1.6 if style.narrow else 1.25))
+    ax.set_xticks(list(range(0, int(top) + 1, 25 if top <= 200 else 100)))
+    ax.grid(True, axis="x")
+
+
+def _notes(study: StudyData, found: list[Group]) -> list[str]:
+    """How the model was calibrated, how far its picks are from the best, what elimination saved."""
+    notes = []
+    places: dict[str, list[str]] = {}
+    for group in found:
+        if group.calibration and group.pick is not None:
+            places.setdefault(base.shape_label(group.shape), []).append(group.dtype)
+    if places:
+        where = "; ".join(f"{', '.join(dtypes)} at {shape}" for shape, dtypes in places.items())
+        notes.append(
+            "Model: waves times the time of a wave, that from each variant's own measured time at "
+            f"the dtype's largest shape ({where}), in proportion to its steps along k."
+        )
+    regrets = [100 * group.regret for group in found if group.regret is not None]
+    if regrets:
+        right = sum(g.pick == g.ranked[0] for g in found if g.regret is not None)
+        notes.append(
+            f"The model picks the best variant at {right} of {len(regrets)} other shapes; its pick "
+            f"is slower than the best by {statistics.median(regrets):.1f} % in the median and "
+            f"{max(regrets):.1f} % at worst."
+        )
+    summed = table(study)
+    spent = summed["GPU time spent (ms)"].sum() / 1e3
+    full = summed["GPU time without elimination (ms)"].sum() / 1e3
+    if full:
+        notes.append(
+            f"{summed['eliminated early'].sum()} of {summed['raced'].sum()} candidates were "
+            f"eliminated early: {base.digits(spent)} s of launches on the GPU, where measuring "
+            f"each to the end takes {base.digits(full)} s."
+        )
+    return notes
+
+
+def draw(study: StudyData, style: Style) -> Figure:
+    """One panel a dtype, a bar a shape."""
+    with look.apply(style):
+        found = groups(study)
+        if not found:
+            return look.empty_figure(study, style, "race")
+        dtypes = list(dict.fromkeys(group.dtype for group in found))
+        parts = {dtype: [g for g in found if g.dtype == dtype] for dtype in dtypes}
+        told = {dtype: [_told(group, style) for group in parts[dtype]] for dtype in dtypes}
+        line = style.line * 25.4 * 0.95
+        heights = [sum(len(lines) + 1.4 for lines in told[dtype]) * line for dtype in dtypes]
+        fig = look.new_figure(style, sum(heights) + 9 * len(dtypes) + 5)
+        axes = fig.subplots(
+            len(dtypes), 1, squeeze=False, gridspec_kw={"height_ratios": heights}
+        )[:, 0]  # fmt: skip
+        for ax, dtype in zip(axes, dtypes, strict=True):
+            _panel(ax, parts[dtype], told[dtype], style)
+            ax.set_title(base.dtype_label(dtype))
+        axes[-1].set_xlabel("speed of the best own variant, % of cuBLAS")
+        handles = [
+            Patch(color="#BBBBBB", label="best own variant, as measured"),
+            Line2D([], [], linestyle="", marker="D", color="white", markeredgecolor=INK,
+                   markersize=3.6, label="the model's pick, as measured"),
+        ]  # fmt: skip
+        labels = [str(handle.get_label()) for handle in handles]
+        return look.finish(fig, study, style, handles, labels, _notes(study, found), [STAGE])
