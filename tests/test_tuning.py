@@ -206,7 +206,12 @@ def test_a_crash_in_a_lap(supervised):
 
 
 def test_destroyed_contexts_are_replaced(supervised):
-    jobs = [job("x", 5.0, do="poisons"), job("y", 6.0, do="poisons"), job("best"), job("slow", 99.0)]
+    jobs = [
+        job("x", 5.0, do="poisons"),
+        job("y", 6.0, do="poisons"),
+        job("best"),
+        job("slow", 99.0),
+    ]
     results, _, _ = supervised(*jobs)
     assert [made["status"] for made in results] == ["invalid access"] * 2 + ["ok"] * 2
 
@@ -270,7 +275,9 @@ def track(monkeypatch):
         return launch["us"]
 
     def build(session, launches, block_us):
-        seen.blocks.append(FakeBlock(launches[0]["us"], max(1, round(block_us / launches[0]["us"]))))
+        seen.blocks.append(
+            FakeBlock(launches[0]["us"], max(1, round(block_us / launches[0]["us"])))
+        )
         return seen.blocks[-1]
 
     monkeypatch.setattr(tuning, "Memory", FakeMemory)
@@ -280,7 +287,7 @@ def track(monkeypatch):
     monkeypatch.setattr(tuning, "first_launch_us", first_launch_us)
     monkeypatch.setattr(tuning, "build", build)
     clocks = SimpleNamespace(
-        reset=lambda: None, sample=lambda: None, throttle=lambda: "", figures=lambda: []
+        reset=lambda: None, sample=lambda: None, throttle=lambda: "", figures=list
     )
     session = SimpleNamespace(
         gpu=SimpleNamespace(sync=lambda: None),
@@ -427,7 +434,9 @@ def test_jobs_of_a_group_stand_together():
 
 def test_what_elimination_saved():
     _, results, _ = raced(job("slow", 50.0), job("fast", 10.0))
-    raced_, eliminated, spent, full = stage.saved([*results, model.result("tune", "x", model.STALE)])
+    raced_, eliminated, spent, full = stage.saved(
+        [*results, model.result("tune", "x", model.STALE)]
+    )
     assert (raced_, eliminated) == (2, 1)
     assert spent == pytest.approx(1e-3 * (5.0 + 1.0))
     assert full == pytest.approx(1e-3 * (22.25 + 22.05))

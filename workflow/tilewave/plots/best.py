@@ -10,8 +10,7 @@ best, both as measured.
 from __future__ import annotations
 
 import statistics
-import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -243,60 +242,110 @@ def _name(group: Group, case: str) -> str:
     return base.variant_label(group.rows[case], group.dtype).replace("\n", " ")
 
 
-def _told(group: Group, style: Style) -> list[str]:
-    """The lines above a bar: who won, and whom the model picks."""
-    first, pick = group.ranked[0], group.pick
-    said = [_name(group, first)]
+def _winner(group: Group) -> str:
+    speed = base.digits(group.flops / group.own[group.ranked[0]] * 1e-6)
+    return f"{_name(group, group.ranked[0])}, {speed} TFLOP/s"
+
+
+def _choice(group: Group) -> str:
+    """What the model picks, in a few words."""
+    pick = group.pick
     if pick is None:
-        said.append("the model knows none of the variants")
-    elif group.calibration:
-        said.append("model: calibrated here")
-    elif pick == first:
-        said.append("model: the same")
-    else:
-        said.append(f"model: {_name(group, pick)}, {100 * (group.regret or 0):.1f} % slower")
-    width = 44 if style.narrow else 100
-    return [line for text in said for line in textwrap.wrap(text, width)]
+        return "knows none of the variants"
+    if group.calibration:
+        return "calibrated here"
+    if pick == group.ranked[0]:
+        return "the same"
+    return f"{_name(group, pick)}, {100 * (group.regret or 0.0):.1f} % slower"
 
 
-def _panel(ax: Axes, mine: list[Group], told: list[list[str]], style: Style) -> None:
-    """A dtype's races: lines of text, then the bar, in units of one line."""
-    y, ticks, top = 0.0, [], 100.0
-    colors = look.kernel_colors(style, {str(r["kernel"]) for g in mine for r in g.rows.values()})
-    for group, lines in zip(mine, told):
-        first, pick = group.ranked[0], group.pick
-        for place, line in enumerate(lines):
-            color = INK if place == 0 else GREY
-            ax.annotate(
-                line, (0, y + place + 0.5), xytext=(2, 0), textcoords="offset points",
-                va="center", ha="left", size=style.small, color=color,
-            )  # fmt: skip
-        bar = y + len(lines) + 0.45
-        share = group.share(first)
-        speed = f"{base.digits(group.flops / group.own[first] * 1e-6)} TFLOP/s"
-        if share is None:
-            at, text = 0.0, f"{speed}, no figure of cuBLAS"
+@dataclass(frozen=True)
+class _Place:
+    """A row of a panel, in lines of text from the top: where its bar is, and its texts."""
+
+    bar: float
+    top: float
+    winner: list[str]
+    choice: list[str]
+
+
+def _places(mine: list[Group], style: Style) -> tuple[list[_Place], float]:
+    """The rows of a panel and its height in lines. Wide: texts beside the bar; narrow: above it."""
+    y, found = 0.0, []
+    ruler = look.new_figure(style, 10)
+
+    def broken(text: str, share: float) -> list[str]:
+        """Lines of a text that has this share of the figure's width."""
+        return look.wrap(ruler, text, style.small, share * style.width)
+
+    for group in mine:
+        if style.narrow:
+            winner = broken(_winner(group), 0.66)
+            choice = broken(f"model: {_choice(group)}", 0.66)
+            lines = len(winner) + len(choice)
+            found.append(_Place(y + lines + 0.45, y, winner, choice))
+            y += lines + 1.4
         else:
+            winner, choice = (broken(text, 0.29) for text in (_winner(group), _choice(group)))
+            lines = max(len(winner), len(choice))
+            found.append(_Place(y + lines / 2, y, winner, choice))
+            y += lines + 0.4
+    return found, y
+
+
+def _bars(ax: Axes, mine: list[Group], places: list[_Place], height: float, style: Style) -> None:
+    """A panel's bars: the winner's share of cuBLAS, a diamond at the pick's."""
+    top = 100.0
+    colors = look.kernel_colors(style, {str(r["kernel"]) for g in mine for r in g.rows.values()})
+    for group, place in zip(mine, places):
+        first, pick = group.ranked[0], group.pick
+        share = group.share(first)
+        if share is not None:
             color = colors[str(group.rows[first]["kernel"])]
-            ax.barh(bar, share, height=0.75, color=color, linewidth=0)
-            at, text = share, f"{share:.1f} %, {speed}"
+            ax.barh(place.bar, share, height=0.8, color=color, linewidth=0)
             top = max(top, share)
             chosen = None if pick is None or group.calibration else group.share(pick)
             if chosen is not None:
-                ax.plot([chosen], [bar], "D", color="white", markeredgecolor=INK, markersize=3.6)
+                ax.plot(
+                    [chosen], [place.bar], "D", color="white", markeredgecolor=INK, markersize=3.6
+                )
         ax.annotate(
-            text, (at, bar), xytext=(5, 0), textcoords="offset points", va="center", ha="left",
-            size=style.small, color=INK,
+            "no figure of cuBLAS" if share is None else f"{share:.1f} %", (share or 0, place.bar),
+            xytext=(5, 0), textcoords="offset points", va="center", ha="left",
+            size=style.small, color=GREY if share is None else INK,
         )  # fmt: skip
-        ticks.append(bar)
-        y += len(lines) + 1.4
-    ax.set_ylim(y, -0.2)
-    ax.set_yticks(ticks, [base.shape_label(group.shape) for group in mine])
+    bars = [place.bar for place in places]
+    ax.set_ylim(height, -0.2)
+    ax.set_yticks(bars, [base.shape_label(group.shape) for group in mine])
     ax.tick_params(axis="y", length=0)
-    ax.axvline(100.0, color=GREY, linewidth=0.6, zorder=0)
-    ax.set_xlim(0, top * (1.6 if style.narrow else 1.25))
+    ax.vlines(100.0, [y - 0.5 for y in bars], [y + 0.5 for y in bars], color=INK, linewidth=0.9)
+    ax.set_xlim(0, top * 1.3)
     ax.set_xticks(list(range(0, int(top) + 1, 25 if top <= 200 else 100)))
-    ax.grid(True, axis="x")
+
+
+def _say(ax: Axes, lines: list[str], y: float, color: str, style: Style) -> None:
+    """Lines of text from the left edge, the first one centred half a line below y."""
+    for number, line in enumerate(lines):
+        ax.annotate(
+            line, (0, y + number + 0.5), xytext=(2, 0), textcoords="offset points", va="center",
+            ha="left", size=style.small, color=color, annotation_clip=False,
+        )  # fmt: skip
+
+
+def _texts(axes: Sequence[Axes], places: list[_Place], height: float, style: Style) -> None:
+    """Who won and whom the model picks: above the bars where the figure is narrow, else beside."""
+    if style.narrow:
+        for place in places:
+            _say(axes[0], place.winner, place.top, INK, style)
+            _say(axes[0], place.choice, place.top + len(place.winner), GREY, style)
+        return
+    for ax in axes[1:]:
+        ax.set_axis_off()
+        ax.set_ylim(height, -0.2)
+        ax.set_xlim(0, 1)
+    for place in places:
+        for ax, lines, color in ((axes[1], place.winner, INK), (axes[2], place.choice, GREY)):
+            _say(ax, lines, place.bar - len(lines) / 2, color, style)
 
 
 def _notes(study: StudyData, found: list[Group]) -> list[str]:
@@ -340,21 +389,28 @@ def draw(study: StudyData, style: Style) -> Figure:
             return look.empty_figure(study, style, "race")
         dtypes = list(dict.fromkeys(group.dtype for group in found))
         parts = {dtype: [g for g in found if g.dtype == dtype] for dtype in dtypes}
-        told = {dtype: [_told(group, style) for group in parts[dtype]] for dtype in dtypes}
+        laid = {dtype: _places(parts[dtype], style) for dtype in dtypes}
         line = style.line * 25.4 * 0.95
-        heights = [sum(len(lines) + 1.4 for lines in told[dtype]) * line for dtype in dtypes]
+        heights = [laid[dtype][1] * line for dtype in dtypes]
+        columns = 1 if style.narrow else 3
         fig = look.new_figure(style, sum(heights) + 9 * len(dtypes) + 5)
         axes = fig.subplots(
-            len(dtypes), 1, squeeze=False, gridspec_kw={"height_ratios": heights}
-        )[:, 0]  # fmt: skip
-        for ax, dtype in zip(axes, dtypes, strict=True):
-            _panel(ax, parts[dtype], told[dtype], style)
-            ax.set_title(base.dtype_label(dtype))
-        axes[-1].set_xlabel("speed of the best own variant, % of cuBLAS")
+            len(dtypes), columns, squeeze=False,
+            gridspec_kw={"height_ratios": heights, "width_ratios": [1.1, 1, 1][:columns]},
+        )  # fmt: skip
+        for row, dtype in zip(axes, dtypes, strict=True):
+            places, height = laid[dtype]
+            _bars(row[0], parts[dtype], places, height, style)
+            _texts(row, places, height, style)
+            row[0].set_title(base.dtype_label(dtype))
+        for ax, title in zip(axes[0][1:], ("best variant, as measured", "the model's pick")):
+            ax.set_title(title)
+        axes[-1][0].set_xlabel("% of cuBLAS's speed")
         handles = [
             Patch(color="#BBBBBB", label="best own variant, as measured"),
             Line2D([], [], linestyle="", marker="D", color="white", markeredgecolor=INK,
                    markersize=3.6, label="the model's pick, as measured"),
+            Line2D([], [], linestyle="", marker="|", color=INK, label="cuBLAS"),
         ]  # fmt: skip
         labels = [str(handle.get_label()) for handle in handles]
         return look.finish(fig, study, style, handles, labels, _notes(study, found), [STAGE])
