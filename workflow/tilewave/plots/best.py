@@ -318,7 +318,13 @@ def _bars(ax: Axes, mine: list[Group], places: list[_Place], height: float, styl
     ax.set_ylim(height, -0.2)
     ax.set_yticks(bars, [base.shape_label(group.shape) for group in mine])
     ax.tick_params(axis="y", length=0)
-    ax.vlines(100.0, [y - 0.5 for y in bars], [y + 0.5 for y in bars], color=INK, linewidth=0.9)
+    ax.vlines(
+        [100.0] * len(bars),
+        [y - 0.5 for y in bars],
+        [y + 0.5 for y in bars],
+        color=INK,
+        linewidth=0.9,
+    )
     ax.set_xlim(0, top * 1.3)
     ax.set_xticks(list(range(0, int(top) + 1, 25 if top <= 200 else 100)))
 
