@@ -185,10 +185,16 @@ def _block_cases(
         how = block.macros
         if isinstance(how, dict) and block.kernels == "all":
             how = {name: value for name, value in how.items() if name in kernel.front.macros}
+        chosen = []
         for variant in choices(kernel, how, where_file, f"{key}.macros"):
             labels.add(variant.dtype)
             if block.dtypes and variant.dtype not in block.dtypes:
                 continue
+            chosen.append(variant)
+            if block.most is not None and len(chosen) > block.most:
+                chosen = []  # a product may have thousands: the rest is not looked at
+                break
+        for variant in chosen:
             for shape in shapes:
                 yield Case(variant, shape)
     for label in block.dtypes:

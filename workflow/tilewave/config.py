@@ -56,6 +56,11 @@ class CaseBlock(Model):
     providers: list[Literal["nvrtc", "cublaslt", "cpu"]] = Field(
         default_factory=list, description="Keep only kernels that one of these runs."
     )
+    most: int | None = Field(
+        None,
+        ge=1,
+        description="Leave out the kernels of which the block would take more variants than this.",
+    )
     time: bool | None = Field(None, description="Overrides the study's `time` for this block.")
     tune: bool | None = Field(None, description="Overrides the study's `tune` for this block.")
     counters: MetricSet | Literal["none"] | None = Field(
