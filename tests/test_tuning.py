@@ -338,7 +338,7 @@ def test_errors_of_a_candidate(track):
     assert gpu.screen("a", 1.0) is None
     with pytest.raises(tuning.Lost):
         gpu.screen("b", 1.0)
-    assert [made["status"] for made in seen.failed] == ["failed to launch", "invalid access"]
+    assert [made["status"] for made in seen.failed] == ["unsupported", "invalid access"]
     assert seen.started == ["a", "b"]
     gpu.close()
 

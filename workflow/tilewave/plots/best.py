@@ -38,15 +38,15 @@ Row = Mapping[str, Any]
 class Group:
     """One race: its own candidates and what was measured of them, in one environment.
 
-    own: case -> microseconds, of correct cases; cublas: the vendor's, None where there is none.
-    predicted: case -> microseconds by the model. rows: case -> row of the table of cases.
+    own, vendor: case -> microseconds, of correct cases of this project's kernels and of cuBLAS (one
+    for each of its layouts). predicted: case -> microseconds by the model. rows: case -> row of the table of cases.
     """
 
     dtype: str
     shape: Mapping[str, int]
     environment: str
     own: Mapping[str, float]
-    cublas: float | None
+    vendor: Mapping[str, float]
     predicted: Mapping[str, float]
     rows: Mapping[str, Row]
     calibration: bool
@@ -55,6 +55,11 @@ class Group:
     def ranked(self) -> list[str]:
         """The cases from fast to slow."""
         return sorted(self.own, key=lambda case: self.own[case])
+
+    @property
+    def cublas(self) -> float | None:
+        """cuBLAS's time, in the layouts that suit it best; None where there is none."""
+        return min(self.vendor.values(), default=None)
 
     @property
     def pick(self) -> str | None:
@@ -124,7 +129,7 @@ def groups(study: StudyData) -> list[Group]:
         for sizes, rows in shapes.items():
             shape = dict(zip(_SIZES, sizes))
             own = {str(r["case"]): float(r["duration"]) for r in rows if r["kernel"] != BASELINE}
-            vendor = [float(r["duration"]) for r in rows if r["kernel"] == BASELINE]
+            vendor = {str(r["case"]): float(r["duration"]) for r in rows if r["kernel"] == BASELINE}
             if own:
                 found.append(
                     Group(
@@ -132,7 +137,7 @@ def groups(study: StudyData) -> list[Group]:
                         shape,
                         environment,
                         own,
-                        min(vendor, default=None),
+                        vendor,
                         dict(_predictions(rows, shape, times, facts)),
                         {str(r["case"]): r for r in rows},
                         shape == largest,
@@ -183,6 +188,12 @@ def _shapes(study: StudyData) -> Iterator[tuple[str, str, pd.DataFrame]]:
             yield dtype, label, mine[labels == label]
 
 
+def _vendor(group: Group) -> str:
+    """The vendor's fastest variant, which says its layouts."""
+    name = selection.pick(group.vendor)
+    return str(group.rows[name]["variant"]) if name else ""
+
+
 def table(study: StudyData) -> pd.DataFrame:
     """One row a dtype and shape; where nothing was measured with the status that says why."""
     by_place = {(g.dtype, base.shape_label(g.shape)): g for g in groups(study)}
@@ -190,6 +201,7 @@ def table(study: StudyData) -> pd.DataFrame:
     spent = base.value_of(study, "tune_spent", STAGE)
     full = base.value_of(study, "tune_full_cost", STAGE)
     states, sources = base.statuses(study, [STAGE]), base.source_of(study)
+    verdicts = base.verdicts(study)
     rows = []
     for dtype, label, cases in _shapes(study):
         own = cases[cases["kernel"] != BASELINE]["case"].astype(str).tolist()
@@ -203,6 +215,7 @@ def table(study: StudyData) -> pd.DataFrame:
                 "best variant": group.rows[first]["variant"],
                 "duration (us)": best,
                 "TFLOP/s": group.flops / best * 1e-6,
+                "cuBLAS variant": _vendor(group),
                 "cuBLAS (us)": group.cublas,
                 "% of cuBLAS": group.share(first),
                 "runner-up": group.rows[second]["variant"] if second else "",
@@ -222,6 +235,7 @@ def table(study: StudyData) -> pd.DataFrame:
             "eliminated early": int((eliminated[eliminated.index.isin(own)] > 0).sum()),
             "GPU time spent (ms)": float(spent[spent.index.isin(own)].sum()),
             "GPU time without elimination (ms)": float(full[full.index.isin(own)].sum()),
+            "verdict": verdicts[group.ranked[0] if group else str(cases["case"].iloc[0])],
             "status": "ok" if group else (troubles[0].status if troubles else "not measured"),
             "reason": "" if group else (troubles[0].reason if troubles else "no own variant"),
         }
@@ -230,11 +244,11 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 COLUMNS = [
-    "dtype", "m", "n", "k", "best variant", "duration (us)", "TFLOP/s", "cuBLAS (us)",
+    "dtype", "m", "n", "k", "best variant", "duration (us)", "TFLOP/s", "cuBLAS variant", "cuBLAS (us)",
     "% of cuBLAS", "runner-up", "runner-up slower by (%)", "candidates", "raced",
     "eliminated early", "GPU time spent (ms)", "GPU time without elimination (ms)",
     "the model's pick", "pick measured (us)", "pick predicted (us)", "regret of the pick (%)",
-    "model calibrated here", "status", "reason", "source", "environment",
+    "model calibrated here", "verdict", "status", "reason", "source", "environment",
 ]  # fmt: skip
 
 
