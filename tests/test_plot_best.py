@@ -110,6 +110,18 @@ def test_the_models_pick_and_its_regret(study: StudyData) -> None:
     assert row["regret of the pick (%)"] == pytest.approx(100 * 20 / 110)
 
 
+def test_the_pick_where_blocks_share_an_sm(study: StudyData) -> None:
+    """256^3. 128x128: 4 blocks, half a wave of 8 steps, at 4096^3 1024 blocks are 3 waves and 232,
+    two on some SM: 4 waves of 128 steps in 400 us: 3.125. 256x128: 2 blocks, half a wave, at 4096^3
+    512 are 1 and 248: 2 waves in 380 us: 5.9. 64x64: 16 blocks, half a wave, 16 waves in 500 us:
+    0.98. All pick the smallest tile, which is the best, as with whole waves."""
+    row = by_shape(study)["f16_f32", 256, 256, 256]
+    assert row["regret where blocks share an SM (%)"] == 0.0
+    (group,) = [g for g in best.groups(study) if g.dtype == "f16_f32" and g.shape["k"] == 256]
+    assert list(group.shared.values()) == pytest.approx([3.125, 0.9765625, 5.9375])
+    assert list(group.predicted.values()) == pytest.approx([6.25, 1.953125, 11.875])
+
+
 def test_the_calibration_shape_is_no_prediction(study: StudyData) -> None:
     row = by_shape(study)["f16_f32", 4096, 4096, 4096]
     assert row["model calibrated here"] is True

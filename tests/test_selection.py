@@ -59,6 +59,32 @@ def test_a_step_is_calibrated_and_used():
         selection.step_time(0.0, SQUARE, BIG, 132)
 
 
+def test_waves_whole_and_shared():
+    # 135 blocks, two on each of 132 SMs: one wave, in which one block sits on most SMs and two on
+    # three of them: the fullest has both.
+    three_more = Launch((256, 128, 32), 135, 2)
+    assert selection.wave_count(three_more, 132) == 1
+    assert selection.wave_count(three_more, 132, shared=True) == 1.0
+    # 132 blocks: one each, half of what an SM holds. 300: a full wave of 264 and 36 more.
+    assert selection.wave_count(Launch((256, 128, 32), 132, 2), 132, shared=True) == 0.5
+    assert selection.wave_count(Launch((256, 128, 32), 300, 2), 132) == 2
+    assert selection.wave_count(Launch((256, 128, 32), 300, 2), 132, shared=True) == 1.5
+    # With one block an SM there is nothing to share.
+    for blocks in (1, 131, 132, 133, 400):
+        launch = Launch((256, 128, 32), blocks, 1)
+        assert selection.wave_count(launch, 132) == selection.wave_count(launch, 132, shared=True)
+
+
+def test_a_shared_wave_is_calibrated_alike():
+    # SMALL at 4096^3: 4096 blocks, two an SM: 15 waves of 264 and 136, so two on some SM: 16.
+    step = selection.step_time(4096.0, SQUARE, SMALL, 132, shared=True)
+    assert step == 4096.0 / (16 * 128)
+    shape, launch = {"m": 256, "n": 256, "k": 256}, Launch((64, 64, 32), 16, 2)
+    # One wave of 8 steps, half of it: 16 blocks on 132 SMs.
+    assert selection.predicted_duration(shape, launch, 132, step, shared=True) == 8.0
+    assert selection.predicted_duration(shape, launch, 132, step) == 16.0
+
+
 def test_pick_and_regret():
     assert selection.pick({"a": 2.0, "b": 1.0, "c": 1.0}) == "b"
     assert selection.pick({}) is None

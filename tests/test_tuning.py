@@ -12,6 +12,7 @@ from tilewave.gpu import supervisor, tuning
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.worker import main as worker_main
 from tilewave.records import model
+from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
 from tilewave.stages import measuring
 from tilewave.stages import tuning as stage
@@ -420,6 +421,34 @@ def test_a_newcomer_meets_those_that_reached_the_end(tmp_path):
     asked = set(measured(store, planned(tmp_path / "k", "one", "two"), slow))
     everybody = {one.case.id for one in planned(tmp_path / "k", "one", "two")}
     assert asked == everybody - slow
+
+
+def test_recorded_races_are_taken_without_a_gpu(tmp_path):
+    """With their samples and what they were held against; a new kernel makes none of them stale."""
+    store = Store(tmp_path / "store")
+    first = planned(tmp_path / "k", "one")
+    measured(store, first)
+    results = [store.get(HERE, "tune", one.job["key"]) for one in first]
+    whole = [
+        made
+        | {
+            "figures": [{"metric": "tune_duration", "value": 7.0, "unit": "us"}],
+            "samples": {"duration_us": [7.0, 7.1]},
+        }
+        for made in results
+    ]
+    assert all(model.recordable(made) for made in whole)
+    merge(tmp_path / "nvidia_h200", whole, {HERE: {"gpu": "NVIDIA H200"}}, {})
+    away = {**TARGET, "live": False, "host": "laptop", "reason": "no NVIDIA GPU"}
+    both = planned(tmp_path / "k", "one", "two")
+    document = measuring.collect(
+        both, away, Recorded(tmp_path / "nvidia_h200"), store, lambda *_: [], {}
+    )
+    states = {made["case"].split("@")[0].split("-")[0]: made for made in document["results"]}
+    assert states["one"]["source"] == "recorded:nvidia_h200"
+    assert values(states["one"]) == {"tune_duration": 7.0} and "out" in states["one"]["notes"]
+    assert states["two"]["status"] == model.NOT_MEASURED
+    assert document["counts"]["recorded"] == 4
 
 
 def test_without_a_gpu_nothing_races_again(tmp_path):

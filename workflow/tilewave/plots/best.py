@@ -39,7 +39,9 @@ class Group:
     """One race: its own candidates and what was measured of them, in one environment.
 
     own, vendor: case -> microseconds, of correct cases of this project's kernels and of cuBLAS (one
-    for each of its layouts). predicted: case -> microseconds by the model. rows: case -> row of the table of cases.
+    for each of its layouts). predicted, shared: case -> microseconds by the model, with whole waves
+    and with a last wave whose blocks share an SM's speed (`selection.wave_count`). rows: case -> row
+    of the table of cases.
     """
 
     dtype: str
@@ -48,6 +50,7 @@ class Group:
     own: Mapping[str, float]
     vendor: Mapping[str, float]
     predicted: Mapping[str, float]
+    shared: Mapping[str, float]
     rows: Mapping[str, Row]
     calibration: bool
 
@@ -72,6 +75,12 @@ class Group:
         if self.pick is None or self.calibration:
             return None
         return selection.regret(self.own, self.pick)
+
+    @property
+    def shared_regret(self) -> float | None:
+        """The same where blocks share an SM's speed."""
+        pick = selection.pick(self.shared)
+        return None if pick is None or self.calibration else selection.regret(self.own, pick)
 
     @property
     def flops(self) -> float:
@@ -125,7 +134,8 @@ def groups(study: StudyData) -> list[Group]:
         for row in mine.to_dict("records"):
             shapes.setdefault(tuple(int(row[size]) for size in _SIZES), []).append(row)
         largest = selection.largest([dict(zip(_SIZES, sizes)) for sizes in shapes])
-        times = _step_times(shapes[tuple(largest.values())], largest, facts)
+        known = shapes[tuple(largest.values())]
+        whole, shared = (_step_times(known, largest, facts, how) for how in (False, True))
         for sizes, rows in shapes.items():
             shape = dict(zip(_SIZES, sizes))
             own = {str(r["case"]): float(r["duration"]) for r in rows if r["kernel"] != BASELINE}
@@ -138,7 +148,8 @@ def groups(study: StudyData) -> list[Group]:
                         environment,
                         own,
                         vendor,
-                        dict(_predictions(rows, shape, times, facts)),
+                        dict(_predictions(rows, shape, whole, facts, False)),
+                        dict(_predictions(rows, shape, shared, facts, True)),
                         {str(r["case"]): r for r in rows},
                         shape == largest,
                     )
@@ -151,7 +162,7 @@ def _sms(environment: Mapping[str, Any]) -> int:
 
 
 def _step_times(
-    rows: list[Row], shape: Mapping[str, int], environment: Mapping[str, Any]
+    rows: list[Row], shape: Mapping[str, int], environment: Mapping[str, Any], shared: bool
 ) -> dict[str, float]:
     """Variant -> microseconds of one k step of a wave, from the durations at one shape."""
     found = {}
@@ -160,7 +171,7 @@ def _step_times(
         if row["kernel"] != BASELINE and launch is not None and _sms(environment):
             duration = float(row["duration"])
             found[str(row["variant"])] = selection.step_time(
-                duration, shape, launch, _sms(environment)
+                duration, shape, launch, _sms(environment), shared
             )
     return found
 
@@ -170,13 +181,17 @@ def _predictions(
     shape: Mapping[str, int],
     times: Mapping[str, float],
     environment: Mapping[str, Any],
+    shared: bool,
 ) -> Iterator[tuple[str, float]]:
     """Case and predicted microseconds of the variants that have a step time."""
     for row in rows:
         time, launch = times.get(str(row["variant"])), _launch(row, environment)
         if time is not None and launch is not None:
-            predicted = selection.predicted_duration(shape, launch, _sms(environment), time)
-            yield str(row["case"]), predicted
+            sms = _sms(environment)
+            yield (
+                str(row["case"]),
+                selection.predicted_duration(shape, launch, sms, time, shared),
+            )
 
 
 def _shapes(study: StudyData) -> Iterator[tuple[str, str, pd.DataFrame]]:
@@ -224,6 +239,9 @@ def table(study: StudyData) -> pd.DataFrame:
                 "pick measured (us)": group.own[pick] if pick else None,
                 "pick predicted (us)": group.predicted[pick] if pick else None,
                 "regret of the pick (%)": None if group.regret is None else 100 * group.regret,
+                "regret where blocks share an SM (%)": None
+                if group.shared_regret is None
+                else 100 * group.shared_regret,
                 "model calibrated here": group.calibration,
                 "source": sources.get(first, ""),
                 "environment": group.environment,
@@ -248,7 +266,7 @@ COLUMNS = [
     "% of cuBLAS", "runner-up", "runner-up slower by (%)", "candidates", "raced",
     "eliminated early", "GPU time spent (ms)", "GPU time without elimination (ms)",
     "the model's pick", "pick measured (us)", "pick predicted (us)", "regret of the pick (%)",
-    "model calibrated here", "verdict", "status", "reason", "source", "environment",
+    "regret where blocks share an SM (%)", "model calibrated here", "verdict", "status", "reason", "source", "environment",
 ]  # fmt: skip
 
 
@@ -388,6 +406,11 @@ def _notes(study: StudyData, found: list[Group]) -> list[str]:
             f"The model picks the best variant at {right} of {len(regrets)} other shapes; its pick "
             f"is slower than the best by {statistics.median(regrets):.1f} % in the median and "
             f"{max(regrets):.1f} % at worst."
+        )
+        shared = [100 * group.shared_regret for group in found if group.shared_regret is not None]
+        notes[-1] += (
+            " With a last wave that is shorter where SMs hold fewer blocks: "
+            f"{statistics.median(shared):.1f} % and {max(shared):.1f} %."
         )
     summed = table(study)
     spent = summed["GPU time spent (ms)"].sum() / 1e3

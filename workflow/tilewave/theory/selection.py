@@ -85,18 +85,33 @@ def loads(shape: Mapping[str, int], launch: Launch, sms: int) -> float:
     return float(places * block_steps(shape, launch) * (rows + columns) * depth)
 
 
-def step_time(duration: float, shape: Mapping[str, int], launch: Launch, sms: int) -> float:
+def wave_count(launch: Launch, sms: int, shared: bool = False) -> float:
+    """Waves of a launch, the last counted whole however few blocks it has.
+
+    With ``shared`` the last counts by the blocks on its fullest SM: 1/2 where an SM that holds two
+    blocks is left with one, as if that one then had the SM's speed to itself. That is right for a
+    kernel that keeps an SM busy with one block, the whole wave for one that waits for latencies.
+    """
+    filled = _waves(launch, sms)
+    if not shared:
+        return filled.count
+    return filled.full + -(-filled.tail // sms) / launch.blocks_per_sm
+
+
+def step_time(
+    duration: float, shape: Mapping[str, int], launch: Launch, sms: int, shared: bool = False
+) -> float:
     """Time of one k step of a wave, from a measured duration. Raises ValueError unless positive."""
     if not duration > 0:
         raise ValueError(f"a duration is positive, found {duration}")
-    return duration / (_waves(launch, sms).count * block_steps(shape, launch))
+    return duration / (wave_count(launch, sms, shared) * block_steps(shape, launch))
 
 
 def predicted_duration(
-    shape: Mapping[str, int], launch: Launch, sms: int, time_of_step: float
+    shape: Mapping[str, int], launch: Launch, sms: int, time_of_step: float, shared: bool = False
 ) -> float:
     """Waves times the time of one: its blocks' k steps times the time of a step."""
-    return _waves(launch, sms).count * block_steps(shape, launch) * time_of_step
+    return wave_count(launch, sms, shared) * block_steps(shape, launch) * time_of_step
 
 
 def pick(predicted: Mapping[str, float]) -> str | None:
