@@ -1,7 +1,8 @@
 """cuBLASLt products through nvmath-python: the baseline of every matrix-product kernel.
 
 Like is compared with like: f32 is true single precision (COMPUTE_32F keeps TF32 out), tf32 is
-COMPUTE_32F_FAST_TF32 on f32 storage, f16 accumulates in f32 or in f16 as the job says.
+COMPUTE_32F_FAST_TF32 on f32 storage, f16 accumulates in f32 or in f16 as the job says, i8 in i32
+with whole alpha and beta.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ REQUESTED_ALGORITHMS = 8
 MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
 
 # cudaDataType (library_types.h), and (compute type, scale dtype) by (dtype of A, accumulator).
-_DATA = {"f32": 0, "tf32": 0, "f64": 1, "f16": 2, "bf16": 14}
+_DATA = {"f32": 0, "tf32": 0, "f64": 1, "f16": 2, "i8": 3, "i32": 10, "bf16": 14}
 _COMPUTE = {
     ("f64", "f64"): ("COMPUTE_64F", "f64"),
     ("f32", "f32"): ("COMPUTE_32F", "f32"),
@@ -37,6 +38,7 @@ _COMPUTE = {
     ("f16", "f32"): ("COMPUTE_32F", "f32"),
     ("f16", "f16"): ("COMPUTE_16F", "f16"),
     ("bf16", "f32"): ("COMPUTE_32F", "f32"),
+    ("i8", "i32"): ("COMPUTE_32I", "i32"),
 }
 
 
@@ -45,6 +47,11 @@ class Unavailable(RuntimeError):
 
 
 def _scalar(dtype: str, value: float) -> Any:
+    """alpha or beta in the scale dtype. Raises ValueError for a fraction as a whole number."""
+    if dtype == "i32":
+        if value != int(value):
+            raise ValueError(f"alpha or beta is {value!r}, and an i32 product takes whole numbers")
+        return ctypes.c_int32(int(value))
     if dtype == "f64":
         return ctypes.c_double(value)
     if dtype == "f32":

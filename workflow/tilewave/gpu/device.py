@@ -44,6 +44,8 @@ class CudaError(RuntimeError):
             return "not measured"
         if self.name == "CUDA_ERROR_LAUNCH_TIMEOUT":
             return "timed out"
+        if self.name == "CUBLAS_STATUS_NOT_SUPPORTED":
+            return "unsupported"
         return "invalid access" if self.poisoned else "failed to launch"
 
 

@@ -20,7 +20,7 @@ BASELINE = "cublas"
 """Name of the vendor baseline's kernel: the reference line of every comparison."""
 
 CASE_COLUMNS = (
-    "case kernel variant macros operation dtype m n k probe_case tile_m tile_n blocks"
+    "case kernel variant macros layouts operation dtype m n k probe_case tile_m tile_n blocks"
     " working_blocks block_threads registers shared_bytes"
 ).split()
 RECORD_COLUMNS = (
@@ -39,6 +39,7 @@ DTYPE_LABELS: Mapping[str, str] = {
     "f16_f32": "FP16, FP32 accumulate",
     "f16_f16": "FP16, FP16 accumulate",
     "bf16_f32": "BF16, FP32 accumulate",
+    "i8": "INT8, INT32 accumulate",
 }
 
 # What a reader must learn first when the stages of one case disagree.
@@ -349,6 +350,13 @@ def macros_of(row: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(text, Mapping):
         return dict(text)
     return dict(json.loads(text)) if isinstance(text, str) and text else {}
+
+
+def layouts_of(row: Mapping[str, Any]) -> dict[str, str]:
+    """A product's layouts, out of the table's JSON; rows where nothing is said."""
+    text = row.get("layouts")
+    told = json.loads(text) if isinstance(text, str) and text else {}
+    return {"a": "row", "b": "row", "c": "row", **told}
 
 
 # ---------------------------------------------------------------------------------------- labels

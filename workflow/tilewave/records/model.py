@@ -100,6 +100,9 @@ def recordable(made: Mapping[str, Any]) -> bool:
 def keepable(made: Mapping[str, Any]) -> bool:
     """Whether a result says something about the case that will be as true next time.
 
-    What this machine could not do (no permission, no time) is asked again on the next run.
+    What this machine could not do (no permission, no time) is asked again on the next run. That a
+    library has no product for a case lasts as long as its version, which the environment names;
+    a case refused by its front matter has no key and costs nothing to refuse again.
     """
-    return made["status"] == OK or made["status"] in FAILURES
+    answered = made["status"] == UNSUPPORTED and bool(made["key"]) and made["stage"] != "execute"
+    return made["status"] == OK or made["status"] in FAILURES or answered
