@@ -609,6 +609,13 @@ FUNCTIONS: dict[str, Functions] = {
     "align_f64_gain": Functions(measured=_gain("f64", 2, 1)),
     "align_f16_64": Functions(measured=_gain("f16_f16", 64, 8)),
     "align_second_best": Functions(measured=_gain("f16_f16", 4, 1)),
+    "align_contiguous_only": Functions(
+        measured=lambda f: f.ratio(
+            "tflops",
+            f.case(CUBLAS_F16, ALIGNED + 1, ALIGNED, ALIGNED),
+            f.case(CUBLAS_F16, ALIGNED + 8, ALIGNED, ALIGNED),
+        )
+    ),
     "tensor_any_alignment": Functions(measured=_tensor_any),
     "tile_best": Functions(_reuse_share((256, 128), max), _tile_share(8192, (256, 128), max)),
     "tile_worst": Functions(_reuse_share((64, 64), min), _tile_share(8192, (64, 64), min)),

@@ -27,7 +27,7 @@ def rate(sms: int, flop_per_clock: float, clock_mhz: float) -> float:
     return sms * flop_per_clock * clock_mhz * 1e6
 
 
-A100 = DataSheet("A100", 108, Machine(312e12, 1555e9))
+A100 = DataSheet("A100-SXM4-40GB", 108, Machine(312e12, 1555e9))
 H200 = DataSheet("H200", 132, Machine(989.4e12, 4800e9))
 # 512 FP16 multiply-adds an SM and clock where the sum is FP16 too (compute capability 8.9).
 RTX_4060 = DataSheet("RTX 4060", 24, Machine(rate(24, 2 * 512, 2460), 272e9))
@@ -47,5 +47,5 @@ TENSOR_INPUTS: Mapping[str, frozenset[str]] = {
 
 def data_sheet(gpu: str) -> DataSheet | None:
     """The data sheet of a GPU by the name that its driver tells ("NVIDIA H200"), if it is known."""
-    words = set(gpu.split())
-    return next((one for one in KNOWN if set(one.name.split()) <= words), None)
+    name = gpu.removeprefix("NVIDIA ").removeprefix("GeForce ")
+    return next((one for one in KNOWN if one.name == name), None)
