@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import synthetic
 import yaml
 
+import synthetic
 from tilewave import plots
 from tilewave.cases import expand
 from tilewave.config import check_folders, parse

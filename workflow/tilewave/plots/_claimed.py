@@ -421,7 +421,7 @@ def _by_tile(f: Facts, m: int) -> dict[tuple[int, int], float]:
             tiles.setdefault((max(one, other), min(one, other)), []).append(str(row["case"]))
     tiles = max(kernels.values(), key=len, default={})
     if not set(PRIORITY) <= set(tiles):
-        f._lack(f"no kernel with each of the {len(PRIORITY)} tiles at {m} is among the cases")
+        f.lack(f"no kernel with each of the {len(PRIORITY)} tiles at {m} is among the cases")
         return {}
     speeds = {t: [f.value(c, "tflops") for c in cases] for t, cases in tiles.items()}
     return {t: max(v for v in s if v) for t, s in speeds.items() if any(s)}

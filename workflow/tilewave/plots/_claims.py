@@ -202,7 +202,7 @@ class Facts:
         """A fact that the target's driver told."""
         value = self.environment.get(name)
         if value is None:
-            self._lack(f"the environment does not tell {name}")
+            self.lack(f"the environment does not tell {name}")
             return None
         self._found(f"{name} of the environment", "environment")
         return float(value)
@@ -214,7 +214,7 @@ class Facts:
             found = row["variant"] == variant and base.present(row["m"])
             if found and tuple(int(row[d]) for d in ("m", "n", "k")) == shape:
                 return str(row["case"])
-        self._lack(f"{variant} at {'×'.join(map(str, shape))} is no case of the study")
+        self.lack(f"{variant} at {'×'.join(map(str, shape))} is no case of the study")
         return None
 
     def probe(self, kernel: str, name: str) -> str | None:
@@ -222,7 +222,7 @@ class Facts:
         for row in self.cases:
             if row["kernel"] == kernel and row["probe_case"] == name:
                 return str(row["case"])
-        self._lack(f"{kernel}@{name} is no case of the study")
+        self.lack(f"{kernel}@{name} is no case of the study")
         return None
 
     def about(self, case: str) -> Mapping[str, Any]:
@@ -236,10 +236,10 @@ class Facts:
         if found is None:
             state = self._states[case]
             why = f" ({state.status}{': ' if state.reason else ''}{state.reason})"
-            self._lack(f"no {metric} of {case}" + ("" if state.status == "ok" else why))
+            self.lack(f"no {metric} of {case}" + ("" if state.status == "ok" else why))
             return None
         if self._verdicts[case] != "correct":
-            self._lack(f"{case} is {self._verdicts[case]}")
+            self.lack(f"{case} is {self._verdicts[case]}")
             return None
         if found["stage"] == "time":
             self.timed.add(str(found["environment"]))
@@ -269,7 +269,7 @@ class Facts:
             return None
         state, verdict = self._states[case], self._verdicts[case]
         if state.status in ("not measured", "stale", "unsupported"):
-            self._lack(f"{case} was not run ({state.reason or state.status})")
+            self.lack(f"{case} was not run ({state.reason or state.status})")
             return None
         rows = self.study.records[self.study.records["case"] == case]
         for source in rows["source"].unique():
@@ -281,7 +281,8 @@ class Facts:
         if base.present(source) and source not in self.sources:
             self.sources.append(source)
 
-    def _lack(self, what: str) -> None:
+    def lack(self, what: str) -> None:
+        """Write down what was asked for and is not there."""
         if what not in self.missing:
             self.missing.append(what)
 
@@ -387,7 +388,7 @@ def told(value: Value | None) -> str:
     if value == int(value) and abs(value) < 1e15:
         return str(int(value))
     figures = max(0, 3 - math.floor(math.log10(abs(value))))
-    return f"{value:.{figures}f}"
+    return f"{value:.{figures}f}".rstrip("0").rstrip(".")
 
 
 def _margin(claim: Claim) -> str:

@@ -463,9 +463,7 @@ def _notes(study: StudyData, shown: Sequence[Row], frame: pd.DataFrame) -> list[
         good = frame[frame["ranks"] & frame["measured"].notna()]
         if len(good):
             off = 100 * (good["measured"] / good["model"] - 1).abs()
-            told += (
-                f"; the model is off by {off.median():.1f} % (median), {off.max():.1f} % (worst)"
-            )
+            told += f"; the model is off by {off.median():.1f} % (median), {off.max():.1f} % (worst)"
         notes.append(told + ".")
     gain = ilp_gain(study)
     if gain is not None and cycles is not None:
@@ -503,8 +501,6 @@ def ilp_gain(study: StudyData) -> Gain | None:
                 continue
             if cycles is None or not one.found.warps or not two.found.warps:
                 continue
-            model = [
-                latency.fma_per_cycle(r.found.warps, i, cycles) for r, i in ((one, 1), (two, 2))
-            ]
+            model = [latency.fma_per_cycle(r.found.warps, i, cycles) for r, i in ((one, 1), (two, 2))]
             return Gain(one, two, float(rates[two.case] / rates[one.case]), model[1] / model[0])
     return None
