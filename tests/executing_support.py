@@ -20,6 +20,7 @@ from samples import ROOT
 from tilewave import judging, operations
 from tilewave.cases import Shape, expand_shapes
 from tilewave.compiling import nvrtc, sass
+from tilewave.execution.case import left_dirty, scratch
 from tilewave.kernels import Kernel, load_kernel
 from tilewave.variants import TRIAL_DEVICE, Variant, variant
 
@@ -148,6 +149,7 @@ def job(
             "buffers": buffers,
             "case": probe.model_dump(include={"macros", "values", "sizes", "scalars"}),
         },
+        "scratch": [vars(one) for one in launch.scratch],
         "seed": SEED,
         "limit_s": LIMIT_S,
     }
@@ -183,7 +185,7 @@ def launches(work: Mapping[str, Any]) -> list[tuple[dict[str, np.ndarray], float
             buffers = {name: judging.matrix(work, name) for name in "abc"}
             if not beta:
                 buffers["c"] = _poisoned(buffers["c"].dtype, buffers["c"].size)
-            made.append((buffers, alpha, beta))
+            made.append((buffers | scratch(work), alpha, beta))
         return made
     operation = operations.load(work["operation"])
     given = {name: data.copy() for name, data in operation.inputs(work).items()}
@@ -202,6 +204,8 @@ def judge(
     if work["operation"] == "matmul":
         judged = []
         for buffers, alpha, beta in runs:
+            if dirty := left_dirty(work, buffers):
+                return "wrong", dirty
             fresh = {name: judging.matrix(work, name) for name in "abc"}
             want = judging.reference(work, fresh, alpha, beta)
             judged.append(judging.compare(work, buffers["c"], want, alpha, beta))

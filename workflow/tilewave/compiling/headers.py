@@ -10,7 +10,17 @@ import functools
 import re
 from pathlib import Path
 
-INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)[>\"]", re.MULTILINE)
+INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"]+)[>\"]", re.MULTILINE)
+
+# NVRTC has no C library, and knows printf, assert and the mathematical functions without a header:
+# files written for nvcc include these all the same. Found in no folder, they stand for themselves.
+WIDTHS = {8: "char", 16: "short", 32: "int", 64: "long long"}
+STDINT = "#pragma once\n" + "".join(
+    f"typedef signed {kind} int{bits}_t;\ntypedef unsigned {kind} uint{bits}_t;\n"
+    for bits, kind in WIDTHS.items()
+) + "typedef unsigned long long uintptr_t;\ntypedef long long intptr_t;\n"  # fmt: skip
+EMPTY = "assert.h cassert cmath cstdio cstdlib cstring math.h stdio.h stdlib.h string.h".split()
+STAND_INS = {**dict.fromkeys(EMPTY, "#pragma once\n"), "stdint.h": STDINT, "cstdint": STDINT}
 
 
 @functools.cache
@@ -34,18 +44,24 @@ def folders() -> tuple[Path, ...]:
 
 
 def _included(text: str, places: list[Path]) -> dict[str, str]:
-    """Name -> text of the headers that ``text`` includes, directly or not, each from the first of
-    ``places`` that has it."""
+    """Name -> text of the headers that ``text`` includes, directly or not.
+
+    Each from the first of ``places`` that has it; a name in quotation marks first from the folder of
+    the header that includes it.
+    """
     found: dict[str, str] = {}
-    waiting = INCLUDE.findall(text)
+    waiting: list[tuple[str, str, Path | None]] = [
+        (mark, name, None) for mark, name in INCLUDE.findall(text)
+    ]
     while waiting:
-        name = waiting.pop()
+        mark, name, folder = waiting.pop()
         if name in found:
             continue
-        path = next((place / name for place in places if (place / name).is_file()), None)
+        near = [folder] if folder is not None and mark == '"' else []
+        path = next((one / name for one in (*near, *places) if (one / name).is_file()), None)
         if path is not None:
             found[name] = path.read_text(encoding="utf-8", errors="replace")
-            waiting += INCLUDE.findall(found[name])
+            waiting += [(*one, path.parent) for one in INCLUDE.findall(found[name])]
     return dict(sorted(found.items()))
 
 
@@ -58,10 +74,13 @@ def own(text: str, folder: Path) -> dict[str, str]:
 def closure(text: str, own_folder: Path | None = None) -> dict[str, str]:
     """Name -> text of every header that ``text`` includes, directly or not.
 
-    Headers of the kernel's own folder come first. One that is found nowhere is left to NVRTC,
-    which says so with file and line.
+    Headers of the kernel's own folder come first. Headers of the C library that NVRTC does without
+    have stand-ins; any other that is found nowhere is left to NVRTC, which says so with file and line.
     """
     places = [own_folder] if own_folder else []
     for folder in folders():
         places += [folder, folder / "crt"]
-    return _included(text, places)
+    found = _included(text, places)
+    named = {name for one in (text, *found.values()) for _, name in INCLUDE.findall(one)}
+    stand_ins = {name: STAND_INS[name] for name in named & set(STAND_INS) if name not in found}
+    return dict(sorted((found | stand_ins).items()))

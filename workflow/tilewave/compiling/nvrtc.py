@@ -195,7 +195,8 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
         nvrtc.nvrtcDestroyProgram(program)
     if cubin is None:
         found = MESSAGE.search(log)
-        message = f"{kernel.path.name}:{found['line']}: {found['text']}" if found else log.strip()
+        place = f"{os.path.basename(found['file'])}:{found['line']}" if found else ""
+        message = f"{place}: {found['text']}" if found else log.strip()
         first = message.splitlines()[0] if message else str(failed)
         return Compiled(None, chosen, version(), log, first)
     return Compiled(cubin, chosen, version(), log, "", _resources(log))

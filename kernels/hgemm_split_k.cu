@@ -1,0 +1,81 @@
+/*---
+title: The same main loop, each tile's sum over k split among several blocks
+follows: hgemm_mma
+operation: matmul
+dtypes: {a: f16, b: f16, c: f16, accumulate: f32}
+layouts: {a: row, b: col, c: row}
+macros:
+  SPLITS: [4, 2, 8, 16]      # blocks that share a tile
+  TILE_M: [256, 128, 64]     # outputs of a thread block
+  TILE_N: [128, 256, 64]
+  STAGES: [0, 2, 3, 4]       # chunks of shared memory in flight or in use; 0: what suits the tile
+  RASTER: [2048, 1024, 4096, 64]  # rows of C that are walked together; 64: one tile row after another
+where: ["TILE_M * TILE_N <= 256 * 128"]
+tile: [TILE_M, TILE_N, 64]
+block: ["32 * max(4, TILE_M * TILE_N / 4096)"]
+grid: ["ceil(m / TILE_M) * ceil(n / TILE_N) * min(SPLITS, ceil(k / 64))"]
+shared_bytes: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"
+buffers:
+  partials: {dtype: f32, size: "ceil(m / TILE_M) * ceil(n / TILE_N) * min(SPLITS, ceil(k / 64)) * TILE_M * TILE_N"}
+  arrived: {dtype: u32, size: "ceil(m / TILE_M) * ceil(n / TILE_N)", zeroed: true}
+requires:
+  arch: 80
+  n: 8
+  k: 8
+  conditions:
+    - "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"
+entry: hgemm_split_k
+arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
+---*/
+
+// A product with few tiles and a long k leaves most SMs idle. Here SPLITS blocks share a tile, each sums
+// its own contiguous range of k, and the last one to arrive adds the parts, in the order of k, and writes
+// C. It pays with a round trip of the sums through global memory: 8 bytes for each output and part, that
+// is L2 traffic like that of 4 (TILE_M + TILE_N) / (TILE_M * TILE_N) ... per 16-bit operand it is worth
+// only where the tiles alone do not fill the GPU.
+
+#include "hgemm_parts.cuh"
+
+namespace {
+
+// All tiles of one range of k come first, then those of the next: blocks that run together share rows of A
+// and columns of B.
+struct Share {
+    int tiles, tile, parts, part;
+
+    __device__ __forceinline__ Share(int block, const hgemm::Problem& problem)
+        : tiles(hgemm::tile_rows(problem) * hgemm::tile_columns(problem)),
+          tile(block % tiles),
+          parts(gridDim.x / tiles),
+          part(block / tiles) {}
+};
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
+    hgemm_split_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n, int k,
+                  f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
+    const hgemm::Problem problem = {a, b, c, m, n, k, alpha, beta};
+    hgemm::Sums sums;
+    hgemm::clear(sums);
+    {
+        const Share share(blockIdx.x, problem);
+        const int chunks = hgemm::chunks_of(problem);
+        const int longer = chunks % share.parts;  // parts that have one chunk more than the others
+        const int first = chunks / share.parts * share.part + min(share.part, longer);
+        const int count = chunks / share.parts + (share.part < longer);
+        hgemm::accumulate(sums, problem, hgemm::place_of(share.tile, problem), first, count);
+    }
+    const int block = hgemm::anew(blockIdx.x);
+    const Share share(block, problem);
+    if (share.parts > 1) {
+        hgemm::leave_part(partials, block, sums);
+        if (!hgemm::last_to_arrive(arrived + share.tile, share.parts)) return;
+        // The own part is read back with the others: the order of the sum is that of k.
+        hgemm::clear(sums);
+        hgemm::add_parts(sums, partials, 0, share.parts, [&](int part) {
+            return static_cast<long long>(part) * share.tiles + share.tile;
+        });
+    }
+    hgemm::store(sums, problem, hgemm::place_of(share.tile, problem));
+}

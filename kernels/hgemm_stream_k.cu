@@ -1,0 +1,150 @@
+/*---
+title: The same main loop, the last waves dealt out evenly along k (stream-K)
+follows: hgemm_split_k
+operation: matmul
+dtypes: {a: f16, b: f16, c: f16, accumulate: f32}
+layouts: {a: row, b: col, c: row}
+macros:
+  JOINED: [1, 0, 64]         # full waves that are dealt out together with the last, partial one
+  LEAST: [4, 2, 8]           # chunks of k that a block has on average, at least, where tiles are few
+  TILE_M: [256, 128, 64]     # outputs of a thread block
+  TILE_N: [128, 256, 64]
+  STAGES: [0, 2, 3, 4]       # chunks of shared memory in flight or in use; 0: what suits the tile
+  RASTER: [2048, 1024, 4096, 64]  # rows of C that are walked together; 64: one tile row after another
+where: ["TILE_M * TILE_N <= 256 * 128"]
+tile: [TILE_M, TILE_N, 64]
+block: ["32 * max(4, TILE_M * TILE_N / 4096)"]
+# as many blocks as the GPU holds at once, fewer where the product is too small for them
+grid:
+  - "min(sms * min(1 if TILE_M * TILE_N >= 2**15 else 2 if TILE_M * TILE_N >= 2**14 else 3 if TILE_M * TILE_N >= 2**13 else 4,
+    floor(shared_per_sm / ((STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128 + 1024))),
+    max(ceil(m / TILE_M) * ceil(n / TILE_N), floor(ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / 64) / LEAST)))"
+shared_bytes: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"
+buffers:
+  # two slots a block; blocks that an SM holds have 256 x 128 outputs together at most
+  partials: {dtype: f32, size: "2 * sms * 256 * 128"}
+  arrived: {dtype: u32, size: "ceil(m / TILE_M) * ceil(n / TILE_N)", zeroed: true}
+requires:
+  arch: 80
+  n: 8
+  k: 8
+  conditions:
+    - "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"
+    - "ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / 64) < 2**31"
+entry: hgemm_stream_k
+arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
+---*/
+
+// Tiles that do not fill the last wave leave SMs idle for a whole tile's time. Here one wave of blocks
+// stays on the GPU. The tiles of the last, partial wave and of JOINED full waves before it are laid in a
+// row, chunk of k after chunk, and every block takes an equal, contiguous piece of that row: of a tile's
+// sum it may have the end, the whole or the beginning. The other full waves are computed tile by tile, as
+// there is nothing to gain from dealing them out. With one full wave joined a piece is between one and two
+// tiles long, so that no tile has more than three blocks and a block leaves at most two parts behind.
+//
+// The piece comes first: while some blocks finish shared tiles, others are at whole ones. A block begins
+// with the end of a tile and ends with the beginning of another: the beginning is what comes last to most
+// tiles. The block that has it therefore looks whether all others have arrived, and if so it keeps its part
+// in registers. The counter decides in any case, and the parts are added in the order of k.
+
+#include "hgemm_parts.cuh"
+
+namespace {
+
+// How the chunks of all tiles are dealt out.
+struct Schedule {
+    int tiles, chunks;  // of the product; of a tile
+    int streamed;       // tiles, from the first one on, that are dealt out by chunks
+    int workers;        // blocks that they are dealt out to
+    int share, longer;  // chunks of a worker; workers, from the first one on, that have one more
+
+    __device__ __forceinline__ explicit Schedule(const hgemm::Problem& problem) {
+        const int blocks = gridDim.x;
+        tiles = hgemm::tile_rows(problem) * hgemm::tile_columns(problem);
+        chunks = hgemm::chunks_of(problem);
+        const int waves = tiles / blocks;
+        const int rest = tiles - waves * blocks;
+        streamed = rest == 0 ? 0 : rest + min(waves, JOINED) * blocks;
+        workers = min(blocks, max(streamed, streamed * chunks / LEAST));
+        share = rest == 0 ? 0 : streamed * chunks / workers;
+        longer = streamed * chunks - share * workers;
+    }
+
+    __device__ __forceinline__ int first_chunk(int worker) const { return worker * share + min(worker, longer); }
+
+    // The worker that has a chunk.
+    __device__ __forceinline__ int worker_of(int chunk) const {
+        const int by_longer = longer * (share + 1);
+        return chunk < by_longer ? chunk / (share + 1) : longer + (chunk - by_longer) / share;
+    }
+};
+
+// What a block does in one turn: the chunks `first` to `end` - 1 of a tile.
+struct Turn {
+    int tile, first, end;
+
+    __device__ __forceinline__ Turn(const Schedule& schedule, int block, int turn) {
+        int pieces = 0;
+        if (block < schedule.workers && schedule.streamed > 0) {
+            const int begin = schedule.first_chunk(block);
+            const int stop = schedule.first_chunk(block + 1);
+            const int first_tile = begin / schedule.chunks;
+            pieces = (stop - 1) / schedule.chunks - first_tile + 1;
+            tile = first_tile + turn;
+            first = max(begin - tile * schedule.chunks, 0);
+            end = min(stop - tile * schedule.chunks, schedule.chunks);
+        }
+        if (turn >= pieces) {
+            tile = schedule.streamed + (turn - pieces) * static_cast<int>(gridDim.x) + block;
+            first = 0;
+            end = schedule.chunks;
+        }
+    }
+};
+
+// A part lies in the first slot of its block; the first part of a tile, which may belong to a block that
+// has left a part of another tile before, in the second one.
+__device__ __forceinline__ int slot_of(int first_worker, int part) { return 2 * (first_worker + part) + (part == 0); }
+
+// Completes the sums of a tile of which this block has a part; false where another block will do that.
+__device__ __forceinline__ bool complete(hgemm::Sums& sums, const Schedule& schedule, int tile, int block,
+                                         f32* partials, unsigned* arrived) {
+    const int first_worker = schedule.worker_of(tile * schedule.chunks);
+    const int parts = schedule.worker_of((tile + 1) * schedule.chunks - 1) - first_worker + 1;
+    const int own = block - first_worker;
+    int next = 1;
+    if (own != 0 || !hgemm::others_arrived(arrived + tile, parts)) {
+        hgemm::leave_part(partials, slot_of(first_worker, own), sums);
+        if (!hgemm::last_to_arrive(arrived + tile, parts)) return false;
+        hgemm::clear(sums);  // the own part is read back with the others
+        next = 0;
+    }
+    hgemm::add_parts(sums, partials, next, parts, [&](int part) { return slot_of(first_worker, part); });
+    return true;
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
+    hgemm_stream_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n, int k,
+                   f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
+    for (int turn = 0;; ++turn) {
+        hgemm::Sums sums;
+        {
+            const hgemm::Problem problem = {a, b, c, hgemm::anew(m), hgemm::anew(n), hgemm::anew(k), alpha, beta};
+            const Schedule schedule(problem);
+            const Turn now(schedule, blockIdx.x, turn);
+            if (now.tile >= schedule.tiles) return;
+            hgemm::clear(sums);
+            __syncthreads();  // no warp may still read operands of the turn before
+            hgemm::accumulate(sums, problem, hgemm::place_of(now.tile, problem), now.first, now.end - now.first);
+        }
+        const hgemm::Problem problem = {a, b, c, hgemm::anew(m), hgemm::anew(n), hgemm::anew(k), alpha, beta};
+        const Schedule schedule(problem);
+        const Turn now(schedule, blockIdx.x, turn);
+        const bool whole = now.end - now.first == schedule.chunks;
+        if (whole || complete(sums, schedule, now.tile, blockIdx.x, partials, arrived)) {
+            hgemm::store(sums, problem, hgemm::place_of(now.tile, problem));
+        }
+    }
+}

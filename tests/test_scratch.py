@@ -1,0 +1,173 @@
+"""Scratch buffers of a product, the work of a probe, and architecture-specific targets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import executing_support as support
+from samples import config, write_kernel
+from tilewave import project
+from tilewave.compiling import nvrtc
+from tilewave.errors import UserError
+from tilewave.kernels import load_kernel
+from tilewave.records import keys, model
+from tilewave.stages import jobs
+
+HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
+
+# Two blocks share a tile of 16 x 16: each sums half of k, the second to arrive adds both halves.
+SPLIT_FRONT = """\
+title: Two halves of k
+operation: matmul
+dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
+macros: {TIDY: [1, 0]}
+tile: [16, 16, 1]
+block: [16, 16]
+grid: ["ceil(n / 16)", "ceil(m / 16)", 2]
+requires: {arch: 75}
+buffers:
+  halves: {dtype: f32, size: "2 * 256 * ceil(n / 16) * ceil(m / 16)"}
+  arrived: {dtype: u32, size: "ceil(n / 16) * ceil(m / 16)", zeroed: true}
+arguments: [a, b, c, m, n, k, alpha, beta, halves, arrived]
+"""
+SPLIT_BODY = """\
+extern "C" __global__ void NAME(const float* a, const float* b, float* c, int m, int n, int k,
+                                float alpha, float beta, float* halves, unsigned* arrived)
+{
+    __shared__ unsigned before;
+    const int column = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
+    const int tile = blockIdx.y * gridDim.x + blockIdx.x, place = threadIdx.y * 16 + threadIdx.x;
+    const int first = blockIdx.z * (k / 2), last = blockIdx.z ? k : k / 2;
+    float sum = 0;
+    if (row < m && column < n)
+        for (int i = first; i < last; ++i) sum += a[row * k + i] * b[i * n + column];
+    halves[(2 * tile + blockIdx.z) * 256 + place] = sum;
+    __threadfence();
+    __syncthreads();
+    if (place == 0) before = atomicAdd(arrived + tile, 1u);
+    __syncthreads();
+    if (before == 0) return;
+    __threadfence();
+    const float* both = halves + 2 * tile * 256 + place;
+    if (row < m && column < n) {
+        float* z = c + row * n + column;
+        const float total = alpha * (__ldcg(both) + __ldcg(both + 256));
+        *z = beta == 0 ? total : total + beta * *z;
+    }
+    if (place == 0 && TIDY) arrived[tile] = 0;
+}
+"""
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Path:
+    return write_kernel(tmp_path, "split", SPLIT_FRONT, SPLIT_BODY)
+
+
+def test_sizes_of_scratch(split: Path) -> None:
+    launch = support.choose(split).plan({"m": 17, "n": 33, "k": 8}, HERE["device"])
+    # 2 x 3 tiles: 2 * 256 * 6 floats, and a word a tile.
+    assert [(one.name, one.nbytes, one.zeroed) for one in launch.scratch] == [
+        ("halves", 12288, False),
+        ("arrived", 24, True),
+    ]
+
+
+def test_a_product_over_scratch_is_right_and_without_findings(split: Path) -> None:
+    done = support.execute(split, "17x33x21")
+    assert (done.verdict, done.kinds) == ("correct", [])
+
+
+def test_scratch_that_is_not_left_zero_is_wrong(split: Path) -> None:
+    done = support.execute(split, "16x16x8", {"TIDY": 0})
+    assert done.verdict == "wrong"
+    assert "scratch buffer arrived" in done.reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("halves: {dtype: f32", "beta: {dtype: f32", "buffers.beta"),
+        ("zeroed: true", "expect: 0", "buffers.arrived"),
+        ("dtype: u32", "dtype: u7", "buffers.arrived.dtype"),
+        ("alpha, beta, halves, arrived]", "alpha, beta, other]", "arguments"),
+        ("ceil(m / 16) * 1", "rows", "buffers"),
+    ],
+)
+def test_mistakes_in_scratch(tmp_path: Path, old: str, new: str, key: str) -> None:
+    front = SPLIT_FRONT.replace('"ceil(n / 16) * ceil(m / 16)", z', '"ceil(m / 16) * 1", z')
+    path = write_kernel(tmp_path, "split", front.replace(old, new), SPLIT_BODY)
+    with pytest.raises(UserError) as found:
+        support.choose(path).try_out()
+    assert key in str(found.value)
+
+
+def test_keys_without_scratch_and_work_are_what_they_were() -> None:
+    job = {"provider": "nvrtc", "operation": "matmul"}
+    plain = keys.key("check", "code", job)
+    assert keys.key("check", "code", {**job, "scratch": [], "work": {}, "device": {}}) == plain
+    assert keys.key("check", "code", {**job, "scratch": [{"name": "x"}]}) != plain
+
+
+PROBE_FRONT = """\
+title: A probe with work
+operation: probe
+macros: {WIDTH: [4, 16]}
+block: [32]
+grid: [sms]
+requires: {arch: 75}
+architecture_specific: true
+work: {flop: "64 * steps * sms", byte: "WIDTH * found"}
+arguments: [found, steps]
+buffers:
+  found: {dtype: i32, size: "32 * sms", expect: lane}
+cases:
+  short: {macros: {WIDTH: 16}, scalars: {steps: 10}}
+"""
+PROBE_BODY = """\
+extern "C" __global__ void NAME(int* found, int steps)
+{
+    found[blockIdx.x * 32 + threadIdx.x] = blockIdx.x * 32 + threadIdx.x;
+}
+"""
+
+
+def planned(folder: Path, stage: str, front: str = PROBE_FRONT) -> Any:
+    write_kernel(folder, "probe", front, PROBE_BODY)
+    block = {"kernels": ["probe"], "operation": "probe", "time": True}
+    made = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
+    entry = {"status": model.OK, "reason": "", "code": "c", "cubin": "x"}
+    variant = next(iter(made.plan.requests.values())).case.variant.id
+    compiled = {"arch": "sm_90", "variants": {variant: {"sm_90": entry}}}
+    return list(jobs.plan(stage, list(made.plan.requests.values()), compiled, HERE, made.config))
+
+
+def test_a_probe_that_says_its_work_is_timed(tmp_path: Path) -> None:
+    (one,) = planned(tmp_path, "time")
+    # 64 operations x 10 steps x 132 SMs; 16 bytes for each of 32 x 132 elements.
+    assert one.job["work"] == {"flop": 84480.0, "byte": 67584.0}
+    assert one.job["device"] == {"sms": 132} and one.job["baseline"] is False
+
+
+def test_a_probe_without_work_is_not_timed(tmp_path: Path) -> None:
+    front = "".join(line for line in PROBE_FRONT.splitlines(True) if not line.startswith("work"))
+    assert planned(tmp_path, "time", front) == []
+
+
+def test_work_must_be_known(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as found:
+        planned(tmp_path, "time", PROBE_FRONT.replace("64 * steps", "64 * rounds"))
+    assert "work.flop" in str(found.value) and "steps" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("arch", "expected"), [("sm_90", "sm_90a"), ("sm_80", "sm_80"), ("sm_90a", "sm_90a")]
+)
+def test_architecture_specific_targets(tmp_path: Path, arch: str, expected: str) -> None:
+    path = write_kernel(tmp_path, "probe", PROBE_FRONT, PROBE_BODY)
+    assert nvrtc.target_of(load_kernel(path), arch) == expected
+    plain = write_kernel(tmp_path, "sample")
+    assert nvrtc.target_of(load_kernel(plain), arch) == arch
