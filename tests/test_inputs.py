@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tilewave import inputs
+from tilewave.gpu.reference import CODES
 
 SUPPORT = Path(inputs.__file__).parent / "gpu" / "support.cu"
 
@@ -43,13 +44,13 @@ template <class F> void run(unsigned grid, unsigned block, F f) {
 #define RUN_FILL(NAME) extern "C" void run_##NAME(void *p, u64 n, u32 s, u32 t) { \\
     run(2, 4, [=] { NAME(p, n, s, t); }); }
 RUN_FILL(fill_f64) RUN_FILL(fill_f32) RUN_FILL(fill_tf32)
-RUN_FILL(fill_f16) RUN_FILL(fill_bf16) RUN_FILL(fill_i32)
+RUN_FILL(fill_f16) RUN_FILL(fill_bf16) RUN_FILL(fill_i32) RUN_FILL(fill_i8)
 #define RUN_REFERENCE(T) extern "C" void run_##T(void *a, void *b, void *c, double *o, int m, \\
     int n, int k, double alpha, double beta, int ta, int tb, int tc, int ca, int cb, int cc) { \\
     run((m + 63) / 64 * ((n + 63) / 64), 128, [=] { \\
         T(a, b, c, o, m, n, k, alpha, beta, ta, tb, tc, ca, cb, cc); }); }
 RUN_REFERENCE(reference_f64) RUN_REFERENCE(reference_f32) RUN_REFERENCE(reference_f16)
-RUN_REFERENCE(reference_bf16) RUN_REFERENCE(reference_any)
+RUN_REFERENCE(reference_bf16) RUN_REFERENCE(reference_i8) RUN_REFERENCE(reference_any)
 extern "C" void run_compare(void *g, double *w, u64 n, int t, double r, double a, double *s,
                             u64 *c) {
     run(2, 256, [=] { compare(g, w, n, t, r, a, s, c); });
@@ -88,7 +89,7 @@ def device_code(tmp_path_factory):
     return ctypes.CDLL(str(folder / "emulated.so"))
 
 
-@pytest.mark.parametrize("dtype", ["f64", "f32", "tf32", "f16", "bf16", "i32"])
+@pytest.mark.parametrize("dtype", ["f64", "f32", "tf32", "f16", "bf16", "i32", "i8"])
 def test_device_and_host_give_the_same_bits(device_code, dtype):
     count = 5003
     got = np.zeros(count, inputs.storage(dtype))
@@ -107,6 +108,14 @@ def test_values_are_uniform_and_zero_mean(dtype):
     assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < 0.01
     other = inputs.to_float64(inputs.uniform(1, 1, values.size, dtype), dtype)
     assert abs(np.corrcoef(values, other)[0, 1]) < 0.01
+
+
+def test_bytes_are_uniform_from_minus_127_to_127():
+    values, counts = np.unique(inputs.uniform(1, 0, 255 * 1000, "i8"), return_counts=True)
+    assert list(values) == list(range(-127, 128))
+    assert np.abs(counts - 1000).max() < 5 * np.sqrt(1000)
+    # 2^16 products of the largest, doubled by alpha, and C's largest still fit in 32 bits.
+    assert 2 * 127**2 * 2**16 + 2**23 < 2**31
 
 
 def test_pieces_equal_the_whole():
@@ -132,15 +141,14 @@ def test_unknown_dtype_says_what_is_known():
         inputs.storage("f8")
 
 
-CODES = {"f64": 0, "f32": 1, "tf32": 1, "f16": 2, "bf16": 3}
-
-
 @pytest.mark.parametrize("layouts", ["row row row", "col row row", "row col col", "col col row"])
-@pytest.mark.parametrize("dtype", ["f64", "f16", "bf16", "any"])
+@pytest.mark.parametrize("dtype", ["f64", "f16", "bf16", "i8", "any"])
 def test_reference_matmul(device_code, dtype, layouts):
     m, n, k, alpha, beta = 70, 131, 37, 0.75, -0.5
     orders = [{"row": "C", "col": "F"}[word] for word in layouts.split()]
     kinds = ["f32", "bf16", "f16"] if dtype == "any" else [dtype] * 2 + ["f32"]
+    if dtype == "i8":
+        alpha, beta, kinds = 2.0, -1.0, ["i8", "i8", "i32"]
     shapes = [(m, k), (k, n), (m, n)]
     buffers = [
         inputs.uniform(1, s, r * q, kind)
@@ -157,7 +165,26 @@ def test_reference_matmul(device_code, dtype, layouts):
     call = getattr(device_code, f"run_reference_{dtype}")
     call(*pointers, m, n, k, ctypes.c_double(alpha), ctypes.c_double(beta), *types, *columns)
     want = alpha * (a @ b) + beta * c
-    np.testing.assert_allclose(out.reshape((m, n), order=orders[2]), want, atol=1e-13)
+    exact = dtype == "i8"
+    np.testing.assert_allclose(
+        out.reshape((m, n), order=orders[2]),
+        want,
+        atol=0 if exact else 1e-13,
+        rtol=0 if exact else 1e-7,
+    )
+
+
+def test_compare_of_whole_numbers_sees_one_unit(device_code):
+    got = inputs.uniform(1, 2, 3000, "i32")
+    want = got.astype(np.float64)
+    got[[17, 2500]] += np.array([1, -1], np.int32)
+    sums, counts = np.zeros((2, 3)), np.zeros((2, 2), np.uint64)
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (got, want)]
+    device_code.run_compare(
+        *pointers, ctypes.c_uint64(3000), CODES["i32"], ctypes.c_double(0), ctypes.c_double(0),
+        ctypes.c_void_p(sums.ctypes.data), ctypes.c_void_p(counts.ctypes.data),
+    )  # fmt: skip
+    assert counts[:, 0].sum() == 2 and counts[:, 1].min() == 17 and sums[:, 0].max() == 1
 
 
 def test_compare_counts_nan_and_the_first_wrong(device_code):

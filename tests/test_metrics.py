@@ -63,6 +63,13 @@ def test_an_absent_part_is_no_zero() -> None:
     assert metrics.tensor_flops({}) is None
     assert metrics.tensor_flops({TENSOR.format("fp16"): 1.0}, "bf16") is None
     assert metrics.tensor_flops({TENSOR.format("fp16"): 1.0}, "f16") == 1.0
+    assert metrics.tensor_flops({TENSOR.format("fp16"): 0.0}, "i8") is None
+
+
+def test_operations_on_bytes_count_as_tensor_operations() -> None:
+    values = {TENSOR.format("fp16"): 0.0, TENSOR.format("int8"): 2.0 * 4096**3}
+    assert metrics.tensor_flops(values, "i8") == 137_438_953_472
+    assert metrics.METRICS[TENSOR.format("int8")].optional
 
 
 def test_f16_counted_by_the_type_of_the_sum() -> None:

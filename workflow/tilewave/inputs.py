@@ -7,7 +7,9 @@ Values are uniform and symmetric about zero in (-1, 1), standard deviation 1/sqr
 bits u of the hash give (2u + 1 - 2^24) / 2^24, which single precision holds exactly; f64 takes 28
 more bits from a second hash, so that its low mantissa bits are random too (power, and with it the
 clock, depends on them). f16 and bf16 round that to nearest even, tf32 to nearest with ties away
-from zero (PTX ISA, cvt.rna.tf32), kept in f32 storage. i32 is u - 2^23.
+from zero (PTX ISA, cvt.rna.tf32), kept in f32 storage. i32 is u - 2^23; i8 is floor(255 u / 2^24)
+- 127, uniform over the 255 numbers from -127 to 127, so that a sum of 2^16 products, doubled, still
+fits in i32.
 """
 
 import math
@@ -26,6 +28,7 @@ _STORAGE: dict[str, np.dtype] = {
     "bf16": np.dtype(np.uint16),
     "i32": np.dtype(np.int32),
     "u32": np.dtype(np.uint32),
+    "i8": np.dtype(np.int8),
 }
 _CHUNK = 1 << 21
 
@@ -88,6 +91,8 @@ def _values(words: NDArray[np.uint32], dtype: str) -> np.ndarray:
         return (high - (1 << 23)).astype(np.int32)
     if dtype == "u32":
         return words
+    if dtype == "i8":
+        return ((high * 255 >> 24) - 127).astype(np.int8)
     if dtype == "f64":
         more = (_mix(words ^ np.uint32(0xA511E9B3)) >> np.uint32(4)).astype(np.int64)
         odd = 2 * ((high << 28) | more) + 1 - (1 << 52)

@@ -1,9 +1,10 @@
 """What decides whether a matrix product is right, wherever it ran: on the GPU or executed here.
 
 A product runs with (alpha, beta) = (1, 0), C poisoned before, and, where the kernel takes them, with
-(0.75, -0.5). Each run is compared element by element and in the Frobenius norm with a float64
-product of the same rounded inputs (tolerances: `operations.matmul`); the run that came nearest to
-its tolerance, or went farthest past it, speaks for the case.
+(0.75, -0.5), or (2, -1) where sums are whole numbers. Each run is compared element by element and in
+the Frobenius norm with a float64 product of the same rounded inputs (tolerances:
+`operations.matmul`); the run that came nearest to its tolerance, or went farthest past it, speaks for
+the case.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from tilewave.inputs import to_float64, uniform
-from tilewave.operations.matmul import Tolerance, tolerance
+from tilewave.operations.matmul import INTEGERS, Tolerance, tolerance
 from tilewave.records import model
 
-ALPHA, BETA = 0.75, -0.5  # exact in every dtype
+ALPHA, BETA = 0.75, -0.5  # exact in every floating-point dtype
+WHOLE_ALPHA, WHOLE_BETA = 2.0, -1.0  # where the accumulator holds whole numbers
 STREAMS = {"a": 0, "b": 1, "c": 2}
 """Random stream of each matrix; buffer set i of a timing adds 16 i."""
 SIZES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
@@ -56,20 +58,26 @@ class Run:
 
     @property
     def badness(self) -> tuple[bool, float]:
-        return not self.correct, self.found.max_error / self.typical
+        # Where nothing is tolerated (whole numbers) any error is beyond measure.
+        error = self.found.max_error
+        beyond = math.inf if error else 0.0
+        return not self.correct, error / self.typical if self.typical else beyond
 
 
 def scalars(job: Job) -> list[tuple[float, float]]:
     """The (alpha, beta) that a job is checked with."""
     names = job["arguments"] or ["alpha", "beta"]
-    second = (ALPHA if "alpha" in names else 1.0, BETA if "beta" in names else 0.0)
+    whole = job["dtypes"].get("accumulate") in INTEGERS
+    alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if whole else (ALPHA, BETA)
+    second = (alpha if "alpha" in names else 1.0, beta if "beta" in names else 0.0)
     if job["provider"] != "nvrtc":
-        second = (ALPHA, BETA)
+        second = (alpha, beta)
     return [(1.0, 0.0)] + ([second] if second != (1.0, 0.0) else [])
 
 
 def deviation(shape: Mapping[str, int], alpha: float) -> float:
-    """Standard deviation of an element of alpha A B for inputs with variance 1/3."""
+    """Standard deviation of an element of alpha A B for inputs with variance 1/3 (whole numbers
+    have a larger one, and no tolerance that it could enter)."""
     return abs(alpha) * math.sqrt(shape["k"]) / 3
 
 
@@ -105,9 +113,10 @@ def judged(
             if math.isnan(value) and not beta
             else ""
         )
+        digits = ".0f" if job["dtypes"]["c"] in INTEGERS else ".6g"
         reason = (
             f"{found.wrong} of {shape['m'] * shape['n']} elements are wrong with {scaled}; "
-            f"C[{row}, {column}] is {value:.6g}{unwritten}, expected {expected:.6g}"
+            f"C[{row}, {column}] is {value:{digits}}{unwritten}, expected {expected:{digits}}"
         )
     elif not found.relative_error <= bound.frobenius:
         reason = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,8 +106,8 @@ def arguments(
 
     Raises ValueError for a name that is no buffer, no size and no scalar of the case.
     """
-    wide = job.get("dtypes", {}).get("accumulate") == "f64"
-    real = np.float64 if wide else np.float32
+    kinds: dict[str, Callable[[Any], Any]] = {"f64": np.float64, "i32": np.int32}
+    real = kinds.get(job.get("dtypes", {}).get("accumulate", ""), np.float32)
     probe = job.get("probe") or {}
     numbers = {**job.get("shape", {}), **((probe.get("case") or {}).get("scalars") or {})}
     made: list[Any] = []

@@ -3,7 +3,7 @@
 Matrix products are compared on the device with a float64 product of the same rounded inputs, the
 other operations on the host. Outputs are poisoned (NaN) before each run, every buffer lies between
 guard bands that must be intact afterwards, and a product runs with (alpha, beta) = (1, 0) and,
-where the kernel takes them, with (0.75, -0.5).
+where the kernel takes them, with (0.75, -0.5), or (2, -1) where sums are whole numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """cuBLASLt products through nvmath-python: the baseline of every matrix-product kernel.
 
 Like is compared with like: f32 is true single precision (COMPUTE_32F keeps TF32 out), tf32 is
-COMPUTE_32F_FAST_TF32 on f32 storage, f16 accumulates in f32 or in f16 as the job says.
+COMPUTE_32F_FAST_TF32 on f32 storage, f16 accumulates in f32 or in f16 as the job says, i8 in i32
+with whole alpha and beta.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ REQUESTED_ALGORITHMS = 8
 MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
 
 # cudaDataType (library_types.h), and (compute type, scale dtype) by (dtype of A, accumulator).
-_DATA = {"f32": 0, "tf32": 0, "f64": 1, "f16": 2, "bf16": 14}
+_DATA = {"f32": 0, "tf32": 0, "f64": 1, "f16": 2, "i8": 3, "i32": 10, "bf16": 14}
 _COMPUTE = {
     ("f64", "f64"): ("COMPUTE_64F", "f64"),
     ("f32", "f32"): ("COMPUTE_32F", "f32"),
@@ -37,6 +38,7 @@ _COMPUTE = {
     ("f16", "f32"): ("COMPUTE_32F", "f32"),
     ("f16", "f16"): ("COMPUTE_16F", "f16"),
     ("bf16", "f32"): ("COMPUTE_32F", "f32"),
+    ("i8", "i32"): ("COMPUTE_32I", "i32"),
 }
 
 
@@ -45,11 +47,33 @@ class Unavailable(RuntimeError):
 
 
 def _scalar(dtype: str, value: float) -> Any:
+    """alpha or beta in the scale dtype. Raises ValueError for a fraction as a whole number."""
+    if dtype == "i32":
+        if value != int(value):
+            raise ValueError(f"alpha or beta is {value!r}, and an i32 product takes whole numbers")
+        return ctypes.c_int32(int(value))
     if dtype == "f64":
         return ctypes.c_double(value)
     if dtype == "f32":
         return ctypes.c_float(value)
     return ctypes.c_uint16(int(np.float16(value).view(np.uint16)))
+
+
+def contiguous_layouts(shape: Mapping[str, int], layouts: Mapping[str, str]) -> dict[str, str]:
+    """The layouts of a, b and c in which a vector is contiguous.
+
+    A matrix of one column (row) is the same bytes in either layout. As a column-major (row-major) one
+    its leading dimension is its length and no longer 1, which would rule out the algorithms that need
+    aligned rows.
+    """
+    chosen = {name: layouts.get(name, "row") for name in "abc"}
+    for name in chosen:
+        rows, columns = (shape[size] for size in SIZES[name])
+        if rows != 1 and columns == 1:
+            chosen[name] = "col"
+        elif rows == 1 and columns != 1:
+            chosen[name] = "row"
+    return chosen
 
 
 class CublasLt:
@@ -95,7 +119,7 @@ class Plan:
         self.library = library
         self.shape = {name: int(shape[name]) for name in "mnk"}
         self.dtypes = {name: dtypes[name] for name in ("a", "b", "c", "accumulate")}
-        self.layouts = {name: layouts.get(name, "row") for name in "abc"}
+        self.layouts = contiguous_layouts(self.shape, layouts)
         kind = (self.dtypes["a"], self.dtypes["accumulate"])
         if kind not in _COMPUTE or self.dtypes["b"] != self.dtypes["a"]:
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", f"dtypes {self.dtypes}")

@@ -43,14 +43,21 @@ def pointer(address: int) -> Any:
     return ctypes.c_uint64(address)
 
 
+# alpha and beta by the accumulator's dtype, where they are no float.
+_SCALARS: dict[str, Callable[[float], Any]] = {
+    "f64": ctypes.c_double,
+    "i32": lambda value: ctypes.c_int32(int(value)),
+}
+
+
 def pack(job: Job, pointers: Mapping[str, int], alpha: float, beta: float) -> Arguments:
     """A job's arguments in its own order.
 
-    A name is a buffer (pointer), alpha or beta (float; double where the accumulator is f64), a
-    scalar of the probe case or a size (int). Raises CudaError for a name that is none of these.
+    A name is a buffer (pointer), alpha or beta (float; double where the accumulator is f64, int
+    where it is i32), a scalar of the probe case or a size (int). Raises CudaError for a name that
+    is none of these.
     """
-    wide = job.get("dtypes", {}).get("accumulate") == "f64"
-    real = ctypes.c_double if wide else ctypes.c_float
+    real = _SCALARS.get(job.get("dtypes", {}).get("accumulate", ""), ctypes.c_float)
     probe = job.get("probe") or {}
     scalars = {**job.get("shape", {}), **((probe.get("case") or {}).get("scalars") or {})}
     values: list[Any] = []

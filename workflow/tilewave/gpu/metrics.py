@@ -65,6 +65,7 @@ TENSOR_OPS = [
         f"{_TENSOR} f16 inputs and f32 sums",
         optional=True,
     ),
+    Metric("sm__ops_path_tensor_src_int8.sum", "FLOP", f"{_TENSOR} i8 inputs", optional=True),
 ]
 CYCLES = [
     Metric("sm__cycles_active.avg", "cycle", "cycles with a warp on an SM, mean over SMs"),
@@ -306,16 +307,17 @@ def _scalar_flops(values: Mapping[str, float], letter: str) -> float | None:
     return 2 * known[0] + known[1] + known[2]
 
 
-TENSOR_COUNTER = {"bf16": "bf16_dst_fp32", "tf32": "tf32_dst_fp32", "f64": "fp64"}
+TENSOR_COUNTER = {"bf16": "bf16_dst_fp32", "tf32": "tf32_dst_fp32", "f64": "fp64", "i8": "int8"}
 
 
 def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None:
     """Operations of the tensor cores over all input types.
 
     None without the count of f16 inputs, which every chip with tensor cores has, or without that of
-    the case's own inputs (``operand``: f16, bf16, tf32; an f64 product may run on the FMA units of
-    a chip that has no such counter). Types that the chip does not count add nothing. A chip counts
-    f16 inputs together or apart by the type of the sum; the total is taken where there is one.
+    the case's own inputs (``operand``: f16, bf16, tf32, i8; an f64 product may run on the FMA units
+    of a chip that has no such counter). Types that the chip does not count add nothing. A chip
+    counts f16 inputs together or apart by the type of the sum; the total is taken where there is
+    one.
     """
     prefix = "sm__ops_path_tensor_src_"
     fp16 = values.get(f"{prefix}fp16.sum")
@@ -325,7 +327,7 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
         if not known:
             return None
         fp16 = sum(known)
-    if operand in ("bf16", "tf32") and f"{prefix}{TENSOR_COUNTER[operand]}.sum" not in values:
+    if operand in ("bf16", "tf32", "i8") and f"{prefix}{TENSOR_COUNTER[operand]}.sum" not in values:
         return None
     return fp16 + sum(values.get(f"{prefix}{part}.sum", 0.0) for part in TENSOR_COUNTER.values())
 

@@ -20,7 +20,9 @@ from tilewave.inputs import size_of
 from tilewave.judging import Comparison
 
 SOURCE = Path(__file__).with_name("support.cu")
-CODES = {"f64": 0, "f32": 1, "tf32": 1, "f16": 2, "bf16": 3}
+CODES = {"f64": 0, "f32": 1, "tf32": 1, "f16": 2, "bf16": 3, "i8": 4, "i32": 5}
+ENTRIES = ("f64", "f32", "f16", "bf16", "i8")
+"""Types of A and B, by code, that have a reference kernel of their own."""
 COMPARE_BLOCKS = 512
 CACHE_SHARE = 0.25
 """References are kept up to this share of the device's memory."""
@@ -109,7 +111,8 @@ class Support:
         """out (f64, in C's layout) = alpha A B + beta C, from device addresses of a, b and c."""
         m, n, k = (int(shape[name]) for name in "mnk")
         codes = [CODES[dtypes[name]] for name in "abc"]
-        entry = "any" if codes[0] != codes[1] else ("f64", "f32", "f16", "bf16")[codes[0]]
+        alone = codes[0] == codes[1] and codes[0] < len(ENTRIES)
+        entry = ENTRIES[codes[0]] if alone else "any"
         columns = [ctypes.c_int(layouts.get(name, "row") == "col") for name in "abc"]
         blocks = -(-m // 64) * -(-n // 64)
         self._launch(

@@ -9,7 +9,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-enum Type { F64 = 0, F32 = 1, F16 = 2, BF16 = 3, ANY = -1 };  // the numbers launch.py passes
+enum Type { F64 = 0, F32 = 1, F16 = 2, BF16 = 3, I8 = 4, I32 = 5, ANY = -1 };  // reference.CODES
 
 // ---- bits ------------------------------------------------------------------------------------
 
@@ -55,6 +55,8 @@ __device__ inline double load(const void *base, i64 i, int type) {
         case F64: return ((const double *)base)[i];
         case F32: return ((const float *)base)[i];
         case F16: return float_of_half(((const u16 *)base)[i]);
+        case I8: return ((const signed char *)base)[i];
+        case I32: return ((const int *)base)[i];
         default: return float_of_bits((u32)((const u16 *)base)[i] << 16);
     }
 }
@@ -111,6 +113,10 @@ struct AsI32 {
     typedef int T;
     static __device__ T of(u32 w) { return (int)(w >> 8) - (1 << 23); }
 };
+struct AsI8 {
+    typedef signed char T;
+    static __device__ T of(u32 w) { return (T)((int)((w >> 8) * 255u >> 24) - 127); }
+};
 
 #define FILL(NAME, AS)                                                                           \
     extern "C" __global__ void NAME(void *out, u64 count, u32 seed, u32 stream) {                \
@@ -124,6 +130,7 @@ FILL(fill_tf32, AsTf32)
 FILL(fill_f16, AsF16)
 FILL(fill_bf16, AsBf16)
 FILL(fill_i32, AsI32)
+FILL(fill_i8, AsI8)
 
 // ---- reference -------------------------------------------------------------------------------
 // out[m,n] (f64, in C's layout) = alpha A[m,k] B[k,n] + beta C0. 64 x 64 outputs a block of 128
@@ -239,6 +246,7 @@ REFERENCE(reference_f64, F64)
 REFERENCE(reference_f32, F32)
 REFERENCE(reference_f16, F16)
 REFERENCE(reference_bf16, BF16)
+REFERENCE(reference_i8, I8)
 REFERENCE(reference_any, ANY)
 
 // ---- comparison ------------------------------------------------------------------------------

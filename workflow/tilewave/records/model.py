@@ -45,9 +45,15 @@ BARRIER = "barrier"
 FINDINGS = (RACE, UNINITIALISED, BARRIER)
 VERDICTS = (CORRECT, WRONG, NOT_CHECKED, RACE, UNINITIALISED, BARRIER)
 
-STAGES = ("check", "time", "counters", "execute")
+STAGES = ("check", "time", "tune", "counters", "execute")
 # Where the figures of a stage come from when they were measured here.
-SOURCES = {"check": "events", "time": "events", "counters": "counters", "execute": "executed"}
+SOURCES = {
+    "check": "events",
+    "time": "events",
+    "tune": "events",
+    "counters": "counters",
+    "execute": "executed",
+}
 EXECUTED = SOURCES["execute"]
 
 
@@ -100,6 +106,9 @@ def recordable(made: Mapping[str, Any]) -> bool:
 def keepable(made: Mapping[str, Any]) -> bool:
     """Whether a result says something about the case that will be as true next time.
 
-    What this machine could not do (no permission, no time) is asked again on the next run.
+    What this machine could not do (no permission, no time) is asked again on the next run. That a
+    library has no product for a case lasts as long as its version, which the environment names;
+    a case refused by its front matter has no key and costs nothing to refuse again.
     """
-    return made["status"] == OK or made["status"] in FAILURES
+    answered = made["status"] == UNSUPPORTED and bool(made["key"]) and made["stage"] != "execute"
+    return made["status"] == OK or made["status"] in FAILURES or answered

@@ -20,7 +20,7 @@ RECORD_COLUMNS = [
     "environment",
 ]  # fmt: skip
 CASE_COLUMNS = [
-    "case", "kernel", "variant", "title", "provider", "macros", "operation", "dtype", "m", "n",
+    "case", "kernel", "variant", "title", "provider", "macros", "layouts", "operation", "dtype", "m", "n",
     "k", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
     "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "expect",
     "claimed", "instruction", "note", "ends", "finds", "verdict", "studies",
@@ -62,6 +62,7 @@ def case_row(case: Case, target: Mapping[str, Any], compiled: Mapping[str, Any])
         "title": front.title,
         "provider": variant.kernel.provider,
         "macros": json.dumps(variant.names),
+        "layouts": json.dumps(variant.layouts) if front.operation == "matmul" else "",
         "operation": front.operation,
         "dtype": variant.dtype,
         "probe_case": case.probe_case,

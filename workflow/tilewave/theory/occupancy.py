@@ -73,7 +73,12 @@ class Occupancy:
     @property
     def limiter(self) -> str:
         """The resource that allows the fewest blocks (the first of several)."""
-        return min(self.limits, key=lambda name: self.limits[name])
+        return self.limiters[0]
+
+    @property
+    def limiters(self) -> tuple[str, ...]:
+        """Every resource that allows no more blocks than fit."""
+        return tuple(name for name, blocks in self.limits.items() if blocks == self.blocks)
 
 
 def round_up(value: int, unit: int) -> int:

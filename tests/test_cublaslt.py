@@ -1,0 +1,268 @@
+"""cuBLASLt plans against a stand-in for the library that computes as its documentation says.
+
+The stand-in knows column-major matrices only, reads and writes host memory, and refuses what the
+documentation refuses: byte products outside the TN form or whose leading dimensions are no
+multiples of 4 (cuBLAS, cublasLtMatmul, "regular data ordering").
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewave import judging
+from tilewave.errors import UserError
+from tilewave.gpu.cublaslt import Plan
+from tilewave.gpu.device import CudaError, cuda_errors
+from tilewave.inputs import storage
+from tilewave.kernels import load_kernel
+from tilewave.project import ROOT
+from tilewave.variants import Variant, choices, variant
+
+# cudaDataType of library_types.h, and cublasComputeType_t of cublas_api.h.
+NUMPY = {0: np.float32, 1: np.float64, 2: np.float16, 3: np.int8, 10: np.int32}
+COMPUTE = {"COMPUTE_16F": 64, "COMPUTE_32F": 68, "COMPUTE_64F": 70, "COMPUTE_32I": 72,
+           "COMPUTE_32F_FAST_TF32": 77}  # fmt: skip
+N, T = 0, 1
+
+
+class cuBLASLtError(Exception):
+    """Under the library's own name, which the runtime looks for."""
+
+
+class FakeLt:
+    """The calls of `nvmath.bindings.cublasLt` that a plan makes; handles are indices + 1."""
+
+    MatmulDescAttribute = SimpleNamespace(TRANSA=3, TRANSB=4)
+    MatmulPreferenceAttribute = SimpleNamespace(MAX_WORKSPACE_BYTES=1, REDUCTION_SCHEME_MASK=3)
+    cuBLASLtError = cuBLASLtError
+    matmul_heuristic_result_dtype = np.dtype(
+        [("algo", np.uint64, (8,)), ("workspace_size", np.uint64), ("state", np.int32)]
+    )
+
+    def __init__(self, algorithms: int = 2) -> None:
+        self.kept: list[Any] = []
+        self.alive = 0
+        self.algorithms = algorithms
+
+    def _keep(self, value: Any) -> int:
+        self.kept.append(value)
+        self.alive += 1
+        return len(self.kept)
+
+    def _drop(self, handle: int) -> None:
+        assert self.kept[handle - 1] is not None
+        self.kept[handle - 1] = None
+        self.alive -= 1
+
+    def matmul_desc_create(self, compute: int, scale: int) -> int:
+        return self._keep({"compute": compute, "scale": scale, 3: N, 4: N})
+
+    def matmul_desc_set_attribute(self, handle: int, key: int, address: int, size: int) -> None:
+        assert size == 4
+        self.kept[handle - 1][key] = ctypes.c_int32.from_address(address).value
+
+    def matrix_layout_create(self, dtype: int, rows: int, columns: int, ld: int) -> int:
+        assert ld >= rows
+        return self._keep((dtype, rows, columns, ld))
+
+    def matmul_preference_create(self) -> int:
+        return self._keep({})
+
+    def matmul_preference_set_attribute(self, *_: Any) -> None:
+        pass
+
+    matmul_desc_destroy = matrix_layout_destroy = matmul_preference_destroy = _drop
+
+    def _refusal(self, operation: dict, first: tuple, second: tuple, out: tuple) -> str:
+        if first[0] != 3:
+            return ""
+        if operation["compute"] != 72 or operation["scale"] != 10 or out[0] != 10:
+            return "CUBLAS_STATUS_INVALID_VALUE"
+        in_form = operation[3] == T and operation[4] == N
+        divides = all(ld % 4 == 0 for *_, ld in (first, second, out))
+        return "" if in_form and divides else "CUBLAS_STATUS_NOT_SUPPORTED (15): (unsupported)"
+
+    def matmul_algo_get_heuristic(
+        self, handle: int, operation: int, a: int, b: int, c: int, d: int, preference: int,
+        requested: int, results: int, found: int,
+    ) -> None:  # fmt: skip
+        descriptors = (self.kept[one - 1] for one in (operation, a, b, c))
+        if refusal := self._refusal(*descriptors):
+            raise cuBLASLtError(refusal)
+        assert c == d and self.algorithms <= requested
+        rows = np.zeros(requested, self.matmul_heuristic_result_dtype)
+        rows["algo"][: self.algorithms, 0] = np.arange(1, self.algorithms + 1)
+        ctypes.memmove(results, rows.ctypes.data, rows.nbytes)
+        ctypes.c_int.from_address(found).value = self.algorithms
+
+    @staticmethod
+    def _matrix(pointer: int, layout: tuple) -> np.ndarray:
+        dtype, rows, columns, ld = layout
+        kind = np.dtype(NUMPY[dtype])
+        raw = (ctypes.c_char * (ld * columns * kind.itemsize)).from_address(pointer)
+        return np.frombuffer(raw, kind).reshape((ld, columns), order="F")[:rows]
+
+    def matmul(
+        self, handle: int, operation: int, alpha: int, a: int, a_layout: int, b: int,
+        b_layout: int, beta: int, c: int, c_layout: int, d: int, d_layout: int, *_: Any,
+    ) -> None:  # fmt: skip
+        desc = self.kept[operation - 1]
+        left = self._matrix(a, self.kept[a_layout - 1]).astype(np.float64)
+        right = self._matrix(b, self.kept[b_layout - 1]).astype(np.float64)
+        left, right = (x.T if t == T else x for x, t in ((left, desc[3]), (right, desc[4])))
+        kind = np.dtype(NUMPY[desc["scale"]])
+        one, other = (
+            float(np.frombuffer((ctypes.c_char * kind.itemsize).from_address(at), kind)[0])
+            for at in (alpha, beta)
+        )
+        out = self._matrix(c, self.kept[c_layout - 1])
+        assert c == d and out.shape == (left.shape[0], right.shape[1])
+        out.flags.writeable = True
+        out[...] = one * (left @ right) + (other * out if other else 0)
+
+
+@pytest.fixture
+def library() -> Any:
+    gpu = SimpleNamespace(uuid="GPU-0", stream_address=0)
+    blas = SimpleNamespace(ComputeType=SimpleNamespace(**COMPUTE))
+    workspace = SimpleNamespace(pointer=0)
+    return SimpleNamespace(
+        lt=FakeLt(), blas=blas, handle=0, workspace=workspace, gpu=gpu, version=130100
+    )
+
+
+CUBLAS = load_kernel(ROOT / "kernels" / "cublas.yaml")
+
+
+def cublas(**macros: str) -> Variant:
+    return variant(CUBLAS, macros, "config", "macros")
+
+
+def job(chosen: Variant, m: int, n: int, k: int) -> dict[str, Any]:
+    return {
+        "case": chosen.id,
+        "provider": "cublaslt",
+        "operation": "matmul",
+        "arguments": [],
+        "shape": {"m": m, "n": n, "k": k},
+        "dtypes": chosen.dtypes,
+        "layouts": chosen.layouts,
+        "seed": 1,
+    }
+
+
+def multiplied(library: Any, work: dict[str, Any], alpha: float, beta: float) -> np.ndarray:
+    """C as the library leaves it in memory."""
+    buffers = {name: judging.matrix(work, name).copy() for name in "abc"}
+    if not beta:
+        buffers["c"].view(np.uint8).fill(0xFF)
+    pointers = {name: data.ctypes.data for name, data in buffers.items()}
+    with Plan(library, work["shape"], work["dtypes"], work["layouts"]) as plan:
+        plan.prepare(pointers, alpha, beta)()
+    assert library.lt.alive == 0
+    return buffers["c"]
+
+
+@pytest.mark.parametrize("b", ["row", "col"])
+@pytest.mark.parametrize("a", ["row", "col"])
+@pytest.mark.parametrize("dtype", ["f64", "f32", "tf32", "f16_f32"])
+def test_every_layout_gives_the_product_of_odd_sizes(library, dtype, a, b):
+    work = job(cublas(TYPE=dtype, A=a, B=b), 7, 13, 5)
+    matrices = {name: judging.matrix(work, name) for name in "abc"}
+    for alpha, beta in judging.scalars(work):
+        want = judging.reference(work, matrices, alpha, beta)
+        run = judging.compare(work, multiplied(library, work, alpha, beta), want, alpha, beta)
+        assert run.correct, run.reason
+
+
+def test_bytes_are_multiplied_exactly_and_judged_so(library):
+    work = job(cublas(TYPE="i8", B="col"), 7, 12, 20)
+    assert work["dtypes"] == {"a": "i8", "b": "i8", "c": "i32", "accumulate": "i32"}
+    assert judging.scalars(work) == [(1.0, 0.0), (2.0, -1.0)]
+    matrices = {name: judging.matrix(work, name) for name in "abc"}
+    assert [matrices[name].dtype for name in "abc"] == [np.int8, np.int8, np.int32]
+    for alpha, beta in judging.scalars(work):
+        want = judging.reference(work, matrices, alpha, beta)
+        got = multiplied(library, work, alpha, beta)
+        assert got.dtype == storage("i32")
+        run = judging.compare(work, got, want, alpha, beta)
+        assert run.correct and run.badness == (False, 0.0)
+        got[5 * 12 + 3] += 1  # one unit in one element is wrong
+        run = judging.compare(work, got, want, alpha, beta)
+        assert not run.correct and run.badness[1] == np.inf
+        assert f"C[5, 3] is {got[63]}" in run.reason and f"expected {got[63] - 1}" in run.reason
+
+
+def test_bytes_have_one_form_and_a_fraction_is_refused(library):
+    """What `where` and `requires` of cublas.yaml leave out is what the library refuses."""
+    device = {"arch": 90}
+    forms = {}
+    for a in ("row", "col"):
+        for b in ("row", "col"):
+            dtypes = cublas(TYPE="i8", B="col").dtypes
+            with Plan(library, {"m": 7, "n": 8, "k": 16}, dtypes, {"a": a, "b": b}) as plan:
+                try:
+                    forms[a, b] = len(plan.algorithms) > 0
+                except CudaError as error:
+                    assert error.status == "unsupported"
+                    forms[a, b] = False
+    assert forms == {
+        (a, b): (a, b) == ("row", "col") for a in ("row", "col") for b in ("row", "col")
+    }
+    with pytest.raises(UserError, match="TYPE != 'i8' or"):
+        cublas(TYPE="i8")
+    chosen = cublas(TYPE="i8", B="col")
+    for m, n, k in ((7, 8, 16), (8, 7, 16), (8, 8, 18), (9, 4, 4), (1, 2, 4)):
+        shape = {"m": m, "n": n, "k": k}
+        with Plan(library, shape, chosen.dtypes, chosen.layouts) as plan:
+            try:
+                taken = bool(plan.algorithms)
+            except CudaError:
+                taken = False
+        assert taken == (chosen.supports(shape, device) == "")
+    assert chosen.supports({"m": 1, "n": 7, "k": 8}, device) == "n = 7 is not a multiple of 4"
+    with (
+        Plan(library, {"m": 4, "n": 4, "k": 4}, chosen.dtypes, chosen.layouts) as plan,
+        pytest.raises(ValueError, match="whole numbers"),
+    ):
+        plan.prepare(dict.fromkeys("abc", 0), 0.75, 0.0)
+
+
+def test_no_algorithm_is_unsupported_and_no_failure(library):
+    library.lt.algorithms = 0
+    chosen = cublas()
+    with (
+        Plan(library, {"m": 4, "n": 4, "k": 4}, chosen.dtypes, chosen.layouts) as plan,
+        pytest.raises(CudaError, match="no algorithm") as caught,
+    ):
+        _ = plan.algorithms
+    assert caught.value.status == "unsupported" and not caught.value.poisoned
+    with pytest.raises(CudaError) as caught, cuda_errors():
+        raise cuBLASLtError("CUBLAS_STATUS_NOT_SUPPORTED (15): not supported")
+    assert caught.value.status == "unsupported"
+    with pytest.raises(CudaError) as caught, cuda_errors():
+        raise cuBLASLtError("CUBLAS_STATUS_EXECUTION_FAILED (13)")
+    assert caught.value.status == "failed to launch"
+
+
+def test_a_type_without_a_product_is_unsupported(library):
+    dtypes = {"a": "i8", "b": "i8", "c": "f32", "accumulate": "f32"}
+    with pytest.raises(CudaError) as caught:
+        Plan(library, {"m": 4, "n": 4, "k": 4}, dtypes, {})
+    assert caught.value.status == "unsupported"
+
+
+def test_ids_of_the_row_major_variants_have_no_layout_in_them():
+    assert cublas().id == "cublas"
+    assert cublas(TYPE="f16_f32").id == "cublas-typef16_f32"
+    assert cublas(TYPE="tf32", B="col").id == "cublas-typetf32-bcol"
+    assert cublas().layouts == {"a": "row", "b": "row", "c": "row"}
+    plain = {one.dtype: one.id for one in choices(CUBLAS, "each_dtype", Path("x"), "macros")}
+    assert plain["i8"] == "cublas-typei8-bcol"
+    assert plain["bf16_f32"] == "cublas-typebf16_f32"

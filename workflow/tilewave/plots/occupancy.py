@@ -1,0 +1,516 @@
+"""Occupancy: the closed form beside the driver's answer and ncu's, and what it takes to be fast.
+
+Three panels: every variant's occupancy by theory, driver and ncu with the resource that limits it;
+resident warps against registers for blocks of 128 and 256 threads, with the article's two blocks;
+and multiply-adds per clock against resident warps and independent chains, from a probe.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, MultipleLocator, NullLocator
+
+from tilewave.plots import base
+from tilewave.plots import style as look
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import BAD, GREY, INK, Style, lighter
+from tilewave.theory import latency, occupancy
+from tilewave.theory.occupancy import TURING, Occupancy, SmLimits
+
+OPTIONS: Mapping[str, str] = {
+    "chains": "probe whose cases are the points of the rate by warps (default: occupancy)",
+    "tile": "probe with the same tile by blocks of different sizes (default: tile_threads)",
+    "pair": "[variant, variant]: one output a thread and two, whose gain is compared with what ILP "
+    "alone would give (default: matmul_tiled-tile32 and matmul_two_outputs)",
+}
+RATE = "fma_per_cycle"
+DRIVER = "driver_blocks_per_sm"
+THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
+ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
+LIMITS: Mapping[str, str] = {
+    "registers": "launch__occupancy_limit_registers",
+    "shared memory": "launch__occupancy_limit_shared_mem",
+    "warps": "launch__occupancy_limit_warps",
+    "blocks": "launch__occupancy_limit_blocks",
+}
+_COUNTED = {
+    "threads": "launch__block_size",
+    "registers": "launch__registers_per_thread",
+    "static": "launch__shared_mem_per_block_static",
+    "dynamic": "launch__shared_mem_per_block_dynamic",
+}
+_SAME = 0.01  # percentage points in which two occupancies may differ by rounding
+_MOST = 5  # differences that the figure spells out
+_EXAMPLES = ((128, 180, 0), (256, 128, 32768))  # the article's blocks: threads, registers, bytes
+_BLOCKS = {128: "#332288", 256: "#CC6677"}
+_CHAINS = ("#332288", "#117733", "#44AA99", "#DDCC77", "#CC6677", "#AA4499")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case with what theory, driver and ncu say; None where one of them says nothing.
+
+    Blocks are of one SM; ``theoretical`` and ``achieved`` are ncu's, in percent.
+    """
+
+    case: str
+    variant: str
+    kernel: str
+    threads: int
+    registers: int
+    shared: int
+    found: Occupancy
+    driver: int | None
+    theoretical: float | None
+    achieved: float | None
+    limits: Mapping[str, int]
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.found.fraction
+
+    @property
+    def differences(self) -> list[str]:
+        """What driver or ncu say otherwise than the closed form."""
+        told = []
+        if self.driver is not None and self.driver != self.found.blocks:
+            told.append(f"driver: {self.driver} blocks, closed form: {self.found.blocks}")
+        if self.theoretical is not None and not abs(self.theoretical - self.percent) <= _SAME:
+            told.append(f"ncu: {self.theoretical:g} %, closed form: {self.percent:g} %")
+        for name, blocks in self.limits.items():
+            ours = self.found.limits.get(name)
+            # ncu divides the part of the L1 that this launch had as shared memory, which the driver
+            # makes as small as it can; the closed form divides all that there is.
+            carved = name == "shared memory" and self.found.blocks <= blocks <= (ours or blocks)
+            if ours is not None and blocks != ours and not carved:
+                told.append(f"ncu: {name} allow {blocks} blocks, closed form: {ours}")
+        return told
+
+
+def sm_limits(study: StudyData) -> SmLimits:
+    """The SM of the study's target; without its facts that of compute capability 9.0."""
+    environment = study.environments.get(str(study.target.get("environment", "")), {})
+    try:
+        return SmLimits.from_environment(environment)
+    except (KeyError, TypeError, ValueError):
+        capability = str(environment.get("compute_capability", "9.0"))
+        return TURING if capability.startswith("7") else occupancy.HOPPER
+
+
+def _whole(value: object) -> int | None:
+    return int(float(str(value))) if base.present(value) else None
+
+
+def rows(study: StudyData) -> list[Row]:
+    """One row a case whose block and registers are known, in the config's order.
+
+    From the compiled kernel; of a kernel without a source (cuBLAS) as ncu saw its launch.
+    """
+    wanted = [DRIVER, THEORETICAL, ACHIEVED, *LIMITS.values(), *_COUNTED.values()]
+    values, limits = base.pivot(study, wanted), sm_limits(study)
+    found = []
+    for about in study.cases.to_dict("records"):
+        seen = values.loc[str(about["case"])]
+        counted = {name: _whole(seen[metric]) for name, metric in _COUNTED.items()}
+        threads, registers = _whole(about["block_threads"]), _whole(about["registers"])
+        shared = _whole(about["shared_bytes"])
+        if threads is None or registers is None:
+            threads, registers = counted["threads"], counted["registers"]
+            shared = (counted["static"] or 0) + (counted["dynamic"] or 0)
+        if not threads or registers is None:
+            continue
+        answers = {name: _whole(seen[metric]) for name, metric in LIMITS.items()}
+        found.append(
+            Row(
+                str(about["case"]), str(about["variant"]), str(about["kernel"]),
+                threads, registers, shared or 0,
+                occupancy.occupancy(limits, threads, registers, shared or 0),
+                _whole(seen[DRIVER]), _number(seen[THEORETICAL]), _number(seen[ACHIEVED]),
+                {name: blocks for name, blocks in answers.items() if blocks is not None},
+            )
+        )  # fmt: skip
+    return found
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if base.present(value) else None
+
+
+def chains(study: StudyData) -> pd.DataFrame:
+    """The probe's cases: case, ilp, warps (on an SM), model and measured (FMA per clock and SM).
+
+    A column ``ranks`` tells which are correct. The model's latency is the measured one; the model
+    is NaN without it.
+    """
+    cycles = register_latency(study)
+    rates, may_rank = base.value_of(study, RATE), set(base.ranking(study))
+    sms = int(study.target.get("sms") or 0)
+    made = []
+    for about in study.cases.to_dict("records"):
+        macros = base.macros_of({str(k): v for k, v in about.items()})
+        sized = base.present(about["block_threads"]) and base.present(about["blocks"])
+        if about["kernel"] != study.option("chains", "occupancy") or not sized or sms < 1:
+            continue
+        warps = int(about["block_threads"]) * int(about["blocks"]) // (occupancy.WARP * sms)
+        ilp = int(macros.get("ILP", 1))
+        model = math.nan if cycles is None else latency.fma_per_cycle(warps, ilp, cycles)
+        case = str(about["case"])
+        made.append((case, ilp, warps, model, rates.get(case, math.nan), case in may_rank))
+    columns = ["case", "ilp", "warps", "model", "measured", "ranks"]
+    return pd.DataFrame(made, columns=columns).sort_values(["ilp", "warps"], ignore_index=True)
+
+
+def register_latency(study: StudyData) -> float | None:
+    """Cycles from a multiply-add to one that needs its result, as the latency probe measured them."""
+    measured = base.value_of(study, "latency")
+    names = study.cases.set_index("case")["probe_case"] if len(study.cases) else pd.Series()
+    for case in measured.index:
+        if names.get(case) == "register" and case in base.ranking(study):
+            return float(measured[case])
+    return None
+
+
+def table(study: StudyData) -> pd.DataFrame:
+    """One row a case with all three answers, then the article's two blocks on two GPUs."""
+    rest = base.base_table(study).reset_index(drop=True)
+    found = pd.DataFrame([_cells(row) for row in rows(study)] or [{"case": ""}])
+    rate = chains(study).set_index("case")
+    frame = rest.iloc[:, :4].merge(found, on="case", how="left")
+    frame["FMA per clock and SM (model)"] = frame["case"].map(rate["model"])
+    frame["FMA per clock and SM (measured)"] = frame["case"].map(rate["measured"])
+    frame["TFLOP/s"] = frame["case"].map(base.value_of(study, "tflops", "time"))
+    frame = frame.join(rest.iloc[:, 4:])
+    examples: list[dict[str, Any]] = []
+    if frame.empty:
+        return frame
+    for place, limits in (("Turing", TURING), ("this GPU", sm_limits(study))):
+        for threads, registers, shared in _EXAMPLES:
+            one = occupancy.occupancy(limits, threads, registers, shared)
+            examples.append(
+                {
+                    "case": f"article: {threads} threads of {registers} registers on {place}",
+                    **_answer(threads, registers, shared, one), "source": "model",
+                }
+            )  # fmt: skip
+    return pd.concat([frame, pd.DataFrame(examples)], ignore_index=True)
+
+
+def _answer(threads: int, registers: int, shared: int, found: Occupancy) -> dict[str, Any]:
+    return {
+        "threads of a block": threads,
+        "registers of a thread": registers,
+        "shared memory of a block (byte)": shared,
+        "blocks on an SM (closed form)": found.blocks,
+        "warps on an SM (closed form)": found.warps,
+        "occupancy (%, closed form)": 100 * found.fraction,
+        "limited by": ", ".join(found.limiters),
+    }
+
+
+def _cells(row: Row) -> dict[str, Any]:
+    return {
+        "case": row.case,
+        **_answer(row.threads, row.registers, row.shared, row.found),
+        "blocks on an SM (driver)": row.driver,
+        "occupancy (%, ncu, theoretical)": row.theoretical,
+        "occupancy (%, ncu, achieved)": row.achieved,
+        **{f"blocks by {name} (ncu)": row.limits.get(name) for name in LIMITS},
+        "differences": "; ".join(row.differences),
+    }
+
+
+# ------------------------------------------------------------------------------------------ panels
+
+
+def _shown(study: StudyData) -> list[Row]:
+    """One row a variant for the first panel: products, and the tile dealt to two block sizes.
+
+    Of a variant's cases the one of which most is known.
+    """
+    operations = study.cases.set_index("case")["operation"] if len(study.cases) else pd.Series()
+    tile = study.option("tile", "tile_threads")
+    best: dict[str, Row] = {}
+    for row in rows(study):
+        if operations.get(row.case) == "probe" and row.kernel != tile:
+            continue
+        known = best.get(row.variant)
+        if known is None or _known(row) > _known(known):
+            best[row.variant] = row
+    return list(best.values())
+
+
+def _known(row: Row) -> int:
+    return sum(value is not None for value in (row.driver, row.theoretical, row.achieved))
+
+
+def _limited_by(row: Row) -> str:
+    if row.found.fraction == 1:
+        return "all slots"
+    return ", ".join(row.found.limiters) or "nothing fits"
+
+
+def _variants(ax: Axes, shown: Sequence[Row], style: Style, colors: Mapping[str, str]) -> None:
+    for place, row in enumerate(shown):
+        color = colors[row.kernel]
+        high = 0.4 if style.narrow else 0.7
+        ax.barh(place, row.percent, height=high, color=lighter(color, 0.6), linewidth=0)
+        if row.driver is not None:
+            percent = row.percent * row.driver / max(1, row.found.blocks)
+            ax.plot([percent], [place], "|", color=INK, markersize=7, markeredgewidth=1.1)
+        if row.theoretical is not None:
+            ax.plot([row.theoretical], [place], "o", color="none", markeredgecolor=INK,
+                    markersize=4.4, markeredgewidth=0.7)  # fmt: skip
+        if row.achieved is not None:
+            ax.plot([row.achieved], [place], "o", color=color, markersize=2.8)
+        ax.annotate(
+            f"{row.found.warps} warps: {_limited_by(row)}",
+            (max(row.percent, row.theoretical or 0.0), place), xytext=(5, 0),
+            textcoords="offset points", va="center", size=style.small,
+            color=BAD if row.differences else INK,
+        )  # fmt: skip
+        if style.narrow:  # above its bar, where the name takes no width from the panels
+            ax.annotate(row.variant, (0, place - 0.23), xytext=(1, 0), textcoords="offset points",
+                        va="bottom", size=style.small, color=GREY)  # fmt: skip
+    look.rows_axis(ax, ["" if style.narrow else row.variant for row in shown])
+    if style.narrow:
+        ax.set_ylim(len(shown) - 0.6, -0.95)
+    ax.set_xlim(0, 150)
+    ax.xaxis.set_major_locator(FixedLocator([0, 25, 50, 75, 100]))
+    ax.set_xlabel("occupancy (% of the SM's warp slots)")
+    look.grid(ax, "x")
+
+
+def _registers(
+    ax: Axes, study: StudyData, shown: Sequence[Row], style: Style, colors: Mapping[str, str]
+) -> None:
+    limits = sm_limits(study)
+    counts = np.arange(16, occupancy.MAX_REGISTERS_PER_THREAD + 1)
+    for threads, color in _BLOCKS.items():
+        warps = [occupancy.occupancy(limits, threads, int(r)).warps for r in counts]
+        ax.plot(counts, warps, color=color, linewidth=1.1, drawstyle="steps-pre",
+                linestyle="-" if threads == 128 else (0, (4, 1.5)))  # fmt: skip
+    for row in shown:
+        if row.threads in _BLOCKS and (row.theoretical is not None or row.driver is not None):
+            held = row.found.warps if row.driver is None else row.driver * row.threads // 32
+            ax.plot([row.registers], [held], "o", color=colors[row.kernel], markersize=3.2)
+    rates = _tile_rates(study)
+    for threads, registers, shared in _EXAMPLES:
+        one = occupancy.occupancy(limits, threads, registers, shared)
+        ax.plot([registers], [one.warps], "D", color="none", markeredgecolor=INK, markersize=6)
+        rate = f", {base.digits(rates[threads])} TFLOP/s" if threads in rates else ""
+        low = threads == min(_BLOCKS)  # the lower step has room only below it
+        ax.annotate(
+            f"{one.warps} warps{rate}", (registers, one.warps), textcoords="offset points",
+            xytext=(0, -6) if low else (5, 3), va="top" if low else "bottom",
+            ha="center" if low else "left", size=style.small,
+        )  # fmt: skip
+    ax.axhline(TURING.max_warps, color=GREY, linewidth=0.6, linestyle=":")
+    ax.annotate(
+        "all slots of Turing", (255, TURING.max_warps), xytext=(0, 2), textcoords="offset points",
+        size=style.small, color=GREY, ha="right",
+    )  # fmt: skip
+    ax.set_xlim(16, 258)
+    ax.set_ylim(0, limits.max_warps * 1.06)
+    ax.xaxis.set_major_locator(MultipleLocator(32))
+    ax.yaxis.set_major_locator(MultipleLocator(max(8, limits.max_warps // 4)))
+    ax.set_xlabel("registers of a thread")
+    ax.set_ylabel("warps on an SM")
+    look.grid(ax, "y")
+
+
+def _tile_rates(study: StudyData) -> dict[int, float]:
+    """TFLOP/s of the tile's probe by threads of a block, of correct cases."""
+    rates, may_rank = base.value_of(study, "tflops", "time"), set(base.ranking(study))
+    return {
+        row.threads: float(rates[row.case])
+        for row in rows(study)
+        if row.kernel == study.option("tile", "tile_threads")
+        and row.case in rates.index
+        and row.case in may_rank
+    }
+
+
+def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> None:
+    if frame.empty:
+        look.empty(ax, f"No case of {study.option('chains', 'occupancy')} to draw.", style)
+        return
+    cycles, most = register_latency(study), int(frame["warps"].max())
+    for color, (ilp, group) in zip(_CHAINS, frame.groupby("ilp"), strict=False):
+        if cycles is not None:
+            warps = range(1, most + 1)
+            model = [latency.fma_per_cycle(w, float(str(ilp)), cycles) for w in warps]
+            ax.plot(warps, model, color=color, linewidth=0.8, alpha=0.75, zorder=2)
+        good = group[group["ranks"] & group["measured"].notna()]
+        bad = group[~group["ranks"] & group["measured"].notna()]
+        ax.plot(good["warps"], good["measured"], "o", color=color, markersize=3.4, zorder=4)
+        ax.plot(bad["warps"], bad["measured"], "x", color=GREY, markersize=3.6, zorder=4)
+    ax.set_xscale("log", base=2)
+    ticks = [2**i for i in range(8) if 2**i <= most]
+    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xticks(ticks, [str(tick) for tick in ticks])
+    peak = latency.SCHEDULERS * latency.LANES
+    ax.axhline(peak, color=GREY, linewidth=0.6, linestyle=":")
+    ax.set_ylim(0, peak * 1.08)
+    ax.yaxis.set_major_locator(MultipleLocator(32))
+    ax.set_xlabel("warps on an SM")
+    ax.set_ylabel("FMA per clock and SM")
+    look.grid(ax, "y")
+
+
+def draw(study: StudyData, style: Style) -> Figure:
+    """Variants on the left, registers and rates on the right; under one another where narrow."""
+    with look.apply(style):
+        study = _on_gpu(study)
+        shown, frame = _shown(study), chains(study)
+        if not shown and frame.empty:
+            return look.empty_figure(study, style, "occupancy")
+        tall = len(shown) * (5.8 if style.narrow else 3.7) + 14
+        if style.narrow:
+            fig = look.new_figure(style, tall + 96)
+            grid = fig.add_gridspec(3, 1, height_ratios=[tall, 48, 48])
+            axes = [fig.add_subplot(grid[i, 0]) for i in range(3)]
+        else:
+            fig = look.new_figure(style, max(tall, 110))
+            grid = fig.add_gridspec(2, 2, width_ratios=[1.2, 1])
+            axes = [fig.add_subplot(grid[:, 0]), *(fig.add_subplot(grid[i, 1]) for i in range(2))]
+        colors = look.kernel_colors(style, [row.kernel for row in shown])
+        _variants(axes[0], shown, style, colors)
+        _registers(axes[1], study, shown, style, colors)
+        _rates(axes[2], study, frame, style)
+        for ax, title in zip(axes, _TITLES, strict=True):
+            ax.set_title(title)
+        handles = _handles(shown, frame)
+        return look.finish(
+            fig, study, style, handles, [str(h.get_label()) for h in handles],
+            _notes(study, shown, frame),
+        )  # fmt: skip
+
+
+_TITLES = ("Every variant", "What registers allow", "What it takes to be busy")
+
+
+def _on_gpu(study: StudyData) -> StudyData:
+    """The study without the products that a CPU computes: they occupy nothing."""
+    if "provider" not in study.cases:
+        return study
+    return replace(study, cases=study.cases[study.cases["provider"] != "cpu"])
+
+
+def _handles(shown: Sequence[Row], frame: pd.DataFrame) -> list[Artist]:
+    handles: list[Artist] = [Patch(color="#CCCCCC", label="closed form")]
+    if any(row.driver is not None for row in shown):
+        handles.append(Line2D([], [], linestyle="", marker="|", color=INK, markersize=7,
+                              markeredgewidth=1.1, label="driver"))  # fmt: skip
+    if any(row.theoretical is not None for row in shown):
+        handles.append(Line2D([], [], linestyle="", marker="o", color="none", markeredgecolor=INK,
+                              markersize=4.4, label="ncu, theoretical"))  # fmt: skip
+    if any(row.achieved is not None for row in shown):
+        handles.append(Line2D([], [], linestyle="", marker="o", color=GREY, markersize=2.8,
+                              label="ncu, achieved"))  # fmt: skip
+    handles += [
+        Line2D([], [], color=color, label=f"blocks of {threads} threads",
+               linestyle="-" if threads == 128 else (0, (4, 1.5)))
+        for threads, color in _BLOCKS.items()
+    ]  # fmt: skip
+    handles.append(Line2D([], [], linestyle="", marker="D", color="none", markeredgecolor=INK,
+                          markersize=6, label="the article's blocks"))  # fmt: skip
+    handles += [
+        Line2D([], [], color=color, marker="o", linewidth=0.8, markersize=3.4,
+               label=f"ILP {ilp}: model, measured")
+        for color, ilp in zip(_CHAINS, sorted(set(frame["ilp"])), strict=False)
+    ]  # fmt: skip
+    return handles
+
+
+def _notes(study: StudyData, shown: Sequence[Row], frame: pd.DataFrame) -> list[str]:
+    notes = []
+    every = rows(study)
+    answered = [row for row in every if row.driver is not None or row.theoretical is not None]
+    if answered:
+        agreed = sum(not row.differences for row in answered)
+        by_driver = sum(row.driver is not None for row in answered)
+        by_ncu = sum(row.theoretical is not None for row in answered)
+        notes.append(
+            f"The closed form is what others say in {agreed} of {len(answered)} cases (the driver "
+            f"says something of {by_driver}, ncu of {by_ncu})."
+        )
+    differ = [row for row in answered if row.differences]
+    notes += [f"{row.case}: {'; '.join(row.differences)}." for row in differ[:_MOST]]
+    if len(differ) > _MOST:
+        notes.append(f"And {len(differ) - _MOST} more cases: they are in the table.")
+    limits = sm_limits(study)
+    for threads, registers, shared in _EXAMPLES:
+        on_turing = occupancy.occupancy(TURING, threads, registers, shared)
+        here = occupancy.occupancy(limits, threads, registers, shared)
+        notes.append(
+            f"{threads} threads of {registers} registers: {on_turing.warps} warps, "
+            f"{100 * on_turing.fraction:g} % of Turing; {here.warps} warps, "
+            f"{100 * here.fraction:g} % here."
+        )
+    cycles = register_latency(study)
+    if cycles is not None and not frame.empty:
+        needed = ", ".join(
+            f"{latency.warps_to_hide(cycles, float(ilp)):.1f} with ILP {ilp}"
+            for ilp in sorted(set(frame["ilp"]))
+        )
+        told = f"Warps that hide the {cycles:.2f} cycles of a multiply-add: {needed}"
+        good = frame[frame["ranks"] & frame["measured"].notna()]
+        if len(good):
+            off = 100 * (good["measured"] / good["model"] - 1).abs()
+            told += (
+                f"; the model is off by {off.median():.1f} % (median), {off.max():.1f} % (worst)"
+            )
+        notes.append(told + ".")
+    gain = ilp_gain(study)
+    if gain is not None and cycles is not None:
+        notes.append(gain.sentence)
+    return notes
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Two outputs a thread against one: what was measured, and what ILP alone would give."""
+
+    one: Row
+    two: Row
+    measured: float
+    model: float
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{self.two.variant} is {self.measured:.2f} times as fast as {self.one.variant}; with "
+            f"{self.one.found.warps} and {self.two.found.warps} warps on an SM an ILP of 2 by itself "
+            f"gives {self.model:.2f}."
+        )
+
+
+def ilp_gain(study: StudyData) -> Gain | None:
+    """The pair of the option at the same shape and in the same environment; None without it."""
+    first, second = study.option("pair", ("matmul_tiled-tile32", "matmul_two_outputs"))
+    rates, cycles = base.value_of(study, "tflops", "time"), register_latency(study)
+    timed = [r for r in rows(study) if r.case in rates.index and r.case in base.ranking(study)]
+    for one in (row for row in timed if row.variant == first):
+        for two in (row for row in timed if row.variant == second):
+            alike = one.case.partition("@")[2] == two.case.partition("@")[2]
+            if not alike or not base.same_environment(study, "tflops", one.case, two.case):
+                continue
+            if cycles is None or not one.found.warps or not two.found.warps:
+                continue
+            model = [
+                latency.fma_per_cycle(r.found.warps, i, cycles) for r, i in ((one, 1), (two, 2))
+            ]
+            return Gain(one, two, float(rates[two.case] / rates[one.case]), model[1] / model[0])
+    return None

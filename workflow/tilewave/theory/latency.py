@@ -1,0 +1,61 @@
+"""How much must be under way at once so that a latency is not waited for.
+
+Little's law: what is in flight is the rate times the latency. An SM has four schedulers, each of
+which issues at most one warp instruction a clock and owns a quarter of the warps (warp i belongs to
+scheduler i mod 4) and of the multiply-add lanes. A scheduler whose warps offer enough independent
+instructions issues at its peak; with fewer it waits for results.
+
+Sources: J. D. C. Little, "A Proof for the Queuing Formula: L = lambda W" (1961); NVIDIA, CUDA C++
+Programming Guide, "Multiprocessor Level" (4 schedulers) and its table of arithmetic throughput
+(128 single-precision multiply-adds a clock and SM on compute capability 8.6, 8.9 and 9.0, 64 on 7.5
+and 8.0, i.e. 32 or 16 lanes a scheduler). The latency is measured: probe `latency`, case `register`.
+"""
+
+from __future__ import annotations
+
+WARP = 32
+SCHEDULERS = 4
+LANES = 32  # multiply-add lanes of a scheduler on compute capability 9.0
+
+
+def _positive(**values: float) -> None:
+    for name, value in values.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, found {value}")
+
+
+def fma_per_cycle(
+    warps: int, ilp: float, latency: float, schedulers: int = SCHEDULERS, lanes: int = LANES
+) -> float:
+    """Multiply-adds of an SM per clock, where all its warps have the same number of them to do.
+
+    warps: resident on the SM. ilp: independent chains of a thread. latency: cycles from a
+    multiply-add to one that needs its result. lanes: of a scheduler.
+
+    A round, one multiply-add of every chain, takes a scheduler as long as its w warps need to
+    issue, w * ilp * 32 / lanes cycles, but no less than the latency. All are done when the
+    scheduler with the most warps is: w = ceil(warps / schedulers). Six warps are therefore slower
+    than eight by more than their number.
+    Raises ValueError for what is not positive.
+    """
+    _positive(warps=warps, ilp=ilp, latency=latency, schedulers=schedulers, lanes=lanes)
+    most = -(-warps // schedulers)
+    return warps * WARP * ilp / max(latency, most * ilp * WARP / lanes)
+
+
+def warps_to_hide(
+    latency: float, ilp: float, schedulers: int = SCHEDULERS, lanes: int = LANES
+) -> float:
+    """Warps on an SM from which on the latency is hidden (a real number, at least one a scheduler).
+
+    latency: cycles. ilp: independent instructions of a thread. lanes: of a scheduler; a warp
+    instruction occupies them for 32 / lanes cycles. Raises ValueError for what is not positive.
+    """
+    _positive(latency=latency, ilp=ilp, schedulers=schedulers, lanes=lanes)
+    return schedulers * max(1.0, latency / ilp * lanes / WARP)
+
+
+def nanoseconds(cycles: float, clock_mhz: float) -> float:
+    """Cycles of a clock in MHz as nanoseconds. Raises ValueError where the clock is not positive."""
+    _positive(clock_mhz=clock_mhz)
+    return 1e3 * cycles / clock_mhz
