@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 from typing import Any
@@ -32,8 +33,10 @@ QUESTIONS = {
     "tile_size": "Which block tile wins at which shape?",
     "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
     "correctness": "Which variants are correct at which shapes?",
+    "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
     "latency": "How many cycles does one dependent access take at each level?",
     "exactness": "Does executing the machine code predict what the GPU's counters say?",
+    "occupancy": "How many warps does an SM hold of each variant, and how many does it need?",
 }
 
 
@@ -461,6 +464,41 @@ def correctness() -> StudyData:
     return b.study()
 
 
+def alignment() -> StudyData:
+    b = Builder("alignment")
+    size, below = 4096, (4095, 4094, 4092, 4088, 4080, 4064, 4032, 3968)
+    row, col = "row", "col"
+    lines = [
+        ("cublas-typef16_f32", "cublas", "f16_f32", row, row, 765.0, 2),
+        ("cublas-typef16_f32-bcol", "cublas", "f16_f32", row, col, 750.0, 2),
+        ("cublas-typef16_f32-acol", "cublas", "f16_f32", col, row, 741.0, 2),
+        ("hgemm_wmma_staged-accumulatef32", "hgemm_wmma_staged", "f16_f32", row, col, 339.0, 2),
+        ("cublas-typetf32", "cublas", "tf32", row, row, 377.0, 4),
+        ("cublas-typetf32-bcol", "cublas", "tf32", row, col, 381.0, 4),
+        ("cublas-typei8-bcol", "cublas", "i8", row, col, 1310.0, 1),
+        ("cublas-typef64", "cublas", "f64", row, row, 61.1, 8),
+        ("matmul_tiled-reald64", "matmul_tiled", "f64", row, row, 4.8, 8),
+    ]
+    for variant, kernel, dtype, first, second, top, nbytes in lines:
+        layouts = json.dumps({"a": first, "b": second, "c": row})
+        fastest = {"k" if first == row else "m", "n" if second == row else "k", "n"}
+        swept = [(name, one) for name in "mnk" for one in below]
+        for name, one in [("m", size), *swept]:
+            shape = {"m": size, "n": size, "k": size} | {name: one}
+            m, n, k = shape.values()
+            case = b.case(variant, kernel, dtype, (m, n, k), layouts=layouts)
+            step = one & -one
+            if dtype == "i8" and name != "m" and one % 4:
+                reason = f"{name} = {one} is not a multiple of 4"
+                b.add(case, "check", status="unsupported", reason=reason)
+                continue
+            loss = max(0.0, 1 - step * nbytes / 16) if name in fastest and kernel == "cublas" else 0
+            speed = top * (1 - 0.6 * loss) * (one / size if name != "k" else 1.0)
+            wrong = (variant, one) == ("cublas-typetf32", 4080)
+            _timed(b, case, speed, speed, 2.0 * m * n * k, "wrong" if wrong else "correct")
+    return b.study()
+
+
 def latency() -> StudyData:
     b = Builder("latency")
     cycles = {
@@ -510,11 +548,66 @@ def exactness() -> StudyData:
     return b.study()
 
 
+def occupancy() -> StudyData:
+    b = Builder("occupancy")
+    limits = {"registers": 1.0, "shared_mem": 3.0, "warps": 8.0, "blocks": 32.0}
+    for variant, threads, registers, shared, percent, blocks in (
+        ("cublas", None, None, None, 12.5, None),
+        ("matmul_naive", 256.0, 32.0, 0.0, 100.0, 8.0),
+        ("matmul_double_buffered", 256.0, 128.0, 33280.0, 25.0, 2.0),
+        ("hgemm_wmma_staged-accumulatef32", 256.0, 244.0, 92160.0, 12.5, 1.0),
+        ("hgemm_wmma_staged-stages4", 256.0, 190.0, 122880.0, 12.5, 1.0),
+        ("matmul_disputed", 128.0, 64.0, 0.0, 50.0, 7.0),  # the closed form gives 8 blocks
+        ("matmul_unmeasured", 128.0, 96.0, 16384.0, None, None),
+    ):
+        case = b.case(variant, variant.partition("-")[0], "f32", (2048, 2048, 2048),
+                      block_threads=threads, registers=registers, shared_bytes=shared)  # fmt: skip
+        if percent is None:
+            b.add(case, "check", status="not measured", reason="no GPU")
+            continue
+        known = {} if blocks is None else {"driver_blocks_per_sm": blocks}
+        b.add(case, "check", {"max_error": 1e-3, **known}, verdict="correct")
+        seen = {
+            "sm__maximum_warps_per_active_cycle_pct": percent,
+            "sm__warps_active.avg.pct_of_peak_sustained_active": 0.96 * percent,
+        }
+        if variant == "cublas":
+            seen |= {f"launch__occupancy_limit_{name}": value for name, value in limits.items()}
+            seen |= {"launch__block_size": 256.0, "launch__registers_per_thread": 202.0,
+                     "launch__shared_mem_per_block_dynamic": 49152.0}  # fmt: skip
+        b.add(case, "counters", seen)
+    for variant, rate in (("matmul_tiled-tile32", 8.3), ("matmul_two_outputs", 13.8)):
+        threads = 1024.0 if "tiled" in variant else 512.0
+        case = b.case(variant, variant.partition("-")[0], "f32", (4096, 4096, 4096),
+                      block_threads=threads, registers=32.0, shared_bytes=8192.0)  # fmt: skip
+        _timed(b, case, rate, 51.0, 2.0 * 4096**3)
+    for threads, registers, rate in ((128, 180, 38.0), (256, 128, 45.5)):
+        case = b.case(f"tile_threads-threads{threads}", "tile_threads", "", probe=f"threads_{threads}",
+                      operation="probe", block_threads=float(threads), registers=float(registers),
+                      shared_bytes=32768.0)  # fmt: skip
+        b.add(case, "check", {"driver_blocks_per_sm": 2.0}, verdict="correct")
+        b.add(case, "time", {"tflops": rate})
+    for ilp, warps in itertools.product((1, 2, 4, 8), (1, 4, 6, 16, 64)):
+        blocks = 2 if warps > 32 else 1
+        case = b.case(
+            f"occupancy-ilp{ilp}-block_warps{warps // blocks}", "occupancy", "",
+            probe=f"warps_{warps}_ilp_{ilp}", operation="probe", blocks=float(blocks * SMS),
+            macros=json.dumps({"ILP": ilp}), block_threads=32.0 * warps / blocks,
+            registers=28.0, shared_bytes=231424.0 if blocks == 1 else 115200.0,
+        )  # fmt: skip
+        rate = 0.99 * warps * 32 * ilp / max(4.06, math.ceil(warps / 4) * ilp)
+        b.add(case, "check", {"fma_per_cycle": rate, "driver_blocks_per_sm": float(blocks)},
+              verdict="wrong" if (ilp, warps) == (8, 1) else "correct")  # fmt: skip
+        b.add(case, "time", {"tflops": rate * 2 * SMS * 1.98e-3})
+    case = b.case("latency", "latency", "", probe="register", operation="probe")
+    b.add(case, "check", {"latency": 4.06}, verdict="correct")
+    return b.study()
+
+
 MAKERS = {
     "ladder": ladder, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
-    "wave_quantization": wave_quantization, "tile_size": tile_size, "split_k": split_k, "correctness": correctness, "latency": latency,
-    "exactness": exactness,
+    "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
 }  # fmt: skip
 
 

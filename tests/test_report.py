@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from tilewave import project as projects
+from tilewave.plots import correctness
 from tilewave.records import model
 from tilewave.records import tables as tidy
 from tilewave.report import cells, figures, kernel_views, page, summary
@@ -302,6 +303,20 @@ def test_page_counts_and_lists_what_is_not_ok(make: Any) -> None:
     assert "n = 12 is not a multiple of 8" in text
     assert '<span class="tag bad">wrong</span>' in text
     assert text.index('tag bad">wrong') < text.index('tag bad">failed to compile')
+
+
+def test_long_tables_are_folded_unless_they_are_what_readers_come_for(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make(RECORDED)
+    folder = Path("reports/figures")
+    folder.mkdir(parents=True)
+    (folder / "right.csv").write_text("claim\n" + "words\n" * (cells.LONG + 1))
+    summary_of_table = f"<summary>Table: {cells.LONG + 1} rows</summary>"
+    assert summary_of_table in made.page()
+    monkeypatch.setattr(correctness, "OPEN_TABLE", True, raising=False)
+    text = made.page()
+    assert summary_of_table not in text and "<td>words</td>" in text.replace(' class=""', "")
 
 
 def test_kernels_show_resources_and_annotated_source(make: Any) -> None:

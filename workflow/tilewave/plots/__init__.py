@@ -1,7 +1,8 @@
 """Figures: one module a study, found by the name that the study's config entry gives as `plot`.
 
 A plot module offers `table(study) -> DataFrame`, `draw(study, style) -> Figure` and `OPTIONS`, the
-options its study entry may set, each with a sentence. A new figure is a new module: nothing here
+options its study entry may set, each with a sentence. A module whose table is what readers come for
+says `OPEN_TABLE = True`. A new figure is a new module: nothing here
 lists them. Plots know records only: no module of this package touches a GPU, a kernel or the store.
 """
 
@@ -53,6 +54,11 @@ def load(name: str, where_file: object = "config", key: object = "plot") -> Plot
     if name not in names:
         raise UserError(where_file, key, name, names)
     return cast(PlotModule, importlib.import_module(f"{__name__}.{name}"))
+
+
+def table_stays_open(name: str) -> bool:
+    """Whether the page shows the module's table however long it is: its `OPEN_TABLE`, if it has one."""
+    return bool(getattr(load(name), "OPEN_TABLE", False))
 
 
 def check_options(

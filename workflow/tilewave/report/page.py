@@ -15,6 +15,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
+from tilewave import plots
 from tilewave.plots.base import present
 from tilewave.project import LIBRARY, Project, read
 from tilewave.records import model
@@ -105,6 +106,7 @@ class StudyView:
     verdicts: list[tuple[str, int]]
     sources: list[Source]
     table: Table | None
+    folded: bool
     groups: list[Group]
     files: list[tuple[str, str]]
     figure: str
@@ -128,6 +130,7 @@ def _study(
     ]
     data = folder / f"{name}.csv"
     drawn = folder / f"{name}.svg"
+    shown = table(pd.read_csv(data)) if data.is_file() and data.stat().st_size > 1 else None
     return StudyView(
         name=name,
         title=entry.title,
@@ -135,7 +138,8 @@ def _study(
         cases=plural(len(cases), "case"),
         verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
         sources=sources(records, environments),
-        table=table(pd.read_csv(data)) if data.is_file() and data.stat().st_size > 1 else None,
+        table=shown,
+        folded=shown is not None and shown.long and not plots.table_stays_open(entry.plot),
         groups=troubles(cases, records),
         files=files,
         figure=f"figures/{name}.svg" if drawn.is_file() else "",

@@ -1,0 +1,256 @@
+"""Claims: what documents say of matrix products beside what is predicted and measured.
+
+The verdicts are computed from the claimed, predicted and measured values; see `_claims.judge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.transforms import ScaledTranslation
+
+from tilewave.plots import _claims
+from tilewave.plots import style as look
+from tilewave.plots._claimed import FUNCTIONS
+from tilewave.plots._claims import Judged
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import BAD, FAINT, GOOD, GREY, INK, Style
+
+OPTIONS: Mapping[str, str] = {
+    "documents": "the documents to show, by name and in order (default: all)",
+    "range": "how far the axis goes: quotients above it or below its inverse stand at its ends "
+    "(default: 12)",
+}
+OPEN_TABLE = True
+"""The table is what the study is for: the page never folds it away."""
+
+# Colour, marker and whether it is filled: each differs without colours too.
+MARKS: Mapping[str, tuple[str, str, bool]] = {
+    _claims.HOLDS: (GOOD, "o", True),
+    _claims.ELSEWHERE: ("#332288", "D", True),
+    _claims.FALSE: (BAD, "X", True),
+    _claims.THEORY_ONLY: (INK, "^", False),
+    _claims.NOT_MEASURED: (GREY, "o", False),
+}
+_BAND = "#E4E4E4"
+_ROW_MM = 3.7
+_GUTTER = 6.0  # points from the axis to the symbols
+
+
+def judged(study: StudyData) -> list[Judged]:
+    """All claims, or those of the documents that the option names."""
+    claims = _claims.load_claims()
+    wanted = study.option("documents", None)
+    if wanted is not None:
+        order = [str(name) for name in ([wanted] if isinstance(wanted, str) else wanted)]
+        claims = sorted(
+            (c for c in claims if c.document in order), key=lambda c: order.index(c.document)
+        )
+    return _claims.judge_all(study, claims, FUNCTIONS)
+
+
+def table(study: StudyData) -> pd.DataFrame:
+    """One row a claim: where it stands, claimed, predicted, measured, deviation, verdict."""
+    return _claims.frame(judged(study))
+
+
+# ------------------------------------------------------------------------------------------ rows
+
+
+def _rows(claims: Sequence[Judged]) -> list[str | list[Judged]]:
+    """The figure's rows from top to bottom: a document's name, or the claims that share a label."""
+    rows: list[str | list[Judged]] = []
+    places: dict[tuple[str, str], list[Judged]] = {}
+    for one in claims:
+        document, label = one.claim.document, one.claim.row
+        if document not in rows:
+            rows.append(document)
+        if (document, label) in places:
+            places[document, label].append(one)
+        else:
+            places[document, label] = [one]
+            rows.append(places[document, label])
+    return rows
+
+
+def _columns(rows: list[str | list[Judged]], count: int) -> list[list[str | list[Judged]]]:
+    """The rows in `count` columns of about one length; a document that is cut is named again."""
+    if count == 1 or len(rows) < 2 * count:
+        return [rows]
+    cut = -(-len(rows) // count)
+    while isinstance(rows[cut - 1], str):
+        cut -= 1
+    left, right = rows[:cut], rows[cut:]
+    if right and not isinstance(right[0], str):
+        name = next(row for row in reversed(left) if isinstance(row, str))
+        right = [f"{name}, continued", *right]
+    return [left, right]
+
+
+def _worst(claims: Sequence[Judged]) -> str:
+    """The verdict of a row: the one that a reader must see of those of its claims."""
+    order = (
+        _claims.FALSE, _claims.ELSEWHERE, _claims.NOT_MEASURED, _claims.THEORY_ONLY, _claims.HOLDS,
+    )  # fmt: skip
+    return next(v for v in order if any(one.verdict == v for one in claims))
+
+
+def _band(one: Judged, reach: float) -> tuple[float, float] | None:
+    """Where value over claimed may lie for the claim to hold; None for yes or no and for 0."""
+    claim = one.claim
+    if isinstance(claim.claimed, bool) or claim.claimed == 0:
+        return None
+    margin = max(claim.tolerance, 0.012)  # an exact claim still needs a band that can be seen
+    return {
+        "equals": (max(1 - margin, 1 / reach), 1 + margin),
+        "at least": (1 - claim.tolerance, reach),
+        "at most": (1 / reach, 1 + claim.tolerance),
+        "more than": (1 + claim.tolerance, reach),
+        "less than": (1 / reach, 1 - claim.tolerance),
+    }[claim.relation]
+
+
+def _key(verdict: str) -> Line2D:
+    """A verdict's symbol."""
+    color, marker, filled = MARKS[verdict]
+    return Line2D(
+        [], [], linestyle="", marker=marker, markersize=4.6 if marker == "X" else 4.2, color=color,
+        markerfacecolor=color if filled else "white", markeredgewidth=0.3 if filled else 0.9,
+    )  # fmt: skip
+
+
+def _mark(ax: Axes, y: float, verdict: str) -> None:
+    """A row's verdict, in a gutter of its own left of the axis."""
+    symbol = _key(verdict)
+    symbol.set_data([0], [y])
+    beside = ScaledTranslation(-_GUTTER / 72, 0, ax.figure.dpi_scale_trans)
+    symbol.set_transform(ax.get_yaxis_transform() + beside)
+    symbol.set_clip_on(False)
+    ax.add_line(symbol)
+
+
+def _said(one: Judged) -> str:
+    """The words of a row that has no place on the axis: yes, no, or both numbers."""
+    unit = "%" if one.claim.unit.startswith("%") else ""
+    claimed = f"claimed {_claims.told(one.claim.claimed)}{unit}"
+    if one.value is None:
+        return f"{claimed}, {_claims.NOT_MEASURED}"
+    how = "predicted" if one.measured is None else "found"
+    return f"{claimed}, {how} {_claims.told(one.value)}{unit}"
+
+
+def _write(ax: Axes, y: int, text: str, color: str, style: Style) -> None:
+    ax.annotate(
+        text, (1.0, y), va="center", ha="center", size=style.small * 0.92, color=color, zorder=4,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+    )  # fmt: skip
+
+
+def _draw_row(ax: Axes, y: int, claims: Sequence[Judged], reach: float, style: Style) -> None:
+    ax.plot(
+        [0, 1], [y + 0.5, y + 0.5], color="#EEEEEE", linewidth=0.5, zorder=0,
+        transform=ax.get_yaxis_transform(),
+    )  # fmt: skip
+    band = _band(claims[0], reach)
+    if band is None:
+        measured = claims[0].verdict != _claims.NOT_MEASURED
+        _write(ax, y, _said(claims[0]), INK if measured else GREY, style)
+    else:
+        ax.fill_betweenx([y - 0.36, y + 0.36], *band, color=_BAND, linewidth=0, zorder=1)
+        for one in claims:
+            predicted, ratio = one.predicted_ratio, one.ratio
+            if predicted is not None:
+                at = min(max(predicted, 1 / reach), reach)
+                ax.plot([at], [y], "|", color=INK, markersize=6.5, markeredgewidth=1.1, zorder=4)
+            if one.measured is not None and ratio is not None:
+                inside = 1 / reach <= ratio <= reach
+                ax.plot(
+                    [min(max(ratio, 1 / reach), reach)], [y], linestyle="",
+                    marker="o" if inside else ">" if ratio > 1 else "<", markersize=3.4,
+                    color=MARKS[one.verdict][0], zorder=5,
+                )  # fmt: skip
+        if all(one.value is None for one in claims):
+            _write(ax, y, _claims.NOT_MEASURED, GREY, style)
+    _mark(ax, y, _worst(claims))
+
+
+def _panel(ax: Axes, rows: list[str | list[Judged]], reach: float, style: Style) -> None:
+    labels: list[str] = []
+    ax.set_xscale("log")
+    ax.axvline(1.0, color=GREY, linewidth=0.7, zorder=2)
+    for y, row in enumerate(rows):
+        if isinstance(row, str):
+            labels.append(row)
+            continue
+        count = f" ({len(row)})" if len(row) > 1 else ""
+        labels.append(row[0].claim.row + count)
+        _draw_row(ax, y, row, reach, style)
+    look.rows_axis(ax, labels)
+    for row, tick in zip(rows, ax.get_yticklabels(), strict=True):
+        if isinstance(row, str):
+            tick.set_fontweight("bold")
+    ax.tick_params(axis="y", pad=2 * _GUTTER)
+    ax.set_xlim(1 / reach, reach)
+    ticks = [t for t in (0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100) if 1 / reach <= t <= reach]
+    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.grid(True, axis="x", color=FAINT, linewidth=0.4)
+    ax.set_xlabel("found / claimed")
+    ax.spines["left"].set_visible(False)
+
+
+def draw(study: StudyData, style: Style) -> Figure:
+    """A row a claim, grouped by document: value over claimed on a logarithmic axis.
+
+    The band is where the claim holds; the gutter has the verdict. Two columns at full width.
+    """
+    with look.apply(style):
+        claims = judged(study)
+        if not claims:
+            return look.empty_figure(study, style, "claim")
+        reach = max(2.0, float(study.option("range", 12)))
+        columns = _columns(_rows(claims), 1 if style.narrow else 2)
+        height = max(len(column) for column in columns)
+        fig = look.new_figure(style, height * _ROW_MM * style.font_size / 7.5 + 10)
+        axes = fig.subplots(1, len(columns), squeeze=False)[0]
+        for ax, column in zip(axes, columns, strict=True):
+            # Columns of one length, so that a row is as high in both.
+            _panel(ax, column, reach, style)
+            ax.set_ylim(height - 0.5, -0.5)
+        handles = _handles(claims)
+        return look.finish(
+            fig, study, style, handles, [str(h.get_label()) for h in handles], _notes(claims), ()
+        )
+
+
+def _handles(claims: Sequence[Judged]) -> list[Artist]:
+    handles: list[Artist] = []
+    for verdict in _claims.VERDICTS:
+        count = sum(one.verdict == verdict for one in claims)
+        if count:
+            symbol = _key(verdict)
+            symbol.set_label(f"{verdict} ({count})")
+            handles.append(symbol)
+    handles += [
+        Line2D([], [], linestyle="", marker="o", color=INK, markersize=3.4, label="measured"),
+        Line2D([], [], linestyle="", marker="|", color=INK, markersize=6.5, label="predicted"),
+        Patch(color=_BAND, label="where the claim holds"),
+    ]
+    return handles
+
+
+def _notes(claims: Sequence[Judged]) -> list[str]:
+    notes = [
+        "The symbol left of a row is its verdict; a number in brackets counts the claims of a row."
+    ]
+    if any(one.ratio is None for one in claims):
+        notes.append("Claims of yes or no, and of 0, have no place on the axis.")
+    return notes
