@@ -404,6 +404,7 @@ def _useful_of_last_column(f: Facts) -> float | None:
 
 # ------------------------------------------------------------------------------- tiles, cuBLAS
 
+LONG = (256, 256, 16384)  # few outputs and a long sum for each
 PRIORITY: Sequence[tuple[int, int]] = ((256, 128), (128, 128), (256, 64), (128, 64), (64, 64))
 """The document's order of tiles; a tile and its transpose are one."""
 
@@ -467,6 +468,13 @@ def _cublas_large_tile(f: Facts) -> bool | None:
     return None if tile is None else sorted(tile) == [128, 256]
 
 
+def _cublas_tiles(f: Facts) -> float | None:
+    """How many tiles cuBLAS takes over a large product, two of few columns and one of a long K."""
+    shapes = (LARGE, (WIDE, 128, K), (WIDE, 136, K), LONG)
+    tiles = [_cublas_tile(f, *shape) for shape in shapes]
+    return None if None in tiles else float(len(set(tiles)))
+
+
 def _cublas_shrinks(f: Facts) -> float | None:
     """Area of cuBLAS' tile just behind a tile boundary over that before it."""
     before, after = (_cublas_tile(f, WIDE, n, K) for n in (128, 136))
@@ -477,7 +485,7 @@ def _cublas_shrinks(f: Facts) -> float | None:
 
 def _no_split(f: Facts) -> bool | None:
     """Whether cuBLAS leaves K whole where m and n are small and k is large, by its kernels' names."""
-    names = f.text(f.case(CUBLAS_F16, 256, 256, 16384), "kernel_name")
+    names = f.text(f.case(CUBLAS_F16, *LONG), "kernel_name")
     if names is None:
         return None
     return not any(word in names.lower() for word in ("splitk", "split_k", "streamk", "stream_k"))
@@ -626,6 +634,7 @@ FUNCTIONS: dict[str, Functions] = {
     "tile_small": Functions(measured=_tile_share(512, (64, 64), max)),
     "cublas_large_tile": Functions(measured=_cublas_large_tile),
     "cublas_small_tile": Functions(measured=_cublas_shrinks),
+    "cublas_tiles": Functions(measured=_cublas_tiles),
     "split_k_off": Functions(measured=_no_split),
     "tiles_192": Functions(
         lambda f: float(quantization.tile_count(_shape(192, 192, 1), (128, 128)))
