@@ -61,6 +61,7 @@ rule report:
 include: "workflow/rules/compile.smk"
 include: "workflow/rules/execute.smk"
 include: "workflow/rules/measure.smk"
+include: "workflow/rules/tune.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/record.smk"

@@ -14,16 +14,22 @@ namespace hgemm {
 // another one wrote within a block, and every access is 512 contiguous bytes of a warp.
 constexpr int FOURS = AREA / THREADS / 4;
 
-// The block's number, in a way that the compiler cannot trace back to an earlier one: what is needed only
-// behind the main loop is computed again there, because the loop has no registers to keep it in.
-__device__ __forceinline__ int block_again() {
-    int block;
-    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
-    return block;
+// The same value, in a way that the compiler cannot trace back: what is needed before and behind the main
+// loop is computed twice from it, because the loop has no registers to keep it in. Grids here have one
+// row, so that the number of the block's row is 0; that it is the same for all threads is what the
+// compiler has to know, or it guards every exchange between lanes.
+__device__ __forceinline__ int anew(int value) {
+    int zero;
+    asm volatile("mov.u32 %0, %%ctaid.y;" : "=r"(zero));
+    return value + zero;
 }
 
+// Whether it is true for any of the block's threads. The barrier has seen to that; the vote tells the
+// compiler that all lanes go the same way.
+__device__ __forceinline__ bool any_of_block(bool one) { return __any_sync(0xffffffffu, __syncthreads_or(one)); }
+
 __device__ __forceinline__ float4* piece_of(f32* partials, long long slot) {
-    return reinterpret_cast<float4*>(partials + slot * AREA) + threadIdx.x;
+    return reinterpret_cast<float4*>(partials + slot * AREA) + Thread().id;
 }
 
 __device__ __forceinline__ void leave_part(f32* partials, long long slot, const Sums& sums) {
@@ -40,26 +46,26 @@ __device__ __forceinline__ void leave_part(f32* partials, long long slot, const 
 __device__ __forceinline__ bool last_to_arrive(unsigned* arrived, int parts) {
     __threadfence();  // this thread's sums before the count ...
     __syncthreads();  // ... and those of the block's other threads
-    int last = 0;
+    bool last = false;
     if (threadIdx.x == 0) {
         last = atomicAdd(arrived, 1u) == static_cast<unsigned>(parts - 1);
         if (last) *arrived = 0;
     }
-    last = __syncthreads_or(last);
+    last = any_of_block(last);
     if (last) __threadfence();  // the count before the reads
-    return last != 0;
+    return last;
 }
 
 // The same without counting: true where all but this block have arrived. Then nobody else will.
 __device__ __forceinline__ bool others_arrived(unsigned* arrived, int parts) {
-    int all = 0;
+    bool all = false;
     if (threadIdx.x == 0) {
         all = atomicAdd(arrived, 0u) == static_cast<unsigned>(parts - 1);
         if (all) *arrived = 0;
     }
-    all = __syncthreads_or(all);
+    all = any_of_block(all);
     if (all) __threadfence();
-    return all != 0;
+    return all;
 }
 
 // Adds the parts `first` to `parts` - 1 to the sums, in this order. `slot_of(part)` says where they lie.
@@ -74,6 +80,7 @@ __device__ __forceinline__ void add_parts(Sums& sums, f32* partials, int first, 
             f32* const four = sums[i / MMAS_N][i % MMAS_N];
             const float4 more = __ldcg(source + i * THREADS);
             four[0] += more.x, four[1] += more.y, four[2] += more.z, four[3] += more.w;
+            if (i % 16 == 15) __syncwarp();  // no load passes here: all at once would not fit into registers
         }
     }
 }

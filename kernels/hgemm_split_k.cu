@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_S
         const int count = chunks / share.parts + (share.part < longer);
         hgemm::accumulate(sums, problem, hgemm::place_of(share.tile, problem), first, count);
     }
-    const int block = hgemm::block_again();
+    const int block = hgemm::anew(blockIdx.x);
     const Share share(block, problem);
     if (share.parts > 1) {
         hgemm::leave_part(partials, block, sums);

@@ -128,22 +128,22 @@ __device__ __forceinline__ bool complete(hgemm::Sums& sums, const Schedule& sche
 extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
     hgemm_stream_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n, int k,
                    f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
-    const hgemm::Problem problem = {a, b, c, m, n, k, alpha, beta};
     for (int turn = 0;; ++turn) {
         hgemm::Sums sums;
         {
+            const hgemm::Problem problem = {a, b, c, hgemm::anew(m), hgemm::anew(n), hgemm::anew(k), alpha, beta};
             const Schedule schedule(problem);
-            const Turn now(schedule, hgemm::block_again(), turn);
+            const Turn now(schedule, blockIdx.x, turn);
             if (now.tile >= schedule.tiles) return;
             hgemm::clear(sums);
             __syncthreads();  // no warp may still read operands of the turn before
             hgemm::accumulate(sums, problem, hgemm::place_of(now.tile, problem), now.first, now.end - now.first);
         }
-        const int block = hgemm::block_again();
+        const hgemm::Problem problem = {a, b, c, hgemm::anew(m), hgemm::anew(n), hgemm::anew(k), alpha, beta};
         const Schedule schedule(problem);
-        const Turn now(schedule, block, turn);
+        const Turn now(schedule, blockIdx.x, turn);
         const bool whole = now.end - now.first == schedule.chunks;
-        if (whole || complete(sums, schedule, now.tile, block, partials, arrived)) {
+        if (whole || complete(sums, schedule, now.tile, blockIdx.x, partials, arrived)) {
             hgemm::store(sums, problem, hgemm::place_of(now.tile, problem));
         }
     }

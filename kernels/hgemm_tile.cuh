@@ -98,9 +98,16 @@ __device__ __forceinline__ Place place_of(int tile, const Problem& problem) {
     return {(group * GROUP + within - step * height) * TILE_M, column * TILE_N};
 }
 
-__device__ __forceinline__ int warp_row() { return static_cast<int>(threadIdx.x) / WARP / WARPS_N * WARP_M; }
-__device__ __forceinline__ int warp_column() { return static_cast<int>(threadIdx.x) / WARP % WARPS_N * WARP_N; }
-__device__ __forceinline__ int lane_id() { return static_cast<int>(threadIdx.x) % WARP; }
+// The number of a thread, and what follows from it. It is read anew wherever it is asked for: a kernel with
+// several tiles would otherwise keep all that follows from it in registers that the main loop needs.
+struct Thread {
+    int id;
+
+    __device__ __forceinline__ Thread() { asm volatile("mov.u32 %0, %%tid.x;" : "=r"(id)); }
+    __device__ __forceinline__ int lane() const { return id % WARP; }
+    __device__ __forceinline__ int warp_row() const { return id / WARP / WARPS_N * WARP_M; }
+    __device__ __forceinline__ int warp_column() const { return id / WARP % WARPS_N * WARP_N; }
+};
 
 // Copies 16 bytes from global to shared memory past L1, or nothing where `wanted` is 0. A predicate
 // instead of a branch: the copies stand between the mma of a loop body that must stay one block of code.
@@ -152,7 +159,7 @@ __device__ __forceinline__ void mma(f32 (&sum)[4], const unsigned (&a)[4], unsig
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// A thread's share of the copies, chunk by chunk: piece threadIdx.x mod 8 of every PASS_ROWS-th row.
+// A thread's share of the copies, chunk by chunk: piece `thread mod 8` of every PASS_ROWS-th row.
 template <bool EDGE>
 struct Copies {
     const char* a;       // this thread's piece of its first row in the chunk that is copied next
@@ -165,8 +172,9 @@ struct Copies {
 
     __device__ __forceinline__ Copies(const Problem& problem, const Place& place, int first_chunk,
                                       unsigned stages) {
-        const int row = static_cast<int>(threadIdx.x) / ROW_PIECES;
-        const int piece = static_cast<int>(threadIdx.x) % ROW_PIECES;
+        const Thread thread;
+        const int row = thread.id / ROW_PIECES;
+        const int piece = thread.id % ROW_PIECES;
         const int first = first_chunk * CHUNK + piece * PIECE;
         const long long pitch = problem.k;
         a = reinterpret_cast<const char*>(problem.a + (place.row + row) * pitch + first);
@@ -260,14 +268,15 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, c
     // ldmatrix takes the address of a row of 8 elements from each lane: 0 to 7 those of the first matrix,
     // and so on. A's matrices: rows 0-7 and 8-15 of the first piece, then of the second; B's: columns 0-7
     // of the first and of the second piece, then columns 8-15. That is the order of mma's registers.
-    const int lane = lane_id();
+    const Thread thread;
+    const int lane = thread.lane();
     const int a_row = lane % 16;
     const int a_piece = lane / 16;
     const int b_row = lane % 8 + lane / 16 * 8;
     const int b_piece = lane / 8 % 2;
-    const unsigned a_rows = shared + (warp_row() + a_row) * ROW_BYTES + (a_piece ^ a_row % 8) * 16;
+    const unsigned a_rows = shared + (thread.warp_row() + a_row) * ROW_BYTES + (a_piece ^ a_row % 8) * 16;
     const unsigned b_rows =
-        shared + (TILE_M + warp_column() + b_row) * ROW_BYTES + (b_piece ^ b_row % 8) * 16;
+        shared + (TILE_M + thread.warp_column() + b_row) * ROW_BYTES + (b_piece ^ b_row % 8) * 16;
 
     // Every chunk commits a group, an empty one where no chunk is left: the number of groups to wait for
     // then does not depend on k, and a k shorter than the pipeline needs no case of its own.
@@ -286,8 +295,8 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, c
     operands[0].load(a_rows, b_rows, reading, 0);
 
 #pragma unroll 1
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-        const int wanted = chunk + PIPELINE - 1 < chunks;
+    for (int left = chunks; left > 0; --left) {
+        const int wanted = left >= PIPELINE;
 #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
             if (step == STEPS - 1) {
@@ -295,7 +304,7 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, c
                 wait_copies<PIPELINE - 2>();  // own copies of the next chunk have landed ...
                 __syncthreads();              // ... and so have those of all other threads
                 // Behind the last chunk nothing has landed: its first step is read again, for nothing.
-                if (chunk + 1 < chunks) reading = next_stage(reading);
+                if (left > 1) reading = next_stage(reading);
             }
             operands[(step + 1) % 2].load(a_rows, b_rows, reading, (step + 1) % STEPS);
             multiply(sums, operands[step % 2], 0, MMAS_M / 2);
@@ -334,8 +343,7 @@ __device__ __forceinline__ unsigned pack(f32 low, f32 high) {
 }
 
 // Transposes the 4x4 words of four neighbouring lanes: word i of lane j becomes word j of lane i.
-__device__ __forceinline__ void transpose(unsigned (&words)[4]) {
-    const int lane = lane_id();
+__device__ __forceinline__ void transpose(unsigned (&words)[4], int lane) {
 #pragma unroll
     for (int bit = 1; bit <= 2; bit *= 2) {
         const bool upper = (lane & bit) != 0;
@@ -372,47 +380,56 @@ __device__ __forceinline__ void load_piece(unsigned (&words)[4], const f16* sour
 template <bool ADD>
 __device__ __forceinline__ void store(const Sums& sums, const Problem& problem, const Place& place) {
     constexpr int FOURS = MMAS_N / 4;
-    const int lane = lane_id();
-    const int first_row = place.row + warp_row() + lane / 4;
-    const int first_column = place.column + warp_column() + lane % 4 * PIECE;
+    const Thread thread;
+    const int lane = thread.lane();
+    const int first_row = place.row + thread.warp_row() + lane / 4;
+    const int first_column = place.column + thread.warp_column() + lane % 4 * PIECE;
     f16* const first = problem.c + static_cast<long long>(first_row) * problem.n + first_column;
     const int rows = problem.m - first_row;        // that are left from this lane's first one on
     const int columns = problem.n - first_column;  // n is a multiple of 8: a piece is in or out as a whole
 
-    [[maybe_unused]] unsigned before[MMAS_M * 2][FOURS][4];
-    if (ADD) {
+    // Half of the rows at a time: what is loaded of C waits in registers beside the sums.
 #pragma unroll
-        for (int eight = 0; eight < MMAS_M * 2; ++eight) {
+    for (int batch = 0; batch < 2; ++batch) {
+        [[maybe_unused]] unsigned before[MMAS_M][FOURS][4];
+        if (ADD) {
 #pragma unroll
-            for (int four = 0; four < FOURS; ++four) {
-                const bool inside = eight * 8 < rows && four * 4 * MMA_N < columns;
-                const f16* const source = first + static_cast<long long>(eight * 8) * problem.n + four * 4 * MMA_N;
-                load_piece(before[eight][four], source, inside);
+            for (int i = 0; i < MMAS_M; ++i) {
+#pragma unroll
+                for (int four = 0; four < FOURS; ++four) {
+                    const int row = (batch * MMAS_M + i) * 8;
+                    const int column = four * 4 * MMA_N;
+                    const f16* const source = first + static_cast<long long>(row) * problem.n + column;
+                    load_piece(before[i][four], source, row < rows && column < columns);
+                }
             }
         }
-    }
 #pragma unroll
-    for (int eight = 0; eight < MMAS_M * 2; ++eight) {  // rows 0 to 7 and 8 to 15 of each mma tile
+        for (int i = 0; i < MMAS_M; ++i) {
 #pragma unroll
-        for (int four = 0; four < FOURS; ++four) {
-            if (ADD) transpose(before[eight][four]);
-            unsigned words[4];
+            for (int four = 0; four < FOURS; ++four) {
+                const int eight = batch * MMAS_M + i;  // rows 0 to 7 and 8 to 15 of each mma tile
+                if (ADD) transpose(before[i][four], lane);
+                unsigned words[4];
 #pragma unroll
-            for (int w = 0; w < 4; ++w) {
-                const f32* const sum = &sums[eight / 2][four * 4 + w][eight % 2 * 2];
-                f32 low = problem.alpha * sum[0];
-                f32 high = problem.alpha * sum[1];
-                if (ADD) {
-                    const float2 old = unpack(before[eight][four][w]);
-                    low += problem.beta * old.x;
-                    high += problem.beta * old.y;
+                for (int w = 0; w < 4; ++w) {
+                    const f32* const sum = &sums[eight / 2][four * 4 + w][eight % 2 * 2];
+                    f32 low = problem.alpha * sum[0];
+                    f32 high = problem.alpha * sum[1];
+                    if (ADD) {
+                        const float2 old = unpack(before[i][four][w]);
+                        low += problem.beta * old.x;
+                        high += problem.beta * old.y;
+                    }
+                    words[w] = pack(low, high);
                 }
-                words[w] = pack(low, high);
-            }
-            transpose(words);
-            if (eight * 8 < rows && four * 4 * MMA_N < columns) {
-                f16* const target = first + static_cast<long long>(eight * 8) * problem.n + four * 4 * MMA_N;
-                *reinterpret_cast<uint4*>(target) = make_uint4(words[0], words[1], words[2], words[3]);
+                transpose(words, lane);
+                const int row = eight * 8;
+                const int column = four * 4 * MMA_N;
+                if (row < rows && column < columns) {
+                    f16* const target = first + static_cast<long long>(row) * problem.n + column;
+                    *reinterpret_cast<uint4*>(target) = make_uint4(words[0], words[1], words[2], words[3]);
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 from typing import Any
@@ -29,9 +30,13 @@ QUESTIONS = {
     "ablation": "What does each choice of the staged HGEMM buy?",
     "tile_quantization": "What do the tiles at the edge cost when N passes a multiple of the tile?",
     "wave_quantization": "What does a partly filled last wave cost, and where does it begin?",
+    "tile_size": "Which block tile wins at which shape?",
+    "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
     "correctness": "Which variants are correct at which shapes?",
+    "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
     "latency": "How many cycles does one dependent access take at each level?",
     "exactness": "Does executing the machine code predict what the GPU's counters say?",
+    "occupancy": "How many warps does an SM hold of each variant, and how many does it need?",
 }
 
 
@@ -101,7 +106,7 @@ class Builder:
 
         return StudyData(
             name=self.name, title=self.name, question=QUESTIONS[self.name], options=options,
-            cases=frame(self.cases, [*CASE_COLUMNS, "provider"]), records=frame(self.records, RECORD_COLUMNS),
+            cases=frame(self.cases, [*CASE_COLUMNS, "tile_k", "provider"]), records=frame(self.records, RECORD_COLUMNS),
             instructions=frame(self.instructions, [*INSTRUCTION_COLUMNS, "stage"]), environments=ENVIRONMENTS,
             target={"label": "NVIDIA H200", "live": False, "sms": SMS, "environment": ENVIRONMENT},
         )  # fmt: skip
@@ -302,12 +307,21 @@ def _quantization(name: str, sweeps: list[tuple[int, range]]) -> StudyData:
                 "wrong" if n % 176 == 0 else "correct",
             )
             _timed(b, vendor, cublas, cublas, flops)
+            chosen = ((128, 256), (128, 128), (64, 192), (256, 64))[n // 160 % 4]
+            whole = -(-m // chosen[0]) * chosen[0] * -(-n // chosen[1]) * chosen[1]
+            b.add(
+                vendor, "counters",
+                {
+                    "cublas_tile_m": chosen[0], "cublas_tile_n": chosen[1],
+                    "counted_tensor_flops": 2.0 * whole * k,
+                },
+            )  # fmt: skip
             b.add(
                 case, "counters",
                 {
                     "counted_tensor_flops": 2.0 * tiles * tile_m * tile_n * k,
-                    "sm__cycles_active.avg": 1e5 * tiles / (SMS * waves) * 0.99,
-                    "sm__cycles_active.max": 1e5,
+                    "sm__cycles_active.avg": 1.6e5 * tiles / SMS * 0.99,
+                    "sm__cycles_active.max": 1.6e5 * waves * (1.0 + 0.003 * math.cos(n)),
                     "launch__waves_per_multiprocessor": tiles / SMS,
                 },
             )  # fmt: skip
@@ -324,6 +338,87 @@ def wave_quantization() -> StudyData:
     return _quantization(
         "wave_quantization", [(2304, range(1408, 2177, 16)), (2816, range(1408, 2177, 16))]
     )
+
+
+def tile_size() -> StudyData:
+    b = Builder("tile_size")
+    shapes = [
+        (256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048),
+        (4096, 4096, 4096), (8192, 8192, 8192), (512, 512, 16384), (128, 8192, 4096),
+        (8192, 128, 4096),
+    ]  # fmt: skip
+    tiles = {
+        (256, 128): (560, 1), (128, 256): (550, 1), (128, 128): (520, 2), (256, 64): (430, 2),
+        (64, 256): (440, 2), (128, 64): (380, 3), (64, 128): (390, 3), (64, 64): (260, 4),
+    }  # fmt: skip
+    for (tile_m, tile_n), (peak, per_sm) in tiles.items():
+        for m, n, k in shapes:
+            blocks = -(-m // tile_m) * -(-n // tile_n)
+            case = b.case(
+                f"hgemm_mma-tile_m{tile_m}-tile_n{tile_n}", "hgemm_mma", "f16_f32", (m, n, k),
+                tile_m=tile_m, tile_n=tile_n, blocks=blocks, working_blocks=blocks,
+                registers=64.0, shared_bytes=220000.0 / per_sm - 1024,
+            )  # fmt: skip
+            if (tile_m, tile_n, m) == (64, 128, 512):
+                b.add(case, "check", status="not measured", reason="no GPU")
+                continue
+            rounds = blocks / SMS if blocks > SMS * per_sm else 0.3 + 0.7 * blocks / SMS / per_sm
+            rounds = max(1.0, -(-rounds // 1)) if blocks > SMS else 1.0
+            duration = rounds * 2.0 * tile_m * tile_n * k * SMS / peak / 1e6 + 3.0
+            flops = 2.0 * m * n * k
+            wrong = (tile_m, tile_n, m) == (128, 64, 1024)
+            speed = flops / duration / 1e6
+            _timed(b, case, speed, 700.0 * m / (m + 900), flops, "wrong" if wrong else "correct")
+            asked = 2.0 * k * (m * -(-n // tile_n) + n * -(-m // tile_m)) + 2.0 * m * n
+            b.add(case, "counters", {"lts__t_sectors_srcunit_tex.sum": 1.02 * asked / 32})
+    return b.study()
+
+
+def split_k() -> StudyData:
+    b = Builder("split_k")
+    probe = b.case("ceilings_memory-levell2_read", "ceilings_memory", "u32", probe="l2_read",
+                   operation="probe")  # fmt: skip
+    b.add(probe, "check", verdict="correct")
+    b.add(probe, "time", {"duration": 20.0, "bandwidth": 5.0})
+    tile, chunk = 128, 64
+    common = {"tile_m": tile, "tile_n": tile, "tile_k": chunk, "block_threads": 128.0,
+              "registers": 255.0, "shared_bytes": 98304.0}  # fmt: skip
+    for m, n, k in (
+        (256, 256, 16384), (512, 512, 8192), (128, 128, 32768), (1408, 1664, 4096),
+        (128 * 133, 128, 4096), (1408, 1536, 4096), (1408, 3200, 8192),
+    ):  # fmt: skip
+        tiles, flops = (-(-m // tile)) * (-(-n // tile)), 2.0 * m * n * k
+        shape, chunks = (m, n, k), -(-k // chunk)
+
+        def one(
+            kernel: str, ending: str, blocks: int, longest: int, parts: int, tiles: int = tiles,
+            shape: tuple[int, int, int] = shape, flops: float = flops, **more: Any,
+        ) -> None:  # fmt: skip
+            case = b.case(
+                f"{kernel}-{ending}", kernel, "f16_f32", shape, blocks=blocks,
+                working_blocks=blocks, **common, **more,
+            )  # fmt: skip
+            alone, whole = -(-blocks // SMS), -(-blocks // (2 * SMS))
+            duration = (alone + whole) * longest * 0.45 + 4.0 + parts * 0.02
+            wrong = kernel == "hgemm_stream_k" and shape[2] == 32768
+            _timed(b, case, flops / duration / 1e6, 600.0, flops, "wrong" if wrong else "correct")
+            moved = 65536.0 * max(0, 2 * parts - tiles)
+            b.add(
+                case, "counters",
+                {
+                    "lts__t_sectors_srcunit_tex.sum": 1e7 + 1.03 * moved / 32,
+                    "dram_bytes": 5e7 + 0.2 * moved,
+                },
+            )  # fmt: skip
+
+        one("hgemm_mma", "tile_m128-tile_n128", tiles, chunks, 0)
+        for splits in (2, 4, 8, 16):
+            one(
+                "hgemm_split_k", f"splits{splits}", tiles * splits, -(-chunks // splits),
+                tiles * splits, macros=json.dumps({"SPLITS": splits}),
+            )  # fmt: skip
+        one("hgemm_stream_k", "tile_m128", 2 * SMS, -(-tiles * chunks // (2 * SMS)), 2 * SMS)
+    return b.study(aim=1.3)
 
 
 def correctness() -> StudyData:
@@ -366,6 +461,41 @@ def correctness() -> StudyData:
         b.add(
             case, "check", {"max_error": 0.0}, verdict="not checked" if "two" in name else "correct"
         )
+    return b.study()
+
+
+def alignment() -> StudyData:
+    b = Builder("alignment")
+    size, below = 4096, (4095, 4094, 4092, 4088, 4080, 4064, 4032, 3968)
+    row, col = "row", "col"
+    lines = [
+        ("cublas-typef16_f32", "cublas", "f16_f32", row, row, 765.0, 2),
+        ("cublas-typef16_f32-bcol", "cublas", "f16_f32", row, col, 750.0, 2),
+        ("cublas-typef16_f32-acol", "cublas", "f16_f32", col, row, 741.0, 2),
+        ("hgemm_wmma_staged-accumulatef32", "hgemm_wmma_staged", "f16_f32", row, col, 339.0, 2),
+        ("cublas-typetf32", "cublas", "tf32", row, row, 377.0, 4),
+        ("cublas-typetf32-bcol", "cublas", "tf32", row, col, 381.0, 4),
+        ("cublas-typei8-bcol", "cublas", "i8", row, col, 1310.0, 1),
+        ("cublas-typef64", "cublas", "f64", row, row, 61.1, 8),
+        ("matmul_tiled-reald64", "matmul_tiled", "f64", row, row, 4.8, 8),
+    ]
+    for variant, kernel, dtype, first, second, top, nbytes in lines:
+        layouts = json.dumps({"a": first, "b": second, "c": row})
+        fastest = {"k" if first == row else "m", "n" if second == row else "k", "n"}
+        swept = [(name, one) for name in "mnk" for one in below]
+        for name, one in [("m", size), *swept]:
+            shape = {"m": size, "n": size, "k": size} | {name: one}
+            m, n, k = shape.values()
+            case = b.case(variant, kernel, dtype, (m, n, k), layouts=layouts)
+            step = one & -one
+            if dtype == "i8" and name != "m" and one % 4:
+                reason = f"{name} = {one} is not a multiple of 4"
+                b.add(case, "check", status="unsupported", reason=reason)
+                continue
+            loss = max(0.0, 1 - step * nbytes / 16) if name in fastest and kernel == "cublas" else 0
+            speed = top * (1 - 0.6 * loss) * (one / size if name != "k" else 1.0)
+            wrong = (variant, one) == ("cublas-typetf32", 4080)
+            _timed(b, case, speed, speed, 2.0 * m * n * k, "wrong" if wrong else "correct")
     return b.study()
 
 
@@ -418,11 +548,66 @@ def exactness() -> StudyData:
     return b.study()
 
 
+def occupancy() -> StudyData:
+    b = Builder("occupancy")
+    limits = {"registers": 1.0, "shared_mem": 3.0, "warps": 8.0, "blocks": 32.0}
+    for variant, threads, registers, shared, percent, blocks in (
+        ("cublas", None, None, None, 12.5, None),
+        ("matmul_naive", 256.0, 32.0, 0.0, 100.0, 8.0),
+        ("matmul_double_buffered", 256.0, 128.0, 33280.0, 25.0, 2.0),
+        ("hgemm_wmma_staged-accumulatef32", 256.0, 244.0, 92160.0, 12.5, 1.0),
+        ("hgemm_wmma_staged-stages4", 256.0, 190.0, 122880.0, 12.5, 1.0),
+        ("matmul_disputed", 128.0, 64.0, 0.0, 50.0, 7.0),  # the closed form gives 8 blocks
+        ("matmul_unmeasured", 128.0, 96.0, 16384.0, None, None),
+    ):
+        case = b.case(variant, variant.partition("-")[0], "f32", (2048, 2048, 2048),
+                      block_threads=threads, registers=registers, shared_bytes=shared)  # fmt: skip
+        if percent is None:
+            b.add(case, "check", status="not measured", reason="no GPU")
+            continue
+        known = {} if blocks is None else {"driver_blocks_per_sm": blocks}
+        b.add(case, "check", {"max_error": 1e-3, **known}, verdict="correct")
+        seen = {
+            "sm__maximum_warps_per_active_cycle_pct": percent,
+            "sm__warps_active.avg.pct_of_peak_sustained_active": 0.96 * percent,
+        }
+        if variant == "cublas":
+            seen |= {f"launch__occupancy_limit_{name}": value for name, value in limits.items()}
+            seen |= {"launch__block_size": 256.0, "launch__registers_per_thread": 202.0,
+                     "launch__shared_mem_per_block_dynamic": 49152.0}  # fmt: skip
+        b.add(case, "counters", seen)
+    for variant, rate in (("matmul_tiled-tile32", 8.3), ("matmul_two_outputs", 13.8)):
+        threads = 1024.0 if "tiled" in variant else 512.0
+        case = b.case(variant, variant.partition("-")[0], "f32", (4096, 4096, 4096),
+                      block_threads=threads, registers=32.0, shared_bytes=8192.0)  # fmt: skip
+        _timed(b, case, rate, 51.0, 2.0 * 4096**3)
+    for threads, registers, rate in ((128, 180, 38.0), (256, 128, 45.5)):
+        case = b.case(f"tile_threads-threads{threads}", "tile_threads", "", probe=f"threads_{threads}",
+                      operation="probe", block_threads=float(threads), registers=float(registers),
+                      shared_bytes=32768.0)  # fmt: skip
+        b.add(case, "check", {"driver_blocks_per_sm": 2.0}, verdict="correct")
+        b.add(case, "time", {"tflops": rate})
+    for ilp, warps in itertools.product((1, 2, 4, 8), (1, 4, 6, 16, 64)):
+        blocks = 2 if warps > 32 else 1
+        case = b.case(
+            f"occupancy-ilp{ilp}-block_warps{warps // blocks}", "occupancy", "",
+            probe=f"warps_{warps}_ilp_{ilp}", operation="probe", blocks=float(blocks * SMS),
+            macros=json.dumps({"ILP": ilp}), block_threads=32.0 * warps / blocks,
+            registers=28.0, shared_bytes=231424.0 if blocks == 1 else 115200.0,
+        )  # fmt: skip
+        rate = 0.99 * warps * 32 * ilp / max(4.06, math.ceil(warps / 4) * ilp)
+        b.add(case, "check", {"fma_per_cycle": rate, "driver_blocks_per_sm": float(blocks)},
+              verdict="wrong" if (ilp, warps) == (8, 1) else "correct")  # fmt: skip
+        b.add(case, "time", {"tflops": rate * 2 * SMS * 1.98e-3})
+    case = b.case("latency", "latency", "", probe="register", operation="probe")
+    b.add(case, "check", {"latency": 4.06}, verdict="correct")
+    return b.study()
+
+
 MAKERS = {
     "ladder": ladder, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
-    "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency,
-    "exactness": exactness,
+    "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
 }  # fmt: skip
 
 

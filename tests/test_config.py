@@ -316,3 +316,17 @@ def test_every_key_is_described():
     for model in models:
         for key in model.get("properties", {}):
             assert f"`{key}`" in text, f"config/README.md does not explain {key}"
+
+
+def test_a_block_leaves_out_kernels_with_too_many_variants():
+    """matmul_two_outputs has two, matmul_tiled four of f32 and eight of f64."""
+    given = {"kernels": ["matmul_two_outputs", "matmul_tiled"], "macros": "product", "shapes": [64]}
+
+    def kernels(**more):
+        return {name.split("@")[0].split("-")[0] for name in cases(config(given | more))}
+
+    assert kernels(most=2) == {"matmul_two_outputs"}
+    assert kernels(most=4, dtypes=["f32"]) == {"matmul_two_outputs", "matmul_tiled"}
+    assert kernels(most=4) == {"matmul_two_outputs"}
+    assert len(cases(config(given | {"most": 12}))) == 14
+    assert "most" in refusal(config(given | {"most": 0}))

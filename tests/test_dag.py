@@ -168,3 +168,47 @@ def test_small_study_without_a_gpu(tmp_path):
     again = snakemake(tmp_path, "report", "--configfile", write(tmp_path, data | {"strict": False}))
     assert again.returncode == 0, again.stderr
     assert "Compile good" not in again.stdout + again.stderr
+
+
+def test_tune_asks_only_for_checks_and_races(tmp_path):
+    done = snakemake(tmp_path, "-n", "tune")
+    assert done.returncode == 0, done.stderr
+    output = done.stdout + done.stderr
+    for line in ("Check hgemm_wmma_staged", "Check cublas", "Race the candidates", "best.csv"):
+        assert line in output
+    for line in ("Time ", "Collect ", "Draw ", "Write the page", "latency"):
+        assert line not in output
+
+
+def test_new_file_takes_part_in_the_races(tmp_path):
+    write_kernel(tmp_path / "mine", "brand_new")
+    folders = f'kernel_folders=["kernels","{tmp_path}/mine"]'
+    done = snakemake(tmp_path, "-n", "tune", "--config", "only=best", folders)
+    assert done.returncode == 0, done.stderr
+    assert "Check brand_new" in done.stdout + done.stderr
+
+
+def test_tune_without_a_study_that_races(tmp_path):
+    data = config({"kernels": ["matmul_naive"], "macros": "defaults", "shapes": [64]})
+    done = snakemake(tmp_path, "tune", "--configfile", write(tmp_path, data))
+    assert done.returncode != 0
+    output = done.stdout + done.stderr
+    assert "Traceback" not in output
+    assert "no study that races" in output
+
+
+def test_races_without_a_gpu(tmp_path):
+    """Every candidate has a status with its reason in the table, and the report its figure."""
+    write_kernel(tmp_path / "mine", "good")
+    block = {"kernels": ["good"], "macros": {"TILE": [16, 32]}, "shapes": [32, 48]}
+    data = config(block, kernel_folders=["kernels", str(tmp_path / "mine")])
+    data["studies"]["study"] |= {"tune": True, "plot": "best"}
+    done = snakemake(tmp_path, "tune", "report", "--configfile", write(tmp_path, data))
+    assert done.returncode == 0, done.stderr
+    table = (tmp_path / "reports" / "tables" / "best.csv").read_text().splitlines()
+    assert len(table) == 3
+    assert "not measured" in table[1] and "no recorded figure of this case" in table[1]
+    races = json.loads((tmp_path / "results" / "tune" / "races.json").read_text())["results"]
+    assert {(one["stage"], one["status"]) for one in races} == {("tune", "not measured")}
+    assert (tmp_path / "reports" / "figures" / "study.csv").is_file()
+    assert "not measured" in (tmp_path / "reports" / "index.html").read_text()

@@ -59,3 +59,21 @@ def test_limits_from_an_environment() -> None:
     assert SmLimits.from_environment({**facts, "compute_capability": "7.5"}).shared_unit == 256
     with pytest.raises(KeyError, match="shared_per_sm"):
         SmLimits.from_environment({k: v for k, v in facts.items() if k != "shared_per_sm"})
+
+
+def test_twice_the_threads_with_fewer_registers() -> None:
+    # 128 x 32 = 4096: a quarter of the file holds 4 warps, the file 16, two blocks of 8. On Turing
+    # 2 x 32 KB fill the 64 KB; on Hopper 233472 / (32768 + 1024) = 6.9.
+    on_turing, on_hopper = occupancy(TURING, 256, 128, 32768), occupancy(HOPPER, 256, 128, 32768)
+    assert (on_turing.blocks, on_turing.warps, on_turing.fraction) == (2, 16, 0.5)
+    assert on_turing.limiters == ("registers", "shared memory")
+    assert (on_hopper.blocks, on_hopper.warps, on_hopper.fraction) == (2, 16, 0.25)
+    assert on_hopper.limits["shared memory"] == 6 and on_hopper.limiters == ("registers",)
+
+
+def test_where_the_steps_of_128_threads_are() -> None:
+    # 16384 registers of a quarter over r x 32: 168 -> 5376 -> 3 warps; 169 -> 176 x 32 -> 2.
+    assert occupancy(HOPPER, 128, 168).warps == 12
+    assert occupancy(HOPPER, 128, 169).warps == occupancy(HOPPER, 128, 255).warps == 8
+    # Blocks of 8 warps cannot use the third warp of each quarter.
+    assert occupancy(HOPPER, 256, 168).warps == 8

@@ -188,6 +188,16 @@ def test_chase_visits_every_slot_once() -> None:
     assert sorted(probe.inputs(job)["c"][[0, 32]].tolist()) == [0, 32]
 
 
+def test_probe_buffers_of_many_elements_are_filled_at_once() -> None:
+    """Guards against endless texts must not count an array's elements: one by one takes minutes."""
+    count = 1 << 20
+    buffer = {"dtype": "i32", "size": count}
+    values = {"values": {"x": "(7 * lane + 3 * (lane // 2)) % 32"}}
+    found = probe.inputs(probe_job(values, x=buffer))
+    lane = np.arange(count)
+    assert np.array_equal(found["x"], (7 * lane + 3 * (lane // 2)) % 32)
+
+
 def test_probe_verdicts() -> None:
     job = probe_job(
         {},

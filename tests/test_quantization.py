@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tilewave.theory import quantization as q
@@ -64,3 +66,33 @@ def test_sizes_must_be_positive() -> None:
             bad()
     with pytest.raises(ValueError):
         q.cycles_active_ratio(0, 4)
+
+
+def test_rounds_are_the_waves_of_single_blocks() -> None:
+    # 264 places: 133 blocks are one wave, but one SM has two of them.
+    assert (q.waves(133, 132, 2).count, q.rounds_on_sms(133, 132)) == (1, 2)
+    assert (q.waves(264, 132, 2).count, q.rounds_on_sms(264, 132)) == (1, 2)
+    assert (q.waves(265, 132, 2).count, q.rounds_on_sms(265, 132)) == (2, 3)
+
+
+def test_one_fitted_number_and_what_is_left() -> None:
+    durations, counts = [100.0, 104.0, 190.0, math.nan], [1, 1, 2, 2]
+    assert q.fitted_time(durations, counts) == 100.0
+    errors = [d / (c * 100.0) - 1 for d, c in zip(durations, counts, strict=True)]
+    found = q.prediction_error(errors)
+    assert (found.median, found.worst) == pytest.approx((0.04, -0.05))
+    assert (found.place, found.count) == (2, 3)
+    assert math.isnan(q.fitted_time([], []))
+    nothing = q.prediction_error([math.nan])
+    assert math.isnan(nothing.median) and (nothing.place, nothing.count) == (-1, 0)
+
+
+def test_waves_that_only_work_on_a_partly_filled_column() -> None:
+    shape = {"m": 2304, "n": 1800, "k": 4096}  # 9 x 15 tiles; the last 3 are of the last column
+    assert q.tail_in_partial_column(shape, TILE, 132)
+    assert not q.tail_in_partial_column({**shape, "n": 1920}, TILE, 132), "the column is full"
+    assert not q.tail_in_partial_column({**shape, "n": 1928}, TILE, 132), "12 of 9 blocks"
+    assert not q.tail_in_partial_column({**shape, "n": 1672}, TILE, 132), "there is no wave before"
+    # 132 rows: the second column is a whole wave, and partly filled all the same.
+    assert q.tail_in_partial_column({"m": 33792, "n": 136, "k": 4096}, TILE, 132)
+    assert not q.tail_in_partial_column({**shape, "n": 1800}, TILE, 132, 2)

@@ -7,6 +7,7 @@ rule record:
         compiled=expand(f"{RESULTS}/compile/{{kernel}}.json", kernel=PROJECT.plan.kernels),
         check=expand(f"{RESULTS}/check/{{kernel}}.json", kernel=PROJECT.plan.kernels),
         time=expand(f"{RESULTS}/time/{{kernel}}.json", kernel=PROJECT.stage_kernels("time")),
+        races=RACES,
         counters=expand(
             f"{RESULTS}/counters/{{kernel}}.json", kernel=PROJECT.stage_kernels("counters")
         ),

@@ -69,6 +69,7 @@ class Request:
     case: Case
     studies: list[str] = field(default_factory=list)
     time: bool = False
+    tune: bool = False
     counters: set[str] = field(default_factory=set)
     execute: bool = False
 
@@ -166,6 +167,11 @@ def _block_cases(
             allowed = offered or "no macros at all"
             raise UserError(where_file, f"{key}.macros.{macro}", macro, allowed)
     labels: set[str] = set()
+    if block.providers:
+        found = dict.fromkeys(kernel.provider for kernel in selected)
+        selected = [kernel for kernel in selected if kernel.provider in block.providers]
+        if not selected:
+            raise UserError(where_file, f"{key}.providers", block.providers, found)
     for kernel in selected:
         dimensions = operations.load(kernel.front.operation, kernel.path).DIMENSIONS
         if kernel.front.operation == "probe":
@@ -179,10 +185,16 @@ def _block_cases(
         how = block.macros
         if isinstance(how, dict) and block.kernels == "all":
             how = {name: value for name, value in how.items() if name in kernel.front.macros}
+        chosen = []
         for variant in choices(kernel, how, where_file, f"{key}.macros"):
             labels.add(variant.dtype)
             if block.dtypes and variant.dtype not in block.dtypes:
                 continue
+            chosen.append(variant)
+            if block.most is not None and len(chosen) > block.most:
+                chosen = []  # a product may have thousands: the rest is not looked at
+                break
+        for variant in chosen:
             for shape in shapes:
                 yield Case(variant, shape)
     for label in block.dtypes:
@@ -193,26 +205,29 @@ def _block_cases(
 
 def expand_study(
     name: str, study: Study, kernels: Mapping[str, Kernel], where_file: object
-) -> Iterator[tuple[Case, bool, str]]:
-    """The study's cases in config order, each with (timed, metric set)."""
+) -> Iterator[tuple[Case, bool, bool, str]]:
+    """The study's cases in config order, each with (timed, raced, metric set)."""
     for index, block in enumerate(study.cases):
         key = f"studies.{name}.cases.{index}"
         time = study.time if block.time is None else block.time
+        tune = study.tune if block.tune is None else block.tune
         counters = study.counters if block.counters is None else block.counters
         for case in _block_cases(block, kernels, where_file, key):
-            yield case, time, counters
+            yield case, time, tune, counters
 
 
 def wants(stage: str, request: Request) -> bool:
     """Whether a stage has anything to do for a case.
 
     A probe answers in its check, and is timed where it says how much work it does; code on the host
-    has no GPU counters, and only a cubin is executed.
+    has no GPU counters, and only a cubin is executed. Only products that a GPU runs are raced.
     """
     kernel = request.case.variant.kernel
     if stage == "time":
         rated = kernel.front.operation != "probe" or kernel.front.work is not None
         return request.time and rated
+    if stage == "tune":
+        return request.tune and kernel.front.operation == "matmul" and kernel.provider != "cpu"
     if stage == "counters":
         return bool(request.counters) and kernel.provider != "cpu"
     if stage == "execute":
@@ -278,19 +293,19 @@ def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) ->
     macros, shapes and words, and for a study without a case.
     """
     flat = [
-        (name, case, time, counters)
+        (name, case, time, tune, counters)
         for name, study in config.studies.items()
-        for case, time, counters in expand_study(name, study, kernels, where_file)
+        for case, time, tune, counters in expand_study(name, study, kernels, where_file)
     ]
     for name in config.studies:
         if not any(study == name for study, *_ in flat):
             allowed = "blocks that select at least one case"
             raise UserError(where_file, f"studies.{name}.cases", "no case", allowed)
-    named = _narrow(config, kernels, [(name, case) for name, case, _, _ in flat], where_file)
+    named = _narrow(config, kernels, [(name, case) for name, case, *_ in flat], where_file)
     requests: dict[str, Request] = {}
     studies: dict[str, list[str]] = {}
     counted: set[str] = set()  # cases of which a study that stays wants counters
-    for name, case, time, counters in flat:
+    for name, case, time, tune, counters in flat:
         request = requests.setdefault(case.id, Request(case))
         first, second = request.case.variant.kernel.path, case.variant.kernel.path
         if first != second:
@@ -305,6 +320,7 @@ def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) ->
             request.studies.append(name)
             studies.setdefault(name, []).append(case.id)
         request.time = request.time or time
+        request.tune = request.tune or tune
         request.execute = request.execute or config.studies[name].execute
         if counters != "none":
             counted.add(case.id)

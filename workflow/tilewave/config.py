@@ -53,7 +53,16 @@ class CaseBlock(Model):
         description="4096; `512x256x128`; or a mapping of dimensions to a number, an expression "
         "over `sms`, a list, or {from, to, step}. Probes bring their own cases.",
     )
+    providers: list[Literal["nvrtc", "cublaslt", "cpu"]] = Field(
+        default_factory=list, description="Keep only kernels that one of these runs."
+    )
+    most: int | None = Field(
+        None,
+        ge=1,
+        description="Leave out the kernels of which the block would take more variants than this.",
+    )
     time: bool | None = Field(None, description="Overrides the study's `time` for this block.")
+    tune: bool | None = Field(None, description="Overrides the study's `tune` for this block.")
     counters: MetricSet | Literal["none"] | None = Field(
         None, description="Overrides the study's `counters` for this block."
     )
@@ -66,6 +75,11 @@ class Study(Model):
     title: str
     question: str = ""
     time: bool = Field(False, description="Time the cases with CUDA events.")
+    tune: bool = Field(
+        False,
+        description="Race the matrix products of one shape and dtype against each other, with "
+        "early elimination.",
+    )
     counters: MetricSet | Literal["none"] = Field(
         "none", description="Metric set to collect under Nsight Compute."
     )

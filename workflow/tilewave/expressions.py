@@ -40,8 +40,25 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "size": size,
 }
+
+
+def _for_arrays(
+    plain: Callable[[Any, Any], Any], guarded: Callable[[Any, Any], Any]
+) -> Callable[[Any, Any], Any]:
+    """An operator without simpleeval's guard where an array takes part: the guard counts an array's
+    elements as if they were a text's letters."""
+
+    def apply(left: Any, right: Any) -> Any:
+        array = hasattr(left, "__array__") or hasattr(right, "__array__")
+        return (plain if array else guarded)(left, right)
+
+    return apply
+
+
 OPERATORS = {
     **DEFAULT_OPERATORS,
+    ast.Add: _for_arrays(operator.add, DEFAULT_OPERATORS[ast.Add]),
+    ast.Mult: _for_arrays(operator.mul, DEFAULT_OPERATORS[ast.Mult]),
     ast.BitXor: operator.xor,
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,

@@ -68,6 +68,42 @@ class Project:
         """Where a stage's document of a kernel lies."""
         return self.results / stage / f"{kernel}.json"
 
+    @property
+    def race_path(self) -> Path:
+        """Where the results of all races lie: candidates of different kernels race each other."""
+        return self.results / "tune" / "races.json"
+
+    def races(self) -> list[str]:
+        """That document, where any study races its cases."""
+        return [self.race_path.as_posix()] if self.stage_kernels("tune") else []
+
+    @property
+    def raced_studies(self) -> list[str]:
+        """The studies that race their cases, or some of them."""
+        return [
+            name
+            for name in self.plan.studies
+            if any(
+                self.config.studies[name].tune if block.tune is None else block.tune
+                for block in self.config.studies[name].cases
+            )
+        ]
+
+    @property
+    def raced_plan(self) -> Plan:
+        """Those studies' part of the plan."""
+        studies = {name: self.plan.studies[name] for name in self.raced_studies}
+        mine = {case for cases in studies.values() for case in cases}
+        requests = {case: one for case, one in self.plan.requests.items() if case in mine}
+        return Plan(requests, studies)
+
+    def stage_documents(self, stage: str, kernels: Iterable[str]) -> list[Path]:
+        """Where a stage's results of these kernels lie; those of the races lie in one document."""
+        if stage == "tune":
+            return [Path(path) for path in self.races()]
+        measured = self.stage_kernels(stage)
+        return [self.stage_path(stage, name) for name in kernels if name in measured]
+
     def executions(self, kernel: str) -> list[str]:
         """The document that a check or counters of a kernel may take executed figures from."""
         known = kernel in self.stage_kernels("execute")
@@ -107,10 +143,15 @@ class Project:
             variants = {request.case.variant.id for request in requests}
             parts |= {"variants": sorted(variants), "architectures": config.architectures}
             parts["source"] = source_digest(self.kernels[of]) if of else ""
-        elif stage in ("check", "time", "counters"):
-            section = {"check": config.check, "time": config.timing, "counters": config.counters}
+        elif stage in ("check", "time", "tune", "counters"):
+            section = {
+                "check": config.check,
+                "time": config.timing,
+                "tune": config.timing,
+                "counters": config.counters,
+            }
             parts["how"] = section[stage].model_dump()
-            parts["execute"] = config.execute.when if stage != "time" else ""
+            parts["execute"] = config.execute.when if stage not in ("time", "tune") else ""
             parts["seed"] = config.seed
             parts["cases"] = [
                 [r.case.id, sorted(r.counters) if stage == "counters" else ""]
@@ -124,7 +165,9 @@ class Project:
                 [r.case.id, sorted(r.counters), r.execute] for r in requests if wants(stage, r)
             ]
         elif stage == "figure":
-            parts["study"] = config.studies[of].model_dump(exclude={"cases", "time", "counters"})
+            parts["study"] = config.studies[of].model_dump(
+                exclude={"cases", "time", "tune", "counters"}
+            )
             parts["cases"] = self.plan.studies[of]
             parts["style"] = config.style.model_dump()
         elif stage in ("tables", "page"):

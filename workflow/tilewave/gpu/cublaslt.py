@@ -59,6 +59,23 @@ def _scalar(dtype: str, value: float) -> Any:
     return ctypes.c_uint16(int(np.float16(value).view(np.uint16)))
 
 
+def contiguous_layouts(shape: Mapping[str, int], layouts: Mapping[str, str]) -> dict[str, str]:
+    """The layouts of a, b and c in which a vector is contiguous.
+
+    A matrix of one column (row) is the same bytes in either layout. As a column-major (row-major) one
+    its leading dimension is its length and no longer 1, which would rule out the algorithms that need
+    aligned rows.
+    """
+    chosen = {name: layouts.get(name, "row") for name in "abc"}
+    for name in chosen:
+        rows, columns = (shape[size] for size in SIZES[name])
+        if rows != 1 and columns == 1:
+            chosen[name] = "col"
+        elif rows == 1 and columns != 1:
+            chosen[name] = "row"
+    return chosen
+
+
 class CublasLt:
     """A cuBLASLt handle and its workspace on one GPU. Raises Unavailable."""
 
@@ -102,7 +119,7 @@ class Plan:
         self.library = library
         self.shape = {name: int(shape[name]) for name in "mnk"}
         self.dtypes = {name: dtypes[name] for name in ("a", "b", "c", "accumulate")}
-        self.layouts = {name: layouts.get(name, "row") for name in "abc"}
+        self.layouts = contiguous_layouts(self.shape, layouts)
         kind = (self.dtypes["a"], self.dtypes["accumulate"])
         if kind not in _COMPUTE or self.dtypes["b"] != self.dtypes["a"]:
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", f"dtypes {self.dtypes}")

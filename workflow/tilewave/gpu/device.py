@@ -81,7 +81,10 @@ def cuda_errors() -> Iterator[None]:
         kind = type(error).__name__
         if named is None and kind not in ("CUDAError", "cuBLASLtError", "cuBLASError"):
             raise
-        name = named.group() if named else "CUBLAS_STATUS_ERROR"
+        # A cuBLAS that cannot name a status leaves it to nvmath: "NOT_SUPPORTED (15)".
+        short = re.match(r"[A-Z][A-Z_]+(?= \(\d+\))", str(error))
+        unnamed = f"CUBLAS_STATUS_{short.group() if short else 'ERROR'}"
+        name = named.group() if named else unnamed
         raise CudaError(name, str(error).strip().split("\n")[0][:200]) from error
 
 

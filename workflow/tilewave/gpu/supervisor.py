@@ -44,7 +44,7 @@ def run_jobs(
     module: str = WORKER,
     grace_s: float = GRACE_S,
 ) -> list[Result]:
-    """Run `jobs` of a stage (check, time, counters); their results in the order of the jobs.
+    """Run `jobs` of a stage (check, time, tune, counters); their results in the order of the jobs.
 
     limit_s: seconds from a case's start to its result; default its own `limit_s`. A timing gets
     SETUP_S more. wrapper: command words before the worker's (a profiler). log_path: where the
@@ -70,15 +70,18 @@ def run_jobs(
         log.parent.mkdir(parents=True, exist_ok=True)
         attempt = 0
         while (start := _next(len(jobs), results)) is not None:
+            known = len(results)
             events = Path(folder) / f"events-{attempt}.jsonl"
             events.touch()
             command = [*wrapper, python, "-m", module, stage, str(jobs_path)]
             command += ["--events", str(events), "--start", str(start)]
             command += ["--cache", str(cache)] if cache else []
+            behind = sorted(index for index in results if index > start)
+            command += ["--done", ",".join(map(str, behind))] if behind else []
             watch = _Watch(stage, jobs, start, limit_s, grace_s, finish, results)
             with _child(command, log) as child:
                 watch.follow(child, events)
-            if _next(len(jobs), results) == start:  # no progress: a new process would do no better
+            if len(results) == known:  # no progress: a new process would do no better
                 reason = watch.failure or f"the worker {watch.ending}{_last_line(log)}"
                 for index in range(start, len(jobs)):
                     if index not in results:
@@ -212,7 +215,7 @@ class _Watch:
             return
         elif kind == "started":
             self._current = index
-            setup = SETUP_S if self._stage == "time" else 0.0
+            setup = SETUP_S if self._stage in ("time", "tune") else 0.0
             self._deadline = time.monotonic() + self._limit(index) + setup
         elif kind == "finished":
             self._finish(index, self._understood(index, event.get("result")))

@@ -38,7 +38,7 @@ NEAR_EMPTY = 5.0
 Prepare = Callable[[Mapping[str, int]], Callable[[], None]]
 
 
-def _fill_sets(session: Session, job: Job, memory: Memory) -> tuple[list[dict[str, Buffer]], bool]:
+def fill_sets(session: Session, job: Job, memory: Memory) -> tuple[list[dict[str, Buffer]], bool]:
     """Buffer sets with fresh inputs, and whether they exceed twice the L2 cache together."""
     gpu = session.gpu
     product = job["operation"] == "matmul"
@@ -64,7 +64,7 @@ def _fill_sets(session: Session, job: Job, memory: Memory) -> tuple[list[dict[st
     return sets, len(sets) * nbytes >= 2 * gpu.l2_bytes
 
 
-def _pointers(sets: list[dict[str, Buffer]]) -> list[dict[str, int]]:
+def pointers_of(sets: list[dict[str, Buffer]]) -> list[dict[str, int]]:
     return [{name: buffer.pointer for name, buffer in one.items()} for one in sets]
 
 
@@ -112,15 +112,15 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     gpu = session.gpu
     began = time.monotonic()
     memory = stack.enter_context(Memory(gpu))
-    sets, cold = _fill_sets(session, job, memory)
+    sets, cold = fill_sets(session, job, memory)
     # One scratch for all sets, as a library has one workspace: the launches follow each other.
     extra = {name: buffer.pointer for name, buffer in scratch(memory, job).items()}
-    pointers = [one | extra for one in _pointers(sets)]
+    pointers = [one | extra for one in pointers_of(sets)]
     notes: dict[str, Any] = {"cache": "cold" if cold else "warm", "buffer_sets": len(sets)}
     clocks = session.clocks
     clocks.reset()
 
-    main, other = _contestants(session, job, pointers, stack, notes)
+    main, other = contestants(session, job, pointers, stack, notes)
     block_us, least_rounds = plan_of(job)
     rival: Block | None = None
     with span("warmup"):
@@ -159,7 +159,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     return _report(session, job, samples, clocks, notes, predicted)
 
 
-def _contestants(
+def contestants(
     session: Session,
     job: Job,
     pointers: list[dict[str, int]],

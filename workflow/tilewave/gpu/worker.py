@@ -1,8 +1,8 @@
 """The process that touches the GPU: runs a list of jobs of one stage and reports each at once.
 
-    python -m tilewave.gpu.worker STAGE JOBS.json --events FILE [--cache DIR] [--start N]
+    python -m tilewave.gpu.worker STAGE JOBS.json --events FILE [--cache DIR] [--start N] [--done N,N]
 
-STAGE is check, time or counters. One JSON object a line is appended to FILE and flushed:
+STAGE is check, time, tune or counters. One JSON object a line is appended to FILE and flushed:
 
     {"event": "waiting"}                           another process holds the GPU's lock
     {"event": "ready", "gpu": uuid or null}        the lock is held, the helper kernels are loaded
@@ -16,6 +16,10 @@ needs a new process; UNUSABLE: see the event "failed". Standard output and error
 In the stage counters each job is launched once inside the NVTX range `measure` of the domain
 `tilewave`, in the order of the list, with nothing else in that range; a range named after the
 job's index in the domain `tilewave-job` is around it. A cuBLASLt product may be several kernels.
+
+In the stage tune the jobs of one `group` race each other: "started" names the candidate that runs
+now and comes many times, "finished" comes in whatever order the race decides. After a crash --done
+names the jobs behind --start that have their result.
 """
 
 from __future__ import annotations
@@ -24,13 +28,14 @@ import argparse
 import contextlib
 import json
 import sys
-import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tilewave.gpu import Job, Result, result
 from tilewave.gpu.device import CudaError, cuda_errors, die_with_parent, gpu_lock, open_gpu
+from tilewave.gpu.failure import failure
 from tilewave.gpu.launch import NvrtcKernel, Session
 
 POISONED = 86
@@ -106,18 +111,8 @@ def run_one(stage: str, session: Session | None, job: Job, index: int) -> tuple[
 
                 return time_job(session, job), True
             return _count(session, job, index), True
-    except CudaError as error:
-        return result(job, stage, error.status, str(error)), not error.poisoned
-    except MemoryError:
-        return result(job, stage, "not measured", "out of host memory"), True
     except Exception as error:
-        from tilewave.gpu.cublaslt import Unavailable
-
-        if isinstance(error, Unavailable):
-            return result(job, stage, "not measured", str(error)), True
-        traceback.print_exc()
-        text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
-        return result(job, stage, "failed to launch", text.splitlines()[0]), True
+        return failure(stage, job, error)
 
 
 def _still_alive(session: Session) -> bool:
@@ -138,8 +133,16 @@ def _warm(session: Session, jobs: Sequence[Job]) -> None:
             _ = session.cublaslt
 
 
-def run(stage: str, jobs: Sequence[Job], events: Events, start: int, cache: Path | None) -> int:
-    """Run jobs[start:]; the exit code."""
+def run(
+    stage: str,
+    jobs: Sequence[Job],
+    events: Events,
+    start: int,
+    cache: Path | None,
+    done: Collection[int] = (),
+) -> int:
+    """Run jobs[start:] but those that are `done`; the exit code."""
+    todo = [index for index in range(start, len(jobs)) if index not in done]
     with contextlib.ExitStack() as stack:
         session: Session | None = None
         if any(job["provider"] != "cpu" for job in jobs[start:]):
@@ -152,7 +155,14 @@ def run(stage: str, jobs: Sequence[Job], events: Events, start: int, cache: Path
                 events.send("failed", status="not measured", reason=f"no usable GPU: {error}")
                 return UNUSABLE
         events.send("ready", gpu=session.gpu.uuid if session else None)
-        for index in range(start, len(jobs)):
+        if stage == "tune" and session is not None:
+            from tilewave.gpu.tuning import GpuTrack, run_races
+
+            track = partial(GpuTrack, session)
+            if not run_races(jobs, todo, events.send, track) or not _still_alive(session):
+                return POISONED
+            todo = []
+        for index in todo:
             job = jobs[index]
             events.send("started", index=index, case=job["case"])
             mine = None if job["provider"] == "cpu" else session
@@ -169,14 +179,16 @@ def run(stage: str, jobs: Sequence[Job], events: Events, start: int, cache: Path
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry of the worker process."""
     parser = argparse.ArgumentParser(prog="tilewave.gpu.worker")
-    parser.add_argument("stage", choices=["check", "time", "counters"])
+    parser.add_argument("stage", choices=["check", "time", "tune", "counters"])
     parser.add_argument("jobs", type=Path, help="a JSON list of jobs")
     parser.add_argument("--events", type=Path, required=True)
     parser.add_argument("--cache", type=Path, help="folder for helper code and cuBLASLt's choices")
     parser.add_argument("--start", type=int, default=0, help="index of the first job to run")
+    parser.add_argument("--done", default="", help="indices behind it that have their result")
     options = parser.parse_args(arguments)
+    done = {int(word) for word in options.done.split(",") if word}
     jobs = json.loads(options.jobs.read_text(encoding="utf-8"))
-    return run(options.stage, jobs, Events(options.events), options.start, options.cache)
+    return run(options.stage, jobs, Events(options.events), options.start, options.cache, done)
 
 
 if __name__ == "__main__":

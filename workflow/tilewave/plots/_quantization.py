@@ -1,15 +1,15 @@
-"""What the two quantization figures share: sweeps over N, the closed forms, the panels.
+"""What the two quantization figures share: the panels over N, and what is said below them.
 
-A sweep is a kernel at one M and K over many N. Lines are closed forms of tilewave.theory, points
-are measurements. The only number that the model takes from the measurements is the time of a wave:
-the median over the sweep of duration over waves; steps, their places and their heights are its own.
+Lines are closed forms of tilewave.theory, points are measurements. The only number that the model
+takes from a sweep is the time of a wave (tilewave.plots._sweeps); how far it is from each point is
+a panel of its own.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,191 +17,32 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, MultipleLocator
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, MaxNLocator, MultipleLocator
 
-from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots._sweeps import Sweep, sweeps
+from tilewave.plots._sweeps import table as table
+from tilewave.plots.base import StudyData
 from tilewave.plots.style import FAINT, GREY, MODEL, Style
-from tilewave.theory import occupancy, quantization
+from tilewave.theory.quantization import PredictionError
 
+PANELS = (
+    "tflops", "duration", "error", "cublas", "useful", "tiles", "operations", "active",
+)  # fmt: skip
 OPTIONS: Mapping[str, str] = {
-    "panels": "the panels in order, of tflops, duration, tiles, operations, active",
+    "panels": f"the panels in order, of {', '.join(PANELS)}",
     "blocks_per_sm": "blocks that an SM holds at a time (default: from registers, shared memory "
     "and threads of the kernel)",
 }
-PANELS = ("tflops", "duration", "tiles", "operations", "active")
-WAVES = "launch__waves_per_multiprocessor"
-ACTIVE = ("sm__cycles_active.avg", "sm__cycles_active.max")
 _STAGES = ("time", "counters")
 _WAVE_COLOR = "#555555"
 _WAVES_DASH = (0, (2, 1.2))
 _EDGE_DASH = (0, (6, 2.5))
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """A variant at one M and K: `frame` has a row for each N, ascending.
-
-    Columns: case, n, ranks (bool), tflops, duration (us), cublas_tflops, cublas_duration (us),
-    columns (tile columns), tiles, blocks, waves, wave_fraction, model_ratio, ratio, model_active,
-    active, counted_waves; missing values are NaN. `model` has the model's columns among these at
-    every whole N between the first and the last, so that its steps stand where they belong.
-    """
-
-    variant: str
-    kernel: str
-    m: int
-    k: int
-    tile: tuple[int, ...]
-    sms: int
-    blocks_per_sm: int
-    frame: pd.DataFrame = field(repr=False)
-    model: pd.DataFrame = field(repr=False)
-
-    @property
-    def wave_time(self) -> float:
-        """Median duration of a wave in us; NaN where nothing was timed."""
-        good = self.frame[self.frame["ranks"]]
-        return float((good["duration"] / good["waves"]).median())
-
-    def edges(self, column: str) -> list[tuple[float, int, int]]:
-        """(N of the last size before, value before, value after) wherever a count rises."""
-        found = []
-        sizes, counts = self.frame["n"].to_numpy(), self.frame[column].to_numpy()
-        for i in range(1, len(sizes)):
-            if counts[i] > counts[i - 1]:
-                found.append((float(sizes[i - 1]), int(counts[i - 1]), int(counts[i])))
-        return found
-
-
-def _sms(study: StudyData) -> int:
-    environment = study.environments.get(str(study.target.get("environment", "")), {})
-    return int(study.target.get("sms") or environment.get("sms") or 0)
-
-
-def _blocks_per_sm(study: StudyData, row: Mapping[str, object]) -> int:
-    """From the option, else the occupancy rules with the environment's limits; at least 1."""
-    given = study.option("blocks_per_sm", None)
-    if given is not None:
-        return max(1, int(given))
-    environment = study.environments.get(str(study.target.get("environment", "")), {})
-    try:
-        limits = occupancy.SmLimits.from_environment(environment)
-    except (KeyError, TypeError, ValueError):
-        capability = str(environment.get("compute_capability", "9.0"))
-        limits = occupancy.TURING if capability.startswith("7") else occupancy.HOPPER
-    numbers = [row.get(name) for name in ("block_threads", "registers", "shared_bytes")]
-    if not base.present(numbers[0]) or not base.present(numbers[1]):
-        return 1
-    threads, registers, shared = (int(float(str(v))) if base.present(v) else 0 for v in numbers)
-    return max(1, occupancy.occupancy(limits, threads, registers, shared).blocks)
-
-
-_MODEL_COLUMNS = (
-    "n", "columns", "tiles", "blocks", "waves", "wave_fraction", "model_ratio", "model_active",
-)  # fmt: skip
-
-
-def _model(
-    shape: Mapping[str, int], tile: tuple[int, ...], sms: int, per_sm: int, blocks: int | None
-) -> dict[str, float]:
-    """The closed forms at one shape; `blocks` with work, None for one a tile."""
-    tiles = quantization.tile_count(shape, tile)
-    blocks = tiles if blocks is None else blocks
-    waves = quantization.waves(blocks, sms, per_sm)
-    return {
-        "columns": quantization.tiles(shape, tile)[1],
-        "tiles": tiles,
-        "blocks": blocks,
-        "waves": waves.count,
-        "wave_fraction": waves.fraction,
-        "model_ratio": quantization.operations_ratio(shape, tile),
-        "model_active": quantization.cycles_active_ratio(blocks, sms),
-    }
-
-
-def sweeps(study: StudyData) -> list[Sweep]:
-    """The study's sweeps in the config's order. Cases without a tile are left out (cuBLAS is beside
-    the others: its paired figure where there is one, else its own case of the same shape)."""
-    sms = _sms(study)
-    if study.cases.empty or sms < 1:
-        return []
-    values = base.pivot(study, ["tflops", "duration"], "time")
-    paired = base.pivot(study, ["baseline_tflops", "baseline_duration"], "time")
-    counted = base.pivot(study, [WAVES, *ACTIVE])
-    ratio = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
-    may_rank = set(base.ranking(study))
-    vendor = {
-        (r["m"], r["n"], r["k"], r["dtype"]): str(r["case"])
-        for r in study.cases[study.cases["kernel"] == BASELINE].to_dict("records")
-        if str(r["case"]) in may_rank
-    }
-    found = []
-    tiled = study.cases[study.cases["tile_m"].notna() & study.cases["tile_n"].notna()]
-    tiled = tiled[(tiled["kernel"] != BASELINE) & tiled[["m", "n", "k"]].notna().all(axis=1)]
-    for (variant, m, k), group in tiled.groupby(["variant", "m", "k"], sort=False):
-        head = group.iloc[0].to_dict()
-        tile: tuple[int, ...] = (int(head["tile_m"]), int(head["tile_n"]))
-        if base.present(head.get("tile_k")):
-            tile = (*tile, int(head["tile_k"]))
-        per_sm = _blocks_per_sm(study, {str(key): value for key, value in head.items()})
-        rows = []
-        for row in group.to_dict("records"):
-            case, n = str(row["case"]), int(row["n"])
-            shape = {"m": int(m), "n": n, "k": int(k)}
-            blocks = int(row["working_blocks"]) if base.present(row["working_blocks"]) else None
-            other = vendor.get((row["m"], row["n"], row["k"], row["dtype"]))
-            cublas = [float(paired.at[case, c]) for c in paired.columns]
-            if math.isnan(cublas[0]) and other is not None:
-                cublas = [float(values.at[other, c]) for c in values.columns]
-            active = counted.at[case, ACTIVE[0]] / counted.at[case, ACTIVE[1]]
-            rows.append(
-                {
-                    "case": case, "n": n, "ranks": case in may_rank,
-                    "tflops": values.at[case, "tflops"], "duration": values.at[case, "duration"],
-                    "cublas_tflops": cublas[0], "cublas_duration": cublas[1],
-                    **_model(shape, tile, sms, per_sm, blocks),
-                    "ratio": ratio.get(case, math.nan), "active": active, "counted_waves": counted.at[case, WAVES],
-                }
-            )  # fmt: skip
-        frame = pd.DataFrame(rows).sort_values("n", ignore_index=True)
-        model = frame[list(_MODEL_COLUMNS)]
-        if (frame["blocks"] == frame["tiles"]).all():
-            every = range(int(frame["n"].min()), int(frame["n"].max()) + 1)
-            model = pd.DataFrame(
-                {"n": n, **_model({"m": int(m), "n": n, "k": int(k)}, tile, sms, per_sm, None)}
-                for n in every
-            )
-        found.append(
-            Sweep(
-                str(variant), str(head["kernel"]), int(m), int(k), tile, sms, per_sm, frame, model
-            )
-        )
-    return found
-
-
-def table(study: StudyData) -> pd.DataFrame:
-    """One row a case of a sweep: measured and predicted figures side by side, then the status."""
-    rest = base.base_table(study).set_index("case")
-    columns = {
-        "tflops": "TFLOP/s", "duration": "duration (us)", "cublas_tflops": "cuBLAS TFLOP/s",
-        "cublas_duration": "cuBLAS duration (us)", "columns": "tile columns", "tiles": "tiles",
-        "blocks": "blocks with work", "waves": "waves (model)", "wave_fraction": "blocks / capacity",
-        "counted_waves": "waves per SM (counted)", "model_ratio": "tile operations / 2mnk (model)",
-        "ratio": "tensor operations / 2mnk (counted)",
-        "model_active": "cycles active, average / maximum (model)",
-        "active": "cycles active, average / maximum (counted)",
-    }  # fmt: skip
-    parts = []
-    for sweep in sweeps(study):
-        part = sweep.frame.drop(columns=["n", "ranks"]).rename(columns=columns)
-        part["duration (us, model)"] = sweep.frame["waves"] * sweep.wave_time
-        parts.append(part.set_index("case"))
-    if not parts:
-        return rest.reset_index()
-    joined = rest.iloc[:, :6].join(pd.concat(parts), how="inner")
-    return joined.join(rest.iloc[:, 6:]).reset_index()
+_ALONE_DASH = (0, (4, 1.2, 1, 1.2))
+_MOST_COLUMNS = 20  # boundaries of tile columns that can be told apart
+_BAND = 5.0  # %, the error that the model is held to
+_MOST_TILES = 7  # rows of the cuBLAS panel; what it chose more rarely shares one row
 
 
 # ------------------------------------------------------------------------------------------ panels
@@ -209,6 +50,16 @@ def table(study: StudyData) -> pd.DataFrame:
 
 def _model_line(ax: Axes, sweep: Sweep, values: pd.Series[float]) -> None:
     ax.plot(sweep.model["n"], values, color=MODEL, linewidth=1.1, zorder=2)
+
+
+def _limits(ax: Axes, sweep: Sweep, of: Callable[[pd.Series[float]], pd.Series[float]]) -> None:
+    """The model's line and, where an SM holds several blocks, that of counting SMs alone."""
+    _model_line(ax, sweep, of(sweep.model["waves"] * sweep.wave_time))
+    if sweep.blocks_per_sm > 1:
+        ax.plot(
+            sweep.model["n"], of(sweep.model["rounds"] * sweep.round_time), color=MODEL,
+            linewidth=0.9, linestyle=_ALONE_DASH, zorder=2,
+        )  # fmt: skip
 
 
 def _points(ax: Axes, sweep: Sweep, column: str, color: str) -> None:
@@ -226,17 +77,72 @@ def _cublas(ax: Axes, sweep: Sweep, column: str) -> None:
 
 def _tflops(ax: Axes, sweep: Sweep, color: str) -> None:
     useful = 2.0 * sweep.m * sweep.k * sweep.model["n"] / 1e6
-    _model_line(ax, sweep, useful / (sweep.model["waves"] * sweep.wave_time))
+    _limits(ax, sweep, lambda duration: useful / duration)
     _cublas(ax, sweep, "cublas_tflops")
     _points(ax, sweep, "tflops", color)
     ax.set_ylim(bottom=0)
 
 
 def _duration(ax: Axes, sweep: Sweep, color: str) -> None:
-    _model_line(ax, sweep, sweep.model["waves"] * sweep.wave_time)
+    _limits(ax, sweep, lambda duration: duration)
     _cublas(ax, sweep, "cublas_duration")
     _points(ax, sweep, "duration", color)
     ax.set_ylim(bottom=0)
+
+
+def _error(ax: Axes, sweep: Sweep, color: str) -> None:
+    """Measured over model, less 1, in percent: of the duration, and of the busiest SM's cycles."""
+    n = sweep.frame["n"]
+    size = 3.0 if len(n) < 40 else 2.2
+    ax.axhspan(-_BAND, _BAND, color="#EFEFEF", linewidth=0, zorder=0)
+    ax.axhline(0.0, color=MODEL, linewidth=0.9, zorder=1)
+    shown = [100 * sweep.errors("cycles"), 100 * sweep.errors()]
+    ax.plot(n, shown[0], "o", color=GREY, markersize=size, fillstyle="none", markeredgewidth=0.5)
+    if sweep.blocks_per_sm > 1:
+        shown.append(100 * sweep.errors("duration", "rounds"))
+        ax.plot(n, shown[2], "+", color=GREY, markersize=size + 1, markeredgewidth=0.6)
+    ax.plot(n, shown[1], "o", color=color, markersize=size, zorder=4)
+    reach = max([2 * _BAND, *(float(s.abs().max()) for s in shown if s.notna().any())])
+    ax.set_ylim(-1.12 * reach, 1.12 * reach)
+    ax.yaxis.set_major_locator(MaxNLocator(4, symmetric=True))
+
+
+def _tile_name(tile: tuple[float, float]) -> str:
+    return f"{int(tile[0])}×{int(tile[1])}"
+
+
+def _chosen(sweep: Sweep) -> pd.Series[str]:
+    """The tile that cuBLAS chose at each N, as a name; missing where no counter tells one."""
+    pairs = zip(sweep.frame["cublas_tile_m"], sweep.frame["cublas_tile_n"], strict=True)
+    return pd.Series([None if math.isnan(m + n) else _tile_name((m, n)) for m, n in pairs])
+
+
+def _area(name: str) -> tuple[int, str]:
+    rows, _, columns = name.partition("×")
+    return int(rows) * int(columns), name
+
+
+def _cublas_tile(ax: Axes, sweep: Sweep, color: str) -> None:
+    """One row for each tile that cuBLAS chose, the smallest below, and the kernel's own."""
+    chosen = _chosen(sweep)
+    own = _tile_name((sweep.tile[0], sweep.tile[1]))
+    often = chosen.value_counts()
+    named = sorted({own, *often.index[:_MOST_TILES]}, key=_area)
+    names = [*(["other"] if len(often) > _MOST_TILES else []), *named]
+    rows = {name: place for place, name in enumerate(names)}
+    ax.axhline(rows[own], color=color, linewidth=0.8, zorder=1)
+    known = chosen.notna()
+    places = [rows.get(name, 0) for name in chosen[known]]
+    ax.plot(sweep.frame["n"][known], places, "s", color="#000000", markersize=2.2, zorder=3)
+    ax.yaxis.set_major_locator(FixedLocator(list(rows.values())))
+    ax.set_yticklabels(names)
+    ax.set_ylim(-0.6, len(names) - 0.4)
+
+
+def _useful(ax: Axes, sweep: Sweep, color: str) -> None:
+    _model_line(ax, sweep, sweep.model["model_useful"])
+    _points(ax, sweep, "useful", color)
+    ax.set_ylim(0, 1.08)
 
 
 def _tiles(ax: Axes, sweep: Sweep, color: str) -> None:
@@ -267,6 +173,9 @@ def _active(ax: Axes, sweep: Sweep, color: str) -> None:
 _DRAWN: Mapping[str, tuple[Callable[[Axes, Sweep, str], None], str]] = {
     "tflops": (_tflops, "TFLOP/s"),
     "duration": (_duration, "duration (µs)"),
+    "error": (_error, "error (%)"),
+    "cublas": (_cublas_tile, "tile"),
+    "useful": (_useful, "2mnk / ops"),
     "tiles": (_tiles, "per SM"),
     "operations": (_operations, "tensor ops\n/ 2mnk"),
     "active": (_active, "cycles active\navg / max"),
@@ -274,17 +183,31 @@ _DRAWN: Mapping[str, tuple[Callable[[Axes, Sweep, str], None], str]] = {
 _TITLES = {
     "tflops": "Throughput",
     "duration": "Duration",
+    "error": "Error of the model: measured / model − 1",
+    "cublas": "Tile that cuBLAS chose, rows × columns",
+    "useful": "Useful share of the tiles",
     "tiles": "Tiles over SMs, and waves",
     "operations": "Operations executed",
     "active": "Balance of the SMs",
 }
 
 
+def _faint_edges(sweep: Sweep) -> list[tuple[float, Any]]:
+    """Tile columns where they are few enough to be told apart; where an SM holds several blocks,
+    the last N at which all have had one more."""
+    columns = [(n, ":") for n, _, _ in sweep.edges("columns")]
+    found: list[tuple[float, Any]] = columns if len(columns) <= _MOST_COLUMNS else []
+    if sweep.blocks_per_sm > 1:
+        found = [*found, *((n, _ALONE_DASH) for n, _, _ in sweep.edges("rounds"))]
+    return found
+
+
 def _marks(axes: Sequence[Axes], sweep: Sweep, style: Style, by: str) -> None:
-    """Boundaries through all panels: tile columns dotted, waves dashed; those of `by` labelled."""
-    for n, _, _ in sweep.edges("columns"):
+    """Boundaries through all panels: tile columns dotted, blocks over SMs alone dash-dotted, waves
+    dashed; those of `by` labelled."""
+    for n, dash in _faint_edges(sweep):
         for ax in axes:
-            ax.axvline(n, color="#BBBBBB", linewidth=0.6, linestyle=":", zorder=0)
+            ax.axvline(n, color="#BBBBBB", linewidth=0.6, linestyle=dash, zorder=0)
     for n, _, _ in sweep.edges("waves"):
         for ax in axes:
             ax.axvline(n, color=_WAVE_COLOR, linewidth=0.7, linestyle=_EDGE_DASH, zorder=1)
@@ -320,12 +243,13 @@ def draw(study: StudyData, style: Style, by: str, order: Sequence[str]) -> Figur
     """
     with look.apply(style):
         found = sweeps(study)
-        measured = any(
-            s.frame[["tflops", "duration", "ratio", "active"]].notna().any(axis=None) for s in found
-        )
+        columns = ["tflops", "duration", "ratio", "active"]
+        measured = any(s.frame[columns].notna().any(axis=None) for s in found)
         if not found or not measured:
             return look.empty_figure(study, style, "sweep")
+        told = any(s.frame["cublas_tile_m"].notna().any() for s in found)
         panels = [p for p in study.option("panels", order) if p in _DRAWN]
+        panels = [p for p in panels if p != "cublas" or told]
         stacked = 1 if style.narrow else min(2, len(found))
         bands = -(-len(found) // stacked)
         panel_mm = 20.0 if style.narrow else 25.0
@@ -350,7 +274,7 @@ def draw(study: StudyData, style: Style, by: str, order: Sequence[str]) -> Figur
                     ax.tick_params(axis="x", labelbottom=False)
             _ticks(axes[0], sweep, 5 if style.narrow else 8)
             _marks(axes, sweep, style, by)
-            axes[0].set_title(f"M = {sweep.m}, K = {sweep.k}", pad=style.font_size * 1.5)
+            axes[0].set_title(f"{_name(sweep, found)}, K = {sweep.k}", pad=style.font_size * 1.5)
             axes[-1].set_xlabel("N")
         handles = _handles(study, found, panels, colors, by)
         return look.finish(
@@ -371,6 +295,29 @@ def _handles(
             )
         )
     handles.append(Line2D([], [], color=MODEL, label="model"))
+    shared = any(s.blocks_per_sm > 1 for s in found)
+    if shared:
+        handles.append(
+            Line2D([], [], color=MODEL, linestyle=_ALONE_DASH, linewidth=0.9,
+                   label="model, blocks over SMs alone")
+        )  # fmt: skip
+    if "error" in panels:
+        handles.append(Patch(color="#EFEFEF", label=f"within {_BAND:g} %"))
+        if any(s.frame["cycles"].notna().any() for s in found):
+            handles.append(
+                Line2D([], [], linestyle="", marker="o", fillstyle="none", color=GREY,
+                       markersize=2.6, markeredgewidth=0.5, label="error in SM cycles")
+            )  # fmt: skip
+        if shared:
+            handles.append(
+                Line2D([], [], linestyle="", marker="+", color=GREY, markeredgewidth=0.6,
+                       label="error of SMs alone")
+            )  # fmt: skip
+    if "cublas" in panels:
+        handles.append(
+            Line2D([], [], linestyle="", marker="s", color="#000000", markersize=2.2,
+                   label="cuBLAS's tile")
+        )  # fmt: skip
     if any(s.frame["cublas_tflops"].notna().any() for s in found):
         handles.append(Line2D([], [], color="#000000", linewidth=0.8, label="cuBLAS, measured"))
     if any((~s.frame["ranks"] & s.frame["tflops"].notna()).any() for s in found):
@@ -378,10 +325,16 @@ def _handles(
             Line2D([], [], linestyle="", marker="x", color=GREY, label="not correct, not ranked")
         )
     label = " (numbered)"
-    handles.append(
-        Line2D([], [], color="#BBBBBB", linestyle=":", linewidth=0.8,
-               label="last N of a tile column" + (label if by == "columns" else ""))
-    )  # fmt: skip
+    if any(len(s.edges("columns")) <= _MOST_COLUMNS for s in found):
+        handles.append(
+            Line2D([], [], color="#BBBBBB", linestyle=":", linewidth=0.8,
+                   label="last N of a tile column" + (label if by == "columns" else ""))
+        )  # fmt: skip
+    if shared:
+        handles.append(
+            Line2D([], [], color="#BBBBBB", linestyle=_ALONE_DASH, linewidth=0.8,
+                   label="last N of one more block on every SM")
+        )  # fmt: skip
     handles.append(
         Line2D([], [], color=_WAVE_COLOR, linestyle=_EDGE_DASH, linewidth=0.8,
                label="last N of a wave" + (label if by == "waves" else ""))
@@ -391,18 +344,95 @@ def _handles(
     return handles
 
 
+def _name(sweep: Sweep, found: Sequence[Sweep]) -> str:
+    """What tells a sweep from the others: its M, and its tile where tiles differ."""
+    several = len({s.tile[:2] for s in found}) > 1
+    tile = f"{_tile_name((sweep.tile[0], sweep.tile[1]))} tiles, " if several else ""
+    return f"{tile}M = {sweep.m}"
+
+
+def percent(value: float) -> str:
+    """A share as text, with a minus sign for a negative one."""
+    return f"{100 * value:.1f} %".replace("-", "−")
+
+
+def _told(sweep: Sweep, error: PredictionError) -> str:
+    at = int(sweep.frame["n"].iloc[error.place])
+    return f"median {percent(error.median)}, worst {percent(error.worst)} at N = {at}"
+
+
+def error_notes(sweep: Sweep, name: str) -> list[str]:
+    """How far the model of one sweep is from it, in sentences; none where nothing was timed."""
+    whole = sweep.summary()
+    if not whole.count:
+        return []
+    parts = [f"{name}: {_told(sweep, whole)}"]
+    partial = sweep.frame["partial_tail"].astype(bool) & sweep.errors().notna()
+    if 0 < partial.mean() <= 0.5:
+        sizes = sweep.frame.loc[partial, "n"]
+        rest = sweep.summary(where=~partial)
+        parts.append(
+            f"without {len(sizes)} N from {sizes.min()} to {sizes.max()}, whose last wave works on "
+            f"a partly filled tile column only, {_told(sweep, rest)}"
+        )
+    if sweep.frame["cycles"].notna().any():
+        parts.append(
+            f"in cycles of the busiest SM, counted one launch at a time, "
+            f"{_told(sweep, sweep.summary('cycles'))}"
+        )
+    notes = ["; ".join(parts) + "."]
+    if sweep.blocks_per_sm > 1:
+        alone = sweep.summary("duration", "rounds")
+        better = "less" if alone.median < whole.median else "more"
+        notes.append(
+            f"{name}: counting blocks over SMs alone (an SM's blocks share its throughput) "
+            f"errs {better} than whole waves of {sweep.blocks_per_sm} blocks an SM: "
+            f"{_told(sweep, alone)}."
+        )
+    return notes
+
+
+def vendor_notes(found: Sequence[Sweep]) -> list[str]:
+    """Which tiles cuBLAS chose, how often a smaller one than the kernel's, and whether the
+    operations it executed are those of that tile."""
+    chosen = pd.concat([_chosen(s) for s in found]).dropna()
+    if chosen.empty:
+        return []
+    own = found[0].tile[0] * found[0].tile[1]
+    often = chosen.value_counts()
+    listed = ", ".join(f"{name} ({count})" for name, count in list(often.items())[:4])
+    more = f" and {len(often) - 4} others" if len(often) > 4 else ""
+    smaller = sum(_area(name)[0] < own for name in chosen)
+    notes = [
+        f"cuBLAS chose a smaller tile than {found[0].tile[0]}×{found[0].tile[1]} at {smaller} of "
+        f"{len(chosen)} N: {listed}{more}."
+    ]
+    counted = pd.concat([s.frame[["cublas_ratio", "cublas_tile_ratio"]] for s in found]).dropna()
+    if len(counted):
+        off = (counted["cublas_ratio"] / counted["cublas_tile_ratio"] - 1).abs()
+        notes.append(
+            f"The tensor operations counted for it are those of that tile within 1 % at "
+            f"{int((off <= 0.01).sum())} of {len(counted)} N."
+        )
+    return notes
+
+
 def _notes(study: StudyData, found: Sequence[Sweep]) -> list[str]:
-    tile = found[0].tile
-    per_sm = sorted({s.blocks_per_sm for s in found})
+    tiles = ", ".join(dict.fromkeys(_tile_name((s.tile[0], s.tile[1])) for s in found))
+    per_sm = list(dict.fromkeys(s.blocks_per_sm for s in found))
     told = " and ".join(str(p) for p in per_sm)
     notes = [
-        f"{', '.join(dict.fromkeys(s.variant for s in found))}; tile {tile[0]}×{tile[1]}, "
+        f"{', '.join(dict.fromkeys(s.variant for s in found))}; tile {tiles}, "
         f"{found[0].sms} SMs, {told} block{'s' if per_sm != [1] else ''} an SM at a time."
     ]
-    times = [f"{s.wave_time:.3g} µs at M = {s.m}" for s in found if not np.isnan(s.wave_time)]
+    times = [
+        f"{s.wave_time:.3g} µs at {_name(s, found)}" for s in found if not np.isnan(s.wave_time)
+    ]
     if times:
         notes.append(
-            "Model: waves times the time of one, the median of the measured duration over waves ("
-            + "; ".join(times) + ")."
+            "Model: waves times the time of one. That time alone is fitted, one number a sweep: the "
+            "median over N of measured duration over waves (" + "; ".join(times) + ")."
         )  # fmt: skip
-    return notes
+        errors = [note for sweep in found for note in error_notes(sweep, _name(sweep, found))]
+        notes += ["Error of the duration. " + errors[0], *errors[1:]]
+    return [*notes, *vendor_notes(found)]

@@ -20,7 +20,7 @@ BASELINE = "cublas"
 """Name of the vendor baseline's kernel: the reference line of every comparison."""
 
 CASE_COLUMNS = (
-    "case kernel variant macros layouts operation dtype m n k probe_case tile_m tile_n blocks"
+    "case kernel variant macros layouts operation dtype m n k probe_case tile_m tile_n tile_k blocks"
     " working_blocks block_threads registers shared_bytes"
 ).split()
 RECORD_COLUMNS = (
@@ -138,6 +138,15 @@ def environment_of(study: StudyData, metric: str, stage: str | None = None) -> d
     if rows.empty:
         return {}
     return {str(c): str(e) for c, e in zip(rows["case"], rows["environment"], strict=True)}
+
+
+def text_of(study: StudyData, metric: str) -> dict[str, str]:
+    """The text of one metric by case, e.g. `kernel_name`; cases without one are absent."""
+    if study.records.empty or "text" not in study.records:
+        return {}
+    rows = study.records[(study.records["metric"] == metric) & (study.records["status"] == "ok")]
+    pairs = zip(rows["case"], rows["text"], strict=True)
+    return {str(case): str(text) for case, text in pairs if present(text)}
 
 
 def pivot(study: StudyData, metrics: Sequence[str], stage: str | None = None) -> pd.DataFrame:
@@ -400,6 +409,13 @@ def variant_label(row: Mapping[str, Any], dtype: str | None = None) -> str:
 def dtype_label(dtype: object) -> str:
     """The dtype as a panel's title names it."""
     return DTYPE_LABELS.get(str(dtype), str(dtype)) if present(dtype) else "no dtype"
+
+
+def rate_notes(study: StudyData) -> list[str]:
+    """What a figure of rates must say of products that are not of floating-point numbers."""
+    if "i8" not in dtypes_in_order(study):
+        return []
+    return ["For INT8, TFLOP/s are TOP/s: 2mnk integer operations."]
 
 
 def dtypes_in_order(study: StudyData) -> list[str]:

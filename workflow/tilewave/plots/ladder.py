@@ -149,7 +149,7 @@ def draw(study: StudyData, style: Style) -> Figure:
         notes = [f"m = n = k = {shapes[0][:-1]}." if shapes[0].endswith("³") else f"{shapes[0]}."]
         return look.finish(
             fig, study, style, handles, [str(h.get_label()) for h in handles],
-            notes if len(shapes) == 1 else [], _STAGES,
+            [*(notes if len(shapes) == 1 else []), *base.rate_notes(study)], _STAGES,
         )  # fmt: skip
 
 

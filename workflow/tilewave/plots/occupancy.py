@@ -51,6 +51,7 @@ _COUNTED = {
     "dynamic": "launch__shared_mem_per_block_dynamic",
 }
 _SAME = 0.01  # percentage points in which two occupancies may differ by rounding
+_MOST = 5  # differences that the figure spells out
 _EXAMPLES = ((128, 180, 0), (256, 128, 32768))  # the article's blocks: threads, registers, bytes
 _BLOCKS = {128: "#332288", 256: "#CC6677"}
 _CHAINS = ("#332288", "#117733", "#44AA99", "#DDCC77", "#CC6677", "#AA4499")
@@ -135,7 +136,7 @@ def rows(study: StudyData) -> list[Row]:
                 str(about["case"]), str(about["variant"]), str(about["kernel"]),
                 threads, registers, shared or 0,
                 occupancy.occupancy(limits, threads, registers, shared or 0),
-                _whole(seen[DRIVER]), *(_number(seen[m]) for m in (THEORETICAL, ACHIEVED)),
+                _whole(seen[DRIVER]), _number(seen[THEORETICAL]), _number(seen[ACHIEVED]),
                 {name: blocks for name, blocks in answers.items() if blocks is not None},
             )
         )  # fmt: skip
@@ -190,7 +191,9 @@ def table(study: StudyData) -> pd.DataFrame:
     frame["FMA per clock and SM (measured)"] = frame["case"].map(rate["measured"])
     frame["TFLOP/s"] = frame["case"].map(base.value_of(study, "tflops", "time"))
     frame = frame.join(rest.iloc[:, 4:])
-    examples = []
+    examples: list[dict[str, Any]] = []
+    if frame.empty:
+        return frame
     for place, limits in (("Turing", TURING), ("this GPU", sm_limits(study))):
         for threads, registers, shared in _EXAMPLES:
             one = occupancy.occupancy(limits, threads, registers, shared)
@@ -299,8 +302,8 @@ def _registers(
                 linestyle="-" if threads == 128 else (0, (4, 1.5)))  # fmt: skip
     for row in shown:
         if row.threads in _BLOCKS and (row.theoretical is not None or row.driver is not None):
-            warps = row.found.warps if row.driver is None else row.driver * row.threads // 32
-            ax.plot([row.registers], [warps], "o", color=colors[row.kernel], markersize=3.2)
+            held = row.found.warps if row.driver is None else row.driver * row.threads // 32
+            ax.plot([row.registers], [held], "o", color=colors[row.kernel], markersize=3.2)
     rates = _tile_rates(study)
     for threads, registers, shared in _EXAMPLES:
         one = occupancy.occupancy(limits, threads, registers, shared)
@@ -328,12 +331,14 @@ def _registers(
 
 def _tile_rates(study: StudyData) -> dict[int, float]:
     """TFLOP/s of the tile's probe by threads of a block, of correct cases."""
-    rates, found = base.value_of(study, "tflops", "time"), {}
-    for row in rows(study):
-        if row.kernel == study.option("tile", "tile_threads") and row.case in rates.index:
-            if row.case in base.ranking(study):
-                found[row.threads] = float(rates[row.case])
-    return found
+    rates, may_rank = base.value_of(study, "tflops", "time"), set(base.ranking(study))
+    return {
+        row.threads: float(rates[row.case])
+        for row in rows(study)
+        if row.kernel == study.option("tile", "tile_threads")
+        and row.case in rates.index
+        and row.case in may_rank
+    }
 
 
 def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> None:
@@ -441,9 +446,10 @@ def _notes(study: StudyData, shown: Sequence[Row], frame: pd.DataFrame) -> list[
             f"The closed form is what others say in {agreed} of {len(answered)} cases (the driver "
             f"says something of {by_driver}, ncu of {by_ncu})."
         )
-    for row in answered:
-        if row.differences:
-            notes.append(f"{row.case}: {'; '.join(row.differences)}.")
+    differ = [row for row in answered if row.differences]
+    notes += [f"{row.case}: {'; '.join(row.differences)}." for row in differ[:_MOST]]
+    if len(differ) > _MOST:
+        notes.append(f"And {len(differ) - _MOST} more cases: they are in the table.")
     limits = sm_limits(study)
     for threads, registers, shared in _EXAMPLES:
         on_turing = occupancy.occupancy(TURING, threads, registers, shared)
@@ -463,7 +469,9 @@ def _notes(study: StudyData, shown: Sequence[Row], frame: pd.DataFrame) -> list[
         good = frame[frame["ranks"] & frame["measured"].notna()]
         if len(good):
             off = 100 * (good["measured"] / good["model"] - 1).abs()
-            told += f"; the model is off by {off.median():.1f} % (median), {off.max():.1f} % (worst)"
+            told += (
+                f"; the model is off by {off.median():.1f} % (median), {off.max():.1f} % (worst)"
+            )
         notes.append(told + ".")
     gain = ilp_gain(study)
     if gain is not None and cycles is not None:
@@ -501,6 +509,8 @@ def ilp_gain(study: StudyData) -> Gain | None:
                 continue
             if cycles is None or not one.found.warps or not two.found.warps:
                 continue
-            model = [latency.fma_per_cycle(r.found.warps, i, cycles) for r, i in ((one, 1), (two, 2))]
+            model = [
+                latency.fma_per_cycle(r.found.warps, i, cycles) for r, i in ((one, 1), (two, 2))
+            ]
             return Gain(one, two, float(rates[two.case] / rates[one.case]), model[1] / model[0])
     return None

@@ -163,7 +163,7 @@ def draw(study: StudyData, style: Style) -> Figure:
         if len(lecture):
             _draw_lecture(fig.add_subplot(grid[rows, :]), lecture, style)
         handles, labels = _legend_entries(study, looks)
-        return look.finish(fig, study, style, handles, labels, [], _STAGES)
+        return look.finish(fig, study, style, handles, labels, base.rate_notes(study), _STAGES)
 
 
 def _legend_entries(

@@ -15,7 +15,7 @@ from tilewave.plots._quantization import OPTIONS as OPTIONS
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
-_ORDER = ("tflops", "duration", "tiles", "operations", "active")
+_ORDER = ("tflops", "duration", "error", "cublas", "useful", "tiles")
 
 
 def table(study: StudyData) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from tilewave.plots._quantization import OPTIONS as OPTIONS
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
-_ORDER = ("tflops", "duration", "tiles", "active", "operations")
+_ORDER = ("tflops", "duration", "error", "cublas", "tiles", "active")
 
 
 def table(study: StudyData) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 # Raised when the way of measuring changes, so that older figures are not taken for new ones.
-METHOD_VERSION = {"check": 1, "time": 1, "counters": 1, "execute": 1}
+METHOD_VERSION = {"check": 1, "time": 1, "tune": 1, "counters": 1, "execute": 1}
 
 # What of a job decides the figure. Paths, case names and limits do not.
 PARTS = (
@@ -32,6 +32,8 @@ RARE_PARTS = ("scratch", "work", "device")
 STAGE_PARTS = {
     "check": (),
     "time": ("baseline", "timing"),
+    # Not the rivals: a kernel that is added leaves what was raced before as it is.
+    "tune": ("timing",),
     "counters": ("instruction", "metrics", "sections", "clock_control", "cache_control"),
     "execute": ("versions",),
 }

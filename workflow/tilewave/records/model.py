@@ -45,9 +45,15 @@ BARRIER = "barrier"
 FINDINGS = (RACE, UNINITIALISED, BARRIER)
 VERDICTS = (CORRECT, WRONG, NOT_CHECKED, RACE, UNINITIALISED, BARRIER)
 
-STAGES = ("check", "time", "counters", "execute")
+STAGES = ("check", "time", "tune", "counters", "execute")
 # Where the figures of a stage come from when they were measured here.
-SOURCES = {"check": "events", "time": "events", "counters": "counters", "execute": "executed"}
+SOURCES = {
+    "check": "events",
+    "time": "events",
+    "tune": "events",
+    "counters": "counters",
+    "execute": "executed",
+}
 EXECUTED = SOURCES["execute"]
 
 

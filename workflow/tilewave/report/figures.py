@@ -105,12 +105,24 @@ def study_data(project: Project, name: str, inputs: Inputs) -> StudyData:
     name: a study of the plan.
     inputs: paths of the target document (JSON) and of the tables (Parquet).
     """
+    tables = [inputs.cases, inputs.records, inputs.instructions]
+    cases, records, instructions = (pd.read_parquet(str(path)) for path in tables)
     target = read(Path(str(inputs.target)))
+    return of_tables(project, name, target, cases, records, instructions)
+
+
+def of_tables(
+    project: Project,
+    name: str,
+    target: Mapping[str, Any],
+    cases: pd.DataFrame,
+    records: pd.DataFrame,
+    instructions: pd.DataFrame,
+) -> StudyData:
+    """The same from the target document and the tables themselves."""
     study = project.config.studies[name]
     wanted = project.plan.studies[name]
-    cases = pd.read_parquet(str(inputs.cases))
-    records = pd.read_parquet(str(inputs.records))
-    instructions = with_instruction_columns(pd.read_parquet(str(inputs.instructions)))
+    instructions = with_instruction_columns(instructions)
     if not study.execute:
         records, instructions = map(without_executions, (records, instructions))
     chosen = cases[cases["case"].isin(wanted)].set_index("case", drop=False)

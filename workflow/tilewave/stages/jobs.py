@@ -79,7 +79,7 @@ def _work(job: Mapping[str, Any], case: Case) -> dict[str, float]:
 
 
 # A check runs a product twice (with and without beta), a timing at least warm-up and three samples.
-LEAST_RUNS = {"check": 2, "time": 4, "counters": 1}
+LEAST_RUNS = {"check": 2, "time": 4, "tune": 4, "counters": 1}
 
 
 def predicted_s(stage: str, case: Case, shape: dict[str, int]) -> float | None:
@@ -113,6 +113,11 @@ def _stage_parts(stage: str, request: Request, config: Config) -> dict[str, Any]
         return {"limit_s": config.execute.case_limit_s, "versions": execution.version()}
     if stage == "check":
         return {"limit_s": config.check.case_limit_s}
+    if stage == "tune":
+        return {
+            "limit_s": config.timing.case_limit_s,
+            "timing": {"block_ms": config.timing.block_ms, "rounds": config.timing.rounds},
+        }
     if stage == "time":
         timing = config.timing
         return {

@@ -1,8 +1,8 @@
-"""Stages check, time and counters: take each case from the store or a recording, or measure it."""
+"""Stages check, time, tune and counters: take each case from the store or a recording, or measure it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from tilewave.execution import results as executed
@@ -89,13 +89,14 @@ def collect(
     checks: dict[str, dict[str, Any]] | None = None,
     executions: Mapping[str, Mapping[str, Any]] | None = None,
     executed_first: bool = False,
+    again: Container[str] = (),
 ) -> dict[str, Any]:
     """Results of a stage in the order of the cases.
 
     ``measure`` runs jobs and calls its second argument for each finished case; ``checks`` holds
     the check results by case for the later stages; ``executions`` what executing the cases gave,
     for those that are not measured, and where there is no GPU before recorded figures if
-    ``executed_first``. Returns {"results", "counts"}, where counts says how many were measured now,
+    ``executed_first``; ``again`` the cases that are measured although the store has them. Returns {"results", "counts"}, where counts says how many were measured now,
     reused (from the store, or from another case of this run that is the same measurement), taken
     from a recording and, if any, executed.
     """
@@ -129,7 +130,7 @@ def collect(
                 counts["recorded"] += str(taken["source"]).startswith("recorded:")
                 continue
         found = store.get(environment, job["stage"], job["key"])
-        if found is not None and not _still_good(found, job, target):
+        if found is not None and (one.case.id in again or not _still_good(found, job, target)):
             found = None
         if found is not None:
             results[one.case.id] = found | {"case": one.case.id}

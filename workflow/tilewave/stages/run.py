@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from tilewave.errors import UserError
 from tilewave.gpu.environment import commit
 from tilewave.records import model
 from tilewave.records.store import write_atomically
-from tilewave.stages import compiling, executing, jobs, measuring
+from tilewave.stages import compiling, executing, jobs, measuring, tuning
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,6 +184,74 @@ def measure_kernel(job: Job, stage: str, kernel: str, report: str | None) -> dic
     return document
 
 
+def race(job: Job) -> dict[str, Any]:
+    """Results of all candidates' races (see `tilewave.stages.tuning`)."""
+    project = job.project
+    stage, aim = tuning.STAGE, _target(project)
+    kernels = project.stage_kernels(stage)
+    compiled = {name: projects.read(project.stage_path("compile", name)) for name in kernels}
+    checks = {
+        made["case"]: made
+        for name in kernels
+        for made in projects.read(project.stage_path("check", name))["results"]
+    }
+    requests = {name: project.plan.of_kernel(name) for name in kernels}
+    planned = tuning.plan(requests, compiled, checks, aim, project.config)
+    measure = _measure(job, stage, "races", None)
+    document = measuring.collect(
+        planned,
+        aim,
+        project.recorded(aim),
+        project.store,
+        lambda waiting, finished: measure(tuning.by_group(waiting), finished),
+        checks,
+        again=tuning.race_again(planned, aim, project.store),
+    )
+    job.note(measuring.log_lines(stage, document))
+    counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
+    raced, eliminated, spent, full = tuning.saved(document["results"])
+    say(f"  {stage}: {len(planned)} candidates{': ' if counts else ''}{counts}")
+    if raced:
+        told = f"{eliminated} of {raced} eliminated early: {spent:.1f} s of GPU instead of {full:.1f} s"
+        say(f"  {stage}: {told}")
+        job.note(f"{told}\n")
+    return document
+
+
+def best(job: Job) -> pd.DataFrame:
+    """The best variant of each shape and dtype (see `tilewave.plots.best`), from the races alone.
+
+    Raises UserError where no study races anything.
+    """
+    import pandas as pd
+
+    from tilewave.plots import best as plot
+    from tilewave.records import tables as tidy
+    from tilewave.report import figures
+
+    project = job.project
+    if not project.raced_studies:
+        raise UserError(project.where, "studies", "no study that races", "a study with tune: true")
+    aim = _target(project)
+    plan = project.raced_plan
+    stages = ("check", tuning.STAGE)
+    compiled, results = _documents(project, plan.kernels, stages)
+    verdict = tidy.verdicts(results["check"])
+    cases = tidy.cases_table(plan, aim, compiled, verdict)
+    flat = [made for stage in stages for made in results[stage] if made["case"] in plan.requests]
+    records = tidy.records_table(cases, flat, verdict)
+    none = pd.DataFrame(columns=["case"])
+    return pd.concat(
+        [
+            plot.table(figures.of_tables(project, name, aim, cases, records, none)).assign(
+                study=name
+            )
+            for name in plan.studies
+        ],
+        ignore_index=True,
+    )
+
+
 def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring.Measure:
     """How the jobs of a stage are run on this machine."""
     project = job.project
@@ -231,18 +299,21 @@ def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring
     return measure
 
 
-def _documents(project: projects.Project) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
-    """Compiled documents by kernel, and all results by stage."""
-    compiled = {
-        name: projects.read(project.stage_path("compile", name)) for name in project.plan.kernels
-    }
+def _documents(
+    project: projects.Project,
+    kernels: Sequence[str] | None = None,
+    stages: Sequence[str] = model.STAGES,
+) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
+    """Compiled documents by kernel, and all results by stage; of these kernels, else of all."""
+    names = project.plan.kernels if kernels is None else kernels
+    compiled = {name: projects.read(project.stage_path("compile", name)) for name in names}
     results = {
         stage: [
             made
-            for kernel in project.stage_kernels(stage)
-            for made in projects.read(project.stage_path(stage, kernel))["results"]
+            for path in project.stage_documents(stage, names)
+            for made in projects.read(path)["results"]
         ]
-        for stage in model.STAGES
+        for stage in stages
     }
     return compiled, results
 
@@ -261,7 +332,7 @@ def tables(job: Job) -> dict[str, pd.DataFrame]:
     return {
         "cases": cases,
         "records": tidy.records_table(cases, flat, verdict),
-        "samples": tidy.samples_table(results["time"], recorded),
+        "samples": tidy.samples_table(results["time"] + results["tune"], recorded),
         "instructions": tidy.instructions_table(
             project.plan, results["counters"] + results["execute"], recorded, compiled
         ),

@@ -122,7 +122,7 @@ RECOMMENDED: Mapping[str, Recommendation] = {
     )
 }
 """By dtype of the inputs. Source: NVIDIA, "Matrix Multiplication Background User's Guide", Tensor Core
-requirements by library version, repeated by the project's lecture notes on GPU performance. In bytes
+requirements by library version; the lecture on GEMM performance repeats it. In bytes
 every row says the same: 16, one access of a thread, and 128 on A100, one cache line."""
 
 

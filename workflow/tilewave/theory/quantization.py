@@ -13,7 +13,8 @@ one thread block. Source of the terms: NVIDIA, "Matrix Multiplication Background
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -132,3 +133,60 @@ def wave_edges(
             edges.append(n)
         before = now
     return edges
+
+
+def rounds_on_sms(blocks: int, sms: int) -> int:
+    """Blocks on the busiest SM where they are dealt out evenly: ceil(blocks / sms).
+
+    The number of waves on SMs that hold one block at a time. Where an SM holds several, it is the
+    other limit of what a tail costs: blocks that share an SM's throughput take as long together as
+    one after the other, and a wave of them that is half full costs half; blocks that wait on
+    latency do not disturb each other, and every wave costs the same however full it is.
+    """
+    return waves(blocks, sms).count
+
+
+def fitted_time(durations: Iterable[float], counts: Iterable[float]) -> float:
+    """The one number that a model of whole waves takes from a sweep: the median of duration over
+    count, in the unit of the durations. NaN for an empty sweep."""
+    each = [d / c for d, c in zip(durations, counts, strict=True) if not math.isnan(d)]
+    return statistics.median(each) if each else math.nan
+
+
+@dataclass(frozen=True)
+class PredictionError:
+    """How far a model is from a sweep, relative to the model (0.05 is 5 %).
+
+    median: of the absolute errors. worst: the error largest in absolute value, with its sign.
+    place: where that is, an index into the sweep; -1 for an empty one. count: points compared.
+    """
+
+    median: float
+    worst: float
+    place: int
+    count: int
+
+
+def prediction_error(errors: Sequence[float]) -> PredictionError:
+    """Summary of the errors of a sweep (``measured / predicted - 1``); NaN are left out."""
+    known = [(abs(error), place) for place, error in enumerate(errors) if not math.isnan(error)]
+    if not known:
+        return PredictionError(math.nan, math.nan, -1, 0)
+    place = max(known)[1]
+    return PredictionError(
+        statistics.median(size for size, _ in known), errors[place], place, len(known)
+    )
+
+
+def tail_in_partial_column(
+    shape: Mapping[str, int], tile: Sequence[int], sms: int, blocks_per_sm: int = 1
+) -> bool:
+    """Whether the last wave has no more blocks than a last tile column that is not full.
+
+    Dealt column by column, all blocks of that wave then work on a tile that is partly empty and
+    fetch less than others do, so the wave is cheaper than a whole one.
+    """
+    rows, columns = tiles(shape, tile)
+    found = waves(rows * columns, sms, blocks_per_sm)
+    partial = shape["n"] % tile[1] != 0
+    return partial and found.full > 0 and 0 < (found.tail or found.capacity) <= rows

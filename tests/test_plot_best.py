@@ -1,0 +1,195 @@
+"""The figure of the races: winner, share of cuBLAS, the model's pick and its regret."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import synthetic
+from test_plots import texts_of
+from tilewave.plots import base, best
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import Style, save
+
+H200 = {
+    "registers_per_sm": 65536, "max_warps_per_sm": 64, "max_blocks_per_sm": 32,
+    "shared_per_sm": 233472, "shared_per_block_optin": 232448, "shared_reserved_per_block": 1024,
+}  # fmt: skip
+SHAPES = [(256, 256, 256), (2304, 1920, 4096), (4096, 4096, 4096), (128, 4096, 4096)]
+# Variant: kernel, tile, microseconds at each of the shapes.
+F16 = {
+    "hgemm_mma-accumulatef32": ("hgemm_mma", (128, 128, 32), (8.0, 110.0, 400.0, 60.0)),
+    "hgemm_mma-tile_m64-tile_n64-accumulatef32": ("hgemm_mma", (64, 64, 32), (5.0, 130.0, 500.0, 30.0)),
+    "hgemm_wmma_staged-raster1-accumulatef32": (
+        "hgemm_wmma_staged", (256, 128, 32), (9.0, 120.0, 380.0, 90.0)
+    ),
+}  # fmt: skip
+F32 = {"matmul_register": ("matmul_register", (64, 64, 16), (20.0, 1500.0, 6000.0, 300.0))}
+
+
+@pytest.fixture(scope="module")
+def study() -> StudyData:
+    """Three f16 variants and one of f32 at four shapes, and cuBLAS. 128x128 tiles: 1024 blocks at
+    4096^3, two on an SM (256 threads of 128 registers)."""
+    b = synthetic.Builder("ladder")
+    for dtype, variants in (("f16_f32", F16), ("f32", F32)):
+        for place, shape in enumerate(SHAPES):
+            m, n, k = shape
+            for variant, (kernel, tile, times) in variants.items():
+                blocks = -(-m // tile[0]) * -(-n // tile[1])
+                case = b.case(
+                    variant, kernel, dtype, shape, tile_m=tile[0], tile_n=tile[1],
+                    working_blocks=blocks, shared_bytes=49152.0 if tile[0] < 256 else 92160.0,
+                )  # fmt: skip
+                b.cases[-1]["tile_k"] = tile[2]
+                if dtype == "f32" and place == 1:
+                    b.add(case, "tune", status="not measured", reason="no NVIDIA GPU here")
+                    continue
+                b.add(case, "check", {"max_error": 0.0}, verdict="correct")
+                _raced(b, case, times[place], times[place] > 1.1 * min(
+                    t[2][place] for t in variants.values()
+                ))  # fmt: skip
+            vendor = b.case(f"cublas-type{dtype}", "cublas", dtype, shape)
+            b.add(vendor, "check", {"max_error": 0.0}, verdict="correct")
+            _raced(b, vendor, 2e-6 * m * n * k / (700.0 if dtype == "f16_f32" else 50.0), False)
+    made = b.study()
+    tile_k = pd.Series([one.get("tile_k") for one in b.cases])
+    facts = {name: {**one, **H200} for name, one in made.environments.items()}
+    question = "Which variant is the fastest at each shape, and would the model have picked it?"
+    return replace(
+        made, name="best", cases=made.cases.assign(tile_k=tile_k), environments=facts,
+        question=question,
+    )  # fmt: skip
+
+
+def _raced(b: synthetic.Builder, case: str, us: float, out: bool) -> None:
+    figures = {
+        "tune_duration": us, "tune_spread": 0.01 * us, "tune_tflops": 1.0,
+        "tune_rounds": 0.0 if out else 5.0, "tune_eliminated": float(out),
+        "tune_spent": 3.0 if out else 25.0, "tune_full_cost": 22.0,
+    }  # fmt: skip
+    b.add(case, "tune", figures, verdict="correct")
+
+
+def by_shape(study: StudyData) -> dict[tuple[str, int, int, int], dict[str, object]]:
+    rows = best.table(study).to_dict("records")
+    return {(row["dtype"], row["m"], row["n"], row["k"]): row for row in rows}
+
+
+def test_a_row_for_each_dtype_and_shape(study: StudyData) -> None:
+    found = by_shape(study)
+    assert len(found) == 8
+    row = found["f16_f32", 2304, 1920, 4096]
+    assert row["best variant"] == "hgemm_mma-accumulatef32"
+    assert row["runner-up"] == "hgemm_wmma_staged-raster1-accumulatef32"
+    assert row["runner-up slower by (%)"] == pytest.approx(100 * 10 / 110)
+    # 2 x 2304 x 1920 x 4096 operations in 110 us; cuBLAS at 700 TFLOP/s.
+    assert row["TFLOP/s"] == pytest.approx(329.44, abs=0.01)
+    assert row["% of cuBLAS"] == pytest.approx(100 * 329.44 / 700, abs=0.01)
+    assert (row["candidates"], row["raced"], row["eliminated early"]) == (3, 3, 1)
+    assert row["GPU time spent (ms)"] == 53.0
+    assert row["status"] == "ok" and row["source"] == "recorded:NVIDIA H200"
+
+
+def test_the_models_pick_and_its_regret(study: StudyData) -> None:
+    """Worked out by hand for 2304x1920x4096 on 132 SMs, steps along k cancel.
+
+    128x128, two blocks an SM: 270 blocks are 2 waves of 264, at 4096^3 1024 blocks are 4: 400 / 2.
+    64x64, two (48 KiB would allow four, registers two): 1080 blocks are 5 waves, at 4096^3 4096
+    are 16: 500 x 5 / 16 = 156. 256x128, two: 135 blocks 1 wave, at 4096^3 512 are 2: 380 / 2.
+    """
+    row = by_shape(study)["f16_f32", 2304, 1920, 4096]
+    assert row["the model's pick"] == "hgemm_mma-tile_m64-tile_n64-accumulatef32"
+    assert row["pick predicted (us)"] == pytest.approx(156.25)
+    assert row["pick measured (us)"] == 130.0
+    assert row["regret of the pick (%)"] == pytest.approx(100 * 20 / 110)
+
+
+def test_the_pick_where_blocks_share_an_sm(study: StudyData) -> None:
+    """256^3. 128x128: 4 blocks, half a wave of 8 steps, at 4096^3 1024 blocks are 3 waves and 232,
+    two on some SM: 4 waves of 128 steps in 400 us: 3.125. 256x128: 2 blocks, half a wave, at 4096^3
+    512 are 1 and 248: 2 waves in 380 us: 5.9. 64x64: 16 blocks, half a wave, 16 waves in 500 us:
+    0.98. All pick the smallest tile, which is the best, as with whole waves."""
+    row = by_shape(study)["f16_f32", 256, 256, 256]
+    assert row["regret where blocks share an SM (%)"] == 0.0
+    (group,) = [g for g in best.groups(study) if g.dtype == "f16_f32" and g.shape["k"] == 256]
+    assert list(group.shared.values()) == pytest.approx([3.125, 0.9765625, 5.9375])
+    assert list(group.predicted.values()) == pytest.approx([6.25, 1.953125, 11.875])
+
+
+def test_the_calibration_shape_is_no_prediction(study: StudyData) -> None:
+    row = by_shape(study)["f16_f32", 4096, 4096, 4096]
+    assert row["model calibrated here"] is True
+    assert pd.isna(row["regret of the pick (%)"])  # type: ignore[call-overload]
+    assert row["the model's pick"] == row["best variant"]
+
+
+def test_nothing_measured_says_why(study: StudyData) -> None:
+    row = by_shape(study)["f32", 2304, 1920, 4096]
+    assert (row["status"], row["reason"]) == ("not measured", "no NVIDIA GPU here")
+    assert pd.isna(row["best variant"])  # type: ignore[call-overload]
+
+
+def test_a_wrong_variant_never_wins(study: StudyData) -> None:
+    winner = "hgemm_mma-accumulatef32@2304x1920x4096"
+    records = study.records.copy()
+    records.loc[records["case"] == winner, "verdict"] = "wrong"
+    row = by_shape(replace(study, records=records))["f16_f32", 2304, 1920, 4096]
+    assert row["best variant"] == "hgemm_wmma_staged-raster1-accumulatef32"
+
+
+def test_no_ratio_between_environments(study: StudyData) -> None:
+    """The one figure from elsewhere is left out, although it is the fastest."""
+    winner = "hgemm_mma-accumulatef32@2304x1920x4096"
+    records = study.records.copy()
+    records.loc[records["case"] == winner, "environment"] = "here"
+    row = by_shape(replace(study, records=records))["f16_f32", 2304, 1920, 4096]
+    assert row["best variant"] == "hgemm_wmma_staged-raster1-accumulatef32"
+    assert row["environment"] == synthetic.ENVIRONMENT
+
+
+def test_without_the_facts_of_the_gpu_there_is_no_pick(study: StudyData) -> None:
+    row = by_shape(replace(study, environments=synthetic.ENVIRONMENTS))["f16_f32", 256, 256, 256]
+    assert row["best variant"] == "hgemm_mma-tile_m64-tile_n64-accumulatef32"
+    assert row["the model's pick"] == ""
+
+
+@pytest.mark.parametrize("width", [178.0, 86.0])
+def test_texts_stay_inside_and_apart(study: StudyData, width: float) -> None:
+    fig = best.draw(study, Style(width_mm=width))
+    found = texts_of(fig)
+    for text, box in found:
+        assert box.x0 >= -1 and box.x1 <= fig.bbox.x1 + 1, f"{text!r} leaves the figure"
+    for (one, a), (other, b) in itertools.combinations(found, 2):
+        wide = min(a.x1, b.x1) - max(a.x0, b.x0)
+        high = min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert not (wide > 1.5 and high > 2.5), f"{one!r} and {other!r} overlap"
+
+
+def test_what_the_figure_says(study: StudyData) -> None:
+    said = " ".join(text for text, _ in texts_of(best.draw(study, Style())))
+    for words in ("18.2 % slower", "the same", "calibrated here", "at worst",
+                  "eliminated early", "TFLOP/s", "no NVIDIA GPU here"):  # fmt: skip
+        assert words in said
+
+
+def test_same_tables_same_bytes(study: StudyData, tmp_path: Path) -> None:
+    for name in "ab":
+        save(best.draw(study, Style()), tmp_path / f"{name}.svg")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_nothing_at_all() -> None:
+    nothing = synthetic.empty("ladder")
+    assert isinstance(best.draw(nothing, Style()), Figure)
+    found = best.table(nothing)
+    assert set(found["status"]) == {"not measured"}
+    bare = replace(nothing, cases=nothing.cases.iloc[:0])
+    assert isinstance(best.draw(bare, Style()), Figure)
+    assert best.table(bare).empty
+    assert base.case_order(bare) == []

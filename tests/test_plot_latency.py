@@ -1,0 +1,62 @@
+"""The figure of latencies: claims beside measurements, and time only where one clock is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import synthetic
+from tilewave.plots import latency
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import Style
+
+
+def clocked(**clocks: Any) -> StudyData:
+    study = synthetic.make("latency")
+    environments = {
+        name: {**facts, "sm_clock_max_mhz": clocks.get(name.partition("-")[0])}
+        for name, facts in study.environments.items()
+    }
+    return replace(study, environments=environments)
+
+
+def texts(study: StudyData, width: float = 178) -> list[str]:
+    fig = latency.draw(study, Style(width_mm=width))
+    return [text.get_text() for text in fig.axes[0].texts]
+
+
+def test_time_needs_one_clock() -> None:
+    study = clocked(h200=2000)
+    assert latency.clock_mhz(study) == 2000
+    table = latency.table(study).set_index("probe_case")
+    assert table.at["register", "measured (ns at 2000 MHz)"] == pytest.approx(2.05)
+    assert latency.clock_mhz(synthetic.make("latency")) is None
+    records = study.records.copy()
+    records.loc[records["probe_case"] == "shared", "environment"] = "here"
+    mixed = replace(clocked(h200=2000, here=1000), records=records)
+    assert latency.clock_mhz(mixed) is None
+    assert not [name for name in latency.table(mixed) if "ns at" in name]
+
+
+def test_labels_say_how_many_times_the_claim() -> None:
+    told = texts(clocked(h200=1980))
+    assert told[0] == "4.10   (4.10 × 1 claimed)"
+    assert told[1] == "29.0   (5.80 × 5 claimed)"
+    assert told[3] == "38.6", "nobody claims anything of L1"
+    assert told[5] == "not measured   (500 claimed)"
+
+
+def test_several_hundred_is_judged_where_it_was_measured() -> None:
+    study = synthetic.make("latency")
+    table = latency.table(study).set_index("probe_case")
+    assert table.at["l2", "the article holds"] == "yes"
+    assert table.at["dram", "the article holds"] == "", "not measured"
+    assert table.at["l1", "claimed by the article"] == ""
+    records = study.records.copy()
+    records.loc[records["probe_case"] == "l2", "value"] = 1500.0
+    worse = latency.table(replace(study, records=records)).set_index("probe_case")
+    assert worse.at["l2", "the article holds"] == "no"
+    chosen = replace(study, options={"hundreds": ["l1"]})
+    assert latency.table(chosen).set_index("probe_case").at["l1", "the article holds"] == "no"

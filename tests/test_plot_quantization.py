@@ -1,0 +1,178 @@
+"""The quantization figures: the error of the model, the tile that cuBLAS chose, shared SMs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+import synthetic
+from tilewave.expressions import integer
+from tilewave.plots import _quantization, _sweeps, tile_quantization, wave_quantization
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import Style
+from tilewave.project import ROOT
+from tilewave.records.recorded import Recorded
+from tilewave.theory import quantization
+
+H200 = ROOT / "resources" / "recorded" / "nvidia_h200"
+
+
+def first(study: StudyData) -> _sweeps.Sweep:
+    return _sweeps.sweeps(study)[0]
+
+
+def edited(study: StudyData, metric: str, where: str, value: float) -> StudyData:
+    """The study with one metric of the cases whose id holds `where` set to a value."""
+    records = study.records.copy()
+    chosen = (records["metric"] == metric) & records["case"].str.contains(where, regex=False)
+    assert chosen.any()
+    records.loc[chosen, "value"] = value
+    return replace(study, records=records)
+
+
+def titles(study: StudyData) -> set[str]:
+    fig = wave_quantization.draw(study, Style())
+    return {ax.get_title(loc="left") for ax in fig.axes}
+
+
+def test_errors_are_of_the_model_with_one_fitted_number() -> None:
+    study = synthetic.make("wave_quantization")
+    swept = first(study)
+    assert swept.summary().median < 0.01 and abs(swept.summary().worst) < 0.012
+    late = first(edited(study, "duration", "@2304x1616x", 2 * swept.wave_time))
+    at = late.frame.set_index("n")
+    error = late.errors().set_axis(late.frame["n"])
+    assert error[1616] == pytest.approx(2 * swept.wave_time / late.wave_time - 1)
+    summary = late.summary()
+    assert summary.worst == pytest.approx(error[1616]) and summary.median < 0.01
+    assert late.frame["n"].iloc[summary.place] == 1616
+    unranked = at.index[~at["ranks"]]
+    assert len(unranked) and error[unranked].isna().all(), "wrong cases are not compared"
+
+
+def test_the_table_has_errors_and_their_summary() -> None:
+    study = synthetic.make("wave_quantization")
+    table = wave_quantization.table(study)
+    swept = table[table["m"] == 2304]
+    error = swept["measured / model - 1 (%)"]
+    assert error.abs().median() == pytest.approx(
+        swept["sweep: median of its absolute value (%)"].iloc[0]
+    )
+    assert swept["sweep: worst (%)"].nunique() == 1
+    assert error.abs().max() == pytest.approx(abs(swept["sweep: worst (%)"].iloc[0]))
+
+
+def test_notes_say_what_was_fitted_and_how_far_off_it_is() -> None:
+    study = synthetic.make("wave_quantization")
+    fig = wave_quantization.draw(study, Style(width_mm=400))
+    told = " ".join(text.get_text() for text in fig.texts)
+    assert "That time alone is fitted, one number a sweep" in told
+    assert "Error of the duration. M = 2304: median 0." in told
+    assert "in cycles of the busiest SM" in told
+    assert "without 6 N from 1808 to 1904" in told
+
+
+def test_cycles_have_a_model_of_their_own() -> None:
+    study = synthetic.make("wave_quantization")
+    swept = first(study)
+    assert swept.summary("cycles").median < 0.005
+    slower = study.records.copy()
+    timed = slower["metric"] == "duration"
+    two_waves = slower["n"] > 1792
+    slower.loc[timed & two_waves, "value"] *= 0.8  # a higher clock, say
+    other = first(replace(study, records=slower))
+    assert other.summary().median > 0.01
+    assert other.summary("cycles") == swept.summary("cycles")
+
+
+def test_useful_share_is_the_inverse_of_the_operations() -> None:
+    frame = first(synthetic.make("tile_quantization")).frame.set_index("n")
+    assert frame.loc[136, "model_useful"] == pytest.approx(136 / 256)
+    assert frame.loc[136, "useful"] == pytest.approx(136 / 256)
+    assert frame.loc[128, "model_useful"] == 1.0
+
+
+def test_tiles_of_cublas_are_shown_and_compared_with_its_operations() -> None:
+    study = synthetic.make("tile_quantization")
+    found = _sweeps.sweeps(study)
+    at = found[0].frame.set_index("n")
+    assert at.loc[136, "cublas_tile_m"] == 128 and at.loc[136, "cublas_tile_n"] == 256
+    assert at.loc[136, "cublas_tile_ratio"] == pytest.approx(256 / 136)
+    told = " ".join(_quantization.vendor_notes(found))
+    assert "smaller tile than 256×128 at 24 of 32 N: 128×128 (24), 128×256 (8)" in told
+    assert "within 1 % at 32 of 32 N" in told
+    # A name read the wrong way round does not fit what was counted.
+    records = study.records.copy()
+    sides = {"cublas_tile_m": "cublas_tile_n", "cublas_tile_n": "cublas_tile_m"}
+    records["metric"] = records["metric"].replace(sides)
+    turned = " ".join(_quantization.vendor_notes(_sweeps.sweeps(replace(study, records=records))))
+    assert "within 1 % at 32 of 32 N" not in turned
+
+
+def test_names_of_vendor_kernels_stand_in_the_table() -> None:
+    study = synthetic.make("tile_quantization")
+    case = "cublas-typef16_f16@27648x136x4096"
+    row = study.records[study.records["case"] == case].iloc[[0]]
+    name = row.assign(metric="kernel_name", value=math.nan, text="nvjet_hsh_256x128_64x4_TNT")
+    with_names = replace(study, records=pd.concat([study.records.assign(text=""), name]))
+    table = tile_quantization.table(with_names).set_index("case")
+    own = "hgemm_wmma_staged-raster1@27648x136x4096"
+    assert table.loc[own, "cuBLAS kernel"] == "nvjet_hsh_256x128_64x4_TNT"
+
+
+def test_cublas_of_other_layouts_is_another_product() -> None:
+    study = synthetic.make("tile_quantization")
+    cases = study.cases.copy()
+    cases["layouts"] = cases["layouts"].astype(object)
+    cases.loc[cases["kernel"] != "cublas", "layouts"] = json.dumps({"b": "col"})
+    frame = first(replace(study, cases=cases)).frame
+    assert frame["cublas_tile_m"].isna().all()
+    assert frame["cublas_tflops"].notna().any(), "the paired figure is the case's own"
+
+
+def test_no_panel_for_tiles_that_nobody_told() -> None:
+    study = synthetic.make("wave_quantization")
+    panel = "Tile that cuBLAS chose, rows × columns"
+    assert panel in titles(study)
+    records = study.records[~study.records["metric"].str.startswith("cublas_tile")]
+    assert panel not in titles(replace(study, records=records))
+
+
+def test_two_blocks_an_sm_have_two_limits() -> None:
+    study = synthetic.make("wave_quantization")
+    swept = first(replace(study, options={"blocks_per_sm": 2}))
+    # 264 places: one wave throughout, but SMs with two blocks from 133 tiles on, and so it was made.
+    assert set(swept.frame["waves"]) == {1} and set(swept.frame["rounds"]) == {1, 2}
+    assert swept.summary("duration", "rounds").median < 0.01
+    assert abs(swept.summary().worst) > 0.4
+    told = " ".join(_quantization.error_notes(swept, "M = 2304"))
+    assert "counting blocks over SMs alone" in told and "errs less than whole waves of 2" in told
+    assert [n for n, _, _ in swept.edges("rounds")] == [1792.0]
+
+
+@pytest.mark.skipif(not H200.is_dir(), reason="no recorded H200")
+def test_recorded_sweeps_are_within_five_percent() -> None:
+    """The wave model, one fitted number a sweep, against what the H200 was recorded to need."""
+    recorded = Recorded(H200)
+    sweeps: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for made in recorded.results():
+        variant, _, shape = made["case"].partition("@")
+        if variant != "hgemm_wmma_staged-raster1" or made["stage"] != "time":
+            continue
+        sms = int(recorded.environments[made["environment"]]["sms"])
+        m, n, k = (integer(size, {"sms": sms}) for size in shape.split("x"))
+        found = [f["value"] for f in made["figures"] if f["metric"] == "duration"]
+        if k == 4096 and found and n != m:
+            blocks = quantization.tile_count({"m": m, "n": n, "k": k}, (256, 128))
+            sweeps[m].append((quantization.waves(blocks, sms).count, found[0]))
+    assert set(sweeps) == {2304, 2816, 27648, 33792}
+    for m, points in sweeps.items():
+        counts, durations = zip(*points)
+        time = quantization.fitted_time(durations, counts)
+        errors = [d / (c * time) - 1 for c, d in points]
+        assert quantization.prediction_error(errors).median < 0.05, f"M = {m}"

@@ -1,0 +1,99 @@
+"""The figure of split-K and stream-K: who is compared with whom, what is predicted, what it says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+import synthetic
+from tilewave.plots import split_k
+from tilewave.plots.style import Style
+from tilewave.theory import splitting
+
+TAIL = (17024, 128, 4096)  # 133 tiles of 128x128
+
+
+def row(frame: pd.DataFrame, shape: tuple[int, int, int], how: str) -> pd.Series[float]:
+    found = frame[[(s, h) == (shape, how) for s, h in zip(frame["shape"], frame["how"])]]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+def test_speed_up_is_over_the_same_tile_and_shape() -> None:
+    study = synthetic.make("split_k")
+    frame = split_k.cells(study)
+    assert len(frame) == 7 * 5
+    found = row(frame, TAIL, "4")
+    assert found["plain"] == "hgemm_mma-tile_m128-tile_n128@17024x128x4096"
+    assert found["speed_up"] == pytest.approx(found["plain_duration"] / found["duration"])
+    # Another tile has no fellow here.
+    cases = study.cases.copy()
+    cases.loc[cases["case"] == found["case"], "tile_n"] = 64
+    assert found["case"] not in set(split_k.cells(replace(study, cases=cases))["case"])
+
+
+def test_prediction_counts_chunks_and_charges_the_workspace() -> None:
+    study = synthetic.make("split_k")
+    assert split_k.bandwidth(study) == 5.0
+    found = row(split_k.cells(study), TAIL, "2")
+    assert (found["tiles"], found["chunks"], found["per_sm"]) == (133, 64, 2)
+    # 266 blocks of 32 chunks: three rounds on SMs alone, two waves of two blocks an SM.
+    reduction = (266 + 133) * 65536 / 5e6
+    assert found["reduction"] == pytest.approx(reduction)
+    plain = found["plain_duration"]
+    assert found["alone"] == pytest.approx(plain / (plain * 96 / 128 + reduction))
+    assert found["waves"] == pytest.approx(plain / (plain * 64 / 64 + reduction))
+    assert found["workspace"] == 266 * 65536 and found["traffic"] == 399 * 65536
+    without = replace(study, options={"bandwidth": "nobody measured this"})
+    assert math.isnan(split_k.bandwidth(without))
+    assert row(split_k.cells(without), TAIL, "2")["alone"] == pytest.approx(128 / 96)
+
+
+def test_stream_k_is_dealt_out_over_the_blocks_that_were_launched() -> None:
+    found = row(split_k.cells(synthetic.make("split_k")), TAIL, "stream")
+    dealing = splitting.stream_k(133, 64, 264)
+    assert found["traffic"] == splitting.traffic_bytes(dealing, (128, 128))
+
+
+def test_counted_bytes_are_those_more_than_the_fellows() -> None:
+    found = row(split_k.cells(synthetic.make("split_k")), TAIL, "8")
+    assert found["l2"] == pytest.approx(1.03 * found["traffic"])
+    assert found["dram"] == pytest.approx(0.2 * found["traffic"])
+
+
+def test_wrong_cases_and_other_environments_have_no_speed_up() -> None:
+    study = synthetic.make("split_k")
+    frame = split_k.cells(study)
+    assert math.isnan(row(frame, (128, 128, 32768), "stream")["speed_up"])
+    case = row(frame, TAIL, "8")["case"]
+    records = study.records.copy()
+    records.loc[records["case"] == case, ["environment", "source"]] = ["here", "events"]
+    other = split_k.cells(replace(study, records=records))
+    assert math.isnan(row(other, TAIL, "8")["speed_up"])
+    assert row(other, TAIL, "4")["speed_up"] > 0
+
+
+def test_the_worst_tail_is_named() -> None:
+    study = synthetic.make("split_k")
+    frame = split_k.cells(study)
+    # Two blocks an SM: 275 tiles are the only ones that fill 264 places.
+    assert set(split_k.worst_tail(frame, 132)["tiles"]) == {275}
+    single = split_k.cells(replace(study, options={"blocks_per_sm": 1}))
+    # Of 132, 133, 143 (two waves) and 275 tiles (three) on 132 SMs, 133 waste most.
+    assert set(split_k.worst_tail(single, 132)["shape"]) == {TAIL}
+    assert split_k.worst_tail(frame, 1000).empty
+    told = " ".join(split_k.notes(study, single))
+    assert "Worst tail wave of 128×128 tiles, 17024×128×4096: 133 where 132 run at a time" in told
+    assert "at 5 TB/s" in told
+
+
+def test_a_study_without_splitting_kernels_says_so() -> None:
+    study = synthetic.make("tile_size")
+    assert split_k.cells(study).empty
+    fig = split_k.draw(study, Style(width_mm=86))
+    assert "No speed-up to draw" in " ".join(t.get_text() for t in fig.axes[0].texts).replace(
+        "\n", " "
+    )

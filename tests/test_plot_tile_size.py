@@ -1,0 +1,84 @@
+"""The figure of tile sizes: winners, what predicts them, and what may not be compared."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+import synthetic
+from tilewave.plots import tile_size
+from tilewave.plots.base import StudyData
+
+LARGE = (8192, 8192, 8192)
+
+
+def at(study: StudyData, shape: tuple[int, int, int], tile: tuple[int, int]) -> dict[str, float]:
+    frame = tile_size.cells(study)
+    rows = frame[[(s, t) == (shape, tile) for s, t in zip(frame["shape"], frame["tile"])]]
+    assert len(rows) == 1
+    return rows.iloc[0].to_dict()
+
+
+def test_share_is_of_the_best_tile_that_is_correct() -> None:
+    study = synthetic.make("tile_size")
+    frame = tile_size.cells(study)
+    best = tile_size.winners(frame, "share")
+    assert best[LARGE] == (256, 128) and best[(512, 512, 16384)] == (64, 64)
+    top = frame[[s == LARGE for s in frame["shape"]]].set_index("tile")
+    share = top.loc[[(128, 128)], "tflops"].iloc[0] / top.loc[[(256, 128)], "tflops"].iloc[0]
+    assert at(study, LARGE, (128, 128))["share"] == pytest.approx(share)
+    wrong = at(study, (1024, 1024, 1024), (128, 64))
+    assert not wrong["ranks"] and math.isnan(wrong["share"]) and wrong["tflops"] > 0
+
+
+def test_efficiencies_and_bytes_are_those_of_the_closed_forms() -> None:
+    # 512 x 512: 32 tiles of 128x64, three to an SM.
+    found = at(synthetic.make("tile_size"), (512, 512, 512), (128, 64))
+    assert found["alone"] == pytest.approx(32 / 132)
+    assert found["per_sm"] == 3 and found["waves"] == pytest.approx(32 / 396)
+    assert found["model_bytes"] == 2 * 512 * (512 * 8 + 512 * 4) + 2 * 512 * 512
+    assert found["l2_bytes"] / found["model_bytes"] == pytest.approx(1.02)
+
+
+def test_one_number_a_tile_predicts_the_rest() -> None:
+    study = synthetic.make("tile_size")
+    assert at(study, LARGE, (64, 64))["predicted_alone"] == pytest.approx(
+        at(study, LARGE, (64, 64))["share"]
+    ), "at its own shape the prediction is the measurement"
+    # 16 tiles of 64x64, 2 of 256x128: eight times the SMs work.
+    large = {t: at(study, LARGE, t) for t in ((64, 64), (256, 128))}
+    full = {tile: row["tflops"] / row["alone"] for tile, row in large.items()}
+    small = at(study, (256, 256, 256), (256, 128))["predicted_alone"]
+    assert small == pytest.approx(full[256, 128] / full[64, 64] / 8)
+    chosen = replace(study, options={"reference": "4096x4096x4096"})
+    frame = tile_size.cells(chosen)
+    valid = frame["tflops"].where(frame["ranks"])
+    assert tile_size.reference_shape(chosen, frame.assign(valid=valid)) == (4096, 4096, 4096)
+
+
+def test_the_guides_order_is_ranked_against_the_measured_one() -> None:
+    rho = tile_size.correlations(tile_size.cells(synthetic.make("tile_size")))
+    assert rho.loc[[LARGE], "guide"].iloc[0] > 0.9
+    assert rho.loc[[(512, 512, 16384)], "guide"].iloc[0] < -0.8
+
+
+def test_tiles_of_different_environments_are_not_compared() -> None:
+    study = synthetic.make("tile_size")
+    other = "hgemm_mma-tile_m256-tile_n128@8192x8192x8192"
+    records = study.records.copy()
+    records.loc[records["case"] == other, ["environment", "source"]] = ["here", "events"]
+    frame = tile_size.cells(replace(study, records=records)).set_index("case")
+    assert math.isnan(frame.loc[other, "share"])
+    rest = frame[[s == LARGE for s in frame["shape"]]].drop(other)
+    assert rest["share"].notna().all() and rest["share"].max() == 1.0
+
+
+def test_notes_count_hits_and_losses() -> None:
+    study = synthetic.make("tile_size")
+    frame = tile_size.cells(study)
+    told = " ".join(tile_size.notes(study, frame, [(256, 128)]))
+    assert "throughput at 8192×8192×8192" in told
+    assert "always 256×128 names it at 1 " in told and "other 8 shapes" in told
+    assert "median 1.02" in told

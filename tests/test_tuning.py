@@ -1,0 +1,495 @@
+"""Stage tune without a GPU: who takes part, what a worker tells and what a crash costs."""
+
+import json
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from samples import FRONT, config, write_kernel
+from tilewave import project
+from tilewave.gpu import supervisor, tuning
+from tilewave.gpu.device import CudaError
+from tilewave.gpu.worker import main as worker_main
+from tilewave.records import model
+from tilewave.records.recorded import Recorded, merge
+from tilewave.records.store import Store
+from tilewave.stages import measuring
+from tilewave.stages import tuning as stage
+from tilewave.stages.jobs import Planned
+
+HERE = "gpu1"
+TARGET = {
+    "live": True,
+    "environment": HERE,
+    "host": HERE,
+    "label": "NVIDIA H200",
+    "reason": "",
+    "arch": 90,
+    "device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90},
+    "environments": {
+        HERE: {
+            "compute_capability": "9.0", "sms": 132, "registers_per_sm": 65536,
+            "max_warps_per_sm": 64, "max_blocks_per_sm": 32, "shared_per_sm": 233472,
+            "shared_per_block_optin": 232448, "shared_reserved_per_block": 1024,
+        }
+    },
+}  # fmt: skip
+
+
+def job(case, us=10.0, group="g", provider="nvrtc", **more):
+    return {
+        "case": case, "key": case, "stage": "tune", "group": group, "provider": provider,
+        "operation": "matmul", "shape": {"m": 64, "n": 64, "k": 64}, "limit_s": 5.0,
+        "timing": {"block_ms": 2.0, "rounds": 5}, "predicted_loads": us, "us": us, **more,
+    }  # fmt: skip
+
+
+class FakeTrack:
+    """Candidates that take the time their job says; `do` in a job says how it misbehaves."""
+
+    def __init__(self, jobs, started, failed):
+        self.jobs = {one["case"]: one for one in jobs}
+        self.started, self.failed = started, failed
+
+    def screen(self, name, worst_us):
+        self.started(name)
+        deed = self.jobs[name].get("do")
+        if deed == "fails":
+            self.failed(model.result("tune", name, "failed to launch", "too many registers"))
+            return None
+        if deed == "poisons":
+            self.failed(model.result("tune", name, "invalid access", "illegal address"))
+            raise tuning.Lost("illegal address")
+        if deed == "kills":
+            os.kill(os.getpid(), 11)
+        with open(self.jobs[name].get("diary", os.devnull), "a") as diary:
+            diary.write(f"{name}\n")
+        return [self.jobs[name]["us"]] * 2
+
+    def lap(self, name):
+        self.started(name)
+        if self.jobs[name].get("do") == "kills in a lap":
+            os.kill(os.getpid(), 11)
+        return self.jobs[name]["us"]
+
+    def about(self, name):
+        return {"launches": 100, "cache": "cold"}
+
+    def leave(self, name):
+        pass
+
+    def close(self):
+        pass
+
+
+def raced(*jobs, track=FakeTrack):
+    events = []
+    usable = tuning.run_races(
+        jobs, range(len(jobs)), lambda event, **more: events.append((event, more)), track
+    )
+    results = [more["result"] for event, more in events if event == "finished"]
+    return usable, results, events
+
+
+def values(made):
+    return {one["metric"]: one["value"] for one in made["figures"]}
+
+
+def test_figures_of_winner_and_loser():
+    usable, results, _ = raced(job("slow", 50.0), job("fast", 10.0))
+    assert usable
+    slow, fast = results
+    assert (slow["case"], fast["case"]) == ("slow", "fast")
+    assert values(slow)["tune_eliminated"] == 1 and values(fast)["tune_eliminated"] == 0
+    assert values(fast)["tune_rounds"] == 5 and values(slow)["tune_rounds"] == 0
+    assert values(fast)["tune_duration"] == 10.0
+    # 2 x 64^3 operations in 10 us are 0.0524 TFLOP/s; 100 launches of it are 1 ms.
+    assert values(fast)["tune_tflops"] == pytest.approx(0.0524288)
+    assert values(fast)["tune_spent"] == pytest.approx(1.0)
+    # Five launches and (2 x 5 + 1) blocks of 2 ms.
+    assert values(fast)["tune_full_cost"] == pytest.approx(22.05)
+    assert (slow["notes"]["out"], slow["notes"]["compared_with"]) == ("screening", "fast")
+    assert slow["notes"]["compared_us"] == 10.0
+    assert slow["samples"] == {"duration_us": [50.0, 50.0]}
+
+
+def test_groups_race_apart():
+    _, results, _ = raced(job("a", 10.0, "one"), job("b", 90.0, "two"), job("c", 50.0, "one"))
+    assert {made["case"]: made["notes"]["compared_with"] for made in results} == {
+        "c": "a", "a": "a", "b": "b",
+    }  # fmt: skip
+
+
+def test_every_start_is_told_before_the_candidate_runs():
+    _, _, events = raced(job("a"), job("b", do="fails"))
+    started = [more["case"] for event, more in events if event == "started"]
+    assert started[:3] == ["a", "a", "b"]  # the first one also for the buffers
+    failed = next(more["result"] for _, more in events if more.get("result"))
+    assert (failed["case"], failed["status"]) == ("b", "failed to launch")
+
+
+def test_a_destroyed_context_ends_the_process_and_keeps_what_is_known():
+    usable, results, _ = raced(job("a"), job("b", 30.0), job("c", 40.0, do="poisons"))
+    assert not usable
+    assert [(made["case"], made["status"]) for made in results] == [
+        ("b", "ok"), ("c", "invalid access"),
+    ]  # fmt: skip
+
+
+def test_buffers_that_do_not_fit():
+    def no_room(*_):
+        raise CudaError("CUDA_ERROR_OUT_OF_MEMORY", "buffer a needs 99999 MiB, 1 free")
+
+    usable, results, _ = raced(job("a"), job("b"), track=no_room)
+    assert usable
+    assert [made["status"] for made in results] == ["not measured"] * 2
+    assert "buffer a" in results[0]["reason"]
+
+
+# ------------------------------------------------------------------------- worker and supervisor
+
+WORKER = """
+import argparse, json, sys
+from test_tuning import FakeTrack
+from tilewave.gpu.tuning import run_races
+p = argparse.ArgumentParser()
+p.add_argument("stage"); p.add_argument("jobs"); p.add_argument("--events")
+p.add_argument("--cache"); p.add_argument("--start", type=int, default=0)
+p.add_argument("--done", default="")
+o = p.parse_args()
+jobs = json.load(open(o.jobs))
+out = open(o.events, "a")
+def send(event, **more):
+    out.write(json.dumps({"event": event, **more}) + "\\n"); out.flush()
+send("ready", gpu=None)
+done = {int(word) for word in o.done.split(",") if word}
+todo = [i for i in range(o.start, len(jobs)) if i not in done]
+sys.exit(0 if run_races(jobs, todo, send, FakeTrack) else 86)
+"""
+
+
+@pytest.fixture
+def supervised(tmp_path, monkeypatch):
+    (tmp_path / "tuning_worker.py").write_text(WORKER)
+    here = os.path.dirname(__file__)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{here}", prepend=os.pathsep)
+    diary = tmp_path / "diary"
+    diary.touch()
+
+    def call(*jobs):
+        seen = []
+        jobs = [{**one, "diary": str(diary)} for one in jobs]
+        results = supervisor.run_jobs(
+            "tune", jobs, module="tuning_worker", on_result=seen.append, limit_s=20.0
+        )
+        return results, [made["case"] for made in seen], diary.read_text().split()
+
+    return call
+
+
+def test_a_crash_costs_one_candidate(supervised):
+    jobs = [job("best", 10.0), job("slow", 50.0), job("bad", 60.0, do="kills"), job("late", 70.0)]
+    results, order, screened = supervised(*jobs)
+    assert [made["status"] for made in results] == ["ok", "ok", "invalid access", "ok"]
+    assert results[2]["reason"] == "the worker was ended by SIGSEGV"
+    # What was eliminated before the crash is kept, and not run again.
+    assert order[:2] == ["slow", "bad"]
+    assert screened == ["best", "slow", "best", "late"]
+    assert results[3]["notes"]["compared_with"] == "best"
+
+
+def test_a_crash_in_a_lap(supervised):
+    jobs = [job("best", 10.0), job("bad", 10.1, do="kills in a lap"), job("slow", 50.0)]
+    results, _, _ = supervised(*jobs)
+    assert [made["status"] for made in results] == ["ok", "invalid access", "ok"]
+    assert values(results[0])["tune_rounds"] == 5
+
+
+def test_destroyed_contexts_are_replaced(supervised):
+    jobs = [
+        job("x", 5.0, do="poisons"),
+        job("y", 6.0, do="poisons"),
+        job("best"),
+        job("slow", 99.0),
+    ]
+    results, _, _ = supervised(*jobs)
+    assert [made["status"] for made in results] == ["invalid access"] * 2 + ["ok"] * 2
+
+
+def test_the_worker_itself_without_a_gpu(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWAVE_GPU", "GPU-that-is-not-there")
+    (tmp_path / "jobs.json").write_text(json.dumps([job("a"), job("b")]))
+    events = tmp_path / "events.jsonl"
+    arguments = ["tune", str(tmp_path / "jobs.json"), "--events", str(events), "--done", "1"]
+    assert worker_main(arguments) == 87
+    assert "no usable GPU" in json.loads(events.read_text().splitlines()[-1])["reason"]
+
+
+# --------------------------------------------------------------------------------- the GPU's track
+
+
+class FakeBlock:
+    def __init__(self, us, repeats):
+        self._us, self.repeats, self.closed = us, repeats, False
+
+    def run(self):
+        return self._us
+
+    def enqueue(self):
+        pass
+
+    def us(self):
+        return self._us
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def track(monkeypatch):
+    """A GpuTrack on a session that is none; launches and blocks take the time of their job."""
+    seen = SimpleNamespace(started=[], failed=[], blocks=[], closed=0)
+
+    class FakeMemory:
+        def __init__(self, gpu):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.close()
+
+        def close(self):
+            seen.closed += 1
+
+    def contestants(session, job, pointers, stack, notes):
+        assert job["baseline"] is False
+        if job.get("do") == "unavailable":
+            raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "no algorithm")
+        return (lambda one: job), None
+
+    def first_launch_us(session, launch):
+        if launch.get("do") == "poisons":
+            raise CudaError("CUDA_ERROR_ILLEGAL_ADDRESS", "illegal")
+        return launch["us"]
+
+    def build(session, launches, block_us):
+        seen.blocks.append(
+            FakeBlock(launches[0]["us"], max(1, round(block_us / launches[0]["us"])))
+        )
+        return seen.blocks[-1]
+
+    monkeypatch.setattr(tuning, "Memory", FakeMemory)
+    monkeypatch.setattr(tuning, "fill_sets", lambda *_: ([{}, {}], True))
+    monkeypatch.setattr(tuning, "pointers_of", lambda sets: [{"a": 1}, {"a": 2}])
+    monkeypatch.setattr(tuning, "contestants", contestants)
+    monkeypatch.setattr(tuning, "first_launch_us", first_launch_us)
+    monkeypatch.setattr(tuning, "build", build)
+    clocks = SimpleNamespace(
+        reset=lambda: None, sample=lambda: None, throttle=lambda: "", figures=list
+    )
+    session = SimpleNamespace(
+        gpu=SimpleNamespace(sync=lambda: None),
+        support=SimpleNamespace(gate=lambda: None),
+        clocks=clocks,
+    )
+
+    def open_track(*jobs):
+        return tuning.GpuTrack(session, jobs, seen.started.append, seen.failed.append), seen
+
+    return open_track
+
+
+def test_a_short_block_and_a_lap(track):
+    gpu, seen = track(job("a", 100.0))
+    assert gpu.screen("a", float("inf")) == [100.0, 100.0]
+    assert seen.blocks[0].repeats == 5 and seen.blocks[0].closed  # 500 us
+    assert gpu.lap("a") == gpu.lap("a") == 100.0
+    assert [block.repeats for block in seen.blocks] == [5, 20]  # 2 ms, built once
+    # 2 launches, 3 + 5 + 2 x 5 in the short block, 3 + 20 + 2 x 20 in the laps'.
+    assert gpu.about("a")["launches"] == 2 + 18 + 63
+    gpu.leave("a")
+    assert seen.blocks[1].closed
+
+
+def test_one_launch_is_enough_where_it_is_far_too_slow(track):
+    gpu, seen = track(job("a", 5000.0))
+    assert gpu.screen("a", 1000.0) == [5000.0]
+    assert seen.blocks == [] and gpu.about("a")["blocks"] == "one launch"
+
+
+def test_one_short_launch_is_no_measurement(track):
+    """Twenty times too slow, but a launch that short is mostly the way to the GPU."""
+    gpu, seen = track(job("a", 100.0))
+    assert gpu.screen("a", 5.0) == [100.0, 100.0]
+    assert len(seen.blocks) == 1
+
+
+def test_a_candidate_that_would_take_too_long_is_not_measured(track):
+    gpu, seen = track(job("a", 1e6))
+    assert gpu.screen("a", float("inf")) is None
+    (made,) = seen.failed
+    assert made["status"] == "not measured" and "exceeds case_limit_s = 5 s" in made["reason"]
+
+
+def test_errors_of_a_candidate(track):
+    gpu, seen = track(job("a", do="unavailable"), job("b", do="poisons"))
+    assert gpu.screen("a", 1.0) is None
+    with pytest.raises(tuning.Lost):
+        gpu.screen("b", 1.0)
+    assert [made["status"] for made in seen.failed] == ["unsupported", "invalid access"]
+    assert seen.started == ["a", "b"]
+    gpu.close()
+
+
+# ------------------------------------------------------------------------------------ the stage
+
+
+def planned(folder, *names, target=TARGET, verdict=model.CORRECT, status=model.OK):
+    """Jobs of these kernels at 64 and 96, each with its TILE variants."""
+    for name in names:
+        write_kernel(folder, name, front=FRONT)
+    block = {"kernels": list(names), "macros": {"TILE": [16, 32]}, "shapes": [64, 96]}
+    data = config(block, kernel_folders=[str(folder)])
+    data["studies"]["study"]["tune"] = True
+    made = project.load(data, "test.yaml")
+    compiled = {}
+    for name in names:
+        entry = {
+            "status": model.OK, "reason": "", "code": name, "cubin": "x",
+            "resources": {name: {"registers": 32, "static_shared_bytes": 64}},
+        }  # fmt: skip
+        variants = {one.case.variant.id: {"sm_90": entry} for one in made.plan.of_kernel(name)}
+        compiled[name] = {"arch": "sm_90", "variants": variants}
+    checks = {
+        case: model.result("check", case, status, verdict=verdict) for case in made.plan.requests
+    }
+    requests = {name: made.plan.of_kernel(name) for name in made.stage_kernels("tune")}
+    return stage.plan(requests, compiled, checks, target, made.config)
+
+
+def test_candidates_of_all_kernels_share_a_group(tmp_path):
+    found = planned(tmp_path, "one", "two")
+    groups = {}
+    for one in found:
+        groups.setdefault(one.job["group"], []).append(one.case.id)
+    assert sorted(map(len, groups.values())) == [4, 4]
+    # 64^3 with 16x16x1 tiles: 16 blocks of 256 threads with 32 registers, eight on an SM, one
+    # wave of 1056 places with 64 steps of 32 elements.
+    assert found[0].job["predicted_loads"] == 1056 * 64 * 32
+
+
+def test_a_rival_does_not_change_a_key(tmp_path):
+    alone = {one.case.id: one.job["key"] for one in planned(tmp_path, "one")}
+    both = {one.case.id: one.job["key"] for one in planned(tmp_path, "one", "two")}
+    assert alone.items() <= both.items()
+
+
+@pytest.mark.parametrize("verdict", [model.WRONG, model.NOT_CHECKED])
+def test_only_correct_cases_race(tmp_path, verdict):
+    found = planned(tmp_path, "one", verdict=verdict)
+    assert {one.result["status"] for one in found} == {model.NOT_MEASURED}
+    assert verdict in found[0].result["reason"]
+
+
+def measured(store, found, slow=()):
+    """A run of the stage whose measuring only remembers what it was asked for."""
+    asked = []
+
+    def measure(waiting, finished):
+        asked.extend(one["case"] for one in waiting)
+        for one in waiting:
+            notes = {"out": "screening" if one["case"] in slow else ""}
+            finished(model.result("tune", one["case"], notes=notes, status=model.OK))
+        return []
+
+    document = measuring.collect(
+        found, TARGET, None, store, measure, again=stage.race_again(found, TARGET, store)
+    )
+    assert all(made["status"] == model.OK for made in document["results"])
+    return asked
+
+
+def test_a_newcomer_meets_those_that_reached_the_end(tmp_path):
+    store = Store(tmp_path / "store")
+    first = planned(tmp_path / "k", "one")
+    slow = {"one-tile32@64x64x64"}
+    assert len(measured(store, first, slow)) == 4
+    assert measured(store, first) == []
+    asked = set(measured(store, planned(tmp_path / "k", "one", "two"), slow))
+    everybody = {one.case.id for one in planned(tmp_path / "k", "one", "two")}
+    assert asked == everybody - slow
+
+
+def test_recorded_races_are_taken_without_a_gpu(tmp_path):
+    """With their samples and what they were held against; a new kernel makes none of them stale."""
+    store = Store(tmp_path / "store")
+    first = planned(tmp_path / "k", "one")
+    measured(store, first)
+    results = [store.get(HERE, "tune", one.job["key"]) for one in first]
+    whole = [
+        made
+        | {
+            "figures": [{"metric": "tune_duration", "value": 7.0, "unit": "us"}],
+            "samples": {"duration_us": [7.0, 7.1]},
+        }
+        for made in results
+    ]
+    assert all(model.recordable(made) for made in whole)
+    merge(tmp_path / "nvidia_h200", whole, {HERE: {"gpu": "NVIDIA H200"}}, {})
+    away = {**TARGET, "live": False, "host": "laptop", "reason": "no NVIDIA GPU"}
+    both = planned(tmp_path / "k", "one", "two")
+    document = measuring.collect(
+        both, away, Recorded(tmp_path / "nvidia_h200"), store, lambda *_: [], {}
+    )
+    states = {made["case"].split("@")[0].split("-")[0]: made for made in document["results"]}
+    assert states["one"]["source"] == "recorded:nvidia_h200"
+    assert values(states["one"]) == {"tune_duration": 7.0} and "out" in states["one"]["notes"]
+    assert states["two"]["status"] == model.NOT_MEASURED
+    assert document["counts"]["recorded"] == 4
+
+
+def test_without_a_gpu_nothing_races_again(tmp_path):
+    found = planned(tmp_path, "one")
+    assert stage.race_again(found, {**TARGET, "live": False}, Store(tmp_path / "store")) == set()
+
+
+def test_jobs_of_a_group_stand_together():
+    given = [job("a", group="x"), job("b", group="y"), job("c", group="x")]
+    assert [one["case"] for one in stage.by_group(given)] == ["a", "c", "b"]
+
+
+def test_what_elimination_saved():
+    _, results, _ = raced(job("slow", 50.0), job("fast", 10.0))
+    raced_, eliminated, spent, full = stage.saved(
+        [*results, model.result("tune", "x", model.STALE)]
+    )
+    assert (raced_, eliminated) == (2, 1)
+    assert spent == pytest.approx(1e-3 * (5.0 + 1.0))
+    assert full == pytest.approx(1e-3 * (22.25 + 22.05))
+
+
+def test_probes_and_host_kernels_do_not_race():
+    data = config({"kernels": ["matmul_cpu", "matmul_naive"], "macros": "defaults", "shapes": [8]})
+    data["studies"]["study"]["tune"] = True
+    made = project.load(data, "test.yaml")
+    assert made.stage_kernels("tune") == ["matmul_naive"]
+    data["studies"]["study"]["cases"][0]["tune"] = False
+    assert project.load(data, "test.yaml").stage_kernels("tune") == []
+
+
+def test_a_block_keeps_only_some_providers():
+    block = {"macros": "defaults", "shapes": [64], "providers": ["cublaslt"]}
+    made = project.load(config(block), "test.yaml")
+    assert made.plan.kernels == ["cublas"]
+    with pytest.raises(Exception, match="providers"):
+        project.load(config({**block, "kernels": ["matmul_naive"]}), "test.yaml")
+
+
+def test_planned_results_pass_through(tmp_path):
+    """A case that cannot be planned has its reason in the document of the races too."""
+    known = Planned(SimpleNamespace(id="a@1"), None, model.result("tune", "a@1", model.UNSUPPORTED))
+    document = measuring.collect([known], TARGET, None, Store(tmp_path), lambda *_: [])
+    assert [made["status"] for made in document["results"]] == [model.UNSUPPORTED]

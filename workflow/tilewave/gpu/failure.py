@@ -1,0 +1,23 @@
+"""What an exception says of the case that met it."""
+
+from __future__ import annotations
+
+import traceback
+
+from tilewave.gpu import Job, Result, result
+from tilewave.gpu.device import CudaError
+
+
+def failure(stage: str, job: Job, error: Exception) -> tuple[Result, bool]:
+    """The result of a job that raised, and whether the process can go on."""
+    if isinstance(error, CudaError):
+        return result(job, stage, error.status, str(error)), not error.poisoned
+    if isinstance(error, MemoryError):
+        return result(job, stage, "not measured", "out of host memory"), True
+    from tilewave.gpu.cublaslt import Unavailable
+
+    if isinstance(error, Unavailable):
+        return result(job, stage, "not measured", str(error)), True
+    traceback.print_exception(error)
+    text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+    return result(job, stage, "failed to launch", text.splitlines()[0]), True

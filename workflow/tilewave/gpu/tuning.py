@@ -1,0 +1,279 @@
+"""The GPU's part of a race (see `tilewave.racing`): it runs candidates, and decides nothing.
+
+The candidates of a group compute the same product from the same buffers: sets that take turns as in
+`tilewave.gpu.timing`, filled once; only a candidate's own scratch comes on top. A short block takes
+about SHORT_US, a lap's block what the job's `timing` says; all are graphs of launches behind a gate.
+A candidate's module, graphs and scratch are freed as soon as it is out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from tilewave.gpu import Job, Result, figure, result
+from tilewave.gpu.blocks import Block, build, first_launch_us
+from tilewave.gpu.device import cuda_errors
+from tilewave.gpu.failure import failure
+from tilewave.gpu.launch import Session
+from tilewave.gpu.memory import Memory, scratch
+from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointers_of
+from tilewave.racing import Entry, Outcome, Race, Rules, Track
+
+STAGE = "tune"
+T = TypeVar("T")
+SHORT_US = 500.0
+SHORT_BLOCKS = 2
+WARM_US = 50_000.0
+"""Work before the first candidate of a group is screened: an idle GPU raises its clock only then."""
+GLANCE, GLANCE_US = 2.0, 200.0
+"""A single launch is no precise measurement: one that is this many times too slow, and longer than
+so many microseconds, is enough to be beaten."""
+VENDOR = "cublaslt"
+
+
+class Lost(RuntimeError):
+    """The CUDA context is gone; only a new process helps. What had to be said was reported."""
+
+
+class GroupTrack(Track, Protocol):
+    """A track with what the caller has to know of its candidates."""
+
+    def about(self, name: str) -> Mapping[str, Any]:
+        """`launches` that were made, and notes."""
+
+    def leave(self, name: str) -> None:
+        """Free what a candidate holds."""
+
+    def close(self) -> None:
+        """Free everything."""
+
+
+Opened = Callable[[Sequence[Job], Callable[[str], None], Callable[[Result], None]], GroupTrack]
+"""Makes a track from a group's jobs, `started(case)` and `failed(result)`."""
+
+
+@dataclass
+class _Runner:
+    """What a candidate holds on the GPU while it races."""
+
+    launches: list[Callable[[], None]]
+    block: Block | None = None
+    launched: int = 0
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class GpuTrack:
+    """Runs the candidates of one group on a GPU.
+
+    Raises CudaError where the group's buffers do not fit, Lost where a candidate destroys the
+    context.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        jobs: Sequence[Job],
+        started: Callable[[str], None],
+        failed: Callable[[Result], None],
+    ) -> None:
+        self._session, self._started, self._failed = session, started, failed
+        self._jobs = {str(job["case"]): job for job in jobs}
+        self._runners: dict[str, _Runner] = {}
+        self._stacks: dict[str, contextlib.ExitStack] = {}
+        self._warm = False
+        self._memory = Memory(session.gpu)
+        try:
+            sets, cold = fill_sets(session, jobs[0], self._memory)
+        except BaseException:
+            self._memory.close()
+            raise
+        self._pointers = pointers_of(sets)
+        self._notes = {"cache": "cold" if cold else "warm", "buffer_sets": len(sets)}
+        session.clocks.reset()
+
+    def screen(self, name: str, worst_us: float) -> Sequence[float] | None:
+        return self._safely(name, lambda: self._screen(name, worst_us))
+
+    def lap(self, name: str) -> float | None:
+        return self._safely(name, lambda: self._lap(name))
+
+    def about(self, name: str) -> Mapping[str, Any]:
+        runner = self._runners[name]
+        clocks = {one["metric"]: one["value"] for one in self._session.clocks.figures()}
+        more = {"throttle": self._session.clocks.throttle(), **clocks}
+        return {"launches": runner.launched, **self._notes, **runner.notes, **more}
+
+    def leave(self, name: str) -> None:
+        self._runners.pop(name, None)
+        stack = self._stacks.pop(name, None)
+        if stack is not None:
+            stack.close()
+
+    def close(self) -> None:
+        for name in list(self._stacks):
+            self.leave(name)
+        self._memory.close()
+
+    def _safely(self, name: str, call: Callable[[], T | None]) -> T | None:
+        """What the call gives; None once its failure has been told. Raises Lost."""
+        self._started(name)
+        try:
+            with cuda_errors():
+                return call()
+        except Exception as error:
+            made, usable = failure(STAGE, self._jobs[name], error)
+        self._failed(made)
+        if not usable:
+            raise Lost(made["reason"])
+        self.leave(name)
+        return None
+
+    def _screen(self, name: str, worst_us: float) -> list[float] | None:
+        session, job = self._session, self._jobs[name]
+        stack = self._stacks[name] = contextlib.ExitStack()
+        memory = stack.enter_context(Memory(session.gpu))
+        extra = {key: buffer.pointer for key, buffer in scratch(memory, job).items()}
+        pointers = [one | extra for one in self._pointers]
+        notes: dict[str, Any] = {}
+        alone = {**job, "baseline": False}
+        prepare, _ = contestants(session, alone, pointers, stack, notes)
+        runner = _Runner([prepare(one) for one in pointers], notes=notes)
+        self._runners[name] = runner
+        first_launch_us(session, runner.launches[0])  # also loads the code
+        launch_us = first_launch_us(session, runner.launches[-1])
+        runner.launched += 2
+        predicted, limit = cost_s(job, launch_us), float(job["limit_s"])
+        if predicted > limit:
+            reason = f"predicted cost {predicted:.3g} s exceeds case_limit_s = {limit:g} s"
+            figures = [figure("predicted_cost_s", predicted, "s")]
+            self._failed(result(job, STAGE, "not measured", reason, figures=figures))
+            self.leave(name)
+            return None
+        if launch_us > max(GLANCE * worst_us, GLANCE_US):
+            notes["blocks"] = "one launch"
+            return [launch_us]
+        block = build(session, runner.launches, SHORT_US)
+        try:
+            runner.launched += 3 + block.repeats * (1 + SHORT_BLOCKS)
+            if not self._warm:
+                self._warm_up(block)
+            return [block.run() for _ in range(SHORT_BLOCKS)]
+        finally:
+            block.close()
+
+    def _warm_up(self, block: Block) -> None:
+        spent = 0.0
+        while spent < WARM_US:
+            spent += block.run() * block.repeats
+        self._warm = True
+
+    def _lap(self, name: str) -> float:
+        session, runner = self._session, self._runners[name]
+        if runner.block is None:
+            block_us, _ = plan_of(self._jobs[name])
+            runner.block = build(session, runner.launches, block_us)
+            self._stacks[name].callback(runner.block.close)
+            runner.launched += 3 + runner.block.repeats
+        runner.launched += runner.block.repeats
+        session.support.gate()
+        runner.block.enqueue()
+        session.clocks.sample()  # while the block runs
+        session.gpu.sync()
+        return runner.block.us()
+
+
+def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
+    """The result of a candidate whose race has ended.
+
+    Figures: tune_duration and tune_spread (us; median and interquartile range of its blocks),
+    tune_tflops, tune_rounds (laps), tune_eliminated (0 or 1), tune_spent (ms of GPU that its
+    launches took) and tune_full_cost (ms that the full number of rounds takes without elimination,
+    nothing else paired with it).
+    """
+    low, duration, high = (float(x) for x in np.percentile(outcome.samples, (25, 50, 75)))
+    operations = 2.0 * math.prod(job["shape"].values())
+    notes = {key: value for key, value in about.items() if key != "launches"}
+    notes |= {
+        "out": outcome.out,
+        "compared_with": outcome.leader,
+        "compared_us": outcome.leader_us,
+        "alpha": 1.0,
+        "beta": 0.0,
+    }
+    figures = [
+        figure("tune_duration", duration, "us"),
+        figure("tune_spread", high - low, "us"),
+        figure("tune_tflops", operations / duration * 1e-6, "TFLOP/s"),
+        figure("tune_rounds", outcome.laps, "round"),
+        figure("tune_eliminated", float(bool(outcome.out)), "1"),
+        figure("tune_spent", 1e-3 * duration * int(about["launches"]), "ms"),
+        figure("tune_full_cost", 1e3 * cost_s(job, duration), "ms"),
+    ]
+    samples = {"duration_us": list(outcome.samples)}
+    return result(job, STAGE, figures=figures, samples=samples, notes=notes)
+
+
+def entry(job: Job) -> Entry:
+    """How a job enters its race: without a prediction it comes last in the screening."""
+    predicted = job.get("predicted_loads")
+    league = "vendor" if job["provider"] == VENDOR else "own"
+    order = math.inf if predicted is None else float(predicted)
+    return Entry(str(job["case"]), order, league)
+
+
+def run_races(
+    jobs: Sequence[Job], todo: Sequence[int], send: Callable[..., None], open_track: Opened
+) -> bool:
+    """Race the jobs whose indices are ``todo``, group by group; tell `send` of every start and
+    result at once. Returns whether the process can go on.
+    """
+    groups: dict[str, list[int]] = {}
+    for index in todo:
+        groups.setdefault(str(jobs[index]["group"]), []).append(index)
+    for members in groups.values():
+        try:
+            _race([jobs[index] for index in members], members, send, open_track)
+        except Lost:
+            return False
+    return True
+
+
+def _race(
+    group: Sequence[Job], indices: Sequence[int], send: Callable[..., None], open_track: Opened
+) -> None:
+    places = {str(job["case"]): index for job, index in zip(group, indices)}
+    by_case = {str(job["case"]): job for job in group}
+
+    def started(case: str) -> None:
+        send("started", index=places[case], case=case)
+
+    def finished(made: Result) -> None:
+        send("finished", index=places[made["case"]], case=made["case"], result=made)
+
+    started(str(group[0]["case"]))  # whom a crash while the buffers are filled is laid to
+    try:
+        with cuda_errors():
+            track = open_track(group, started, finished)
+    except Exception as error:
+        outcomes = [failure(STAGE, job, error) for job in group]
+        for made, _ in outcomes:
+            finished(made)
+        if not all(usable for _, usable in outcomes):
+            raise Lost(str(error)) from error
+        return
+
+    def left(outcome: Outcome) -> None:
+        finished(reported(by_case[outcome.name], outcome, track.about(outcome.name)))
+        track.leave(outcome.name)
+
+    _, laps = plan_of(group[0])
+    try:
+        Race([entry(job) for job in group], track, left, Rules(laps=laps)).run()
+    finally:
+        track.close()

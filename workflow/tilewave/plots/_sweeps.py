@@ -1,0 +1,292 @@
+"""Sweeps over N of the quantization figures: measurements beside the closed forms, case by case.
+
+A sweep is a variant at one M and K over many N. The only number that the model takes from the
+measurements is the time of a wave: the median over the sweep of duration over waves; steps, their
+places and their heights are the closed forms' own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from tilewave.plots import base
+from tilewave.plots.base import BASELINE, StudyData
+from tilewave.theory import occupancy, quantization
+
+WAVES = "launch__waves_per_multiprocessor"
+ACTIVE = ("sm__cycles_active.avg", "sm__cycles_active.max")
+VENDOR_TILE = ("cublas_tile_m", "cublas_tile_n")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A variant at one M and K: `frame` has a row for each N, ascending.
+
+    Columns: case, n, ranks (bool), tflops, duration (us), cublas_tflops, cublas_duration (us),
+    columns (tile columns), tiles, blocks, waves, rounds, wave_fraction, model_ratio, ratio,
+    model_useful, useful, model_active, active, cycles (of the busiest SM), counted_waves,
+    partial_tail (bool), cublas_tile_m, cublas_tile_n, cublas_kernel, cublas_ratio and
+    cublas_tile_ratio (tensor operations over 2mnk, counted and of that tile); missing values are
+    NaN, missing names "". `model` has the model's columns among these at every whole N between the
+    first and the last, so that its steps stand where they belong.
+    """
+
+    variant: str
+    kernel: str
+    m: int
+    k: int
+    tile: tuple[int, ...]
+    sms: int
+    blocks_per_sm: int
+    frame: pd.DataFrame = field(repr=False)
+    model: pd.DataFrame = field(repr=False)
+
+    def _fitted(self, column: str, count: str) -> float:
+        good = self.frame[self.frame["ranks"]]
+        return quantization.fitted_time(good[column], good[count])
+
+    @property
+    def wave_time(self) -> float:
+        """Median duration of a wave in us; NaN where nothing was timed."""
+        return self._fitted("duration", "waves")
+
+    @property
+    def round_time(self) -> float:
+        """The same of a round of one block for each SM."""
+        return self._fitted("duration", "rounds")
+
+    def errors(self, column: str = "duration", count: str = "waves") -> pd.Series[float]:
+        """Measured over predicted, less 1, row by row; NaN where a row has no value or ranks not.
+
+        column: duration (us) or cycles. count: waves or rounds. The prediction is the count times
+        the one number fitted to this sweep.
+        """
+        predicted = self.frame[count] * self._fitted(column, count)
+        return (self.frame[column] / predicted - 1).where(self.frame["ranks"])
+
+    def summary(
+        self, column: str = "duration", count: str = "waves", where: pd.Series[bool] | None = None
+    ) -> quantization.PredictionError:
+        """Median and worst of these errors, over all rows or those of `where`."""
+        errors = self.errors(column, count)
+        return quantization.prediction_error(list(errors if where is None else errors.where(where)))
+
+    def edges(self, column: str) -> list[tuple[float, int, int]]:
+        """(N of the last size before, value before, value after) wherever a count rises."""
+        found = []
+        sizes, counts = self.frame["n"].to_numpy(), self.frame[column].to_numpy()
+        for i in range(1, len(sizes)):
+            if counts[i] > counts[i - 1]:
+                found.append((float(sizes[i - 1]), int(counts[i - 1]), int(counts[i])))
+        return found
+
+
+def sms_of(study: StudyData) -> int:
+    environment = study.environments.get(str(study.target.get("environment", "")), {})
+    return int(study.target.get("sms") or environment.get("sms") or 0)
+
+
+def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
+    """From the option, else the occupancy rules with the environment's limits; at least 1."""
+    given = study.option("blocks_per_sm", None)
+    if given is not None:
+        return max(1, int(given))
+    environment = study.environments.get(str(study.target.get("environment", "")), {})
+    try:
+        limits = occupancy.SmLimits.from_environment(environment)
+    except (KeyError, TypeError, ValueError):
+        capability = str(environment.get("compute_capability", "9.0"))
+        limits = occupancy.TURING if capability.startswith("7") else occupancy.HOPPER
+    numbers = [row.get(name) for name in ("block_threads", "registers", "shared_bytes")]
+    if not base.present(numbers[0]) or not base.present(numbers[1]):
+        return 1
+    threads, registers, shared = (int(float(str(v))) if base.present(v) else 0 for v in numbers)
+    return max(1, occupancy.occupancy(limits, threads, registers, shared).blocks)
+
+
+_MODEL_COLUMNS = (
+    "n", "columns", "tiles", "blocks", "waves", "rounds", "wave_fraction", "model_ratio",
+    "model_useful", "model_active",
+)  # fmt: skip
+
+
+def _model(
+    shape: Mapping[str, int], tile: tuple[int, ...], sms: int, per_sm: int, blocks: int | None
+) -> dict[str, float]:
+    """The closed forms at one shape; `blocks` with work, None for one a tile."""
+    tiles = quantization.tile_count(shape, tile)
+    blocks = tiles if blocks is None else blocks
+    waves = quantization.waves(blocks, sms, per_sm)
+    return {
+        "columns": quantization.tiles(shape, tile)[1],
+        "tiles": tiles,
+        "blocks": blocks,
+        "waves": waves.count,
+        "rounds": quantization.rounds_on_sms(blocks, sms),
+        "wave_fraction": waves.fraction,
+        "model_ratio": quantization.operations_ratio(shape, tile),
+        "model_useful": 1 / quantization.operations_ratio(shape, tile),
+        "model_active": quantization.cycles_active_ratio(blocks, sms),
+    }
+
+
+def _kernel_names(study: StudyData) -> dict[str, str]:
+    """The kernels that each case launched, as the profiler names them."""
+    if "text" not in study.records:
+        return {}
+    rows = study.records[study.records["metric"] == "kernel_name"]
+    return {
+        str(case): str(text)
+        for case, text in zip(rows["case"], rows["text"], strict=True)
+        if base.present(text)
+    }
+
+
+def _product(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """What makes two cases the same product: sizes, dtypes, layouts."""
+    layouts = tuple(sorted(base.layouts_of(row).items()))
+    return (row["m"], row["n"], row["k"], row["dtype"], layouts)
+
+
+def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], dict[str, object]]:
+    """What is known of cuBLAS by `_product`, out of its own cases that are correct."""
+    rows = study.cases[study.cases["kernel"] == BASELINE].to_dict("records")
+    if not rows:
+        return {}
+    values = base.pivot(study, ["tflops", "duration"], "time")
+    values = values.join(base.pivot(study, VENDOR_TILE, "counters"))
+    values["ratio"] = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS).reindex(values.index)
+    names = _kernel_names(study)
+    return {
+        _product(row): {
+            **{str(key): value for key, value in values.loc[str(row["case"])].items()},
+            "kernel": names.get(str(row["case"]), ""),
+        }
+        for row in rows
+        if str(row["case"]) in may_rank
+    }
+
+
+def _beside(
+    vendor: Mapping[str, object], paired: Sequence[float], m: int, n: int, k: int
+) -> dict[str, object]:
+    """cuBLAS's columns of one row: its paired figures where there are some, else its own case's."""
+    tile = [float(str(vendor.get(name, math.nan))) for name in VENDOR_TILE]
+    own = [float(str(vendor.get(name, math.nan))) for name in ("tflops", "duration")]
+    shown = own if math.isnan(paired[0]) else paired
+    shape = {"m": m, "n": n, "k": k}
+    whole = (int(tile[0]), int(tile[1])) if not any(map(math.isnan, tile)) else None
+    return {
+        "cublas_tflops": shown[0],
+        "cublas_duration": shown[1],
+        "cublas_tile_m": tile[0],
+        "cublas_tile_n": tile[1],
+        "cublas_kernel": str(vendor.get("kernel", "")),
+        "cublas_ratio": float(str(vendor.get("ratio", math.nan))),
+        "cublas_tile_ratio": quantization.operations_ratio(shape, whole) if whole else math.nan,
+    }
+
+
+def sweeps(study: StudyData) -> list[Sweep]:
+    """The study's sweeps in the config's order. Cases without a tile are left out (cuBLAS is beside
+    the others: its paired figure where there is one, else its own case of the same shape)."""
+    sms = sms_of(study)
+    if study.cases.empty or sms < 1:
+        return []
+    values = base.pivot(study, ["tflops", "duration"], "time")
+    paired = base.pivot(study, ["baseline_tflops", "baseline_duration"], "time")
+    counted = base.pivot(study, [WAVES, *ACTIVE])
+    ratio = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
+    may_rank = set(base.ranking(study))
+    vendor = _vendor(study, may_rank)
+    found = []
+    tiled = study.cases[study.cases["tile_m"].notna() & study.cases["tile_n"].notna()]
+    tiled = tiled[(tiled["kernel"] != BASELINE) & tiled[["m", "n", "k"]].notna().all(axis=1)]
+    for (variant, m, k), group in tiled.groupby(["variant", "m", "k"], sort=False):
+        head = group.iloc[0].to_dict()
+        tile: tuple[int, ...] = (int(head["tile_m"]), int(head["tile_n"]))
+        if base.present(head.get("tile_k")):
+            tile = (*tile, int(head["tile_k"]))
+        per_sm = blocks_per_sm_of(study, {str(key): value for key, value in head.items()})
+        rows = []
+        for row in group.to_dict("records"):
+            case, n = str(row["case"]), int(row["n"])
+            shape = {"m": int(m), "n": n, "k": int(k)}
+            blocks = int(row["working_blocks"]) if base.present(row["working_blocks"]) else None
+            other = vendor.get(_product(row), {})
+            operations = ratio.get(case, math.nan)
+            rows.append(
+                {
+                    "case": case, "n": n, "ranks": case in may_rank,
+                    "tflops": values.at[case, "tflops"], "duration": values.at[case, "duration"],
+                    **_beside(other, [float(paired.at[case, c]) for c in paired.columns], **shape),
+                    **_model(shape, tile, sms, per_sm, blocks),
+                    "ratio": operations, "useful": 1 / operations,
+                    "active": counted.at[case, ACTIVE[0]] / counted.at[case, ACTIVE[1]],
+                    "cycles": counted.at[case, ACTIVE[1]], "counted_waves": counted.at[case, WAVES],
+                    "partial_tail": quantization.tail_in_partial_column(shape, tile, sms, per_sm),
+                }
+            )  # fmt: skip
+        frame = pd.DataFrame(rows).sort_values("n", ignore_index=True)
+        model = frame[list(_MODEL_COLUMNS)]
+        if (frame["blocks"] == frame["tiles"]).all():
+            every = range(int(frame["n"].min()), int(frame["n"].max()) + 1)
+            model = pd.DataFrame(
+                {"n": n, **_model({"m": int(m), "n": n, "k": int(k)}, tile, sms, per_sm, None)}
+                for n in every
+            )
+        found.append(
+            Sweep(
+                str(variant), str(head["kernel"]), int(m), int(k), tile, sms, per_sm, frame, model
+            )
+        )
+    return found
+
+
+_COLUMNS: Mapping[str, str] = {
+    "tflops": "TFLOP/s", "duration": "duration (us)", "model_duration": "duration (us, model)",
+    "error": "measured / model - 1 (%)", "median": "sweep: median of its absolute value (%)",
+    "worst": "sweep: worst (%)", "cycles_error": "SM cycles / model - 1 (%)",
+    "alone_error": "measured / model of SMs alone - 1 (%)",
+    "cublas_tflops": "cuBLAS TFLOP/s", "cublas_duration": "cuBLAS duration (us)",
+    "cublas_tile_m": "cuBLAS tile, rows", "cublas_tile_n": "cuBLAS tile, columns",
+    "cublas_kernel": "cuBLAS kernel",
+    "cublas_ratio": "cuBLAS tensor operations / 2mnk (counted)",
+    "cublas_tile_ratio": "cuBLAS tensor operations / 2mnk (of that tile)",
+    "columns": "tile columns", "tiles": "tiles", "blocks": "blocks with work",
+    "waves": "waves (model)", "rounds": "blocks on the busiest SM (model)",
+    "wave_fraction": "blocks / capacity", "counted_waves": "waves per SM (counted)",
+    "partial_tail": "last wave within a partly filled tile column",
+    "model_useful": "useful share of the tiles (model)",
+    "useful": "useful share of the tensor operations (counted)",
+    "model_ratio": "tile operations / 2mnk (model)",
+    "ratio": "tensor operations / 2mnk (counted)",
+    "model_active": "cycles active, average / maximum (model)",
+    "active": "cycles active, average / maximum (counted)",
+}  # fmt: skip
+
+
+def table(study: StudyData) -> pd.DataFrame:
+    """One row a case of a sweep: measured and predicted figures side by side, then the status."""
+    rest = base.base_table(study).set_index("case")
+    parts = []
+    for sweep in sweeps(study):
+        summary = sweep.summary()
+        part = sweep.frame.assign(
+            model_duration=sweep.frame["waves"] * sweep.wave_time,
+            error=100 * sweep.errors(),
+            median=100 * summary.median,
+            worst=100 * summary.worst,
+            cycles_error=100 * sweep.errors("cycles"),
+            alone_error=100 * sweep.errors("duration", "rounds"),
+        )
+        parts.append(part.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS))
+    if not parts:
+        return rest.reset_index()
+    joined = rest.iloc[:, :6].join(pd.concat(parts), how="inner")
+    return joined.join(rest.iloc[:, 6:]).reset_index()

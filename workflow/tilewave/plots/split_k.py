@@ -1,0 +1,339 @@
+"""Split-K and stream-K: what sharing a tile among blocks gains, and what its workspace costs.
+
+A panel is a shape. Speed-ups are over the data-parallel kernel with the same tile; lines are what
+the balance of the SMs and the workspace's traffic predict, points are measured. Below: the bytes
+that the workspace adds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from tilewave.plots import base
+from tilewave.plots import style as look
+from tilewave.plots._quantization import percent
+from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import GREY, INK, MODEL, Style
+from tilewave.theory import quantization, splitting
+
+OPTIONS: Mapping[str, str] = {
+    "data_parallel": "kernel whose blocks take a tile each (default: hgemm_mma)",
+    "split_k": "kernel that splits k, with the macro SPLITS (default: hgemm_split_k)",
+    "stream_k": "kernel that deals out chunks evenly (default: hgemm_stream_k)",
+    "bandwidth": "probe case whose bandwidth (TB/s) the workspace's traffic is charged with "
+    "(default: l2_read)",
+    "aim": "speed-up to be drawn as a line (default: none)",
+    "blocks_per_sm": "blocks that an SM holds at a time (default: from registers, shared memory "
+    "and threads of the data-parallel kernel)",
+}
+_KERNELS = {
+    "data_parallel": "hgemm_mma", "split_k": "hgemm_split_k", "stream_k": "hgemm_stream_k",
+}  # fmt: skip
+_SECTOR = 32  # bytes
+L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
+DRAM_BYTES = "dram_bytes"
+STREAM = "stream"
+_STAGES = ("time",)
+_ALONE_DASH = (0, (4, 1.2, 1, 1.2))
+
+
+def bandwidth(study: StudyData) -> float:
+    """TB/s of the probe that the option names, NaN where it was not measured."""
+    wanted = str(study.option("bandwidth", "l2_read"))
+    found = base.value_of(study, "bandwidth", "time")
+    if study.cases.empty or found.empty:
+        return math.nan
+    names = study.cases.set_index("case")["probe_case"]
+    values = [value for case, value in found.items() if names.get(case) == wanted]
+    return float(values[0]) if values else math.nan
+
+
+def _dealing(
+    row: Mapping[str, object], macros: Mapping[str, object], stream: bool, tiles: int, chunks: int
+) -> splitting.Dealing:
+    """How the case deals its work out, by its macros (SPLITS; JOINED and LEAST) and its grid."""
+    if not stream:
+        return splitting.split_k(tiles, chunks, int(str(macros.get("SPLITS", 1))))
+    joined = macros.get("JOINED")
+    return splitting.stream_k(
+        tiles, chunks, int(float(str(row["blocks"]))),
+        None if joined is None else int(str(joined)), int(str(macros.get("LEAST", 1))),
+    )  # fmt: skip
+
+
+def _key(row: Mapping[str, object]) -> tuple[object, ...]:
+    """What two kernels must share to be compared: shape, dtype and tile."""
+    return tuple(row[name] for name in ("m", "n", "k", "dtype", "tile_m", "tile_n"))
+
+
+def cells(study: StudyData) -> pd.DataFrame:
+    """One row a case of a splitting kernel that has its data-parallel fellow in the study.
+
+    Columns: case, plain (the fellow's case), shape ((m, n, k)), label, tile, tiles, chunks, per_sm,
+    how ("stream" or the number of splits), ranks, duration and plain_duration (us), speed_up,
+    alone and waves (predicted speed-up: an SM's blocks share its throughput, or do not disturb each
+    other), reduction (us), workspace, traffic (bytes, model), l2 and dram (bytes more than the
+    fellow's, counted). Missing values are NaN.
+    """
+    sms = sms_of(study)
+    kernels = {role: str(study.option(role, name)) for role, name in _KERNELS.items()}
+    if study.cases.empty or sms < 1:
+        return pd.DataFrame(columns=["case", "shape"])
+    rows = study.cases[study.cases["tile_m"].notna() & study.cases["blocks"].notna()]
+    fellows = {
+        _key(row): row
+        for row in rows[rows["kernel"] == kernels["data_parallel"]].to_dict("records")
+    }
+    duration = base.value_of(study, "duration", "time")
+    environments = base.environment_of(study, "duration", "time")
+    extra = {
+        "l2": _SECTOR * base.value_of(study, L2_SECTORS, "counters"),
+        "dram": base.value_of(study, DRAM_BYTES, "counters"),
+    }
+    may_rank = set(base.ranking(study))
+    rate = bandwidth(study)
+    found = []
+    for row in rows.to_dict("records"):
+        fellow = fellows.get(_key(row))
+        if row["kernel"] not in (kernels["split_k"], kernels["stream_k"]) or fellow is None:
+            continue
+        case, plain_case = str(row["case"]), str(fellow["case"])
+        stream, macros = row["kernel"] == kernels["stream_k"], base.macros_of(row)
+        shape = {name: int(row[name]) for name in "mnk"}
+        tile = (int(row["tile_m"]), int(row["tile_n"]))
+        step = int(row["tile_k"]) if base.present(row.get("tile_k")) else 1
+        tiles, chunks = quantization.tile_count(shape, tile), -(-shape["k"] // step)
+        plain = splitting.data_parallel(tiles, chunks)
+        dealing = _dealing(row, macros, stream, tiles, chunks)
+        per_sm = blocks_per_sm_of(study, {str(key): value for key, value in fellow.items()})
+        ranks = case in may_rank and plain_case in may_rank
+        own, other = duration.get(case, math.nan), duration.get(plain_case, math.nan)
+        same = environments.get(case) == environments.get(plain_case)
+        known = 0.0 if math.isnan(rate) else splitting.reduction_time(dealing, tile, sms, rate)
+        predicted = [
+            splitting.speed_up(dealing, plain, sms, places, other, known) for places in (1, per_sm)
+        ]
+        found.append(
+            {
+                "case": case, "plain": plain_case, "shape": tuple(shape.values()),
+                "label": base.shape_label(row), "tile": tile, "tiles": tiles,
+                "chunks": chunks, "per_sm": per_sm,
+                "how": STREAM if stream else str(macros.get("SPLITS", 1)), "ranks": ranks,
+                "duration": own, "plain_duration": other,
+                "speed_up": other / own if ranks and same else math.nan,
+                "alone": predicted[0], "waves": predicted[1],
+                "reduction": known if not math.isnan(rate) else math.nan,
+                "workspace": splitting.workspace_bytes(dealing, tile),
+                "traffic": splitting.traffic_bytes(dealing, tile),
+                **{
+                    name: values.get(case, math.nan) - values.get(plain_case, math.nan)
+                    for name, values in extra.items()
+                },
+            }
+        )  # fmt: skip
+    return pd.DataFrame(found) if found else pd.DataFrame(columns=["case", "shape"])
+
+
+_COLUMNS: Mapping[str, str] = {
+    "how": "splits", "tiles": "tiles", "chunks": "chunks of k", "per_sm": "blocks an SM",
+    "plain_duration": "data-parallel duration (us)",
+    "speed_up": "speed-up over data-parallel", "alone": "predicted (an SM's blocks share it)",
+    "waves": "predicted (whole waves)", "reduction": "of this workspace traffic (us, model)",
+    "workspace": "workspace (bytes)", "traffic": "workspace traffic (bytes, model)",
+    "l2": "asked of L2 more than data-parallel (bytes, counted)",
+    "dram": "DRAM more than data-parallel (bytes, counted)",
+}  # fmt: skip
+
+
+def table(study: StudyData) -> pd.DataFrame:
+    """One row a case; those of splitting kernels with speed-ups and bytes beside the predicted."""
+    rest = base.base_table(study).set_index("case")
+    frame = cells(study)
+    if frame.empty:
+        return rest.reset_index()
+    columns = frame.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS)
+    columns.insert(0, "tile", [f"{rows}x{columns}" for rows, columns in frame["tile"]])
+    timed = base.value_of(study, "duration", "time")
+    rest.insert(6, "duration (us)", timed.reindex(rest.index))
+    return rest.iloc[:, :7].join(columns).join(rest.iloc[:, 7:]).reset_index()
+
+
+# ------------------------------------------------------------------------------------------ figure
+
+
+def _ways(frame: pd.DataFrame) -> list[str]:
+    """The x axis: data-parallel, the numbers of splits in order, stream-K."""
+    splits = sorted({int(how) for how in frame["how"] if how != STREAM})
+    return ["1", *map(str, splits), *([STREAM] if (frame["how"] == STREAM).any() else [])]
+
+
+def _speed(
+    ax: Axes, group: pd.DataFrame, ways: Sequence[str], color: str, aim: float | None
+) -> None:
+    at = group.set_index("how").reindex(ways)
+    at.loc["1", ["alone", "waves"]] = 1.0
+    places = range(len(ways))
+    chain = [place for place in places if ways[place] != STREAM]
+    lines: list[tuple[str, object]] = [("alone", "-")]
+    if (group["per_sm"] > 1).any():
+        lines.append(("waves", _ALONE_DASH))
+    for column, dash in lines:
+        values = at[column].to_numpy()
+        ax.plot(chain, values[chain], color=MODEL, linewidth=1.1, linestyle=dash)  # type: ignore[arg-type]
+        for place in places:
+            if ways[place] == STREAM:
+                ax.plot([place - 0.32, place + 0.32], [values[place]] * 2, color=MODEL,
+                        linewidth=1.1, linestyle=dash)  # type: ignore[arg-type]  # fmt: skip
+    ax.axhline(1.0, color=INK, linewidth=0.5, zorder=0)
+    if aim is not None:
+        ax.axhline(aim, color=look.GOOD, linewidth=0.7, linestyle=":", zorder=0)
+    measured = at["speed_up"].to_numpy()
+    ax.plot(places, measured, "o", color=color, markersize=3.6, zorder=4)
+    top = pd.concat([at["speed_up"], at["alone"], at["waves"]]).max()
+    ax.set_ylim(0, 1.12 * max(float(top), aim or 0.0))
+    ax.yaxis.set_major_locator(MaxNLocator(4))
+
+
+def _traffic(ax: Axes, group: pd.DataFrame, ways: Sequence[str], color: str) -> None:
+    at = group.set_index("how").reindex(ways)
+    for place in range(len(ways)):
+        value = at["traffic"].iloc[place] / 1e6
+        ax.plot([place - 0.32, place + 0.32], [value, value], color=MODEL, linewidth=1.1)
+    ax.plot(range(len(ways)), at["l2"] / 1e6, "o", color=color, markersize=3.2, zorder=4)
+    ax.plot(range(len(ways)), at["dram"] / 1e6, "o", color=color, markersize=3.6, fillstyle="none",
+            markeredgewidth=0.7, zorder=3)  # fmt: skip
+    known = pd.concat([at["traffic"], at["l2"], at["dram"]]) / 1e6
+    ax.set_ylim(min(0.0, 1.1 * float(known.min())), 1.15 * max(float(known.max()), 1e-3))
+    ax.yaxis.set_major_locator(MaxNLocator(3))
+
+
+def draw(study: StudyData, style: Style) -> Figure:
+    """A panel for each shape and tile, four beside one another (two at a narrow width)."""
+    with look.apply(style):
+        frame = cells(study)
+        if frame.empty or frame["speed_up"].isna().all():
+            return look.empty_figure(study, style, "speed-up")
+        ways = _ways(frame)
+        groups = [group for _, group in frame.groupby(["shape", "tile"], sort=False)]
+        across = min(2 if style.narrow else 4, len(groups))
+        down = -(-len(groups) // across)
+        fig = look.new_figure(style, down * 50.0)
+        grid = fig.add_gridspec(2 * down, across, height_ratios=[3, 1.8] * down)
+        kernel = str(study.option("split_k", _KERNELS["split_k"]))
+        color = look.kernel_colors(style, [*study.cases["kernel"].astype(str), kernel])[kernel]
+        given = study.option("aim", None)
+        aim = None if given is None else float(given)
+        for place, group in enumerate(groups):
+            band, column = divmod(place, across)
+            upper = fig.add_subplot(grid[2 * band, column])
+            lower = fig.add_subplot(grid[2 * band + 1, column], sharex=upper)
+            _speed(upper, group, ways, color, aim)
+            _traffic(lower, group, ways, color)
+            head = group.iloc[0]
+            upper.set_title(head["label"], size=style.font_size, pad=1.7 * style.small)
+            upper.text(
+                0.0, 1.02, f"{head['tiles']} tiles of {head['tile'][0]}×{head['tile'][1]}",
+                transform=upper.transAxes, ha="left", va="bottom", size=style.small, color=GREY,
+            )  # fmt: skip
+            upper.tick_params(axis="x", labelbottom=False)
+            lower.set_xticks(range(len(ways)), [w if w != STREAM else "S-K" for w in ways])
+            lower.set_xlim(-0.5, len(ways) - 0.5)
+            for ax, words in ((upper, "speed-up"), (lower, "MB")):
+                look.grid(ax, "y")
+                ax.set_ylabel(words if column == 0 else "")
+        handles = _handles(frame, color, aim)
+        return look.finish(
+            fig, study, style, handles, [str(h.get_label()) for h in handles], notes(study, frame),
+            _STAGES,
+        )  # fmt: skip
+
+
+def _handles(frame: pd.DataFrame, color: str, aim: float | None) -> list[Artist]:
+    shared = (frame["per_sm"] > 1).any()
+    handles: list[Artist] = [
+        Line2D([], [], linestyle="", marker="o", color=color, markersize=3.6,
+               label="measured; bytes: asked of L2"),
+        Line2D([], [], color=MODEL, label="model" + (", an SM's blocks share it" if shared else "")),
+    ]  # fmt: skip
+    if shared:
+        handles.append(
+            Line2D([], [], color=MODEL, linestyle=_ALONE_DASH, label="model, whole waves")
+        )
+    if frame["dram"].notna().any():
+        handles.append(
+            Line2D([], [], linestyle="", marker="o", color=color, fillstyle="none",
+                   markeredgewidth=0.7, markersize=3.6, label="bytes: DRAM")
+        )  # fmt: skip
+    if aim is not None:
+        handles.append(Line2D([], [], color=look.GOOD, linestyle=":", label=f"aim: {aim:g}"))
+    return handles
+
+
+def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
+    """How the prediction is made, how far it is off, and the speed-up at the worst tail."""
+    sms = sms_of(study)
+    rate = bandwidth(study)
+    per_sm = sorted(set(frame["per_sm"]))
+    told = [
+        f"Across: blocks that share a tile; 1 is the data-parallel kernel, S-K is stream-K. {sms} "
+        f"SMs, {' and '.join(map(str, per_sm))} block{'s' if per_sm != [1] else ''} an SM at a "
+        "time. Bytes: more than the data-parallel kernel's; lines are the workspace, written and "
+        "read.",
+        "Model: the data-parallel duration times the chunks of the busiest SM over the data-"
+        "parallel ones, "
+        + (
+            f"plus the workspace's bytes at {rate:.3g} TB/s, an SM having its share of them."
+            if not math.isnan(rate)
+            else "without the workspace's bytes (no bandwidth was measured)."
+        ),
+    ]
+    known = frame[frame["speed_up"].notna()]
+    for column, words in (("alone", "an SM's blocks share it"), ("waves", "whole waves")):
+        if column == "waves" and per_sm == [1]:
+            continue
+        error = quantization.prediction_error(list(known["speed_up"] / known[column] - 1))
+        at = known.iloc[error.place]
+        told.append(
+            f"Error of the model ({words}): median {percent(error.median)}, worst "
+            f"{percent(error.worst)} ({at['label']}, {_way(at['how'])})."
+        )
+    best = known.loc[known["speed_up"].idxmax()]
+    told.append(
+        f"Largest speed-up: {best['speed_up']:.2f} at {best['label']} ({_way(best['how'])})."
+    )
+    for (rows, columns), group in known.groupby("tile", sort=False):
+        tail = worst_tail(group, sms)
+        if len(tail):
+            top = tail.loc[tail["speed_up"].idxmax()]
+            told.append(
+                f"Worst tail wave of {rows}×{columns} tiles, {top['label']}: {top['tiles']} where "
+                f"{sms * int(top['per_sm'])} run at a time; the best is {_way(top['how'])} at "
+                f"{top['speed_up']:.2f}."
+            )
+    return told
+
+
+def _way(how: str) -> str:
+    return "stream-K" if how == STREAM else f"{how} splits"
+
+
+def worst_tail(frame: pd.DataFrame, sms: int) -> pd.DataFrame:
+    """The rows of the shape and tile that fill at least one wave of what the SMs hold and leave
+    most of their waves' places empty; none where no product fills a wave."""
+    waves = [
+        quantization.waves(tiles, sms, per_sm)
+        for tiles, per_sm in zip(frame["tiles"], frame["per_sm"], strict=True)
+    ]
+    efficiency = pd.Series(
+        [found.efficiency if found.full else math.nan for found in waves], index=frame.index
+    )
+    return frame[efficiency == efficiency.min()] if efficiency.notna().any() else frame.iloc[:0]

@@ -1,0 +1,356 @@
+"""Tile size: which block tile wins at which shape, beside what quantization and reuse predict.
+
+Every row is a shape, every column a tile, in the order in which tiles are said to be efficient. A
+cell is the tile's throughput over the best at that shape. The prediction takes one number for each
+tile, what it reaches at the largest product, and multiplies it with the closed-form efficiency of
+its tiles and waves at the shape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from tilewave.expressions import SIZES
+from tilewave.plots import base
+from tilewave.plots import style as look
+from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
+from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.style import FAINT, GREY, INK, Style
+from tilewave.theory import quantization, tiling
+
+OPTIONS: Mapping[str, str] = {
+    "reference": "shape whose throughput gives each tile its one number, as `mxnxk` (default: the "
+    "shape of most operations at which every tile is measured)",
+    "blocks_per_sm": "blocks that an SM holds at a time (default: from registers, shared memory "
+    "and threads of each variant)",
+}
+L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
+_SECTOR = 32  # bytes
+_STAGES = ("time",)
+_PREDICTIONS = {"alone": "blocks over SMs", "waves": "whole waves of SMs times occupancy"}
+
+
+def _order(tile: tuple[int, int]) -> tuple[int, int, int]:
+    """The guide's order, then tiles that it does not name by falling area."""
+    place = tiling.priority(tile)
+    return (len(tiling.PRIORITY) if place is None else place, -tile[0] * tile[1], -tile[0])
+
+
+def cells(study: StudyData) -> pd.DataFrame:
+    """One row a case that has a tile: where it stands, what it reached, what is predicted.
+
+    Columns: case, shape ((m, n, k)), label, tile ((rows, columns)), ranks, tflops, cublas (share of
+    cuBLAS, %), share (of the best at the shape), useful, per_sm, alone and waves (parallel
+    efficiency, an SM holding one block and as many as fit), intensity (FLOP/byte), l2_bytes and
+    model_bytes (asked of L2, counted and predicted), predicted_alone and predicted_waves (share of
+    the best that is predicted). Missing values are NaN.
+    """
+    sms = sms_of(study)
+    rows = study.cases
+    if rows.empty or sms < 1:
+        return pd.DataFrame(columns=["case", "shape", "tile"])
+    rows = rows[(rows["kernel"] != BASELINE) & rows[["m", "n", "k"]].notna().all(axis=1)]
+    rows = rows[rows["tile_m"].notna() & rows["tile_n"].notna()]
+    timed = base.pivot(study, ["tflops", "percent_of_cublas"], "time")
+    sectors = base.value_of(study, L2_SECTORS, "counters")
+    may_rank = set(base.ranking(study))
+    environments = base.environment_of(study, "tflops", "time")
+    found = []
+    for row in rows.to_dict("records"):
+        case = str(row["case"])
+        shape = {name: int(row[name]) for name in "mnk"}
+        tile = (int(row["tile_m"]), int(row["tile_n"]))
+        per_sm = blocks_per_sm_of(study, {str(key): value for key, value in row.items()})
+        width = SIZES.get(str(row["dtype"]).partition("_")[0], 2)
+        found.append(
+            {
+                "case": case, "shape": tuple(shape.values()), "label": base.shape_label(row),
+                "tile": tile, "ranks": case in may_rank, "tflops": timed.at[case, "tflops"],
+                "cublas": timed.at[case, "percent_of_cublas"],
+                "environment": environments.get(case, ""),
+                "useful": quantization.tile_efficiency(shape, tile), "per_sm": per_sm,
+                "alone": tiling.parallel_efficiency(shape, tile, sms),
+                "waves": tiling.parallel_efficiency(shape, tile, sms, per_sm),
+                "intensity": tiling.intensity(tile, width),
+                "l2_bytes": _SECTOR * sectors.get(case, math.nan),
+                "model_bytes": tiling.operand_bytes(shape, tile, width)
+                + width * shape["m"] * shape["n"],
+            }
+        )  # fmt: skip
+    frame = pd.DataFrame(found)
+    if frame.empty:
+        return pd.DataFrame(columns=["case", "shape", "tile"])
+    valid = frame["tflops"].where(frame["ranks"])
+    # Ratios inside one environment only: at each shape in that of most of its values.
+    timed_in = frame[valid.notna()].groupby("shape", sort=False)["environment"]
+    common = {shape: group.value_counts().index[0] for shape, group in timed_in}
+    valid = valid.where(frame["environment"] == [common.get(s) for s in frame["shape"]])
+    frame["share"] = valid / valid.groupby(frame["shape"]).transform("max")
+    reference = reference_shape(study, frame.assign(valid=valid))
+    for name in _PREDICTIONS:
+        full = _full_rates(frame.assign(valid=valid), reference, name)
+        rate = frame["tile"].map(full) * frame[name]
+        frame[f"predicted_{name}"] = rate / rate.groupby(frame["shape"]).transform("max")
+    return frame
+
+
+def reference_shape(study: StudyData, frame: pd.DataFrame) -> tuple[int, ...] | None:
+    """The option's shape, else the largest at which all tiles have a throughput; None without."""
+    given = study.option("reference", None)
+    if given is not None:
+        return tuple(int(size) for size in str(given).split("x"))
+    known = frame[frame["valid"].notna()].groupby("shape", sort=False)["tile"].nunique()
+    whole = [shape for shape, count in known.items() if count == frame["tile"].nunique()]
+    return max(whole, key=lambda shape: math.prod(shape), default=None)
+
+
+def _full_rates(
+    frame: pd.DataFrame, reference: tuple[int, ...] | None, efficiency: str
+) -> dict[tuple[int, int], float]:
+    """TFLOP/s of each tile on a product without quantization, from the reference shape."""
+    rows = frame[[shape == reference for shape in frame["shape"]]]
+    rates = rows["valid"] / rows[efficiency]
+    return dict(zip(rows["tile"], rates, strict=True))
+
+
+def winners(frame: pd.DataFrame, column: str) -> dict[tuple[int, ...], tuple[int, int]]:
+    """The tile with the highest value of a column at each shape that has any."""
+    found = {}
+    for shape, group in frame[frame[column].notna()].groupby("shape", sort=False):
+        found[shape] = group.loc[group[column].idxmax(), "tile"]
+    return found
+
+
+def correlations(frame: pd.DataFrame) -> pd.DataFrame:
+    """Spearman's rho at each shape of the measured throughput with the guide's order (`guide`) and
+    with the prediction (`model`); tiles that the guide does not name are left out of the first."""
+    found = {}
+    for shape, group in frame[frame["share"].notna()].groupby("shape", sort=False):
+        places = [tiling.priority(tile) for tile in group["tile"]]
+        named = [(-p, s) for p, s in zip(places, group["share"], strict=True) if p is not None]
+        guide = tiling.rank_correlation(*map(list, zip(*named))) if named else math.nan
+        both = group[group["predicted_alone"].notna()]
+        model = tiling.rank_correlation(list(both["predicted_alone"]), list(both["share"]))
+        found[shape] = {"guide": guide, "model": model}
+    return pd.DataFrame.from_dict(found, orient="index", columns=["guide", "model"])
+
+
+def table(study: StudyData) -> pd.DataFrame:
+    """One row a case with a tile: throughput, share of the best, efficiencies, bytes, status."""
+    rest = base.base_table(study).set_index("case")
+    frame = cells(study)
+    if frame.empty:
+        return rest.reset_index()
+    best = winners(frame, "share")
+    rho = correlations(frame)
+    columns = pd.DataFrame(
+        {
+            "case": frame["case"],
+            "tile": [f"{m}x{n}" for m, n in frame["tile"]],
+            "TFLOP/s": frame["tflops"],
+            "% of cuBLAS": frame["cublas"],
+            "% of the best tile at this shape": 100 * frame["share"],
+            "best tile": [best.get(s) == t for s, t in zip(frame["shape"], frame["tile"])],
+            "predicted % of the best (blocks over SMs)": 100 * frame["predicted_alone"],
+            "predicted % of the best (whole waves)": 100 * frame["predicted_waves"],
+            "blocks an SM": frame["per_sm"],
+            "tile efficiency": frame["useful"],
+            "tile x wave efficiency (blocks over SMs)": frame["alone"],
+            "tile x wave efficiency (whole waves)": frame["waves"],
+            "FLOP for a byte of A and B": frame["intensity"],
+            "bytes asked of L2 (counted)": frame["l2_bytes"],
+            "bytes asked of L2 (model)": frame["model_bytes"],
+            "rank correlation with the guide's order": [
+                rho["guide"].get(s, math.nan) for s in frame["shape"]
+            ],
+            "rank correlation with the prediction": [
+                rho["model"].get(s, math.nan) for s in frame["shape"]
+            ],
+        }
+    ).set_index("case")
+    joined = rest.iloc[:, :6].join(columns, how="inner")
+    return joined.join(rest.iloc[:, 6:]).reset_index()
+
+
+# ------------------------------------------------------------------------------------------ figure
+
+
+def _map(
+    ax: Axes, frame: pd.DataFrame, column: str, shapes: Sequence[tuple[int, ...]],
+    tiles: Sequence[tuple[int, int]], style: Style,
+) -> None:  # fmt: skip
+    """A cell for each shape and tile, its percentage in it, the best framed."""
+    cmap = mpl.colormaps["Blues"]
+    at = {(s, t): v for s, t, v in zip(frame["shape"], frame["tile"], frame[column], strict=True)}
+    asked = set(zip(frame["shape"], frame["tile"], strict=True))
+    best = winners(frame, column)
+    for y, shape in enumerate(shapes):
+        for x, tile in enumerate(tiles):
+            value = at.get((shape, tile), math.nan)
+            empty = math.isnan(value)
+            shade = cmap(0.03 + 0.72 * max(0.0, value) ** 2) if not empty else "#FFFFFF"
+            ax.add_patch(
+                Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=shade, edgecolor="white", lw=0.6)
+            )
+            if not empty:
+                ax.text(
+                    x, y, f"{100 * value:.0f}", ha="center", va="center", size=style.small,
+                    color="white" if value > 0.86 else INK,
+                )  # fmt: skip
+            elif (shape, tile) in asked:
+                ax.text(x, y, "×", ha="center", va="center", size=style.small, color=GREY)
+    for y, shape in enumerate(shapes):
+        if shape in best:
+            x = tiles.index(best[shape])
+            ax.add_patch(
+                Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor=INK, lw=1.1)
+            )
+    for x in range(1, len(tiles)):
+        if tiling.priority(tiles[x]) != tiling.priority(tiles[x - 1]):
+            ax.axvline(x - 0.5, color=GREY, linewidth=0.6)
+    ax.set_xlim(-0.5, len(tiles) - 0.5)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    ax.tick_params(length=0)
+
+
+def _columns(ax: Axes, tiles: Sequence[tuple[int, int]], frame: pd.DataFrame, style: Style) -> None:
+    reuse = dict(zip(frame["tile"], frame["intensity"], strict=True))
+    ax.set_xticks(range(len(tiles)), [f"{m}×{n}  {reuse[m, n]:.0f}" for m, n in tiles])
+    ax.tick_params(axis="x", labelrotation=90, labelsize=style.small)
+
+
+def _rows(ax: Axes, frame: pd.DataFrame, shapes: Sequence[tuple[int, ...]], style: Style) -> None:
+    labels = dict(zip(frame["shape"], frame["label"], strict=True))
+    look.rows_axis(ax, [labels[shape] for shape in shapes])
+    ax.tick_params(axis="y", labelsize=style.small)
+
+
+def _best_told(
+    ax: Axes, frame: pd.DataFrame, shapes: Sequence[tuple[int, ...]], places: int, style: Style
+) -> None:
+    """The best tile's TFLOP/s, and its share of cuBLAS, at the right of the measured map."""
+    ranked = frame[frame["share"] == 1.0].drop_duplicates("shape").set_index("shape")
+    for y, shape in enumerate(shapes):
+        if shape in ranked.index:
+            rate, of_cublas = ranked.at[shape, "tflops"], ranked.at[shape, "cublas"]
+            told = base.digits(rate)
+            told += "" if math.isnan(of_cublas) else f" ({of_cublas:.0f} %)"
+            ax.text(places - 0.35, y, told, va="center", ha="left", size=style.small, color=INK)
+
+
+def _correlation(
+    ax: Axes, rho: pd.DataFrame, shapes: Sequence[tuple[int, ...]], style: Style
+) -> None:
+    for y, shape in enumerate(shapes):
+        ax.axhline(y, color=FAINT, linewidth=0.5, zorder=0)
+        if shape in rho.index:
+            ax.plot([rho.at[shape, "guide"]], [y], "s", color=INK, markersize=3.2)
+            ax.plot([rho.at[shape, "model"]], [y], "D", fillstyle="none", color=INK,
+                    markersize=3.6, markeredgewidth=0.7)  # fmt: skip
+    ax.axvline(0.0, color=GREY, linewidth=0.6)
+    ax.set_xlim(-1.12, 1.12)
+    ax.xaxis.set_major_locator(FixedLocator([-1, 0, 1]))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.set_xlabel("Spearman's ρ", size=style.small)
+    ax.spines["left"].set_visible(False)
+
+
+def draw(study: StudyData, style: Style) -> Figure:
+    """Measured and predicted maps side by side (under one another at a narrow width), and how well
+    two orders of the tiles agree with the measured one."""
+    with look.apply(style):
+        frame = cells(study)
+        if frame.empty or frame["share"].isna().all():
+            return look.empty_figure(study, style, "throughput of a tile")
+        tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)
+        shapes = list(dict.fromkeys(frame["shape"]))
+        height = 4.4 * len(shapes)
+        if style.narrow:
+            fig = look.new_figure(style, 3 * height + 52)
+            axes = list(fig.subplots(3, 1, gridspec_kw={"height_ratios": [1, 1, 0.9]}))
+        else:
+            fig = look.new_figure(style, height + 28)
+            axes = list(fig.subplots(1, 3, gridspec_kw={"width_ratios": [8, 8, 3]}))
+        _map(axes[0], frame, "share", shapes, tiles, style)
+        _best_told(axes[0], frame, shapes, len(tiles), style)
+        _map(axes[1], frame, "predicted_alone", shapes, tiles, style)
+        _correlation(axes[2], correlations(frame), shapes, style)
+        for place, ax in enumerate(axes):
+            _rows(ax, frame, shapes, style)
+            if place and not style.narrow:
+                ax.set_yticklabels([])
+        for ax in axes[:2]:
+            _columns(ax, tiles, frame, style)
+        titles = ("Measured, % of the best", "Predicted, % of the best", "Agreement")
+        for ax, title in zip(axes, titles, strict=True):
+            ax.set_title(title)
+        handles: list[Artist] = [
+            Patch(facecolor="none", edgecolor=INK, linewidth=1.1, label="best tile of the shape"),
+            Line2D([], [], linestyle="", marker="s", color=INK, markersize=3.2,
+                   label="guide's order, against measured"),
+            Line2D([], [], linestyle="", marker="D", fillstyle="none", color=INK,
+                   markersize=3.6, label="prediction, against measured"),
+        ]  # fmt: skip
+        return look.finish(
+            fig, study, style, handles, [str(h.get_label()) for h in handles],
+            notes(study, frame, tiles), _STAGES,
+        )  # fmt: skip
+
+
+def notes(study: StudyData, frame: pd.DataFrame, tiles: Sequence[tuple[int, int]]) -> list[str]:
+    """How to read the maps, and what following the prediction or the guide would cost."""
+    kernels = ", ".join(dict.fromkeys(str(case).partition("-")[0].partition("@")[0]
+                                      for case in frame["case"]))  # fmt: skip
+    told = [
+        f"{kernels}, {sms_of(study)} SMs. Columns: tiles (rows × columns) in the order of NVIDIA's "
+        "guide to matrix products, lines between its groups, with the FLOP of a tile for a byte of "
+        "A and B that it fetches. At the right of a row: TFLOP/s of the best tile and its share of "
+        "cuBLAS."
+    ]
+    valid = frame["tflops"].where(frame["ranks"])
+    reference = reference_shape(study, frame.assign(valid=valid))
+    if reference is None or frame["predicted_alone"].isna().all():
+        return told
+    told.append(
+        f"Predicted: throughput at {'×'.join(map(str, reference))}, one number a tile, times tile "
+        "efficiency and wave efficiency at the shape (blocks over SMs)."
+    )
+    others = frame[[shape != reference for shape in frame["shape"]]]
+    best = winners(others, "share")
+    share = {(s, t): v for s, t, v in zip(others["shape"], others["tile"], others["share"])}
+    picks = {
+        f"the prediction by {words}": winners(others, f"predicted_{name}")
+        for name, words in _PREDICTIONS.items()
+    }
+    picks[f"always {tiles[0][0]}×{tiles[0][1]}"] = dict.fromkeys(best, tiles[0])
+    parts = []
+    for words, picked in picks.items():
+        kept = [share.get((shape, picked[shape]), math.nan) for shape in best if shape in picked]
+        kept = [value for value in kept if not math.isnan(value)]
+        if kept:
+            hits = sum(picked.get(shape) == tile for shape, tile in best.items())
+            parts.append(
+                f"{words} names it at {hits} and keeps {100 * np.median(kept):.0f} % of its speed "
+                f"(median; least {100 * min(kept):.0f} %)"
+            )
+    if parts:
+        told.append(f"Best tile of the other {len(best)} shapes: " + "; ".join(parts) + ".")
+    traffic = (frame["l2_bytes"] / frame["model_bytes"]).dropna()
+    if len(traffic):
+        told.append(
+            f"Bytes asked of L2 over those that the tiles predict: median {traffic.median():.3g}, "
+            f"{traffic.min():.3g} to {traffic.max():.3g}, at {len(traffic)} cases."
+        )
+    return told

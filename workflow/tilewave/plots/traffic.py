@@ -1,0 +1,592 @@
+"""Work and traffic: what bounds each product, and how often its operands are loaded.
+
+Above, products against their arithmetic intensity: the rate under the roof of this GPU's own measured
+ceilings and the DRAM bytes over the compulsory ones, beside what the GPU-performance document says of
+the same shapes. Below, how often an element of A and B is loaded at each level, as the closed forms of
+tilewave.theory.traffic predict it and as the counters read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from tilewave.errors import UserError
+from tilewave.expressions import SIZES
+from tilewave.plots import base
+from tilewave.plots import style as look
+from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.style import FAINT, GREY, INK, MARKERS, PALETTES, Style
+from tilewave.theory import traffic
+from tilewave.theory.traffic import V100, WARP, Access, Machine
+
+OPTIONS: Mapping[str, str] = {
+    "accesses": "{kernel: {a, b, c: {rows, columns, vector, row_step, column_step}, tile}}: where the "
+    "lanes of a warp stand in an access to each matrix (default: an element a lane, row by row "
+    "through the kernel's tile); `tile` are the outputs and the k step that share what is loaded, "
+    "where these are not the block's",
+    "peaks": "{dtype: probe case whose TFLOP/s are the arithmetic ceiling} (default: the fastest of "
+    "those whose names end in the dtype)",
+    "bandwidth": "probe case whose TB/s are the ceiling of device memory (default: dram_copy)",
+    "claimed": "{shape: {intensity: FLOP per byte, bound: memory or math}} (default: the "
+    "GPU-performance document's)",
+}
+
+# What the GPU-performance document says of its examples (its N is the reduction): half the
+# reduction for the intensity, and below 1 for a matrix times a vector.
+_CLAIMED: Mapping[str, Mapping[str, Any]] = {
+    "8192x8192x128": {"intensity": 64.0, "bound": traffic.MEMORY},
+    "8192x8192x8192": {"intensity": 4096.0, "bound": traffic.MATH},
+    "8192x1x8192": {"bound": traffic.MEMORY},
+    "1x8192x8192": {"bound": traffic.MEMORY},
+}
+_STAGES = ("time", "counters")
+_LOADS = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
+_STORES = "l1tex__t_{}_pipe_lsu_mem_global_op_st.sum"
+_L2_READ, _DRAM_READ, _DRAM = "lts__t_sectors_op_read.sum", "dram__bytes_read.sum", "dram_bytes"
+_COUNTED = {
+    "load_requests": _LOADS.format("requests"),
+    "load_sectors": _LOADS.format("sectors"),
+    "store_requests": _STORES.format("requests"),
+    "store_sectors": _STORES.format("sectors"),
+}
+_PALETTE = PALETTES["okabe-ito"]  # kernels have the other one
+# Inputs whose products run at the TFLOP/s that the document states for its V100.
+_V100_INPUTS = "f16"
+
+
+@dataclass(frozen=True)
+class Level:
+    """Where loads are counted: a name, a marker, a colour and the place in a variant's row."""
+
+    key: str
+    label: str
+    marker: str
+    color: str
+    place: float = 0.0
+
+
+_DRAM_LEVEL = Level("dram", "read from DRAM", "^", _PALETTE[1])
+_LEVELS = (
+    Level("asked", "asked for by lanes (requests)", "D", _PALETTE[0], -0.2),
+    Level("sectors", "32-byte sectors (L1)", "s", _PALETTE[5], 0.2),
+    Level("l2", "read from L2", "o", _PALETTE[2]),
+    _DRAM_LEVEL,
+)
+
+
+# ------------------------------------------------------------------------------- facts of a case
+
+
+def _whole(value: object) -> int:
+    return int(float(str(value)))
+
+
+def _products(study: StudyData) -> list[dict[str, Any]]:
+    """The rows of the matrix products whose sizes are known (a symbolic shape may not be)."""
+    if study.cases.empty:
+        return []
+    rows = study.cases[study.cases["operation"] == "matmul"].to_dict("records")
+    return [
+        {str(key): value for key, value in row.items()}
+        for row in rows
+        if all(base.present(row[d]) for d in "mnk") and str(row["dtype"]).split("_")[0] in SIZES
+    ]
+
+
+def _shape(row: Mapping[str, Any]) -> dict[str, int]:
+    return {d: _whole(row[d]) for d in "mnk"}
+
+
+def _sizes(row: Mapping[str, Any]) -> tuple[int, int]:
+    """Bytes of an element of A and B, and of C: products of i8 are i32, others keep their type."""
+    element = str(row["dtype"]).split("_")[0]
+    return SIZES[element], SIZES["i32" if element == "i8" else element]
+
+
+def _on_v100(row: Mapping[str, Any]) -> bool:
+    return str(row["dtype"]).split("_")[0] == _V100_INPUTS
+
+
+def _claims(study: StudyData) -> Mapping[str, Mapping[str, Any]]:
+    given = study.option("claimed", None)
+    return _CLAIMED if given is None else {str(k): dict(v) for k, v in dict(given).items()}
+
+
+def _claim(study: StudyData, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _claims(study).get("x".join(str(s) for s in _shape(row).values()), {})
+
+
+def _access(kernel: str, matrix: str, given: Mapping[str, Any]) -> Access:
+    known = [f.name for f in fields(Access)]
+    key = f"options.accesses.{kernel}.{matrix}"
+    for name in given:
+        if name not in known:
+            raise UserError("config", f"{key}.{name}", name, known)
+    try:
+        return Access(**{name: int(value) for name, value in given.items()})
+    except (TypeError, ValueError) as error:
+        raise UserError("config", key, dict(given), str(error)) from error
+
+
+def predicted(
+    study: StudyData, row: Mapping[str, Any]
+) -> tuple[traffic.Traffic, traffic.Traffic] | None:
+    """Loads and stores of a case by its geometry.
+
+    None where there is no tile or it does not fit, and where the closed form does not hold: matrices
+    that are not all row-major, or elements of C of another size than those of A and B.
+
+    Raises UserError for accesses that the option does not describe as OPTIONS says.
+    """
+    kernel = str(row["kernel"])
+    given = dict(dict(study.option("accesses", {})).get(kernel, {}))
+    tile = given.pop("tile", None) or [row.get(f"tile_{d}") for d in "mnk"]
+    for name in given:
+        if name not in "abc":
+            raise UserError("config", f"options.accesses.{kernel}", name, ["a", "b", "c", "tile"])
+    accesses = {name: _access(kernel, name, dict(value)) for name, value in given.items()}
+    if len(tile) != 3 or not all(base.present(size) for size in tile):
+        return None
+    size, out = _sizes(row)
+    if size != out or set(base.layouts_of(row).values()) != {"row"}:
+        return None
+    try:
+        return traffic.product_traffic(_shape(row), [_whole(t) for t in tile], accesses, size)
+    except ValueError:
+        return None
+
+
+def _of_dtype(probe: str, dtype: str) -> bool:
+    """Whether a probe's name ends in a dtype: `fma_f32` in f32, `mma_tf32` and `mma_tf32_f32` in tf32."""
+    words = probe.split("_")
+    while words and words[0] not in SIZES:
+        words = words[1:]
+    return "_".join(words) in (dtype, *(f"{dtype}_{accumulate}" for accumulate in SIZES))
+
+
+def _ceiling(study: StudyData, metric: str, names: Collection[str]) -> tuple[str, float]:
+    """Environment and the highest value of correct, timed probes of these names; ("", NaN) without."""
+    values, ranks = base.value_of(study, metric, "time"), set(base.ranking(study))
+    environments = base.environment_of(study, metric, "time")
+    found = [
+        (float(values[case]), environments[case])
+        for case, probe in zip(
+            study.cases["case"].astype(str), study.cases["probe_case"].astype(str), strict=True
+        )
+        if probe in names and case in values.index and case in ranks
+    ]
+    value, environment = max(found, default=(math.nan, ""))
+    return environment, value
+
+
+def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
+    """This GPU's ceilings for a dtype as probes of the study measured them, and their environment.
+
+    (None, "") where a probe of the two has no figure or they come from two environments.
+    """
+    given = dict(study.option("peaks", {})).get(dtype)
+    probes = [str(name) for name in study.cases["probe_case"] if base.present(name)]
+    peaks = [name for name in probes if _of_dtype(name, dtype)] if given is None else [str(given)]
+    first, rate = _ceiling(study, "tflops", peaks)
+    second, bandwidth = _ceiling(study, "bandwidth", [str(study.option("bandwidth", "dram_copy"))])
+    if not first or first != second:
+        return None, ""
+    return Machine(1e12 * rate, 1e12 * bandwidth), first
+
+
+def _mean(shape: Mapping[str, int], of_a: float, of_b: float) -> float:
+    """Loads of an element, averaged over the elements of A and B."""
+    a, b = shape["m"] * shape["k"], shape["k"] * shape["n"]
+    return (a * of_a + b * of_b) / (a + b)
+
+
+def facts(study: StudyData) -> pd.DataFrame:
+    """One row a product (index: case id): sizes, model and counters, missing values NaN or "".
+
+    Bytes, FLOP, FLOP per byte, TFLOP/s, us; `asked`, `sectors`, `l2` and `dram` are loads of an
+    element of A and B, averaged over both, `_model` their predictions.
+    """
+    measured = base.pivot(study, ["tflops", "duration"], "time")
+    counted = base.pivot(study, [*_COUNTED.values(), _L2_READ, _DRAM_READ, _DRAM], "counters")
+    timed_in = base.environment_of(study, "tflops", "time")
+    rows = []
+    for row in _products(study):
+        case, shape = str(row["case"]), _shape(row)
+        size, out = _sizes(row)
+        work, moved = traffic.flops(shape), traffic.compulsory_bytes(shape, size, out)
+        inputs = size * (shape["m"] * shape["k"] + shape["k"] * shape["n"])
+        ratio = traffic.intensity(shape, size, out)
+        here, environment = machine(study, str(row["dtype"]))
+        claim = _claim(study, row)
+        one: dict[str, Any] = {
+            "case": case, "kernel": row["kernel"], "dtype": row["dtype"], "shape": base.shape_label(row),
+            "flops": work, "compulsory": moved, "intensity": ratio,
+            "claimed_intensity": claim.get("intensity", math.nan) if _on_v100(row) else math.nan,
+            "claimed_bound": claim.get("bound", ""),
+            "v100_bound": V100.bound(ratio) if _on_v100(row) else "",
+            "tflops": measured.at[case, "tflops"], "duration": measured.at[case, "duration"],
+            "dram_ratio": counted.at[case, _DRAM] / moved,
+        }  # fmt: skip
+        if here is not None and timed_in.get(case, environment) == environment:
+            one |= {
+                "balance": here.balance,
+                "bound": here.bound(ratio),
+                "attainable": 1e-12 * here.attainable(ratio),
+                "duration_model": 1e6 * here.duration(work, moved),
+            }
+        loads = traffic.loads_per_element(shape)
+        model = predicted(study, row)
+        one |= {name: counted.at[case, metric] for name, metric in _COUNTED.items()}
+        if model is not None:
+            one |= {
+                "load_requests_model": model[0].requests, "load_sectors_model": model[0].sectors,
+                "store_requests_model": model[1].requests, "store_sectors_model": model[1].sectors,
+                "asked_model": size * model[0].elements / inputs,
+                "sectors_model": traffic.SECTOR_BYTES * model[0].sectors / inputs,
+                "dram_model": 1.0,
+                "asked": one["load_requests"] / model[0].requests * size * model[0].elements / inputs,
+            }  # fmt: skip
+            if math.isclose(one["asked_model"], _mean(shape, *loads)):
+                one |= {
+                    "loads_a": loads[0], "loads_b": loads[1], "loads_a_claimed": shape["k"],
+                    "loads_b_claimed": shape["m"], "loads_claimed": math.prod(shape.values()),
+                    "asked_claimed": _mean(shape, shape["k"], shape["m"]),
+                }  # fmt: skip
+        one["sectors"] = traffic.SECTOR_BYTES * one["load_sectors"] / inputs
+        one["l2"] = traffic.SECTOR_BYTES * counted.at[case, _L2_READ] / inputs
+        one["dram"] = counted.at[case, _DRAM_READ] / inputs
+        rows.append(one)
+    frame = pd.DataFrame(rows, columns=["case", *_FACTS]).set_index("case")
+    text = ["bound", "claimed_bound", "v100_bound"]
+    frame[text] = frame[text].astype(object).fillna("")
+    share = 100 * frame["tflops"].astype(float) / frame["attainable"].astype(float)
+    frame["share"] = share.where(frame.index.isin(base.ranking(study)))
+    return frame
+
+
+# Columns of `facts` and, where the table shows them, their names there.
+_FACTS: Mapping[str, str] = {
+    "kernel": "", "dtype": "", "shape": "",
+    "flops": "2mnk (FLOP)",
+    "compulsory": "compulsory (byte)",
+    "intensity": "intensity (FLOP/byte)",
+    "claimed_intensity": "intensity claimed by the GPU-performance document (FLOP/byte)",
+    "v100_bound": "bound on the document's V100 (model)",
+    "claimed_bound": "bound claimed by the document",
+    "balance": "balance of this GPU (FLOP/byte, measured ceilings)",
+    "bound": "bound on this GPU (model)",
+    "duration_model": "least duration (us, model)",
+    "duration": "duration (us)",
+    "attainable": "attainable (TFLOP/s, model)",
+    "tflops": "TFLOP/s",
+    "share": "TFLOP/s / attainable (%)",
+    "dram_ratio": "DRAM bytes / compulsory (counted)",
+    "loads_a": "loads of an element of A without reuse (model, and the lecture)",
+    "loads_a_claimed": "loads of an element of A claimed by the multiplication document",
+    "loads_b": "loads of an element of B without reuse (model, and the lecture)",
+    "loads_b_claimed": "loads of an element of B claimed by the multiplication document",
+    "loads_claimed": "loads of an element of either, claimed by the multiplication document",
+    "load_requests_model": "load requests (model)", "load_requests": "load requests (counted)",
+    "load_sectors_model": "load sectors (model)", "load_sectors": "load sectors (counted)",
+    "store_requests_model": "store requests (model)", "store_requests": "store requests (counted)",
+    "store_sectors_model": "store sectors (model)", "store_sectors": "store sectors (counted)",
+    "asked_claimed": "loads of an element of A and B, as the multiplication document has those of A",
+    "asked_model": "loads of an element of A and B, asked for by lanes (model)",
+    "asked": "loads of an element of A and B, asked for by lanes (counted)",
+    "sectors_model": "bytes of load sectors / bytes of A and B (model)",
+    "sectors": "bytes of load sectors / bytes of A and B (counted)",
+    "l2": "bytes read from L2 / bytes of A and B (counted)",
+    "dram_model": "",
+    "dram": "bytes read from DRAM / bytes of A and B (counted)",
+}  # fmt: skip
+
+
+def table(study: StudyData) -> pd.DataFrame:
+    """One row a product: predicted and measured side by side, and what was claimed of its shape."""
+    frame = facts(study)
+    rest = base.base_table(study)
+    rest = rest[rest.index.isin(frame.index)]
+    columns = {told: frame[name] for name, told in _FACTS.items() if told}
+    return base.with_columns(rest, columns)
+
+
+# -------------------------------------------------------------------------------------- drawing
+
+
+def _rows_of(study: StudyData, frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The products under the roof, and those whose loads are followed.
+
+    Under the roof stand the shapes that the baseline has in this study, and those claimed.
+    """
+    claimed = {s.replace("x", "×") for s in _claims(study)} | {
+        f"{s.split('x')[0]}³" for s in _claims(study) if len(set(s.split("x"))) == 1
+    }
+    above = (
+        frame["shape"]
+        .isin({*frame.loc[frame["kernel"] == BASELINE, "shape"], *claimed})
+        .to_numpy(dtype=bool)
+    )
+    below = frame["asked_model"].notna().to_numpy(dtype=bool) & ~above
+    return frame[above], frame[below]
+
+
+def _shape_markers(frame: pd.DataFrame) -> dict[str, str]:
+    shapes = list(dict.fromkeys(frame["shape"]))
+    return {shape: MARKERS[i % len(MARKERS)] for i, shape in enumerate(shapes)}
+
+
+def _machine_name(study: StudyData) -> str:
+    return str(study.target.get("label") or "this GPU")
+
+
+def _roof(
+    ax: Axes, study: StudyData, frame: pd.DataFrame, colors: Mapping[str, str],
+    style: Style,
+) -> list[Artist]:  # fmt: skip
+    """TFLOP/s against intensity, below the roofs; returns the legend's entries of the roofs."""
+    low = min(0.3, 0.6 * float(frame["intensity"].min()))
+    claimed = frame["claimed_intensity"].astype(float).max()
+    high = 1.8 * max(float(frame["intensity"].max()), 0.0 if math.isnan(claimed) else claimed, 1e3)
+    handles: list[Artist] = []
+    # The highest roof (tensor cores) is drawn in ink, those of other types thinner.
+    roofs = []
+    for dtype in dict.fromkeys(frame["dtype"]):
+        found, _ = machine(study, str(dtype))
+        if found is not None:
+            roofs.append((str(dtype), found))
+    roofs.sort(key=lambda one: -one[1].flop_rate)
+    for place, (dtype, one) in enumerate(roofs):
+        xs = [low, one.balance, high]
+        line = ax.plot(
+            xs, [1e-12 * one.attainable(x) for x in xs], color=INK if place == 0 else GREY,
+            linewidth=1.1 if place == 0 else 0.8, zorder=2,
+            label=f"{_machine_name(study)} measured, {dtype}: balance {base.digits(one.balance)} FLOP/byte",
+        )  # fmt: skip
+        handles += line
+        ax.axvline(one.balance, color=FAINT, linewidth=0.7, zorder=0)
+    xs = [low, V100.balance, high]
+    handles += ax.plot(
+        xs, [1e-12 * V100.attainable(x) for x in xs], color=GREY, linewidth=0.8, linestyle=(0, (4, 2)),
+        zorder=1, label=f"V100 as the document has it: balance {V100.balance:.1f} FLOP/byte",
+    )  # fmt: skip
+    ax.axvline(V100.balance, color=FAINT, linewidth=0.7, linestyle=(0, (4, 2)), zorder=0)
+    for ratio, claim in sorted({(r, c) for r, c in zip(frame["intensity"], frame["claimed_intensity"], strict=True) if not math.isnan(c)}):  # fmt: skip
+        ends = [1e-12 * V100.attainable(x) for x in (claim, ratio)]
+        ax.plot([claim, ratio], ends, color=GREY, linewidth=2.2, alpha=0.45, zorder=1)
+        ax.plot([claim], ends[:1], "D", color="white", markeredgecolor=GREY, markersize=4, zorder=3)
+        ax.plot([ratio], ends[1:], "D", color=GREY, markersize=3, zorder=3)
+    markers, may_rank = _shape_markers(frame), set(base.ranking(study))
+    for case, row in frame.iterrows():
+        rate = float(row["tflops"])
+        if math.isnan(rate):
+            continue
+        good = case in may_rank
+        ax.plot(
+            [row["intensity"]], [rate], markers[row["shape"]] if good else "x",
+            color=colors[str(row["kernel"])] if good else GREY, markersize=4.2, zorder=4,
+            markeredgecolor="white" if good else GREY, markeredgewidth=0.4 if good else 1.0,
+        )  # fmt: skip
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlim(low, high)
+    bottom = frame["tflops"].astype(float).min()
+    ax.set_ylim(
+        bottom=0.3 * min(1e-12 * V100.attainable(low), 1.0 if math.isnan(bottom) else bottom)
+    )
+    ax.set_xlabel("FLOP / compulsory byte")
+    ax.set_ylabel("TFLOP/s")
+    ax.set_title("Rate under the roof")
+    look.grid(ax, "y")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(LogLocator(10, numticks=6))
+        axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+        axis.set_minor_locator(NullLocator())
+    return handles
+
+
+def _against_model(
+    ax: Axes, study: StudyData, frame: pd.DataFrame, colors: Mapping[str, str], style: Style
+) -> None:
+    """A row for each product: rate over the attainable one, DRAM bytes over the compulsory ones."""
+    markers, may_rank = _shape_markers(frame), set(base.ranking(study))
+    labels, reach = [], 1.0
+    for place, (case, row) in enumerate(frame.to_dict("index").items()):
+        bound = row["bound"] or (f"{row['v100_bound']} on the V100" if row["v100_bound"] else "")
+        labels.append(
+            f"{row['kernel']} {row['shape']}\n{row['intensity']:.4g} FLOP/byte"
+            + (f", {bound}" if bound else "")
+        )
+        told, right = [], 0.0
+        rate, moved = float(row["share"]) / 100, float(row["dram_ratio"])
+        if not math.isnan(rate):
+            color = colors[str(row["kernel"])]
+            ax.plot([rate], [place], markers[row["shape"]], color=color, markersize=4.2, zorder=4)
+            told.append(f"{base.digits(100 * rate)} %")
+            right = rate
+        if not math.isnan(moved):
+            color = _DRAM_LEVEL.color if case in may_rank else GREY
+            sign = _DRAM_LEVEL.marker if case in may_rank else "x"
+            ax.plot([moved], [place], sign, color=color, markersize=3.6, zorder=5)
+            told.append(f"{base.digits(moved)}×")
+            right = max(right, moved)
+        ax.annotate(
+            ", ".join(told), (right, place), xytext=(5, 0), textcoords="offset points", va="center",
+            size=style.small, color=INK,
+        )  # fmt: skip
+        reach = max(reach, right)
+    ax.axvline(1.0, color=look.MODEL, linewidth=1.0, zorder=1)
+    ax.set_xlim(0, (1.8 if style.narrow else 1.6) * reach)
+    look.rows_axis(ax, labels)
+    ax.set_xlabel("measured / model")
+    ax.set_title("Rate and DRAM bytes")
+    look.grid(ax, "x")
+
+
+def _told_apart(row: Mapping[Any, Any]) -> bool:
+    """Whether the multiplication document claims another number of loads than the model has."""
+    claim = float(row["asked_claimed"])
+    return not math.isnan(claim) and not math.isclose(claim, float(row["asked_model"]))
+
+
+def _reuse(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> None:
+    """A row for each variant: predictions hollow, counters filled, on one logarithmic axis."""
+    rows = {str(row["case"]): row for row in _products(study)}
+    usual = base.common_shape(pd.DataFrame([rows[case] for case in frame.index]))
+    labels = []
+    for place, (case, row) in enumerate(frame.to_dict("index").items()):
+        label = base.variant_label(rows[str(case)], str(row["dtype"])).replace("\n", " ")
+        labels.append(label if row["shape"] == usual else f"{label}\n{row['shape']}")
+        for level in _LEVELS:
+            model, value = float(row.get(f"{level.key}_model", math.nan)), float(row[level.key])
+            if not math.isnan(model):
+                ax.plot(
+                    [model], [place + level.place], level.marker, color="none", markeredgecolor=level.color,
+                    markersize=6.6, markeredgewidth=0.9, zorder=3,
+                )  # fmt: skip
+            if not math.isnan(value):
+                ax.plot(
+                    [value],
+                    [place + level.place],
+                    level.marker,
+                    color=level.color,
+                    markersize=3,
+                    zorder=4,
+                )
+        if _told_apart(row):
+            ax.plot([row["asked_claimed"]], [place + _LEVELS[0].place], "x", color=INK, zorder=5)
+    values = frame[
+        [c for level in _LEVELS for c in (level.key, f"{level.key}_model") if c in frame]
+    ]
+    numbers = values.to_numpy(dtype=float)
+    ax.set_xscale("log", base=2)
+    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
+    look.powers_of_two(
+        ax, [0.5, *numbers[np.isfinite(numbers)].tolist()], 6 if style.narrow else 13
+    )
+    ax.set_xlim(0.6 * min(low, 1.0), 1.7 * high)
+    look.rows_axis(ax, labels)
+    ax.set_xlabel("bytes at the level / bytes of A and B")
+    ax.set_title(f"Loads, {usual}" if usual else "Loads")
+    look.grid(ax, "x")
+
+
+def draw(study: StudyData, style: Style) -> Figure:
+    """Rate and moved bytes against intensity, and below them the loads at each level."""
+    with look.apply(style):
+        frame = facts(study)
+        shown = [*("tflops", "dram_ratio", "asked", "sectors", "dram")]
+        if frame.empty or not bool(frame[shown].notna().any(axis=None)):
+            return look.empty_figure(study, style, "traffic")
+        above, below = _rows_of(study, frame)
+        colors = look.kernel_colors(style, study.cases["kernel"].astype(str))
+        rows = 8.0 * len(above) + 12.0
+        top = [] if above.empty else ([44.0, rows] if style.narrow else [max(48.0, rows)])
+        heights = [*top, *([] if below.empty else [6.0 * len(below) + 14.0])]
+        fig = look.new_figure(style, sum(heights))
+        grid = fig.add_gridspec(len(heights), 1 if style.narrow else 2, height_ratios=heights)
+        handles: list[Artist] = []
+        if len(above):
+            rate = fig.add_subplot(grid[0, 0])
+            handles += _roof(rate, study, above, colors, style)
+            place = grid[1, 0] if style.narrow else grid[0, 1]
+            _against_model(fig.add_subplot(place), study, above, colors, style)
+        if len(below):
+            _reuse(fig.add_subplot(grid[len(heights) - 1, :]), study, below, style)
+        handles += _handles(above, below)
+        labels = [str(handle.get_label()) for handle in handles]
+        return look.finish(fig, study, style, handles, labels, _notes(above, below), _STAGES)
+
+
+def _handles(above: pd.DataFrame, below: pd.DataFrame) -> list[Artist]:
+    """The legend but for the roofs; the marks of the products stand in the rows of their panel."""
+
+    def mark(marker: str, color: str, label: str, hollow: bool = False) -> Line2D:
+        return Line2D(
+            [], [], linestyle="", marker=marker, label=label, markersize=4.2,
+            color="none" if hollow else color, markeredgecolor=color,
+        )  # fmt: skip
+
+    handles: list[Artist] = []
+    if above["claimed_intensity"].notna().any():
+        handles.append(mark("D", GREY, "intensity claimed by the document", hollow=True))
+        handles.append(mark("D", GREY, "intensity as it is"))
+    if len(above):
+        handles.append(
+            Line2D([], [], color=look.MODEL, label="model: attainable rate; each byte moves once")
+        )
+    if len(below):
+        handles += [mark(level.marker, level.color, level.label) for level in _LEVELS]
+        handles.append(mark("o", INK, "hollow: predicted", hollow=True))
+        if any(_told_apart(row) for row in below.to_dict("records")):
+            handles.append(mark("x", INK, "asked for, if A were loaded k times"))
+    return handles
+
+
+def _agreement(frame: pd.DataFrame) -> str:
+    """How many counted requests and sectors are the predicted ones, in a sentence."""
+    same = compared = 0
+    worst = 0.0
+    for name in _COUNTED:
+        both = frame[[name, f"{name}_model"]].astype(float).dropna()
+        off = (both[name] - both[f"{name}_model"]).abs() / both[f"{name}_model"]
+        same += int((off == 0).sum())
+        compared += len(off)
+        worst = max([worst, *off.tolist()])
+    if not compared:
+        return "No counted requests or sectors to compare with the prediction."
+    told = f"Requests and sectors, of loads and of stores: {same} of {compared} counts are as predicted"
+    return told + ("." if same == compared else f"; the worst is {base.digits(100 * worst)} % off.")
+
+
+def _notes(above: pd.DataFrame, below: pd.DataFrame) -> Sequence[str]:
+    notes = []
+    if len(above):
+        notes.append(
+            "Attainable: min(peak, intensity × bandwidth) (%). DRAM bytes over compulsory bytes (×): read and "
+            "written; what the L2 still holds at the end is not in them. Shapes are m×n×k; every timed product has "
+            "beta = 0, so C is written and not read."
+        )
+        if above["claimed_intensity"].notna().any():
+            notes.append(
+                f"The document compares intensities with {1e-12 * V100.flop_rate:g}, its V100's TFLOP/s, "
+                f"where by its own numbers the balance is {V100.balance:.1f}."
+            )
+        if above["share"].isna().all():
+            notes.append("No ceiling of this GPU is measured, so no share is formed.")
+    if len(below):
+        notes.append(
+            f"Asked for: requests × {WARP} lanes × elements of a lane; the multiplication document has A "
+            f"loaded k times, the lecture n times. {_agreement(below)}"
+        )
+    return notes

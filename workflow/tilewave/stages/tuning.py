@@ -1,0 +1,149 @@
+"""Stage tune: the candidates of all kernels race each other, one race for each shape and dtypes.
+
+One job for all of them, because candidates of different kernels compete. A result's key is its own
+candidate's, as in every stage: a kernel that is added makes nothing stale. What was eliminated
+stays so, since a newcomer can only make the best time shorter; those that reached the end race
+again beside a newcomer, so that the winner of a group always comes out of one run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tilewave.cases import Request
+from tilewave.config import Config
+from tilewave.records import model
+from tilewave.records.store import Store
+from tilewave.stages import jobs
+from tilewave.stages.jobs import Planned
+from tilewave.theory import selection
+from tilewave.theory.occupancy import SmLimits
+
+STAGE = "tune"
+
+
+def group_of(job: Mapping[str, Any]) -> str:
+    """What a job's rivals share: the product, its sizes and its dtypes. Layouts may differ."""
+    shape = "x".join(str(size) for size in job["shape"].values())
+    return f"{job['operation']} {shape} {json.dumps(job['dtypes'], sort_keys=True)}"
+
+
+def _limits(target: Mapping[str, Any]) -> tuple[SmLimits, int] | None:
+    """The target's SM and how many it has; None where no GPU is known."""
+    environment = target["environments"].get(target["environment"], {})
+    try:
+        return SmLimits.from_environment(environment), int(environment["sms"])
+    except (KeyError, TypeError):
+        return None
+
+
+def predicted_loads(
+    one: Planned, entry: Mapping[str, Any], target: Mapping[str, Any]
+) -> float | None:
+    """Elements that a case's launch loads (see `selection.loads`), for the order of the screening.
+
+    entry: what was compiled of its variant. None where the tile, the registers or the GPU are not
+    known, as for a vendor's product.
+    """
+    variant, job, known = one.case.variant, one.job, _limits(target)
+    assert job is not None
+    plan = variant.plan(job["shape"], target["device"])
+    resources = entry.get("resources", {}).get(variant.kernel.entry, {})
+    if plan.tile is None or known is None or not resources.get("registers"):
+        return None
+    limits, sms = known
+    x, y, z = plan.block
+    shared = int(resources.get("static_shared_bytes") or 0) + plan.shared_bytes
+    registers = int(resources["registers"])
+    launch = selection.Launch.of(
+        plan.tile, plan.working_blocks, limits, x * y * z, registers, shared
+    )
+    return None if launch is None else selection.loads(job["shape"], launch, sms)
+
+
+def _judged(one: Planned, check: Mapping[str, Any] | None) -> Planned:
+    """A case that its check did not find correct does not race."""
+    if one.job is None or check is None or check["status"] != model.OK:
+        return one  # no check of this machine: the reason for that is told with the measurement
+    if check["verdict"] == model.CORRECT:
+        return one
+    reason = f"only correct cases race, and this one's check says {check['verdict']}"
+    known = model.result(STAGE, one.case.id, model.NOT_MEASURED, reason, key=one.job["key"])
+    return Planned(one.case, None, known)
+
+
+def plan(
+    requests: Mapping[str, list[Request]],
+    compiled: Mapping[str, dict[str, Any]],
+    checks: Mapping[str, Mapping[str, Any]],
+    target: dict[str, Any],
+    config: Config,
+) -> list[Planned]:
+    """Jobs of all kernels' candidates, with their `group` and `predicted_loads`.
+
+    requests, compiled: by kernel. checks: results of the stage check by case.
+    """
+    found = []
+    for kernel, mine in requests.items():
+        document = compiled[kernel]
+        for one in jobs.plan(STAGE, mine, document, target, config):
+            one = _judged(one, checks.get(one.case.id))
+            if one.job is not None:
+                entry = document["variants"][one.case.variant.id][document["arch"]]
+                more = {
+                    "group": group_of(one.job),
+                    "predicted_loads": predicted_loads(one, entry, target),
+                }
+                one = dataclasses.replace(one, job=one.job | more)
+            found.append(one)
+    return found
+
+
+def race_again(planned: Sequence[Planned], target: Mapping[str, Any], store: Store) -> set[str]:
+    """Stored cases that race once more: those that reached the end of their race, where their group
+    has a candidate without a result."""
+    if not target["live"]:
+        return set()
+    stored: dict[str, dict[str, Mapping[str, Any]]] = {}
+    incomplete: set[str] = set()
+    for one in planned:
+        if one.job is None:
+            continue
+        made = store.get(target["environment"], STAGE, one.job["key"])
+        if made is None:
+            incomplete.add(one.job["group"])
+        else:
+            stored.setdefault(one.job["group"], {})[one.case.id] = made
+    return {
+        case
+        for group in incomplete
+        for case, made in stored.get(group, {}).items()
+        if made["status"] == model.OK and not made["notes"].get("out")
+    }
+
+
+def by_group(waiting: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Jobs with those of one group beside each other, groups in the order of their first."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for job in waiting:
+        groups.setdefault(job["group"], []).append(dict(job))
+    return [job for members in groups.values() for job in members]
+
+
+def saved(results: Iterable[Mapping[str, Any]]) -> tuple[int, int, float, float]:
+    """Candidates that raced, those eliminated, seconds of GPU spent, and seconds that measuring each
+    of them to the end takes."""
+    raced = eliminated = 0
+    spent = full = 0.0
+    for made in results:
+        figures = {one["metric"]: one["value"] for one in made["figures"]}
+        if "tune_duration" not in figures:
+            continue
+        raced += 1
+        eliminated += figures["tune_eliminated"] > 0
+        spent += 1e-3 * figures["tune_spent"]
+        full += 1e-3 * figures["tune_full_cost"]
+    return raced, int(eliminated), spent, full

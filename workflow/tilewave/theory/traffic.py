@@ -1,0 +1,253 @@
+"""Work and traffic of a matrix product C[m, n] = alpha A[m, k] B[k, n] + beta C.
+
+Three questions, each by arithmetic alone:
+
+* What must move? *Compulsory* bytes, arithmetic intensity, machine balance, and whether memory or
+  arithmetic bounds the product (the roofline model: Williams, Waterman, Patterson, "Roofline: an
+  insightful visual performance model for multicore architectures", CACM 52(4), 2009).
+* How often is an element loaded? Once for each output that needs it and has no copy at hand: n times
+  an element of A and m times one of B in the naive product, and a tile of BM x BN outputs that keeps
+  its operands in shared memory divides these by BN and BM.
+* What does that cost the load pipe? *Requests* (memory instructions of a warp with a lane that is
+  active) and 32-byte *sectors* (the distinct ones of each request), from the places of a warp's lanes.
+  Nsight Compute counts both: ``l1tex__t_requests_pipe_lsu_mem_global_op_{ld,st}.sum`` and
+  ``l1tex__t_sectors_pipe_lsu_mem_global_op_{ld,st}.sum``.
+
+Shapes are mappings with the keys ``m``, ``n`` and ``k``; tiles are (rows, columns, k step).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+WARP = 32
+SECTOR_BYTES = 32
+
+MEMORY, MATH = "memory", "math"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The two ceilings of a roofline: arithmetic in FLOP/s and device memory in byte/s."""
+
+    flop_rate: float
+    bandwidth: float
+
+    @property
+    def balance(self) -> float:
+        """FLOP that can be done in the time of moving one byte: the intensity at the ridge."""
+        if not self.bandwidth > 0:
+            raise ValueError(f"a bandwidth is positive, found {self.bandwidth}")
+        return self.flop_rate / self.bandwidth
+
+    def attainable(self, intensity: float) -> float:
+        """The most FLOP/s that a product of that intensity (FLOP per byte) can reach."""
+        return min(self.flop_rate, intensity * self.bandwidth)
+
+    def bound(self, intensity: float) -> str:
+        """What limits a product of that intensity; at the ridge itself both do: "math"."""
+        return MEMORY if intensity < self.balance else MATH
+
+    def duration(self, flops: float, moved: float) -> float:
+        """Least seconds for so many FLOP and bytes, where both overlap without loss."""
+        return max(flops / self.flop_rate, moved / self.bandwidth)
+
+
+# The V100 as the GPU-performance document states it: 112 TFLOP/s and 900 GB/s. The balance that
+# follows is 124.4 FLOP per byte; the document's own examples compare with 112, its TFLOP/s.
+V100 = Machine(112e12, 900e9)
+
+
+def flops(shape: Mapping[str, int]) -> int:
+    """2 m n k: a multiplication and an addition for each of the m n k products."""
+    return 2 * shape["m"] * shape["n"] * shape["k"]
+
+
+def compulsory_bytes(
+    shape: Mapping[str, int], in_bytes: int, out_bytes: int | None = None, beta: float = 0
+) -> int:
+    """Bytes that move even with a perfect cache: A and B once, C once, twice where it is read.
+
+    in_bytes: of an element of A and B. out_bytes: of one of C (default: the same). C is read where
+    beta is not 0.
+    """
+    m, n, k = shape["m"], shape["n"], shape["k"]
+    passes = 2 if beta else 1
+    return in_bytes * (m * k + k * n) + passes * (out_bytes or in_bytes) * m * n
+
+
+def intensity(
+    shape: Mapping[str, int], in_bytes: int, out_bytes: int | None = None, beta: float = 0
+) -> float:
+    """FLOP per compulsory byte.
+
+    In FP16 throughout this is mnk / (mk + kn + mn): N / 3 for a cube of edge N, and nearly k for a k
+    far below m and n. The GPU-performance document takes k / 2 (its N is the reduction) for both; that
+    is the limit for m = k and n far above them.
+    """
+    return flops(shape) / compulsory_bytes(shape, in_bytes, out_bytes, beta)
+
+
+# ---------------------------------------------------------------------------------------- reuse
+
+
+def loads_per_element(shape: Mapping[str, int], tile: Sequence[int] = (1, 1)) -> tuple[int, int]:
+    """How often each element of A and each of B is loaded by blocks of ``tile`` outputs.
+
+    A block needs its rows of A and columns of B once, and a row of A is needed by every tile of its
+    row: ceil(n / BN) loads for an element of A and ceil(m / BM) for one of B. Without reuse (a tile
+    of one output) that is n and m.
+    """
+    return -(-shape["n"] // tile[1]), -(-shape["m"] // tile[0])
+
+
+# ---------------------------------------------------------------------------- requests, sectors
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the lanes of a warp stand on a row-major matrix in one memory instruction.
+
+    rows x columns lanes (32 or fewer: the rest stands on the same addresses), each on ``vector``
+    neighbouring elements of a row. ``row_step`` and ``column_step`` are the elements from one lane to
+    the next, down and along; where they leave gaps (a thread that owns a micro-tile stores one
+    element of it at a time), as many instructions as it takes fill the gaps.
+    """
+
+    rows: int = 1
+    columns: int = WARP
+    vector: int = 1
+    row_step: int = 1
+    column_step: int = 0
+
+    def __post_init__(self) -> None:
+        if self.column_step == 0:
+            object.__setattr__(self, "column_step", self.vector)
+        numbers = (self.rows, self.columns, self.vector, self.row_step, self.column_step)
+        if min(numbers) < 1 or self.rows * self.columns > WARP:
+            raise ValueError(f"a warp has 1 to {WARP} lanes at positive steps, found {self}")
+        if self.column_step % self.vector:
+            raise ValueError(f"a column step is whole vectors, found {self}")
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Rows and columns of the piece of the matrix that lanes and steps cover."""
+        return self.rows * self.row_step, self.columns * self.column_step
+
+    @property
+    def elements(self) -> int:
+        """Elements that 32 lanes ask for in an instruction, repeated ones counted again."""
+        return WARP * self.vector
+
+
+def row_by_row(width: int) -> Access:
+    """A warp that walks a tile of ``width`` columns row by row, an element a lane."""
+    columns = min(WARP, width)
+    return Access(WARP // columns, columns)
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Warp-level requests, their 32-byte sectors, and the elements that all 32 lanes would bring."""
+
+    requests: int = 0
+    sectors: int = 0
+    elements: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(
+            self.requests + other.requests,
+            self.sectors + other.sectors,
+            self.elements + other.elements,
+        )
+
+    def __mul__(self, times: int) -> Traffic:
+        return Traffic(self.requests * times, self.sectors * times, self.elements * times)
+
+
+def _cuts(size: int, span: int, pitch: int) -> Counter[tuple[int, int]]:
+    """Pieces of ``span`` that cut an axis, by (bytes past a sector boundary, size of the piece)."""
+    return Counter(
+        (start * pitch % SECTOR_BYTES, min(span, size - start)) for start in range(0, size, span)
+    )
+
+
+def _piece(access: Access, pitch: int, size: int, offset: int, rows: int, columns: int) -> Traffic:
+    """One piece: its instructions with an active lane, and the sectors of each of them."""
+    found = Traffic()
+    for first_row in range(min(access.row_step, rows)):
+        for first in range(0, min(access.column_step, columns), access.vector):
+            sectors = {
+                (offset + row * pitch + (column + element) * size) // SECTOR_BYTES
+                for row in range(first_row, rows, access.row_step)
+                for column in range(first, columns, access.column_step)
+                for element in range(min(access.vector, columns - column))
+            }
+            found += Traffic(1, len(sectors), access.elements)
+    return found
+
+
+def matrix_traffic(rows: int, columns: int, access: Access, element_bytes: int) -> Traffic:
+    """One pass over a whole row-major matrix[rows, columns] that begins on a sector.
+
+    The pieces of ``access.span`` cut the matrix, the last ones at its edges. Where every row begins on
+    a sector and a piece's rows are whole sectors, there are rows / span x columns / span x (gaps)
+    requests and the matrix's bytes / 32 sectors; elsewhere a piece that begins off a sector boundary
+    touches one more for each row. Pieces that lie alike on sectors are worked out once.
+    """
+    down, along = access.span
+    pitch = columns * element_bytes
+    total = Traffic()
+    for (row_offset, height), vertical in _cuts(rows, down, pitch).items():
+        for (offset, width), horizontal in _cuts(columns, along, element_bytes).items():
+            start = (row_offset + offset) % SECTOR_BYTES
+            piece = _piece(access, pitch, element_bytes, start, height, width)
+            total += piece * (vertical * horizontal)
+    return total
+
+
+def _fits(name: str, access: Access, *sides: int) -> None:
+    for side, span in zip(sides, access.span, strict=True):
+        if side % span:
+            raise ValueError(
+                f"a tile of {sides[0]} x {sides[1]} elements of {name} is no whole number of "
+                f"pieces of {access.span[0]} x {access.span[1]}"
+            )
+
+
+def product_traffic(
+    shape: Mapping[str, int],
+    tile: Sequence[int],
+    accesses: Mapping[str, Access],
+    element_bytes: int,
+    beta: float = 0,
+) -> tuple[Traffic, Traffic]:
+    """Global loads and global stores of a tiled product of row-major matrices of one element size.
+
+    tile: outputs down and along, and k step, that share what was loaded: those of a block that keeps
+    its operands in shared memory, those of a warp where every warp loads for itself.
+    accesses: of ``a``, ``b`` and ``c``; a matrix that is not named is walked row by row.
+
+    A is passed over once for each tile column, B once for each tile row, C once (it is read as
+    well where beta is not 0). Nothing is loaded or stored outside the matrices. Exact at every shape,
+    edges included: what Nsight Compute counted on an H200 for the ladder's f32 and f64 kernels are
+    these numbers to the last one (tests/test_traffic.py). Raises ValueError where pieces of
+    ``accesses`` do not divide the tile.
+    """
+    m, n, k = shape["m"], shape["n"], shape["k"]
+    height, width, step = tile
+    a = accesses.get("a") or row_by_row(step)
+    b = accesses.get("b") or row_by_row(width)
+    c = accesses.get("c") or row_by_row(width)
+    _fits("a", a, height, step)
+    _fits("b", b, step, width)
+    _fits("c", c, height, width)
+    for_a, for_b = loads_per_element(shape, tile)
+    loads = (
+        matrix_traffic(m, k, a, element_bytes) * for_a
+        + matrix_traffic(k, n, b, element_bytes) * for_b
+    )
+    stores = matrix_traffic(m, n, c, element_bytes)
+    return (loads + stores if beta else loads), stores
