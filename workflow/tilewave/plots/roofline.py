@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.transforms import offset_copy
 
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -27,7 +28,7 @@ _STAGES = ("time", "counters")
 _LEVELS: Mapping[str, str] = {
     "dram": "DRAM: bytes read and written",
     "l2": "L2: sectors that the SMs ask for, 32 B each",
-    "l1": "L1 and shared memory: global sectors and shared wavefronts",
+    "l1": "L1 and shared: global sectors and shared wavefronts",
 }
 _BANDWIDTHS: Mapping[str, str] = {"dram": "dram_copy", "l2": "l2_read", "l1": "shared_read"}
 _UNITS: Mapping[str, str] = {
@@ -112,7 +113,7 @@ def ceilings(study: StudyData) -> Ceilings:
             if row["dtype"] in wanted:
                 peaks.append(Peak(str(row["dtype"]), _unit(row), rates[case]))
         elif name in named or row["dtype"] in wanted:
-            absent.append(name)
+            absent.append(f"{row['kernel']} {name}")
     absent += [probe for probe in levels.values() if probe not in set(probes["probe_case"])]
     peaks.sort(key=lambda one: -one.tflops)
     return Ceilings(found, tuple(peaks), tuple(absent))
@@ -217,27 +218,33 @@ def table(study: StudyData) -> pd.DataFrame:
 # ------------------------------------------------------------------------------------------ figure
 
 
-def _grouped(peaks: tuple[Peak, ...]) -> list[tuple[float, list[Peak]]]:
-    """Peaks that stand within a few percent of one another, with the highest of each group."""
-    groups: list[tuple[float, list[Peak]]] = []
+def _grouped(peaks: tuple[Peak, ...]) -> list[list[Peak]]:
+    """Peaks of one unit that stand within a few percent of one another; the highest group first."""
+    groups: list[list[Peak]] = []
     for peak in peaks:  # highest first
-        if groups and peak.tflops > groups[-1][0] * (1 - _NEAR):
-            groups[-1][1].append(peak)
+        near = [
+            group
+            for group in groups
+            if group[0].unit == peak.unit and peak.tflops > group[0].tflops * (1 - _NEAR)
+        ]
+        if near:
+            near[0].append(peak)
         else:
-            groups.append((peak.tflops, [peak]))
+            groups.append([peak])
     return groups
 
 
 def _group_label(group: list[Peak], narrow: bool) -> str:
-    by_unit: dict[str, list[str]] = {}
-    for peak in group:
-        by_unit.setdefault(_UNITS.get(peak.unit, peak.unit), []).append(
-            _SHORT.get(peak.dtype, peak.dtype)
-        )
-    told = "; ".join(f"{', '.join(names)} {unit}" for unit, names in by_unit.items())
-    told = told.replace("FP16 (FP32 sum), FP16 (FP16 sum)", "FP16")
-    told = told.replace("FP16 (FP16 sum), FP16 (FP32 sum)", "FP16")
-    return told.replace(" sum)", ")") if narrow else told
+    """Dtypes, unit and TFLOP/s (from the lowest to the highest) of the roofs that share a line."""
+    names = [_SHORT.get(peak.dtype, peak.dtype) for peak in group]
+    if {"FP16 (FP32 sum)", "FP16 (FP16 sum)"} <= set(names):
+        names = ["FP16", *(name for name in names if not name.startswith("FP16"))]
+    told = ", ".join(names).replace(" sum)", ")" if narrow else " sum)")
+    height = base.digits(group[0].tflops)
+    if len(group) > 1 and base.digits(group[-1].tflops) != height:
+        height = f"{base.digits(group[-1].tflops)}–{height}"
+    unit = _UNITS.get(group[0].unit, group[0].unit)
+    return f"{told} {unit.replace('mma.sync', 'mma') if narrow else unit}: {height}"
 
 
 def _apart(heights: list[float], gap: float, low: float, high: float) -> list[float]:
@@ -262,19 +269,24 @@ def _roofs(
     top = max((peak.tflops for peak in limits.peaks), default=0.0)
     if bandwidth is not None:
         end = top / bandwidth if top else right
-        ax.plot([left, end], [left * bandwidth, end * bandwidth], color=INK, linewidth=1.0, zorder=2)
+        ax.plot(
+            [left, end], [left * bandwidth, end * bandwidth], color=INK, linewidth=1.0, zorder=2
+        )
     groups = _grouped(limits.peaks)
-    for height, _ in groups:
+    heights = [group[0].tflops for group in groups]
+    for height in heights:
         start = left if bandwidth is None else max(left, height / bandwidth)
         ax.plot([start, right], [height, height], color=GREY, linewidth=0.7, zorder=1)
     low, high = (math.log10(limit) for limit in ax.get_ylim())
     gap = (high - low) * 1.32 * style.small / 72 * 25.4 / tall
-    places = _apart([math.log10(height) for height, _ in groups], gap, low + gap / 2, high)
-    for (height, group), place in zip(groups, places, strict=True):
+    places = _apart([math.log10(height) for height in heights], gap, low + gap / 2, high)
+    # The layout can only leave the right room for labels at a fixed distance from the axes.
+    edge = ax.get_yaxis_transform()
+    beside = offset_copy(edge, ax.get_figure(root=True), x=9, units="points")
+    for group, height, place in zip(groups, heights, places, strict=True):
         ax.annotate(
-            f"{_group_label(group, style.narrow)}: {base.digits(height)}",
-            (1.0, height), xycoords=ax.get_yaxis_transform(),
-            xytext=(1.04, 10**place), textcoords=ax.get_yaxis_transform(),
+            _group_label(group, style.narrow), (1.0, height), xycoords=edge,
+            xytext=(1.0, 10**place), textcoords=beside,
             size=style.small, color=INK, va="center", ha="left", annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.4, "shrinkA": 0,
                         "shrinkB": 0, "relpos": (0, 0.5)},
@@ -282,11 +294,12 @@ def _roofs(
 
 
 def _title(level: str, limits: Ceilings, study: StudyData, style: Style) -> str:
-    told = _LEVELS[level].partition(":")[0] if style.narrow else _LEVELS[level]
     bandwidth = limits.bandwidths.get(level)
+    rate = "no ceiling" if bandwidth is None else f"{base.digits(bandwidth)} TB/s"
+    if style.narrow:
+        return f"{_LEVELS[level].partition(':')[0]}: {rate}"
     probe = {**_BANDWIDTHS, **dict(study.option("bandwidths", {}))}[level]
-    rate = "no ceiling" if bandwidth is None else f"{base.digits(bandwidth)} TB/s ({probe})"
-    return f"{told} — {rate}"
+    return f"{_LEVELS[level]} ({probe}: {rate})"
 
 
 def _span(points: pd.DataFrame, limits: Ceilings) -> tuple[float, float]:
@@ -385,4 +398,5 @@ def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame) -> list[str
         )
     if limits.absent:
         notes.append(f"No ceiling was recorded for: {', '.join(limits.absent)}.")
-    return [*notes, *base.rate_notes(study)]
+    drawn = study.cases[study.cases["case"].isin(points.index)]
+    return [*notes, *base.rate_notes(replace(study, cases=drawn))]
