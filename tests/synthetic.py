@@ -35,6 +35,7 @@ QUESTIONS = {
     "correctness": "Which variants are correct at which shapes?",
     "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
     "latency": "How many cycles does one dependent access take at each level?",
+    "claims": "Which of the documents' claims hold, and by how much?",
     "exactness": "Does executing the machine code predict what the GPU's counters say?",
     "occupancy": "How many warps does an SM hold of each variant, and how many does it need?",
 }
@@ -604,10 +605,31 @@ def occupancy() -> StudyData:
     return b.study()
 
 
+def claims() -> StudyData:
+    """A claim of each verdict; one case is wrong, most of what the claims ask for is not there."""
+    b = Builder("claims")
+    for variant, kernel, speed in (
+        ("matmul_two_outputs", "matmul_two_outputs", 11.0),
+        ("matmul_tiled-tile32", "matmul_tiled", 8.7),
+        ("matmul_register", "matmul_register", 16.8),
+        ("matmul_double_buffered", "matmul_double_buffered", 36.3),
+        ("hgemm_wmma_staged", "hgemm_wmma_staged", 393.0),
+        ("hgemm_wmma_staged-stages2", "hgemm_wmma_staged", 340.0),
+    ):
+        case = b.case(variant, kernel, "f32", (4096, 4096, 4096))
+        verdict = "wrong" if variant.endswith("stages2") else "correct"
+        _timed(b, case, speed, 690.0, 2.0 * 4096**3, verdict)
+    for level, cycles in (("register", 4.0), ("shared", 23.0), ("l1", 32.0), ("dram", 640.0)):
+        case = b.case(f"latency-level{level}", "latency", "", probe=level, operation="probe")
+        b.add(case, "check", {"latency": cycles}, verdict="correct")
+    return b.study()
+
+
 MAKERS = {
     "ladder": ladder, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
+    "claims": claims,
 }  # fmt: skip
 
 

@@ -41,7 +41,9 @@ rule tune:
         f"{RESULTS}/logs/tune/best.log",
     params:
         plan=PROJECT.plan_digest("tune", ""),
-        library=project.library_digest("plots/best.py", "plots/base.py", "theory", "records"),
+        library=project.library_digest(
+            "plots/best.py", "plots/base.py", "theory", "records", "report/figures.py"
+        ),
     message:
         "List the best variant of each shape in {output}"
     script:

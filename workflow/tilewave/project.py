@@ -283,14 +283,16 @@ def library_digest(*rooms: str) -> str:
 
 def figure_digest(plot: str) -> str:
     """Digest of the modules that draw a figure of this kind, and of their data."""
+    shared = sorted(path.name for path in (LIBRARY / "plots").glob("_*.py"))
     return library_digest(
-        "plots/__init__.py",
+        *(f"plots/{name}" for name in shared),
         "plots/base.py",
         "plots/style.py",
-        "plots/_quantization.py",
         f"plots/{plot}.py",
         f"plots/{plot}.yaml",
         "theory",
+        "machine/memory.py",
+        "expressions.py",
         "report/figures.py",
         "records/model.py",
     )

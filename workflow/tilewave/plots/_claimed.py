@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
 from tilewave.machine.memory import async_copy_ideal, async_copy_wavefronts, shared_wavefronts
 from tilewave.plots import base
 from tilewave.plots._claims import Facts, Function, Functions, Value, divided
-from tilewave.theory import occupancy, quantization, traffic
+from tilewave.theory import occupancy, quantization, tiling, traffic
 from tilewave.theory.data_sheets import A100, RTX_4060, TENSOR_INPUTS, data_sheet
 from tilewave.theory.occupancy import TURING, SmLimits
 
@@ -24,7 +24,8 @@ F16, F64 = 2, 8
 
 STAGED, SWEPT = "hgemm_wmma_staged", "hgemm_wmma_staged-raster1"
 TILE = (256, 128)  # of both
-CUBLAS_F16 = "cublas-typef16_f16"
+CUBLAS = "cublas-typef16_f32"
+CUBLAS_SWEPT = "cublas-typef16_f16-bcol"  # layouts and types of the swept kernel
 STAGED_ROW = 2 * (32 + 8)  # bytes from one row to the next in shared memory
 
 
@@ -268,7 +269,7 @@ SMALL, LARGE, VECTOR = (8192, 8192, 128), (8192, 8192, 8192), (8192, 1, 8192)
 
 def _intensity(shape: tuple[int, int, int]) -> Functions:
     def measured(f: Facts) -> float | None:
-        moved = f.value(f.case(CUBLAS_F16, *shape), "dram_bytes")
+        moved = f.value(f.case(CUBLAS, *shape), "dram_bytes")
         return divided(traffic.flops(_shape(*shape)), moved)
 
     return Functions(lambda f: traffic.intensity(_shape(*shape), F16), measured)
@@ -286,7 +287,7 @@ def _bound(shape: tuple[int, int, int], expected: str) -> Functions:
 
     def measured(f: Facts) -> bool | None:
         sheet = data_sheet(str(f.environment.get("gpu", "")))
-        case = f.case(CUBLAS_F16, *shape)
+        case = f.case(CUBLAS, *shape)
         moved, duration = f.value(case, "dram_bytes"), f.value(case, "duration")
         speed = f.value(case, "tflops")
         if sheet is None or moved is None or duration is None or speed is None:
@@ -304,7 +305,7 @@ def _counted_flops(f: Facts) -> float | None:
 
 
 def _megabytes(f: Facts) -> float | None:
-    moved = f.value(f.case(CUBLAS_F16, *LARGE), "dram_bytes")
+    moved = f.value(f.case(CUBLAS, *LARGE), "dram_bytes")
     return None if moved is None else moved / 1e6
 
 
@@ -404,7 +405,8 @@ def _useful_of_last_column(f: Facts) -> float | None:
 
 # ------------------------------------------------------------------------------- tiles, cuBLAS
 
-PRIORITY: Sequence[tuple[int, int]] = ((256, 128), (128, 128), (256, 64), (128, 64), (64, 64))
+LONG = (256, 256, 16384)  # few outputs and a long sum for each
+PRIORITY = tuple(group[0] for group in tiling.PRIORITY)
 """The document's order of tiles; a tile and its transpose are one."""
 
 
@@ -439,8 +441,8 @@ def _tile_share(m: int, tile: tuple[int, int], of: Callable[[Iterator[float]], f
 
 
 def _reuse(tile: tuple[int, int]) -> float:
-    """Multiply-adds for each element that a tile loads."""
-    return tile[0] * tile[1] / (tile[0] + tile[1])
+    """FLOP for each byte that a block of this tile loads."""
+    return tiling.intensity(tile, F16)
 
 
 def _reuse_share(tile: tuple[int, int], of: Callable[[Iterator[float]], float]) -> Function:
@@ -456,20 +458,28 @@ def _in_order(speeds: Mapping[tuple[int, int], float], tolerance: float) -> floa
     return 100 * sum(good) / len(good)
 
 
-def _cublas_tile(f: Facts, m: int, n: int, k: int) -> tuple[float, float] | None:
-    case = f.case(CUBLAS_F16, m, n, k)
+def _cublas_tile(f: Facts, shape: tuple[int, int, int]) -> tuple[float, float] | None:
+    swept = shape[0] == WIDE
+    case = f.case(CUBLAS_SWEPT if swept else CUBLAS, *shape)
     high, wide = f.value(case, "cublas_tile_m"), f.value(case, "cublas_tile_n")
     return None if high is None or wide is None else (high, wide)
 
 
 def _cublas_large_tile(f: Facts) -> bool | None:
-    tile = _cublas_tile(f, *LARGE)
+    tile = _cublas_tile(f, LARGE)
     return None if tile is None else sorted(tile) == [128, 256]
+
+
+def _cublas_tiles(f: Facts) -> float | None:
+    """How many tiles cuBLAS takes over a large product, two of few columns and one of a long K."""
+    shapes = (LARGE, (WIDE, 128, K), (WIDE, 136, K), LONG)
+    tiles = [_cublas_tile(f, shape) for shape in shapes]
+    return None if None in tiles else float(len(set(tiles)))
 
 
 def _cublas_shrinks(f: Facts) -> float | None:
     """Area of cuBLAS' tile just behind a tile boundary over that before it."""
-    before, after = (_cublas_tile(f, WIDE, n, K) for n in (128, 136))
+    before, after = (_cublas_tile(f, (WIDE, n, K)) for n in (128, 136))
     if before is None or after is None:
         return None
     return after[0] * after[1] / (before[0] * before[1])
@@ -477,7 +487,7 @@ def _cublas_shrinks(f: Facts) -> float | None:
 
 def _no_split(f: Facts) -> bool | None:
     """Whether cuBLAS leaves K whole where m and n are small and k is large, by its kernels' names."""
-    names = f.text(f.case(CUBLAS_F16, 256, 256, 16384), "kernel_name")
+    names = f.text(f.case(CUBLAS, *LONG), "kernel_name")
     if names is None:
         return None
     return not any(word in names.lower() for word in ("splitk", "split_k", "streamk", "stream_k"))
@@ -485,24 +495,32 @@ def _no_split(f: Facts) -> bool | None:
 
 # -------------------------------------------------------------------------------------- alignment
 
-ALIGNED = 4096
+ALIGNED = {"m": 4096, "n": 4096, "k": 4096}
 
 
-def _gain(kind: str, better: int, worse: int) -> Function:
-    """TFLOP/s where k and n are multiples of `better` over those where only of `worse`, about 4096.
+def _largest(step: int) -> int:
+    """The largest size below 4096 that is a multiple of `step` and of no larger power of two."""
+    return 4096 - step
 
-    Sizes are 4096 + `worse` and the next multiple of `better` above 4096.
+
+def _gain(kind: str, better: int, worse: int, along: str = "n") -> Function:
+    """TFLOP/s of cuBLAS where one dimension is a multiple of `better` over those of `worse`.
+
+    along: the dimension, contiguous in one of the matrices at least; the others are 4096. Sizes
+    differ by less than 2 % and take as many tiles.
     """
-    return lambda f: f.ratio(
-        "tflops",
-        f.case(f"cublas-type{kind}", ALIGNED, ALIGNED + better, ALIGNED + better),
-        f.case(f"cublas-type{kind}", ALIGNED, ALIGNED + worse, ALIGNED + worse),
-    )
+
+    def ratio(f: Facts) -> float | None:
+        shapes = [ALIGNED | {along: _largest(step)} for step in (better, worse)]
+        over, under = (f.case(f"cublas-type{kind}", **shape) for shape in shapes)
+        return f.ratio("tflops", over, under)
+
+    return ratio
 
 
 def _tensor_any(f: Facts) -> bool | None:
-    sizes = (ALIGNED, ALIGNED + 1, ALIGNED + 1)
-    counted = f.value(f.case(CUBLAS_F16, *sizes), base.COUNTED_TENSOR_FLOPS)
+    case = f.case(CUBLAS, **ALIGNED | {"n": _largest(1)})
+    counted = f.value(case, base.COUNTED_TENSOR_FLOPS)
     return None if counted is None else counted > 0
 
 
@@ -603,19 +621,13 @@ FUNCTIONS: dict[str, Functions] = {
     "bound_small": _bound(SMALL, traffic.MEMORY),
     "bound_large": _bound(LARGE, traffic.MATH),
     "bound_vector": _bound(VECTOR, traffic.MEMORY),
-    "align_f16_gain": Functions(measured=_gain("f16_f16", 8, 1)),
-    "align_i8_gain": Functions(measured=_gain("i8-bcol", 16, 4)),
+    "align_f16_gain": Functions(measured=_gain("f16_f32", 8, 1)),
+    "align_i8_gain": Functions(measured=_gain("i8-bcol", 16, 4, "k")),
     "align_tf32_gain": Functions(measured=_gain("tf32", 4, 1)),
     "align_f64_gain": Functions(measured=_gain("f64", 2, 1)),
-    "align_f16_64": Functions(measured=_gain("f16_f16", 64, 8)),
-    "align_second_best": Functions(measured=_gain("f16_f16", 4, 1)),
-    "align_contiguous_only": Functions(
-        measured=lambda f: f.ratio(
-            "tflops",
-            f.case(CUBLAS_F16, ALIGNED + 1, ALIGNED, ALIGNED),
-            f.case(CUBLAS_F16, ALIGNED + 8, ALIGNED, ALIGNED),
-        )
-    ),
+    "align_f16_64": Functions(measured=_gain("f16_f32", 64, 8)),
+    "align_second_best": Functions(measured=_gain("f16_f32", 4, 1)),
+    "align_contiguous_only": Functions(measured=_gain("f16_f32", 1, 8, "m")),
     "tensor_any_alignment": Functions(measured=_tensor_any),
     "tile_best": Functions(_reuse_share((256, 128), max), _tile_share(8192, (256, 128), max)),
     "tile_worst": Functions(_reuse_share((64, 64), min), _tile_share(8192, (64, 64), min)),
@@ -626,6 +638,7 @@ FUNCTIONS: dict[str, Functions] = {
     "tile_small": Functions(measured=_tile_share(512, (64, 64), max)),
     "cublas_large_tile": Functions(measured=_cublas_large_tile),
     "cublas_small_tile": Functions(measured=_cublas_shrinks),
+    "cublas_tiles": Functions(measured=_cublas_tiles),
     "split_k_off": Functions(measured=_no_split),
     "tiles_192": Functions(
         lambda f: float(quantization.tile_count(_shape(192, 192, 1), (128, 128)))

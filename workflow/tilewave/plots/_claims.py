@@ -395,7 +395,7 @@ def _margin(claim: Claim) -> str:
     if claim.relation == "is":
         return ""
     if claim.claimed == 0:
-        return f"{claim.tolerance:g} {claim.unit}".strip()
+        return f"{claim.tolerance:g}"
     return f"{100 * claim.tolerance:g} %"
 
 
@@ -406,24 +406,25 @@ def frame(judged: Sequence[Judged]) -> pd.DataFrame:
         claim = one.claim
         relation = "" if claim.relation in ("equals", "is") else f"{claim.relation} "
         ratio = one.ratio
+        read = "; ".join(one.read[:2])
+        read += f" and {len(one.read) - 2} more" if len(one.read) > 2 else ""
         rows.append(
             {
                 "claim": claim.text,
-                "document": claim.document,
-                "section": claim.section,
-                "claimed": relation + told(claim.claimed) + (f" ({claim.told})" if claim.told else ""),
+                "where it stands": f"{claim.document}, {claim.section}",
+                "claimed": relation
+                + told(claim.claimed)
+                + (f" ({claim.told})" if claim.told else ""),
                 "predicted": told(one.predicted),
                 "measured": told(one.measured),
                 "unit": claim.unit,
                 "deviation (%)": None if ratio is None else round(100 * (ratio - 1), 1),
-                "tolerance": _margin(claim),
                 "verdict": one.verdict,
+                "tolerance": _margin(claim),
                 "judged by": one.by,
-                "where else it holds": claim.place if one.verdict == ELSEWHERE else "",
-                "measured from": "; ".join(one.read[:2])
-                + (f" and {len(one.read) - 2} more" if len(one.read) > 2 else ""),
+                "where it holds": claim.place if one.verdict == ELSEWHERE else "",
+                "measured from": read if one.measured is not None else f"nothing: {one.missing}",
                 "source": one.source,
-                "not measured because": one.missing if one.measured is None else "",
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)

@@ -321,7 +321,7 @@ def _places(mine: list[Group], style: Style) -> tuple[list[_Place], float]:
             winner, choice = (broken(text, 0.29) for text in (_winner(group), _choice(group)))
             lines = max(len(winner), len(choice))
             found.append(_Place(y + lines / 2, y, winner, choice))
-            y += lines + 0.4
+            y += lines + 0.3
     return found, y
 
 
@@ -341,8 +341,10 @@ def _bars(ax: Axes, mine: list[Group], places: list[_Place], height: float, styl
                 ax.plot(
                     [chosen], [place.bar], "D", color="white", markeredgecolor=INK, markersize=3.6
                 )
+        # The number stands behind the mark of cuBLAS where it would meet it.
+        at = 0.0 if share is None else max(share, 100.0) if share > 65 else share
         ax.annotate(
-            "no figure of cuBLAS" if share is None else f"{share:.1f} %", (share or 0, place.bar),
+            "no figure of cuBLAS" if share is None else f"{share:.1f} %", (at, place.bar),
             xytext=(5, 0), textcoords="offset points", va="center", ha="left",
             size=style.small, color=GREY if share is None else INK,
         )  # fmt: skip
