@@ -636,7 +636,7 @@ def roofline() -> StudyData:
         _timed(b, case, speed, best[dtype], flops, verdict)
         tensor = dtype.startswith("f16") or (kernel == "cublas" and dtype == "f64")
         sectors = flops / speed / 8
-        seen = sectors / 99 if variant == "cublas-typef16_f32" else sectors  # past the pipe
+        seen = sectors / 99 if variant == "cublas-typef16_f32" else sectors  # bulk copies
         b.add(
             case, "counters",
             {

@@ -92,11 +92,17 @@ def test_a_kernel_bound_by_l1_says_so() -> None:
     assert found["lowest roof (TFLOP/s)"] == pytest.approx(want)
 
 
-def test_bytes_past_the_load_pipe_give_no_point() -> None:
+def test_bulk_copies_are_taken_from_l2_and_told() -> None:
     study = synthetic.make("roofline")
     found = rows(study).loc[VENDOR]
-    assert pd.isna(found["l1 bytes"]) and found["l2 bytes"] > 0
-    assert "No point at L1 and shared memory: cublas-typef16_f32." in texts(study)
+    flop, speed = 2 * 4096**3, 685.0
+    sectors = flop / speed / 8 / 4
+    loads = flop / speed / 8 / 99
+    assert found["l2 bytes"] == pytest.approx(32 * sectors)
+    waves = loads / 9 + loads / 90
+    bulk = 32 * (sectors - loads - 2e6)
+    assert found["l1 bytes"] == pytest.approx(32 * (loads + 2e6) + 128 * waves + bulk)
+    assert "bulk copies (TMA) of cublas-typef16_f32 are taken from L2's count" in texts(study)
 
 
 def test_no_ratio_between_environments() -> None:

@@ -26,6 +26,9 @@ def test_bytes_of_a_tile_that_is_loaded_once() -> None:
     # A warp's 128-byte row: 4 sectors from L1, then one wavefront to store it and one to load it.
     assert roofline.l1_bytes(4, 2) == 128 + 256
     assert roofline.l2_bytes(4) == 128
+    # Four sectors of a load that missed L1 are no bulk copy; six more from L2 are: 192 bytes.
+    assert roofline.l1_bytes(4, 2, l2=128) == 128 + 256
+    assert roofline.l1_bytes(4, 2, l2=320) == 128 + 256 + 192
 
 
 def test_the_lowest_roof_names_what_it_is_made_of() -> None:

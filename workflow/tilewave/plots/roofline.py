@@ -120,7 +120,8 @@ def ceilings(study: StudyData) -> Ceilings:
 
 
 def _bytes(study: StudyData) -> pd.DataFrame:
-    """Bytes of each case at each level; NaN where a counter is missing or does not see them."""
+    """Bytes of each case at each level (NaN where a counter is missing), and whether some of those at
+    L1 came as bulk copies, which are counted at L2 alone."""
     counters = [
         "dram_bytes", _L2_SECTORS, _GLOBAL.format("ld"), _GLOBAL.format("st"), "wavefronts_shared",
         "shared_wavefronts_load", "shared_wavefronts_store", _COPIES,
@@ -132,11 +133,10 @@ def _bytes(study: StudyData) -> pd.DataFrame:
     frame = pd.DataFrame(index=counted.index)
     frame["dram"] = counted["dram_bytes"]
     frame["l2"] = counted[_L2_SECTORS].map(roofline.l2_bytes)
-    frame["l1"] = [roofline.l1_bytes(*pair) for pair in zip(sectors, shared, strict=True)]
-    # What came from L2 and not through the load and store pipe came as bulk copies, and wgmma reads
-    # them from shared memory without a wavefront that anyone counts.
-    frame["past the pipe"] = frame["l1"] < frame["l2"]
-    frame.loc[frame["past the pipe"], "l1"] = math.nan
+    frame["l1"] = [
+        roofline.l1_bytes(*parts) for parts in zip(sectors, shared, frame["l2"], strict=True)
+    ]
+    frame["bulk"] = sectors.map(roofline.l2_bytes) < frame["l2"]
     return frame
 
 
@@ -390,11 +390,11 @@ def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame) -> list[str
         f"{base.common_shape(_products(study))}. Time of launches that find their inputs in no cache, "
         "bytes counted with caches flushed. Roofs are what the probes reached, with random operands."
     ]
-    past = [str(case).partition("@")[0] for case in points.index[points["past the pipe"]]]
-    if past:
+    bulk = [str(case).partition("@")[0] for case in points.index[points["bulk"]]]
+    if bulk:
         notes.append(
-            f"No point at L1 and shared memory: {', '.join(past)}. Their operands pass the load and "
-            "store pipe by (bulk copies, wgmma), which counts fewer bytes there than at L2."
+            f"At L1 and shared, bulk copies (TMA) of {', '.join(bulk)} are taken from L2's count, which "
+            "is the least they can be."
         )
     if limits.absent:
         notes.append(f"No ceiling was recorded for: {', '.join(limits.absent)}.")

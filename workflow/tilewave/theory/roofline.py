@@ -34,14 +34,17 @@ def l2_bytes(sectors: float) -> float:
     return SECTOR_BYTES * sectors
 
 
-def l1_bytes(global_sectors: float, shared_wavefronts: float) -> float:
+def l1_bytes(global_sectors: float, shared_wavefronts: float, l2: float = 0) -> float:
     """Bytes through the data pipe that L1 and shared memory have in common.
 
-    global_sectors: of global loads and stores. shared_wavefronts: of shared loads, stores and
-    asynchronous copies. A wavefront with bank conflicts carries less than its 128 bytes, but it takes
-    the pipe as long as a full one, so it counts as one.
+    global_sectors: of global loads and stores. shared_wavefronts: of shared loads and stores,
+    asynchronous copies and wgmma operands. A wavefront with bank conflicts carries less than its 128
+    bytes, but it takes the pipe as long as a full one, so it counts as one. l2: bytes that the SM
+    exchanged with L2; what of them no global load or store asked for came or went as bulk copies (TMA),
+    which have no counter of their own, and passed shared memory at least once.
     """
-    return SECTOR_BYTES * global_sectors + WAVEFRONT_BYTES * shared_wavefronts
+    bulk = max(0.0, l2 - SECTOR_BYTES * global_sectors)
+    return SECTOR_BYTES * global_sectors + WAVEFRONT_BYTES * shared_wavefronts + bulk
 
 
 @dataclass(frozen=True)
