@@ -44,7 +44,6 @@ extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_S
     const hgemm::Problem problem = {a, b, c, m, n, k, alpha, beta};
     const hgemm::Place place = hgemm::place_of(blockIdx.x, problem);
     hgemm::Sums sums;
-    hgemm::clear(sums);
     hgemm::accumulate(sums, problem, place, 0, hgemm::chunks_of(problem));
     hgemm::store(sums, problem, place);
 }

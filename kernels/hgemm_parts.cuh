@@ -80,7 +80,7 @@ __device__ __forceinline__ void add_parts(Sums& sums, f32* partials, int first, 
             f32* const four = sums[i / MMAS_N][i % MMAS_N];
             const float4 more = __ldcg(source + i * THREADS);
             four[0] += more.x, four[1] += more.y, four[2] += more.z, four[3] += more.w;
-            if (i % 16 == 15) __syncwarp();  // no load passes here: all at once would not fit into registers
+            if (i % 4 == 3) __syncwarp();  // with all loads in flight the compiler runs out of registers
         }
     }
 }

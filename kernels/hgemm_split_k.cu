@@ -57,7 +57,6 @@ extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_S
                   f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
     const hgemm::Problem problem = {a, b, c, m, n, k, alpha, beta};
     hgemm::Sums sums;
-    hgemm::clear(sums);
     {
         const Share share(blockIdx.x, problem);
         const int chunks = hgemm::chunks_of(problem);

@@ -135,7 +135,6 @@ extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_S
             const Schedule schedule(problem);
             const Turn now(schedule, blockIdx.x, turn);
             if (now.tile >= schedule.tiles) return;
-            hgemm::clear(sums);
             __syncthreads();  // no warp may still read operands of the turn before
             hgemm::accumulate(sums, problem, hgemm::place_of(now.tile, problem), now.first, now.end - now.first);
         }

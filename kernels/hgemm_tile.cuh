@@ -189,11 +189,12 @@ struct Copies {
 
     // The copies FIRST to LAST - 1 of the chunk, into the stage at `stage` bytes.
     __device__ __forceinline__ void start(unsigned stage, int first, int last, int wanted) const {
+        const char* source = first < A_COPIES ? a + first * step : b + (first - A_COPIES) * step;
 #pragma unroll
         for (int i = 0; i < COPIES; ++i) {
             if (i < first || i >= last) continue;
             const int pass = i < A_COPIES ? i : i - A_COPIES;
-            const char* const source = (i < A_COPIES ? a : b) + pass * step;
+            if (i > first) source = pass == 0 ? b : source + step;
             const unsigned destination = shared + stage + i * PASS_ROWS * ROW_BYTES;
             if (EDGE) {
                 const bool read = (i < A_COPIES ? rows_a : rows_b) > pass * PASS_ROWS && depth > 0;
@@ -256,7 +257,7 @@ __device__ __forceinline__ unsigned next_stage(unsigned stage) {
     return stage == (PIPELINE - 1) * STAGE_BYTES ? 0 : stage + STAGE_BYTES;
 }
 
-// Adds the products of `chunks` (at least one) chunks from `first_chunk` on to the sums. All warps have
+// Sums the products of `chunks` (at least one) chunks from `first_chunk` on. All warps have
 // read their last operands when the function's last barrier has passed, but for one harmless load.
 template <bool EDGE>
 __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, const Place& place, int first_chunk,
@@ -293,6 +294,7 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, c
     unsigned reading = 0;
     unsigned writing = (PIPELINE - 1) * STAGE_BYTES;
     operands[0].load(a_rows, b_rows, reading, 0);
+    clear(sums);
 
 #pragma unroll 1
     for (int left = chunks; left > 0; --left) {

@@ -8,8 +8,9 @@ macros:
 where: []
 block: ["32 * BLOCK_WARPS"]
 grid: ["BLOCKS * sms"]
-# Nothing uses it: a block takes so much that exactly BLOCKS of them fit on an SM.
-shared_bytes: "shared_per_block_optin // BLOCKS - 1024"
+# Nothing uses it: one block takes so much that no second one fits on its SM. Of two blocks no third fits by
+# their warps. (With shared memory for exactly two, an H200 was seen to run them one after the other.)
+shared_bytes: "shared_per_block_optin - 1024 if BLOCKS == 1 else 0"
 # 32 warps fit on every SM, 64 where the compute capability says so.
 requires: {arch: 75, conditions: ["BLOCKS * BLOCK_WARPS <= 32 or arch == 80 or arch == 90 or arch // 10 == 10"]}
 entry: occupancy

@@ -107,7 +107,7 @@ class Builder:
 
         return StudyData(
             name=self.name, title=self.name, question=QUESTIONS[self.name], options=options,
-            cases=frame(self.cases, list(dict.fromkeys([*CASE_COLUMNS, "tile_k", "provider"]))), records=frame(self.records, RECORD_COLUMNS),
+            cases=frame(self.cases, [*CASE_COLUMNS, "provider"]), records=frame(self.records, RECORD_COLUMNS),
             instructions=frame(self.instructions, [*INSTRUCTION_COLUMNS, "stage"]), environments=ENVIRONMENTS,
             target={"label": "NVIDIA H200", "live": False, "sms": SMS, "environment": ENVIRONMENT},
         )  # fmt: skip

@@ -83,6 +83,8 @@ def test_shipped_configs_load(name):
             {"studies": {"Bad Name": study()["studies"]["s"]}}, "Bad Name", "a-z", id="study name"
         ),
         pytest.param(config(only="laddr"), "only", "study", id="only"),
+        pytest.param(config(parts={"one": ["stdy"]}), "parts.one.0", "study", id="part's study"),
+        pytest.param(config(parts={"study": ["study"]}), "parts.study", "no study", id="part"),
         pytest.param(
             config(only="cublas"), "only", "at least one case|matmul_naive", id="only none"
         ),
@@ -306,6 +308,19 @@ def test_only_does_not_change_how_a_case_is_measured():
     (narrow,) = load({"studies": studies, "only": "first"}).plan.requests.values()
     assert narrow.counters == whole.counters == {"memory", "quantization"}
     assert narrow.studies == ["first"]
+
+
+def test_a_part_is_a_word_for_its_studies():
+    studies = {name: study()["studies"]["s"] for name in ("first", "second", "third")}
+    data = {"studies": studies, "parts": {"some": ["first", "third"]}, "only": "some"}
+    assert list(load(data).plan.studies) == ["first", "third"]
+
+
+def test_every_study_is_in_one_part():
+    """So that a long run can be cut in parts without leaving anything out, or measuring it twice."""
+    data = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    members = [name for part in data["parts"].values() for name in part]
+    assert sorted(members) == sorted(data["studies"])
 
 
 def test_every_key_is_described():

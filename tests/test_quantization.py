@@ -75,6 +75,25 @@ def test_rounds_are_the_waves_of_single_blocks() -> None:
     assert (q.waves(265, 132, 2).count, q.rounds_on_sms(265, 132)) == (2, 3)
 
 
+def test_a_last_wave_of_single_blocks_is_between_the_limits() -> None:
+    weights = {blocks: q.wave_weights(blocks, 132, 2) for blocks in (132, 133, 264, 265, 396, 397)}
+    assert weights == {
+        132: (0, 1), 133: (1, 0), 264: (1, 0), 265: (1, 1), 396: (1, 1), 397: (2, 0),
+    }  # fmt: skip
+    # Four an SM, 264 blocks: two on every SM, a third of the way.
+    assert q.wave_weights(264, 132, 4) == pytest.approx((1 / 3, 2 / 3))
+    assert q.wave_weights(133, 132, 1) == (2, 0)
+
+
+def test_two_times_are_found_again() -> None:
+    weights = [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (2.0, 0.0)]
+    durations = [60.0, 100.0, 160.0, 200.0]
+    assert q.fitted_pair(durations, weights) == pytest.approx((100.0, 60.0))
+    assert q.fitted_pair([math.nan, *durations], [(9, 9), *weights]) == pytest.approx((100, 60))
+    assert math.isnan(q.fitted_pair([100.0, 200.0], [(1.0, 0.0), (2.0, 0.0)])[0])
+    assert math.isnan(q.fitted_pair([], [])[1])
+
+
 def test_one_fitted_number_and_what_is_left() -> None:
     durations, counts = [100.0, 104.0, 190.0, math.nan], [1, 1, 2, 2]
     assert q.fitted_time(durations, counts) == 100.0

@@ -40,6 +40,7 @@ _WAVE_COLOR = "#555555"
 _WAVES_DASH = (0, (2, 1.2))
 _EDGE_DASH = (0, (6, 2.5))
 _ALONE_DASH = (0, (4, 1.2, 1, 1.2))
+_PAIR_COLOR = "#B8860B"  # of the model between the two limits
 _MOST_COLUMNS = 20  # boundaries of tile columns that can be told apart
 _BAND = 5.0  # %, the error that the model is held to
 _MOST_TILES = 7  # rows of the cuBLAS panel; what it chose more rarely shares one row
@@ -60,6 +61,9 @@ def _limits(ax: Axes, sweep: Sweep, of: Callable[[pd.Series[float]], pd.Series[f
             sweep.model["n"], of(sweep.model["rounds"] * sweep.round_time), color=MODEL,
             linewidth=0.9, linestyle=_ALONE_DASH, zorder=2,
         )  # fmt: skip
+        whole, single = sweep.pair
+        both = sweep.model["whole"] * whole + sweep.model["single"] * single
+        ax.plot(sweep.model["n"], of(both), color=_PAIR_COLOR, linewidth=0.9, zorder=3)
 
 
 def _points(ax: Axes, sweep: Sweep, column: str, color: str) -> None:
@@ -301,6 +305,7 @@ def _handles(
             Line2D([], [], color=MODEL, linestyle=_ALONE_DASH, linewidth=0.9,
                    label="model, blocks over SMs alone")
         )  # fmt: skip
+        handles.append(Line2D([], [], color=_PAIR_COLOR, label="model, two times fitted"))
     if "error" in panels:
         handles.append(Patch(color="#EFEFEF", label=f"within {_BAND:g} %"))
         if any(s.frame["cycles"].notna().any() for s in found):
@@ -389,6 +394,12 @@ def error_notes(sweep: Sweep, name: str) -> list[str]:
             f"errs {better} than whole waves of {sweep.blocks_per_sm} blocks an SM: "
             f"{_told(sweep, alone)}."
         )
+        both, (full, single) = sweep.summary("duration", "pair"), sweep.pair
+        if both.count:
+            notes.append(
+                f"{name}: with two fitted times, {full:.3g} µs for a wave of full SMs and "
+                f"{single:.3g} µs for one with a block on each: {_told(sweep, both)}."
+            )
     return notes
 
 

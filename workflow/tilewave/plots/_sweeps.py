@@ -28,7 +28,7 @@ class Sweep:
     """A variant at one M and K: `frame` has a row for each N, ascending.
 
     Columns: case, n, ranks (bool), tflops, duration (us), cublas_tflops, cublas_duration (us),
-    columns (tile columns), tiles, blocks, waves, rounds, wave_fraction, model_ratio, ratio,
+    columns (tile columns), tiles, blocks, waves, rounds, whole, single, wave_fraction, model_ratio, ratio,
     model_useful, useful, model_active, active, cycles (of the busiest SM), counted_waves,
     partial_tail (bool), cublas_tile_m, cublas_tile_n, cublas_kernel, cublas_ratio and
     cublas_tile_ratio (tensor operations over 2mnk, counted and of that tile); missing values are
@@ -60,13 +60,27 @@ class Sweep:
         """The same of a round of one block for each SM."""
         return self._fitted("duration", "rounds")
 
+    @property
+    def pair(self) -> tuple[float, float]:
+        """Time of a wave of full SMs and of one with a block on each, in us, fitted together; NaN
+        where an SM holds one block or the sweep does not tell them apart."""
+        good = self.frame[self.frame["ranks"]]
+        return quantization.fitted_pair(
+            list(good["duration"]), list(zip(good["whole"], good["single"], strict=True))
+        )
+
     def errors(self, column: str = "duration", count: str = "waves") -> pd.Series[float]:
         """Measured over predicted, less 1, row by row; NaN where a row has no value or ranks not.
 
-        column: duration (us) or cycles. count: waves or rounds. The prediction is the count times
-        the one number fitted to this sweep.
+        column: duration (us) or cycles. count: waves or rounds, the prediction being the count times
+        the one number fitted to this sweep; or pair, the sum of whole waves and of waves of single
+        blocks times the two times fitted together.
         """
-        predicted = self.frame[count] * self._fitted(column, count)
+        if count == "pair":
+            whole, single = self.pair
+            predicted = self.frame["whole"] * whole + self.frame["single"] * single
+        else:
+            predicted = self.frame[count] * self._fitted(column, count)
         return (self.frame[column] / predicted - 1).where(self.frame["ranks"])
 
     def summary(
@@ -110,7 +124,7 @@ def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
 
 
 _MODEL_COLUMNS = (
-    "n", "columns", "tiles", "blocks", "waves", "rounds", "wave_fraction", "model_ratio",
+    "n", "columns", "tiles", "blocks", "waves", "rounds", "whole", "single", "wave_fraction", "model_ratio",
     "model_useful", "model_active",
 )  # fmt: skip
 
@@ -122,11 +136,14 @@ def _model(
     tiles = quantization.tile_count(shape, tile)
     blocks = tiles if blocks is None else blocks
     waves = quantization.waves(blocks, sms, per_sm)
+    whole, single = quantization.wave_weights(blocks, sms, per_sm)
     return {
         "columns": quantization.tiles(shape, tile)[1],
         "tiles": tiles,
         "blocks": blocks,
         "waves": waves.count,
+        "whole": whole,
+        "single": single,
         "rounds": quantization.rounds_on_sms(blocks, sms),
         "wave_fraction": waves.fraction,
         "model_ratio": quantization.operations_ratio(shape, tile),
@@ -253,6 +270,7 @@ _COLUMNS: Mapping[str, str] = {
     "error": "measured / model - 1 (%)", "median": "sweep: median of its absolute value (%)",
     "worst": "sweep: worst (%)", "cycles_error": "SM cycles / model - 1 (%)",
     "alone_error": "measured / model of SMs alone - 1 (%)",
+    "pair_error": "measured / model of two fitted times - 1 (%)",
     "cublas_tflops": "cuBLAS TFLOP/s", "cublas_duration": "cuBLAS duration (us)",
     "cublas_tile_m": "cuBLAS tile, rows", "cublas_tile_n": "cuBLAS tile, columns",
     "cublas_kernel": "cuBLAS kernel",
@@ -284,6 +302,7 @@ def table(study: StudyData) -> pd.DataFrame:
             worst=100 * summary.worst,
             cycles_error=100 * sweep.errors("cycles"),
             alone_error=100 * sweep.errors("duration", "rounds"),
+            pair_error=100 * sweep.errors("duration", "pair"),
         )
         parts.append(part.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS))
     if not parts:

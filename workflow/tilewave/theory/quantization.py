@@ -146,6 +146,38 @@ def rounds_on_sms(blocks: int, sms: int) -> int:
     return waves(blocks, sms).count
 
 
+def wave_weights(blocks: int, sms: int, blocks_per_sm: int) -> tuple[float, float]:
+    """(waves of full SMs, waves of SMs with one block each) that ``blocks`` take one after another.
+
+    Between the two limits of `rounds_on_sms`: a last wave with b of ``blocks_per_sm`` = o blocks on
+    its busiest SM takes (b - 1) / (o - 1) of the way from the time of a wave with one block an SM
+    to that of a whole one. With o = 1 the second number is 0.
+    """
+    found = waves(blocks, sms, blocks_per_sm)
+    if not found.tail or blocks_per_sm == 1:
+        return float(found.count), 0.0
+    share = (rounds_on_sms(found.tail, sms) - 1) / (blocks_per_sm - 1)
+    return found.full + share, 1.0 - share
+
+
+def fitted_pair(
+    durations: Sequence[float], weights: Sequence[tuple[float, float]]
+) -> tuple[float, float]:
+    """The two times, in the unit of the durations, whose weighted sums are nearest to the durations:
+    least squares of the relative error. NaN where the sweep does not tell them apart."""
+    rows = [
+        (whole / duration, single / duration)
+        for duration, (whole, single) in zip(durations, weights, strict=True)
+        if not math.isnan(duration)
+    ]
+    aa, ab, bb = (sum(row[i] * row[j] for row in rows) for i, j in ((0, 0), (0, 1), (1, 1)))
+    a, b = (sum(row[i] for row in rows) for i in (0, 1))
+    determinant = aa * bb - ab * ab
+    if not determinant > 1e-9 * aa * bb:
+        return math.nan, math.nan
+    return (a * bb - b * ab) / determinant, (b * aa - a * ab) / determinant
+
+
 def fitted_time(durations: Iterable[float], counts: Iterable[float]) -> float:
     """The one number that a model of whole waves takes from a sweep: the median of duration over
     count, in the unit of the durations. NaN for an empty sweep."""
