@@ -51,8 +51,14 @@ def texts_of(fig: Figure) -> list[tuple[str, Bbox]]:
     return found
 
 
-def test_available_names_are_the_studies() -> None:
-    assert plots.available() == NAMES
+def test_every_plot_is_drawn_by_a_test() -> None:
+    """From synthetic data here, or in a file of its own."""
+    own = [
+        path.stem.removeprefix("test_plot_") for path in Path(__file__).parent.glob("test_plot_*")
+    ]
+    known = set(plots.available())
+    assert set(NAMES) <= known
+    assert known <= {*NAMES, *own}
 
 
 def test_unknown_plot_lists_those_there_are() -> None:

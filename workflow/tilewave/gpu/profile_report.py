@@ -17,6 +17,8 @@ CASE_DOMAIN = "tilewave-job"
 # Instructions worth a row: memory, barriers and tensor cores.
 KEPT = re.compile(r"^(LD|ST|ATOM|RED|UTMA|UBLK|BAR|[A-Z]{1,2}MMA)")
 
+LONGEST_NAME = 400  # of a library's kernel: some have pages of template arguments
+
 
 def actions_of(report: Any) -> list[Any]:
     """All profiled kernels of an ncu_report context, in the order of their launch."""
@@ -201,6 +203,19 @@ def _scaled(name: str, value: float, action: Any) -> float:
     return value * factors.get(unit, 1.0)
 
 
+def _kernel_name(action: Any, ours: bool) -> str:
+    """A kernel's name; of a library's the demangled one, whose template arguments tell the tile
+    where the function's own name is ``Kernel2``."""
+    if not ours:
+        try:
+            from ncu_report import IAction
+
+            return str(action.name(IAction.NameBase_DEMANGLED))[:LONGEST_NAME]
+        except (ImportError, TypeError):
+            pass
+    return str(action.name())
+
+
 def result_of(
     job: Job, actions: Sequence[Any], names: Sequence[str], *, environment: str = ""
 ) -> Result:
@@ -221,7 +236,8 @@ def result_of(
     figures += catalogue.derived(values, str((job.get("dtypes") or {}).get("a", "")))
     rows = [instructions_of(action, str(job.get("source") or "")) for action in actions]
     figures += catalogue.instruction_totals([row for kernel in rows for row in kernel])
-    notes: dict[str, Any] = {"kernels": [str(action.name()) for action in actions]}
+    ours = job["provider"] == "nvrtc"
+    notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours) for action in actions]}
     optional = {name for name, metric in catalogue.METRICS.items() if metric.optional}
     missing = [name for name in absent if name not in optional]
     if missing:
@@ -229,7 +245,6 @@ def result_of(
     passes = [_value(action, "profiler__replayer_passes") for action in actions]
     if all(catalogue.usable(count) for count in passes):
         notes["passes"] = int(sum(passes))
-    ours = job["provider"] == "nvrtc"
     instruction = job.get("instruction")
     if instruction and ours:
         if rows[0]:

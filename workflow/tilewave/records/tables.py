@@ -10,6 +10,7 @@ import pandas as pd
 
 from tilewave.cases import Case, Plan
 from tilewave.expressions import ExpressionError
+from tilewave.gpu import kernel_names
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, instruction_rows, sample_rows
 from tilewave.stages.compiling import lines
@@ -133,6 +134,7 @@ def records_table(
     facts = {case: known.loc[case, named].to_dict() for case in known.index}
     ends = dict(zip(known.index, known["ends"], strict=True))
     finds = dict(zip(known.index, known["finds"], strict=True))
+    vendors = (known["provider"] == "cublaslt").to_dict()
     rows = []
     for made in results:
         planned = made["status"] != model.OK and made["status"] == ends[made["case"]]
@@ -151,6 +153,11 @@ def records_table(
         if made["status"] == model.OK and names:
             told = "; ".join(dict.fromkeys(names))
             rows.append(base | {"metric": KERNEL_NAME, "value": EMPTY, "unit": "", "text": told})
+            tile = kernel_names.tile_of(told) if vendors[made["case"]] else None
+            rows += [
+                base | {"metric": metric, "value": float(size), "unit": "element", "text": ""}
+                for metric, size in zip(("cublas_tile_m", "cublas_tile_n"), tile or ())
+            ]
     return pd.DataFrame(rows, columns=RECORD_COLUMNS)
 
 
