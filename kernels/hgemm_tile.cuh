@@ -82,6 +82,7 @@ struct Place {
 
 __device__ __forceinline__ int tile_rows(const Problem& problem) { return (problem.m - 1) / TILE_M + 1; }
 __device__ __forceinline__ int tile_columns(const Problem& problem) { return (problem.n - 1) / TILE_N + 1; }
+__device__ __forceinline__ int tiles_of(const Problem& problem) { return tile_rows(problem) * tile_columns(problem); }
 __device__ __forceinline__ int chunks_of(const Problem& problem) { return (problem.k - 1) / CHUNK + 1; }
 
 // Where the tile of a number lies. Numbers run down GROUP tile rows, then to the next tile column: blocks
