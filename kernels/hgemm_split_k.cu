@@ -52,8 +52,8 @@ struct Share {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
-    hgemm_split_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n, int k,
-                  f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
+    hgemm_split_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n,
+                  int k, f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
     const hgemm::Problem problem = {a, b, c, m, n, k, alpha, beta};
     hgemm::Sums sums;
     {

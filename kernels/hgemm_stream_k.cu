@@ -36,11 +36,12 @@ arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/
 
 // Tiles that do not fill the last wave leave SMs idle for a whole tile's time. Here one wave of blocks
-// stays on the GPU for the whole product. The tiles of the last, partial wave and of JOINED full waves before it are laid in a
-// row, chunk of k after chunk, and every block takes an equal, contiguous piece of that row: of a tile's
-// sum it may have the end, the whole or the beginning. The other full waves are computed tile by tile, as
-// there is nothing to gain from dealing them out. With one full wave joined a piece is between one and two
-// tiles long, so that a tile has two blocks at most: few sums make the round trip through L2.
+// stays on the GPU for the whole product. The tiles of the last, partial wave and of JOINED full waves
+// before it are laid in a row, chunk of k after chunk, and every block takes an equal, contiguous piece of
+// that row: of a tile's sum it may have the end, the whole or the beginning. The other full waves are
+// computed tile by tile, as there is nothing to gain from dealing them out. With one full wave joined a
+// piece is between one and two tiles long, so that a tile has two blocks at most: few sums make the round
+// trip through L2.
 //
 // The piece comes first: while some blocks finish shared tiles, others are at whole ones. A block begins
 // with the end of a tile and ends with the beginning of another: the beginning is what comes last to most
@@ -69,7 +70,9 @@ struct Schedule {
         longer = chunks - share * workers;
     }
 
-    __device__ __forceinline__ int first_chunk(int worker) const { return worker * share + min(worker, longer); }
+    __device__ __forceinline__ int first_chunk(int worker) const {
+        return worker * share + min(worker, longer);
+    }
 
     // The worker that has a chunk.
     __device__ __forceinline__ int worker_of(int chunk) const {
@@ -116,11 +119,13 @@ struct Turn {
 
 // A part lies in the first slot of its block; the first part of a tile, which may belong to a block that
 // has left a part of another tile before, in the second one.
-__device__ __forceinline__ int slot_of(int first_worker, int part) { return 2 * (first_worker + part) + (part == 0); }
+__device__ __forceinline__ int slot_of(int first_worker, int part) {
+    return 2 * (first_worker + part) + (part == 0);
+}
 
 // Completes the sums of a tile of which this block has a part; false where another block will do that.
-__device__ __forceinline__ bool complete(hgemm::Sums& sums, const hgemm::Problem& problem, int tile, f32* partials,
-                                         unsigned* arrived) {
+__device__ __forceinline__ bool complete(hgemm::Sums& sums, const hgemm::Problem& problem, int tile,
+                                         f32* partials, unsigned* arrived) {
     const Schedule schedule(problem);
     const int chunks = hgemm::chunks_of(problem);
     const int first_worker = schedule.worker_of(tile * chunks);
@@ -140,19 +145,21 @@ __device__ __forceinline__ bool complete(hgemm::Sums& sums, const hgemm::Problem
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
-    hgemm_stream_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n, int k,
-                   f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
-    Work work(Schedule({a, b, c, m, n, k, alpha, beta}));
+    hgemm_stream_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n,
+                   int k, f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
+    const hgemm::Problem given = {a, b, c, m, n, k, alpha, beta};
+    Work work{Schedule(given)};
     for (;;) {
         hgemm::Sums sums;
         {
-            const hgemm::Problem problem = {a, b, c, hgemm::anew(m), hgemm::anew(n), hgemm::anew(k), alpha, beta};
+            const hgemm::Problem problem = hgemm::anew(given);
             const Turn turn(work, hgemm::chunks_of(problem));
             if (turn.tile >= hgemm::tiles_of(problem)) return;
             __syncthreads();  // no warp may still read operands of the turn before
-            hgemm::accumulate(sums, problem, hgemm::place_of(turn.tile, problem), turn.first, turn.end - turn.first);
+            const hgemm::Place place = hgemm::place_of(turn.tile, problem);
+            hgemm::accumulate(sums, problem, place, turn.first, turn.end - turn.first);
         }
-        const hgemm::Problem problem = {a, b, c, hgemm::anew(m), hgemm::anew(n), hgemm::anew(k), alpha, beta};
+        const hgemm::Problem problem = hgemm::anew(given);
         const int chunks = hgemm::chunks_of(problem);
         const Turn turn(work, chunks);
         turn.done(work);
