@@ -54,20 +54,20 @@ struct Share {
 extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
     hgemm_split_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n,
                   int k, f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
-    const hgemm::Problem problem = {a, b, c, m, n, k, alpha, beta};
+    const hgemm::Problem given = {a, b, c, m, n, k, alpha, beta};
     hgemm::Sums sums;
     {
-        const Share share(blockIdx.x, problem);
-        const int chunks = hgemm::chunks_of(problem);
+        const Share share(blockIdx.x, given);
+        const int chunks = hgemm::chunks_of(given);
         const int longer = chunks % share.parts;  // parts that have one chunk more than the others
         const int first = chunks / share.parts * share.part + min(share.part, longer);
         const int count = chunks / share.parts + (share.part < longer);
-        hgemm::accumulate(sums, problem, hgemm::place_of(share.tile, problem), first, count);
+        hgemm::accumulate(sums, given, hgemm::place_of(share.tile, given), first, count);
     }
-    const int block = hgemm::anew(blockIdx.x);
-    const Share share(block, problem);
+    const hgemm::Problem problem = hgemm::anew(given);
+    const Share share(blockIdx.x, problem);
     if (share.parts > 1) {
-        hgemm::leave_part(partials, block, sums);
+        hgemm::leave_part(partials, blockIdx.x, sums);
         if (!hgemm::last_to_arrive(arrived + share.tile, share.parts)) return;
         // The own part is read back with the others: the order of the sum is that of k.
         hgemm::clear(sums);

@@ -106,6 +106,11 @@ struct Turn {
             first = work.position - tile * chunks;
             end = min(first + work.stop - work.position, chunks);
         }
+        // The same for all threads, which the compiler knows only of a broadcast: without it the main loop
+        // would bring the lanes of a warp together again in every turn.
+        tile = __shfl_sync(0xffffffffu, tile, 0);
+        first = __shfl_sync(0xffffffffu, first, 0);
+        end = __shfl_sync(0xffffffffu, end, 0);
     }
 
     __device__ __forceinline__ void done(Work& work) const {
