@@ -37,6 +37,7 @@ QUESTIONS = {
     "latency": "How many cycles does one dependent access take at each level?",
     "claims": "Which of the documents' claims hold, and by how much?",
     "exactness": "Does executing the machine code predict what the GPU's counters say?",
+    "roofline": "Which ceiling, of arithmetic or of a level of the memory, does each variant stand under?",
     "occupancy": "How many warps does an SM hold of each variant, and how many does it need?",
 }
 
@@ -605,6 +606,62 @@ def occupancy() -> StudyData:
     return b.study()
 
 
+CEILINGS = (
+    # probe case, kernel, dtype, macros, metric, value
+    ("dram_copy", "ceilings_memory", "", {"LEVEL": "dram_copy"}, "bandwidth", 4.28),
+    ("l2_read", "ceilings_memory", "", {"LEVEL": "l2_read"}, "bandwidth", 7.4),
+    ("shared_read", "ceilings_memory", "", {"LEVEL": "shared_read"}, "bandwidth", 31.5),
+    ("fma_f32", "ceilings_math", "f32", {"UNIT": "fma"}, "tflops", 60.4),
+    ("fma_f64", "ceilings_math", "f64", {"UNIT": "fma"}, "tflops", 31.0),
+    ("mma_f64", "ceilings_math", "f64", {"UNIT": "mma"}, "tflops", 61.0),
+    ("fma_f16", "ceilings_math", "f16_f16", {"UNIT": "fma"}, "tflops", 119.0),
+    ("mma_f16_f32", "ceilings_math", "f16_f32", {"UNIT": "mma"}, "tflops", 610.0),
+    ("mma_f16_f16", "ceilings_math", "f16_f16", {"UNIT": "mma"}, "tflops", 620.0),
+    ("mma_i8", "ceilings_math", "i8", {"UNIT": "mma"}, "tflops", 1200.0),
+    ("f16_f32", "ceilings_wgmma", "f16_f32", {}, "tflops", 820.0),
+    ("f16_f16", "ceilings_wgmma", "f16_f16", {}, "tflops", math.nan),
+)
+
+
+def roofline() -> StudyData:
+    """Bytes as a tile of 2 to 128 rows would move them; one ceiling failed, one case was wrong."""
+    b = Builder("roofline")
+    flops, best = 2.0 * 4096**3, {"f32": 51.2, "f64": 55.1, "f16_f32": 685.0, "f16_f16": 690.0}
+    for variant, kernel, dtype, speed in RUNGS:
+        case = b.case(variant, kernel, dtype, (4096, 4096, 4096))
+        if variant == "hgemm_wmma":
+            b.add(case, "check", status="timed out", reason="no result within 20 s")
+            continue
+        verdict = "wrong" if variant == "matmul_two_outputs" else "correct"
+        _timed(b, case, speed, best[dtype], flops, verdict)
+        tensor = dtype.startswith("f16") or (kernel == "cublas" and dtype == "f64")
+        sectors = flops / speed / 8
+        seen = sectors / 99 if variant == "cublas-typef16_f32" else sectors  # past the pipe
+        b.add(
+            case, "counters",
+            {
+                "dram_bytes": 3e8 + 1e10 / speed,
+                "counted_tensor_flops": flops if tensor else 0.0,
+                "lts__t_sectors_srcunit_tex.sum": sectors / 4,
+                "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": seen,
+                "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": 2e6,
+                "shared_wavefronts_load": 0.0 if "naive" in kernel else seen / 9,
+                "shared_wavefronts_store": 0.0 if "naive" in kernel else seen / 90,
+            },
+        )  # fmt: skip
+    for name, kernel, dtype, macros, metric, value in CEILINGS:
+        case = b.case(
+            f"{kernel}-{name}", kernel, dtype, probe=name, operation="probe",
+            macros=json.dumps(macros),
+        )  # fmt: skip
+        if math.isnan(value):
+            b.add(case, "check", status="failed to launch", reason="out of resources")
+            continue
+        b.add(case, "check", {}, verdict="correct")
+        b.add(case, "time", {"duration": 400.0, metric: value})
+    return b.study()
+
+
 def claims() -> StudyData:
     """A claim of each verdict; one case is wrong, most of what the claims ask for is not there."""
     b = Builder("claims")
@@ -629,6 +686,7 @@ MAKERS = {
     "ladder": ladder, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
+    "roofline": roofline,
     "claims": claims,
 }  # fmt: skip
 

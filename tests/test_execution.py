@@ -401,6 +401,8 @@ def test_cost_grows_with_the_work(job: dict[str, Any]) -> None:
     shape = {"m": 2048, "n": 2048, "k": 2048}
     assert cost.predicted_s(job | {"shape": shape, "dtypes": tensor}) < 10
     assert cost.predicted_s(probe(job)) == 0
+    # A probe that counts its work: 6e9 operations at 6e8 a second.
+    assert cost.predicted_s(probe(job | {"dtypes": {"a": "f32"}}), 6e9) == 10
 
 
 def test_places_know_lines_of_the_kernels_own_file(tmp_path: Path) -> None:

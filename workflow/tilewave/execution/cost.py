@@ -37,10 +37,13 @@ def budget(job: Mapping[str, Any]) -> int:
     return int(SLACK * ((2 * work.flops + work.bytes) / LANES + A_WARP * warps))
 
 
-def predicted_s(job: Mapping[str, Any]) -> float:
-    """Least seconds that executing a job takes on one core; 0 where nothing is known."""
-    if job["operation"] != "matmul":
-        return 0.0
-    work = operations.load("matmul").work(job["shape"], job["dtypes"])
+def predicted_s(job: Mapping[str, Any], flop: float = 0) -> float:
+    """Least seconds that executing a job takes on one core; 0 where nothing is known.
+
+    flop: operations of one launch, of a probe whose front matter counts them (`work`).
+    """
     kind = "tensor" if job["dtypes"].get("a") in TENSOR_INPUTS else "scalar"
+    if job["operation"] != "matmul":
+        return float(flop / FLOP_RATE[kind])
+    work = operations.load("matmul").work(job["shape"], job["dtypes"])
     return float(LAUNCHES * work.flops / FLOP_RATE[kind])

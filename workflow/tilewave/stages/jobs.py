@@ -98,7 +98,7 @@ def too_dear(stage: str, case: Case, job: dict[str, Any]) -> str:
     """Empty where a job may be begun; else why its predicted time is too long."""
     limit = f"case_limit_s = {job['limit_s']:g} s"
     if stage == "execute":
-        seconds = cost.predicted_s(job)
+        seconds = cost.predicted_s(job, _work(job, case).get("flop", 0))
         if seconds > job["limit_s"]:
             return f"executing it takes {seconds:.0f} s at least, and execute: {limit}"
         return ""

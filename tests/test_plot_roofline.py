@@ -1,0 +1,130 @@
+"""The roofline figure: ceilings only from records, roofs by unit and dtype, bytes that nobody saw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+import synthetic
+from tilewave.plots import roofline
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import Style
+
+NAIVE = "matmul_naive@4096x4096x4096"
+VENDOR = "cublas-typef16_f32@4096x4096x4096"
+
+
+def texts(study: StudyData) -> str:
+    fig = roofline.draw(study, Style())
+    found = [text.get_text() for ax in fig.axes for text in (*ax.texts, ax.title)]
+    found += [ax.get_title(loc="left") for ax in fig.axes]
+    return "\n".join([*found, *(text.get_text() for text in fig.texts)])
+
+
+def rows(study: StudyData) -> pd.DataFrame:
+    return roofline.table(study).set_index("case")
+
+
+def without(study: StudyData, case: str) -> StudyData:
+    return replace(study, records=study.records[study.records["case"] != case])
+
+
+def test_ceilings_are_the_probes_records() -> None:
+    limits = roofline.ceilings(synthetic.make("roofline"))
+    assert limits.bandwidths == {"dram": 4.28, "l2": 7.4, "l1": 31.5}
+    highest = limits.peaks[0]
+    assert (highest.dtype, highest.unit, highest.tflops) == ("f16_f32", "wgmma", 820.0)
+    assert "i8" not in {peak.dtype for peak in limits.peaks}, "no product here has that dtype"
+    assert limits.absent == ("ceilings_wgmma f16_f16",)
+
+
+def test_a_ceiling_without_a_record_is_left_out_and_listed() -> None:
+    study = without(synthetic.make("roofline"), "ceilings_memory-dram_copy@dram_copy")
+    limits = roofline.ceilings(study)
+    assert "dram" not in limits.bandwidths
+    assert "ceilings_memory dram_copy" in limits.absent
+    told = texts(study)
+    assert "no ceiling" in told and "ceilings_memory dram_copy" in told
+    for level in ("l2", "l1"):
+        assert f"{limits.bandwidths[level]:.3g}" in told
+
+
+def test_a_wrong_probe_is_no_ceiling() -> None:
+    study = synthetic.make("roofline")
+    records = study.records.copy()
+    chosen = records["case"] == "ceilings_math-fma_f32@fma_f32"
+    records.loc[chosen & (records["stage"] == "check"), "verdict"] = "wrong"
+    limits = roofline.ceilings(replace(study, records=records))
+    assert not [peak for peak in limits.peaks if peak.dtype == "f32"]
+    assert "ceilings_math fma_f32" in limits.absent
+
+
+def test_intensity_and_rate_of_a_row() -> None:
+    found = rows(synthetic.make("roofline")).loc[NAIVE]
+    flop, speed = 2 * 4096**3, 6.2
+    dram = 3e8 + 1e10 / speed
+    assert found["dram bytes"] == pytest.approx(dram)
+    assert found["dram intensity (FLOP/byte)"] == pytest.approx(flop / dram)
+    # bytes over (2mnk / rate), in TB/s
+    assert found["dram rate (TB/s)"] == pytest.approx(dram / (flop / speed))
+    assert found["l1 bytes"] == pytest.approx(32 * (flop / speed / 8 + 2e6))
+
+
+def test_roofs_follow_dtype_and_unit() -> None:
+    found = rows(synthetic.make("roofline"))
+    assert found.loc["cublas@4096x4096x4096", "lowest roof"] == "FP32 FMA"
+    assert found.loc["cublas-typef64@4096x4096x4096", "lowest roof"] == "FP64 mma.sync"
+    # Faster than mma.sync can be: what holds it is wgmma's roof.
+    assert found.loc[VENDOR, "lowest roof"] == "FP16 (FP32 sum) wgmma"
+    assert found.loc[VENDOR, "of the roof (%)"] == pytest.approx(100 * 685 / 820)
+
+
+def test_a_kernel_bound_by_l1_says_so() -> None:
+    study = synthetic.make("roofline")
+    records = study.records.copy()
+    ld = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+    records.loc[(records["case"] == NAIVE) & (records["metric"] == ld), "value"] = 4e9
+    found = rows(replace(study, records=records)).loc[NAIVE]
+    assert found["bound by"] == "l1" and found["lowest roof"] == "l1 bandwidth"
+    want = 31.5 * 2 * 4096**3 / (32 * (4e9 + 2e6))
+    assert found["lowest roof (TFLOP/s)"] == pytest.approx(want)
+
+
+def test_bytes_past_the_load_pipe_give_no_point() -> None:
+    study = synthetic.make("roofline")
+    found = rows(study).loc[VENDOR]
+    assert pd.isna(found["l1 bytes"]) and found["l2 bytes"] > 0
+    assert "No point at L1 and shared memory: cublas-typef16_f32." in texts(study)
+
+
+def test_no_ratio_between_environments() -> None:
+    study = synthetic.make("roofline")
+    records = study.records.copy()
+    counted = (records["case"] == NAIVE) & (records["stage"] == "counters")
+    records.loc[counted, "environment"] = "here"
+    mixed = replace(study, records=records)
+    assert pd.isna(rows(mixed).loc[NAIVE, "dram intensity (FLOP/byte)"])
+    probes = records["case"].str.contains("ceilings_")
+    records.loc[probes, "environment"] = "here"
+    limits = roofline.ceilings(replace(study, records=records))
+    assert not limits.bandwidths and not limits.peaks
+
+
+def test_labels_keep_their_distance() -> None:
+    assert roofline._apart([3.0, 2.9, 1.0], 0.5, 0.0, 4.0) == [3.0, 2.5, 1.0]
+    assert roofline._apart([0.3, 0.2], 0.5, 0.0, 4.0) == [0.5, 0.0]
+    assert roofline._apart([], 0.5, 0.0, 4.0) == []
+
+
+def test_near_roofs_of_one_unit_share_a_line() -> None:
+    peaks = (
+        roofline.Peak("f16_f16", "mma", 620.0),
+        roofline.Peak("f16_f32", "mma", 610.0),
+        roofline.Peak("f64", "mma", 61.0),
+        roofline.Peak("f32", "fma", 60.4),
+    )
+    groups = roofline._grouped(peaks)
+    assert [len(group) for group in groups] == [2, 1, 1]
+    assert roofline._group_label(groups[0], narrow=False) == "FP16 mma.sync: 610–620"

@@ -1,0 +1,45 @@
+"""Rooflines against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tilewave.theory import roofline
+from tilewave.theory.traffic import MATH, Machine
+
+
+def test_intensity_is_operations_over_bytes() -> None:
+    # 2 * 4096**3 operations, three f32 matrices of 4096 * 4096 elements: 4096 / 6.
+    assert roofline.intensity(2 * 4096**3, 3 * 4 * 4096**2) == pytest.approx(682.6667, rel=1e-6)
+    assert roofline.intensity(1.0, 0) == math.inf
+
+
+@pytest.mark.parametrize(("flop", "byte"), [(0, 1), (-1, 1), (math.nan, 1), (1, -1), (1, math.nan)])
+def test_intensity_refuses_what_is_no_amount(flop: float, byte: float) -> None:
+    with pytest.raises(ValueError, match="FLOP > 0"):
+        roofline.intensity(flop, byte)
+
+
+def test_bytes_of_a_tile_that_is_loaded_once() -> None:
+    # A warp's 128-byte row: 4 sectors from L1, then one wavefront to store it and one to load it.
+    assert roofline.l1_bytes(4, 2) == 128 + 256
+    assert roofline.l2_bytes(4) == 128
+
+
+def test_the_lowest_roof_names_what_it_is_made_of() -> None:
+    widths = {"dram": 4.0, "l1": 30.0}
+    # 60 TFLOP/s of units; 100 FLOP/byte x 4 TB/s = 400; 1 x 30 = 30.
+    assert roofline.lowest_roof(60, widths, {"dram": 100, "l1": 1}) == roofline.Roof(30, "l1")
+    assert roofline.lowest_roof(60, widths, {"dram": 100, "l1": 3}) == roofline.Roof(60, MATH)
+    assert roofline.lowest_roof(60, widths, {"dram": 10, "l1": 3}) == roofline.Roof(40, "dram")
+    assert roofline.lowest_roof(60, widths, {"dram": math.inf}) == roofline.Roof(60, MATH)
+    assert roofline.lowest_roof(None, widths, {"l2": 1}) is None
+
+
+def test_the_lowest_roof_of_one_level_is_the_machines() -> None:
+    machine = Machine(51.2, 4.3)
+    for one in (1.0, machine.balance, 50.0):
+        roof = roofline.lowest_roof(51.2, {"dram": 4.3}, {"dram": one})
+        assert roof is not None and roof.tflops == pytest.approx(machine.attainable(one))
