@@ -24,9 +24,15 @@ __device__ __forceinline__ int anew(int value) {
     return value + zero;
 }
 
+__device__ __forceinline__ Problem anew(const Problem& given) {
+    return {given.a, given.b, given.c, anew(given.m), anew(given.n), anew(given.k), given.alpha, given.beta};
+}
+
 // Whether it is true for any of the block's threads. The barrier has seen to that; the vote tells the
 // compiler that all lanes go the same way.
-__device__ __forceinline__ bool any_of_block(bool one) { return __any_sync(0xffffffffu, __syncthreads_or(one)); }
+__device__ __forceinline__ bool any_of_block(bool one) {
+    return __any_sync(0xffffffffu, __syncthreads_or(one));
+}
 
 __device__ __forceinline__ float4* piece_of(f32* partials, long long slot) {
     return reinterpret_cast<float4*>(partials + slot * AREA) + Thread().id;

@@ -28,23 +28,22 @@ entry: hgemm_split_k
 arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/
 
-// A product with few tiles and a long k leaves most SMs idle. Here SPLITS blocks share a tile, each sums
-// its own contiguous range of k, and the last one to arrive adds the parts, in the order of k, and writes
-// C. It pays with a round trip of the sums through global memory: 8 bytes for each output and part, that
-// is L2 traffic like that of 4 (TILE_M + TILE_N) / (TILE_M * TILE_N) ... per 16-bit operand it is worth
-// only where the tiles alone do not fill the GPU.
+// A product with few tiles and a long k leaves most SMs idle. Here SPLITS blocks share a tile: each sums a
+// contiguous range of k, and the last one to arrive adds the parts in the order of k and writes C, all in
+// one launch. The price is a round trip of f32 sums through L2, 8 bytes for each output and part: it is
+// paid back only where the tiles alone do not fill the GPU. The blocks of one range of k come before those
+// of the next one, so that blocks that run together share rows of A and columns of B.
 
 #include "hgemm_parts.cuh"
 
 namespace {
 
-// All tiles of one range of k come first, then those of the next: blocks that run together share rows of A
-// and columns of B.
+// Which part of which tile a block has.
 struct Share {
     int tiles, tile, parts, part;
 
     __device__ __forceinline__ Share(int block, const hgemm::Problem& problem)
-        : tiles(hgemm::tile_rows(problem) * hgemm::tile_columns(problem)),
+        : tiles(hgemm::tiles_of(problem)),
           tile(block % tiles),
           parts(gridDim.x / tiles),
           part(block / tiles) {}
@@ -53,22 +52,22 @@ struct Share {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
-    hgemm_split_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n, int k,
-                  f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
-    const hgemm::Problem problem = {a, b, c, m, n, k, alpha, beta};
+    hgemm_split_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n,
+                  int k, f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
+    const hgemm::Problem given = {a, b, c, m, n, k, alpha, beta};
     hgemm::Sums sums;
     {
-        const Share share(blockIdx.x, problem);
-        const int chunks = hgemm::chunks_of(problem);
+        const Share share(blockIdx.x, given);
+        const int chunks = hgemm::chunks_of(given);
         const int longer = chunks % share.parts;  // parts that have one chunk more than the others
         const int first = chunks / share.parts * share.part + min(share.part, longer);
         const int count = chunks / share.parts + (share.part < longer);
-        hgemm::accumulate(sums, problem, hgemm::place_of(share.tile, problem), first, count);
+        hgemm::accumulate(sums, given, hgemm::place_of(share.tile, given), first, count);
     }
-    const int block = hgemm::anew(blockIdx.x);
-    const Share share(block, problem);
+    const hgemm::Problem problem = hgemm::anew(given);
+    const Share share(blockIdx.x, problem);
     if (share.parts > 1) {
-        hgemm::leave_part(partials, block, sums);
+        hgemm::leave_part(partials, blockIdx.x, sums);
         if (!hgemm::last_to_arrive(arrived + share.tile, share.parts)) return;
         // The own part is read back with the others: the order of the sum is that of k.
         hgemm::clear(sums);

@@ -36,11 +36,12 @@ arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/
 
 // Tiles that do not fill the last wave leave SMs idle for a whole tile's time. Here one wave of blocks
-// stays on the GPU. The tiles of the last, partial wave and of JOINED full waves before it are laid in a
-// row, chunk of k after chunk, and every block takes an equal, contiguous piece of that row: of a tile's
-// sum it may have the end, the whole or the beginning. The other full waves are computed tile by tile, as
-// there is nothing to gain from dealing them out. With one full wave joined a piece is between one and two
-// tiles long, so that no tile has more than three blocks and a block leaves at most two parts behind.
+// stays on the GPU for the whole product. The tiles of the last, partial wave and of JOINED full waves
+// before it are laid in a row, chunk of k after chunk, and every block takes an equal, contiguous piece of
+// that row: of a tile's sum it may have the end, the whole or the beginning. The other full waves are
+// computed tile by tile, as there is nothing to gain from dealing them out. With one full wave joined a
+// piece is between one and two tiles long, so that a tile has two blocks at most: few sums make the round
+// trip through L2.
 //
 // The piece comes first: while some blocks finish shared tiles, others are at whole ones. A block begins
 // with the end of a tile and ends with the beginning of another: the beginning is what comes last to most
@@ -51,26 +52,27 @@ arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 
 namespace {
 
-// How the chunks of all tiles are dealt out.
+// How the chunks of the tiles are dealt out.
 struct Schedule {
-    int tiles, chunks;  // of the product; of a tile
     int streamed;       // tiles, from the first one on, that are dealt out by chunks
     int workers;        // blocks that they are dealt out to
     int share, longer;  // chunks of a worker; workers, from the first one on, that have one more
 
     __device__ __forceinline__ explicit Schedule(const hgemm::Problem& problem) {
         const int blocks = gridDim.x;
-        tiles = hgemm::tile_rows(problem) * hgemm::tile_columns(problem);
-        chunks = hgemm::chunks_of(problem);
+        const int tiles = hgemm::tiles_of(problem);
         const int waves = tiles / blocks;
         const int rest = tiles - waves * blocks;
         streamed = rest == 0 ? 0 : rest + min(waves, JOINED) * blocks;
-        workers = min(blocks, max(streamed, streamed * chunks / LEAST));
-        share = rest == 0 ? 0 : streamed * chunks / workers;
-        longer = streamed * chunks - share * workers;
+        const int chunks = streamed * hgemm::chunks_of(problem);
+        workers = rest == 0 ? 0 : min(blocks, max(streamed, chunks / LEAST));
+        share = rest == 0 ? 0 : chunks / workers;
+        longer = chunks - share * workers;
     }
 
-    __device__ __forceinline__ int first_chunk(int worker) const { return worker * share + min(worker, longer); }
+    __device__ __forceinline__ int first_chunk(int worker) const {
+        return worker * share + min(worker, longer);
+    }
 
     // The worker that has a chunk.
     __device__ __forceinline__ int worker_of(int chunk) const {
@@ -79,39 +81,61 @@ struct Schedule {
     }
 };
 
-// What a block does in one turn: the chunks `first` to `end` - 1 of a tile.
+// What is left of a block's work: chunks `position` to `stop` - 1 of the row of tiles that is dealt out, then
+// `tile` and every further one a wave away from it.
+struct Work {
+    int position, stop, tile;
+
+    __device__ __forceinline__ explicit Work(const Schedule& schedule)
+        : position(0), stop(0), tile(schedule.streamed + static_cast<int>(blockIdx.x)) {
+        const int block = blockIdx.x;
+        if (block < schedule.workers) {
+            position = schedule.first_chunk(block);
+            stop = schedule.first_chunk(block + 1);
+        }
+    }
+};
+
+// The chunks `first` to `end` - 1 of a tile: what a block does next.
 struct Turn {
     int tile, first, end;
 
-    __device__ __forceinline__ Turn(const Schedule& schedule, int block, int turn) {
-        int pieces = 0;
-        if (block < schedule.workers && schedule.streamed > 0) {
-            const int begin = schedule.first_chunk(block);
-            const int stop = schedule.first_chunk(block + 1);
-            const int first_tile = begin / schedule.chunks;
-            pieces = (stop - 1) / schedule.chunks - first_tile + 1;
-            tile = first_tile + turn;
-            first = max(begin - tile * schedule.chunks, 0);
-            end = min(stop - tile * schedule.chunks, schedule.chunks);
+    __device__ __forceinline__ Turn(const Work& work, int chunks) : tile(work.tile), first(0), end(chunks) {
+        if (work.position < work.stop) {
+            tile = work.position / chunks;
+            first = work.position - tile * chunks;
+            end = min(first + work.stop - work.position, chunks);
         }
-        if (turn >= pieces) {
-            tile = schedule.streamed + (turn - pieces) * static_cast<int>(gridDim.x) + block;
-            first = 0;
-            end = schedule.chunks;
+        // The same for all threads, which the compiler knows only of a broadcast: without it the main loop
+        // would bring the lanes of a warp together again in every turn.
+        tile = __shfl_sync(0xffffffffu, tile, 0);
+        first = __shfl_sync(0xffffffffu, first, 0);
+        end = __shfl_sync(0xffffffffu, end, 0);
+    }
+
+    __device__ __forceinline__ void done(Work& work) const {
+        if (work.position < work.stop) {
+            work.position += end - first;
+        } else {
+            work.tile += gridDim.x;
         }
     }
 };
 
 // A part lies in the first slot of its block; the first part of a tile, which may belong to a block that
 // has left a part of another tile before, in the second one.
-__device__ __forceinline__ int slot_of(int first_worker, int part) { return 2 * (first_worker + part) + (part == 0); }
+__device__ __forceinline__ int slot_of(int first_worker, int part) {
+    return 2 * (first_worker + part) + (part == 0);
+}
 
 // Completes the sums of a tile of which this block has a part; false where another block will do that.
-__device__ __forceinline__ bool complete(hgemm::Sums& sums, const Schedule& schedule, int tile, int block,
+__device__ __forceinline__ bool complete(hgemm::Sums& sums, const hgemm::Problem& problem, int tile,
                                          f32* partials, unsigned* arrived) {
-    const int first_worker = schedule.worker_of(tile * schedule.chunks);
-    const int parts = schedule.worker_of((tile + 1) * schedule.chunks - 1) - first_worker + 1;
-    const int own = block - first_worker;
+    const Schedule schedule(problem);
+    const int chunks = hgemm::chunks_of(problem);
+    const int first_worker = schedule.worker_of(tile * chunks);
+    const int parts = schedule.worker_of((tile + 1) * chunks - 1) - first_worker + 1;
+    const int own = blockIdx.x - first_worker;
     int next = 1;
     if (own != 0 || !hgemm::others_arrived(arrived + tile, parts)) {
         hgemm::leave_part(partials, slot_of(first_worker, own), sums);
@@ -126,24 +150,26 @@ __device__ __forceinline__ bool complete(hgemm::Sums& sums, const Schedule& sche
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
-    hgemm_stream_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n, int k,
-                   f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
-    for (int turn = 0;; ++turn) {
+    hgemm_stream_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n,
+                   int k, f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
+    const hgemm::Problem given = {a, b, c, m, n, k, alpha, beta};
+    Work work{Schedule(given)};
+    for (;;) {
         hgemm::Sums sums;
         {
-            const hgemm::Problem problem = {a, b, c, hgemm::anew(m), hgemm::anew(n), hgemm::anew(k), alpha, beta};
-            const Schedule schedule(problem);
-            const Turn now(schedule, blockIdx.x, turn);
-            if (now.tile >= schedule.tiles) return;
+            const hgemm::Problem problem = hgemm::anew(given);
+            const Turn turn(work, hgemm::chunks_of(problem));
+            if (turn.tile >= hgemm::tiles_of(problem)) return;
             __syncthreads();  // no warp may still read operands of the turn before
-            hgemm::accumulate(sums, problem, hgemm::place_of(now.tile, problem), now.first, now.end - now.first);
+            const hgemm::Place place = hgemm::place_of(turn.tile, problem);
+            hgemm::accumulate(sums, problem, place, turn.first, turn.end - turn.first);
         }
-        const hgemm::Problem problem = {a, b, c, hgemm::anew(m), hgemm::anew(n), hgemm::anew(k), alpha, beta};
-        const Schedule schedule(problem);
-        const Turn now(schedule, blockIdx.x, turn);
-        const bool whole = now.end - now.first == schedule.chunks;
-        if (whole || complete(sums, schedule, now.tile, blockIdx.x, partials, arrived)) {
-            hgemm::store(sums, problem, hgemm::place_of(now.tile, problem));
+        const hgemm::Problem problem = hgemm::anew(given);
+        const int chunks = hgemm::chunks_of(problem);
+        const Turn turn(work, chunks);
+        turn.done(work);
+        if (turn.end - turn.first == chunks || complete(sums, problem, turn.tile, partials, arrived)) {
+            hgemm::store(sums, problem, hgemm::place_of(turn.tile, problem));
         }
     }
 }

@@ -82,6 +82,9 @@ struct Place {
 
 __device__ __forceinline__ int tile_rows(const Problem& problem) { return (problem.m - 1) / TILE_M + 1; }
 __device__ __forceinline__ int tile_columns(const Problem& problem) { return (problem.n - 1) / TILE_N + 1; }
+__device__ __forceinline__ int tiles_of(const Problem& problem) {
+    return tile_rows(problem) * tile_columns(problem);
+}
 __device__ __forceinline__ int chunks_of(const Problem& problem) { return (problem.k - 1) / CHUNK + 1; }
 
 // Where the tile of a number lies. Numbers run down GROUP tile rows, then to the next tile column: blocks
@@ -260,8 +263,8 @@ __device__ __forceinline__ unsigned next_stage(unsigned stage) {
 // Sums the products of `chunks` (at least one) chunks from `first_chunk` on. All warps have
 // read their last operands when the function's last barrier has passed, but for one harmless load.
 template <bool EDGE>
-__device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, const Place& place, int first_chunk,
-                                           int chunks) {
+__device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, const Place& place,
+                                           int first_chunk, int chunks) {
     extern __shared__ __align__(128) unsigned char stages[];
     const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(stages));
     Copies<EDGE> copies(problem, place, first_chunk, shared);
@@ -326,8 +329,8 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, c
 }
 
 // Only tiles at an edge pay for asking.
-__device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, const Place& place, int first_chunk,
-                                           int chunks) {
+__device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, const Place& place,
+                                           int first_chunk, int chunks) {
     if (place.edge(problem)) {
         accumulate<true>(sums, problem, place, first_chunk, chunks);
     } else {

@@ -423,7 +423,9 @@ def frame(judged: Sequence[Judged]) -> pd.DataFrame:
                 "tolerance": _margin(claim),
                 "judged by": one.by,
                 "where it holds": claim.place if one.verdict == ELSEWHERE else "",
-                "measured from": read if one.measured is not None else f"nothing: {one.missing}",
+                "measured from": read,
+                "status": "ok" if one.measured is not None else NOT_MEASURED,
+                "reason": one.missing,
                 "source": one.source,
             }
         )

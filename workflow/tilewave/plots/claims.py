@@ -45,7 +45,9 @@ _GUTTER = 6.0  # points from the axis to the symbols
 
 
 def judged(study: StudyData) -> list[Judged]:
-    """All claims, or those of the documents that the option names."""
+    """All claims, or those of the documents that the option names; none where there is no case."""
+    if study.cases.empty:
+        return []
     claims = _claims.load_claims()
     wanted = study.option("documents", None)
     if wanted is not None:
