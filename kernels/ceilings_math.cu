@@ -16,7 +16,8 @@ grid: ["2 * sms"]
 requires: {arch: 80}
 entry: ceilings_math
 arguments: [counted, largest, pairs]
-# `operations` of one instruction of a warp, `chains` of them in a step, two steps in a pair.
+# `operations` of one instruction of a warp, `chains` of them in a step, two steps in a pair; `pairs` is
+# a multiple of 1024.
 work: {flop: "2 * sms * 8 * operations * chains * 2 * pairs"}
 buffers:
   counted: {dtype: i32, size: "2 * sms * 256", expect: pairs}
@@ -25,43 +26,43 @@ buffers:
 cases:
   fma_f32:
     macros: {UNIT: fma, TYPE: f32, ACCUMULATE: f32}
-    scalars: {pairs: 4096, largest: 1021, operations: 64, chains: 8}
+    scalars: {pairs: 32768, largest: 1021, operations: 64, chains: 8}
     note: "FFMA; operands of 11 to 13 bits"
   fma_f64:
     macros: {UNIT: fma, TYPE: f64, ACCUMULATE: f64}
-    scalars: {pairs: 2048, largest: 8388593, operations: 64, chains: 8}
+    scalars: {pairs: 16384, largest: 8388593, operations: 64, chains: 8}
     note: "DFMA; operands of 23 to 25 bits"
   fma_f16:
     macros: {UNIT: fma, TYPE: f16, ACCUMULATE: f16}
-    scalars: {pairs: 1536, largest: 7, operations: 128, chains: 8}
+    scalars: {pairs: 16384, largest: 7, operations: 128, chains: 8}
     note: "HFMA2, two multiply-adds a lane; operands of 3 to 6 bits"
   fma_i8:
     macros: {UNIT: fma, TYPE: i8, ACCUMULATE: i32}
-    scalars: {pairs: 4096, largest: 127, operations: 256, chains: 8}
+    scalars: {pairs: 16384, largest: 127, operations: 256, chains: 8}
     note: "dp4a, four multiply-adds of bytes a lane; an operation is an integer one"
   mma_f16_f32:
     macros: {UNIT: mma, TYPE: f16, ACCUMULATE: f32}
-    scalars: {pairs: 2048, largest: 511, operations: 4096, chains: 8}
+    scalars: {pairs: 8192, largest: 511, operations: 4096, chains: 8}
     note: "mma.sync m16n8k16; operands of 9 bits"
   mma_f16_f16:
     macros: {UNIT: mma, TYPE: f16, ACCUMULATE: f16}
-    scalars: {pairs: 1280, largest: 6, operations: 4096, chains: 8}
+    scalars: {pairs: 8192, largest: 6, operations: 4096, chains: 8}
     note: "mma.sync m16n8k16; operands of 3 bits, so that the f16 sums stay exact"
   mma_bf16_f32:
     macros: {UNIT: mma, TYPE: bf16, ACCUMULATE: f32}
-    scalars: {pairs: 2048, largest: 255, operations: 4096, chains: 8}
+    scalars: {pairs: 8192, largest: 255, operations: 4096, chains: 8}
     note: "mma.sync m16n8k16; operands of 8 bits, all that the type has"
   mma_tf32:
     macros: {UNIT: mma, TYPE: tf32, ACCUMULATE: f32}
-    scalars: {pairs: 2048, largest: 1023, operations: 2048, chains: 8}
+    scalars: {pairs: 8192, largest: 1023, operations: 2048, chains: 8}
     note: "mma.sync m16n8k8; operands of 10 bits"
   mma_i8:
     macros: {UNIT: mma, TYPE: i8, ACCUMULATE: i32}
-    scalars: {pairs: 2048, largest: 126, operations: 8192, chains: 8}
+    scalars: {pairs: 8192, largest: 126, operations: 8192, chains: 8}
     note: "mma.sync m16n8k32; an operation is an integer one"
   mma_f64:
     macros: {UNIT: mma, TYPE: f64, ACCUMULATE: f64}
-    scalars: {pairs: 512, largest: 8388607, operations: 4096, chains: 4}
+    scalars: {pairs: 2048, largest: 8388607, operations: 4096, chains: 4}
     note: "mma.sync m16n8k16 (compute capability 9.0); operands of 23 bits"
   mma_small_f64:
     macros: {UNIT: mma_small, TYPE: f64, ACCUMULATE: f64}
@@ -74,7 +75,8 @@ cases:
 //
 // Operands are random whole numbers (zeros would run faster: less power, a higher clock), and steps come
 // in pairs: the first adds a product P, the second adds 1 - P. So a sum never grows beyond what its type
-// holds exactly, and at the end every accumulator has counted the pairs.
+// holds exactly, and after 1024 pairs, as many as an f16 can count, every accumulator must have counted them;
+// then it begins again at 0.
 //
 // With one product a step (fma), x y + z w = 1 for coprime x and z has a solution (y, w) for every whole t:
 // (y0 + t z, w0 - t x). With several (mma, dp4a), the first column of A is 1, and the second B is the first
@@ -106,6 +108,7 @@ using Sum = ACCUMULATE;
 namespace {
 
 constexpr int THREADS = 256;
+constexpr int ROUND = 1024;  // pairs that a sum counts before it begins again
 constexpr bool HALF_SUM = sizeof(Sum) == 2;
 
 static_assert(UNIT_NUMBER == UNIT_fma || UNIT_NUMBER == UNIT_mma || TYPE_NUMBER == TYPE_f64, "8x8x4 is of f64");
@@ -134,8 +137,12 @@ struct Random {
 constexpr int CHAINS = 8;
 
 #if TYPE_NUMBER == TYPE_f16
+// The second half has the first one's operands with the other sign: the product is the same, but an operand
+// is not the same half twice, which ptxas would read from one half (.H0_H0) at half the rate.
 using Value = __half2;
-__device__ __forceinline__ Value value(int whole) { return __half2half2(__int2half_rn(whole)); }
+__device__ __forceinline__ Value value(int whole) {
+    return __halves2half2(__int2half_rn(whole), __int2half_rn(-whole));
+}
 __device__ __forceinline__ void step(Value& sum, Value left, Value right) {
     unsigned& bits = reinterpret_cast<unsigned&>(sum);
     asm volatile("fma.rn.f16x2 %0, %1, %2, %0;"
@@ -184,8 +191,11 @@ struct Chains {
         for (int chain = 0; chain < CHAINS; ++chain) {
             const int t = random.within(3) - 1;
             y[chain] = value(y0 + t * second), w[chain] = value(w0 - t * first);
-            sum[chain] = value(0);
         }
+    }
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int chain = 0; chain < CHAINS; ++chain) sum[chain] = value(0);
     }
     __device__ __forceinline__ void pair() {
 #pragma unroll
@@ -213,13 +223,17 @@ struct Chains {
         for (int byte = 1; byte < 4; ++byte) a |= (random.within(largest) & 255) << 8 * byte;
 #pragma unroll
         for (int chain = 0; chain < CHAINS; ++chain) {
-            b[0][chain] = b[1][chain] = sum[chain] = 0;
+            b[0][chain] = b[1][chain] = 0;
             for (int byte = 0; byte < 4; ++byte) {
                 const int one = random.within(largest - 1);
                 b[0][chain] |= (one & 255) << 8 * byte;
                 b[1][chain] |= (((byte == 0) - one) & 255) << 8 * byte;
             }
         }
+    }
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int chain = 0; chain < CHAINS; ++chain) sum[chain] = 0;
     }
     __device__ __forceinline__ void pair() {
 #pragma unroll
@@ -367,6 +381,8 @@ struct Chains {
                 b[0][tile][i] = packed(whole), b[1][tile][i] = packed(opposite);
             }
         }
+    }
+    __device__ __forceinline__ void clear() {
 #pragma unroll
         for (int i = 0; i < A_TILES * B_TILES * SUMS; ++i) (&sum[0][0][0])[i] = 0;
     }
@@ -392,14 +408,20 @@ struct Chains {
 
 }  // namespace
 
-// `largest`: bound of the operands. Every thread writes `pairs` where all its sums have counted them.
+// `largest`: bound of the operands. Every thread writes the pairs that all its sums have counted.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     ceilings_math(int* __restrict__ counted, int largest, int pairs) {
     const int thread = blockIdx.x * THREADS + threadIdx.x;
     Random random{static_cast<unsigned long long>(thread) << 32};
     Chains chains;
     chains.fill(random, largest);
+    int right = 0;
+#pragma unroll 1
+    for (int done = 0; done < pairs; done += ROUND) {
+        chains.clear();
 #pragma unroll 4
-    for (int i = 0; i < pairs; ++i) chains.pair();
-    counted[thread] = chains.counted(pairs) ? pairs : -1;
+        for (int i = 0; i < ROUND; ++i) chains.pair();
+        right += chains.counted(ROUND) ? ROUND : 0;
+    }
+    counted[thread] = right;
 }
