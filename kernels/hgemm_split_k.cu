@@ -8,8 +8,8 @@ macros:
   SPLITS: [4, 2, 8, 16]      # blocks that share a tile
   TILE_M: [256, 128, 64]     # outputs of a thread block
   TILE_N: [128, 256, 64]
-  STAGES: [0, 2, 3, 4]       # chunks of shared memory in flight or in use; 0: what suits the tile
-  RASTER: [2048, 1024, 4096, 64]  # rows of C that are walked together; 64: one tile row after another
+  STAGES: [0, 2, 4]          # chunks of shared memory in flight or in use; 0: what suits the tile
+  RASTER: [2048, 64]         # rows of C that are walked together; 64: one tile row after another
 where: ["TILE_M * TILE_N <= 256 * 128"]
 tile: [TILE_M, TILE_N, 64]
 block: ["32 * max(4, TILE_M * TILE_N / 4096)"]
