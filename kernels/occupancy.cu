@@ -14,12 +14,11 @@ shared_bytes: "shared_per_block_optin - 1024 if BLOCKS == 1 else 0"
 # 32 warps fit on every SM, 64 where the compute capability says so.
 requires: {arch: 75, conditions: ["BLOCKS * BLOCK_WARPS <= 32 or arch == 80 or arch == 90 or arch // 10 == 10"]}
 entry: occupancy
-arguments: [sums, rates, steps]
+arguments: [sums, steps]
 work: {flop: "2 * ILP * steps * 32 * BLOCK_WARPS * BLOCKS * sms"}
 buffers:
   # Of each thread: chain i begins at lane + i, and each of its steps adds 1.
   sums: {dtype: f32, size: "32 * BLOCK_WARPS * BLOCKS * sms", expect: "ILP * (lane % 32 + steps) + ILP * (ILP - 1) // 2"}
-  rates: {dtype: f32, size: "BLOCKS * sms", report: {metric: fma_per_cycle, unit: FMA/cycle}}
 # `steps`, the length of a chain, is a multiple of 256 / ILP, and such that the scheduler with the most warps
 # has work for about 2^18 cycles, whether the latency or the issue rate is what bounds it. With 6, 10 and 18
 # warps some schedulers have one more than the others, which all wait for.
@@ -95,7 +94,7 @@ __device__ __forceinline__ void follow(float (&chain)[ILP], float one, int steps
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(32 * BLOCK_WARPS)
-occupancy(float* __restrict__ sums, float* __restrict__ rates, int steps)
+occupancy(float* __restrict__ sums, int steps)
 {
     // Not known to the compiler, and so is what a step does: x * 1 + 1.
     const float one = steps >= UNROLLED ? 1.0f : 0.0f;
@@ -103,20 +102,10 @@ occupancy(float* __restrict__ sums, float* __restrict__ rates, int steps)
 #pragma unroll
     for (int i = 0; i < ILP; ++i) chain[i] = static_cast<float>(threadIdx.x % 32 + i);
 
-    follow(chain, one, UNROLLED);  // brings in the code
-    __syncthreads();
-    const long long begun = clock64();
-    follow(chain, one, steps - UNROLLED);
-    __syncthreads();
-    const long long ended = clock64();
+    follow(chain, one, steps);
 
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < ILP; ++i) sum += chain[i];
     sums[blockIdx.x * blockDim.x + threadIdx.x] = sum;
-    if (threadIdx.x == 0) {
-        // Of the SM: the blocks beside this one do the same at the same time.
-        const float done = static_cast<float>(BLOCKS * ILP) * static_cast<float>(blockDim.x);
-        rates[blockIdx.x] = done * static_cast<float>(steps - UNROLLED) / static_cast<float>(ended - begun);
-    }
 }

@@ -598,9 +598,9 @@ def occupancy() -> StudyData:
             registers=28.0, shared_bytes=231424.0 if blocks == 1 else 115200.0,
         )  # fmt: skip
         rate = 0.99 * warps * 32 * ilp / max(4.06, math.ceil(warps / 4) * ilp)
-        b.add(case, "check", {"fma_per_cycle": rate, "driver_blocks_per_sm": float(blocks)},
+        b.add(case, "check", {"driver_blocks_per_sm": float(blocks)},
               verdict="wrong" if (ilp, warps) == (8, 1) else "correct")  # fmt: skip
-        b.add(case, "time", {"tflops": rate * 2 * SMS * 1.98e-3})
+        b.add(case, "time", {"tflops": rate * 2 * SMS * 1.98e-3, "sm_clock": 1980.0})
     case = b.case("latency", "latency", "", probe="register", operation="probe")
     b.add(case, "check", {"latency": 4.06}, verdict="correct")
     return b.study()
