@@ -22,7 +22,8 @@ work: {flop: "2 * sms * 8 * operations * chains * 2 * pairs"}
 buffers:
   counted: {dtype: i32, size: "2 * sms * 256", expect: pairs}
 # `largest` bounds the operands, so that every sum is exact in the accumulator's type; operands are
-# whole numbers, spread evenly over -largest to largest.
+# whole numbers, spread evenly over -largest to largest (fma of f32, f64, f16: fixed numbers, of which
+# `largest` is one).
 cases:
   fma_f32:
     macros: {UNIT: fma, TYPE: f32, ACCUMULATE: f32}
@@ -73,13 +74,13 @@ cases:
 // How many operations a second an SM's arithmetic units do when nothing else is asked of them: independent
 // chains of dependent instructions, operands in registers, 16 warps on an SM.
 //
-// Operands are random whole numbers (zeros would run faster: less power, a higher clock), and steps come
+// Operands are whole numbers, random ones for the tensor cores (zeros would run faster: less power, a higher clock), and steps come
 // in pairs: the first adds a product P, the second adds 1 - P. So a sum never grows beyond what its type
 // holds exactly, and after 1024 pairs, as many as an f16 can count, every accumulator must have counted them;
 // then it begins again at 0.
 //
 // With one product a step (fma), x y + z w = 1 for coprime x and z has a solution (y, w) for every whole t:
-// (y0 + t z, w0 - t x). With several (mma, dp4a), the first column of A is 1, and the second B is the first
+// (y0 + t z, w0 - t x); those are fixed numbers. With several (mma, dp4a), the first column of A is 1, and the second B is the first
 // one's negative with 1 added to its first row.
 
 #include <cuda_bf16.h>
@@ -125,7 +126,7 @@ struct Random {
         return static_cast<unsigned>(mixed >> 32);
     }
     // A whole number from -largest to largest.
-    __device__ int within(int largest) {
+    [[maybe_unused]] __device__ int within(int largest) {
         return static_cast<int>(bits() % static_cast<unsigned>(2 * largest + 1)) - largest;
     }
 };
@@ -134,75 +135,109 @@ struct Random {
 
 #if UNIT_NUMBER == UNIT_fma && TYPE_NUMBER != TYPE_i8
 
+// A register file of two banks gives a scheduler one operand of each bank a cycle, so a multiply-add that
+// reads two registers of one bank takes two cycles, and which registers meet is up to ptxas (an H200 then
+// reached two thirds of its rate). Here one factor is a constant, the other the same register throughout,
+// which the operand cache keeps: only the sum is read.
 constexpr int CHAINS = 8;
 
 #if TYPE_NUMBER == TYPE_f16
-// The second half has the first one's operands with the other sign: the product is the same, but an operand
-// is not the same half twice, which ptxas would read from one half (.H0_H0) at half the rate.
-using Value = __half2;
-__device__ __forceinline__ Value value(int whole) {
-    return __halves2half2(__int2half_rn(whole), __int2half_rn(-whole));
+constexpr int FIRST = 7;
+#elif TYPE_NUMBER == TYPE_f32
+constexpr int FIRST = 1021;
+#else
+constexpr int FIRST = 8388593;
+#endif
+constexpr int SECOND = FIRST + 4;  // an odd number and the one four above it have no factor in common
+
+// y with FIRST * y = 1 modulo SECOND, by Euclid's algorithm.
+__device__ constexpr int inverse() {
+    int divisor = SECOND, rest = FIRST, before = 0, now = 1;
+    while (rest != 0) {
+        const int quotient = divisor / rest;
+        int next = divisor - quotient * rest;
+        divisor = rest, rest = next;
+        next = before - quotient * now;
+        before = now, now = next;
+    }
+    return before < 0 ? before + SECOND : before;
 }
-__device__ __forceinline__ void step(Value& sum, Value left, Value right) {
-    unsigned& bits = reinterpret_cast<unsigned&>(sum);
-    asm volatile("fma.rn.f16x2 %0, %1, %2, %0;"
-                 : "+r"(bits)
-                 : "r"(reinterpret_cast<unsigned&>(left)), "r"(reinterpret_cast<unsigned&>(right)));
+// FIRST * left(t) + SECOND * right(t) = 1 for every t.
+__device__ constexpr int left(int t) { return inverse() + t * SECOND; }
+__device__ constexpr int right(int t) {
+    return static_cast<int>((1 - static_cast<long long>(FIRST) * inverse()) / SECOND) - t * FIRST;
+}
+static_assert(static_cast<long long>(FIRST) * left(-2) + static_cast<long long>(SECOND) * right(-2) == 1, "");
+
+#if TYPE_NUMBER == TYPE_f16
+// The second half has the first one's numbers with the other sign: the product is the same, but a factor is
+// not the same half twice, which would be read from one half (.H0_H0) and leave one of two pipes idle.
+using Value = unsigned;
+__device__ constexpr unsigned half_bits(int whole) {
+    const unsigned sign = whole < 0 ? 0x8000u : 0u;
+    unsigned fraction = whole < 0 ? -whole : whole, exponent = 25;
+    if (fraction == 0) return sign;
+    for (; fraction < 1024; fraction <<= 1) --exponent;
+    return sign | exponent << 10 | (fraction & 1023u);
+}
+__device__ constexpr Value value(int whole) { return half_bits(whole) | half_bits(-whole) << 16; }
+__device__ __forceinline__ void step(Value& sum, Value factor, Value constant) {
+    asm volatile("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(factor), "r"(constant));
 }
 __device__ __forceinline__ bool is(Value sum, int pairs) {
-    return __low2float(sum) == static_cast<float>(pairs) && __high2float(sum) == static_cast<float>(pairs);
+    return sum == (half_bits(pairs) | half_bits(pairs) << 16);
 }
 #elif TYPE_NUMBER == TYPE_f32
 using Value = float;
-__device__ __forceinline__ Value value(int whole) { return static_cast<Value>(whole); }
-__device__ __forceinline__ void step(Value& sum, Value left, Value right) {
-    asm volatile("fma.rn.f32 %0, %1, %2, %0;" : "+f"(sum) : "f"(left), "f"(right));
+__device__ constexpr Value value(int whole) { return static_cast<Value>(whole); }
+__device__ __forceinline__ void step(Value& sum, Value factor, Value constant) {
+    asm volatile("fma.rn.f32 %0, %1, %2, %0;" : "+f"(sum) : "f"(factor), "f"(constant));
 }
 __device__ __forceinline__ bool is(Value sum, int pairs) { return sum == static_cast<Value>(pairs); }
 #else
 using Value = double;
-__device__ __forceinline__ Value value(int whole) { return static_cast<Value>(whole); }
-__device__ __forceinline__ void step(Value& sum, Value left, Value right) {
-    asm volatile("fma.rn.f64 %0, %1, %2, %0;" : "+d"(sum) : "d"(left), "d"(right));
+__device__ constexpr Value value(int whole) { return static_cast<Value>(whole); }
+__device__ __forceinline__ void step(Value& sum, Value factor, Value constant) {
+    asm volatile("fma.rn.f64 %0, %1, %2, %0;" : "+d"(sum) : "d"(factor), "d"(constant));
 }
 __device__ __forceinline__ bool is(Value sum, int pairs) { return sum == static_cast<Value>(pairs); }
 #endif
 
-struct Chains {
-    Value x, z, y[CHAINS], w[CHAINS];
-    Value sum[CHAINS];
+template <int CHAIN>
+struct Constants {
+    static constexpr Value LEFT = value(left(CHAIN % 4 - 2)), RIGHT = value(right(CHAIN % 4 - 2));
+};
 
-    __device__ void fill(Random& random, int largest) {
-        // An odd number and the one four above it have no factor in common.
-        const int first = largest | 1, second = first + 4;
-        // The inverse of first modulo second, by Euclid's algorithm: before.
-        int divisor = second, rest = first, before = 0, now = 1;
-        while (rest != 0) {
-            const int quotient = divisor / rest;
-            int next = divisor - quotient * rest;
-            divisor = rest, rest = next;
-            next = before - quotient * now;
-            before = now, now = next;
-        }
-        const int y0 = before < 0 ? before + second : before;
-        const int w0 = static_cast<int>((1 - static_cast<long long>(first) * y0) / second);
-        x = value(first), z = value(second);
-#pragma unroll
-        for (int chain = 0; chain < CHAINS; ++chain) {
-            const int t = random.within(3) - 1;
-            y[chain] = value(y0 + t * second), w[chain] = value(w0 - t * first);
-        }
+struct Chains {
+    Value first, second, sum[CHAINS];
+
+    // `largest` is FIRST, not known to the compiler.
+    __device__ void fill(Random&, int largest) {
+#if TYPE_NUMBER == TYPE_f16
+        const auto made = [](int whole) {
+            const __half2 both = __halves2half2(__int2half_rn(whole), __int2half_rn(-whole));
+            return *reinterpret_cast<const unsigned*>(&both);
+        };
+        first = made(largest), second = made(largest + 4);
+#else
+        first = static_cast<Value>(largest), second = static_cast<Value>(largest + 4);
+#endif
     }
     __device__ __forceinline__ void clear() {
 #pragma unroll
         for (int chain = 0; chain < CHAINS; ++chain) sum[chain] = value(0);
     }
-    __device__ __forceinline__ void pair() {
-#pragma unroll
-        for (int chain = 0; chain < CHAINS; ++chain) step(sum[chain], x, y[chain]);
-#pragma unroll
-        for (int chain = 0; chain < CHAINS; ++chain) step(sum[chain], z, w[chain]);
+    template <int CHAIN = 0>
+    __device__ __forceinline__ void lefts() {
+        step(sum[CHAIN], first, Constants<CHAIN>::LEFT);
+        if constexpr (CHAIN + 1 < CHAINS) lefts<CHAIN + 1>();
     }
+    template <int CHAIN = 0>
+    __device__ __forceinline__ void rights() {
+        step(sum[CHAIN], second, Constants<CHAIN>::RIGHT);
+        if constexpr (CHAIN + 1 < CHAINS) rights<CHAIN + 1>();
+    }
+    __device__ __forceinline__ void pair() { lefts(), rights(); }
     __device__ bool counted(int pairs) const {
         bool right = true;
 #pragma unroll

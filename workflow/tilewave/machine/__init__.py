@@ -42,7 +42,7 @@ import hashlib
 import os
 from pathlib import Path
 
-VERSION = 1  # raised when what is executed, counted or caught changes; part of every key
+VERSION = 2  # raised when what is executed, counted or caught changes; part of every key
 
 
 def _cache_folder() -> Path:

@@ -906,7 +906,7 @@ def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
     if not (known and p[8] == int64(reading)):
         p[0], p[1], p[2], p[8] = 1, int64(mask), phase, int64(reading)
         p[3], p[5] = rules.warp_filled_copy(to, origin, mask, reading, width, bypass)
-        p[6] = p[3]
+        p[4], p[6] = p[5], p[3]
         p[10] = p[11] = p[12] = 0
         if reading:
             p[10] = rules.warp_async_copy_sectors_counted(to, origin, reading, width, bypass)
@@ -914,16 +914,16 @@ def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
             p[12] = rules.warp_async_copy_sectors(to, origin, reading, width, bypass)
         if bypass and row[GUARD] == 0 and not row[GUARD_NOT]:
             # Nsight Compute takes P0 for false (see the comment on cp.async in `memory`).
-            p[6] = p[12] = 0
+            p[4] = p[6] = p[11] = p[12] = 0
         elif bypass and row[FLAGS] & ZERO_FILL and row[PIN0] == 0 and not row[PIN0_NOT]:
-            p[6] = rules.warp_filled_copy(to, origin, mask, uint32(0), width, bypass)[0]  # type: ignore[arg-type]
+            p[6], p[4] = rules.warp_filled_copy(to, origin, mask, uint32(0), width, bypass)  # type: ignore[arg-type]
         _collect_units(m, memo, mask, to, width, base, int64(0))
     counts = view.counts(m)[pc]
     counts[SHARED_REQUESTS] += 1
     counts[SHARED_WAVEFRONTS] += p[3]
     counts[SHARED_TRANSACTIONS] += p[5]
-    counts[SHARED_IDEAL] += p[5]
     counts[SHARED_CONFLICTS] += p[3] - p[5]
+    counts[SHARED_IDEAL] += p[4]
     counts[SHARED_ATTRIBUTED] += p[6]
     if reading:
         counts[GLOBAL_REQUESTS] += 1
