@@ -241,8 +241,12 @@ def test_kernel_keeps_its_color() -> None:
     )
     assert kernel_colors(Style(kernels=kernels[::-1]), []) == all_of_them
     assert len(set(all_of_them.values())) == len(kernels)
-    many = [f"kernel_{i}" for i in range(30)]
-    assert set(kernel_colors(style, many).values()) <= {*PALETTES["muted"], "#000000"}
+    # A used-up palette is gone through again in other shades: nothing looks alike.
+    size = len(PALETTES["muted"])
+    few = kernel_colors(Style(), [f"kernel_{i}" for i in range(size)])
+    many = kernel_colors(Style(), [f"kernel_{i}" for i in range(3 * size)])
+    assert set(few.values()) == {*PALETTES["muted"], "#000000"}
+    assert len(set(many.values())) == 3 * size + 1
 
 
 def test_lecture_table() -> None:

@@ -319,11 +319,12 @@ def _registers(
         one = occupancy.occupancy(limits, threads, registers, shared)
         ax.plot([registers], [one.warps], "D", color="none", markeredgecolor=INK, markersize=6)
         rate = f", {base.digits(rates[threads])} TFLOP/s" if threads in rates else ""
-        low = threads == min(_BLOCKS)  # the lower step has room only below it
+        # Below the steps nothing is drawn: in the middle of the lower one, left of the upper one's end.
+        low = threads == min(_BLOCKS)
         ax.annotate(
             f"{one.warps} warps{rate}", (registers, one.warps), textcoords="offset points",
-            xytext=(0, -6) if low else (5, 3), va="top" if low else "bottom",
-            ha="center" if low else "left", size=style.small,
+            xytext=(0, -6) if low else (2, -7), va="top",
+            ha="center" if low else "right", size=style.small,
         )  # fmt: skip
     ax.axhline(TURING.max_warps, color=GREY, linewidth=0.6, linestyle=":")
     ax.annotate(

@@ -184,22 +184,32 @@ def kernel_colors(style: Style, kernels: Iterable[str]) -> dict[str, str]:
 
     Kernels whose names hash to one slot move on to the next free one, in the order of their names,
     so the result depends on the set of kernels and never on their order in a figure. The style's
-    kernels choose first: those that only one figure has take what is left.
+    kernels choose first: those that only one figure has take what is left. Where the palette is used
+    up it is gone through again in darker shades, then in lighter ones.
     """
     palette = PALETTES[style.palette]
     known = sorted({*style.kernels} - {BASELINE})
     names = [*known, *sorted({*kernels} - {BASELINE, *known})]
+    shades = (lambda color: color, darker, lambda color: mpl.colors.to_hex(lighter(color, 0.45)))
+    rounds = 0
     taken: set[int] = set()
     colors = {BASELINE: "#000000"}
     for name in names:
         slot = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % len(palette)
         if len(taken) == len(palette):
             taken.clear()
+            rounds += 1
         while slot in taken:
             slot = (slot + 1) % len(palette)
         taken.add(slot)
-        colors[name] = palette[slot]
+        colors[name] = shades[rounds % len(shades)](palette[slot])
     return colors
+
+
+def darker(color: str, share: float = 0.45) -> str:
+    """A colour mixed with black."""
+    r, g, b = (part * (1 - share) for part in mpl.colors.to_rgb(color))
+    return str(mpl.colors.to_hex((r, g, b)))
 
 
 def lighter(color: str, share: float = 0.55) -> tuple[float, float, float]:
