@@ -21,11 +21,13 @@ import numpy as np
 
 from tilewave.gpu.device import CudaError, Gpu, cuda_errors
 from tilewave.gpu.memory import Memory
+from tilewave.inputs import size_of
 from tilewave.judging import SIZES
 
 WORKSPACE_BYTES = 32 << 20
-# CUBLASLT_REDUCTION_SCHEME_INPLACE | ..._COMPUTE_TYPE, without ..._OUTPUT_TYPE (cuBLAS docs).
-FULL_PRECISION_REDUCTIONS = 1 | 2
+# How split-K may add its parts: CUBLASLT_REDUCTION_SCHEME_INPLACE adds in C itself, ..._COMPUTE_TYPE
+# in a workspace; ..._OUTPUT_TYPE is left out (cuBLAS documentation).
+INPLACE, COMPUTE_TYPE = 1, 2
 REQUESTED_ALGORITHMS = 8
 MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
 
@@ -165,6 +167,13 @@ class Plan:
     def close(self) -> None:
         self._stack.close()
 
+    @property
+    def _reductions(self) -> int:
+        """Schemes that keep the sums as wide as they are: adding in C rounds them where C is narrower
+        (measured: f16 products of sizes that are no multiple of 8 were off by a rounding of C)."""
+        narrow = size_of(self.dtypes["c"]) < size_of(self.dtypes["accumulate"])
+        return COMPUTE_TYPE if narrow else INPLACE | COMPUTE_TYPE
+
     @cached_property
     def algorithms(self) -> list[bytes]:
         """Opaque cublasLtMatmulAlgo_t in the order of the heuristic, the likeliest first.
@@ -182,7 +191,7 @@ class Plan:
                 key = int(lt.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES)
                 lt.matmul_preference_set_attribute(preference, key, ctypes.addressof(limit), 8)
                 # Without this, split-K may add its parts in the narrow type of C: another product.
-                schemes = ctypes.c_uint32(FULL_PRECISION_REDUCTIONS)
+                schemes = ctypes.c_uint32(self._reductions)
                 key = int(lt.MatmulPreferenceAttribute.REDUCTION_SCHEME_MASK)
                 lt.matmul_preference_set_attribute(preference, key, ctypes.addressof(schemes), 4)
                 lt.matmul_algo_get_heuristic(
@@ -242,7 +251,8 @@ class Plan:
     def _file(self, cache: Path) -> Path:
         gpu = self.library.gpu
         key = [gpu.uuid, self.library.version, self.shape, self.dtypes, self.layouts]
-        text = json.dumps([*key, WORKSPACE_BYTES, REQUESTED_ALGORITHMS], sort_keys=True)
+        limits = [WORKSPACE_BYTES, REQUESTED_ALGORITHMS, self._reductions]
+        text = json.dumps([*key, *limits], sort_keys=True)
         return cache / "cublaslt" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
     def remembered(self, cache: Path | None) -> bytes | None:
