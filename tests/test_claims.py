@@ -308,6 +308,56 @@ def test_times_of_two_environments_make_no_ratio() -> None:
     assert "several environments" in found.missing
 
 
+def counted(
+    builder: synthetic.Builder, variant: str, kind: str, environment: str = "", **figures: float
+) -> None:
+    """A case with a check that is correct and figures of stage `counters`."""
+    environment = environment or synthetic.ENVIRONMENT
+    case = builder.case(variant, variant.partition("-")[0], kind, CUBE)
+    builder.add(case, "check", {"max_error": 0.0}, verdict="correct", environment=environment)
+    builder.add(case, "counters", figures, environment=environment)
+
+
+def test_counts_of_two_environments_make_no_ratio() -> None:
+    for environment, expected in (("", 1.5), ("here", None)):
+        b = synthetic.Builder("latency")
+        counted(b, "hgemm_wmma_staged-copyca", "f16_f16", **{"dram__bytes_read.sum": 3e8})
+        counted(b, "hgemm_wmma_staged", "f16_f16", environment, **{"dram__bytes_read.sum": 2e8})
+        found = measured(b, "ca_evicts")
+        assert found.measured == expected
+    assert found.verdict == "not measured" and "several environments" in found.missing
+
+
+def test_without_a_gpu_nothing_is_said_of_its_waves() -> None:
+    b = synthetic.Builder("claims")
+    b.case("matmul_naive", "matmul_naive", "f32", CUBE)
+    nowhere = dataclasses.replace(b.study(), target={}, environments={})
+    table = claims.table(nowhere).set_index("claim")
+    assert len(table) == len(CLAIMS)
+    for name in ("wave_tail", "wave_drop", "wave_longer", "tile_drop"):
+        row = table.loc[CLAIMS[name].text]
+        assert (row["predicted"], row["verdict"]) == ("", "not measured")
+    claims.draw(nowhere, look.Style())
+
+
+@pytest.mark.parametrize("sms", [8, 400])
+def test_a_gpu_whose_waves_do_not_end_in_the_sweep(sms: int) -> None:
+    data = study()
+    facts = Facts(dataclasses.replace(data, target={**data.target, "sms": sms}))
+    asked = FUNCTIONS["wave_position"].predicted
+    assert asked is not None
+    with pytest.raises(_claims.Unknown, match=f"{sms} SMs"):
+        asked(facts)
+
+
+def test_half_precision_alone_says_nothing_of_other_types() -> None:
+    b = synthetic.Builder("claims")
+    counted(b, "cublas-typef16_f32", "f16_f32", counted_tensor_flops=2.0 * 4096**3)
+    assert measured(b, "tensor_half_only").measured is None
+    counted(b, "cublas-typef64", "f64", counted_tensor_flops=0.0)
+    assert measured(b, "tensor_half_only").measured is True
+
+
 def test_what_is_missing_is_named() -> None:
     b = synthetic.Builder("latency")
     found = measured(b, "two_outputs")

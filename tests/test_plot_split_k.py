@@ -97,3 +97,26 @@ def test_a_study_without_splitting_kernels_says_so() -> None:
     assert "No speed-up to draw" in " ".join(t.get_text() for t in fig.axes[0].texts).replace(
         "\n", " "
     )
+
+
+def test_a_probe_that_is_wrong_or_from_elsewhere_charges_nothing() -> None:
+    study = synthetic.make("split_k")
+    probe = study.cases.loc[study.cases["probe_case"] == "l2_read", "case"].iloc[0]
+    for column, value in (("verdict", "wrong"), ("environment", "here")):
+        records = study.records.copy()
+        records.loc[records["case"] == probe, column] = value
+        changed = replace(study, records=records)
+        assert math.isnan(split_k.bandwidth(changed))
+        assert split_k.cells(changed)["reduction"].isna().all()
+        assert any(
+            "no bandwidth" in note for note in split_k.notes(changed, split_k.cells(changed))
+        )
+
+
+def test_bytes_of_a_wrong_case_are_not_shown() -> None:
+    study = synthetic.make("split_k")
+    case = row(split_k.cells(study), TAIL, "4")["case"]
+    records = study.records.copy()
+    records.loc[records["case"] == case, "verdict"] = "wrong"
+    found = row(split_k.cells(replace(study, records=records)), TAIL, "4")
+    assert not found["ranks"] and math.isnan(found["l2"]) and math.isnan(found["dram"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewave.theory.latency import fma_per_cycle, nanoseconds, warps_to_hide
+from tilewave.theory.latency import fma_per_cycle, lanes_of, nanoseconds, warps_to_hide
 
 
 def test_one_chain_waits_for_its_latency() -> None:
@@ -26,7 +26,14 @@ def test_enough_is_latency_times_rate() -> None:
     assert warps_to_hide(4, 8) == 4
 
 
+def test_lanes_by_compute_capability() -> None:
+    assert [lanes_of(one) for one in ("7.5", "8.0", "8.6", "9.0", "")] == [16, 16, 32, 32, 32]
+    assert fma_per_cycle(64, 1, 4, lanes=lanes_of("8.0")) == 64
+
+
 def test_the_fullest_scheduler_decides() -> None:
+    # Six warps take as long for three quarters of the work as eight for all of it.
+    assert fma_per_cycle(6, 8, 4) == 0.75 * fma_per_cycle(8, 8, 4)
     # Six warps: two schedulers have two, and those need 2 x 8 cycles for a round of 8 chains, in
     # which 6 x 32 x 8 multiply-adds are done: 1536 / 16.
     assert fma_per_cycle(6, 8, 4) == 96

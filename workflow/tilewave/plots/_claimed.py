@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewave.machine.memory import async_copy_ideal, async_copy_wavefronts, shared_wavefronts
 from tilewave.plots import base
-from tilewave.plots._claims import Facts, Function, Functions, Value, divided
+from tilewave.plots._claims import Facts, Function, Functions, Unknown, Value, divided
 from tilewave.theory import occupancy, quantization, tiling, traffic
 from tilewave.theory.data_sheets import A100, RTX_4060, TENSOR_INPUTS, data_sheet
 from tilewave.theory.occupancy import TURING, SmLimits
@@ -220,12 +220,16 @@ def _tensor_inputs(f: Facts) -> bool | None:
 
 def _tensor_inputs_measured(f: Facts) -> bool | None:
     """Whether FP16 is the only type whose product cuBLAS computes on tensor cores."""
-    used = set()
+    counted: dict[str, bool] = {}  # by type, whether any operation was one of tensor cores
     for row in f.cases:
-        of_cublas = row["kernel"] == base.BASELINE and row["m"] == row["n"] == row["k"] == 4096
-        if of_cublas and f.value(str(row["case"]), base.COUNTED_TENSOR_FLOPS):
-            used.add(str(row["dtype"]).split("_")[0])
-    return _only_half(frozenset(used)) if used else None
+        if row["kernel"] == base.BASELINE and row["m"] == row["n"] == row["k"] == 4096:
+            value, kind = f.value(str(row["case"]), base.COUNTED_TENSOR_FLOPS), str(row["dtype"])
+            if value is not None:
+                kind = kind.split("_")[0]
+                counted[kind] = counted.get(kind, False) or value > 0
+    used = frozenset(kind for kind, tensor in counted.items() if tensor)
+    # FP16 by itself says nothing of the others.
+    return _only_half(used) if used and len(counted) > 1 else None
 
 
 # -------------------------------------------------------------------------------------- occupancy
@@ -292,11 +296,19 @@ def _bound(shape: tuple[int, int, int], expected: str) -> Functions:
         speed = f.value(case, "tflops")
         if sheet is None or moved is None or duration is None or speed is None:
             return None
-        memory = moved / (1e-6 * duration) / sheet.machine.bandwidth
+        rate = f.together(moved / (1e-6 * duration))
+        if rate is None:
+            return None
+        memory = rate / sheet.machine.bandwidth
         math_share = 1e12 * speed / sheet.machine.flop_rate
         return (traffic.MEMORY if memory > math_share else traffic.MATH) == expected
 
     return Functions(predicted, measured)
+
+
+def _predicted_operations(f: Facts) -> float:
+    """Operations over 2mnk of a product with an output a thread, at the measured shape."""
+    return quantization.operations_ratio(_shape(4096, 4096, 4096), (1, 1, 1))
 
 
 def _counted_flops(f: Facts) -> float | None:
@@ -345,9 +357,12 @@ def _tail(f: Facts) -> float | None:
 
 
 def _last_of_first_wave(sms: int) -> float:
-    """The last n, in steps of 8, whose tiles fit one wave."""
+    """The last n, in steps of 8, whose tiles fit one wave. Raises Unknown where none or all do."""
     sizes = range(8, 4097, 8)
-    return float(quantization.wave_edges(_shape(ROWS, 8, K), TILE, sms, sizes)[0] - 8)
+    fit = [n for n in sizes if quantization.waves(_count(n), sms).count == 1]
+    if len(fit) in (0, len(sizes)):
+        raise Unknown(f"no wave of {sms} SMs ends at N from {sizes[0]} to {sizes[-1]}")
+    return float(fit[-1])
 
 
 def _longest_step(f: Facts) -> float | None:
@@ -609,7 +624,7 @@ FUNCTIONS: dict[str, Functions] = {
         measured=_barriers("two_warps_all", "two_lanes_all"), elsewhere=_barriers("two_warps_all")
     ),
     # GPU performance notes
-    "flop_count": Functions(lambda f: 1.0, _counted_flops),
+    "flop_count": Functions(_predicted_operations, _counted_flops),
     "bytes_moved": Functions(
         lambda f: traffic.compulsory_bytes(_shape(*LARGE), F16) / 1e6, _megabytes
     ),
@@ -670,7 +685,8 @@ FUNCTIONS: dict[str, Functions] = {
         _over_boundary("tflops"),
     ),
     "wave_longer": Functions(
-        lambda f: float(_waves(f, ROWS, int(_last_of_first_wave(f.sms)) + 8)),
+        lambda f: _waves(f, ROWS, int(_last_of_first_wave(f.sms)) + 8)
+        / _waves(f, ROWS, int(_last_of_first_wave(f.sms))),
         _over_boundary("duration"),
     ),
     # Vectorised shared-memory article
@@ -695,8 +711,8 @@ FUNCTIONS: dict[str, Functions] = {
         )
     ),
     "ca_misses": Functions(
-        measured=lambda f: divided(
-            _l2_misses(f, "hgemm_wmma_staged-copyca"), _l2_misses(f, STAGED)
+        measured=lambda f: f.together(
+            divided(_l2_misses(f, "hgemm_wmma_staged-copyca"), _l2_misses(f, STAGED))
         )
     ),
     "padding_reads": Functions(_padded_ldmatrix, lambda f: _over_ideal(f, "LDSM")),

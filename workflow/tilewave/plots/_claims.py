@@ -21,6 +21,7 @@ from tilewave.errors import UserError
 from tilewave.expressions import ExpressionError, evaluate
 from tilewave.plots import base
 from tilewave.plots.base import StudyData
+from tilewave.records.model import EXECUTED
 from tilewave.theory import occupancy
 
 Value = float | bool
@@ -161,11 +162,16 @@ def judge(
 # ------------------------------------------------------------------------------------------ facts
 
 
+class Unknown(Exception):
+    """A closed form asks for a fact that the target does not tell."""
+
+
 class Facts:
     """The study's records and the target's limits, as the claims' functions ask for them.
 
     Every question is written down: `read` has what was found, `missing` what was not, `timed` the
-    environments of the times. A figure of a case that is not *correct* is not given.
+    environments of the times, `places` those of all that a GPU gave. A figure of a case that is not
+    *correct* is not given.
     """
 
     def __init__(self, study: StudyData) -> None:
@@ -180,7 +186,6 @@ class Facts:
         self._states = base.statuses(study)
         self.cases = study.cases.to_dict("records")
         self.environment = study.environments.get(str(study.target.get("environment", "")), {})
-        self.sms = int(study.target.get("sms") or self.environment.get("sms") or 0)
         self.forget()
 
     def forget(self) -> None:
@@ -189,6 +194,7 @@ class Facts:
         self.sources: list[str] = []
         self.missing: list[str] = []
         self.timed: set[str] = set()
+        self.places: set[str] = set()
 
     @property
     def limits(self) -> occupancy.SmLimits:
@@ -197,6 +203,14 @@ class Facts:
             return occupancy.SmLimits.from_environment(self.environment)
         except (KeyError, TypeError, ValueError):
             return occupancy.HOPPER
+
+    @property
+    def sms(self) -> int:
+        """The target's SMs. Raises Unknown where no GPU is known."""
+        count = int(self.study.target.get("sms") or self.environment.get("sms") or 0)
+        if count < 1:
+            raise Unknown("the number of SMs is not known")
+        return count
 
     def fact(self, name: str) -> float | None:
         """A fact that the target's driver told."""
@@ -243,6 +257,8 @@ class Facts:
             return None
         if found["stage"] == "time":
             self.timed.add(str(found["environment"]))
+        if found["source"] != EXECUTED:
+            self.places.add(str(found["environment"]))
         self._found(f"{metric} of {case}", str(found["source"]))
         return found
 
@@ -261,7 +277,17 @@ class Facts:
 
     def ratio(self, metric: str, over: str | None, under: str | None) -> float | None:
         """A metric of one case over that of another."""
-        return divided(self.value(over, metric), self.value(under, metric))
+        return self.together(divided(self.value(over, metric), self.value(under, metric)))
+
+    def together(self, quotient: float | None) -> float | None:
+        """A quotient of what this claim has read, None where that comes from several environments.
+
+        What was executed was counted on no GPU: it may stand beside any other count.
+        """
+        if len(self.places) > 1:
+            self.lack("its figures come from several environments")
+            return None
+        return quotient
 
     def ended_well(self, case: str | None) -> bool | None:
         """Whether a case ran to its end and was right; None where it was not tried."""
@@ -293,7 +319,11 @@ def divided(over: float | None, under: float | None) -> float | None:
 
 
 def _asked(function: Function | None, facts: Facts) -> Value | None:
-    value = None if function is None else function(facts)
+    try:
+        value = None if function is None else function(facts)
+    except Unknown as error:
+        facts.lack(str(error))
+        return None
     return None if isinstance(value, float) and math.isnan(value) else value
 
 

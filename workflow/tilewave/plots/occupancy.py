@@ -146,6 +146,12 @@ def _number(value: Any) -> float | None:
     return float(value) if base.present(value) else None
 
 
+def lanes_of(study: StudyData) -> int:
+    """Multiply-add lanes of a scheduler of the study's target."""
+    environment = study.environments.get(str(study.target.get("environment", "")), {})
+    return latency.lanes_of(str(environment.get("compute_capability", "")))
+
+
 def chains(study: StudyData) -> pd.DataFrame:
     """The probe's cases: case, ilp, warps (on an SM), model and measured (FMA per clock and SM).
 
@@ -164,7 +170,9 @@ def chains(study: StudyData) -> pd.DataFrame:
             continue
         warps = int(about["block_threads"]) * int(about["blocks"]) // (occupancy.WARP * sms)
         ilp = int(macros.get("ILP", 1))
-        model = math.nan if cycles is None else latency.fma_per_cycle(warps, ilp, cycles)
+        model = math.nan
+        if cycles is not None:
+            model = latency.fma_per_cycle(warps, ilp, cycles, lanes=lanes_of(study))
         case = str(about["case"])
         made.append((case, ilp, warps, model, rates.get(case, math.nan), case in may_rank))
     columns = ["case", "ilp", "warps", "model", "measured", "ranks"]
@@ -360,7 +368,10 @@ def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> Non
     for color, (ilp, group) in zip(_CHAINS, frame.groupby("ilp"), strict=False):
         if cycles is not None:
             warps = range(1, most + 1)
-            model = [latency.fma_per_cycle(w, float(str(ilp)), cycles) for w in warps]
+            model = [
+                latency.fma_per_cycle(w, float(str(ilp)), cycles, lanes=lanes_of(study))
+                for w in warps
+            ]
             ax.plot(warps, model, color=color, linewidth=0.8, alpha=0.75, zorder=2)
         good = group[group["ranks"] & group["measured"].notna()]
         bad = group[~group["ranks"] & group["measured"].notna()]
@@ -371,7 +382,7 @@ def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> Non
     ax.xaxis.set_major_locator(FixedLocator(ticks))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticks(ticks, [str(tick) for tick in ticks])
-    peak = latency.SCHEDULERS * latency.LANES
+    peak = latency.SCHEDULERS * lanes_of(study)
     ax.axhline(peak, color=GREY, linewidth=0.6, linestyle=":")
     ax.set_ylim(0, peak * 1.08)
     ax.yaxis.set_major_locator(MultipleLocator(32))
@@ -473,7 +484,7 @@ def _notes(study: StudyData, shown: Sequence[Row], frame: pd.DataFrame) -> list[
     cycles = register_latency(study)
     if cycles is not None and not frame.empty:
         needed = ", ".join(
-            f"{latency.warps_to_hide(cycles, float(ilp)):.1f} with ILP {ilp}"
+            f"{latency.warps_to_hide(cycles, float(ilp), lanes=lanes_of(study)):.1f} with ILP {ilp}"
             for ilp in sorted(set(frame["ilp"]))
         )
         told = f"Warps that hide the {cycles:.2f} cycles of a multiply-add: {needed}"
@@ -521,7 +532,8 @@ def ilp_gain(study: StudyData) -> Gain | None:
             if cycles is None or not one.found.warps or not two.found.warps:
                 continue
             model = [
-                latency.fma_per_cycle(r.found.warps, i, cycles) for r, i in ((one, 1), (two, 2))
+                latency.fma_per_cycle(r.found.warps, i, cycles, lanes=lanes_of(study))
+                for r, i in ((one, 1), (two, 2))
             ]
             return Gain(one, two, float(rates[two.case] / rates[one.case]), model[1] / model[0])
     return None

@@ -388,7 +388,9 @@ def draw(study: StudyData, style: Style) -> Figure:
 def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame) -> list[str]:
     notes = [
         f"{base.common_shape(_products(study))}. Time of launches that find their inputs in no cache, "
-        "bytes counted with caches flushed. Roofs are what the probes reached, with random operands."
+        "bytes counted with caches flushed. Roofs are what the probes reached, with random operands; a "
+        "variant's own roof of arithmetic is the lowest of its dtype and kind of unit (tensor cores or "
+        "FMA) that it does not pass."
     ]
     bulk = [str(case).partition("@")[0] for case in points.index[points["bulk"]]]
     if bulk:

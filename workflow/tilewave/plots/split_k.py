@@ -47,14 +47,24 @@ _ALONE_DASH = (0, (4, 1.2, 1, 1.2))
 
 
 def bandwidth(study: StudyData) -> float:
-    """TB/s of the probe that the option names, NaN where it was not measured."""
+    """TB/s of the probe that the option names; NaN where it was not measured, is not correct, or
+    was measured in another environment than most of the durations."""
     wanted = str(study.option("bandwidth", "l2_read"))
     found = base.value_of(study, "bandwidth", "time")
     if study.cases.empty or found.empty:
         return math.nan
-    names = study.cases.set_index("case")["probe_case"]
-    values = [value for case, value in found.items() if names.get(case) == wanted]
-    return float(values[0]) if values else math.nan
+    names, may_rank = study.cases.set_index("case")["probe_case"], set(base.ranking(study))
+    timed = pd.Series(base.environment_of(study, "duration", "time"), dtype=object)
+    here = timed[[name for name in timed.index if not base.present(names.get(name))]].mode()
+    places = base.environment_of(study, "bandwidth", "time")
+    values = [
+        float(value)
+        for case, value in found.items()
+        if names.get(case) == wanted
+        and case in may_rank
+        and (here.empty or places[str(case)] == here.iloc[0])
+    ]
+    return values[0] if values else math.nan
 
 
 def _dealing(
@@ -136,6 +146,8 @@ def cells(study: StudyData) -> pd.DataFrame:
                 "traffic": splitting.traffic_bytes(dealing, tile),
                 **{
                     name: values.get(case, math.nan) - values.get(plain_case, math.nan)
+                    if ranks
+                    else math.nan
                     for name, values in extra.items()
                 },
             }

@@ -83,7 +83,7 @@ def cells(study: StudyData) -> pd.DataFrame:
                 "alone": tiling.parallel_efficiency(shape, tile, sms),
                 "waves": tiling.parallel_efficiency(shape, tile, sms, per_sm),
                 "intensity": tiling.intensity(tile, width),
-                "l2_bytes": _SECTOR * sectors.get(case, math.nan),
+                "l2_bytes": _SECTOR * sectors.get(case, math.nan) if case in may_rank else math.nan,
                 "model_bytes": tiling.operand_bytes(shape, tile, width)
                 + width * shape["m"] * shape["n"],
             }

@@ -582,7 +582,7 @@ def _notes(above: pd.DataFrame, below: pd.DataFrame) -> Sequence[str]:
                 f"The document compares intensities with {1e-12 * V100.flop_rate:g}, its V100's TFLOP/s, "
                 f"where by its own numbers the balance is {V100.balance:.1f}."
             )
-        if above["share"].isna().all():
+        if above["attainable"].isna().all():
             notes.append("No ceiling of this GPU is measured, so no share is formed.")
     if len(below):
         notes.append(

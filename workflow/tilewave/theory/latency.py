@@ -16,6 +16,12 @@ from __future__ import annotations
 WARP = 32
 SCHEDULERS = 4
 LANES = 32  # multiply-add lanes of a scheduler on compute capability 9.0
+HALF_AS_WIDE = ("7.0", "7.2", "7.5", "8.0")  # 64 multiply-adds a clock and SM
+
+
+def lanes_of(compute_capability: str) -> int:
+    """Single-precision multiply-add lanes of a scheduler; those of 9.0 where nothing is told."""
+    return LANES // 2 if compute_capability in HALF_AS_WIDE else LANES
 
 
 def _positive(**values: float) -> None:
@@ -34,8 +40,8 @@ def fma_per_cycle(
 
     A round, one multiply-add of every chain, takes a scheduler as long as its w warps need to
     issue, w * ilp * 32 / lanes cycles, but no less than the latency. All are done when the
-    scheduler with the most warps is: w = ceil(warps / schedulers). Six warps are therefore slower
-    than eight by more than their number.
+    scheduler with the most warps is: w = ceil(warps / schedulers). Six warps therefore take as long
+    for three quarters of the work as eight do for all of it, however well the latency is hidden.
     Raises ValueError for what is not positive.
     """
     _positive(warps=warps, ilp=ilp, latency=latency, schedulers=schedulers, lanes=lanes)

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewave.theory.occupancy import SmLimits, occupancy
-from tilewave.theory.quantization import Waves, tile_count, waves
+from tilewave.theory.quantization import Waves, rounds_on_sms, tile_count, waves
 
 
 def steps(k: int, tile_k: int) -> int:
@@ -92,10 +92,9 @@ def wave_count(launch: Launch, sms: int, shared: bool = False) -> float:
     blocks is left with one, as if that one then had the SM's speed to itself. That is right for a
     kernel that keeps an SM busy with one block, the whole wave for one that waits for latencies.
     """
-    filled = _waves(launch, sms)
     if not shared:
-        return filled.count
-    return filled.full + -(-filled.tail // sms) / launch.blocks_per_sm
+        return _waves(launch, sms).count
+    return rounds_on_sms(launch.blocks, sms) / launch.blocks_per_sm
 
 
 def step_time(

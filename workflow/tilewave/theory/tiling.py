@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from tilewave.theory import quantization
+from tilewave.theory.traffic import loads_per_element
 
 PRIORITY: tuple[tuple[tuple[int, int], ...], ...] = (
     ((256, 128), (128, 256)),
@@ -43,8 +44,8 @@ def operand_bytes(shape: Mapping[str, int], tile: Sequence[int], element_bytes: 
     Every tile column fetches all of A, every tile row all of B; the part of an edge tile that lies
     outside the matrices is not fetched.
     """
-    rows, columns = quantization.tiles(shape, tile)
-    return element_bytes * shape["k"] * (shape["m"] * columns + shape["n"] * rows)
+    of_a, of_b = loads_per_element(shape, tile)
+    return element_bytes * shape["k"] * (shape["m"] * of_a + shape["n"] * of_b)
 
 
 def parallel_efficiency(

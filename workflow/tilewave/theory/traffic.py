@@ -22,6 +22,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewave.theory.quantization import tiles
+
 WARP = 32
 SECTOR_BYTES = 32
 
@@ -100,7 +102,8 @@ def loads_per_element(shape: Mapping[str, int], tile: Sequence[int] = (1, 1)) ->
     row: ceil(n / BN) loads for an element of A and ceil(m / BM) for one of B. Without reuse (a tile
     of one output) that is n and m.
     """
-    return -(-shape["n"] // tile[1]), -(-shape["m"] // tile[0])
+    rows, columns = tiles(shape, tile)
+    return columns, rows
 
 
 # ---------------------------------------------------------------------------- requests, sectors
