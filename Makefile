@@ -16,12 +16,17 @@ RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu)) $(VENV)/.linked
 DEV    := $(RUN) $(call stamp,dev)
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: report test smoke baseline bench lint format schema lock clean
+.PHONY: report tune test smoke baseline bench lint format schema lock clean
 .DEFAULT_GOAL := report
 
 report: $(RUN)
 	@$(PY) tools/unlock.py
 	$(PY) -m snakemake --cores 1 report $(ARGS)
+
+# The fastest variant at each shape, without a full sweep: reports/tables/best.csv.
+tune: $(RUN)
+	@$(PY) tools/unlock.py
+	$(PY) -m snakemake --cores 1 tune $(ARGS)
 
 # The small study: every kernel compiled, executed on two cores, and checked. A repeated run does
 # nothing, so the verdict is shown from its file.
