@@ -25,7 +25,10 @@ from tilewave.errors import UserError
 
 try:
     PROJECT = project.load(
-        config, project.config_name(workflow.configfiles), files=workflow.configfiles
+        config,
+        project.config_name(workflow.configfiles),
+        files=workflow.configfiles,
+        checked=not workflow.is_main_process,
     )
 except UserError as error:
     raise WorkflowError(str(error)) from None

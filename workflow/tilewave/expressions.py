@@ -80,6 +80,11 @@ def _parse(text: str) -> ast.expr:
     return ast.parse(text.strip(), mode="eval").body
 
 
+@functools.lru_cache(maxsize=4096)
+def _asked(text: str) -> tuple[str, ...]:
+    return tuple(sorted(names_in(text)))
+
+
 def names_in(text: Any) -> set[str]:
     """Names that an expression asks for in any of its branches, without functions and words.
 
@@ -97,6 +102,12 @@ def names_in(text: Any) -> set[str]:
     return {node.id for node in names if id(node) not in called} - own - set(WORDS)
 
 
+@functools.lru_cache(maxsize=1 << 16)
+def _known_value(text: str, values: tuple[tuple[str, type, Any], ...]) -> Any:
+    """The value of an expression over these names; the type keeps 1, 1.0 and true apart."""
+    return _evaluate(text, {name: value for name, _, value in values}, None)
+
+
 def evaluate(
     text: Any,
     names: Mapping[str, Any] | None = None,
@@ -104,10 +115,26 @@ def evaluate(
 ) -> Any:
     """Value of ``text`` (numbers and booleans are returned as they are).
 
+    A project asks the same few expressions thousands of times, so values are kept.
     Raises ExpressionError for a syntax error, an unknown name or an arithmetic error.
     """
     if not isinstance(text, str):
         return text
+    if functions is None:
+        known = names or {}
+        try:
+            asked = tuple((n, type(known[n]), known[n]) for n in _asked(text) if n in known)
+            return _known_value(text, asked)
+        except (ExpressionError, TypeError):  # no value, or an array: again, with all names to tell
+            pass
+    return _evaluate(text, names, functions)
+
+
+def _evaluate(
+    text: str,
+    names: Mapping[str, Any] | None,
+    functions: Mapping[str, Callable[..., Any]] | None,
+) -> Any:
     known = {**WORDS, **(names or {})}
     evaluator = EvalWithCompoundTypes(
         operators=OPERATORS, functions={**FUNCTIONS, **(functions or {})}, names=known

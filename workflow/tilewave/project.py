@@ -188,11 +188,17 @@ class Project:
 
 
 def load(
-    data: Mapping[str, Any], where: object, root: Path = ROOT, files: Iterable[Any] = ()
+    data: Mapping[str, Any],
+    where: object,
+    root: Path = ROOT,
+    files: Iterable[Any] = (),
+    checked: bool = False,
 ) -> Project:
     """Check a config and expand it.
 
-    ``files`` are the config files that ``data`` was read from, where they are known.
+    ``files`` are the config files that ``data`` was read from, where they are known. ``checked``
+    leaves out what costs time (trying the front matter of every variant, loading plot modules) in
+    the jobs of a run, whose first process has done it.
     Raises UserError for every mistake in the config or in a kernel file's front matter.
     """
     for file in files:
@@ -202,11 +208,14 @@ def load(
     kernels = find_kernels(check_folders(config, where, root))
     _check_target(config, recorded_root, where)
     _check_architectures(config, where)
-    _check_expressions(kernels)
+    if not checked:
+        _check_expressions(kernels)
     plan = expand(config, kernels, where)
-    for variant in {r.case.variant.id: r.case.variant for r in plan.requests.values()}.values():
-        variant.try_out()
-    _check_names(config, kernels, where)
+    if not checked:
+        variants = {r.case.variant.id: r.case.variant for r in plan.requests.values()}
+        for variant in variants.values():
+            variant.try_out()
+        _check_names(config, kernels, where)
     return Project(config, str(where), kernels, plan, recorded_root)
 
 

@@ -59,7 +59,7 @@ def job(snakemake: Any) -> Iterator[Job]:
         log.unlink(missing_ok=True)
     try:
         where = os.environ.get("TILEWAVE_CONFIG", "config")
-        yield Job(projects.load(snakemake.config, where), log)
+        yield Job(projects.load(snakemake.config, where, checked=True), log)
     except UserError as error:
         say(f"Error: {error}")
         if log is not None:
