@@ -50,17 +50,29 @@ def test_small_enough(folder: Path) -> None:
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
 @pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
 def test_cubins_are_the_recorded_bytes(folder: Path) -> None:
-    """Compiled here, without a GPU, every variant whose source was recorded has the same bytes."""
+    """Compiled here, without a GPU, a kernel whose source was recorded has the same bytes.
+
+    Three variants of each, the first, one from the middle and the last: all of them take minutes.
+    """
     recorded = Recorded(folder).compiled
     compared = 0
+    of_kernel: dict[str, list[str]] = {}
     for name, variant in _variants().items():
+        of_kernel.setdefault(variant.kernel.name, []).append(name)
+    some = {
+        one for names in of_kernel.values() for one in (names[0], names[len(names) // 2], names[-1])
+    }
+    for name, variant in _variants().items():
+        if name not in some:
+            continue
         for arch in ("sm_90",):
             old = recorded.get(f"{name}.{arch}")
             if not old or "sha256" not in old or variant.kernel.provider != "nvrtc":
                 continue
             if old["source_sha256"] != source_digest(variant.kernel):
                 continue  # the kernel has changed since: its figures are stale, and say so
-            made = nvrtc.compile_kernel(variant.kernel, arch, variant.names)
+            target = nvrtc.target_of(variant.kernel, arch)
+            made = nvrtc.compile_kernel(variant.kernel, target, variant.names)
             assert made.sha256 == old["sha256"], name
             assert made.cubin is not None
             assert cubin.code_digest(made.cubin) == old["code"], name

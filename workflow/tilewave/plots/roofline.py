@@ -39,6 +39,7 @@ _SHORT: Mapping[str, str] = {
     "f16_f16": "FP16 (FP16 sum)", "bf16_f32": "BF16", "i8": "INT8",
 }  # fmt: skip
 _NEAR = 0.03  # roofs this close share a line and a label
+_LONG = 20  # characters of dtypes in a label that still fit beside the axes
 _L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
 _GLOBAL = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 _COPIES = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
@@ -190,7 +191,10 @@ def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
     frame[["roof", "roof tflops", "bound"]] = pd.DataFrame(
         roofs, index=frame.index, columns=["roof", "roof tflops", "bound"]
     )
-    return frame[frame.index.isin(_same_environment(study))]
+    # A point's two coordinates stand for themselves; its share of a roof is a ratio.
+    frame["elsewhere"] = ~frame.index.isin(_same_environment(study))
+    frame.loc[frame["elsewhere"], ["roof", "roof tflops", "bound"]] = ["", math.nan, ""]
+    return frame
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -239,7 +243,9 @@ def _group_label(group: list[Peak], narrow: bool) -> str:
     names = [_SHORT.get(peak.dtype, peak.dtype) for peak in group]
     if {"FP16 (FP32 sum)", "FP16 (FP16 sum)"} <= set(names):
         names = ["FP16", *(name for name in names if not name.startswith("FP16"))]
-    told = ", ".join(names).replace(" sum)", ")" if narrow else " sum)")
+    told = ", ".join(names)
+    if narrow or len(told) > _LONG:
+        told = told.replace(" sum)", ")")
     height = base.digits(group[0].tflops)
     if len(group) > 1 and base.digits(group[-1].tflops) != height:
         height = f"{base.digits(group[-1].tflops)}–{height}"
@@ -356,7 +362,8 @@ def draw(study: StudyData, style: Style) -> Figure:
                 color = colors[str(about["kernel"])]
                 ax.plot(
                     [x], [row["tflops"]], markers[str(about["dtype"])], color=color, zorder=3,
-                    markersize=4.2, fillstyle="full" if case in may_rank else "none",
+                    markersize=4.2, markerfacecoloralt="white",
+                    fillstyle="none" if case not in may_rank else "left" if row["elsewhere"] else "full",
                 )  # fmt: skip
             ax.set_title(_title(level, limits, study, style))
             ax.set_ylabel("TFLOP/s")
@@ -379,6 +386,11 @@ def draw(study: StudyData, style: Style) -> Figure:
             handles.append(
                 Line2D([], [], color=GREY, marker="o", fillstyle="none", linestyle="",
                        label="not ranked")
+            )  # fmt: skip
+        if points["elsewhere"].any():
+            handles.append(
+                Line2D([], [], color=GREY, marker="o", fillstyle="left", markerfacecoloralt="white",
+                       linestyle="", label="other GPU than the roofs'")
             )  # fmt: skip
         notes = _notes(study, limits, points)
         labels = [str(one.get_label()) for one in handles]
