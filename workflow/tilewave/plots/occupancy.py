@@ -326,12 +326,13 @@ def _registers(
     for threads, registers, shared in _EXAMPLES:
         one = occupancy.occupancy(limits, threads, registers, shared)
         ax.plot([registers], [one.warps], "D", color="none", markeredgecolor=INK, markersize=6)
-        rate = f", {base.digits(rates[threads])} TFLOP/s" if threads in rates else ""
         # Below the steps nothing is drawn: in the middle of the lower one, left of the upper one's end.
         low = threads == min(_BLOCKS)
+        between = ", " if low else "\n"
+        rate = f"{between}{base.digits(rates[threads])} TFLOP/s" if threads in rates else ""
         ax.annotate(
             f"{one.warps} warps{rate}", (registers, one.warps), textcoords="offset points",
-            xytext=(0, -6) if low else (2, -7), va="top",
+            xytext=(0, -6) if low else (-7, -3), va="top",
             ha="center" if low else "right", size=style.small,
         )  # fmt: skip
     ax.axhline(TURING.max_warps, color=GREY, linewidth=0.6, linestyle=":")
