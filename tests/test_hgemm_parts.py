@@ -42,9 +42,9 @@ def test_every_tile_is_right_and_free_of_excess_wavefronts(tile_m: int, tile_n: 
     macros = {"TILE_M": tile_m, "TILE_N": tile_n}
     done = support.execute(KERNELS / "hgemm_mma.cu", "256x256x192", macros)
     assert (done.verdict, done.kinds) == ("correct", []), done.reason
-    counted, ideal = done.counts["shared_wavefronts"], done.counts["shared_ideal"]
-    assert ideal.sum() > 0
-    assert np.array_equal(counted, ideal)
+    # Not the ideal, which Nsight Compute has as 0 for the copies that P0 guards.
+    assert done.counts["shared_wavefronts"].sum() > 0
+    assert not done.counts["shared_conflicts"].any()
 
 
 @pytest.mark.parametrize("shape", ["129x136x104", "65x72x8", "130x64x584"])
