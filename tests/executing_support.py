@@ -20,7 +20,7 @@ from samples import ROOT
 from tilewave import judging, operations
 from tilewave.cases import Shape, expand_shapes
 from tilewave.compiling import nvrtc, sass
-from tilewave.execution.case import left_dirty, scratch
+from tilewave.execution.case import scratch
 from tilewave.kernels import Kernel, load_kernel
 from tilewave.variants import TRIAL_DEVICE, Variant, variant
 
@@ -204,7 +204,7 @@ def judge(
     if work["operation"] == "matmul":
         judged = []
         for buffers, alpha, beta in runs:
-            if dirty := left_dirty(work, buffers):
+            if dirty := judging.left_dirty(work, buffers.__getitem__):
                 return "wrong", dirty
             fresh = {name: judging.matrix(work, name) for name in "abc"}
             want = judging.reference(work, fresh, alpha, beta)

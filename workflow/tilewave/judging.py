@@ -10,7 +10,7 @@ the case.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +73,18 @@ def scalars(job: Job) -> list[tuple[float, float]]:
     if job["provider"] != "nvrtc":
         second = (alpha, beta)
     return [(1.0, 0.0)] + ([second] if second != (1.0, 0.0) else [])
+
+
+def left_dirty(job: Job, read: Callable[[str], np.ndarray]) -> str:
+    """Empty where a launch left the product's zeroed scratch zero, else a sentence: the next launch
+    would count on it. ``read`` gives a buffer's bytes."""
+    for one in job.get("scratch") or ():
+        if not one["zeroed"]:
+            continue
+        found = np.flatnonzero(read(one["name"]))
+        if found.size:
+            return f"left byte {int(found[0])} of scratch buffer {one['name']} not zero"
+    return ""
 
 
 def deviation(shape: Mapping[str, int], alpha: float) -> float:

@@ -90,15 +90,6 @@ def scratch(job: Job) -> dict[str, np.ndarray]:
     return made
 
 
-def left_dirty(job: Job, buffers: Mapping[str, np.ndarray]) -> str:
-    """Empty where the launch left its zeroed scratch zero, else a sentence."""
-    for one in job.get("scratch") or ():
-        if one["zeroed"] and buffers[one["name"]].any():
-            place = int(np.flatnonzero(buffers[one["name"]])[0])
-            return f"left byte {place} of scratch buffer {one['name']} not zero"
-    return ""
-
-
 def arguments(
     machine: Any, job: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: float
 ) -> list[Any]:
@@ -196,7 +187,7 @@ class _Case:
             buffers |= scratch(job)
             if not self.launch(buffers, alpha, beta):
                 return model.NOT_CHECKED, "", [], {}
-            if dirty := left_dirty(job, buffers):
+            if dirty := judging.left_dirty(job, buffers.__getitem__):
                 return model.WRONG, dirty, [], {}
             want = judging.reference(job, given, alpha, beta)
             runs.append(judging.compare(job, buffers["c"], want, alpha, beta))

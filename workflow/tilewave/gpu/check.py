@@ -18,7 +18,7 @@ from tilewave import judging, operations
 from tilewave.gpu import Job, Result, figure, result
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel, Session, cpu_function, cpu_matrices
-from tilewave.gpu.memory import Buffer, Memory, left_dirty, matrix_bytes, scratch
+from tilewave.gpu.memory import Buffer, Memory, matrix_bytes, scratch
 from tilewave.inputs import storage, to_float64
 from tilewave.judging import STREAMS, Run, scalars
 from tilewave.operations.matmul import tolerance
@@ -100,7 +100,7 @@ def _check_product(session: Session, job: Job) -> Result:
                     gpu.sync()
                     if broken := _broken_guards(buffers):
                         return result(job, "check", "invalid access", broken, verdict="wrong")
-                    if dirty := left_dirty(job, buffers):
+                    if dirty := judging.left_dirty(job, lambda name: _bytes(buffers[name])):
                         return result(job, "check", "ok", dirty, verdict="wrong")
                     runs.append(_compare(session, job, buffers["c"], want, alpha, beta, label))
         finally:
@@ -108,6 +108,10 @@ def _check_product(session: Session, job: Job) -> Result:
                 function()
     more = {"algorithms_checked": len(runs) // len(scalars(job))}
     return _verdict(job, runs, more, figures)
+
+
+def _bytes(buffer: Buffer) -> np.ndarray:
+    return buffer.download(np.dtype(np.uint8))
 
 
 def _broken_guards(buffers: dict[str, Buffer]) -> str:

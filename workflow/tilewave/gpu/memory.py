@@ -152,17 +152,6 @@ def scratch(memory: Memory, job: Mapping[str, Any]) -> dict[str, Buffer]:
     return made
 
 
-def left_dirty(job: Mapping[str, Any], buffers: Mapping[str, Buffer]) -> str:
-    """Empty where every launch left its zeroed scratch zero, else a sentence: the next launch would
-    count on it."""
-    for one in job.get("scratch") or ():
-        if one["zeroed"]:
-            found = np.flatnonzero(buffers[one["name"]].download(np.dtype(np.uint8)))
-            if found.size:
-                return f"left byte {int(found[0])} of scratch buffer {one['name']} not zero"
-    return ""
-
-
 def matrix_elements(shape: dict[str, int], name: str) -> int:
     """Elements of matrix a (m x k), b (k x n) or c (m x n)."""
     first, second = SIZES[name]
