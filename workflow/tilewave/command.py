@@ -108,19 +108,24 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
 
 
 def _target(arch: str) -> dict[str, Any]:
-    """A device of that architecture for the expressions of front matter: a recorded one."""
+    """A device of that architecture for the expressions of front matter: a recorded one.
+
+    Where none was recorded, a grid that asks for the SMs gets another device's number.
+    """
     why = nvrtc.available()
     if why:
         raise UserError(HERE, "NVRTC", why, "an NVRTC: the packages of requirements/base.txt")
     if arch not in nvrtc.architectures():
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())
     number = int("".join(sign for sign in arch if sign.isdigit()))
+    some: dict[str, Any] = {}
     for folder in folders(ROOT / "resources" / "recorded"):
         recorded = Recorded(folder)
         facts = device(recorded.environments.get(recorded.main_environment, {}))
         if facts.get("arch") == number:
             return {"device": facts, "arch": number}
-    return {"device": {}, "arch": number}
+        some = some or {name: facts[name] for name in ("sms",) if name in facts}
+    return {"device": some, "arch": number}
 
 
 def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, dict[str, Any]]:
