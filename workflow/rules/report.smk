@@ -35,13 +35,13 @@ rule summary:
         f"{REPORTS}/tables/{{study}}.csv",
     log:
         f"{RESULTS}/logs/summary/{{study}}.log",
+    wildcard_constraints:
+        study="|".join(SUMMARISED) or "none",
     params:
         plan=lambda wildcards: PROJECT.plan_digest("figure", wildcards.study),
         library=lambda wildcards: project.figure_digest(
             PROJECT.config.studies[wildcards.study].plot
         ),
-    wildcard_constraints:
-        study="|".join(SUMMARISED) or "none",
     message:
         "Sum up {wildcards.study} in {output}"
     script:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import matplotlib as mpl
 import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
@@ -259,6 +260,9 @@ def draw(study: StudyData, style: Style) -> Figure:
             for dtype, rows in parts.items()
         ]
         fig = look.new_figure(style, sum(heights) + 9 * len(parts) + 6)
+        # Long labels take more room in the file than at a screen's resolution, where letters are
+        # moved to whole pixels: laid out as it is saved.
+        fig.set_dpi(float(mpl.rcParams["savefig.dpi"]))
         widths = [3, 0.33 * len(looks.labels), 0.55] if written else [3, 0.8]
         axes = fig.subplots(
             len(parts), len(widths), squeeze=False,
