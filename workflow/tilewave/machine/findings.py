@@ -55,12 +55,13 @@ class _Words:
     def __init__(
         self,
         program: Program,
-        state: s.State,
+        states: list[s.State],
         grid: tuple[int, ...],
         block: tuple[int, ...],
         buffers: list[tuple[int, Buffer]],
     ) -> None:
-        self.program, self.state = program, state
+        self.program, self.states, state = program, states, states[0]
+        self.state = state
         self.grid, self.block, self.buffers = grid, block, buffers
         self.total = int(np.prod(block))
         self.shared_base = int(state.control[s.SHARED_BASE])
@@ -314,7 +315,7 @@ class _Words:
 
 
 def _retraced(
-    state: s.State, rows: list[np.ndarray], grid: tuple[int, ...], threads: int
+    states: list[s.State], rows: list[np.ndarray], grid: tuple[int, ...], threads: int
 ) -> list[np.ndarray | None]:
     """The other access of each fault that has one, where executing its block again shows it.
 
@@ -326,8 +327,9 @@ def _retraced(
         for index, row in enumerate(rows)
         if int(row[s.F_KIND]) in (s.RACE, s.IN_FLIGHT, s.UNINITIALISED)
     ]
-    if not chosen:
+    if not chosen or len(states) > 1:  # of a cluster one block cannot be executed alone
         return found
+    state = states[0]
     kept = [(array, array.copy()) for array in (state.counts, state.control, state.faults)]
     m = views.table(state)
     grain = int(state.control[s.GRAIN])
@@ -350,7 +352,7 @@ def _retraced(
 
 def explained(
     program: Program,
-    state: s.State,
+    states: list[s.State],
     grid: tuple[int, ...],
     block: tuple[int, ...],
     buffers: list[tuple[int, Buffer]],
@@ -361,11 +363,12 @@ def explained(
     """
     from tilewave.machine.executor import Fault
 
-    words = _Words(program, state, grid, block, buffers)
+    state = states[0]
+    words = _Words(program, states, grid, block, buffers)
     rows = [row.copy() for row in state.faults[: int(state.control[s.FAULT_COUNT])]]
     # What threads wait for is read first: executing a block again changes it.
     told = [_ending(words, row) for row in rows]
-    others = _retraced(state, rows, grid, words.total)
+    others = _retraced(states, rows, grid, words.total)
     found = []
     for row, end, known in zip(rows, told, others):
         kind = KINDS[int(row[s.F_KIND])]
