@@ -45,14 +45,19 @@ from tilewave.machine.codes import (
 from tilewave.machine.imma import imma
 from tilewave.machine.integer import joined
 from tilewave.machine.state import (
+    AT_PRODUCTS,
     BAD_MATRIX,
     FRAGMENTS,
     GRAIN,
     MATRICES,
     OUTSIDE_SHARED,
+    PARKED,
+    PARKED_FOR,
     RACES,
+    READY,
     SHARED_BASE,
     SHARED_END,
+    SLOTS,
     TICK,
     WARPS,
 )
@@ -157,12 +162,32 @@ def well_formed(m, warp, pc, descriptor):
 
 
 @njit(cache=True)
+def wait(m, warp, pending):
+    """Wait for all but so many of the latest groups of products.
+
+    They are the warpgroup's: what one warp has waited for, its other three have issued too, and
+    their reads are over. (Programs rely on it: one thread tells for its warpgroup that a stage may
+    be overwritten.)
+    """
+    control, outstanding = view.control(m), view.outstanding(m)
+    wanted = outstanding[warp, MATRICES, 0] - pending
+    first, end = warp & ~int64(3), min((warp | 3) + 1, control[WARPS])
+    for other in range(first, end):
+        if view.live(m)[other] and outstanding[other, MATRICES, 0] < wanted:
+            control[PARKED] = AT_PRODUCTS
+            control[PARKED_FOR] = wanted
+            return
+    for other in range(first, end):
+        orders.settle(m, warp, other, MATRICES, wanted)
+
+
+@njit(cache=True)
 def hgmma(m, warp, pc, mask):
     """HGMMA, IGMMA, and the wait for groups of them."""
     row = view.code(m)[pc]
     op, flags = row[OP], row[FLAGS]
     if op == G_WAIT:
-        orders.settle(m, warp, MATRICES, int64(row[SUB]))
+        wait(m, warp, int64(row[SUB]))
         return
     R, U = view.registers(m)[warp], view.uniforms(m)[warp]
     P = view.predicates(m)[warp]
@@ -211,3 +236,8 @@ def hgmma(m, warp, pc, mask):
             hmma(sub, R, d + words * group, a, int64(B_AT), before)
     if flags & HIGH:
         orders.commit(m, warp, MATRICES)
+        for other in range(warp & ~int64(3), min((warp | 3) + 1, view.control(m)[WARPS])):
+            groups = view.groups(m)[other]
+            for slot in range(SLOTS):
+                if groups[slot, 2] == AT_PRODUCTS:
+                    groups[slot, 2] = READY

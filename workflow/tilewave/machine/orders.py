@@ -23,6 +23,7 @@ from tilewave.machine.state import (
     ACTORS,
     ASYNCHRONOUS,
     BLOCKS,
+    BULKS,
     FIRST_TICK,
     GRAIN,
     GROUPS_KEPT,
@@ -104,17 +105,20 @@ def commit(m, warp, kind):
 
 
 @njit(cache=True)
-def settle(m, warp, kind, pending):
-    """The warp knows that all but its latest ``pending`` groups of a kind have done their reads."""
-    control = view.control(m)
-    if not control[ASYNCHRONOUS]:
-        return
-    groups = view.outstanding(m)[warp, kind]
-    last = groups[0] - 1 - pending
-    if last >= 0 and pending < GROUPS_KEPT:
-        actor = (1 + kind) * control[WARPS] + warp
+def settle(m, warp, other, kind, count):
+    """A warp knows that the first ``count`` groups of another, or of itself, have done their reads."""
+    control, groups = view.control(m), view.outstanding(m)[other, kind]
+    if count > groups[0] - GROUPS_KEPT and count > 0:
+        actor = (1 + kind) * control[WARPS] + other
         known = view.known(m)[warp]
-        known[actor] = max(known[actor], uint32(groups[1 + last % GROUPS_KEPT]))
+        known[actor] = max(known[actor], uint32(groups[1 + (count - 1) % GROUPS_KEPT]))
+
+
+@njit(cache=True)
+def waited(m, warp, pending):
+    """A warp has waited for all but its latest ``pending`` groups of bulk copies."""
+    if view.control(m)[ASYNCHRONOUS]:
+        settle(m, warp, warp, int64(BULKS), view.outstanding(m)[warp, BULKS, 0] - pending)
 
 
 # ---------------------------------------------------------------- asynchronous accesses

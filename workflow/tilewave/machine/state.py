@@ -55,7 +55,8 @@ CONTROL_SIZE = 22
 # ---- what a group of lanes is doing
 (
     FREE, READY, AT_CONVERGE, AT_BARRIER, AT_WARPSYNC, AT_MBARRIER, AT_CLUSTER, AT_REGISTERS,
-) = range(8)  # fmt: skip
+    AT_PRODUCTS,
+) = range(9)  # fmt: skip
 TURN_OVER = -1  # of PARKED: the group can go on, but others should have their turn
 
 # ---- entries of own: what a block of a cluster has to itself

@@ -66,7 +66,6 @@ from tilewave.machine.state import (
     BARRIER_WARPS,
     BLOCKS,
     BUDGET,
-    BULKS,
     CLASS_NOW,
     EXECUTED,
     FREE,
@@ -468,7 +467,7 @@ def control_flow(m, warp, pc, row, active, mask):
         return following, active
     if op == COPY_WAIT:
         accesses.land(m, int64(warp), int64(row[SUB]))
-        orders.settle(m, int64(warp), int64(BULKS), int64(row[SUB]))
+        orders.waited(m, int64(warp), int64(row[SUB]))
         return following, active
     if op == WARP_SYNC:
         waits = int64(uint32(scalar_source(m, int64(warp), row, int64(0), uint32(mask))))
