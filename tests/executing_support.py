@@ -81,7 +81,8 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 @functools.cache
 def _compiled(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> Path:
     chosen = Variant(kernel(path), macros)
-    done = nvrtc.compile_kernel(chosen.kernel, arch, chosen.names)
+    target = nvrtc.target_of(chosen.kernel, arch)
+    done = nvrtc.compile_kernel(chosen.kernel, target, chosen.names)
     if done.cubin is None:
         raise AssertionError(f"{chosen.id} for {arch}: {done.message}")
     cubin = Path(_folder().name) / f"{chosen.id}.{arch}.cubin"
@@ -138,7 +139,8 @@ def job(
         "grid": list(launch.grid),
         "block": list(launch.block),
         "shared_bytes": launch.shared_bytes,
-        "cluster": None,
+        "cluster": list(launch.cluster) if launch.cluster else None,
+        "tensor_maps": {one.name: one.document() for one in launch.tensor_maps},
         "arguments": list(front.arguments),
         "shape": shape,
         "dtypes": chosen.dtypes,

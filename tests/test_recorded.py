@@ -4,8 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from tilewave.command import main, parser, record
+from tilewave.errors import UserError
 from tilewave.records import model, tables
-from tilewave.records.recorded import Recorded, folders, merge
+from tilewave.records.recorded import Recorded, adopt, folders, merge
 from tilewave.stages import measuring
 from tilewave.stages.jobs import Planned
 
@@ -144,6 +146,73 @@ def test_a_new_measurement_is_that_of_every_case_with_its_key(folder):
     assert set(found) == {"c@256*sms", "c@33792"}
     assert {made["figures"][0]["value"] for made in found.values()} == {8.0}
     assert samples(folder, "k5") == [8.0, 9.0]
+
+
+CLEAN = {name: {**facts, "commit": "abc"} for name, facts in ENVIRONMENTS.items()}
+
+
+def elsewhere(tmp_path, *results, environments=CLEAN, compiled=None):
+    """The recorded folder of another checkout."""
+    path = tmp_path / "other" / "resources" / "recorded" / "nvidia_h200"
+    merge(path, list(results), environments, compiled or {})
+    return path
+
+
+def test_adopting_takes_over_what_is_new(folder, tmp_path):
+    """Results with their samples, instructions and code; what both hold alike is not touched."""
+    code = {"c.sm_90": {"code": "y"}, "a.sm_90": {"code": "older"}, "d.sm_90": {"code": "z"}}
+    other = elsewhere(
+        tmp_path, timed("a@64", "k1"), timed("c@64", "k5", 5.0), counted("c@64", "c5", 3),
+        timed("b@64", "k2", 9.0), compiled=code,
+    )  # fmt: skip
+    assert adopt(folder, other) == {"added": 2, "replaced": 1, "kept": 2}
+    recorded = Recorded(folder)
+    assert recorded.get("time", "k2")["figures"][0]["value"] == 9.0
+    assert samples(folder, "k1") == [1.0, 2.0]
+    assert samples(folder, "k2", "k5") == [9.0, 10.0, 5.0, 6.0]
+    rows = recorded.long_table("instructions", {"c1", "c5"}).to_pylist()
+    assert {row["key"]: row["wavefronts_shared"] for row in rows} == {"c1": 8, "c5": 3}
+    # The code of variants of which nothing new came stays what it was here.
+    assert recorded.compiled == {"a.sm_90": {"code": "x"}, "c.sm_90": {"code": "y"}}
+    assert adopt(folder, other) == {"added": 0, "replaced": 0, "kept": 5}
+
+
+def test_adopting_may_keep_what_is_here(folder, tmp_path):
+    other = elsewhere(tmp_path, timed("b@64", "k2", 9.0), timed("c@64", "k5", 5.0))
+    assert adopt(folder, other, keep=True) == {"added": 1, "replaced": 0, "kept": 3}
+    assert samples(folder, "k2", "k5") == [2.0, 3.0, 5.0, 6.0]
+
+
+def test_a_folder_adopted_whole_is_the_same(folder, tmp_path):
+    other = elsewhere(tmp_path, timed("a@64", "k1"), counted("a@64", "c1", 8))
+    copy = tmp_path / "copy"
+    adopt(copy, other)
+    for path in other.iterdir():
+        assert path.read_bytes() == (copy / path.name).read_bytes(), path.name
+
+
+@pytest.mark.parametrize("facts", [{"commit": ""}, {"commit": "abc", "dirty": True}])
+def test_adopted_figures_name_a_clean_commit(folder, tmp_path, facts):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    other = elsewhere(tmp_path, timed("c@64", "k5"), environments={"gpu1": facts})
+    with pytest.raises(UserError, match=r"gpu1\.commit"):
+        adopt(folder, other)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("below", ["", "resources/recorded", "resources/recorded/nvidia_h200"])
+def test_record_from_a_checkout(tmp_path, below, capsys):
+    elsewhere(tmp_path, timed("c@64", "k5", 5.0))
+    here = tmp_path / "here"
+    options = parser().parse_args(["record", "--from", str(tmp_path / "other" / below)])
+    (line,) = record(options, here)
+    assert line.endswith("nvidia_h200: 1 added, 0 replaced, 0 kept")
+    assert samples(here / "resources" / "recorded" / "nvidia_h200", "k5") == [5.0, 6.0]
+    # Nor from a folder without figures, nor from itself.
+    assert main(["record", "--from", str(tmp_path / "nowhere")]) == 2
+    assert "--from: found" in capsys.readouterr().err
+    with pytest.raises(UserError, match="another folder"):
+        record(parser().parse_args(["record", "--from", str(here)]), here)
 
 
 def collect(recorded, *jobs, target=None, store=None):

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tilewave import plots
 from tilewave import project as projects
 from tilewave.plots import correctness
 from tilewave.records import model
@@ -303,6 +304,18 @@ def test_page_counts_and_lists_what_is_not_ok(make: Any) -> None:
     assert "n = 12 is not a multiple of 8" in text
     assert '<span class="tag bad">wrong</span>' in text
     assert text.index('tag bad">wrong') < text.index('tag bad">failed to compile')
+
+
+def test_a_summary_stands_before_the_table(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make(RECORDED)
+    for folder, name, text in (("figures", "right", "remark"), ("tables", "right", "answer")):
+        (Path("reports") / folder).mkdir(parents=True)
+        (Path("reports") / folder / f"{name}.csv").write_text(f"{text}\n{text}s\n")
+    assert ">answers</td>" not in made.page(), "a file of another origin"
+    monkeypatch.setattr(plots, "SUMMARISED", ("correctness",))
+    text = made.page()
+    assert text.index(">answers</td>") < text.index(">remarks</td>")
+    assert '<a href="tables/right.csv">summary</a>' in text
 
 
 def test_long_tables_are_folded_unless_they_are_what_readers_come_for(

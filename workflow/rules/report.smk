@@ -1,6 +1,7 @@
 # Figures, the page, and last the verdict: a job that fails has its outputs deleted, so the one
 # that may fail is not the one that writes the page.
 FIGURE_KINDS = ["svg", "pdf", "png", "csv", "json"]
+SUMMARISED = PROJECT.summarised_studies
 
 
 rule figure:
@@ -24,6 +25,29 @@ rule figure:
         "../scripts/figure.py"
 
 
+rule summary:
+    input:
+        target=f"{RESULTS}/target.json",
+        cases=f"{RESULTS}/tables/cases.parquet",
+        records=f"{RESULTS}/tables/records.parquet",
+        instructions=f"{RESULTS}/tables/instructions.parquet",
+    output:
+        f"{REPORTS}/tables/{{study}}.csv",
+    log:
+        f"{RESULTS}/logs/summary/{{study}}.log",
+    wildcard_constraints:
+        study="|".join(SUMMARISED) or "none",
+    params:
+        plan=lambda wildcards: PROJECT.plan_digest("figure", wildcards.study),
+        library=lambda wildcards: project.figure_digest(
+            PROJECT.config.studies[wildcards.study].plot
+        ),
+    message:
+        "Sum up {wildcards.study} in {output}"
+    script:
+        "../scripts/summary.py"
+
+
 rule page:
     input:
         target=f"{RESULTS}/target.json",
@@ -33,6 +57,7 @@ rule page:
         figures=expand(
             f"{REPORTS}/figures/{{study}}.{{kind}}", study=PROJECT.plan.studies, kind=FIGURE_KINDS
         ),
+        summaries=expand(f"{REPORTS}/tables/{{study}}.csv", study=SUMMARISED),
     output:
         f"{REPORTS}/index.html",
     log:

@@ -1,9 +1,10 @@
-"""The command line: execute one kernel file on the CPU and show what it did.
+"""The command line: execute one kernel file on the CPU, or take over what was recorded elsewhere.
 
     python -m tilewave execute KERNEL.cu --shape 128x128x64 [--macro NAME=VALUE ...] [--arch sm_90]
     python -m tilewave execute PROBE.cu --case NAME
+    python -m tilewave record --from FOLDER [--keep]
 
-Exit code 0: what it computed is right (or nothing says what would be); 1: it is wrong, failed, or
+Exit code of execute 0: what it computed is right (or nothing says what would be); 1: it is wrong, failed, or
 something was found; 2: a mistake on the command line or in the file, or something not supported.
 """
 
@@ -28,7 +29,7 @@ from tilewave.gpu.metrics import instruction_kind
 from tilewave.kernels import FENCES, Kernel, load_kernel
 from tilewave.project import ROOT
 from tilewave.records import model
-from tilewave.records.recorded import Recorded, folders
+from tilewave.records.recorded import Recorded, adopt, folders
 from tilewave.records.store import Store
 from tilewave.stages import compiling, jobs
 from tilewave.target import FALLBACK_ARCH, device
@@ -59,6 +60,16 @@ def parser() -> argparse.ArgumentParser:
         "--limit", type=float, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
     )
     execute.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    record = commands.add_parser(
+        "record", help="merge the recorded figures of another checkout into this one's"
+    )
+    record.add_argument(
+        "--from", dest="source", type=Path, required=True, metavar="FOLDER",
+        help="a checkout, a folder of recorded GPUs, or that of one GPU",
+    )  # fmt: skip
+    record.add_argument(
+        "--keep", action="store_true", help="where both hold a case, keep the figures of this one"
+    )
     return made
 
 
@@ -108,19 +119,24 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
 
 
 def _target(arch: str) -> dict[str, Any]:
-    """A device of that architecture for the expressions of front matter: a recorded one."""
+    """A device of that architecture for the expressions of front matter: a recorded one.
+
+    Where none was recorded, a grid that asks for the SMs gets another device's number.
+    """
     why = nvrtc.available()
     if why:
         raise UserError(HERE, "NVRTC", why, "an NVRTC: the packages of requirements/base.txt")
     if arch not in nvrtc.architectures():
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())
     number = int("".join(sign for sign in arch if sign.isdigit()))
+    some: dict[str, Any] = {}
     for folder in folders(ROOT / "resources" / "recorded"):
         recorded = Recorded(folder)
         facts = device(recorded.environments.get(recorded.main_environment, {}))
         if facts.get("arch") == number:
             return {"device": facts, "arch": number}
-    return {"device": {}, "arch": number}
+        some = some or {name: facts[name] for name in ("sms",) if name in facts}
+    return {"device": some, "arch": number}
 
 
 def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, dict[str, Any]]:
@@ -389,10 +405,35 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
         return document(options.arch, plan, entry, done)
 
 
+def record(options: argparse.Namespace, root: Path = ROOT) -> list[str]:
+    """Merge recorded figures of other places into this checkout's; a line for each GPU.
+
+    Raises UserError where FOLDER holds none, or figures that name no clean commit.
+    """
+    source: Path = options.source
+    single = [source] if (source / "environments.json").is_file() else []
+    found = single or folders(source) or folders(source / "resources" / "recorded")
+    if not found:
+        allowed = "a checkout, or a folder with environments.json and results.parquet"
+        raise UserError(HERE, "--from", str(source), allowed)
+    lines = []
+    for other in found:
+        mine = root / "resources" / "recorded" / other.resolve().name
+        if mine.resolve() == other.resolve():
+            raise UserError(HERE, "--from", str(source), "another folder than this checkout's own")
+        counts = adopt(mine, other, options.keep)
+        words = ", ".join(f"{number} {what}" for what, number in counts.items())
+        lines.append(f"{relative(mine)}: {words}")
+    return lines
+
+
 def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
     """Entry of ``python -m tilewave``; the exit code."""
     options = parser().parse_args(arguments)
     try:
+        if options.command == "record":
+            print("\n".join(record(options)))
+            return RIGHT
         told = execute(options, machine)
     except UserError as error:
         print(f"Error: {error}", file=sys.stderr)

@@ -42,6 +42,20 @@ class Buffer(BaseModel):
     zeroed: bool = False
 
 
+class TensorMap(BaseModel):
+    """A tensor map (TMA descriptor) of one matrix of a product, an argument by its name.
+
+    ``box``: elements that one copy moves, the contiguous dimension first. ``swizzle``: bytes of the
+    pattern in shared memory (0: none). ``l2``: bytes that L2 fetches at least (0: no promotion).
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    of: Literal["a", "b", "c"]
+    box: list[Expression] = Field(min_length=2, max_length=2)
+    swizzle: Expression = 0
+    l2: Expression = 128
+
+
 class WorkOf(BaseModel):
     """What one launch of a probe does, for a rate: expressions over macros and scalars."""
 
@@ -90,6 +104,9 @@ class FrontMatter(BaseModel):
     tile: list[Expression] | None = None
     block: list[Expression] = Field(default_factory=_one)
     grid: list[Expression] = Field(default_factory=_one)
+    cluster: list[Expression] | None = Field(
+        None, description="Thread blocks of a cluster; the grid still counts blocks."
+    )
     shared_bytes: Expression = 0
     working_blocks: Expression | None = None
     flop_rate: float | None = Field(
@@ -103,6 +120,7 @@ class FrontMatter(BaseModel):
     entry: str | None = None
     arguments: list[str] = Field(default_factory=list)
     buffers: dict[str, Buffer] = Field(default_factory=dict)
+    tensor_maps: dict[str, TensorMap] = Field(default_factory=dict)
     cases: dict[str, ProbeCase] = Field(default_factory=dict)
 
 
@@ -149,6 +167,8 @@ def _first_error(path: Path, error: ValidationError, data: dict[str, Any]) -> Us
         model: type[BaseModel] = FrontMatter
         if place[0] == "buffers":
             model = Buffer
+        elif place[0] == "tensor_maps":
+            model = TensorMap
         elif place[0] == "work":
             model = WorkOf
         elif place[0] == "cases":

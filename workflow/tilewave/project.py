@@ -90,6 +90,13 @@ class Project:
         ]
 
     @property
+    def summarised_studies(self) -> list[str]:
+        """The studies with a summary in ``tables/``: their plot module makes one."""
+        from tilewave.plots import SUMMARISED
+
+        return [name for name in self.plan.studies if self.config.studies[name].plot in SUMMARISED]
+
+    @property
     def raced_plan(self) -> Plan:
         """Those studies' part of the plan."""
         studies = {name: self.plan.studies[name] for name in self.raced_studies}

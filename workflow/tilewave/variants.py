@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tilewave import operations
+from tilewave import judging, operations
 from tilewave.errors import UserError
 from tilewave.expressions import (
     LAYOUTS,
@@ -25,6 +25,16 @@ from tilewave.kernels import Kernel
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 BLOCK_LIMIT = 1024
+CLUSTER_ARCH = 90
+"""Least compute capability times ten of thread block clusters and tensor maps."""
+CLUSTER_LIMIT = 16
+"""Blocks of a cluster on Hopper with the function's non-portable attribute; 8 are portable (CUDA
+programming guide, thread block clusters)."""
+BOX_LIMIT = 256
+MAP_ALIGNMENT = 16
+"""Bytes of which a tensor map's row pitch and the inner side of its box are multiples."""
+SWIZZLES = (0, 32, 64, 128)
+L2_PROMOTIONS = (0, 64, 128, 256)
 # What an expression may ask of the device; the values come from its environment.
 DEVICE_NAMES = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
 # Values for a trial of the front matter before any device or shape is known.
@@ -48,8 +58,54 @@ class Scratch:
 
 
 @dataclass(frozen=True)
+class MapPlan:
+    """A tensor map of one launch: ``sizes`` and ``box`` in elements, the contiguous dimension first;
+    ``pitch`` in bytes from one row (or column) in memory to the next."""
+
+    name: str
+    of: str
+    dtype: str
+    sizes: tuple[int, int]
+    box: tuple[int, int]
+    swizzle: int
+    l2: int
+
+    @property
+    def pitch(self) -> int:
+        return self.sizes[0] * SIZES[self.dtype]
+
+    def beyond(self) -> str:
+        """Empty where CUDA can encode it; else which rule of cuTensorMapEncodeTiled it breaks."""
+        if max(self.box) > BOX_LIMIT:
+            return f"{self.name}: a box of {self.box} elements exceeds {BOX_LIMIT} an axis"
+        inner = self.box[0] * SIZES[self.dtype]
+        if inner % MAP_ALIGNMENT:
+            return f"{self.name}: {inner} bytes, the box's inner side, are no multiple of 16"
+        if self.swizzle and inner > self.swizzle:
+            return (
+                f"{self.name}: {inner} bytes, the box's inner side, exceed swizzle {self.swizzle}"
+            )
+        if self.pitch % MAP_ALIGNMENT:
+            return f"{self.name}: {self.pitch} bytes from row to row are no multiple of 16"
+        return ""
+
+    def document(self) -> dict[str, Any]:
+        """As a job has it, under the map's name."""
+        return {
+            "of": self.of,
+            "dtype": self.dtype,
+            "sizes": list(self.sizes),
+            "pitch": self.pitch,
+            "box": list(self.box),
+            "swizzle": self.swizzle,
+            "l2": self.l2,
+        }
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
-    """Geometry of one launch. ``shared_bytes`` is the dynamic part."""
+    """Geometry of one launch. ``shared_bytes`` is the dynamic part, ``grid`` counts blocks with a
+    cluster too, ``cluster`` is None where a block stands alone."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -57,6 +113,8 @@ class LaunchPlan:
     tile: tuple[int, ...] | None
     working_blocks: int
     scratch: tuple[Scratch, ...] = ()
+    cluster: tuple[int, int, int] | None = None
+    tensor_maps: tuple[MapPlan, ...] = ()
 
     @property
     def blocks(self) -> int:
@@ -74,7 +132,13 @@ class LaunchPlan:
         most = device.get("shared_per_block_optin")
         if most is not None and self.shared_bytes > most:
             return f"{self.shared_bytes} bytes of shared memory exceed this device's {most}"
-        return ""
+        for axis, size, blocks in zip("xyz", self.grid, self.cluster or (1, 1, 1)):
+            if size % blocks:
+                return f"grid {axis} = {size} is not a multiple of {blocks}, the cluster's"
+        together = math.prod(self.cluster or ())
+        if together > CLUSTER_LIMIT:
+            return f"a cluster of {together} blocks exceeds {CLUSTER_LIMIT}"
+        return next(filter(None, (one.beyond() for one in self.tensor_maps)), "")
 
 
 @dataclass(frozen=True)
@@ -135,6 +199,7 @@ class Variant:
 
         ``requires`` holds ``arch`` (least compute capability times ten), divisors of dimensions
         (``n: 8``) and ``conditions`` (expressions over macros, shape and device that must hold).
+        Clusters and tensor maps need compute capability 9.0, whatever ``requires`` says.
         """
         for name, wanted in self.kernel.front.requires.items():
             if name == "conditions":
@@ -152,6 +217,9 @@ class Variant:
                 divisor = self._integer(f"requires.{name}", wanted, {})
                 if shape[name] % divisor:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
+        have, front = device.get("arch"), self.kernel.front
+        if (front.cluster or front.tensor_maps) and have is not None and int(have) < CLUSTER_ARCH:
+            return f"needs compute capability {CLUSTER_ARCH / 10:.1f} or later"
         return ""
 
     @staticmethod
@@ -163,10 +231,18 @@ class Variant:
         front = self.kernel.front
         texts = [*front.grid, *front.block, front.shared_bytes, *(front.tile or [])]
         texts += [buffer.size for buffer in front.buffers.values()]
+        texts += [*(front.cluster or []), *(text for _, text in self._map_texts())]
         asked = {
             word for text in (*texts, front.working_blocks) for word in self._device_words(text)
         }
         return ", ".join(sorted(asked - set(device)))
+
+    def _map_texts(self) -> Iterator[tuple[str, Any]]:
+        """Key and expression of all that tensor maps leave to be evaluated."""
+        for name, one in self.kernel.front.tensor_maps.items():
+            yield from ((f"tensor_maps.{name}.box.{i}", text) for i, text in enumerate(one.box))
+            yield f"tensor_maps.{name}.swizzle", one.swizzle
+            yield f"tensor_maps.{name}.l2", one.l2
 
     def try_out(self) -> None:
         """Evaluate the front matter once, with stand-ins for the sizes and the device.
@@ -190,9 +266,10 @@ class Variant:
         self._check_words(dimensions)
         alone = [(f"{key}.{name}", text) for key in ("dtypes", "layouts")
                  for name, text in getattr(front, key).items()]  # fmt: skip
-        sized = [(f"{key}.{index}", text) for key in ("grid", "block", "tile")
+        sized = [(f"{key}.{index}", text) for key in ("grid", "block", "tile", "cluster")
                  for index, text in enumerate(getattr(front, key) or [])]  # fmt: skip
         sized += [("shared_bytes", front.shared_bytes), ("working_blocks", front.working_blocks)]
+        sized += self._map_texts()
         if front.operation == "matmul":
             sized += [(f"buffers.{name}.size", one.size) for name, one in front.buffers.items()]
         asked = [("requires.conditions", text) for text in conditions]
@@ -224,9 +301,10 @@ class Variant:
     def _check_words(self, dimensions: tuple[str, ...]) -> None:
         """Names and lengths in the front matter that the operation knows."""
         front, path = self.kernel.front, self.kernel.path
-        for key in ("grid", "block"):
-            if not 1 <= len(getattr(front, key)) <= 3:
-                raise UserError(path, key, getattr(front, key), "one to three expressions")
+        for key in ("grid", "block", "cluster"):
+            given = getattr(front, key)
+            if given is not None and not 1 <= len(given) <= 3:
+                raise UserError(path, key, given, "one to three expressions")
         for name in front.macros:
             if name in (*dimensions, *DEVICE_NAMES, *WORDS):
                 raise UserError(path, f"macros.{name}", name, "a name with no meaning of its own")
@@ -239,6 +317,9 @@ class Variant:
                 for name in sorted(names_in(text) - known_here):
                     raise UserError(path, key, name, known_here)
         if front.operation != "matmul":
+            if front.tensor_maps:
+                allowed = "a matmul: a map is of its a, b or c"
+                raise UserError(path, "tensor_maps", front.operation, allowed)
             return
         operands = ("a", "b", "c")
         plain = (*operands, *dimensions, "alpha", "beta")
@@ -248,6 +329,12 @@ class Variant:
             if buffer.expect is not None or buffer.report is not None:
                 allowed = "dtype, size and zeroed: only a probe's buffers are looked at"
                 raise UserError(path, f"buffers.{name}", "expect or report", allowed)
+        for name in front.tensor_maps:
+            if name in (*plain, *front.buffers):
+                allowed = "a name with no meaning of its own"
+                raise UserError(path, f"tensor_maps.{name}", name, allowed)
+            if name not in front.arguments:
+                raise UserError(path, f"tensor_maps.{name}", "no argument", "one of `arguments`")
         for name in (*operands, "accumulate"):
             if name not in front.dtypes:
                 raise UserError(
@@ -256,7 +343,7 @@ class Variant:
         for key, given, known in (
             ("dtypes", front.dtypes, (*operands, "accumulate")),
             ("layouts", front.layouts, operands),
-            ("arguments", front.arguments, (*plain, *front.buffers)),
+            ("arguments", front.arguments, (*plain, *front.buffers, *front.tensor_maps)),
         ):
             for name in given:
                 if name not in known:
@@ -289,6 +376,7 @@ class Variant:
 
         grid, block = three("grid", front.grid), three("block", front.block)
         tile = front.tile and tuple(self._integer("tile", text, names) for text in front.tile)
+        cluster = three("cluster", front.cluster) if front.cluster else None
         blocks = grid[0] * grid[1] * grid[2]
         working = front.working_blocks
         return LaunchPlan(
@@ -300,7 +388,38 @@ class Variant:
             if working is None
             else self._integer("working_blocks", working, names),
             scratch=self._scratch(names),
+            # A cluster of one block is what a block is anyway.
+            cluster=None if cluster == (1, 1, 1) else cluster,
+            tensor_maps=tuple(self._tensor_maps(shape, names)),
         )
+
+    def _tensor_maps(self, shape: Mapping[str, int], names: Mapping[str, Any]) -> Iterator[MapPlan]:
+        """Tensor maps with whole numbers; sizes from the operation and the matrix's layout."""
+        for name, one in self.kernel.front.tensor_maps.items():
+            rows, columns = (shape[dimension] for dimension in judging.SIZES[one.of])
+            key = f"tensor_maps.{name}"
+            inner, outer = (self._integer(f"{key}.box", text, names) for text in one.box)
+            if min(inner, outer) < 1:
+                raise UserError(self.kernel.path, f"{key}.box", [inner, outer], "positive sizes")
+            chosen = {}
+            for word, text, known in (
+                ("swizzle", one.swizzle, SWIZZLES),
+                ("l2", one.l2, L2_PROMOTIONS),
+            ):
+                chosen[word] = self._integer(f"{key}.{word}", text, names)
+                if chosen[word] not in known:
+                    raise UserError(
+                        self.kernel.path, f"{key}.{word}", chosen[word], map(str, known)
+                    )
+            by_rows = self.layouts[one.of] == "row"
+            yield MapPlan(
+                name=name,
+                of=one.of,
+                dtype=self.dtypes[one.of],
+                sizes=(columns, rows) if by_rows else (rows, columns),
+                box=(inner, outer),
+                **chosen,
+            )
 
     def _scratch(self, names: Mapping[str, Any]) -> tuple[Scratch, ...]:
         """Scratch buffers of a product; a probe's buffers are its operation's business."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"]+)[>\"]", re.MULTILINE)
@@ -20,7 +21,21 @@ STDINT = "#pragma once\n" + "".join(
     for bits, kind in WIDTHS.items()
 ) + "typedef unsigned long long uintptr_t;\ntypedef long long intptr_t;\n"  # fmt: skip
 EMPTY = "assert.h cassert cmath cstdio cstdlib cstring math.h stdio.h stdlib.h string.h".split()
-STAND_INS = {**dict.fromkeys(EMPTY, "#pragma once\n"), "stdint.h": STDINT, "cstdint": STDINT}
+# CUDA's own cuda.h declares functions of the host, which NVRTC refuses. What device code takes from it
+# is the type of a tensor map, 64-byte aligned as the PTX ISA wants it (Tensor-map).
+CUDA = """\
+#pragma once
+struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; };
+typedef CUtensorMap_st CUtensorMap;
+"""
+INSTEAD = {"cuda.h": CUDA}
+"""Taken instead of what lies in CUDA's folders; a header of the kernel's own folder wins."""
+STAND_INS = {
+    **INSTEAD,
+    **dict.fromkeys(EMPTY, "#pragma once\n"),
+    "stdint.h": STDINT,
+    "cstdint": STDINT,
+}
 
 
 @functools.cache
@@ -43,11 +58,11 @@ def folders() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _included(text: str, places: list[Path]) -> dict[str, str]:
+def _included(text: str, own: list[Path], places: Sequence[Path] = ()) -> dict[str, str]:
     """Name -> text of the headers that ``text`` includes, directly or not.
 
-    Each from the first of ``places`` that has it; a name in quotation marks first from the folder of
-    the header that includes it.
+    Each from ``own`` or the first of ``places`` that has it, those of INSTEAD from ``own`` only; a name
+    in quotation marks first from the folder of the header that includes it.
     """
     found: dict[str, str] = {}
     waiting: list[tuple[str, str, Path | None]] = [
@@ -58,8 +73,8 @@ def _included(text: str, places: list[Path]) -> dict[str, str]:
         if name in found:
             continue
         near = [folder] if folder is not None and mark == '"' else []
-        path = next((one / name for one in (*near, *places) if (one / name).is_file()), None)
-        if path is not None:
+        path = next((one / name for one in (*near, *own, *places) if (one / name).is_file()), None)
+        if path is not None and (name not in INSTEAD or path.parent in own):
             found[name] = path.read_text(encoding="utf-8", errors="replace")
             waiting += [(*one, path.parent) for one in INCLUDE.findall(found[name])]
     return dict(sorted(found.items()))
@@ -74,13 +89,13 @@ def own(text: str, folder: Path) -> dict[str, str]:
 def closure(text: str, own_folder: Path | None = None) -> dict[str, str]:
     """Name -> text of every header that ``text`` includes, directly or not.
 
-    Headers of the kernel's own folder come first. Headers of the C library that NVRTC does without
-    have stand-ins; any other that is found nowhere is left to NVRTC, which says so with file and line.
+    Headers of the kernel's own folder come first. Headers of the C library that NVRTC does without,
+    and cuda.h, have stand-ins; any other that is found nowhere is left to NVRTC, which says so with file and line.
     """
-    places = [own_folder] if own_folder else []
+    places: list[Path] = []
     for folder in folders():
         places += [folder, folder / "crt"]
-    found = _included(text, places)
+    found = _included(text, [own_folder] if own_folder else [], places)
     named = {name for one in (text, *found.values()) for _, name in INCLUDE.findall(one)}
     stand_ins = {name: STAND_INS[name] for name in named & set(STAND_INS) if name not in found}
     return dict(sorted((found | stand_ins).items()))

@@ -95,7 +95,8 @@ def arguments(
 ) -> list[Any]:
     """A job's arguments in its own order, as `gpu.launch.pack` has them.
 
-    Raises ValueError for a name that is no buffer, no size and no scalar of the case.
+    Raises ValueError for a name that is no buffer, no size and no scalar of the case, Unsupported
+    for a tensor map.
     """
     kinds: dict[str, Callable[[Any], Any]] = {"f64": np.float64, "i32": np.int32}
     real = kinds.get(job.get("dtypes", {}).get("accumulate", ""), np.float32)
@@ -109,6 +110,8 @@ def arguments(
             made.append(real(alpha if name == "alpha" else beta))
         elif name in numbers:
             made.append(np.int32(int(numbers[name])))
+        elif name in (job.get("tensor_maps") or {}):
+            raise machine.Unsupported("a tensor map")
         else:
             known = [*buffers, "alpha", "beta", *numbers]
             raise ValueError(f"argument {name!r} is none of {', '.join(known)}")
@@ -135,6 +138,8 @@ class _Case:
     ) -> bool:
         """Execute once; whether what it computed can be judged."""
         job = self.job
+        if job.get("cluster"):
+            raise self.machine.Unsupported("a thread block cluster")
         left = float(job["limit_s"]) - self.spent  # compiling the interpreter is not the case's
         more = {"profile": True} if self.profile else {}
         done = self.machine.execute(

@@ -14,6 +14,7 @@ import numpy as np
 
 from tilewave.gpu import Job
 from tilewave.gpu.device import CudaError, Gpu, ok
+from tilewave.gpu.tensor_maps import Maps
 from tilewave.inputs import uniform
 
 if TYPE_CHECKING:
@@ -50,10 +51,16 @@ _SCALARS: dict[str, Callable[[float], Any]] = {
 }
 
 
-def pack(job: Job, pointers: Mapping[str, int], alpha: float, beta: float) -> Arguments:
+def pack(
+    job: Job,
+    pointers: Mapping[str, int],
+    alpha: float,
+    beta: float,
+    maps: Mapping[str, Any] | None = None,
+) -> Arguments:
     """A job's arguments in its own order.
 
-    A name is a buffer (pointer), alpha or beta (float; double where the accumulator is f64, int
+    A name is a buffer (pointer), a tensor map (128 bytes by value), alpha or beta (float; double where the accumulator is f64, int
     where it is i32), a scalar of the probe case or a size (int). Raises CudaError for a name that
     is none of these.
     """
@@ -61,15 +68,18 @@ def pack(job: Job, pointers: Mapping[str, int], alpha: float, beta: float) -> Ar
     probe = job.get("probe") or {}
     scalars = {**job.get("shape", {}), **((probe.get("case") or {}).get("scalars") or {})}
     values: list[Any] = []
+    maps = maps or {}
     for name in job["arguments"]:
         if name in pointers:
             values.append(pointer(pointers[name]))
+        elif name in maps:
+            values.append(maps[name])
         elif name in ("alpha", "beta"):
             values.append(real(alpha if name == "alpha" else beta))
         elif name in scalars:
             values.append(ctypes.c_int32(int(scalars[name])))
         else:
-            known = [*pointers, "alpha", "beta", *scalars]
+            known = [*pointers, *maps, "alpha", "beta", *scalars]
             raise CudaError(
                 "CUDA_ERROR_INVALID_VALUE", f"argument {name!r} is none of {', '.join(known)}"
             )
@@ -158,6 +168,7 @@ class NvrtcKernel:
         with open(job["cubin"], "rb") as file:
             self._module = Module(file.read())
         self._job = job
+        self._maps = Maps(job.get("tensor_maps") or {})
         self._function = self._module.function(job["entry"])
         shared_bytes = int(job.get("shared_bytes") or 0)
         cluster = job.get("cluster")
@@ -183,7 +194,7 @@ class NvrtcKernel:
         self, pointers: Mapping[str, int], alpha: float = 1.0, beta: float = 0.0
     ) -> Callable[[], None]:
         """A function that enqueues one launch with these buffers."""
-        arguments = pack(self._job, pointers, alpha, beta)
+        arguments = pack(self._job, pointers, alpha, beta, self._maps.of(pointers))
         return lambda: enqueue(self._config, self._function, arguments)
 
     def close(self) -> None:

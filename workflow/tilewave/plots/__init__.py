@@ -2,7 +2,8 @@
 
 A plot module offers `table(study) -> DataFrame`, `draw(study, style) -> Figure` and `OPTIONS`, the
 options its study entry may set, each with a sentence. A module whose table is what readers come for
-says `OPEN_TABLE = True`. A new figure is a new module: nothing here
+says `OPEN_TABLE = True`; one of SUMMARISED offers `summary(study) -> DataFrame` besides, which the page
+shows before the table. A new figure is a new module: nothing here
 lists them. Plots know records only: no module of this package touches a GPU, a kernel or the store.
 """
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from tilewave.plots.style import Style
 
 _HELPERS = frozenset({"base", "style"})
+SUMMARISED = ("ladder",)
+"""Modules with a `summary`; named here, because the workflow asks before it imports any module."""
 
 
 class PlotModule(Protocol):
@@ -59,6 +62,12 @@ def load(name: str, where_file: object = "config", key: object = "plot") -> Plot
 def table_stays_open(name: str) -> bool:
     """Whether the page shows the module's table however long it is: its `OPEN_TABLE`, if it has one."""
     return bool(getattr(load(name), "OPEN_TABLE", False))
+
+
+def summary(name: str, study: StudyData) -> pd.DataFrame:
+    """The summary of a study that a module of SUMMARISED draws."""
+    made: pd.DataFrame = load(name).summary(study)  # type: ignore[attr-defined]
+    return made
 
 
 def check_options(

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from tilewave.errors import UserError
 from tilewave.records import model
 from tilewave.records.store import write_atomically
 
@@ -111,6 +112,8 @@ class Recorded:
         if not path.is_file() or not keys:
             return pa.table({})
         table = _table(path)
+        if "key" not in table.column_names:  # written by a run that had no such rows
+            return pa.table({})
         return table.filter(pa.compute.is_in(table["key"], pa.array(sorted(keys))))
 
 
@@ -194,3 +197,54 @@ def merge(
     write_atomically(folder / "compiled.json", text.encode())
     replaced = len(set(old) & set(fresh))
     return {"added": len(fresh) - replaced, "replaced": replaced, "kept": len(old) - replaced}
+
+
+def _whole(folder: Recorded, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Results with their samples and instructions, as `merge` takes them."""
+    keys = {made["key"] for made in results}
+    series: dict[str, dict[str, list[float]]] = {}
+    for row in folder.long_table("samples", keys).to_pylist():
+        series.setdefault(row["key"], {}).setdefault(row["series"], []).append(row["value"])
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in folder.long_table("instructions", keys).to_pylist():
+        key = row.pop("key")
+        rows.setdefault(key, []).append({n: value for n, value in row.items() if value is not None})
+    # A key of one stage is none of another's: the stage is part of it.
+    return [
+        made | {"samples": series.get(made["key"], {}), "instructions": rows.get(made["key"], [])}
+        for made in results
+    ]
+
+
+def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
+    """Merge another recorded folder of the same GPU into ``folder``, which need not exist yet.
+
+    What both hold alike stays; where they differ about a case of a stage, the other folder's result
+    replaces the one here, or with ``keep`` does not. Returns the counts of `merge`. Raises UserError
+    for figures whose environment names no clean commit.
+    """
+    there = Recorded(other)
+    here = Recorded(folder) if (folder / "environments.json").is_file() else None
+    held = {(made["stage"], made["case"]): made for made in here.results()} if here else {}
+
+    def new(made: dict[str, Any]) -> bool:
+        mine = held.get((made["stage"], made["case"]))
+        same = mine is not None and all(mine[name] == made[name] for name in (*PLAIN, *PACKED))
+        return mine is None or not (same or keep)
+
+    taken = [made for made in there.results() if new(made)]
+    used = {made["environment"] for made in taken}
+    for name in sorted(used):
+        facts = there.environments.get(name, {})
+        if facts.get("dirty") or not facts.get("commit"):
+            where = other / "environments.json"
+            found = "dirty" if facts.get("dirty") else None
+            raise UserError(where, f"{name}.commit", found, "a clean commit that the figures name")
+    if not taken:
+        return {"added": 0, "replaced": 0, "kept": len(held)}
+    variants = {made["case"].partition("@")[0] for made in taken}
+    compiled = {
+        name: entry for name, entry in there.compiled.items() if name.rpartition(".")[0] in variants
+    }
+    facts = {name: there.environments[name] for name in used}
+    return merge(folder, _whole(there, taken), facts, compiled)

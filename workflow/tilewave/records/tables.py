@@ -24,7 +24,7 @@ CASE_COLUMNS = [
     "case", "kernel", "variant", "title", "provider", "macros", "layouts", "operation", "dtype", "m", "n",
     "k", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
     "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "expect",
-    "claimed", "instruction", "note", "ends", "finds", "verdict", "studies",
+    "claimed", "instruction", "note", "ends", "finds", "verdict", "studies", "follows",
 ]  # fmt: skip
 EMPTY = float("nan")
 KERNEL_NAME = "kernel_name"
@@ -61,6 +61,7 @@ def case_row(case: Case, target: Mapping[str, Any], compiled: Mapping[str, Any])
         "kernel": variant.kernel.name,
         "variant": variant.id,
         "title": front.title,
+        "follows": front.follows,
         "provider": variant.kernel.provider,
         "macros": json.dumps(variant.names),
         "layouts": json.dumps(variant.layouts) if front.operation == "matmul" else "",
@@ -188,6 +189,33 @@ def _long(
 def samples_table(results: Sequence[Mapping[str, Any]], recorded: Recorded | None) -> pd.DataFrame:
     """Raw samples: case, key, environment, source, series, index, value (microseconds)."""
     return _long(results, sample_rows(results), "samples", recorded)
+
+
+# Metric -> percentile of the shares that it is.
+PAIRED = {"paired_share_low": 25, "paired_share": 50, "paired_share_high": 75}
+
+
+def paired_shares(records: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """The records with the median and the quartiles of each product's share of cuBLAS (%).
+
+    A sample of the variant is divided by the one of cuBLAS beside it, not median by median: where the
+    clock moves within a case, both moved. For every row of the metric ``percent_of_cublas`` that has
+    its samples, live or recorded.
+    """
+    rows = records[(records["metric"] == "percent_of_cublas") & (records["stage"] == "time")]
+    if rows.empty or not len(samples):
+        return records
+    timed = samples[samples["stage"].eq("time") & samples["case"].isin(rows["case"])]
+    pairs = timed.pivot_table(index=["case", "index"], columns="series", values="value")
+    if not {"duration_us", "baseline_us"} <= set(pairs.columns):
+        return records
+    shares = (100 * pairs["baseline_us"] / pairs["duration_us"]).dropna().groupby(level="case")
+    more = [
+        rows.assign(metric=metric, value=rows["case"].map(shares.quantile(percentile / 100)))
+        for metric, percentile in PAIRED.items()
+    ]
+    found = pd.concat(more)
+    return pd.concat([records, found[found["value"].notna()]], ignore_index=True)
 
 
 def instructions_table(

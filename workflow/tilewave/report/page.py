@@ -105,6 +105,7 @@ class StudyView:
     cases: str
     verdicts: list[tuple[str, int]]
     sources: list[Source]
+    summary: Table | None
     table: Table | None
     folded: bool
     groups: list[Group]
@@ -130,6 +131,11 @@ def _study(
     ]
     data = folder / f"{name}.csv"
     drawn = folder / f"{name}.svg"
+    summed = page.parent / "tables" / f"{name}.csv"
+    summary = None
+    if entry.plot in plots.SUMMARISED and summed.is_file():
+        files.append(("summary", f"tables/{name}.csv"))
+        summary = table(pd.read_csv(summed))
     shown = table(pd.read_csv(data)) if data.is_file() and data.stat().st_size > 1 else None
     return StudyView(
         name=name,
@@ -138,6 +144,7 @@ def _study(
         cases=plural(len(cases), "case"),
         verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
         sources=sources(records, environments),
+        summary=summary,
         table=shown,
         folded=shown is not None and shown.long and not plots.table_stays_open(entry.plot),
         groups=troubles(cases, records),

@@ -204,7 +204,7 @@ def plan(
             "grid": list(launch.grid),
             "block": list(launch.block),
             "shared_bytes": launch.shared_bytes,
-            "cluster": None,
+            "cluster": list(launch.cluster) if launch.cluster else None,
             "arguments": list(kernel.front.arguments),
             "shape": shape,
             "dtypes": variant.dtypes,
@@ -218,6 +218,8 @@ def plan(
         asked = _asked_device(case, target["device"])
         if asked:
             job["device"] = asked
+        if launch.tensor_maps:
+            job["tensor_maps"] = {one.name: one.document() for one in launch.tensor_maps}
         if stage == "time":
             job["work"] = _work(job, case)
         probe_case = kernel.front.cases.get(case.probe_case or "")

@@ -329,10 +329,11 @@ def tables(job: Job) -> dict[str, pd.DataFrame]:
     verdict = tidy.verdicts(results["check"], results["execute"])
     flat = [made for stage in results.values() for made in stage]
     cases = tidy.cases_table(project.plan, aim, compiled, verdict)
+    samples = tidy.samples_table(results["time"] + results["tune"], recorded)
     return {
         "cases": cases,
-        "records": tidy.records_table(cases, flat, verdict),
-        "samples": tidy.samples_table(results["time"] + results["tune"], recorded),
+        "records": tidy.paired_shares(tidy.records_table(cases, flat, verdict), samples),
+        "samples": samples,
         "instructions": tidy.instructions_table(
             project.plan, results["counters"] + results["execute"], recorded, compiled
         ),

@@ -1,0 +1,172 @@
+"""The ladder: rungs in their order, shares of cuBLAS from pairs of samples, its summary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import synthetic
+from tilewave import plots
+from tilewave.plots import base, ladder
+from tilewave.plots.style import GOOD, Style
+from tilewave.records import tables
+
+
+@pytest.fixture
+def study() -> Any:
+    return synthetic.make("ladder")
+
+
+def cases(*pairs: tuple[str, str | None]) -> pd.DataFrame:
+    return pd.DataFrame(pairs, columns=["kernel", "follows"])
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ([("c", "b"), ("b", "a"), ("a", None)], "a b c"),
+        # Whatever follows the same rung comes one branch after the other.
+        ([("a", None), ("x", "a"), ("b", "a"), ("y", "x")], "a x y b"),
+        # What a rung follows need not be in the study; cuBLAS is no rung.
+        ([("cublas", None), ("b", "elsewhere"), ("c", "b")], "b c cublas"),
+        # A circle leaves no rung out.
+        ([("a", "b"), ("b", "a")], "a b"),
+    ],
+)
+def test_order(pairs: list[tuple[str, str | None]], expected: str) -> None:
+    assert ladder.order(cases(*pairs)) == expected.split()
+
+
+def test_rows_stand_in_the_order_of_the_rungs(study: Any) -> None:
+    assert study.cases["kernel"].iloc[0] == "hgemm_top", "told first, drawn behind what it follows"
+    fig = ladder.draw(study, Style())
+    panels = {ax.get_title(loc="left"): ax for ax in fig.axes[::3]}
+    assert list(panels) == ["FP16, FP32 accumulate", "FP32", "FP64", "FP16, FP16 accumulate"]
+    labels = [label.get_text() for label in panels["FP16, FP32 accumulate"].get_yticklabels()]
+    assert labels == ["hgemm_wmma", "hgemm_wmma_staged", "hgemm_top", "cuBLAS itself, TFLOP/s"]
+    # Nothing but cuBLAS has tf32 here: no panel.
+    assert "TF32" not in panels
+
+
+def test_who_passes_cublas(study: Any) -> None:
+    numbers = ladder.draw(study, Style()).axes[1]
+    told = {t.get_text(): t for t in numbers.texts}
+    # 720 n^3 / (n^3 + 900^3) TFLOP/s beside 685.
+    assert {"62.6", "96.9", "104.0", "105.0"} <= set(told)
+    assert [told[text].get_color() == GOOD for text in ("96.9", "104.0")] == [False, True]
+    left = ladder.draw(study, Style()).axes[0]
+    at_100 = [line for line in left.lines if list(line.get_xdata()) == [100, 100]]
+    assert len(at_100) == 1
+
+
+def test_whiskers_are_the_quartiles(study: Any) -> None:
+    left = ladder.draw(study, Style()).axes[0]
+    share = 100 * 720 / (1 + (900 / 4096) ** 3) / 685
+    found = [line.get_xdata() for line in left.lines if line.get_marker() == "None"]
+    assert any(np.allclose(one, [0.996 * share, 1.009 * share]) for one in found)
+
+
+def test_table_and_summary(study: Any) -> None:
+    table = ladder.table(study).set_index("case")
+    row = table.loc["hgemm_top@4096x4096x4096"]
+    share = 100 * 720 / (1 + (900 / 4096) ** 3) / 685
+    assert row["% of cuBLAS"] == pytest.approx(share)
+    assert row["upper quartile (%)"] - row["lower quartile (%)"] == pytest.approx(0.013 * share)
+    assert len(table) == len(study.cases)
+
+    short = plots.summary("ladder", study)
+    assert list(short.columns[:7]) == [
+        "dtype", "kernel", "variant",
+        "% of cuBLAS, 1024³", "% of cuBLAS, 2048³", "% of cuBLAS, 4096³", "% of cuBLAS, 8192³",
+    ]  # fmt: skip
+    assert len(short) == study.cases["variant"].nunique()
+    by_variant = short.set_index("variant")
+    top = by_variant.loc["hgemm_top"]
+    assert top["% of cuBLAS, 4096³"] == pytest.approx(share)
+    assert top["IQR, 4096³"] == pytest.approx(0.013 * share)
+    wrong = by_variant.loc["matmul_two_outputs"].drop(["dtype", "kernel"])
+    assert wrong.isna().all(), "a wrong rung has no figure"
+    own = by_variant.loc["cublas"]
+    assert own["TFLOP/s, 4096³"] == 51.2 and pd.isna(own["% of cuBLAS, 4096³"])
+
+
+def test_code_of_the_cpu_has_no_row(study: Any) -> None:
+    one = study.cases["variant"] == "matmul_naive"
+    told = replace(study, cases=study.cases.assign(provider=np.where(one, "cpu", "nvrtc")))
+    labels = [
+        label.get_text()
+        for ax in ladder.draw(told, Style()).axes[::3]
+        for label in ax.get_yticklabels()
+    ]
+    assert "matmul_naive" in set(study.cases["variant"]) and "matmul_tiled" in labels
+    assert labels.count("matmul_naive") == 1, "the f64 one, which a GPU runs"
+
+
+def test_more_shapes_than_columns_of_numbers() -> None:
+    study = synthetic.ladder((256, 512, 1024, 2048, 4096, 8192))
+    assert len(ladder.draw(study, Style()).axes) == 2 * 4
+    logarithmic = replace(study, options={"log": True})
+    assert ladder.draw(logarithmic, Style()).axes[0].get_xscale() == "log"
+
+
+@pytest.mark.parametrize("name", plots.SUMMARISED)
+def test_summaries_of_a_study_without_cases(name: str) -> None:
+    nothing = replace(synthetic.empty(name), cases=pd.DataFrame(columns=base.CASE_COLUMNS))
+    assert len(plots.summary(name, nothing)) == 0
+    assert len(plots.summary(name, synthetic.empty(name))) > 0
+
+
+# ---------------------------------------------------------------------- shares from pairs of samples
+
+DURATIONS = [10.0, 12.0, 20.0, 10.0, 10.0]
+BASELINES = [9.0, 12.0, 22.0, 8.0, 7.0]
+
+
+def timed(case: str = "a@64", metric: str = "percent_of_cublas", **more: Any) -> dict[str, Any]:
+    row = dict.fromkeys(tables.RECORD_COLUMNS)
+    return row | {"case": case, "stage": "time", "metric": metric, "value": 90.0, "unit": "%",
+                  "environment": "e1", "source": "events", "key": "k1", **more}  # fmt: skip
+
+
+def samples(case: str = "a@64", stage: str = "time", **series: list[float]) -> list[dict[str, Any]]:
+    return [
+        {"case": case, "stage": stage, "key": "k1", "series": name, "index": i, "value": value}
+        for name, values in series.items()
+        for i, value in enumerate(values)
+    ]
+
+
+def shares_of(records: list[dict[str, Any]], rows: list[dict[str, Any]]) -> pd.DataFrame:
+    frame = pd.DataFrame(records, columns=tables.RECORD_COLUMNS)
+    made = tables.paired_shares(frame, pd.DataFrame(rows))
+    pd.testing.assert_frame_equal(made.iloc[: len(frame)], frame, check_dtype=False)
+    return made.iloc[len(frame) :]
+
+
+def test_shares_are_those_of_neighbouring_samples() -> None:
+    """In the third sample both ran at half the clock: the pair tells it, the medians do not."""
+    rows = samples(duration_us=DURATIONS, baseline_us=BASELINES)
+    found = shares_of([timed(), timed(metric="duration")], rows)
+    # Pairs: 90, 100, 110, 80 and 70 %.
+    assert dict(zip(found["metric"], found["value"])) == {
+        "paired_share_low": pytest.approx(80),
+        "paired_share": pytest.approx(90),
+        "paired_share_high": pytest.approx(100),
+    }
+    assert set(found["unit"]) == {"%"} and set(found["environment"]) == {"e1"}
+
+
+def test_shares_need_their_samples() -> None:
+    both = samples(duration_us=DURATIONS, baseline_us=BASELINES)
+    assert shares_of([timed("b@64")], both).empty
+    assert shares_of([timed(metric="duration")], both).empty
+    assert shares_of([timed()], samples(duration_us=DURATIONS)).empty
+    assert shares_of([timed()], samples(stage="tune", duration_us=DURATIONS)).empty
+    assert shares_of([timed()], []).empty
+    # A sample without its partner forms no pair.
+    found = shares_of([timed()], samples(duration_us=DURATIONS, baseline_us=BASELINES[:1]))
+    assert set(found["value"]) == {90.0}

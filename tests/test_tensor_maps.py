@@ -1,0 +1,321 @@
+"""Clusters and tensor maps: from front matter to the launch, without a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import executing_support as support
+from samples import BODY, FRONT, ROOT, config, write_kernel
+from tilewave import project
+from tilewave.compiling import headers, nvrtc
+from tilewave.errors import UserError
+from tilewave.expressions import SIZES
+from tilewave.gpu import launch, tensor_maps
+from tilewave.gpu.device import CudaError
+from tilewave.kernels import load_kernel
+from tilewave.records import keys, model
+from tilewave.stages import jobs
+from tilewave.variants import TRIAL_DEVICE, MapPlan
+
+KERNEL = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
+HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
+SHAPE = {"m": 24, "n": 80, "k": 48}
+
+needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+
+
+def test_sizes_follow_from_the_operation_and_the_layout() -> None:
+    plan = support.choose(KERNEL, {"CLUSTER": 2}).plan(SHAPE, HERE["device"])
+    # 80 columns are five tiles, rounded up to whole clusters of two.
+    assert (plan.grid, plan.cluster) == ((6, 2, 1), (2, 1, 1))
+    assert {one.name: one.document() for one in plan.tensor_maps} == {
+        "map_a": {"of": "a", "dtype": "f32", "sizes": [48, 24], "pitch": 192,
+                  "box": [16, 16], "swizzle": 0, "l2": 128},
+        "map_b": {"of": "b", "dtype": "f32", "sizes": [80, 48], "pitch": 320,
+                  "box": [16, 16], "swizzle": 0, "l2": 256},
+    }  # fmt: skip
+    assert plan.beyond(HERE["device"]) == ""
+
+
+def test_a_matrix_by_columns_has_its_rows_contiguous(tmp_path: Path) -> None:
+    front = FRONT.replace("[a, b, c, m", "[map, b, c, m")
+    front += "layouts: {a: col}\ntensor_maps: {map: {of: a, box: [TILE, 8]}}\n"
+    (one,) = support.choose(write_kernel(tmp_path, front=front)).plan(SHAPE, {}).tensor_maps
+    assert (one.sizes, one.pitch, one.box) == ((24, 48), 96, (16, 8))
+
+
+def test_a_cluster_of_one_block_is_none() -> None:
+    assert support.choose(KERNEL).plan(SHAPE, HERE["device"]).cluster is None
+
+
+@pytest.mark.parametrize("arch", [80, 89])
+def test_compute_capability(arch: int, tmp_path: Path) -> None:
+    for more in ("cluster: [2]\n", "tensor_maps: {map: {of: a, box: [16, 16]}}\n"):
+        front = FRONT.replace("[a, b, c, m", "[map, b, c, m" if "map" in more else "[a, b, c, m")
+        made = support.choose(write_kernel(tmp_path / more[:3], front=front + more))
+        assert made.supports(SHAPE, {"arch": arch}) == "needs compute capability 9.0 or later"
+        assert made.supports(SHAPE, {"arch": 90}) == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ("cluster: [3]", "grid x = 5 is not a multiple of 3, the cluster's"),
+        ("cluster: [1, 2]", ""),
+        ("cluster: [5, 4]", "grid y = 2 is not a multiple of 4, the cluster's"),
+        ("cluster: [1, 20]\ngrid: [5, 20]", "a cluster of 20 blocks exceeds 16"),
+        ("box: [16, 257]", "map: a box of (16, 257) elements exceeds 256 an axis"),
+        ("box: [6, 16]", "map: 24 bytes, the box's inner side, are no multiple of 16"),
+        ("box: [64, 16], swizzle: 128", "map: 256 bytes, the box's inner side, exceed swizzle 128"),
+        ("box: [32, 16], swizzle: 128", ""),
+        ("box: [64, 16]", ""),
+    ],
+)
+def test_what_cuda_cannot_launch(tmp_path: Path, more: str, sentence: str) -> None:
+    front = FRONT
+    if more.startswith("box"):
+        front = front.replace("[a, b, c, m", "[map, b, c, m")
+        more = f"tensor_maps: {{map: {{of: a, {more}}}}}"
+    elif "grid" in more:
+        front = "\n".join(line for line in front.splitlines() if not line.startswith("grid")) + "\n"
+    plan = support.choose(write_kernel(tmp_path, front=f"{front}{more}\n")).plan(SHAPE, {})
+    assert plan.beyond(HERE["device"]) == sentence
+
+
+@pytest.mark.parametrize(("k", "reason"), [(24, ""), (21, "map_a: 84 bytes from row to row")])
+def test_the_pitch_is_a_requirement(k: int, reason: str) -> None:
+    (planned,) = plan_jobs("check", {}, f"64x64x{k}")
+    told = (planned.result or {"reason": ""})["reason"]
+    assert told.startswith(reason) and bool(told) == bool(reason)
+    if reason:
+        assert planned.result["status"] == model.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("of: a", "of: d", "tensor_maps.map.of"),
+        ("of: a", "of: a, boxes: 3", "tensor_maps.map.boxes"),
+        ("box: [16, 16]", "box: [16]", "tensor_maps.map.box"),
+        ("box: [16, 16]", "box: [16, TIEL]", "tensor_maps.map.box.1"),
+        ("box: [16, 16]", "box: [16, 0]", "tensor_maps.map.box"),
+        ("box: [16, 16]", "box: [16, 16], swizzle: 48", "tensor_maps.map.swizzle"),
+        ("box: [16, 16]", "box: [16, 16], l2: 32", "tensor_maps.map.l2"),
+        ("{map: {of", "{beta: {of", "tensor_maps.beta"),
+        ("{map: {of", "{mapp: {of", "tensor_maps.mapp"),
+        ("cluster: [1]", "cluster: []", "cluster"),
+        ("cluster: [1]", "cluster: [1, 1, 1, 1]", "cluster"),
+        ("cluster: [1]", "cluster: [TIEL]", "cluster.0"),
+        ("cluster: [1]", "cluster: [0]", "cluster"),
+        ("operation: matmul", "operation: vector_add", "tensor_maps"),
+    ],
+)
+def test_mistakes(tmp_path: Path, old: str, new: str, key: str) -> None:
+    front = FRONT.replace("[a, b, c, m", "[map, a, b, c, m")
+    front += "cluster: [1]\ntensor_maps: {map: {of: a, box: [16, 16]}}\n"
+    if "vector_add" in new:
+        front = front.replace("[TILE, TILE, 1]", "[TILE]").replace("ceil(m / TILE)", "1")
+    assert old in front
+    path = write_kernel(tmp_path, front=front.replace(old, new))
+    with pytest.raises(UserError) as found:
+        support.choose(path).try_out()
+    assert str(found.value).startswith(f"{path}: {key}: found ")
+
+
+def test_a_persistent_grid(tmp_path: Path) -> None:
+    tiles = "ceil(n / TILE) * ceil(m / TILE)"
+    grid = 'grid: ["ceil(n / TILE)", "ceil(m / TILE)"]'
+    front = FRONT.replace(grid, f'grid: ["min(sms, {tiles})"]\nworking_blocks: "min(sms, {tiles})"')
+    made = support.choose(write_kernel(tmp_path, front=front))
+    made.try_out()
+    shape = {"m": 256, "n": 512, "k": 8}
+    assert made.plan(shape, {"sms": 132}).grid == (132, 1, 1)
+    assert made.plan(shape, {"sms": 132}).working_blocks == 132
+    assert made.plan(SHAPE, {"sms": 132}).grid == (10, 1, 1)
+    assert made.unknown_device({}) == "sms"
+
+
+def plan_jobs(stage: str, macros: dict[str, Any], shape: str = "64x64x64") -> list[jobs.Planned]:
+    block = {"kernels": [KERNEL.stem], "macros": macros or "defaults", "shapes": [shape]}
+    folders = [str(KERNEL.parent)]
+    made = project.load(config(block, kernel_folders=folders), "test.yaml")
+    entry = {"status": model.OK, "reason": "", "code": "c", "cubin": "x"}
+    requests = list(made.plan.requests.values())
+    compiled = {
+        "arch": "sm_90",
+        "variants": {one.case.variant.id: {"sm_90": entry} for one in requests},
+    }
+    return list(jobs.plan(stage, requests, compiled, HERE, made.config))
+
+
+def test_jobs_and_their_keys() -> None:
+    """A job has the cluster and the maps, and its key tells maps apart."""
+    (one,) = plan_jobs("execute", {"CLUSTER": 2})
+    assert one.job["cluster"] == [2, 1, 1]
+    assert one.job["tensor_maps"]["map_a"]["sizes"] == [64, 64]
+    (plain,) = plan_jobs("execute", {})
+    assert plain.job["cluster"] is None
+    assert plain.job["key"] != one.job["key"]
+    other = {**one.job, "tensor_maps": {}}
+    assert keys.key("execute", "c", other) != one.job["key"]
+    without = {name: value for name, value in other.items() if name != "tensor_maps"}
+    assert keys.key("execute", "c", other) == keys.key("execute", "c", without)
+
+
+# -------------------------------------------------------------------------------------- the launch
+
+
+class Encoder:
+    """Stands for cuTensorMapEncodeTiled: keeps what it was asked, writes a number into the map."""
+
+    def __init__(self, code: int = 0) -> None:
+        self.code = code
+        self.calls: list[dict[str, Any]] = []
+
+    def __call__(self, made: int, *given: Any) -> int:
+        dtype, rank, address, sizes, pitches, box, steps, *chosen = given
+        self.calls.append(
+            {
+                "aligned": made % 64 == 0,
+                "dtype": dtype,
+                "address": address,
+                "sizes": list(sizes[:rank]),
+                "pitches": list(pitches[: rank - 1]),
+                "box": list(box[:rank]),
+                "steps": list(steps[:rank]),
+                "chosen": chosen,
+            }
+        )
+        ctypes.c_uint64.from_address(made).value = len(self.calls)
+        return self.code
+
+
+def encoder(monkeypatch: pytest.MonkeyPatch, code: int = 0) -> Encoder:
+    made = Encoder(code)
+    function = tensor_maps.ENCODE(made)
+    monkeypatch.setattr(tensor_maps, "_encoder", lambda: function)
+    return made
+
+
+def planned_map(dtype: str = "f16", **more: Any) -> dict[str, Any]:
+    given = {"sizes": (72, 40), "box": (64, 32), "swizzle": 128, "l2": 256, **more}
+    return MapPlan(name="map", of="a", dtype=dtype, **given).document()
+
+
+def test_what_the_driver_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = pytest.importorskip("cuda.bindings.driver")
+    asked = encoder(monkeypatch)
+    tensor_maps.encode(planned_map(), 0x7000)
+    (call,) = asked.calls
+    assert call.pop("chosen") == [
+        int(driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
+        int(driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B),
+        int(driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B),
+        int(driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+    ]
+    assert call == {
+        "aligned": True,
+        "dtype": int(driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16),
+        "address": 0x7000,
+        "sizes": [72, 40],
+        "pitches": [144],
+        "box": [64, 32],
+        "steps": [1, 1],
+    }
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_every_dtype_has_a_map(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's type has the element's size, by the number in its name."""
+    driver = pytest.importorskip("cuda.bindings.driver")
+    asked = encoder(monkeypatch)
+    tensor_maps.encode(planned_map(dtype), 0)
+    name = driver.CUtensorMapDataType(asked.calls[0]["dtype"]).name
+    assert int("".join(sign for sign in name if sign.isdigit())) == 8 * SIZES[dtype]
+
+
+@pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
+@pytest.mark.parametrize("l2", [0, 64, 128, 256])
+def test_every_swizzle_and_promotion(
+    swizzle: int, l2: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("cuda.bindings.driver")
+    asked = encoder(monkeypatch)
+    tensor_maps.encode(planned_map(swizzle=swizzle, l2=l2), 0)
+    words = asked.calls[0]["chosen"]
+    # The driver counts the choices in the order of their sizes.
+    assert words[1:3] == [[0, 32, 64, 128].index(swizzle), [0, 64, 128, 256].index(l2)]
+
+
+def test_one_map_for_each_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cuda.bindings.driver")
+    asked = encoder(monkeypatch)
+    maps = tensor_maps.Maps({"map": planned_map(), "other": planned_map(box=(64, 8))})
+    first, again = maps.of({"a": 0x1000}), maps.of({"a": 0x1000})
+    second = maps.of({"a": 0x2000})
+    assert [call["address"] for call in asked.calls] == [0x1000, 0x1000, 0x2000, 0x2000]
+    assert first["map"] is again["map"] and first["map"] is not second["map"]
+
+
+def test_a_map_is_an_argument_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cuda.bindings.driver")
+    encoder(monkeypatch)
+    (planned,) = plan_jobs("check", {})
+    pointers = {"a": 0x1000, "b": 0x2000, "c": 0x3000}
+    maps = tensor_maps.Maps(planned.job["tensor_maps"]).of(pointers)
+    packed = launch.pack(planned.job, pointers, 1.0, 0.0, maps)
+    addresses = (ctypes.c_void_p * 8).from_address(packed.address)
+    assert addresses[0] % 64 == addresses[1] % 64 == 0
+    values = [ctypes.c_uint64.from_address(addresses[index]).value for index in range(3)]
+    assert values == [1, 2, 0x3000]  # the encoder numbers its maps
+    with pytest.raises(CudaError, match="map_a"):
+        launch.pack(planned.job, pointers, 1.0, 0.0)
+
+
+def test_a_map_that_the_driver_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cuda.bindings.driver")
+    encoder(monkeypatch, code=1)
+    with pytest.raises(CudaError, match="CUDA_ERROR_INVALID_VALUE") as found:
+        tensor_maps.encode(planned_map(), 0)
+    assert found.value.status == "failed to launch"
+
+
+# -------------------------------------------------------------------------------------- compiling
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("toolkit", [True, False])
+def test_cuda_h_with_and_without_a_toolkit(toolkit: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not toolkit:
+        monkeypatch.setattr(headers, "folders", lambda: ())
+    kernel = load_kernel(KERNEL)
+    for macros in ({}, {"REAL": "f64", "CLUSTER": 2}, {"TILE": 32, "SWIZZLE": 128}):
+        chosen = support.choose(KERNEL, macros)
+        done = nvrtc.compile_kernel(kernel, "sm_90", chosen.names)
+        assert done.cubin, done.message
+    assert "cuda.h" in headers.closure(kernel.text, KERNEL.parent)
+
+
+@needs_nvrtc
+def test_the_type_of_a_map(tmp_path: Path) -> None:
+    """As the PTX ISA has it: 128 bytes, 64-byte aligned."""
+    check = 'static_assert(sizeof(CUtensorMap) == 128 && alignof(CUtensorMap) == 64, "map");\n'
+    body = f"#include <cuda.h>\n{check}{BODY}"
+    kernel = load_kernel(write_kernel(tmp_path, body=body))
+    assert nvrtc.compile_kernel(kernel, "sm_90", support.choose(kernel.path).names).cubin
+
+
+def test_a_kernels_own_cuda_h_wins(tmp_path: Path) -> None:
+    (tmp_path / "cuda.h").write_text("// mine\n")
+    text = "#include <cuda.h>\n"
+    assert headers.closure(text, tmp_path) == {"cuda.h": "// mine\n"}
+    assert headers.own(text, tmp_path) == {"cuda.h": "// mine\n"}
+    assert headers.own(text, tmp_path / "other") == {}
+
+
+def test_trial_device_has_what_a_persistent_grid_asks_for() -> None:
+    assert TRIAL_DEVICE["sms"] > 0

@@ -1,0 +1,116 @@
+"""Tensor maps (TMA descriptors) of a job's matrices, encoded once a buffer and passed by value."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewave.gpu.device import CudaError, ok
+
+ALIGNMENT = 64
+"""Bytes that cuTensorMapEncodeTiled wants its result aligned to."""
+VERSION = 12000
+"""CUDA version that introduced tensor maps, as cuGetProcAddress counts."""
+# Names of CUtensorMapDataType. A tf32 operand is rounded when it was made already, so that the
+# conversion of that type changes nothing.
+DTYPES = {
+    "f64": "FLOAT64",
+    "f32": "FLOAT32",
+    "tf32": "TFLOAT32",
+    "f16": "FLOAT16",
+    "bf16": "BFLOAT16",
+    "i32": "INT32",
+    "u32": "UINT32",
+    "i8": "UINT8",
+    "u8": "UINT8",
+}
+SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
+L2_PROMOTIONS = {0: "NONE", 64: "L2_64B", 128: "L2_128B", 256: "L2_256B"}
+
+_u64s, _u32s = ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint32)
+# Result; map, type, rank, address, sizes, pitches, box, steps, interleave, swizzle, L2, fill.
+ENCODE = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    *(ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p),
+    *(_u64s, _u64s, _u32s, _u32s),
+    *(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+)
+
+
+class Map(ctypes.Structure):
+    """The 128 opaque bytes of a CUtensorMap."""
+
+    _fields_ = (("opaque", ctypes.c_uint64 * 16),)
+
+
+@functools.cache
+def _encoder() -> Callable[..., int]:
+    """cuTensorMapEncodeTiled itself. cuda.bindings has it too, but keeps the result in a Python
+    object, whose address is no multiple of 64.
+
+    Raises CudaError where the driver is older than CUDA 12.
+    """
+    from cuda.bindings import driver
+
+    flags = driver.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_DEFAULT
+    address, _ = ok(driver.cuGetProcAddress(b"cuTensorMapEncodeTiled", VERSION, flags))
+    if not address:
+        raise CudaError("CUDA_ERROR_NOT_SUPPORTED", "this driver knows no tensor maps")
+    return ENCODE(int(address))
+
+
+def _aligned() -> Map:
+    """A map at an address that is a multiple of 64; it keeps its memory alive."""
+    memory = (ctypes.c_uint8 * (ctypes.sizeof(Map) + ALIGNMENT))()
+    return Map.from_buffer(memory, -ctypes.addressof(memory) % ALIGNMENT)
+
+
+def encode(wanted: Mapping[str, Any], address: int) -> Map:
+    """The map of the matrix at a device address; reads out of bounds give zero.
+
+    wanted: an entry of a job's ``tensor_maps``. Raises CudaError where the driver refuses it.
+    """
+    from cuda.bindings import driver
+
+    def number(kind: str, word: str) -> int:
+        return int(getattr(getattr(driver, kind), f"CU_TENSOR_MAP_{word}"))
+
+    made = _aligned()
+    code = _encoder()(
+        ctypes.addressof(made),
+        number("CUtensorMapDataType", f"DATA_TYPE_{DTYPES[wanted['dtype']]}"),
+        len(wanted["sizes"]),
+        address,
+        (ctypes.c_uint64 * 2)(*wanted["sizes"]),
+        (ctypes.c_uint64 * 1)(wanted["pitch"]),
+        (ctypes.c_uint32 * 2)(*wanted["box"]),
+        (ctypes.c_uint32 * 2)(1, 1),
+        number("CUtensorMapInterleave", "INTERLEAVE_NONE"),
+        number("CUtensorMapSwizzle", f"SWIZZLE_{SWIZZLES[wanted['swizzle']]}"),
+        number("CUtensorMapL2promotion", f"L2_PROMOTION_{L2_PROMOTIONS[wanted['l2']]}"),
+        number("CUtensorMapFloatOOBfill", "FLOAT_OOB_FILL_NONE"),
+    )
+    if code:
+        name = driver.CUresult(code).name
+        raise CudaError(name, f"cuTensorMapEncodeTiled of {dict(wanted)}")
+    return made
+
+
+class Maps:
+    """A job's tensor maps, each encoded once for a buffer however many launches use it."""
+
+    def __init__(self, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+        self._wanted = wanted
+        self._made: dict[tuple[str, int], Map] = {}
+
+    def of(self, pointers: Mapping[str, int]) -> dict[str, Map]:
+        """Name -> map for these buffers. Raises CudaError."""
+        found = {}
+        for name, one in self._wanted.items():
+            place = name, pointers[one["of"]]
+            if place not in self._made:
+                self._made[place] = encode(one, place[1])
+            found[name] = self._made[place]
+        return found
