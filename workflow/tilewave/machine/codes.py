@@ -56,8 +56,8 @@ P_ADD, P_MINMAX, P_MINMAX3, P_ADD_MINMAX, P_ABS_DIFF, P_SUM_ABS_DIFF = range(6)
 ) = range(10)  # fmt: skip
 # ---- predicates and votes
 (
-    L_PLOP3, L_P2R, L_R2P, L_VOTE, L_MATCH, L_REDUX, L_LEADER,
-) = range(7)  # fmt: skip
+    L_PLOP3, L_P2R, L_R2P, L_VOTE, L_MATCH, L_REDUX, L_LEADER, L_SCALAR,
+) = range(8)  # fmt: skip
 # ---- exchanges between lanes
 (
     X_SHUFFLE, X_TRANSPOSE,

@@ -338,7 +338,9 @@ def _mov(form: Form) -> None:
     form.op(c.INTEGER, c.MOVE, "move")
     form.destination(words)
     if form.row[c.PD0] != PT:
-        raise form.fail()
+        if form.base != "R2UR" or words != 1 or form.row[c.PD1] != PT:
+            raise form.fail()
+        form.op(c.LOGIC, c.L_SCALAR, "move")
     # A vector register on its way to a uniform one: the first active lane's value.
     form.source(form.operands.pop(0), "int", words)
     # MOV's mask of bytes, where all are meant.

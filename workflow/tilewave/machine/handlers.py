@@ -45,6 +45,7 @@ from tilewave.machine.codes import (
     L_PLOP3,
     L_R2P,
     L_REDUX,
+    L_SCALAR,
     L_VOTE,
     LOW_HALF,
     LOW_TWICE,
@@ -287,6 +288,13 @@ def logic(m, warp, row, mask, T, p0, p1, p2):
             for lane in range(32):
                 T[8, lane] = mask if same_all else uint32(0)
         return (ALL if same_all else uint32(0)), uint32(0)
+    if op == L_SCALAR:
+        # R2UR that says which lanes have another value than the first: a loop serves them too.
+        value, others = T[0, int64(lowest_one(mask))], uint32(0)
+        for lane in range(32):
+            others |= uint32(T[0, lane] != value) << uint32(lane)
+            T[8, lane] = T[0, lane]
+        return others & mask, uint32(0)
     if op == L_REDUX:
         first = T[0, int64(lowest_one(mask))]
         signed = row[FLAGS] & SIGNED

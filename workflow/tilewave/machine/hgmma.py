@@ -55,8 +55,10 @@ from tilewave.machine.state import (
     PARKED_FOR,
     RACES,
     READY,
+    SHARED_ATTRIBUTED,
     SHARED_BASE,
     SHARED_END,
+    SHARED_IDEAL,
     SLOTS,
     TICK,
     WARPS,
@@ -234,6 +236,15 @@ def hgmma(m, warp, pc, mask):
             imma(sub, int32(0), R, d + words * group, a, int64(B_AT), before)
         else:
             hmma(sub, R, d + words * group, a, int64(B_AT), before)
+    if warp & 3 == 0:
+        # What ncu attributes to the four of them: the bytes in lines, A's where it is in shared
+        # memory. So the totals of cuBLAS' kernels on an H200 say: 64x128 and 64x256 of f16 and
+        # bf16, and 64x256 of tf32 with A in registers.
+        lines = int64(row[WIDTH] // 4)
+        if a == A_AT:
+            lines += 16
+        view.counts(m)[pc, SHARED_ATTRIBUTED] += lines
+        view.counts(m)[pc, SHARED_IDEAL] += lines
     if flags & HIGH:
         orders.commit(m, warp, MATRICES)
         for other in range(warp & ~int64(3), min((warp | 3) + 1, view.control(m)[WARPS])):

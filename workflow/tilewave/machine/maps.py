@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewave.machine.errors import BadLaunch
+from tilewave.machine.errors import BadLaunch, Unsupported
 
 WORDS = 16
 # ---- the words, uint64
@@ -43,7 +43,8 @@ class TensorMap:
 def encoded(one: TensorMap, address: int, size: int) -> bytes:
     """The 128 bytes of a map of a buffer of ``size`` bytes.
 
-    Raises BadLaunch where the driver would refuse it, or where the matrix is larger than its buffer.
+    Raises BadLaunch where the driver would refuse it, or where the matrix is larger than its buffer;
+    Unsupported for a box whose rows do not fill the swizzle.
     """
 
     def refuse(what: str, found: object, allowed: str) -> BadLaunch:
@@ -63,8 +64,8 @@ def encoded(one: TensorMap, address: int, size: int) -> bytes:
     if one.swizzle and inner > one.swizzle:
         raise refuse("a row of the box", f"{inner} bytes", f"at most the swizzle's {one.swizzle}")
     if one.swizzle and inner < one.swizzle:
-        # How such rows lie in shared memory is not known here.
-        raise refuse("a row of the box", f"{inner} bytes", f"here the swizzle's {one.swizzle}")
+        detail = f"rows of {inner} bytes in a swizzle of {one.swizzle}: how they lie is not known"
+        raise Unsupported(f"tensor map {one.name}", detail=detail)
     if one.pitch % ALIGNMENT or one.pitch < one.sizes[0] * one.element:
         least = one.sizes[0] * one.element
         raise refuse("pitch", one.pitch, f"multiples of {ALIGNMENT} from {least} on")
