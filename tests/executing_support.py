@@ -17,10 +17,10 @@ import numpy as np
 import yaml
 
 from samples import ROOT
-from tilewave import judging, operations
+from tilewave import execution, judging, operations
 from tilewave.cases import Shape, expand_shapes
 from tilewave.compiling import nvrtc, sass
-from tilewave.execution.case import scratch
+from tilewave.execution.case import beside_arguments, scratch, tensor_map
 from tilewave.kernels import Kernel, load_kernel
 from tilewave.variants import TRIAL_DEVICE, Variant, variant
 
@@ -168,12 +168,15 @@ def _packed(
 
     real = np.float64 if work["dtypes"].get("accumulate") == "f64" else np.float32
     numbers = {**work["shape"], **((work["probe"] or {}).get("case", {}).get("scalars") or {})}
+    maps = work["tensor_maps"]
     values: list[Any] = []
     for name in work["arguments"]:
         if name in buffers:
             values.append(executor.Buffer(name, buffers[name]))
         elif name in ("alpha", "beta"):
             values.append(real(alpha if name == "alpha" else beta))
+        elif name in maps:
+            values.append(tensor_map(execution.engine(), name, maps[name]))
         else:
             values.append(np.int32(int(numbers[name])))
     return values
@@ -248,6 +251,7 @@ def execute(
             arguments=_packed(work, buffers, alpha, beta),
             shared_bytes=work["shared_bytes"],
             limits=executor.Limits(**{"seconds": LIMIT_S, **limits}),
+            **beside_arguments(execution.engine(), work, buffers),
         )
         seconds += done.seconds
         if first is None or done.faults:

@@ -39,13 +39,14 @@ def version() -> list[int]:
 
 
 def engine(locks: Path | None = None, waiting: Callable[[], object] | None = None) -> Any:
-    """The machine's interface: `load`, `execute`, `Buffer`, `Limits`, `Unsupported`, `BadLaunch`.
+    """The machine's interface: `load`, `execute`, `Buffer`, `TensorMap`, `Limits`, `Unsupported`,
+    `BadLaunch`.
 
     With a folder for locks, loading a program has the families of its instructions compiled, by one
     process at a time; ``waiting`` is called before another one has to be waited for. Tests hand a
     fake to the functions that take an engine. Imported late: the first import may compile.
     """
-    from tilewave.machine import codes, errors, executor, program
+    from tilewave.machine import codes, errors, executor, maps, program
 
     def load(*given: Any) -> Any:
         loaded = program.load(*given)
@@ -56,6 +57,7 @@ def engine(locks: Path | None = None, waiting: Callable[[], object] | None = Non
         load=program.load if locks is None else load,
         execute=executor.execute,
         Buffer=executor.Buffer,
+        TensorMap=maps.TensorMap,
         Limits=executor.Limits,
         Unsupported=errors.Unsupported,
         BadLaunch=errors.BadLaunch,

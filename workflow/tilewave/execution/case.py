@@ -15,6 +15,7 @@ from tilewave import execution, judging, operations
 from tilewave.compiling import sass
 from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
+from tilewave.inputs import size_of
 from tilewave.records import model
 
 STAGE = "execute"
@@ -95,13 +96,13 @@ def arguments(
 ) -> list[Any]:
     """A job's arguments in its own order, as `gpu.launch.pack` has them.
 
-    Raises ValueError for a name that is no buffer, no size and no scalar of the case, Unsupported
-    for a tensor map.
+    Raises ValueError for a name that is no buffer, no size, no scalar and no tensor map of the case.
     """
     kinds: dict[str, Callable[[Any], Any]] = {"f64": np.float64, "i32": np.int32}
     real = kinds.get(job.get("dtypes", {}).get("accumulate", ""), np.float32)
     probe = job.get("probe") or {}
     numbers = {**job.get("shape", {}), **((probe.get("case") or {}).get("scalars") or {})}
+    maps = job.get("tensor_maps") or {}
     made: list[Any] = []
     for name in job["arguments"]:
         if name in buffers:
@@ -110,12 +111,39 @@ def arguments(
             made.append(real(alpha if name == "alpha" else beta))
         elif name in numbers:
             made.append(np.int32(int(numbers[name])))
-        elif name in (job.get("tensor_maps") or {}):
-            raise machine.Unsupported("a tensor map")
+        elif name in maps:
+            made.append(tensor_map(machine, name, maps[name]))
         else:
-            known = [*buffers, "alpha", "beta", *numbers]
+            known = [*buffers, "alpha", "beta", *numbers, *maps]
             raise ValueError(f"argument {name!r} is none of {', '.join(known)}")
     return made
+
+
+def tensor_map(machine: Any, name: str, wanted: Mapping[str, Any]) -> Any:
+    """The machine's tensor map for an entry of a job's ``tensor_maps``."""
+    return machine.TensorMap(
+        name,
+        buffer=wanted["of"],
+        element=size_of(wanted["dtype"]),
+        sizes=tuple(wanted["sizes"]),
+        pitch=int(wanted["pitch"]),
+        box=tuple(wanted["box"]),
+        swizzle=int(wanted["swizzle"]),
+    )
+
+
+def beside_arguments(
+    machine: Any, job: Job, buffers: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+    """What a launch needs besides its arguments: the cluster, and the buffers to which only a tensor
+    map leads."""
+    more: dict[str, Any] = {}
+    if job.get("cluster"):
+        more["cluster"] = tuple(job["cluster"])
+    if maps := job.get("tensor_maps"):
+        names = {one["of"] for one in maps.values()} - set(job["arguments"])
+        more["memory"] = [machine.Buffer(name, buffers[name]) for name in sorted(names)]
+    return more
 
 
 class _Case:
@@ -138,10 +166,9 @@ class _Case:
     ) -> bool:
         """Execute once; whether what it computed can be judged."""
         job = self.job
-        if job.get("cluster"):
-            raise self.machine.Unsupported("a thread block cluster")
         left = float(job["limit_s"]) - self.spent  # compiling the interpreter is not the case's
-        more = {"profile": True} if self.profile else {}
+        more: dict[str, Any] = {"profile": True} if self.profile else {}
+        more |= beside_arguments(self.machine, job, buffers)
         done = self.machine.execute(
             self.program,
             grid=tuple(job["grid"]),

@@ -55,6 +55,9 @@ SHARED_COLUMNS: Mapping[str, str] = {
     "transactions_shared": "shared_transactions",
     "conflicts_shared": "shared_conflicts",
 }
+ATTRIBUTED_COLUMNS: Mapping[str, str] = {
+    name: SHARED_COLUMNS[name] for name in ("wavefronts_shared", "wavefronts_shared_ideal")
+}
 GLOBAL_COLUMNS: Mapping[str, str] = {
     "sectors_global": "global_attributed",
     "sectors_global_ideal": "global_sectors_ideal",
@@ -95,14 +98,20 @@ def _tensor_ops(words: Sequence[str], counts: Counts, arch: int) -> dict[str, fl
     """The tensor counters; none at all where an instruction of unknown count was executed."""
     on = np.asarray(counts["threads_on"])
     sums: dict[tuple[str, str], int] = {}
+    paths: dict[tuple[str, str], int] = {}
     for index, opcode in enumerate(words):
-        if opcodes.class_of(opcode) != "tensor" or not on[index]:
+        name = opcodes.base(opcode)
+        if opcodes.class_of(opcode) != "tensor" or name in opcodes.WITHOUT_PRODUCTS:
+            continue
+        if not on[index]:
             continue
         known = opcodes.tensor(opcode)
         if known is None:
             return {}
         source, sum_, operations = known
-        sums[source, sum_] = sums.get((source, sum_), 0) + int(on[index]) // LANES * operations
+        done = int(on[index]) // LANES * operations
+        sums[source, sum_] = sums.get((source, sum_), 0) + done
+        paths[name.lower(), source] = paths.get((name.lower(), source), 0) + done
     of = {
         source: float(sum(n for (s, _), n in sums.items() if s == source))
         for source in ("f16", "bf16", "tf32", "f64")
@@ -114,8 +123,9 @@ def _tensor_ops(words: Sequence[str], counts: Counts, arch: int) -> dict[str, fl
         f"{_TENSOR}_src_fp64.sum": of["f64"],
     }
     for source, words_ in (("f16", "fp16"), ("bf16", "bf16_dst_fp32"), ("tf32", "tf32_dst_fp32")):
-        made[f"{_TENSOR}_op_hmma_src_{words_}_sparsity_off.sum"] = of[source]
-        made[f"{_TENSOR}_op_hgmma_src_{words_}_sparsity_off.sum"] = 0.0
+        for path in ("hmma", "hgmma"):
+            counted = float(paths.get((path, source), 0))
+            made[f"{_TENSOR}_op_{path}_src_{words_}_sparsity_off.sum"] = counted
     if arch not in ONE_SUM:
         for name, sum_ in (("fp16", "f16"), ("fp32", "f32")):
             made[f"{_TENSOR}_src_fp16_dst_{name}.sum"] = float(sums.get(("f16", sum_), 0))
@@ -140,7 +150,10 @@ def values(
     """
     found: dict[str, float] = {}
     bases = np.array([opcodes.base(word) for word in words])
+    strange = np.isin(bases, list(opcodes.ASYNCHRONOUS)) & (np.asarray(counts["executed"]) > 0)
     for name, (column, among) in SUMS.items():
+        if name.startswith((_LSU, _CONFLICTS)) and strange.any():
+            continue
         numbers = _column(counts, column)
         if numbers is not None:
             chosen = numbers if among is None else numbers[np.isin(bases, list(among))]
@@ -206,8 +219,10 @@ def instruction_rows(
             "threads_executed": int(counts["threads_executed"][index]),
         }
         columns: dict[str, str] = {}
-        if catalogue.SHARED_KINDS.match(opcode):
+        if opcodes.base(opcode) in opcodes.SHARED:
             columns |= SHARED_COLUMNS
+        if opcodes.base(opcode) == "HGMMA":
+            columns |= ATTRIBUTED_COLUMNS
         if opcodes.base(opcode) in opcodes.GLOBAL:
             columns |= GLOBAL_COLUMNS
         for name, column in columns.items():

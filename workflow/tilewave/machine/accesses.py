@@ -69,6 +69,7 @@ from tilewave.machine.floating import NAN64, canonical, flushed
 from tilewave.machine.halves import finished, narrow64_bf16, narrow64_f16, widen
 from tilewave.machine.integer import SHARED_WINDOW, joined
 from tilewave.machine.state import (
+    BLOCKS,
     F_ADDRESS,
     F_BLOCK,
     F_KIND,
@@ -95,6 +96,8 @@ from tilewave.machine.state import (
     QUEUE_FULL,
     RACE,
     RACES,
+    RANK,
+    READERS,
     SHARED_ATTRIBUTED,
     SHARED_BASE,
     SHARED_CONFLICTS,
@@ -111,8 +114,10 @@ from tilewave.machine.state import (
 )
 
 ALL = uint32(0xFFFFFFFF)
-# A shadow entry: tick << 10 | in flight << 9 | atomic << 8 | warp.
+# A shadow entry: tick << 10 | in flight << 9 | atomic << 8 | warp, or BY_COPY | number of the
+# mbarrier that a bulk copy tells when it has landed.
 FLYING, BY_ATOMIC, WHO = uint32(1 << 9), uint32(1 << 8), uint32(255)
+BY_COPY = uint32(1 << 7)
 CLOCK = uint32(10)
 
 
@@ -156,6 +161,12 @@ def address_lanes(m, warp, row, first, narrow, out):
     if narrow:
         for lane in range(32):
             out[lane] = ((int64(R[register, lane]) << int64(scale)) + base) & int64(0xFFFFFFFF)
+        rank = view.own(m)[RANK]
+        if narrow == 2 and rank:
+            # The block's own window of the cluster's shared memory.
+            for lane in range(32):
+                if out[lane] >> int64(24) == rank:
+                    out[lane] -= rank << int64(24)
     else:
         for lane in range(32):
             out[lane] = (int64(R[register, lane]) << int64(scale)) + base
@@ -259,6 +270,15 @@ def inside_shared(m, warp, pc, mask, addresses, width, end):
 
 
 @njit(cache=True)
+def writer(m, entry):
+    """Whose access a shadow entry is, as a place in a row of what is known."""
+    who = int64(entry & WHO)
+    if entry & BY_COPY:
+        return 3 * view.control(m)[WARPS] + (who & int64(BY_COPY - uint32(1)))
+    return who
+
+
+@njit(cache=True)
 def _blame(m, kind, warp, pc, mask, addresses, width, unit, other):
     """A fault at the lanes whose access covers a unit of shared memory."""
     grain = view.control(m)[GRAIN]
@@ -283,7 +303,7 @@ def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
     elif entry & FLYING:
         _blame(m, int64(IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(entry & WHO))
     else:
-        who = int64(entry & WHO)
+        who = writer(m, entry)
         if who != warp and view.known(m)[warp, who] < tick and not (atomic and entry & BY_ATOMIC):
             _blame(m, int64(RACE), warp, pc, mask, addresses, width, unit, int64(who))
     view.reads(m)[warp, unit] = now
@@ -296,14 +316,14 @@ def note_write(m, warp, pc, mask, addresses, width, unit, mark):
     entry = view.shadow(m)[unit]
     start = uint32(view.control(m)[FIRST_TICK])
     tick = entry >> CLOCK
-    who = int64(entry & WHO)
+    who = writer(m, entry)
     both_atomic = entry & mark & BY_ATOMIC
     if tick >= start and not both_atomic:
         if who != warp and view.known(m)[warp, who] < tick:
             _blame(m, int64(RACE), warp, pc, mask, addresses, width, unit, int64(who))
         elif entry & FLYING:
             _blame(m, int64(IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(who))
-    for other in range(view.control(m)[WARPS]):
+    for other in range(view.control(m)[READERS]):
         if other == warp or view.known(m)[warp, other] >= view.last_read(m)[other]:
             continue
         seen = view.reads(m)[other, unit]
@@ -447,7 +467,7 @@ def _all_known(m, warp, start, count):
     for index in range(count):
         entry = shadow[uint64(start + index)]
         tick = entry >> CLOCK
-        strange |= uint32(tick < first) | uint32(tick > last) | (entry & FLYING)
+        strange |= uint32(tick < first) | uint32(tick > last) | (entry & (FLYING | BY_COPY))
     return strange == uint32(0)
 
 
@@ -475,7 +495,7 @@ def note_reads(m, warp, pc, memo, mask, addresses, width, base):
         unit = start + touched[index]
         entry = shadow[unit]
         tick = entry >> CLOCK
-        who = int64(entry & WHO)
+        who = writer(m, entry)
         fine = tick >= first_tick and not entry & FLYING
         if not (fine and (who == me or known[who] >= tick)):
             note_read(m, warp, pc, mask, addresses, width, unit, int64(0))
@@ -501,8 +521,9 @@ def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
         entry = shadow[uint64(start + touched[index])]
         tick = entry >> CLOCK
         mine = entry & WHO == me
-        strange |= tick >= first_tick and (entry & FLYING != 0 or (tick > safe and not mine))
-    for other in range(control[WARPS]):
+        odd = entry & (FLYING | BY_COPY) != uint32(0)
+        strange |= tick >= first_tick and (odd or (tick > safe and not mine))
+    for other in range(control[READERS]):
         if other == warp or known[other] >= view.last_read(m)[other]:
             continue
         limit = max(known[other], first_tick - uint32(1))
@@ -609,14 +630,20 @@ def _scatter(R, s, words, addresses, origin, width, mask):
 
 
 @njit(cache=True)
-def shared_lanes(mask, addresses):
+def shared_lanes(m, mask, addresses):
     """Lanes whose generic address lies in the shared window; their addresses become shared ones."""
     lanes = uint32(0)
+    rank, blocks = view.own(m)[RANK], view.own(m)[BLOCKS]
     for lane in range(32):
         on = (mask >> uint32(lane)) & uint32(1)
         if on and addresses[lane] >> int64(32) == int64(SHARED_WINDOW):
+            inner = addresses[lane] & int64(0xFFFFFFFF)
+            if inner >> int64(24) == rank:
+                inner -= rank << int64(24)
+            elif inner >> int64(24) < blocks:
+                continue  # another block's
             lanes |= uint32(1) << uint32(lane)
-            addresses[lane] &= int64(0xFFFFFFFF)
+            addresses[lane] = inner
     return lanes
 
 
@@ -629,7 +656,7 @@ def load(m, warp, pc, mask):
     if space == CONST_BANK:
         _load_constant(m, warp, pc, row, mask)
         return
-    narrow = int64(space == SHARED or space == LOCAL)
+    narrow = int64(2 if space == SHARED else space == LOCAL)
     address_lanes(m, warp, row, int64(A_REG), narrow, addresses)
     if space == LOCAL:
         _local(m, warp, pc, row, mask, int64(1))
@@ -638,7 +665,7 @@ def load(m, warp, pc, mask):
         _load_shared(m, warp, pc, row, mask)
         return
     if space == GENERIC:
-        inner = uint32(shared_lanes(mask, addresses))
+        inner = uint32(shared_lanes(m, mask, addresses))
         if inner:
             _load_shared(m, warp, pc, row, inner)
         mask = uint32(mask & ~inner)
@@ -742,7 +769,7 @@ def store(m, warp, pc, mask):
     row = view.code(m)[pc]
     space = row[OP]
     addresses = view.addresses(m)[0]
-    narrow = int64(space == SHARED or space == LOCAL)
+    narrow = int64(2 if space == SHARED else space == LOCAL)
     address_lanes(m, warp, row, int64(A_REG), narrow, addresses)
     if space == LOCAL:
         _local(m, warp, pc, row, mask, int64(0))
@@ -751,7 +778,7 @@ def store(m, warp, pc, mask):
         _store_shared(m, warp, pc, row, mask)
         return
     if space == GENERIC:
-        inner = uint32(shared_lanes(mask, addresses))
+        inner = uint32(shared_lanes(m, mask, addresses))
         if inner:
             _store_shared(m, warp, pc, row, inner)
         mask = uint32(mask & ~inner)
@@ -788,7 +815,7 @@ def matrix(m, warp, pc, mask):
     R = view.registers(m)[warp]
     count, d = row[WIDTH], row[DST]
     addresses = view.addresses(m)[0]
-    address_lanes(m, warp, row, int64(A_REG), int64(1), addresses)
+    address_lanes(m, warp, row, int64(A_REG), int64(2), addresses)
     used = uint32(mask if count == 4 else mask & uint32((1 << (8 * count)) - 1))
     if not used:
         return
@@ -837,7 +864,7 @@ def copy(m, warp, pc, mask, keep):
     row = view.code(m)[pc]
     width = int64(row[WIDTH])
     to, origin = view.addresses(m)[0], view.addresses(m)[1]
-    address_lanes(m, warp, row, int64(A_REG), int64(1), to)
+    address_lanes(m, warp, row, int64(A_REG), int64(2), to)
     address_lanes(m, warp, row, int64(G_REG), int64(0), origin)
     reading = uint32(mask & keep if row[FLAGS] & ZERO_FILL else mask)
     zeros = view.zeros(m)
@@ -1026,12 +1053,12 @@ def atomic(m, warp, pc, mask, T):
     row = view.code(m)[pc]
     space = (row[SUB] >> 8) & 255
     addresses = view.addresses(m)[0]
-    address_lanes(m, warp, row, int64(A_REG), int64(space == SHARED), addresses)
+    address_lanes(m, warp, row, int64(A_REG), int64(2 * (space == SHARED)), addresses)
     if space == SHARED:
         return _atomic_in(m, warp, pc, mask, T, int64(1))
     fine = mask
     if space == GENERIC:
-        inner = uint32(shared_lanes(mask, addresses))
+        inner = uint32(shared_lanes(m, mask, addresses))
         if inner and row[PD0] != 7 and row[OP] != A_CAS:
             # It asks whether it found its place: shared memory cannot do this one.
             fine &= ~inner

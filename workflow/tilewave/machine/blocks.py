@@ -20,14 +20,19 @@ from tilewave.machine import codes
 from tilewave.machine import views as view
 from tilewave.machine.accesses import fault
 from tilewave.machine.state import (
+    BLOCKS,
     BUDGET,
     CLASS_NOW,
     FIRST_TICK,
     FREE,
+    MBARRIER_COUNT,
     NEVER_REACHED,
+    NUMBER,
     OUT_OF_BUDGET,
+    POOL,
     QUANTUM,
     READY,
+    REGISTERS_AT_FIRST,
     REVERSED,
     SLOTS,
     STOP,
@@ -43,16 +48,44 @@ MOST_TICKS = 1 << 21  # then the shadow starts anew
 
 
 @njit(cache=True)
+def begin_blocks(m, number, grid, cluster, threads):
+    """A cluster's blocks as they begin: ``number`` counts clusters as a grid counts blocks.
+
+    grid, cluster: int64 (3,), in blocks. Without clusters each is one block.
+    """
+    blocks, control = view.own(m)[BLOCKS], view.control(m)
+    if control[TICK] > MOST_TICKS:
+        for rank in range(blocks):
+            view.shadow(view.peer(m, rank))[:] = uint32(0)
+            view.reads(view.peer(m, rank))[:, :] = uint32(0)
+        control[TICK] = 1
+    control[TICK] += 1
+    control[FIRST_TICK] = control[TICK]
+    wide, high = grid[0] // cluster[0], grid[1] // cluster[1]
+    x = number % wide * cluster[0]
+    y = number // wide % high * cluster[1]
+    z = number // (wide * high) * cluster[2]
+    for rank in range(blocks):
+        at_x = x + rank % cluster[0]
+        at_y = y + rank // cluster[0] % cluster[1]
+        at_z = z + rank // (cluster[0] * cluster[1])
+        begin_block(
+            view.peer(m, rank), (at_z * grid[1] + at_y) * grid[0] + at_x, grid[0], grid[1], threads
+        )
+
+
+@njit(cache=True)
 def begin_block(m, number, grid_x, grid_y, threads):
     """Registers, predicates, barriers and shared memory as a block finds them."""
     warps = view.control(m)[WARPS]
-    if view.control(m)[TICK] > MOST_TICKS:
-        view.shadow(m)[:] = uint32(0)
-        view.reads(m)[:, :] = uint32(0)
-        view.control(m)[TICK] = 1
-    view.control(m)[TICK] += 1
-    view.control(m)[FIRST_TICK] = view.control(m)[TICK]
     view.control(m)[TAKEN] = number
+    own = view.own(m)
+    own[NUMBER], own[MBARRIER_COUNT], own[POOL] = number, 0, 0
+    view.phases(m)[:, :] = uint32(0)
+    view.outstanding(m)[:, :, 0] = 0
+    view.meetings(m)[:, :] = 0
+    view.gathered(m)[:] = uint32(0)
+    view.quota(m)[:] = own[REGISTERS_AT_FIRST]
     place = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
     view.shared(m)[:] = ALL
     view.arrived(m)[:, :] = uint32(0)
@@ -80,29 +113,36 @@ def begin_block(m, number, grid_x, grid_y, threads):
 
 @njit(cache=True)
 def block_alive(m):
-    """Whether any thread of the block has not ended."""
-    for warp in range(view.control(m)[WARPS]):  # noqa: SIM110 (numba knows no any())
-        if view.live(m)[warp]:
-            return True
+    """Whether any thread of the block, or of its cluster, has not ended."""
+    for rank in range(view.own(m)[BLOCKS]):
+        live = view.live(view.peer(m, rank))
+        for warp in range(view.control(m)[WARPS]):
+            if live[warp]:
+                return True
     return False
 
 
 @njit(cache=True, nogil=True)
 def run_block(m, limit):
-    """Give every warp its turns until the block ends, is stuck, or ``limit`` instructions ran.
+    """Give every warp its turns until the block ends, is stuck, or ``limit`` instructions ran; of
+    a cluster, all its blocks.
 
     Returns 0 where it ended, 1 where it goes on, 2 where it stopped for a fault.
     """
-    warps = view.control(m)[WARPS]
+    warps, blocks = view.control(m)[WARPS], view.own(m)[BLOCKS]
+    backwards = view.control(m)[REVERSED]
     used = int64(0)
     while True:
         moved = int64(0)
-        for turn in range(warps):
-            warp = warps - 1 - turn if view.control(m)[REVERSED] else turn
-            if view.live(m)[warp]:
-                moved += run_warp(m, int64(warp), view.control(m)[QUANTUM])
-                if view.control(m)[STOP]:
-                    return 2
+        for index in range(blocks):
+            block = view.peer(m, blocks - 1 - index if backwards else index)
+            view.control(m)[TAKEN] = view.own(block)[NUMBER]
+            for turn in range(warps):
+                warp = warps - 1 - turn if backwards else turn
+                if view.live(block)[warp]:
+                    moved += run_warp(block, int64(warp), view.control(m)[QUANTUM])
+                    if view.control(m)[STOP]:
+                        return 2
         if not block_alive(m):
             return 0
         if not moved:
@@ -116,24 +156,27 @@ def run_block(m, limit):
 @njit(cache=True)
 def stuck(m):
     """Nobody can go on: name the warp and lanes that wait, at the instruction where they wait."""
-    for warp in range(view.control(m)[WARPS]):
-        for slot in range(SLOTS):
-            if view.groups(m)[warp, slot, 2] > READY:
-                pc = view.groups(m)[warp, slot, 0]
-                lanes = uint32(view.groups(m)[warp, slot, 1])
-                fault(
-                    m, int64(NEVER_REACHED), int64(pc), int64(warp), lanes, int64(-1), int64(0),
-                    int64(1),
-                )  # fmt: skip
-                return
+    for rank in range(view.own(m)[BLOCKS]):
+        groups = view.groups(view.peer(m, rank))
+        view.control(m)[TAKEN] = view.own(view.peer(m, rank))[NUMBER]
+        for warp in range(view.control(m)[WARPS]):
+            for slot in range(SLOTS):
+                if groups[warp, slot, 2] > READY:
+                    pc = groups[warp, slot, 0]
+                    lanes = uint32(groups[warp, slot, 1])
+                    fault(
+                        m, int64(NEVER_REACHED), int64(pc), int64(warp), lanes, int64(-1),
+                        int64(0), int64(1),
+                    )  # fmt: skip
+                    return
 
 
 @njit(cache=True, nogil=True)
-def run_some(m, state, grid_x, grid_y, threads, total, reverse, limit):
+def run_some(m, state, grid, cluster, threads, total, reverse, limit):
     """Run blocks until ``limit`` instructions ran.
 
-    state: int64 (3,): next block, whether one is under way, blocks done. Returns as `run_block`,
-    0 where the grid ended.
+    state: int64 (3,): next block (or cluster), whether one is under way. total: how many there
+    are. Returns as `run_block`, 0 where the grid ended.
     """
     before = view.control(m)[BUDGET]
     while True:
@@ -141,7 +184,7 @@ def run_some(m, state, grid_x, grid_y, threads, total, reverse, limit):
             if state[0] == total:
                 return 0
             number = total - 1 - state[0] if reverse else state[0]
-            begin_block(m, number, grid_x, grid_y, threads)
+            begin_blocks(m, number, grid, cluster, threads)
             state[1] = 1
         found = run_block(m, limit)
         if found == 2:
@@ -167,12 +210,16 @@ def run_grid(
     instructions: int,
     deadline: float,
     reverse: bool,
+    cluster: tuple[int, ...] = (1, 1, 1),
 ) -> int:
     """Run all blocks; notes a fault where a limit ends it. Returns how many blocks were done."""
     progress = np.zeros(3, np.int64)
+    sizes, dims = np.array(grid, np.int64), np.array(cluster, np.int64)
+    together = int(np.prod(cluster))
+    total //= together
     # No block: compiled, where that is still to do, before the clock counts.
     begun = time.perf_counter()
-    run_some(m, progress, grid[0], grid[1], threads, 0, reverse, 0)
+    run_some(m, progress, sizes, dims, threads, 0, reverse, 0)
     deadline = deadline and deadline + time.perf_counter() - begun
     step = 1_000_000  # instructions between looks at the clock
     while True:
@@ -183,22 +230,21 @@ def run_grid(
             break
         if instructions:
             step = min(step, max(1, instructions - used))
-        if run_some(m, progress, grid[0], grid[1], threads, total, reverse, step) != 1:
+        if run_some(m, progress, sizes, dims, threads, total, reverse, step) != 1:
             break
-    return int(progress[0])
+    return int(progress[0]) * together
 
 
 @njit(cache=True)
 def _somewhere(m):
     """A place where the block under way is: program counter, warp, lanes."""
-    for warp in range(view.control(m)[WARPS]):
-        for slot in range(SLOTS):
-            if view.groups(m)[warp, slot, 2] == READY:
-                return (
-                    view.groups(m)[warp, slot, 0],
-                    int64(warp),
-                    uint32(view.groups(m)[warp, slot, 1]),
-                )
+    for rank in range(view.own(m)[BLOCKS]):
+        groups = view.groups(view.peer(m, rank))
+        view.control(m)[TAKEN] = view.own(view.peer(m, rank))[NUMBER]
+        for warp in range(view.control(m)[WARPS]):
+            for slot in range(SLOTS):
+                if groups[warp, slot, 2] == READY:
+                    return groups[warp, slot, 0], int64(warp), uint32(groups[warp, slot, 1])
     return int64(-1), int64(0), uint32(0)
 
 

@@ -30,8 +30,8 @@ WHOLE, LOW_TWICE, HIGH_TWICE, BYTE0, BYTE1, BYTE2, BYTE3, LOW_HALF, HIGH_HALF, S
 # ---- families
 (
     INTEGER, F32, F64, F16, CONVERT, MUFU, LOGIC, LANES, SPECIAL, HMMA, DMMA, IMMA,
-    LOAD, STORE, ATOMIC, MATRIX, COPY, CONTROL,
-) = range(18)  # fmt: skip
+    LOAD, STORE, ATOMIC, MATRIX, COPY, HGMMA, MBARRIER, BULK, CLUSTER, CONTROL,
+) = range(22)  # fmt: skip
 
 # ---- integer operations
 (
@@ -56,8 +56,8 @@ P_ADD, P_MINMAX, P_MINMAX3, P_ADD_MINMAX, P_ABS_DIFF, P_SUM_ABS_DIFF = range(6)
 ) = range(10)  # fmt: skip
 # ---- predicates and votes
 (
-    L_PLOP3, L_P2R, L_R2P, L_VOTE, L_MATCH, L_REDUX, L_LEADER,
-) = range(7)  # fmt: skip
+    L_PLOP3, L_P2R, L_R2P, L_VOTE, L_MATCH, L_REDUX, L_LEADER, L_SCALAR,
+) = range(8)  # fmt: skip
 # ---- exchanges between lanes
 (
     X_SHUFFLE, X_TRANSPOSE,
@@ -72,6 +72,17 @@ P_ADD, P_MINMAX, P_MINMAX3, P_ADD_MINMAX, P_ABS_DIFF, P_SUM_ABS_DIFF = range(6)
 (
     A_ADD, A_MIN, A_MAX, A_AND, A_OR, A_XOR, A_EXCH, A_CAS, A_INC, A_DEC,
 ) = range(10)  # fmt: skip
+# ---- warpgroup instructions (of HGMMA: type and shape in SUB as HMMA has them, columns in WIDTH)
+G_MULTIPLY, G_MULTIPLY_BYTES, G_WAIT = range(3)
+# ---- mbarriers: what an arrival adds to the count (SUB: A_*), and to the bytes awaited
+B_INIT, B_ARRIVE, B_CHECK, B_COPIES, B_INVALIDATE = range(5)
+(
+    ONE_ARRIVAL, SOME_ARRIVALS, MORE_BYTES, FEWER_BYTES, ONE_BYTE_MORE, ONE_BYTE_FEWER, DROPS,
+) = (1 << n for n in range(7))  # fmt: skip
+# ---- bulk copies (tensor copies have SUB 2, the dimensions), their groups, the fence before them
+Y_LOAD, Y_STORE, Y_BYTES_IN, Y_BYTES_OUT, Y_COMMIT, Y_FENCE = range(6)
+# ---- clusters, and registers that warps hand on
+K_ARRIVE, K_WAIT, K_TAKE_REGISTERS, K_GIVE_REGISTERS = range(4)
 # ---- types of atomics, conversions, tensor operands
 (
     U32, S32, U64, S64, T_F32, T_F64, T_F16, T_BF16, U16, S16, U8, S8, T_TF32, T_E4M3, T_E5M2, S4, U4,

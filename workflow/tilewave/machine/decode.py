@@ -338,7 +338,9 @@ def _mov(form: Form) -> None:
     form.op(c.INTEGER, c.MOVE, "move")
     form.destination(words)
     if form.row[c.PD0] != PT:
-        raise form.fail()
+        if form.base != "R2UR" or words != 1 or form.row[c.PD1] != PT:
+            raise form.fail()
+        form.op(c.LOGIC, c.L_SCALAR, "move")
     # A vector register on its way to a uniform one: the first active lane's value.
     form.source(form.operands.pop(0), "int", words)
     # MOV's mask of bytes, where all are meant.
@@ -1571,6 +1573,8 @@ def _bra(form: Form) -> None:
     kind = form.take("DIV", "CONV")
     divergent = kind is not None
     _control(form, c.BRANCH_DIVERGENT if divergent else c.BRANCH)
+    if not divergent and form.take("ANY"):
+        form.row[c.SUB] = 1  # all lanes go where one wants to
     target = form.operands.pop()
     if divergent:
         mask = form.operands.pop(0)
@@ -1749,7 +1753,7 @@ def _depbar(form: Form) -> None:
     form.row[c.SUB] = int(count.value)
 
 
-@opcode("NOP", "MEMBAR", "ERRBAR", "CCTL", "CCTLL", "WARPARRIVE", "FENCE", "CGAERRBAR")
+@opcode("NOP", "MEMBAR", "ERRBAR", "CCTL", "CCTLL", "WARPARRIVE", "CGAERRBAR")
 def _nop(form: Form) -> None:
     """What orders or prefetches: nothing to do where every access is done at once."""
     form.modifiers.clear()
@@ -1788,3 +1792,6 @@ def decode(raw: Raw) -> np.ndarray:
         return form.finish()
     except (IndexError, ValueError) as error:
         raise Unsupported(raw.opcode, raw.address, f"operands {raw.operands}") from error
+
+
+from tilewave.machine import decode_hopper  # noqa: E402, F401 (its rules register themselves)

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewave.machine import blocks, handlers, lanes, views
+from tilewave.machine import blocks, handlers, lanes, orders, views
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
+from tilewave.machine.bulk import PARAMETERS
 from tilewave.machine.errors import BadLaunch
 from tilewave.machine.integer import SHARED_WINDOW
+from tilewave.machine.maps import TensorMap, encoded
 from tilewave.machine.program import Program
 
 # Device addresses of the first buffer: above 32 bits, so that arithmetic that loses the upper
@@ -74,12 +76,10 @@ class Execution:
     profile: dict[str, float] = field(default_factory=dict)
 
 
-def _layout(arguments: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, list[int]]:
+def _layout(held: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
     """One memory for all buffers: its words, the ranges of the buffers, their addresses."""
     ranges, starts, at = [], [], ALIGNMENT
-    for argument in arguments:
-        if not isinstance(argument, Buffer):
-            continue
+    for argument in held:
         if not argument.array.flags.c_contiguous:
             raise BadLaunch(f"buffer {argument.name}: an array that is C-contiguous")
         size = argument.array.nbytes
@@ -95,19 +95,29 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def _parameters(
-    program: Program, arguments: Sequence[Any], starts: Sequence[int], bank: np.ndarray
+    program: Program,
+    arguments: Sequence[Any],
+    held: Sequence[Buffer],
+    starts: Sequence[int],
+    bank: np.ndarray,
 ) -> None:
-    """Write the arguments into constant bank 0."""
+    """Write the arguments into constant bank 0. held: all buffers, the arguments first."""
     image = program.image
     if len(arguments) != len(image.parameters):
         raise BadLaunch(
             f"{image.entry} takes {len(image.parameters)} arguments, {len(arguments)} were given"
         )
     addresses = iter(starts)
+    places = {one.name: start for one, start in zip(held, starts)}
+    sizes = {one.name: one.array.nbytes for one in held}
     view = bank.view(np.uint8)
     for (offset, size), argument in zip(image.parameters, arguments):
         if isinstance(argument, Buffer):
             data = np.uint64(ORIGIN + next(addresses)).tobytes()
+        elif isinstance(argument, TensorMap):
+            if argument.buffer not in places:
+                raise BadLaunch(f"tensor map {argument.name}: no buffer {argument.buffer}")
+            data = encoded(argument, ORIGIN + places[argument.buffer], sizes[argument.buffer])
         else:
             data = np.asarray(argument).tobytes()
         if len(data) != size:
@@ -118,6 +128,11 @@ def _parameters(
 
 # Where a launch keeps the sizes of block and grid in bank 0 (bytes), by architecture.
 GEOMETRY = ((100, 0x360, 0x370), (0, 0x0, 0xC))
+# Of sm_90, as the code that ptxas writes for its special registers reads them: whether there are
+# clusters, their size, its reciprocals as f32, the grid in clusters, the blocks of one, and the
+# generic address of the parameters.
+CLUSTERED, CLUSTER_SIZE, CLUSTER_RECIPROCAL, CLUSTERS = 0x140, 0x144, 0x150, 0x15C
+CLUSTER_BLOCKS, PARAMETER_ADDRESS = 0x188, 0x198
 
 
 def _constants(
@@ -125,7 +140,9 @@ def _constants(
     grid: Sequence[int],
     block: Sequence[int],
     arguments: Sequence[Any],
+    held: Sequence[Buffer],
     starts: Sequence[int],
+    cluster: Sequence[int],
 ) -> np.ndarray:
     """All constant banks as words: uint32 (5, words)."""
     image = program.image
@@ -138,7 +155,15 @@ def _constants(
             banks[0, at_block // 4 : at_block // 4 + 3] = block
             banks[0, at_grid // 4 : at_grid // 4 + 3] = grid
             break
-    _parameters(program, arguments, starts, banks[0])
+    if 90 <= image.arch < 100:
+        bank = banks[0]
+        bank[CLUSTERED // 4] = int(np.prod(cluster)) > 1
+        bank[CLUSTER_SIZE // 4 :][:3] = cluster
+        bank[CLUSTER_RECIPROCAL // 4 :][:3] = (1 / np.array(cluster, np.float32)).view(np.uint32)
+        bank[CLUSTERS // 4 :][:3] = np.array(grid) // np.array(cluster)
+        bank[CLUSTER_BLOCKS // 4] = int(np.prod(cluster))
+        bank[PARAMETER_ADDRESS // 4 :][:2] = PARAMETERS & 0xFFFFFFFF, PARAMETERS >> 32
+    _parameters(program, arguments, held, starts, banks[0])
     return banks
 
 
@@ -247,22 +272,24 @@ def _state(
     grid: Sequence[int],
     block: Sequence[int],
     arguments: Sequence[Any],
+    held: Sequence[Buffer],
     shared_bytes: int,
     limits: Limits,
-) -> tuple[s.State, list[int]]:
+    cluster: Sequence[int],
+) -> tuple[list[s.State], list[int]]:
+    """The state of each block of a cluster, and where the buffers lie in memory."""
     image = program.image
     threads = int(np.prod(block))
     if not 0 < threads <= 1024 or min(*grid, *block) < 1:
         raise BadLaunch(f"a block of 1 to 1024 threads and a grid of blocks, not {block}, {grid}")
     warps = -(-threads // 32)
-    memory, ranges, starts = _layout(arguments)
-    banks = _constants(program, grid, block, arguments, starts)
+    memory, ranges, starts = _layout(held)
+    banks = _constants(program, grid, block, arguments, held, starts, cluster)
     stack = bool(image.stack_size) or _uses_local(program.rows)
     _stack_top(program, banks, LOCAL_FREE if stack else 0)
     memory, ranges = _global_variables(program, memory, ranges, banks)
     view = memory.view(np.uint8)
-    buffers = [argument for argument in arguments if isinstance(argument, Buffer)]
-    for start, buffer in zip(starts, buffers):
+    for start, buffer in zip(starts, held):
         view[start : start + buffer.array.nbytes] = _bytes(buffer.array)
     rows = _resolved(program, banks)
     memos = s.rows_with_memos(rows)
@@ -279,6 +306,16 @@ def _state(
     control[s.TICK] = 1
     control[s.REVERSED] = limits.reverse
     control[s.QUANTUM] = 4096
+    together = int(np.prod(cluster))
+    asynchronous = together > 1 or bool(np.any(np.isin(rows[:, c.FAMILY], ASYNCHRONOUS)))
+    actors = orders.actors(warps) if asynchronous else warps
+    knowledge = together * actors
+    readers = 3 * warps if asynchronous else warps
+    control[[s.ASYNCHRONOUS, s.ACTORS, s.KNOWLEDGE]] = asynchronous, actors, knowledge
+    control[s.READERS] = readers
+    own = np.zeros(s.OWN_SIZE, np.int64)
+    own[[s.BLOCKS, s.PARAMETERS_AT]] = together, image.parameter_base
+    own[s.REGISTERS_AT_FIRST] = image.registers
     state = s.State(
         code=rows,
         registers=np.zeros((warps, s.REGISTERS, 32), np.uint32),
@@ -291,11 +328,11 @@ def _state(
         addresses=np.zeros((2, 32), np.int64),
         shared=np.full(shared_size // 4 + PAGE // 4 + 8, 0xFFFFFFFF, np.uint32),
         shadow=np.zeros(units, np.uint32),
-        reads=np.zeros((warps, units if limits.races else 1), np.uint32),
-        last_read=np.zeros(warps, np.uint32),
-        known=np.zeros((warps, warps), np.uint32),
+        reads=np.zeros((readers, units if limits.races else 1), np.uint32),
+        last_read=np.zeros(readers, np.uint32),
+        known=np.zeros((warps, knowledge), np.uint32),
         arrived=np.zeros((s.BARRIERS, warps), np.uint32),
-        clocks=np.zeros((s.BARRIERS, warps), np.uint32),
+        clocks=np.zeros((s.BARRIERS, knowledge), np.uint32),
         expected=np.zeros((s.BARRIERS, 2), np.int64),
         results=np.zeros(warps, np.uint32),
         local=np.zeros((32 * warps, local_words), np.uint32),
@@ -317,8 +354,38 @@ def _state(
         resume=np.zeros((warps, 32), np.uint32),
         safe=np.zeros(warps, np.uint32),
         handlers=handlers.addresses(sorted(set(rows[:, c.FAMILY].tolist()))),
+        own=own,
+        peers=np.zeros(together, np.int64),
+        mbarriers=np.zeros(s.MBARRIERS, np.int64),
+        phases=np.zeros((2 * s.MBARRIERS if asynchronous else 1, knowledge), np.uint32),
+        outstanding=np.zeros((warps, 2, 1 + s.GROUPS_KEPT), np.int64),
+        meetings=np.zeros((warps, 2), np.int64),
+        gathered=np.zeros((1, knowledge), np.uint32),
+        quota=np.zeros(warps, np.int64),
     )
-    return state, starts
+    return _cluster(state, together), starts
+
+
+# Of a block: everything that is not the launch's. The control, with its clock, is the launch's too.
+ITS_OWN = (
+    "registers", "uniforms", "predicates", "converge", "groups", "live", "shared", "shadow", "reads",
+    "last_read", "known", "arrived", "clocks", "expected", "results", "local", "queue", "queued",
+    "stamps", "identity", "resume", "safe", "own", "mbarriers", "phases", "outstanding", "meetings",
+    "gathered", "quota",
+)  # fmt: skip
+ASYNCHRONOUS = (c.HGMMA, c.MBARRIER, c.BULK, c.CLUSTER)
+
+
+def _cluster(first: s.State, together: int) -> list[s.State]:
+    """The blocks of a cluster by rank, of which ``first`` is one."""
+    states = [first]
+    for _ in range(1, together):
+        copies = {name: getattr(first, name).copy() for name in ITS_OWN}
+        states.append(first._replace(**copies))
+    for rank, state in enumerate(states):
+        state.own[s.RANK] = rank
+        state.identity[:, c.SPECIAL_REGISTERS.index("SR_CgaCtaId")] = rank
+    return states
 
 
 def _narrow_shared(rows: np.ndarray) -> bool:
@@ -346,33 +413,46 @@ def execute(
     shared_bytes: int = 0,
     limits: Limits | None = None,
     profile: bool = False,
+    cluster: Sequence[int] | None = None,
+    memory: Sequence[Buffer] = (),
 ) -> Execution:
     """Execute a launch of ``grid`` blocks of ``block`` threads (x, y, z).
 
-    arguments: `Buffer` or numpy scalars in the kernel's order; buffers are changed in place.
-    shared_bytes: dynamic shared memory. Raises BadLaunch for a launch that no GPU accepts.
+    arguments: `Buffer`, `TensorMap` or numpy scalars in the kernel's order; buffers are changed in
+    place. memory: buffers of tensor maps that are no arguments themselves.
+    shared_bytes: dynamic shared memory. cluster: blocks of a cluster (x, y, z). Raises BadLaunch for a launch that no GPU accepts.
     With ``profile`` the result says which share of the time each class of instructions took,
     by sampling.
     """
     from tilewave.machine.findings import explained
 
     limits = limits or Limits()
-    state, starts = _state(program, grid, block, arguments, shared_bytes, limits)
+    cluster = tuple(cluster or (1, 1, 1))
+    if min(cluster) < 1 or any(blocks_ % size for blocks_, size in zip(grid, cluster)):
+        raise BadLaunch(f"a grid that is a multiple of the cluster, not {grid} of {cluster}")
+    held = [argument for argument in arguments if isinstance(argument, Buffer)]
+    taken = {one.name for one in held}
+    held += [one for one in memory if one.name not in taken]
+    states, starts = _state(program, grid, block, arguments, held, shared_bytes, limits, cluster)
+    state = states[0]
     started = time.perf_counter()
     total = int(np.prod(grid))
-    m = views.table(state)
+    tables = [views.table(one) for one in states]
+    for one in states:
+        one.peers[:] = [table.ctypes.data for table in tables]
+    m = tables[0]
     sampler = blocks.Sampler(state.control) if profile else None
     deadline = started + limits.seconds if limits.seconds else 0.0
     done = blocks.run_grid(
-        m, tuple(grid), int(np.prod(block)), total, limits.instructions, deadline, limits.reverse
-    )
+        m, tuple(grid), int(np.prod(block)), total, limits.instructions, deadline, limits.reverse,
+        cluster,
+    )  # fmt: skip
     seconds = time.perf_counter() - started
     shares = sampler.stop() if sampler else {}
     view = state.memory.view(np.uint8)
-    buffers = [argument for argument in arguments if isinstance(argument, Buffer)]
-    for start, buffer in zip(starts, buffers):
+    for start, buffer in zip(starts, held):
         _bytes(buffer.array)[:] = view[start : start + buffer.array.nbytes]
-    names = [(ORIGIN + start, buffer) for start, buffer in zip(starts, buffers)]
-    faults = explained(program, state, tuple(grid), tuple(block), names)
+    names = [(ORIGIN + start, buffer) for start, buffer in zip(starts, held)]
+    faults = explained(program, states, tuple(grid), tuple(block), names)
     counts = {name: state.counts[:, index] for index, name in enumerate(s.COUNTS)}
     return Execution(faults, counts, seconds, done, shares)

@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewave.machine import state as s
 from tilewave.machine import tracing, views
+from tilewave.machine.mbarrier import fields
 from tilewave.machine.program import Program
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ KINDS = {
     s.OUTSIDE_CONSTANT: "invalid access", s.UNINITIALISED: "uninitialised read", s.RACE: "race",
     s.IN_FLIGHT: "race", s.NEVER_REACHED: "barrier", s.OUT_OF_BUDGET: "timed out",
     s.NOT_KNOWN: "unsupported", s.TRAPPED: "invalid access", s.QUEUE_FULL: "unsupported",
-    s.BAD_TARGET: "invalid access",
+    s.BAD_TARGET: "invalid access", s.UNFENCED: "race", s.NO_MAP: "invalid access",
+    s.BAD_MATRIX: "unsupported", s.TOO_MANY_ARRIVALS: "barrier", s.NO_BLOCK: "invalid access",
+    s.MANY_MBARRIERS: "unsupported", s.BAD_SIZE: "invalid access",
 }  # fmt: skip
 MOST = 4  # threads named one by one
 PARTS = 6  # groups of waiting threads told
@@ -55,14 +58,16 @@ class _Words:
     def __init__(
         self,
         program: Program,
-        state: s.State,
+        states: list[s.State],
         grid: tuple[int, ...],
         block: tuple[int, ...],
         buffers: list[tuple[int, Buffer]],
     ) -> None:
-        self.program, self.state = program, state
+        self.program, self.states, state = program, states, states[0]
+        self.state = state
         self.grid, self.block, self.buffers = grid, block, buffers
         self.total = int(np.prod(block))
+        self.warps = int(state.control[s.WARPS])
         self.shared_base = int(state.control[s.SHARED_BASE])
         self.shared_size = int(state.control[s.SHARED_END]) - self.shared_base
         self.device_start = int(state.origin[0])
@@ -111,8 +116,11 @@ class _Words:
             verb = "read" if remote else "write"
         elif opcode.startswith(("ATOM", "RED")):
             verb = "update"
+        elif opcode.startswith(("SYNCS", "ARRIVES")):
+            verb = "use"
         else:
-            verb = "write" if opcode.startswith("ST") else "read"
+            writes = opcode.startswith(("ST", "UTMALDG", "UBLKCP.S"))
+            verb = "read" if remote or not writes else "write"
         return verb + ("s" if self.singular(threads) else "")
 
     def singular(self, threads: Threads) -> bool:
@@ -149,6 +157,12 @@ class _Words:
         length = f", which has {_many(size, 'byte')} ({_many(buffer.array.size, 'element')})"
         return f"byte {offset}{element} of {buffer.name}", length
 
+    def take(self, number: int) -> None:
+        """Look at the block of that number among the cluster's."""
+        for state in self.states:
+            if int(state.own[s.NUMBER]) == number:
+                self.state = state
+
     # ---------------------------------------------------------------------------------- one access
 
     def access(self, row: np.ndarray, index: int, threads: Threads, who: str) -> str:
@@ -176,6 +190,8 @@ class _Words:
         kind, warp = int(row[s.F_KIND]), int(row[s.F_OTHER])
         byte = f"byte {int(row[s.F_ADDRESS]) - self.shared_base} of shared memory"
         does = f"{who} {self.does(index, threads)} {byte}"
+        if warp >= self.warps and kind == s.RACE:
+            return does + self.asynchronous(warp)
         other, verb, it = f"warp {warp}", "accesses", ""
         if known is not None:
             members = self.lanes(int(known[tracing.K_WARP]), int(known[tracing.K_LANES]))
@@ -187,10 +203,30 @@ class _Words:
                 f"{does} while the asynchronous copy of {other} into it{it} may be under way: missing "
                 "is a barrier before the copy, or a wait for it and a barrier behind"
             )
+        if kind == s.UNFENCED:
+            return (
+                f"{does} through the asynchronous proxy, which {other} has written{it}: no "
+                "fence.proxy.async stands between"
+            )
         if kind == s.UNINITIALISED:
             return f"{does} before {other} {verb} it{it}: no barrier stands between"
         too = " too" if verb.rstrip("s") == self.does(index, [0]).rstrip("s") else ""
         return f"{does}, which {other} {verb}{too}{it}: no barrier stands between"
+
+    def asynchronous(self, actor: int) -> str:
+        """The other side of a race, where it is no warp (see `tilewave.machine.orders`)."""
+        kind, warp = divmod(actor, self.warps)
+        if kind == 1 + s.MATRICES:
+            return (
+                f", which products that warp {warp} issued may still read: missing is a wait for "
+                "their group, or what tells of it"
+            )
+        if kind == 1 + s.BULKS:
+            return (
+                f", which a bulk store of warp {warp} may still read: missing is a wait for its "
+                "group, or what tells of it"
+            )
+        return ", which a bulk copy writes: missing is a wait at the copy's mbarrier"
 
     def unwritten(
         self, row: np.ndarray, index: int, threads: Threads, who: str, known: np.ndarray | None
@@ -224,7 +260,7 @@ class _Words:
             for pc, lanes, doing, waits in self.state.groups[warp].tolist():
                 if doing == s.FREE:
                     continue
-                what = waits if doing == s.AT_BARRIER else 0
+                what = waits if doing in (s.AT_BARRIER, s.AT_MBARRIER, s.AT_REGISTERS) else 0
                 found.setdefault((doing, what, pc), []).extend(self.lanes(warp, lanes))
         return {key: sorted(threads) for key, threads in found.items()}
 
@@ -250,6 +286,20 @@ class _Words:
                 else "which needs all threads of the block that have not ended"
             )
             return f"{wait} at barrier {waits} ({self.at(pc)}), {needs}"
+        if doing == s.AT_MBARRIER:
+            return f"{wait} {self.mbarrier(waits)} ({self.at(pc)})"
+        if doing == s.AT_CLUSTER:
+            return f"{wait} at the cluster's barrier ({self.at(pc)})"
+        if doing == s.AT_REGISTERS:
+            return (
+                f"{wait} for {waits} registers each ({self.at(pc)}), of which the block has "
+                f"{int(self.state.own[s.POOL])} left for a warp's threads"
+            )
+        if doing == s.AT_PRODUCTS:
+            return (
+                f"{wait} for products that other warps of their warpgroup have not issued "
+                f"({self.at(pc)})"
+            )
         where = "for the other threads of their warp"
         barrier = self.barrier_behind(pc)
         if barrier >= 0:
@@ -257,6 +307,14 @@ class _Words:
                 f"{wait} at the barrier {self.at(barrier)} {where}, which must come to the same one"
             )
         return f"{wait} {where} ({self.at(pc)})"
+
+    def mbarrier(self, offset: int) -> str:
+        """An mbarrier that somebody waits at, and what its phase lacks."""
+        _, pending, awaited, _ = fields(views.table(self.state), offset)
+        lacks = [_many(pending, "arrival")] if pending else []
+        lacks += [_many(abs(awaited), "byte") + (" less" if awaited < 0 else "")] if awaited else []
+        place = offset - self.shared_base
+        return f"at the mbarrier at byte {place} of shared memory, which lacks {' and '.join(lacks)}"
 
     def barrier_behind(self, pc: int) -> int:
         """The barrier that a WARPSYNC belongs to: the next one in the same straight piece of code."""
@@ -288,10 +346,16 @@ class _Words:
 
         Named are those that the fewest share their place with: they are the ones that went astray.
         """
+        self.take(int(self.state.control[s.TAKEN]))
         groups = dict(sorted(self.groups().items(), key=lambda one: len(one[1])))
         at_barrier = [key for key in groups if key[0] == s.AT_BARRIER] or list(groups)
         place = _three(_place(int(self.state.control[s.TAKEN]), self.grid))
         told = "; ".join(self.parts(groups))
+        for state in self.states:
+            if int(state.own[s.NUMBER]) != int(state.control[s.TAKEN]) and state.live.any():
+                self.state = state
+                peer = _three(_place(int(state.own[s.NUMBER]), self.grid))
+                told += f"; of block {peer} of its cluster {'; '.join(self.parts(self.groups()))}"
         index = at_barrier[0][2] if at_barrier else -1
         threads = groups[at_barrier[0]] if at_barrier else []
         barrier = self.barrier_behind(index) if index >= 0 else -1
@@ -304,6 +368,7 @@ class _Words:
     def endless(self, instructions: int, index: int) -> str:
         """A sentence about a block that was still going when its time was over."""
         number = int(self.state.control[s.TAKEN])
+        self.take(number)
         place = f"block {_three(_place(number, self.grid))}"
         groups = self.groups()
         ready = {key: one for key, one in groups.items() if key[0] == s.READY}
@@ -314,7 +379,7 @@ class _Words:
 
 
 def _retraced(
-    state: s.State, rows: list[np.ndarray], grid: tuple[int, ...], threads: int
+    states: list[s.State], rows: list[np.ndarray], grid: tuple[int, ...], threads: int
 ) -> list[np.ndarray | None]:
     """The other access of each fault that has one, where executing its block again shows it.
 
@@ -324,10 +389,11 @@ def _retraced(
     chosen = [
         index
         for index, row in enumerate(rows)
-        if int(row[s.F_KIND]) in (s.RACE, s.IN_FLIGHT, s.UNINITIALISED)
+        if int(row[s.F_KIND]) in (s.RACE, s.IN_FLIGHT, s.UNINITIALISED, s.UNFENCED)
     ]
-    if not chosen:
+    if not chosen or len(states) > 1:  # of a cluster one block cannot be executed alone
         return found
+    state = states[0]
     kept = [(array, array.copy()) for array in (state.counts, state.control, state.faults)]
     m = views.table(state)
     grain = int(state.control[s.GRAIN])
@@ -350,7 +416,7 @@ def _retraced(
 
 def explained(
     program: Program,
-    state: s.State,
+    states: list[s.State],
     grid: tuple[int, ...],
     block: tuple[int, ...],
     buffers: list[tuple[int, Buffer]],
@@ -361,11 +427,12 @@ def explained(
     """
     from tilewave.machine.executor import Fault
 
-    words = _Words(program, state, grid, block, buffers)
+    state = states[0]
+    words = _Words(program, states, grid, block, buffers)
     rows = [row.copy() for row in state.faults[: int(state.control[s.FAULT_COUNT])]]
     # What threads wait for is read first: executing a block again changes it.
     told = [_ending(words, row) for row in rows]
-    others = _retraced(state, rows, grid, words.total)
+    others = _retraced(states, rows, grid, words.total)
     found = []
     for row, end, known in zip(rows, told, others):
         kind = KINDS[int(row[s.F_KIND])]
@@ -411,7 +478,7 @@ def _told(
     """Kind and sentence of a fault that an instruction of one warp made."""
     number = int(row[s.F_KIND])
     who = f"{words.named(threads)} of block {place}" if threads else f"block {place}"
-    if number in (s.RACE, s.IN_FLIGHT):
+    if number in (s.RACE, s.IN_FLIGHT, s.UNFENCED):
         return KINDS[number], words.collision(row, index, threads, who, known)
     if number == s.UNINITIALISED:
         # Somebody writes it after all, and nothing makes the reader wait: it met the word early.
@@ -429,6 +496,29 @@ def _told(
             f"a warp of block {place} has more than {int(row[s.F_OTHER])} asynchronous copies "
             "in flight, which is more than is kept here"
         )
+    elif number == s.NO_MAP:
+        message = f"{who} copy by a tensor map at {int(row[s.F_ADDRESS]):#x}, where none is"
+    elif number == s.BAD_MATRIX:
+        message = (
+            f"{who} multiply a matrix whose descriptor has the base offset {int(row[s.F_OTHER])}: "
+            "only 0 is known here"
+        )
+    elif number == s.TOO_MANY_ARRIVALS:
+        byte = int(row[s.F_ADDRESS]) - words.shared_base
+        message = (
+            f"{who} arrive at the mbarrier at byte {byte} of shared memory more often than its "
+            f"{_many(int(row[s.F_OTHER]), 'arrival')} a phase"
+        )
+    elif number == s.NO_BLOCK:
+        message = (
+            f"{who} name block {int(row[s.F_ADDRESS]) >> 24} of the cluster, or a mask of blocks, "
+            "that it has not"
+        )
+    elif number == s.MANY_MBARRIERS:
+        message = f"block {place} uses more than {int(row[s.F_OTHER])} mbarriers"
+    elif number == s.BAD_SIZE:
+        address = int(row[s.F_ADDRESS])
+        message = f"{who} copy from or to {address:#x}, which is not a multiple of 16"
     elif number == s.BAD_TARGET:
         message = f"{who} jump to {int(row[s.F_ADDRESS]):#x}, outside the kernel"
     else:

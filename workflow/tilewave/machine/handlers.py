@@ -20,6 +20,8 @@ from numpy import int32, int64, uint32, uint64
 from tilewave.machine import accesses, codes
 from tilewave.machine import views as view
 from tilewave.machine.bits import lowest_one
+from tilewave.machine.bulk import bulk
+from tilewave.machine.cluster import cluster
 from tilewave.machine.codes import (
     ADD,
     AND,
@@ -43,6 +45,7 @@ from tilewave.machine.codes import (
     L_PLOP3,
     L_R2P,
     L_REDUX,
+    L_SCALAR,
     L_VOTE,
     LOW_HALF,
     LOW_TWICE,
@@ -76,8 +79,10 @@ from tilewave.machine.conversion import convert
 from tilewave.machine.dmma import dmma
 from tilewave.machine.floating import double, single
 from tilewave.machine.halves import half
+from tilewave.machine.hgmma import hgmma
 from tilewave.machine.imma import imma
 from tilewave.machine.integer import integer
+from tilewave.machine.mbarrier import mbarrier
 from tilewave.machine.special import special
 from tilewave.machine.state import NOW
 from tilewave.machine.tensor import hmma
@@ -283,6 +288,13 @@ def logic(m, warp, row, mask, T, p0, p1, p2):
             for lane in range(32):
                 T[8, lane] = mask if same_all else uint32(0)
         return (ALL if same_all else uint32(0)), uint32(0)
+    if op == L_SCALAR:
+        # R2UR that says which lanes have another value than the first: a loop serves them too.
+        value, others = T[0, int64(lowest_one(mask))], uint32(0)
+        for lane in range(32):
+            others |= uint32(T[0, lane] != value) << uint32(lane)
+            T[8, lane] = T[0, lane]
+        return others & mask, uint32(0)
     if op == L_REDUX:
         first = T[0, int64(lowest_one(mask))]
         signed = row[FLAGS] & SIGNED
@@ -513,6 +525,22 @@ def _atomic(table, warp, pc, mask):
     commit_predicate(view.predicates(m)[warp], int64(row[PD0]), uint32(fine), mask)
 
 
+def _hgmma(table, warp, pc, mask):
+    hgmma(carray(table, (TABLE,)), warp, pc, mask)
+
+
+def _mbarrier(table, warp, pc, mask):
+    mbarrier(carray(table, (TABLE,)), warp, pc, mask)
+
+
+def _bulk(table, warp, pc, mask):
+    bulk(carray(table, (TABLE,)), warp, pc, mask)
+
+
+def _cluster(table, warp, pc, mask):
+    cluster(carray(table, (TABLE,)), warp, pc, mask)
+
+
 HANDLERS: dict[int, Callable[..., None]] = {
     codes.INTEGER: _integer,
     codes.F32: _f32,
@@ -531,6 +559,10 @@ HANDLERS: dict[int, Callable[..., None]] = {
     codes.ATOMIC: _atomic,
     codes.MATRIX: _matrix,
     codes.COPY: _copy,
+    codes.HGMMA: _hgmma,
+    codes.MBARRIER: _mbarrier,
+    codes.BULK: _bulk,
+    codes.CLUSTER: _cluster,
 }
 
 

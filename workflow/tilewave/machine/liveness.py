@@ -13,7 +13,7 @@ from tilewave.machine.operands import PT, RZ
 
 TENSOR = (c.HMMA, c.DMMA, c.IMMA)
 WIDEST = 8  # registers of a tensor operand, at most
-ADDRESSED = (c.LOAD, c.STORE, c.ATOMIC, c.MATRIX, c.COPY)
+ADDRESSED = (c.LOAD, c.STORE, c.ATOMIC, c.MATRIX, c.COPY, c.MBARRIER)
 
 
 def _reads(row: np.ndarray, register: int) -> bool:
@@ -44,7 +44,7 @@ def _reads(row: np.ndarray, register: int) -> bool:
 def _overwrites(row: np.ndarray, register: int) -> bool:
     """Whether an instruction writes a register in every lane that executes it."""
     family = int(row[c.FAMILY])
-    keeps = family in (c.STORE, c.CONTROL, c.COPY, c.ATOMIC) or row[c.DST_UNIFORM]
+    keeps = family in (c.STORE, c.CONTROL, c.COPY, c.ATOMIC, c.MBARRIER) or row[c.DST_UNIFORM]
     keeps = keeps or (family == c.MATRIX and row[c.OP] == 1)
     if keeps or row[c.GUARD] != PT or row[c.GUARD_NOT]:
         return False

@@ -11,7 +11,8 @@ import numpy as np
 
 from tilewave.machine import codes as c
 
-REGISTERS = 280  # of a warp: 255 named ones, then zeros, which RZ of any width reads
+REGISTERS = 288  # of a warp: 255 named ones, then zeros, which RZ of any width reads
+FRAGMENTS = 280  # the last ones hold what a warpgroup instruction took from shared memory
 UNIFORMS = 264
 QUEUE = 512  # asynchronous copies of a warp that may be in flight
 SLOTS = 33  # groups of lanes of a warp that can be apart
@@ -36,9 +37,10 @@ COUNTS = (
 # ---- entries of control
 (
     BUDGET, TICK, FIRST_TICK, FAULT_COUNT, WARPS, SHARED_BASE, SHARED_END, LOCAL_BYTES, NOW,
-    GRAIN, RACES, STOP, CLASS_NOW, REVERSED, QUANTUM, TAKEN,
-) = range(16)  # fmt: skip
-CONTROL_SIZE = 16
+    GRAIN, RACES, STOP, CLASS_NOW, REVERSED, QUANTUM, TAKEN, READERS, KNOWLEDGE, PARKED,
+    PARKED_FOR, ASYNCHRONOUS, ACTORS,
+) = range(22)  # fmt: skip
+CONTROL_SIZE = 22
 
 # ---- columns of a fault
 (F_KIND, F_ROW, F_WARP, F_LANES, F_ADDRESS, F_OTHER, F_BLOCK) = range(7)
@@ -46,15 +48,33 @@ CONTROL_SIZE = 16
 # ---- kinds of faults
 (
     OUTSIDE_GLOBAL, MISALIGNED, OUTSIDE_SHARED, UNINITIALISED, RACE, NEVER_REACHED, OUT_OF_BUDGET,
-    NOT_KNOWN, OUTSIDE_LOCAL, OUTSIDE_CONSTANT, TRAPPED, QUEUE_FULL, IN_FLIGHT, BAD_TARGET,
-) = range(14)  # fmt: skip
+    NOT_KNOWN, OUTSIDE_LOCAL, OUTSIDE_CONSTANT, TRAPPED, QUEUE_FULL, IN_FLIGHT, BAD_TARGET, UNFENCED,
+    NO_MAP, BAD_MATRIX, TOO_MANY_ARRIVALS, NO_BLOCK, MANY_MBARRIERS, BAD_SIZE,
+) = range(21)  # fmt: skip
 
 # ---- what a group of lanes is doing
-FREE, READY, AT_CONVERGE, AT_BARRIER, AT_WARPSYNC = range(5)
+(
+    FREE, READY, AT_CONVERGE, AT_BARRIER, AT_WARPSYNC, AT_MBARRIER, AT_CLUSTER, AT_REGISTERS,
+    AT_PRODUCTS,
+) = range(9)  # fmt: skip
+TURN_OVER = -1  # of PARKED: the group can go on, but others should have their turn
+
+# ---- entries of own: what a block of a cluster has to itself
+(
+    RANK, NUMBER, BLOCKS, POOL, MBARRIER_COUNT, PARAMETERS_AT, REGISTERS_AT_FIRST,
+) = range(7)  # fmt: skip
+OWN_SIZE = 7
+MBARRIERS = 32  # of a block, as sources of knowledge about asynchronous copies
+GROUPS_KEPT = 64  # committed groups of a warp that may be outstanding
+MATRICES, BULKS = range(2)  # kinds of such groups
 
 
 class State(NamedTuple):
     """Arrays of the block that runs; W warps, S words of shared memory.
+
+    Blocks of a cluster run together: each has arrays of its own, but for those of the launch.
+    Whose accesses can be known: the warps', and where there are asynchronous ones (`orders`) those
+    of ACTORS; KNOWLEDGE counts them over the cluster, READERS those that read.
 
     Lanes are the last axis and there are 32. ``groups`` int64 (W, SLOTS, 4): program counter,
     lanes, what it does, what it waits for.
@@ -71,11 +91,11 @@ class State(NamedTuple):
     addresses: np.ndarray  # int64 (2, 32)
     shared: np.ndarray  # uint32 (S,)
     shadow: np.ndarray  # uint32 (units,): who wrote a unit of shared memory last, and when
-    reads: np.ndarray  # uint32 (W, units): when each warp read it last
-    last_read: np.ndarray  # uint32 (W,): when each warp read any
-    known: np.ndarray  # uint32 (W, W): up to when a warp knows another's accesses
+    reads: np.ndarray  # uint32 (readers, units): when each read it last
+    last_read: np.ndarray  # uint32 (readers,): when each read any
+    known: np.ndarray  # uint32 (W, knowledge): up to when a warp knows another's accesses
     arrived: np.ndarray  # uint32 (BARRIERS, W)
-    clocks: np.ndarray  # uint32 (BARRIERS, W): what arrivals at a barrier bring along
+    clocks: np.ndarray  # uint32 (BARRIERS, knowledge): what arrivals at a barrier bring along
     expected: np.ndarray  # int64 (BARRIERS, 2): threads a barrier waits for, 0 for all; reduction
     results: np.ndarray  # uint32 (W,): what a reducing barrier returned
     local: np.ndarray  # uint32 (32 W, words): a row for each thread
@@ -97,6 +117,14 @@ class State(NamedTuple):
     resume: np.ndarray  # uint32 (W, 32): where a lane goes from the end of a collective
     safe: np.ndarray  # uint32 (W,): up to when a warp knows the accesses of all others
     handlers: np.ndarray  # int64 (families,): addresses of the functions that execute each
+    own: np.ndarray  # int64 (OWN_SIZE,)
+    peers: np.ndarray  # int64 (blocks of the cluster,): addresses of their `views.table`
+    mbarriers: np.ndarray  # int64 (MBARRIERS,): byte addresses in shared memory
+    phases: np.ndarray  # uint32 (2 MBARRIERS, knowledge): what arrivals bring; of finished phases
+    outstanding: np.ndarray  # int64 (W, 2, 1 + GROUPS_KEPT): groups committed, when each was
+    meetings: np.ndarray  # int64 (W, 2): arrivals at the cluster's barrier, and waits passed
+    gathered: np.ndarray  # uint32 (1, knowledge): what arrivals at the cluster's barrier bring
+    quota: np.ndarray  # int64 (W,): registers of each thread
 
 
 def rows_with_memos(rows: np.ndarray) -> int:

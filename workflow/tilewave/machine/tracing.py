@@ -13,8 +13,8 @@ from numba import njit
 from numpy import int64, uint32
 
 from tilewave.machine import views as view
-from tilewave.machine.accesses import CLOCK, FLYING, WHO
-from tilewave.machine.blocks import begin_block
+from tilewave.machine.accesses import CLOCK, FLYING, writer
+from tilewave.machine.blocks import begin_blocks
 from tilewave.machine.codes import (
     ATOMIC,
     CONST_BANK,
@@ -33,7 +33,17 @@ from tilewave.machine.codes import (
     WIDTH,
 )
 from tilewave.machine.integer import SHARED_WINDOW
-from tilewave.machine.state import FIRST_TICK, GRAIN, QUANTUM, READY, REVERSED, SLOTS, STOP, WARPS
+from tilewave.machine.state import (
+    FIRST_TICK,
+    GRAIN,
+    QUANTUM,
+    READERS,
+    READY,
+    REVERSED,
+    SLOTS,
+    STOP,
+    WARPS,
+)
 from tilewave.machine.warp import run_warp
 
 # Columns of what is wanted: the access that was found, and whether it read what nobody had written.
@@ -113,13 +123,13 @@ def note(m, wanted, known, last, warp, pc, mask, entries):
                 k[K_ORDERED] = int64(view.reads(m)[warp, unit])
             else:
                 tick = entries[index] >> CLOCK
-                who = int64(entries[index] & WHO)
+                who = writer(m, entries[index])
                 other = int64(-1)
                 unordered = who != warp and view.known(m)[warp, who] < tick
                 if tick >= first and (unordered or entries[index] & FLYING):
                     other = int64(0)
                 elif writes:
-                    for reader in range(view.control(m)[WARPS]):
+                    for reader in range(view.control(m)[READERS]):
                         seen = view.reads(m)[reader, unit]
                         if reader != warp and seen >= first and view.known(m)[warp, reader] < seen:
                             other = int64(1 + reader)
@@ -142,9 +152,9 @@ def note(m, wanted, known, last, warp, pc, mask, entries):
 
 
 @njit(cache=True)
-def trace(m, wanted, known, last, entries, number, grid_x, grid_y, threads):
+def trace(m, wanted, known, last, entries, number, grid, threads):
     """Execute block ``number`` again and fill ``known``: see `note`."""
-    begin_block(m, int64(number), int64(grid_x), int64(grid_y), int64(threads))
+    begin_blocks(m, int64(number), grid, np.ones(3, np.int64), int64(threads))
     view.control(m)[STOP] = 0
     warps = view.control(m)[WARPS]
     left, steps = len(wanted), int64(0)
@@ -183,8 +193,8 @@ def others(
     (K_ columns). Leaves the state as after that block."""
     warps = -(-threads // 32)
     known = np.zeros((len(wanted), 5), np.int64)
-    last = np.zeros((len(wanted), 1 + warps, 3), np.int64)
-    trace(
-        m, wanted, known, last, np.zeros(len(wanted), np.uint32), number, grid[0], grid[1], threads
-    )
+    # Readers are warps, and products and bulk stores of warps.
+    last = np.zeros((len(wanted), 1 + 3 * warps, 3), np.int64)
+    sizes = np.array(grid, np.int64)
+    trace(m, wanted, known, last, np.zeros(len(wanted), np.uint32), number, sizes, threads)
     return known

@@ -13,7 +13,7 @@ from numba import carray, njit, types
 from numba.extending import intrinsic
 
 from tilewave.machine.codes import COLUMNS, SPECIAL_REGISTERS
-from tilewave.machine.state import COUNTS, QUEUE, REGISTERS, SLOTS, UNIFORMS, State
+from tilewave.machine.state import COUNTS, GROUPS_KEPT, QUEUE, REGISTERS, SLOTS, UNIFORMS, State
 
 NAMES, KINDS = len(SPECIAL_REGISTERS), len(COUNTS)
 SIZES = 2  # leading sizes kept for each array
@@ -61,6 +61,14 @@ ZEROS_AT = _place("zeros")
 RESUME_AT = _place("resume")
 SAFE_AT = _place("safe")
 HANDLERS_AT = _place("handlers")
+OWN_AT = _place("own")
+PEERS_AT = _place("peers")
+MBARRIERS_AT = _place("mbarriers")
+PHASES_AT = _place("phases")
+OUTSTANDING_AT = _place("outstanding")
+MEETINGS_AT = _place("meetings")
+GATHERED_AT = _place("gathered")
+QUOTA_AT = _place("quota")
 
 
 @intrinsic
@@ -285,6 +293,48 @@ def safe(m):
 @njit
 def handlers(m):
     return carray(_int64_at(m[HANDLERS_AT]), (m[HANDLERS_AT + 1],))
+
+
+@njit
+def own(m):
+    return carray(_int64_at(m[OWN_AT]), (m[OWN_AT + 1],))
+
+
+@njit
+def peer(m, rank):
+    """The table of another block of the cluster."""
+    peers = carray(_int64_at(m[PEERS_AT]), (m[PEERS_AT + 1],))
+    return carray(_int64_at(peers[rank]), (TABLE,))
+
+
+@njit
+def mbarriers(m):
+    return carray(_int64_at(m[MBARRIERS_AT]), (m[MBARRIERS_AT + 1],))
+
+
+@njit
+def phases(m):
+    return carray(_uint32_at(m[PHASES_AT]), (m[PHASES_AT + 1], m[PHASES_AT + 2]))
+
+
+@njit
+def outstanding(m):
+    return carray(_int64_at(m[OUTSTANDING_AT]), (m[OUTSTANDING_AT + 1], 2, 1 + GROUPS_KEPT))
+
+
+@njit
+def meetings(m):
+    return carray(_int64_at(m[MEETINGS_AT]), (m[MEETINGS_AT + 1], 2))
+
+
+@njit
+def gathered(m):
+    return carray(_uint32_at(m[GATHERED_AT]), (m[GATHERED_AT + 2],))
+
+
+@njit
+def quota(m):
+    return carray(_int64_at(m[QUOTA_AT]), (m[QUOTA_AT + 1],))
 
 
 @njit

@@ -10,7 +10,7 @@ from __future__ import annotations
 from numba import njit
 from numpy import int32, int64, uint32, uint64
 
-from tilewave.machine import accesses
+from tilewave.machine import accesses, cluster, orders
 from tilewave.machine import views as view
 from tilewave.machine.bits import count_ones, lowest_one
 from tilewave.machine.codes import (
@@ -64,12 +64,16 @@ from tilewave.machine.state import (
     AT_WARPSYNC,
     BAD_TARGET,
     BARRIER_WARPS,
+    BLOCKS,
     BUDGET,
     CLASS_NOW,
     EXECUTED,
     FREE,
+    KNOWLEDGE,
     NOT_KNOWN,
     NOW,
+    PARKED,
+    PARKED_FOR,
     READY,
     SLOTS,
     STOP,
@@ -77,6 +81,7 @@ from tilewave.machine.state import (
     THREADS_ON,
     TICK,
     TRAPPED,
+    TURN_OVER,
     WARPS,
 )
 
@@ -201,7 +206,7 @@ def arrive(m, warp, which, lanes, threads):
     view.arrived(m)[which, warp] |= lanes
     if threads:
         view.expected(m)[which, 0] = threads
-    for other in range(view.control(m)[WARPS]):
+    for other in range(view.control(m)[KNOWLEDGE]):
         view.clocks(m)[which, other] = max(view.clocks(m)[which, other], view.known(m)[warp, other])
     view.clocks(m)[which, warp] = uint32(view.control(m)[TICK])
     # What the warp does from here on is not part of what it brought.
@@ -235,8 +240,9 @@ def release(m, which):
             continue
         known, clocks = view.known(m)[warp], view.clocks(m)[which]
         safe = ALL
-        for other in range(warps):
+        for other in range(view.control(m)[KNOWLEDGE]):
             known[other] = max(known[other], clocks[other])
+        for other in range(warps):
             if other != warp:
                 safe = min(safe, known[other])
         view.safe(m)[warp] = safe
@@ -249,8 +255,7 @@ def release(m, which):
                 gather_waiting(
                     m, int64(warp), int64(AT_BARRIER), int64(which), int64(at), int64(-1)
                 )
-    for warp in range(warps):
-        view.clocks(m)[which, warp] = uint32(0)
+    view.clocks(m)[which, :] = uint32(0)
     view.expected(m)[which, 0] = 0
     view.expected(m)[which, 1] = 0
     view.control(m)[TICK] += 1
@@ -267,6 +272,8 @@ def exit_lanes(m, warp, lanes):
             anyone = anyone or view.arrived(m)[which, other] != uint32(0)
         if anyone:
             release(m, int64(which))
+    if view.own(m)[BLOCKS] > 1:
+        cluster.wake(m)
 
 
 @njit(cache=True)
@@ -361,6 +368,12 @@ def run_warp(m, warp, budget):
             pc += 1
         elif 0 <= family < CONTROL:
             call(handlers[family], m, int64(warp), int64(pc), mask)
+            if control[PARKED]:
+                pc, active, going = park(m, int64(warp), int64(pc), uint32(active), uint32(mask))
+                done -= 1 - going
+                if control[STOP] or going:
+                    break
+                continue
             pc += 1
         elif family == CONTROL:
             pc, lanes = control_flow(m, warp, int64(pc), row, uint32(active), uint32(mask))
@@ -378,6 +391,24 @@ def run_warp(m, warp, budget):
         new_group(m, int64(warp), int64(pc), uint32(active), int64(READY), int64(0))
     control[BUDGET] -= done
     return done
+
+
+@njit(cache=True)
+def park(m, warp, pc, active, mask):
+    """After an instruction that cannot go on, or that gives its turn away: what runs now, and 1 if
+    the group can go on (in its next turn). What waits executes its instruction again, and is
+    counted then."""
+    control, counts = view.control(m), view.counts(m)[pc]
+    doing = control[PARKED]
+    control[PARKED] = 0
+    if doing == TURN_OVER:
+        return pc + 1, active, int64(1)
+    counts[EXECUTED] -= 1
+    counts[THREADS] -= int64(count_ones(active))
+    counts[THREADS_ON] -= int64(count_ones(mask))
+    new_group(m, int64(warp), int64(pc), uint32(active), int64(doing), control[PARKED_FOR])
+    following, others = take_group(m, int64(warp))
+    return following, others, int64(0)
 
 
 @njit(cache=True)
@@ -400,6 +431,8 @@ def control_flow(m, warp, pc, row, active, mask):
     rest = active & ~mask
     if op == BRANCH:
         going = mask & pin(row, int64(PIN0), P) & pin(row, int64(PIN1), P)
+        if row[SUB] and going:
+            going = active
         return split(
             m, warp, int64(row[TARGET]), uint32(going), int64(following), uint32(active & ~going)
         )
@@ -434,6 +467,7 @@ def control_flow(m, warp, pc, row, active, mask):
         return following, active
     if op == COPY_WAIT:
         accesses.land(m, int64(warp), int64(row[SUB]))
+        orders.waited(m, int64(warp), int64(row[SUB]))
         return following, active
     if op == WARP_SYNC:
         waits = int64(uint32(scalar_source(m, int64(warp), row, int64(0), uint32(mask))))

@@ -1,0 +1,254 @@
+"""Products of a warpgroup: each of its four warps does the 16 rows that are its own.
+
+Matrices lie in shared memory as descriptors say (PTX ISA, "wgmma", matrix descriptor and strides):
+rows of the depth, 16-byte pieces of eight rows each, or, with the other major order (``.tnsp``),
+rows of the width. What an instruction takes is put into fragments, and eight columns at a time are
+one product of a warp (`tilewave.machine.tensor`), with the same rounding: all of the depth in one
+step, which is what P. Xie et al. (see there) say of both.
+
+A product is done when it is issued, and its reads last until somebody waits for its group.
+"""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
+
+from __future__ import annotations
+
+from numba import njit
+from numpy import int32, int64, uint32, uint64
+
+from tilewave.machine import orders
+from tilewave.machine import views as view
+from tilewave.machine.accesses import fault
+from tilewave.machine.bulk import swizzled
+from tilewave.machine.codes import (
+    A_UREG,
+    DST,
+    FLAGS,
+    G_MULTIPLY_BYTES,
+    G_WAIT,
+    HIGH,
+    INDEX,
+    INV0,
+    INV1,
+    KIND,
+    NEG0,
+    NEG1,
+    OP,
+    PIN0,
+    PIN0_NOT,
+    REGISTER,
+    SOURCE_COLUMNS,
+    SOURCES,
+    SUB,
+    T_TF32,
+    WIDTH,
+)
+from tilewave.machine.imma import imma
+from tilewave.machine.integer import joined
+from tilewave.machine.state import (
+    AT_PRODUCTS,
+    BAD_MATRIX,
+    FRAGMENTS,
+    GRAIN,
+    MATRICES,
+    OUTSIDE_SHARED,
+    PARKED,
+    PARKED_FOR,
+    RACES,
+    READY,
+    SHARED_ATTRIBUTED,
+    SHARED_BASE,
+    SHARED_END,
+    SHARED_IDEAL,
+    SLOTS,
+    TICK,
+    WARPS,
+)
+from tilewave.machine.tensor import hmma
+
+PIECE = 16  # bytes that lie behind each other: a core matrix has eight of them
+A_AT, B_AT = FRAGMENTS, FRAGMENTS + 4
+RZ = 255
+WIDTHS = (0, 128, 64, 32)  # of the swizzle, by the two highest bits of a descriptor
+
+
+@njit(cache=True)
+def piece_at(descriptor, group, number, along):
+    """The address of a 16-byte piece.
+
+    group: which eight rows (of A; columns of B). Where the depth is contiguous, ``number`` is the
+    row among them and ``along`` the piece of the depth; else ``number`` is the place in the depth,
+    and the piece has all eight rows.
+    """
+    start = int64(descriptor & uint64(0x3FFF)) << 4
+    leading = int64((descriptor >> uint64(16)) & uint64(0x3FFF)) << 4
+    stride = int64((descriptor >> uint64(32)) & uint64(0x3FFF)) << 4
+    width = WIDTHS[int64(descriptor >> uint64(62))]
+    if along >= 0:
+        if width == 0:
+            return start + group * stride + number * PIECE + along * leading
+        return swizzled(start + group * stride + number * width + along * PIECE, width)
+    if width == 0:
+        return start + group * stride + (number & 7) * PIECE + (number >> 3) * leading
+    together = width // PIECE
+    at = start + group // together * leading + group % together * PIECE
+    return swizzled(at + (number & 7) * width + (number >> 3) * stride, width)
+
+
+@njit(cache=True)
+def gather(m, warp, pc, descriptor, group, transposed, flip, low, high):
+    """Eight rows (or columns) of the depth of one instruction, 32 bytes, as two fragments.
+
+    Returns whether they are in the block's shared memory; a fault where not.
+    """
+    control, shared = view.control(m), view.shared(m)
+    races, grain = control[RACES], control[GRAIN]
+    shadow, reads = view.shadow(m), view.reads(m)[control[WARPS] * (1 + MATRICES) + warp]
+    now = uint32(control[TICK])
+    before = orders.NOTHING
+    for index in range(16):
+        if transposed:
+            at = piece_at(descriptor, group, index, int64(-1))
+        else:
+            at = piece_at(descriptor, group, index & 7, index >> 3)
+        if at < control[SHARED_BASE] or at + PIECE > control[SHARED_END]:
+            fault(
+                m, int64(OUTSIDE_SHARED), int64(pc), int64(warp), uint32(0xFFFFFFFF), int64(at),
+                int64(PIECE), int64(1),
+            )  # fmt: skip
+            return False
+        if races:
+            for unit in range(at >> grain, (at + PIECE) >> grain):
+                entry = shadow[uint64(unit)]
+                if entry != before:
+                    orders.check(m, warp, m, int64(0), pc, int64(unit), entry, True)
+                    before = entry
+                reads[uint64(unit)] = now
+        word = uint64(at >> 2)
+        if not transposed:
+            to = 4 * (index & 7)
+            if index < 8:
+                for t in range(4):
+                    low[to + t] = shared[word + uint64(t)] ^ flip
+            else:
+                for t in range(4):
+                    high[to + t] = shared[word + uint64(t)] ^ flip
+            continue
+        # Row ``index`` of the depth: its half goes to every fourth lane.
+        t, shift = (index & 7) >> 1, uint32(16 * (index & 1))
+        keep = uint32(0xFFFF) << (uint32(16) - shift)
+        for g in range(8):
+            half = (shared[word + uint64(g >> 1)] >> uint32(16 * (g & 1))) & uint32(0xFFFF)
+            half = half << shift
+            if index < 8:
+                low[4 * g + t] = (low[4 * g + t] & keep) | half
+            else:
+                high[4 * g + t] = (high[4 * g + t] & keep) | half
+    if transposed and flip:
+        for lane in range(32):
+            low[lane] ^= flip
+            high[lane] ^= flip
+    return True
+
+
+@njit(cache=True)
+def well_formed(m, warp, pc, descriptor):
+    """Whether a descriptor is one that is executed here; a fault where not."""
+    base = int64(descriptor >> uint64(49)) & 7
+    if base == 0:
+        return True
+    fault(
+        m, int64(BAD_MATRIX), int64(pc), int64(warp), uint32(0xFFFFFFFF), int64(-1), int64(base),
+        int64(1),
+    )  # fmt: skip
+    return False
+
+
+@njit(cache=True)
+def wait(m, warp, pending):
+    """Wait for all but so many of the latest groups of products.
+
+    They are the warpgroup's: what one warp has waited for, its other three have issued too, and
+    their reads are over. (Programs rely on it: one thread tells for its warpgroup that a stage may
+    be overwritten.)
+    """
+    control, outstanding = view.control(m), view.outstanding(m)
+    wanted = outstanding[warp, MATRICES, 0] - pending
+    first, end = warp & ~int64(3), min((warp | 3) + 1, control[WARPS])
+    for other in range(first, end):
+        if view.live(m)[other] and outstanding[other, MATRICES, 0] < wanted:
+            control[PARKED] = AT_PRODUCTS
+            control[PARKED_FOR] = wanted
+            return
+    for other in range(first, end):
+        orders.settle(m, warp, other, MATRICES, wanted)
+
+
+@njit(cache=True)
+def hgmma(m, warp, pc, mask):
+    """HGMMA, IGMMA, and the wait for groups of them."""
+    row = view.code(m)[pc]
+    op, flags = row[OP], row[FLAGS]
+    if op == G_WAIT:
+        wait(m, warp, int64(row[SUB]))
+        return
+    R, U = view.registers(m)[warp], view.uniforms(m)[warp]
+    P = view.predicates(m)[warp]
+    first = row[A_UREG]
+    of_b = joined(U[first + 3], U[first + 2])
+    if not well_formed(m, warp, pc, of_b):
+        return
+    sub = row[SUB]
+    wide = (sub >> 16) & 1
+    sign = uint32(0x80008000)
+    if (sub >> 8) & 255 == T_TF32:
+        sign = uint32(0x80000000)
+    at = SOURCES + SOURCE_COLUMNS
+    a = int64(A_AT)
+    if row[at + KIND] == REGISTER:
+        a = int64(row[at + INDEX])
+    else:
+        of_a = joined(U[first + 1], U[first])
+        if not well_formed(m, warp, pc, of_a):
+            return
+        flip = sign if flags & NEG0 else uint32(0)
+        for half in range(2):
+            group = 2 * (warp & 3) + half
+            low, high = R[A_AT + half], R[A_AT + 2 + half]
+            if not gather(m, warp, pc, of_a, group, flags & INV0 != 0, flip, low, high):
+                return
+    scale = P[row[PIN0]]
+    if row[PIN0_NOT]:
+        scale = ~scale
+    c, d = int64(row[SOURCES + INDEX]), int64(row[DST])
+    if not scale & mask:
+        c = int64(RZ)
+    flip = sign if flags & NEG1 else uint32(0)
+    words = 4 if wide or op == G_MULTIPLY_BYTES else 2
+    view.last_read(m)[view.control(m)[WARPS] * (1 + MATRICES) + warp] = uint32(
+        view.control(m)[TICK]
+    )
+    for group in range(row[WIDTH] // 8):
+        low, high = R[B_AT], R[B_AT + 1]
+        if not gather(m, warp, pc, of_b, int64(group), flags & INV1 != 0, flip, low, high):
+            return
+        before = c if c == RZ else c + words * group
+        if op == G_MULTIPLY_BYTES:
+            imma(sub, int32(0), R, d + words * group, a, int64(B_AT), before)
+        else:
+            hmma(sub, R, d + words * group, a, int64(B_AT), before)
+    if warp & 3 == 0:
+        # What ncu attributes to the four of them: the bytes in lines, A's where it is in shared
+        # memory. So the totals of cuBLAS' kernels on an H200 say: 64x128 and 64x256 of f16 and
+        # bf16, and 64x256 of tf32 with A in registers.
+        lines = int64(row[WIDTH] // 4)
+        if a == A_AT:
+            lines += 16
+        view.counts(m)[pc, SHARED_ATTRIBUTED] += lines
+        view.counts(m)[pc, SHARED_IDEAL] += lines
+    if flags & HIGH:
+        orders.commit(m, warp, MATRICES)
+        for other in range(warp & ~int64(3), min((warp | 3) + 1, view.control(m)[WARPS])):
+            groups = view.groups(m)[other]
+            for slot in range(SLOTS):
+                if groups[slot, 2] == AT_PRODUCTS:
+                    groups[slot, 2] = READY

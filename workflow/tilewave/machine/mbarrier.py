@@ -1,0 +1,331 @@
+"""Mbarriers: counters in shared memory that threads and copies arrive at, phase after phase.
+
+The 64-bit word is opaque to a program (PTX ISA, "mbarrier"), but the code that ptxas writes around
+it tells its fields: it initialises one for ``n`` arrivals with (2^20 - n) << 1 in the low word and
+(2^20 - n) << 11 in the high one, checks a phase by bit 31 of the high word, and gets the pending
+count out of bits 11 to 30 of it. So arrivals count up to an overflow, which turns the phase over.
+The bytes awaited lie between these fields, 22 bits with a sign.
+
+A copy lands at once here, and tells its mbarrier at once; who reads its data without having waited
+is found by the order of accesses (`tilewave.machine.orders`), whenever it landed.
+"""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
+
+from __future__ import annotations
+
+from numba import njit
+from numpy import int32, int64, uint32
+
+from tilewave.machine import views as view
+from tilewave.machine.accesses import (
+    BY_ATOMIC,
+    BY_COPY,
+    CLOCK,
+    address_lanes,
+    fault,
+    land,
+    writer,
+)
+from tilewave.machine.bits import lowest_one
+from tilewave.machine.codes import (
+    A_REG,
+    B_CHECK,
+    B_COPIES,
+    B_INIT,
+    B_INVALIDATE,
+    DROPS,
+    DST,
+    FEWER_BYTES,
+    INDEX,
+    MORE_BYTES,
+    ONE_ARRIVAL,
+    ONE_BYTE_FEWER,
+    ONE_BYTE_MORE,
+    OP,
+    PD0,
+    SOME_ARRIVALS,
+    SOURCES,
+    SUB,
+)
+from tilewave.machine.orders import bring, learn, shift
+from tilewave.machine.state import (
+    AT_MBARRIER,
+    BLOCKS,
+    FIRST_TICK,
+    GRAIN,
+    MANY_MBARRIERS,
+    MBARRIER_COUNT,
+    MBARRIERS,
+    MISALIGNED,
+    NO_BLOCK,
+    OUTSIDE_SHARED,
+    PARKED,
+    PARKED_FOR,
+    RACE,
+    RACES,
+    RANK,
+    READY,
+    SHARED_BASE,
+    SHARED_END,
+    SLOTS,
+    TICK,
+    TOO_MANY_ARRIVALS,
+    TURN_OVER,
+    UNINITIALISED,
+    WARPS,
+)
+
+COUNT = int64(0xFFFFF)  # 20 bits
+BYTES = int64(0x3FFFFF)  # 22 bits
+PARITY = uint32(1 << 31)
+
+
+@njit(cache=True)
+def block_of(m, warp, pc, lanes, address):
+    """The table of the block of the cluster that a shared address names, and whether there is one."""
+    rank = address >> int64(24)
+    if rank == view.own(m)[RANK]:
+        return m, True
+    if rank < view.own(m)[BLOCKS]:
+        return view.peer(m, rank), True
+    fault(
+        m, int64(NO_BLOCK), int64(pc), int64(warp), uint32(lanes), int64(address), int64(8),
+        int64(1),
+    )  # fmt: skip
+    return m, False
+
+
+@njit(cache=True)
+def inside(m, warp, pc, lanes, offset, width, aligned):
+    """Whether bytes of a block's shared memory exist and begin at a multiple of ``aligned``; a fault
+    where not."""
+    control = view.control(m)
+    kind = int64(-1)
+    if offset < control[SHARED_BASE] or offset + width > control[SHARED_END]:
+        kind = int64(OUTSIDE_SHARED)
+    elif offset & (aligned - 1):
+        kind = int64(MISALIGNED)
+        width = aligned
+    if kind < 0:
+        return True
+    fault(
+        m, kind, int64(pc), int64(warp), uint32(lanes), int64(offset), int64(width), int64(1)
+    )
+    return False
+
+
+@njit(cache=True)
+def number(m, warp, pc, where, offset):
+    """The number of an mbarrier in its block; a new one where it has not been met."""
+    places, own = view.mbarriers(where), view.own(where)
+    for index in range(own[MBARRIER_COUNT]):
+        if places[index] == offset:
+            return index
+    if own[MBARRIER_COUNT] == MBARRIERS:
+        fault(
+            m, int64(MANY_MBARRIERS), int64(pc), int64(warp), uint32(1), int64(offset),
+            int64(MBARRIERS), int64(1),
+        )  # fmt: skip
+        return int64(0)
+    index = own[MBARRIER_COUNT]
+    places[index] = offset
+    own[MBARRIER_COUNT] = index + 1
+    return index
+
+
+@njit(cache=True)
+def met(m, warp, where, pc, lanes, offset):
+    """An mbarrier is used: was it initialised, and is that in order before?"""
+    control = view.control(m)
+    if not control[RACES]:
+        return
+    unit = offset >> control[GRAIN]
+    entry = view.shadow(where)[unit]
+    tick = entry >> CLOCK
+    kind, who = int64(-1), int64(-1)
+    if tick < uint32(control[FIRST_TICK]):
+        kind = int64(UNINITIALISED)
+    else:
+        who = writer(where, entry)
+        shifted = shift(m, where)
+        mine = shifted == 0 and who == warp
+        if not mine and view.known(m)[warp, shifted + who] < tick:
+            kind = int64(RACE)
+    if kind >= 0:
+        fault(
+            m, kind, int64(pc), int64(warp), uint32(lanes), int64(offset), int64(who), int64(0)
+        )
+
+
+@njit(cache=True)
+def initialise(m, warp, pc, lanes, offset, low, high):
+    """Write an mbarrier's word."""
+    control = view.control(m)
+    at = offset >> 2
+    view.shared(m)[at], view.shared(m)[at + 1] = low, high
+    number(m, warp, pc, m, offset)
+    entry = uint32(control[TICK]) << CLOCK | BY_ATOMIC | uint32(warp)
+    for unit in range(offset >> control[GRAIN], ((offset + 7) >> control[GRAIN]) + 1):
+        if control[RACES]:
+            view.shadow(m)[unit] = entry
+
+
+@njit(cache=True)
+def fields(where, offset):
+    """Arrivals that a phase needs, arrivals pending, bytes pending, and the phase."""
+    low, high = view.shared(where)[offset >> 2], view.shared(where)[(offset >> 2) + 1]
+    needed = -int64(low >> uint32(1)) & COUNT
+    pending = -int64(high >> uint32(11)) & COUNT
+    awaited = int64(low >> uint32(21)) | int64(high & uint32(0x7FF)) << int64(11)
+    if awaited > BYTES >> int64(1):
+        awaited -= BYTES + 1
+    return needed, pending, awaited, high & PARITY
+
+
+@njit(cache=True)
+def keep(where, offset, needed, pending, awaited, phase):
+    """`fields` backwards."""
+    awaited &= BYTES
+    low = uint32((-needed & COUNT) << int64(1)) | uint32(awaited << int64(21) & 0xFFFFFFFF)
+    high = uint32(awaited >> int64(11)) | uint32((-pending & COUNT) << int64(11)) | phase
+    view.shared(where)[offset >> 2] = low
+    view.shared(where)[(offset >> 2) + 1] = high
+
+
+@njit(cache=True)
+def change(m, warp, where, pc, lanes, offset, arrivals, more, drops):
+    """Arrivals at an mbarrier, and bytes that it waits for from now on (negative: have come)."""
+    needed, pending, awaited, phase = fields(where, offset)
+    if arrivals > pending:
+        fault(
+            m, int64(TOO_MANY_ARRIVALS), int64(pc), int64(warp), uint32(lanes), int64(offset),
+            int64(needed), int64(1),
+        )  # fmt: skip
+        return
+    pending -= arrivals
+    awaited += more
+    if drops:
+        needed -= arrivals
+    if pending or awaited:
+        keep(where, offset, needed, pending, awaited, phase)
+        return
+    keep(where, offset, needed, needed, int64(0), phase ^ PARITY)
+    index = number(m, warp, pc, where, offset)
+    brought, finished = view.phases(where)[index], view.phases(where)[MBARRIERS + index]
+    for actor in range(len(brought)):
+        finished[actor] = max(finished[actor], brought[actor])
+    for other in range(view.control(where)[WARPS]):
+        groups = view.groups(where)[other]
+        for slot in range(SLOTS):
+            if groups[slot, 2] == AT_MBARRIER and groups[slot, 3] == offset:
+                groups[slot, 2] = READY
+
+
+@njit(cache=True)
+def landed(m, warp, where, pc, offset, size):
+    """A copy of ``size`` bytes that a warp issued has landed and tells an mbarrier."""
+    index = number(m, warp, pc, where, offset)
+    control = view.control(m)
+    actor = 3 * control[WARPS] + index
+    view.phases(where)[index, actor] = uint32(control[TICK])
+    control[TICK] += 1
+    change(m, warp, where, pc, uint32(1), offset, int64(0), -int64(size), False)
+
+
+@njit(cache=True)
+def mbarrier(m, warp, pc, mask):
+    """SYNCS and ARRIVES."""
+    row = view.code(m)[pc]
+    op = row[OP]
+    R, U = view.registers(m)[warp], view.uniforms(m)[warp]
+    addresses = view.addresses(m)[0]
+    address_lanes(m, warp, row, int64(A_REG), int64(1), addresses)
+    source = row[SOURCES + INDEX]
+    if op == B_CHECK:
+        checked(m, warp, pc, row, mask, addresses)
+        return
+    if op == B_INIT or op == B_INVALIDATE:
+        lane = int64(lowest_one(mask))
+        offset = addresses[lane] & int64(0xFFFFFF)
+        lanes = uint32(1) << uint32(lane)
+        if inside(m, warp, pc, lanes, offset, int64(8), int64(8)) and op == B_INIT:
+            initialise(m, warp, pc, lanes, offset, U[source], U[source + 1])
+        return
+    if op == B_COPIES:
+        # cp.async of the thread and before: here a warp's copies land now, then it arrives.
+        land(m, int64(warp), int64(0) - 1)
+    how, d = row[SUB], row[DST]
+    for lane in range(32):
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        lanes = uint32(1) << uint32(lane)
+        address = addresses[lane]
+        where, known = block_of(m, warp, pc, lanes, address)
+        offset = address & int64(0xFFFFFF)
+        if not known or not inside(m, warp, pc, lanes, offset, int64(8), int64(8)):
+            return
+        met(m, warp, where, pc, lanes, offset)
+        given = int64(int32(R[source, lane]))
+        arrivals, more = int64(0), int64(0)
+        if how & ONE_ARRIVAL:
+            arrivals = int64(1)
+        elif how & SOME_ARRIVALS:
+            arrivals = given
+        if how & MORE_BYTES:
+            more = given
+        elif how & FEWER_BYTES:
+            more = -given
+        elif how & ONE_BYTE_MORE:
+            more = int64(1)
+        elif how & ONE_BYTE_FEWER:
+            more = -int64(1)
+        if d != 255:
+            R[d, lane] = view.shared(where)[offset >> 2]
+            R[d + 1, lane] = view.shared(where)[(offset >> 2) + 1]
+        if arrivals:
+            index = number(m, warp, pc, where, offset)
+            bring(m, warp, where, view.phases(where)[index])
+        change(m, warp, where, pc, lanes, offset, arrivals, more, how & DROPS != 0)
+    # What the warp does from here on is not part of what it brought.
+    view.control(m)[TICK] += 1
+
+
+@njit(cache=True)
+def checked(m, warp, pc, row, mask, addresses):
+    """Whether a phase is over. A try waits where it is not, if all lanes ask the same."""
+    R, P = view.registers(m)[warp], view.predicates(m)[warp]
+    source = row[SOURCES + INDEX]
+    first = int64(lowest_one(mask))
+    over, alike, learnt = uint32(0), True, False
+    for lane in range(32):
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        lanes = uint32(1) << uint32(lane)
+        offset = addresses[lane] & int64(0xFFFFFF)
+        if addresses[lane] >> int64(24) != view.own(m)[RANK]:
+            fault(
+                m, int64(NO_BLOCK), int64(pc), int64(warp), lanes, int64(addresses[lane]),
+                int64(8), int64(1),
+            )  # fmt: skip
+            return
+        alike = alike and addresses[lane] == addresses[first]
+        if not alike or lane == first:
+            if not inside(m, warp, pc, lanes, offset, int64(8), int64(8)):
+                return
+            met(m, warp, m, pc, lanes, offset)
+        if (view.shared(m)[(offset >> 2) + 1] ^ R[source, lane]) & PARITY:
+            over |= lanes
+            if not learnt or not alike:
+                learnt = True
+                index = number(m, warp, pc, m, offset)
+                learn(m, warp, view.phases(m)[MBARRIERS + index])
+    control = view.control(m)
+    if over != mask:
+        if row[SUB] and alike and not over:
+            control[PARKED] = AT_MBARRIER
+            control[PARKED_FOR] = addresses[first] & int64(0xFFFFFF)
+            return
+        control[PARKED] = TURN_OVER
+    p = row[PD0]
+    if p != 7:
+        P[p] = (P[p] & ~mask) | over
