@@ -39,6 +39,7 @@ using namespace hopper;
 extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS)
     hgemm_wgmma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                 element* c, int m, int n, int k, f32 alpha, f32 beta) {
+    const Thread thread;
     Ring ring;
     if (threadIdx.x == 0) ring.begin(1);
     __syncthreads();
@@ -49,13 +50,13 @@ extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS)
     for (int chunk = 0; chunk < chunks; ++chunk) {
         if (threadIdx.x == 0) load_chunk(ring, map_a, map_b, place, chunk);
         ring.wait_full();
-        multiply_chunk(sums, ring.at(), chunk);
+        multiply_chunk(sums, thread, ring.at(), chunk);
         wait_products<0>();
         __syncthreads();  // both warpgroups have read the chunk
         ring.next();
     }
 
     const Result result = {c, m, n, alpha, beta};
-    finish(sums, result, place);
-    store_pairs(sums, result, place);
+    finish(sums, thread, result, place);
+    store_pairs(sums, thread, result, place);
 }

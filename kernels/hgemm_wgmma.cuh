@@ -99,18 +99,21 @@ struct Tiles {
 
 // ---- threads ---------------------------------------------------------------------------------------
 
-// The number of the warpgroup, in a way that tells the compiler that all lanes of a warp agree.
-__device__ __forceinline__ int warpgroup_of_thread() {
-    return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / WARPGROUP, 0);
-}
-__device__ __forceinline__ int warp_of_thread() { return threadIdx.x / WARP; }
-__device__ __forceinline__ int lane_of_thread() { return threadIdx.x % WARP; }
+// A thread of a converged warp. Its warp's number comes by a shuffle, so that the compiler knows that all
+// lanes agree: what is computed from it stays in uniform registers, where wgmma and the TMA want it.
+struct Thread {
+    int warp, warpgroup, lane;
 
-// First row, within the tile, of the 16 that a warp has of a product.
-__device__ __forceinline__ int row_of_warp(int mma) {
-    const int warp = warp_of_thread();
-    return warp / 4 * ROWS + mma * MMA_M + warp % 4 * STRIP_ROWS;
-}
+    __device__ __forceinline__ Thread()
+        : warp(__shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / WARP, 0)),
+          warpgroup(warp * WARP / WARPGROUP),
+          lane(threadIdx.x % WARP) {}
+
+    // First row, within the tile, of the 16 that the warp has of a product.
+    __device__ __forceinline__ int row_of(int mma) const {
+        return warpgroup * ROWS + mma * MMA_M + warp % (WARPGROUP / WARP) * STRIP_ROWS;
+    }
+};
 
 // ---- the ring of stages ----------------------------------------------------------------------------
 
@@ -156,8 +159,8 @@ struct Ring {
     }
 
     // By all lanes of a warp: it has done with a stage.
-    __device__ __forceinline__ void release(int which) const {
-        if (lane_of_thread() == 0) arrive(empty + 8 * which);
+    __device__ __forceinline__ void release(const Thread& thread, int which) const {
+        if (thread.lane == 0) arrive(empty + 8 * which);
     }
 };
 
@@ -171,8 +174,8 @@ __device__ __forceinline__ void load_chunk(const Ring& ring, const CUtensorMap& 
 }
 
 // Begins the products of the chunk at a shared address; the first chunk of a tile overwrites the sums.
-__device__ __forceinline__ void multiply_chunk(Sums& sums, unsigned at, int chunk) {
-    const u64 a = descriptor(at + warpgroup_of_thread() * ROWS * SWIZZLE_BYTES);
+__device__ __forceinline__ void multiply_chunk(Sums& sums, const Thread& thread, unsigned at, int chunk) {
+    const u64 a = descriptor(at + thread.warpgroup * ROWS * SWIZZLE_BYTES);
     const u64 b = descriptor(at + A_BYTES);
     begin_products();
 #pragma unroll
@@ -189,7 +192,8 @@ __device__ __forceinline__ void multiply_chunk(Sums& sums, unsigned at, int chun
 // ---- results ---------------------------------------------------------------------------------------
 
 // Replaces the sums by alpha times them plus beta times what C holds.
-__device__ __forceinline__ void finish(Sums& sums, const Result& result, const Place& place) {
+__device__ __forceinline__ void finish(Sums& sums, const Thread& thread, const Result& result,
+                                       const Place& place) {
     if (result.alpha != 1.0f) {
 #pragma unroll
         for (int i = 0; i < MMAS; ++i) {
@@ -198,13 +202,12 @@ __device__ __forceinline__ void finish(Sums& sums, const Result& result, const P
         }
     }
     if (result.beta != 0.0f) {
-        const int lane = lane_of_thread();
 #pragma unroll
         for (int i = 0; i < MMAS; ++i) {
 #pragma unroll
             for (int e = 0; e < SUMS; e += 2) {
-                const int row = place.row + row_of_warp(i) + lane / 4 + e / 2 % 2 * 8;
-                const int column = place.column + e / 4 * 8 + lane % 4 * 2;
+                const int row = place.row + thread.row_of(i) + thread.lane / 4 + e / 2 % 2 * 8;
+                const int column = place.column + e / 4 * 8 + thread.lane % 4 * 2;
                 if (row < result.m && column < result.n) {
                     const element* const old = result.c + static_cast<long long>(row) * result.n + column;
                     const float2 pair = unpack(*reinterpret_cast<const unsigned*>(old));
@@ -217,14 +220,14 @@ __device__ __forceinline__ void finish(Sums& sums, const Result& result, const P
 }
 
 // Writes finished sums from where they are, two at a time: eight rows and 16 bytes of each in a store.
-__device__ __forceinline__ void store_pairs(const Sums& sums, const Result& result, const Place& place) {
-    const int lane = lane_of_thread();
+__device__ __forceinline__ void store_pairs(const Sums& sums, const Thread& thread, const Result& result,
+                                            const Place& place) {
 #pragma unroll
     for (int i = 0; i < MMAS; ++i) {
 #pragma unroll
         for (int e = 0; e < SUMS; e += 2) {
-            const int row = place.row + row_of_warp(i) + lane / 4 + e / 2 % 2 * 8;
-            const int column = place.column + e / 4 * 8 + lane % 4 * 2;
+            const int row = place.row + thread.row_of(i) + thread.lane / 4 + e / 2 % 2 * 8;
+            const int column = place.column + e / 4 * 8 + thread.lane % 4 * 2;
             if (row < result.m && column < result.n) {
                 element* const target = result.c + static_cast<long long>(row) * result.n + column;
                 *reinterpret_cast<unsigned*>(target) = pack(sums[i][e], sums[i][e + 1]);
@@ -234,8 +237,8 @@ __device__ __forceinline__ void store_pairs(const Sums& sums, const Result& resu
 }
 
 // A warp's own strips of shared memory, behind the stages.
-__device__ __forceinline__ unsigned strips_of_warp(const Ring& ring) {
-    return ring.stages + STAGES * STAGE_BYTES + warp_of_thread() * BUFFERS * STRIP_BYTES;
+__device__ __forceinline__ unsigned strips_of(const Thread& thread, const Ring& ring) {
+    return ring.stages + STAGES * STAGE_BYTES + thread.warp * BUFFERS * STRIP_BYTES;
 }
 
 // Packs the sums of strip `number` of a warp.
@@ -247,34 +250,36 @@ __device__ __forceinline__ void pack_strip(unsigned (&words)[STRIP_WORDS], const
 
 // Lays a strip down in shared memory in the order in which the TMA takes it: piece p of row r at place
 // p xor (r mod 8), so that the eight rows of a matrix lie in different banks.
-__device__ __forceinline__ void write_strip(unsigned at, const unsigned (&words)[STRIP_WORDS]) {
-    const int lane = lane_of_thread(), line = lane % STRIP_ROWS;
+__device__ __forceinline__ void write_strip(const Thread& thread, unsigned at, const unsigned (&words)[STRIP_WORDS]) {
+    const int line = thread.lane % STRIP_ROWS;
 #pragma unroll
     for (int piece = 0; piece < 8; piece += 2) {
-        const int own = piece + lane / STRIP_ROWS;
+        const int own = piece + thread.lane / STRIP_ROWS;
         store_matrices(at + line * SWIZZLE_BYTES + (own ^ line % SWIZZLE_ROWS) * 16, words[2 * piece],
                        words[2 * piece + 1], words[2 * piece + 2], words[2 * piece + 3]);
     }
 }
 
 // By one lane: asks the TMA to bring a strip to its place; rows and columns outside of C are left out.
-__device__ __forceinline__ void send_strip(const CUtensorMap& map_c, const Place& place, int number, unsigned at) {
+__device__ __forceinline__ void send_strip(const Thread& thread, const CUtensorMap& map_c, const Place& place,
+                                           int number, unsigned at) {
     store(map_c, place.column + number % STRIPS_ACROSS * STRIP_COLUMNS,
-          place.row + row_of_warp(number / STRIPS_ACROSS), at);
+          place.row + thread.row_of(number / STRIPS_ACROSS), at);
 }
 
 // Strip `number` by way of one of the warp's buffers, as soon as the TMA has read what was there before.
-__device__ __forceinline__ void store_strip(const CUtensorMap& map_c, const Place& place, int number,
-                                            unsigned own_strips, const unsigned (&words)[STRIP_WORDS]) {
+__device__ __forceinline__ void store_strip(const Thread& thread, const CUtensorMap& map_c, const Place& place,
+                                            int number, unsigned own_strips,
+                                            const unsigned (&words)[STRIP_WORDS]) {
     const unsigned at = own_strips + number % BUFFERS * STRIP_BYTES;
-    const bool leader = lane_of_thread() == 0;
+    const bool leader = thread.lane == 0;
     if (leader) wait_stores_read<BUFFERS - 1>();
     __syncwarp();
-    write_strip(at, words);
+    write_strip(thread, at, words);
     publish_to_async();
     __syncwarp();
     if (leader) {
-        send_strip(map_c, place, number, at);
+        send_strip(thread, map_c, place, number, at);
         commit_stores();
     }
 }

@@ -45,11 +45,11 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 using namespace hopper;
 
 // Lane r of a warp releases the stage in block r of the cluster, which loads into ours.
-__device__ __forceinline__ void release_in_cluster(const Ring& ring, int which) {
+__device__ __forceinline__ void release_in_cluster(const Ring& ring, const Thread& thread, int which) {
     if (CLUSTER == 1) {
-        ring.release(which);
-    } else if (lane_of_thread() < CLUSTER) {
-        arrive_at(ring.empty + 8 * which, lane_of_thread());
+        ring.release(thread, which);
+    } else if (thread.lane < CLUSTER) {
+        arrive_at(ring.empty + 8 * which, thread.lane);
     }
 }
 
@@ -57,6 +57,7 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     hgemm_wgmma_cluster(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                         const __grid_constant__ CUtensorMap map_c, element* c, int m, int n, int k, f32 alpha,
                         f32 beta) {
+    const Thread thread;
     Ring ring;
     if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS * CLUSTER);
     if (CLUSTER > 1) {
@@ -69,9 +70,9 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     const int chunks = chunks_of(k);
     const int rank = CLUSTER > 1 ? cluster_rank() : 0;
     const int first = blockIdx.x / CLUSTER, clusters = gridDim.x / CLUSTER;
-    if (warpgroup_of_thread() == CONSUMERS) {
+    if (thread.warpgroup == CONSUMERS) {
         keep_registers<40>();
-        if (warp_of_thread() == CONSUMER_WARPS && elected()) {
+        if (thread.warp == CONSUMER_WARPS && elected()) {
             for (int tile = first; tile < tiles.count(); tile += clusters) {
                 const Place place = tiles.place_of(tile, rank);
                 for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -92,30 +93,30 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     } else {
         take_registers<232>();
         const Result result = {c, m, n, alpha, beta};
-        const unsigned own_strips = strips_of_warp(ring);
+        const unsigned own_strips = strips_of(thread, ring);
         Sums sums;
         for (int tile = first; tile < tiles.count(); tile += clusters) {
             const Place place = tiles.place_of(tile, rank);
             int previous = 0;
             for (int chunk = 0; chunk < chunks; ++chunk) {
                 ring.wait_full();
-                multiply_chunk(sums, ring.at(), chunk);
+                multiply_chunk(sums, thread, ring.at(), chunk);
                 wait_products<1>();
-                if (chunk > 0) release_in_cluster(ring, previous);
+                if (chunk > 0) release_in_cluster(ring, thread, previous);
                 previous = ring.stage;
                 ring.next();
             }
             wait_products<0>();
-            release_in_cluster(ring, previous);
-            finish(sums, result, place);
+            release_in_cluster(ring, thread, previous);
+            finish(sums, thread, result, place);
 #pragma unroll
             for (int number = 0; number < STRIPS; ++number) {
                 unsigned words[STRIP_WORDS];
                 pack_strip(words, sums, number);
-                store_strip(map_c, place, number, own_strips, words);
+                store_strip(thread, map_c, place, number, own_strips, words);
             }
         }
-        if (lane_of_thread() == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
+        if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }
     // No block leaves while another one of its cluster may still arrive at its barriers.
     if (CLUSTER > 1) cluster_sync();

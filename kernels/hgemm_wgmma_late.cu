@@ -56,15 +56,16 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     hgemm_wgmma_late(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                      const __grid_constant__ CUtensorMap map_c, element* c, int m, int n, int k, f32 alpha,
                      f32 beta) {
+    const Thread thread;
     Ring ring;
     if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
     __syncthreads();
 
     const Tiles tiles(m, n);
     const int chunks = chunks_of(k);
-    if (warpgroup_of_thread() == CONSUMERS) {
+    if (thread.warpgroup == CONSUMERS) {
         keep_registers<24>();
-        if (warp_of_thread() == CONSUMER_WARPS && elected()) {
+        if (thread.warp == CONSUMER_WARPS && elected()) {
             for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
                 const Place place = tiles.place_of(tile);
                 for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -77,8 +78,8 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     } else {
         take_registers<240>();
         const Result result = {c, m, n, alpha, beta};
-        const unsigned own_strips = strips_of_warp(ring);
-        const bool leader = lane_of_thread() == 0;
+        const unsigned own_strips = strips_of(thread, ring);
+        const bool leader = thread.lane == 0;
         Sums sums;
         unsigned words[STRIPS][STRIP_WORDS];  // the results of the tile before
         Place before = {0, 0};
@@ -87,11 +88,11 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
 
         const auto begin_chunk = [&](int chunk) {
             ring.wait_full();
-            multiply_chunk(sums, ring.at(), chunk);
+            multiply_chunk(sums, thread, ring.at(), chunk);
         };
         const auto end_chunk = [&](int chunk) {
             wait_products<1>();
-            if (chunk > 0) ring.release(previous);
+            if (chunk > 0) ring.release(thread, previous);
             previous = ring.stage;
             ring.next();
         };
@@ -109,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                         pin(place.row);
                         pin(place.column);
                     }
-                    store_strip(map_c, before, number, own_strips, words[number]);
+                    store_strip(thread, map_c, before, number, own_strips, words[number]);
                     end_chunk(number);
                 }
                 chunk = STRIPS;
@@ -118,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                 if (waiting) {  // too few products to hide behind
 #pragma unroll
                     for (int number = 0; number < STRIPS; ++number) {
-                        store_strip(map_c, before, number, own_strips, words[number]);
+                        store_strip(thread, map_c, before, number, own_strips, words[number]);
                     }
                 }
             }
@@ -127,9 +128,9 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                 end_chunk(chunk);
             }
             wait_products<0>();
-            ring.release(previous);
+            ring.release(thread, previous);
 
-            finish(sums, result, place);
+            finish(sums, thread, result, place);
 #pragma unroll
             for (int number = 0; number < STRIPS; ++number) pack_strip(words[number], sums, number);
             before = place;
@@ -138,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
 
         // Every block has a tile. The ring's next stage is empty when all warps have released what it held, and
         // stays so; the own strips are free when the TMA has read the tile before.
-        const unsigned spare = ring.at() + warp_of_thread() * SPARE * STRIP_BYTES;
+        const unsigned spare = ring.at() + thread.warp * SPARE * STRIP_BYTES;
         const auto at = [&](int number) {
             return number < SPARE ? spare + number * STRIP_BYTES : own_strips + (number - SPARE) * STRIP_BYTES;
         };
@@ -146,12 +147,12 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
         if (leader) wait_stores_read<0>();
         __syncwarp();
 #pragma unroll
-        for (int number = 0; number < STRIPS; ++number) write_strip(at(number), words[number]);
+        for (int number = 0; number < STRIPS; ++number) write_strip(thread, at(number), words[number]);
         publish_to_async();
         __syncwarp();
         if (leader) {
 #pragma unroll
-            for (int number = 0; number < STRIPS; ++number) send_strip(map_c, before, number, at(number));
+            for (int number = 0; number < STRIPS; ++number) send_strip(thread, map_c, before, number, at(number));
             commit_stores();
             wait_stores_read<0>();  // shared memory has to outlive the stores' reads
         }

@@ -41,15 +41,16 @@ using namespace hopper;
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     hgemm_wgmma_persistent(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                            element* c, int m, int n, int k, f32 alpha, f32 beta) {
+    const Thread thread;
     Ring ring;
     if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
     __syncthreads();
 
     const Tiles tiles(m, n);
     const int chunks = chunks_of(k);
-    if (warpgroup_of_thread() == CONSUMERS) {
+    if (thread.warpgroup == CONSUMERS) {
         keep_registers<40>();
-        if (warp_of_thread() == CONSUMER_WARPS && elected()) {
+        if (thread.warp == CONSUMER_WARPS && elected()) {
             for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
                 const Place place = tiles.place_of(tile);
                 for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -68,16 +69,16 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
             int previous = 0;
             for (int chunk = 0; chunk < chunks; ++chunk) {
                 ring.wait_full();
-                multiply_chunk(sums, ring.at(), chunk);
+                multiply_chunk(sums, thread, ring.at(), chunk);
                 wait_products<1>();
-                if (chunk > 0) ring.release(previous);
+                if (chunk > 0) ring.release(thread, previous);
                 previous = ring.stage;
                 ring.next();
             }
             wait_products<0>();
-            ring.release(previous);
-            finish(sums, result, place);
-            store_pairs(sums, result, place);
+            ring.release(thread, previous);
+            finish(sums, thread, result, place);
+            store_pairs(sums, thread, result, place);
         }
     }
 }

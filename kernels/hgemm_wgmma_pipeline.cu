@@ -42,6 +42,7 @@ static_assert(STAGES >= 2, "one chunk is multiplied while another one is loaded"
 extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS)
     hgemm_wgmma_pipeline(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                          element* c, int m, int n, int k, f32 alpha, f32 beta) {
+    const Thread thread;
     Ring ring, loads;
     const bool loader = threadIdx.x == 0;
     if (loader) ring.begin(CONSUMER_WARPS);
@@ -59,9 +60,9 @@ extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS)
     int previous = 0;
     for (int chunk = 0; chunk < chunks; ++chunk) {
         ring.wait_full();
-        multiply_chunk(sums, ring.at(), chunk);
+        multiply_chunk(sums, thread, ring.at(), chunk);
         wait_products<1>();
-        if (chunk > 0) ring.release(previous);
+        if (chunk > 0) ring.release(thread, previous);
         previous = ring.stage;
         ring.next();
         // Into the stage that has just been released, as soon as the other warps have released it too.
@@ -75,6 +76,6 @@ extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS)
     wait_products<0>();
 
     const Result result = {c, m, n, alpha, beta};
-    finish(sums, result, place);
-    store_pairs(sums, result, place);
+    finish(sums, thread, result, place);
+    store_pairs(sums, thread, result, place);
 }

@@ -45,15 +45,16 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     hgemm_wgmma_store(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                       const __grid_constant__ CUtensorMap map_c, element* c, int m, int n, int k, f32 alpha,
                       f32 beta) {
+    const Thread thread;
     Ring ring;
     if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
     __syncthreads();
 
     const Tiles tiles(m, n);
     const int chunks = chunks_of(k);
-    if (warpgroup_of_thread() == CONSUMERS) {
+    if (thread.warpgroup == CONSUMERS) {
         keep_registers<40>();
-        if (warp_of_thread() == CONSUMER_WARPS && elected()) {
+        if (thread.warp == CONSUMER_WARPS && elected()) {
             for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
                 const Place place = tiles.place_of(tile);
                 for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -66,29 +67,29 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     } else {
         take_registers<232>();
         const Result result = {c, m, n, alpha, beta};
-        const unsigned own_strips = strips_of_warp(ring);
+        const unsigned own_strips = strips_of(thread, ring);
         Sums sums;
         for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
             const Place place = tiles.place_of(tile);
             int previous = 0;
             for (int chunk = 0; chunk < chunks; ++chunk) {
                 ring.wait_full();
-                multiply_chunk(sums, ring.at(), chunk);
+                multiply_chunk(sums, thread, ring.at(), chunk);
                 wait_products<1>();
-                if (chunk > 0) ring.release(previous);
+                if (chunk > 0) ring.release(thread, previous);
                 previous = ring.stage;
                 ring.next();
             }
             wait_products<0>();
-            ring.release(previous);
-            finish(sums, result, place);
+            ring.release(thread, previous);
+            finish(sums, thread, result, place);
 #pragma unroll
             for (int number = 0; number < STRIPS; ++number) {
                 unsigned words[STRIP_WORDS];
                 pack_strip(words, sums, number);
-                store_strip(map_c, place, number, own_strips, words);
+                store_strip(thread, map_c, place, number, own_strips, words);
             }
         }
-        if (lane_of_thread() == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
+        if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }
 }
