@@ -9,7 +9,7 @@ macros:
   TILE_N: [256, 128]
   THREAD_M: [8, 16]
   THREAD_N: [16, 8]
-  STEP: [16, 8]
+  STEP: [16, 8, 32]
   STAGES: [3, 4]
   KEEP_A: [0, 1]
   RASTER: [2048, 1024, 4096]

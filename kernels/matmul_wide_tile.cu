@@ -11,7 +11,7 @@ macros:
   THREAD_N: [16]
   STEP: [16, 8]
   STAGES: [3, 4]
-  KEEP_A: [1]
+  KEEP_A: [0, 1]
   RASTER: [2048]
 tile: [TILE_M, TILE_N, STEP]
 block: ["TILE_M * TILE_N // (THREAD_M * THREAD_N)"]

@@ -30,7 +30,7 @@ constexpr int BLOCKS_PER_SM = 256 * 128 / (TILE_M * TILE_N) > 1 ? 256 * 128 / (T
 constexpr int A_ROW = TILE_M + 4;
 constexpr int B_ROW = TILE_N;
 constexpr int A_STAGE = STEP * A_ROW;
-constexpr int STAGE = A_STAGE + STEP * B_ROW;  // floats
+constexpr int STAGE_BYTES = (A_STAGE + STEP * B_ROW) * 4;
 
 // Copies of A: a warp brings 8 k (one sector) of 4 rows.
 constexpr int A_LANES = 8;
@@ -218,7 +218,7 @@ static __device__ __forceinline__ void multiply(float (&sum)[THREAD_M][THREAD_N]
 template <bool WIDE>
 static __device__ __forceinline__ void product(const Problem& p, const Place& place) {
     extern __shared__ __align__(16) float shared[];
-    constexpr unsigned LAST = (STAGES - 1) * STAGE;
+    constexpr unsigned LAST = (STAGES - 1) * STAGE_BYTES;
 
     // Lane bit 0 counts columns and bit 1 rows: lanes i and i xor 2 read the same quad of B, lanes i and i xor
     // 1 the same quad of A, so quarter-warps merge and every 16-byte read takes two wavefronts.
@@ -228,11 +228,12 @@ static __device__ __forceinline__ void product(const Problem& p, const Place& pl
     const int lane_n = (lane & 1) | (lane / LANES_M & (LANES_N - 2));
     const int row = warp / WARPS_N * WARP_M + lane_m * QUAD;
     const int column = warp % WARPS_N * WARP_N + lane_n * QUAD;
+    // What the thread reads first of the present stage.
     const float* a_read = shared + row;
     const float* b_read = shared + A_STAGE + column;
-    const auto read = [&](Operands& to, int k, int stage) {
-        read_quads<THREAD_M, LANES_M * QUAD>(to.a, a_read + stage + k * A_ROW);
-        read_quads<THREAD_N, LANES_N * QUAD>(to.b, b_read + stage + k * B_ROW);
+    const auto read = [&](Operands& to, int k) {
+        read_quads<THREAD_M, LANES_M * QUAD>(to.a, a_read + k * A_ROW);
+        read_quads<THREAD_N, LANES_N * QUAD>(to.b, b_read + k * B_ROW);
     };
 
     // The first chunk is the one that may be short: all others are copied without a question.
@@ -245,42 +246,47 @@ static __device__ __forceinline__ void product(const Problem& p, const Place& pl
     copies.advance(first);
 #pragma unroll
     for (int s = 1; s < STAGES - 1; ++s) {
-        if (to_copy > 0) copies.template issue<true>(s * STAGE * 4, STEP);
+        if (to_copy > 0) {
+            copies.template issue<true>(s * STAGE_BYTES, STEP);
+            copies.advance(STEP);
+        }
         commit();
-        copies.advance(STEP);
         --to_copy;
     }
     arrive();
 
     float sum[THREAD_M][THREAD_N] = {};
     Operands operands[2];
-    unsigned stage = 0;  // floats
-    unsigned target = LAST;
-    read(operands[0], 0, 0);
+    unsigned target = LAST;  // stage, in bytes, of the next copies; the present one is the next after it
+    read(operands[0], 0);
 #pragma unroll 1
     for (; to_multiply > 1; --to_multiply) {
 #pragma unroll
         for (int k = 0; k < STEP - 1; ++k) {
-            read(operands[(k + 1) % 2], k + 1, stage);
+            read(operands[(k + 1) % 2], k + 1);
             if (k == 1) {
                 // Into the stage that was read before the last barrier.
-                if (to_copy > 0) copies.template issue<true>(target * 4, STEP);
+                if (to_copy > 0) {
+                    copies.template issue<true>(target, STEP);
+                    copies.advance(STEP);
+                }
                 commit();
             }
             multiply(sum, operands[k % 2]);
         }
         --to_copy;
-        copies.advance(STEP);
-        target = target == LAST ? 0 : target + STAGE;
-        stage = stage == LAST ? 0 : stage + STAGE;
+        target = target == LAST ? 0 : target + STAGE_BYTES;
+        const int onward = target == LAST ? -static_cast<int>(LAST / 4) : STAGE_BYTES / 4;
+        a_read += onward;
+        b_read += onward;
         arrive();
-        read(operands[0], 0, stage);
+        read(operands[0], 0);
         // The old chunk's last k is in registers already; it hides the reads just issued.
         multiply(sum, operands[(STEP - 1) % 2]);
     }
 #pragma unroll
     for (int k = 0; k < STEP; ++k) {
-        if (k + 1 < STEP) read(operands[(k + 1) % 2], k + 1, stage);
+        if (k + 1 < STEP) read(operands[(k + 1) % 2], k + 1);
         multiply(sum, operands[k % 2]);
     }
 
