@@ -10,6 +10,7 @@ macros:
   THREAD_M: [8, 16]
   THREAD_N: [16, 8]
   STEP: [16, 8, 32]
+  UNROLL: [4, 2, 8, 16]
   STAGES: [3, 4]
   KEEP_A: [0, 1]
   RASTER: [2048, 1024, 4096]

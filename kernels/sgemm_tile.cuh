@@ -49,7 +49,9 @@ static_assert(TILE_M % WARP_M == 0 && TILE_N % WARP_N == 0, "warp tiles fill the
 static_assert(THREADS * THREAD_M * THREAD_N == TILE_M * TILE_N, "the front matter launches this many threads");
 static_assert(A_ROWS * A_PASS == TILE_M && A_DEPTHS * A_LANES == STEP, "whole passes over A");
 static_assert(B_QUADS * B_LANES * QUAD == TILE_N && STEP % B_PASS == 0, "whole passes over B");
-static_assert(STEP % 2 == 0, "the two sets of operands change places at every k");
+constexpr int PARTS = STEP / UNROLL;
+static_assert(UNROLL % 2 == 0, "the two sets of operands change places at every k");
+static_assert(STEP % UNROLL == 0, "a chunk is a whole number of unrolled parts");
 static_assert(STAGES >= 3, "a chunk in use, one that has landed, one on its way");
 
 struct Problem {
@@ -244,51 +246,48 @@ static __device__ __forceinline__ void product(const Problem& p, const Place& pl
     copies.template issue<false>(0, first);
     commit();
     copies.advance(first);
-#pragma unroll
-    for (int s = 1; s < STAGES - 1; ++s) {
+    const auto next = [&](unsigned stage) {
         if (to_copy > 0) {
-            copies.template issue<true>(s * STAGE_BYTES, STEP);
+            copies.template issue<true>(stage, STEP);
             copies.advance(STEP);
         }
         commit();
         --to_copy;
-    }
+    };
+#pragma unroll
+    for (int s = 1; s < STAGES - 1; ++s) next(s * STAGE_BYTES);
     arrive();
+    next(LAST);
 
     float sum[THREAD_M][THREAD_N] = {};
     Operands operands[2];
-    unsigned target = LAST;  // stage, in bytes, of the next copies; the present one is the next after it
+    unsigned stage = 0;  // bytes
+    int parts = PARTS;   // of the chunk, that are left
     read(operands[0], 0);
 #pragma unroll 1
-    for (; to_multiply > 1; --to_multiply) {
+    while (true) {
 #pragma unroll
-        for (int k = 0; k < STEP - 1; ++k) {
+        for (int k = 0; k < UNROLL - 1; ++k) {
             read(operands[(k + 1) % 2], k + 1);
-            if (k == 1) {
-                // Into the stage that was read before the last barrier.
-                if (to_copy > 0) {
-                    copies.template issue<true>(target, STEP);
-                    copies.advance(STEP);
-                }
-                commit();
-            }
             multiply(sum, operands[k % 2]);
         }
-        --to_copy;
-        target = target == LAST ? 0 : target + STAGE_BYTES;
-        const int onward = target == LAST ? -static_cast<int>(LAST / 4) : STAGE_BYTES / 4;
-        a_read += onward;
-        b_read += onward;
-        arrive();
+        a_read += UNROLL * A_ROW;
+        b_read += UNROLL * B_ROW;
+        if (--parts == 0) {
+            if (--to_multiply == 0) break;
+            arrive();
+            next(stage);  // into the stage that all have read to its end
+            const bool wrap = stage == LAST;
+            stage = wrap ? 0 : stage + STAGE_BYTES;
+            a_read += (wrap ? -static_cast<int>(LAST / 4) : STAGE_BYTES / 4) - STEP * A_ROW;
+            b_read += (wrap ? -static_cast<int>(LAST / 4) : STAGE_BYTES / 4) - STEP * B_ROW;
+            parts = PARTS;
+        }
         read(operands[0], 0);
-        // The old chunk's last k is in registers already; it hides the reads just issued.
-        multiply(sum, operands[(STEP - 1) % 2]);
+        // This k is in registers already; it hides the reads just issued.
+        multiply(sum, operands[(UNROLL - 1) % 2]);
     }
-#pragma unroll
-    for (int k = 0; k < STEP; ++k) {
-        if (k + 1 < STEP) read(operands[(k + 1) % 2], k + 1);
-        multiply(sum, operands[k % 2]);
-    }
+    multiply(sum, operands[(UNROLL - 1) % 2]);
 
 #pragma unroll
     for (int i = 0; i < THREAD_M; ++i) {
