@@ -127,7 +127,7 @@ struct Copies {
     unsigned a_to, b_to;  // shared addresses
     int a_k, b_k, n;
 
-    __device__ __forceinline__ Copies(const Problem& p, const Place& place, const float* shared) : n(p.n) {
+    __device__ __forceinline__ Copies(const Problem& p, const Place& place, const float* shared, int first_k) : n(p.n) {
         const int thread = threadIdx.x;
         const int a_row = thread / A_LANES;
         a_k = thread % A_LANES;
@@ -135,7 +135,7 @@ struct Copies {
 #pragma unroll
         for (int i = 0; i < A_ROWS; ++i) {
             const int row = min(place.row + a_row + i * A_PASS, p.m - 1);
-            a_from[i] = p.a + static_cast<long long>(row) * p.k + a_k;
+            a_from[i] = p.a + static_cast<long long>(row) * p.k + first_k + a_k;
         }
         b_k = WIDE ? thread / B_LANES : thread / TILE_N;
         const int b_column = WIDE ? thread % B_LANES * QUAD : thread % TILE_N;
@@ -143,7 +143,7 @@ struct Copies {
 #pragma unroll
         for (int i = 0; i < COLUMNS; ++i) {
             const int column = place.column + b_column + i * THREADS;
-            b_from[i] = p.b + static_cast<long long>(b_k) * n + (WIDE ? column : min(column, n - 1));
+            b_from[i] = p.b + static_cast<long long>(first_k + b_k) * n + (WIDE ? column : min(column, n - 1));
         }
     }
 
@@ -217,35 +217,68 @@ static __device__ __forceinline__ void multiply(float (&sum)[THREAD_M][THREAD_N]
     }
 }
 
+using Sums = float[THREAD_M][THREAD_N];
+
+static __device__ __forceinline__ int chunks_of(const Problem& p) { return (p.k + STEP - 1) / STEP; }
+
+static __device__ __forceinline__ int tiles_of(const Problem& p) {
+    return (p.m + TILE_M - 1) / TILE_M * ((p.n + TILE_N - 1) / TILE_N);
+}
+
+static __device__ __forceinline__ void clear(Sums& sum) {
+#pragma unroll
+    for (int i = 0; i < THREAD_M; ++i) {
+#pragma unroll
+        for (int j = 0; j < THREAD_N; ++j) sum[i][j] = 0.0f;
+    }
+}
+
+// Whether B can be copied in 16-byte pieces, and C stored so.
+static __device__ __forceinline__ bool is_wide(const Problem& p, const Place& place) {
+    return p.n % QUAD == 0 && place.column + TILE_N <= p.n;
+}
+
+// The first of a thread's rows and columns in the block's tile.
+struct Thread {
+    int row, column;
+
+    __device__ __forceinline__ Thread() {
+        // Lane bit 0 counts columns and bit 1 rows: lanes i and i xor 2 read the same quad of B, lanes i and i xor
+        // 1 the same quad of A, so quarter-warps merge and every 16-byte read takes two wavefronts.
+        const int lane = threadIdx.x % WARP;
+        const int warp = threadIdx.x / WARP;
+        const int lane_m = lane >> 1 & (LANES_M - 1);
+        const int lane_n = (lane & 1) | (lane / LANES_M & (LANES_N - 2));
+        row = warp / WARPS_N * WARP_M + lane_m * QUAD;
+        column = warp % WARPS_N * WARP_N + lane_n * QUAD;
+    }
+};
+
+// The sums of the chunks `begin` to `end` - 1. Chunk 0 is the one that may be short: all others are copied
+// without a question.
 template <bool WIDE>
-static __device__ __forceinline__ void product(const Problem& p, const Place& place) {
+static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, const Place& place, int begin,
+                                                  int end) {
     extern __shared__ __align__(16) float shared[];
     constexpr unsigned LAST = (STAGES - 1) * STAGE_BYTES;
 
-    // Lane bit 0 counts columns and bit 1 rows: lanes i and i xor 2 read the same quad of B, lanes i and i xor
-    // 1 the same quad of A, so quarter-warps merge and every 16-byte read takes two wavefronts.
-    const int lane = threadIdx.x % WARP;
-    const int warp = threadIdx.x / WARP;
-    const int lane_m = lane >> 1 & (LANES_M - 1);
-    const int lane_n = (lane & 1) | (lane / LANES_M & (LANES_N - 2));
-    const int row = warp / WARPS_N * WARP_M + lane_m * QUAD;
-    const int column = warp % WARPS_N * WARP_N + lane_n * QUAD;
+    const Thread thread;
     // What the thread reads first of the present stage.
-    const float* a_read = shared + row;
-    const float* b_read = shared + A_STAGE + column;
+    const float* a_read = shared + thread.row;
+    const float* b_read = shared + A_STAGE + thread.column;
     const auto read = [&](Operands& to, int k) {
         read_quads<THREAD_M, LANES_M * QUAD>(to.a, a_read + k * A_ROW);
         read_quads<THREAD_N, LANES_N * QUAD>(to.b, b_read + k * B_ROW);
     };
 
-    // The first chunk is the one that may be short: all others are copied without a question.
-    const int first = p.k % STEP == 0 ? STEP : p.k % STEP;
-    int to_multiply = (p.k + STEP - 1) / STEP;  // chunks
+    const int short_depth = p.k - (chunks_of(p) - 1) * STEP;
+    const int first_depth = begin == 0 ? short_depth : STEP;
+    int to_multiply = end - begin;
     int to_copy = to_multiply - 1;
-    Copies<WIDE> copies(p, place, shared);
-    copies.template issue<false>(0, first);
+    Copies<WIDE> copies(p, place, shared, begin == 0 ? 0 : short_depth + (begin - 1) * STEP);
+    copies.template issue<false>(0, first_depth);
     commit();
-    copies.advance(first);
+    copies.advance(first_depth);
     const auto next = [&](unsigned stage) {
         if (to_copy > 0) {
             copies.template issue<true>(stage, STEP);
@@ -259,7 +292,7 @@ static __device__ __forceinline__ void product(const Problem& p, const Place& pl
     arrive();
     next(LAST);
 
-    float sum[THREAD_M][THREAD_N] = {};
+    clear(sum);
     Operands operands[2];
     unsigned stage = 0;  // bytes
     int parts = PARTS;   // of the chunk, that are left
@@ -288,14 +321,18 @@ static __device__ __forceinline__ void product(const Problem& p, const Place& pl
         multiply(sum, operands[(UNROLL - 1) % 2]);
     }
     multiply(sum, operands[(UNROLL - 1) % 2]);
+}
 
+template <bool WIDE>
+static __device__ __forceinline__ void store(const Sums& sum, const Problem& p, const Place& place) {
+    const Thread thread;
 #pragma unroll
     for (int i = 0; i < THREAD_M; ++i) {
-        const int c_row = place.row + row + i / QUAD * LANES_M * QUAD + i % QUAD;
+        const int c_row = place.row + thread.row + i / QUAD * LANES_M * QUAD + i % QUAD;
         if (c_row >= p.m) continue;
 #pragma unroll
         for (int j = 0; j < THREAD_N; j += QUAD) {
-            const int c_column = place.column + column + j / QUAD * LANES_N * QUAD;
+            const int c_column = place.column + thread.column + j / QUAD * LANES_N * QUAD;
             float* target = p.c + static_cast<long long>(c_row) * p.n + c_column;
             const float* four = &sum[i][j];
             // beta == 0 must not read C: it may hold NaN, and 0 * NaN is NaN.
@@ -323,9 +360,17 @@ static __device__ __forceinline__ void product(const Problem& p, const Place& pl
     }
 }
 
+template <bool WIDE>
+static __device__ __forceinline__ void product(const Problem& p, const Place& place) {
+    Sums sum;
+    accumulate<WIDE>(sum, p, place, 0, chunks_of(p));
+    store<WIDE>(sum, p, place);
+}
+
+// A thread block with one tile.
 static __device__ __forceinline__ void run(const Problem& p) {
     const Place place = place_of(blockIdx.x, p);
-    if (p.n % QUAD == 0 && place.column + TILE_N <= p.n) {
+    if (is_wide(p, place)) {
         product<true>(p, place);
     } else {
         product<false>(p, place);
