@@ -13,6 +13,7 @@ macros:
   UNROLL: [4, 2, 8, 16]
   STAGES: [3, 4]
   KEEP_A: [0, 1]
+  TURN: [0, 1]
   RASTER: [2048]
 tile: [TILE_M, TILE_N, STEP]
 block: ["TILE_M * TILE_N // (THREAD_M * THREAD_N)"]

@@ -13,6 +13,7 @@ macros:
   UNROLL: [4, 2, 8, 16]
   STAGES: [3, 4]
   KEEP_A: [0, 1]
+  TURN: [0, 1]
   RASTER: [2048, 1024, 4096]
 where: ["THREAD_M * THREAD_N == 128", "TILE_M * TILE_N <= 256 * 128", "STEP % UNROLL == 0"]
 tile: [TILE_M, TILE_N, STEP]

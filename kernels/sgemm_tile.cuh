@@ -201,15 +201,16 @@ static __device__ __forceinline__ void arrive() {
 }
 
 // The outer product, back and forth so that each multiply-add shares a factor with the one before, which the
-// operand cache keeps: the inner loop runs over b (KEEP_A 1) or over a (KEEP_A 0).
-static __device__ __forceinline__ void multiply(float (&sum)[THREAD_M][THREAD_N], const Operands& of) {
+// operand cache keeps: the inner loop runs over b (KEEP_A 1) or over a (KEEP_A 0). TURN 1: an odd k begins at
+// the other end.
+static __device__ __forceinline__ void multiply(float (&sum)[THREAD_M][THREAD_N], const Operands& of, int k) {
     constexpr int OUTER = KEEP_A ? THREAD_M : THREAD_N;
     constexpr int INNER = KEEP_A ? THREAD_N : THREAD_M;
 #pragma unroll
     for (int outer = 0; outer < OUTER; ++outer) {
 #pragma unroll
         for (int step = 0; step < INNER; ++step) {
-            const int inner = outer % 2 ? INNER - 1 - step : step;
+            const int inner = (outer + TURN * k) % 2 ? INNER - 1 - step : step;
             const int i = KEEP_A ? outer : inner;
             const int j = KEEP_A ? inner : outer;
             sum[i][j] += of.a[i] * of.b[j];
@@ -302,7 +303,7 @@ static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, c
 #pragma unroll
         for (int k = 0; k < UNROLL - 1; ++k) {
             read(operands[(k + 1) % 2], k + 1);
-            multiply(sum, operands[k % 2]);
+            multiply(sum, operands[k % 2], k);
         }
         a_read += UNROLL * A_ROW;
         b_read += UNROLL * B_ROW;
@@ -318,9 +319,9 @@ static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, c
         }
         read(operands[0], 0);
         // This k is in registers already; it hides the reads just issued.
-        multiply(sum, operands[(UNROLL - 1) % 2]);
+        multiply(sum, operands[(UNROLL - 1) % 2], UNROLL - 1);
     }
-    multiply(sum, operands[(UNROLL - 1) % 2]);
+    multiply(sum, operands[(UNROLL - 1) % 2], UNROLL - 1);
 }
 
 template <bool WIDE>
