@@ -1,36 +1,39 @@
 /*---
-title: The last waves dealt out evenly along k
-follows: matmul_operand_order
+title: The same main loop, the last waves dealt out evenly along k
+follows: matmul_wide_tile
 operation: matmul
 dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
 layouts: {a: row, b: row, c: row}
 macros:
-  TILE_M: [128, 256]
-  TILE_N: [256, 128]
-  THREAD_M: [8, 16]
-  THREAD_N: [16, 8]
-  STEP: [16, 8, 32]
-  UNROLL: [4, 2, 8, 16]
-  STAGES: [3, 4]
-  KEEP_A: [0, 1]
-  TURN: [0, 1]
-  RASTER: [2048, 1024, 4096]
-where: ["THREAD_M * THREAD_N == 128", "TILE_M * TILE_N <= 256 * 128", "STEP % UNROLL == 0"]
-tile: [TILE_M, TILE_N, STEP]
-block: ["TILE_M * TILE_N // (THREAD_M * THREAD_N)"]
-grid: ["min(sms * (256 * 128 // (TILE_M * TILE_N)), max(ceil(m / TILE_M) * ceil(n / TILE_N), floor(ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / STEP) / 8)))"]
-shared_bytes: "STAGES * STEP * (TILE_M + 4 + TILE_N) * 4"
+  TILE_N: [256, 128]  # one block an SM, or two
+  STEP: [8, 16]       # k depth of a chunk
+  STAGES: [3, 4]      # chunks of shared memory in flight or in use
+  KEEP_A: [0, 1]      # whether a or b stays while the other one changes
+tile: [128, TILE_N, STEP]
+block: [TILE_N]
+grid: ["min(sms * (256 // TILE_N), max(ceil(m / 128) * ceil(n / TILE_N), floor(ceil(m / 128) * ceil(n / TILE_N) * ceil(k / STEP) / 8)))"]
+shared_bytes: "STAGES * STEP * (128 + 4 + TILE_N) * 4"
 buffers:
-  partials: {dtype: f32, size: "2 * sms * 256 * 128"}
-  arrived: {dtype: u32, size: "ceil(m / TILE_M) * ceil(n / TILE_N)", zeroed: true}
+  # two slots a block; the blocks that an SM holds have 128 x 256 outputs together
+  partials: {dtype: f32, size: "2 * sms * 128 * 256"}
+  arrived: {dtype: u32, size: "ceil(m / 128) * ceil(n / TILE_N)", zeroed: true}
 requires:
   arch: 80
   conditions:
-    - "STAGES * STEP * (TILE_M + 4 + TILE_N) * 4 <= shared_per_block_optin"
-    - "ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / STEP) < 2**31"
+    - "STAGES * STEP * (128 + 4 + TILE_N) * 4 <= shared_per_block_optin"
+    - "ceil(m / 128) * ceil(n / TILE_N) * ceil(k / STEP) < 2**31"
 entry: matmul_balanced
 arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/
+
+// Tiles that do not fill the last wave leave SMs idle for a tile's whole time. Here one wave of blocks stays on
+// the GPU: the last, partial wave and the full one before it are dealt out evenly by chunks of k (dealing.cuh), the
+// other waves tile by tile. A block leaves its part of a shared tile in global memory; whoever arrives last
+// adds the parts in the order of k and stores the tile, so nobody waits and the sums are the same every time.
+
+#define TILE_M 128
+#define THREAD_M 8
+#define THREAD_N 16
 
 #include "dealing.cuh"
 #include "sgemm_tile.cuh"
@@ -105,9 +108,9 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, sgemm::BLOCKS_PER_S
             __syncthreads();  // no warp may still read operands of the turn before
             const sgemm::Place place = sgemm::place_of(turn.tile, p);
             if (sgemm::is_wide(p, place)) {
-                sgemm::accumulate<true>(sum, p, place, turn.first, turn.end);
+                sgemm::accumulate<true>(sum, p, place, sgemm::Thread(), turn.first, turn.end);
             } else {
-                sgemm::accumulate<false>(sum, p, place, turn.first, turn.end);
+                sgemm::accumulate<false>(sum, p, place, sgemm::Thread(), turn.first, turn.end);
             }
         }
         const sgemm::Problem p = anew(given);
@@ -116,9 +119,9 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, sgemm::BLOCKS_PER_S
         if (turn.end - turn.first == sgemm::chunks_of(p) || complete(sum, p, turn.tile, partials, arrived)) {
             const sgemm::Place place = sgemm::place_of(turn.tile, p);
             if (sgemm::is_wide(p, place)) {
-                sgemm::store<true>(sum, p, place);
+                sgemm::store<true>(sum, p, place, sgemm::Thread());
             } else {
-                sgemm::store<false>(sum, p, place);
+                sgemm::store<false>(sum, p, place, sgemm::Thread());
             }
         }
     }

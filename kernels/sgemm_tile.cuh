@@ -1,11 +1,11 @@
 // One thread block's tile of a single-precision product on the FMA units, fed by cp.async: what the rungs
-// share that differ in the shape of the tile and in the order of the multiply-adds (matmul_async,
-// matmul_wide_tile, matmul_operand_order).
+// share that differ in a thread's outputs and in who has which tile (matmul_async, matmul_wide_tile,
+// matmul_balanced).
 //
 // A, B and C are row-major. A chunk is STEP deep. In shared memory it lies as [k][row] of A, transposed by
 // copies of 4 bytes, and [k][column] of B, by copies of 16 bytes: what a thread needs for one k are quads
 // of neighbours in both. Whoever includes this defines TILE_M, TILE_N, THREAD_M, THREAD_N (outputs of a
-// thread), STEP, STAGES, KEEP_A and RASTER.
+// thread), STEP, STAGES and KEEP_A.
 
 #pragma once
 
@@ -13,6 +13,8 @@ namespace sgemm {
 
 constexpr int WARP = 32;
 constexpr int QUAD = 4;  // floats of a 16-byte access
+// Rows of C that are walked together.
+constexpr int RASTER = 2048;
 
 // Warp tiles are 64 x 64, or 32 x 64 of 8 x 8 outputs a thread. The quads of a thread's rows (columns)
 // are LANES_M (LANES_N) quads apart, so that the lanes of one access read neighbours.
@@ -49,9 +51,7 @@ static_assert(TILE_M % WARP_M == 0 && TILE_N % WARP_N == 0, "warp tiles fill the
 static_assert(THREADS * THREAD_M * THREAD_N == TILE_M * TILE_N, "the front matter launches this many threads");
 static_assert(A_ROWS * A_PASS == TILE_M && A_DEPTHS * A_LANES == STEP, "whole passes over A");
 static_assert(B_QUADS * B_LANES * QUAD == TILE_N && STEP % B_PASS == 0, "whole passes over B");
-constexpr int PARTS = STEP / UNROLL;
-static_assert(UNROLL % 2 == 0, "the two sets of operands change places at every k");
-static_assert(STEP % UNROLL == 0, "a chunk is a whole number of unrolled parts");
+static_assert(STEP % 2 == 0, "the two sets of operands change places at every k");
 static_assert(STAGES >= 3, "a chunk in use, one that has landed, one on its way");
 
 struct Problem {
@@ -201,16 +201,15 @@ static __device__ __forceinline__ void arrive() {
 }
 
 // The outer product, back and forth so that each multiply-add shares a factor with the one before, which the
-// operand cache keeps: the inner loop runs over b (KEEP_A 1) or over a (KEEP_A 0). TURN 1: an odd k begins at
-// the other end.
-static __device__ __forceinline__ void multiply(float (&sum)[THREAD_M][THREAD_N], const Operands& of, int k) {
+// operand cache keeps: the inner loop runs over b (KEEP_A 1) or over a (KEEP_A 0).
+static __device__ __forceinline__ void multiply(float (&sum)[THREAD_M][THREAD_N], const Operands& of) {
     constexpr int OUTER = KEEP_A ? THREAD_M : THREAD_N;
     constexpr int INNER = KEEP_A ? THREAD_N : THREAD_M;
 #pragma unroll
     for (int outer = 0; outer < OUTER; ++outer) {
 #pragma unroll
         for (int step = 0; step < INNER; ++step) {
-            const int inner = (outer + TURN * k) % 2 ? INNER - 1 - step : step;
+            const int inner = outer % 2 ? INNER - 1 - step : step;
             const int i = KEEP_A ? outer : inner;
             const int j = KEEP_A ? inner : outer;
             sum[i][j] += of.a[i] * of.b[j];
@@ -255,15 +254,16 @@ struct Thread {
     }
 };
 
+constexpr int ALL = -1;  // for `end`: to the last chunk
+
 // The sums of the chunks `begin` to `end` - 1. Chunk 0 is the one that may be short: all others are copied
 // without a question.
 template <bool WIDE>
-static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, const Place& place, int begin,
-                                                  int end) {
+static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, const Place& place,
+                                                  const Thread& thread, int begin, int end) {
     extern __shared__ __align__(16) float shared[];
     constexpr unsigned LAST = (STAGES - 1) * STAGE_BYTES;
 
-    const Thread thread;
     // What the thread reads first of the present stage.
     const float* a_read = shared + thread.row;
     const float* b_read = shared + A_STAGE + thread.column;
@@ -272,61 +272,65 @@ static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, c
         read_quads<THREAD_N, LANES_N * QUAD>(to.b, b_read + k * B_ROW);
     };
 
-    const int short_depth = p.k - (chunks_of(p) - 1) * STEP;
+    const int short_depth = p.k % STEP == 0 ? STEP : p.k % STEP;
     const int first_depth = begin == 0 ? short_depth : STEP;
-    int to_multiply = end - begin;
+    int to_multiply = (end == ALL ? chunks_of(p) : end) - begin;  // chunks
     int to_copy = to_multiply - 1;
     Copies<WIDE> copies(p, place, shared, begin == 0 ? 0 : short_depth + (begin - 1) * STEP);
     copies.template issue<false>(0, first_depth);
     commit();
     copies.advance(first_depth);
-    const auto next = [&](unsigned stage) {
+#pragma unroll
+    for (int s = 1; s < STAGES - 1; ++s) {
         if (to_copy > 0) {
-            copies.template issue<true>(stage, STEP);
+            copies.template issue<true>(s * STAGE_BYTES, STEP);
             copies.advance(STEP);
         }
         commit();
         --to_copy;
-    };
-#pragma unroll
-    for (int s = 1; s < STAGES - 1; ++s) next(s * STAGE_BYTES);
+    }
     arrive();
-    next(LAST);
 
     clear(sum);
     Operands operands[2];
-    unsigned stage = 0;  // bytes
-    int parts = PARTS;   // of the chunk, that are left
+    unsigned target = LAST;  // stage, in bytes, of the next copies; the present one is the next after it
     read(operands[0], 0);
 #pragma unroll 1
-    while (true) {
+    for (; to_multiply > 1; --to_multiply) {
 #pragma unroll
-        for (int k = 0; k < UNROLL - 1; ++k) {
+        for (int k = 0; k < STEP - 1; ++k) {
             read(operands[(k + 1) % 2], k + 1);
-            multiply(sum, operands[k % 2], k);
+            if (k == 1) {
+                // Into the stage that was read before the last barrier. All copies stand together: ptxas puts
+                // three empty reads before every group of them.
+                if (to_copy > 0) {
+                    copies.template issue<true>(target, STEP);
+                    copies.advance(STEP);
+                }
+                commit();
+            }
+            multiply(sum, operands[k % 2]);
         }
-        a_read += UNROLL * A_ROW;
-        b_read += UNROLL * B_ROW;
-        if (--parts == 0) {
-            if (--to_multiply == 0) break;
-            arrive();
-            next(stage);  // into the stage that all have read to its end
-            const bool wrap = stage == LAST;
-            stage = wrap ? 0 : stage + STAGE_BYTES;
-            a_read += (wrap ? -static_cast<int>(LAST / 4) : STAGE_BYTES / 4) - STEP * A_ROW;
-            b_read += (wrap ? -static_cast<int>(LAST / 4) : STAGE_BYTES / 4) - STEP * B_ROW;
-            parts = PARTS;
-        }
+        --to_copy;
+        target = target == LAST ? 0 : target + STAGE_BYTES;
+        const int onward = target == LAST ? -static_cast<int>(LAST / 4) : STAGE_BYTES / 4;
+        a_read += onward;
+        b_read += onward;
+        arrive();
         read(operands[0], 0);
-        // This k is in registers already; it hides the reads just issued.
-        multiply(sum, operands[(UNROLL - 1) % 2], UNROLL - 1);
+        // The old chunk's last k is in registers already; it hides the reads just issued.
+        multiply(sum, operands[(STEP - 1) % 2]);
     }
-    multiply(sum, operands[(UNROLL - 1) % 2], UNROLL - 1);
+#pragma unroll
+    for (int k = 0; k < STEP; ++k) {
+        if (k + 1 < STEP) read(operands[(k + 1) % 2], k + 1);
+        multiply(sum, operands[k % 2]);
+    }
 }
 
 template <bool WIDE>
-static __device__ __forceinline__ void store(const Sums& sum, const Problem& p, const Place& place) {
-    const Thread thread;
+static __device__ __forceinline__ void store(const Sums& sum, const Problem& p, const Place& place,
+                                             const Thread& thread) {
 #pragma unroll
     for (int i = 0; i < THREAD_M; ++i) {
         const int c_row = place.row + thread.row + i / QUAD * LANES_M * QUAD + i % QUAD;
@@ -363,9 +367,10 @@ static __device__ __forceinline__ void store(const Sums& sum, const Problem& p, 
 
 template <bool WIDE>
 static __device__ __forceinline__ void product(const Problem& p, const Place& place) {
+    const Thread thread;
     Sums sum;
-    accumulate<WIDE>(sum, p, place, 0, chunks_of(p));
-    store<WIDE>(sum, p, place);
+    accumulate<WIDE>(sum, p, place, thread, 0, ALL);
+    store<WIDE>(sum, p, place, thread);
 }
 
 // A thread block with one tile.
