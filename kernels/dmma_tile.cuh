@@ -1,0 +1,548 @@
+// One thread block's tile of a double-precision product on the tensor cores: what the kernels share that
+// deal out the same work in different ways (matmul_dmma_staged, matmul_dmma_stream_k).
+//
+// A, B and C are row-major. mma wants neighbouring k of a row of A, and of a column of B, in the lanes of a
+// quad, and does not care which k and which columns these are, as long as A and B, and B and C, agree. So
+// everything moves in pieces of 16 bytes, and two trades make the pieces fit:
+// * of 8 neighbouring k (an octet) lane t of a quad has k 2t and 2t + 1, one piece of a row of A; they stand
+//   for k t and t + 4 of the instruction. B's lane t reads its rows 2t and 2t + 1;
+// * of 16 neighbouring columns a lane reads two that are one piece of a row of B, and they go to two
+//   instructions: the even columns are one's, the odd ones the other's. The lanes' columns are so chosen
+//   that the sums of both instructions make 64 contiguous bytes of a row of C for each quad.
+//
+// A chunk of A has rows of CHUNK k, one of B rows of TILE_N columns, lines of 128 bytes without padding.
+// Within its line piece p of row r of A lies at p xor 4 (r mod 2), piece p of row k of B at
+// p xor (k / 2 mod 4): each quarter of a warp's 16-byte read then meets every bank once, and a copy of
+// whole lines moves each of them from one line into one other.
+//
+// Who includes this defines TILE_M, TILE_N, WARP_M, WARP_N, CHUNK, STAGES, DEPTH and RASTER.
+
+#pragma once
+
+using f64 = double;
+
+namespace dmma {
+
+constexpr int WARP = 32;
+constexpr int PIECE = 2;       // doubles of 16 bytes
+constexpr int PIECE_BYTES = 16;
+constexpr int LINE_BYTES = 128;
+constexpr int OCTET = 8;
+constexpr int MMA_M = 16;
+constexpr int MMA_N = 8;
+
+constexpr int WARPS_N = TILE_N / WARP_N;
+constexpr int WARPS = TILE_M / WARP_M * WARPS_N;
+constexpr int THREADS = WARPS * WARP;
+constexpr int MMAS_M = WARP_M / MMA_M;
+constexpr int MMAS_N = WARP_N / MMA_N;
+constexpr int PAIRS = MMAS_N / 2;            // of mma tiles that share pieces of B
+
+constexpr int OCTETS = DEPTH == 16 ? 2 : 1;  // of a step
+constexpr int STEP = OCTETS * OCTET;
+constexpr int STEPS = CHUNK / STEP;
+
+// Sums take WARP_M x WARP_N / 16 registers of a thread. Eight warps of 64x32 fill an SM's registers.
+constexpr int WARPS_PER_SM = WARP_M * WARP_N >= 64 * 32 ? 8 : 12;
+constexpr int BLOCKS_PER_SM = WARPS_PER_SM / WARPS > 1 ? WARPS_PER_SM / WARPS : 1;
+
+constexpr int A_ROW_BYTES = CHUNK * 8;
+constexpr int B_ROW_BYTES = TILE_N * 8;
+constexpr int A_BYTES = TILE_M * A_ROW_BYTES;
+constexpr int STAGE_BYTES = A_BYTES + CHUNK * B_ROW_BYTES;  // rows of A, then rows of B
+
+constexpr int A_ROW_PIECES = CHUNK / PIECE;
+constexpr int B_ROW_PIECES = TILE_N / PIECE;
+constexpr int A_PASS_ROWS = THREADS / A_ROW_PIECES;  // rows that the block copies at once
+constexpr int B_PASS_ROWS = THREADS / B_ROW_PIECES;
+constexpr int A_COPIES = TILE_M / A_PASS_ROWS;
+constexpr int B_COPIES = CHUNK / B_PASS_ROWS;
+constexpr int COPIES = A_COPIES + B_COPIES;
+constexpr int COPIES_PER_UNIT = (COPIES + MMAS_M - 1) / MMAS_M;
+constexpr int B_LOADS = PAIRS * OCTETS * 2;  // 16-byte reads of a lane that bring a step's B
+constexpr int B_LOADS_PER_UNIT = (B_LOADS + MMAS_M - 1) / MMAS_M;
+
+constexpr int GROUP = RASTER / TILE_M > 1 ? RASTER / TILE_M : 1;  // tile rows that are walked together
+
+static_assert(TILE_M % WARP_M == 0 && TILE_N % WARP_N == 0, "warp tiles fill the block's tile");
+static_assert(WARP_M % 32 == 0, "a step has an even number of rows of mma tiles: two sets of A's registers");
+static_assert(WARP_N % 16 == 0 && TILE_N % 16 == 0, "two mma tiles of columns share pieces of B");
+static_assert(CHUNK % 16 == 0, "rows of A are whole lines of shared memory");
+static_assert(DEPTH == 0 || DEPTH == 4 || DEPTH == 8 || DEPTH == 16, "DEPTH: k of an instruction, 0 for 8x8x4");
+static_assert(A_COPIES * A_PASS_ROWS == TILE_M && A_PASS_ROWS % 2 == 0, "whole passes over A, one swizzle");
+static_assert(B_COPIES * B_PASS_ROWS == CHUNK && B_PASS_ROWS > 0, "whole passes over B");
+static_assert((B_PASS_ROWS & (B_PASS_ROWS - 1)) == 0, "B's swizzle of a pass is an xor of the first one's");
+static_assert(STAGES >= 3, "STAGES: one is read, one has landed, one is written");
+
+using Sums = f64[MMAS_M][MMAS_N][4];
+
+struct Problem {
+    const f64* a;
+    const f64* b;
+    f64* c;
+    int m, n, k;
+    f64 alpha, beta;
+};
+
+// First row and column of a tile in C.
+struct Place {
+    int row, column;
+
+    // Tiles past an edge of the matrices, or with a k that ends within a chunk, have to ask before copying.
+    __device__ __forceinline__ bool edge(const Problem& problem) const {
+        return row + TILE_M > problem.m || column + TILE_N > problem.n || problem.k % CHUNK != 0;
+    }
+};
+
+__device__ __forceinline__ int tile_rows(const Problem& problem) { return (problem.m - 1) / TILE_M + 1; }
+__device__ __forceinline__ int tile_columns(const Problem& problem) { return (problem.n - 1) / TILE_N + 1; }
+__device__ __forceinline__ int tiles_of(const Problem& problem) {
+    return tile_rows(problem) * tile_columns(problem);
+}
+__device__ __forceinline__ int chunks_of(const Problem& problem) { return (problem.k - 1) / CHUNK + 1; }
+
+// Where the tile of a number lies. Numbers run down GROUP tile rows, then to the next tile column: blocks
+// that run at the same time cover a patch of C that is about square, whose rows of A and columns of B are
+// the fewest. Every other group runs backwards, so that the columns at the turn are still in L2.
+__device__ __forceinline__ Place place_of(int tile, const Problem& problem) {
+    const int rows = tile_rows(problem);
+    const int columns = tile_columns(problem);
+    const int group = tile / (GROUP * columns);
+    const int within = tile - group * GROUP * columns;
+    const int height = min(GROUP, rows - group * GROUP);
+    const int step = within / height;
+    const int column = group % 2 ? columns - 1 - step : step;
+    return {(group * GROUP + within - step * height) * TILE_M, column * TILE_N};
+}
+
+// The number of a thread, and what follows from it. It is read anew wherever it is asked for: what follows
+// from it would otherwise stay in registers that the main loop needs.
+struct Thread {
+    int id;
+
+    __device__ __forceinline__ Thread() { asm volatile("mov.u32 %0, %%tid.x;" : "=r"(id)); }
+    __device__ __forceinline__ int quad() const { return id % WARP / 4; }  // mma: rows of A, columns of B
+    __device__ __forceinline__ int of_quad() const { return id % 4; }      // mma: k, columns of C
+    __device__ __forceinline__ int warp_row() const { return id / WARP / WARPS_N * WARP_M; }
+    __device__ __forceinline__ int warp_column() const { return id / WARP % WARPS_N * WARP_N; }
+};
+
+// Copies 16 bytes from global to shared memory past L1, or nothing where `wanted` is 0. A predicate
+// instead of a branch: the copies stand between the mma of a loop body that must stay one block of code.
+__device__ __forceinline__ void copy_piece(unsigned destination, const char* source, int wanted) {
+    asm volatile(
+        "{\n"
+        ".reg .pred wanted;\n"
+        "setp.ne.b32 wanted, %2, 0;\n"
+        "@wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n"
+        "}\n" ::"r"(destination),
+        "l"(source), "r"(wanted)
+        : "memory");
+}
+
+// The same; only the first `bytes` are read, zeros fill the rest (PTX ISA, cp.async: src-size).
+__device__ __forceinline__ void copy_piece(unsigned destination, const char* source, int wanted, int bytes) {
+    asm volatile(
+        "{\n"
+        ".reg .pred wanted;\n"
+        "setp.ne.b32 wanted, %2, 0;\n"
+        "@wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %3;\n"
+        "}\n" ::"r"(destination),
+        "l"(source), "r"(wanted), "r"(bytes)
+        : "memory");
+}
+
+// One double; only `.ca` copies less than 16 bytes.
+__device__ __forceinline__ void copy_element(unsigned destination, const char* source, int wanted, int bytes) {
+    asm volatile(
+        "{\n"
+        ".reg .pred wanted;\n"
+        "setp.ne.b32 wanted, %2, 0;\n"
+        "@wanted cp.async.ca.shared.global.L2::128B [%0], [%1], 8, %3;\n"
+        "}\n" ::"r"(destination),
+        "l"(source), "r"(wanted), "r"(bytes)
+        : "memory");
+}
+
+// Closes the group of copies issued since the last commit (possibly none).
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
+
+// Waits until at most `PENDING` of this thread's groups are unfinished.
+template <int PENDING>
+__device__ __forceinline__ void wait_copies() {
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(PENDING) : "memory");
+}
+
+__device__ __forceinline__ void load_piece(f64& first, f64& second, unsigned address) {
+    asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];\n" : "=d"(first), "=d"(second) : "r"(address) : "memory");
+}
+
+// A thread's part of an octet of A's 16 rows: of row `quad` and the one 8 below, two k each.
+using Rows = f64[2][2];
+// Of an octet of B's 8 columns: the same two k.
+using Columns = f64[2];
+
+// sum += a b over one octet, by 8x8x4: any GPU with tensor cores for doubles. volatile keeps the order of the
+// source, in which copies and loads stand between the products.
+__device__ __forceinline__ void mma_small(f64 (&sum)[4], const Rows& a, const Columns& b, int half, int which) {
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\n"
+                 : "+d"(sum[2 * half]), "+d"(sum[2 * half + 1])
+                 : "d"(a[half][which]), "d"(b[which]));
+}
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+constexpr int MMA_K = DEPTH;  // 16 rows; they came with compute capability 9.0
+#else
+constexpr int MMA_K = 0;
+#endif
+
+__device__ __forceinline__ void mma_4(f64 (&sum)[4], const Rows& a, const Columns& b, int which) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    asm volatile(
+        "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};\n"
+        : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
+        : "d"(a[0][which]), "d"(a[1][which]), "d"(b[which]));
+#endif
+}
+
+__device__ __forceinline__ void mma_8(f64 (&sum)[4], const Rows& a, const Columns& b) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};\n"
+        : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
+        : "d"(a[0][0]), "d"(a[1][0]), "d"(a[0][1]), "d"(a[1][1]), "d"(b[0]), "d"(b[1]));
+#endif
+}
+
+__device__ __forceinline__ void mma_16(f64 (&sum)[4], const Rows& a, const Rows& more_a, const Columns& b,
+                                       const Columns& more_b) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};\n"
+        : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
+        : "d"(a[0][0]), "d"(a[1][0]), "d"(a[0][1]), "d"(a[1][1]), "d"(more_a[0][0]), "d"(more_a[1][0]),
+          "d"(more_a[0][1]), "d"(more_a[1][1]), "d"(b[0]), "d"(b[1]), "d"(more_b[0]), "d"(more_b[1]));
+#endif
+}
+
+// A row of mma tiles of a step: what is multiplied between two loads of A.
+__device__ __forceinline__ void multiply(f64 (&sums)[MMAS_N][4], const Rows (&a)[OCTETS],
+                                         const Columns (&b)[OCTETS][MMAS_N]) {
+    if constexpr (MMA_K == 16) {
+#pragma unroll
+        for (int j = 0; j < MMAS_N; ++j) mma_16(sums[j], a[0], a[OCTETS - 1], b[0][j], b[OCTETS - 1][j]);
+    } else {
+#pragma unroll
+        for (int octet = 0; octet < OCTETS; ++octet) {
+            if constexpr (MMA_K == 8) {
+#pragma unroll
+                for (int j = 0; j < MMAS_N; ++j) mma_8(sums[j], a[octet], b[octet][j]);
+            } else if constexpr (MMA_K == 4) {
+#pragma unroll
+                for (int which = 0; which < 2; ++which) {
+#pragma unroll
+                    for (int j = 0; j < MMAS_N; ++j) mma_4(sums[j], a[octet], b[octet][j], which);
+                }
+            } else {
+#pragma unroll
+                for (int which = 0; which < 2; ++which) {
+#pragma unroll
+                    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+                        for (int j = 0; j < MMAS_N; ++j) mma_small(sums[j], a[octet], b[octet][j], half, which);
+                    }
+                }
+            }
+        }
+    }
+}
+
+// How the rows of A and B may be copied.
+enum Kind {
+    INSIDE,  // in pieces, without asking
+    PIECES,  // in pieces that are inside the matrices or outside as a whole: n and k are even
+    ELEMENTS
+};
+
+// A thread's share of the copies, chunk by chunk: one piece of every PASS_ROWS-th row.
+template <int KIND>
+struct Copies {
+    const char* a;       // this thread's piece of its first row in the chunk that is copied next
+    const char* b;
+    const char* inside;  // an address that may be named by copies that are all zeros
+    long long a_step;    // bytes from a row to that of the next pass
+    long long b_step;
+    unsigned a_shared, b_shared;  // where the first piece goes in a stage
+    int rows, columns;            // that are left of A and B from this thread's first ones on
+    int a_depth, b_depth;         // elements that are left along k
+
+    __device__ __forceinline__ Copies(const Problem& problem, const Place& place, int first_chunk,
+                                      unsigned stages) {
+        const Thread thread;
+        const int first = first_chunk * CHUNK;
+        const int a_row = thread.id / A_ROW_PIECES;
+        const int a_piece = thread.id % A_ROW_PIECES;
+        const int b_row = thread.id / B_ROW_PIECES;
+        const int b_piece = thread.id % B_ROW_PIECES;
+        const int a_first = first + a_piece * PIECE;
+        const int b_first = place.column + b_piece * PIECE;
+        // 64-bit offsets: a matrix may have more than 2^31 elements.
+        a = reinterpret_cast<const char*>(problem.a + static_cast<long long>(place.row + a_row) * problem.k +
+                                          a_first);
+        b = reinterpret_cast<const char*>(problem.b + static_cast<long long>(first + b_row) * problem.n +
+                                          b_first);
+        inside = reinterpret_cast<const char*>(problem.a);
+        a_step = static_cast<long long>(A_PASS_ROWS) * problem.k * 8;
+        b_step = static_cast<long long>(B_PASS_ROWS) * problem.n * 8;
+        a_shared = stages + a_row * A_ROW_BYTES + (a_piece ^ a_row % 2 * 4) * PIECE_BYTES;
+        b_shared = stages + A_BYTES + b_row * B_ROW_BYTES + (b_piece ^ b_row / 2 % 4) * PIECE_BYTES;
+        rows = problem.m - place.row - a_row;
+        columns = problem.n - b_first;
+        a_depth = problem.k - a_first;
+        b_depth = problem.k - first - b_row;
+    }
+
+    // The copies FIRST to LAST - 1 of the chunk, into the stage at `stage` bytes.
+    __device__ __forceinline__ void start(unsigned stage, int first, int last, int wanted) const {
+#pragma unroll
+        for (int i = 0; i < COPIES; ++i) {
+            if (i < first || i >= last) continue;
+            const bool of_a = i < A_COPIES;
+            const int pass = of_a ? i : i - A_COPIES;
+            const char* const source = of_a ? a + pass * a_step : b + pass * b_step;
+            // The rows of a pass are a power of two, and this thread's row in the first pass is below it: the
+            // sum of both is their xor, and so is its swizzle.
+            const unsigned destination =
+                of_a ? a_shared + stage + pass * A_PASS_ROWS * A_ROW_BYTES
+                     : (b_shared ^ pass * B_PASS_ROWS / 2 % 4 * PIECE_BYTES) + stage +
+                           pass * B_PASS_ROWS * B_ROW_BYTES;
+            if (KIND == INSIDE) {
+                copy_piece(destination, source, wanted);
+                continue;
+            }
+            const bool row = of_a ? rows > pass * A_PASS_ROWS : b_depth > pass * B_PASS_ROWS;
+            const int along = of_a ? a_depth : columns;  // elements of this row from this piece on
+            if (KIND == PIECES) {
+                const bool read = row && along > 0;
+                copy_piece(destination, read ? source : inside, wanted, read ? 16 : 0);
+            } else {
+#pragma unroll
+                for (int element = 0; element < PIECE; ++element) {
+                    const bool read = row && along > element;
+                    copy_element(destination + element * 8, read ? source + element * 8 : inside, wanted,
+                                 read ? 8 : 0);
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ void advance() {
+        a += A_ROW_BYTES;
+        b += B_COPIES * b_step;
+        if (KIND != INSIDE) {
+            a_depth -= CHUNK;
+            b_depth -= CHUNK;
+        }
+    }
+};
+
+// A warp's reading side: where this lane's pieces lie.
+struct Reader {
+    unsigned a, b;
+
+    __device__ __forceinline__ explicit Reader(unsigned stages) {
+        const Thread thread;
+        const int quad = thread.quad();
+        const int t = thread.of_quad();
+        a = stages + (thread.warp_row() + quad) * A_ROW_BYTES + (t ^ quad % 2 * 4) * PIECE_BYTES;
+        // Columns 2t and 2t + 1 of C are those of the quads 2t and 2t + 1 in B: pieces t and t + 4.
+        const int piece = quad / 2 + quad % 2 * 4;
+        b = stages + A_BYTES + 2 * t * B_ROW_BYTES + thread.warp_column() * 8 + (piece ^ t) * PIECE_BYTES;
+    }
+
+    // The rows of mma tile `i` in a step: octets lie side by side, two on a line, where the swizzle is an xor.
+    __device__ __forceinline__ void rows(Rows (&target)[OCTETS], unsigned stage, int step, int i) const {
+#pragma unroll
+        for (int o = 0; o < OCTETS; ++o) {
+            const int octet = step * OCTETS + o;
+            const unsigned line = (octet % 2 ? a ^ 4 * PIECE_BYTES : a) + stage + octet / 2 * LINE_BYTES;
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                load_piece(target[o][half][0], target[o][half][1],
+                           line + (i * MMA_M + half * 8) * A_ROW_BYTES);
+            }
+        }
+    }
+
+    // The reads FIRST to LAST - 1 of those that bring a step's columns.
+    __device__ __forceinline__ void columns(Columns (&target)[OCTETS][MMAS_N], unsigned stage, int step, int first,
+                                            int last) const {
+#pragma unroll
+        for (int i = 0; i < B_LOADS; ++i) {
+            if (i < first || i >= last) continue;
+            const int which = i % 2;
+            const int pair = i / 2 % PAIRS;
+            const int o = i / 2 / PAIRS;
+            const int row = (step * OCTETS + o) * OCTET + which;
+            load_piece(target[o][2 * pair][which], target[o][2 * pair + 1][which],
+                       b + stage + row * B_ROW_BYTES + pair * LINE_BYTES);
+        }
+    }
+};
+
+__device__ __forceinline__ void clear(Sums& sums) {
+#pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+#pragma unroll
+        for (int j = 0; j < MMAS_N; ++j) {
+#pragma unroll
+            for (int e = 0; e < 4; ++e) sums[i][j][e] = 0.0;
+        }
+    }
+}
+
+__device__ __forceinline__ unsigned next_stage(unsigned stage) {
+    return stage == (STAGES - 1) * STAGE_BYTES ? 0 : stage + STAGE_BYTES;
+}
+
+// The main loop of a tile: the copies run ahead by whole chunks, the rows of A by one row of mma tiles, the
+// columns of B by one step.
+template <int KIND>
+struct Loop {
+    Copies<KIND> copies;
+    Reader reader;
+    Rows a[2][OCTETS];               // of the row of mma tiles that is multiplied and of the next one
+    Columns b[2][OCTETS][MMAS_N];    // of the step that is multiplied and of the next one
+    unsigned reading, writing;
+
+    __device__ __forceinline__ Loop(const Problem& problem, const Place& place, int first_chunk, unsigned stages)
+        : copies(problem, place, first_chunk, stages), reader(stages), reading(0),
+          writing((STAGES - 1) * STAGE_BYTES) {}
+
+    // One chunk. FIRST: which of B's two sets has its first step's columns.
+    template <int FIRST>
+    __device__ __forceinline__ void chunk(Sums& sums, int left) {
+        const int wanted = left >= STAGES;
+        // Behind the last chunk nothing has landed: its first step is read again, for nothing.
+        const unsigned next = left > 1 ? next_stage(reading) : reading;
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step) {
+            const bool last_step = step == STEPS - 1;
+            const int now = (FIRST + step) % 2;
+            if (last_step) {
+                // The next step is the next chunk's. This barrier also says that nobody reads the chunk before
+                // this one any more: its stage is written from here on.
+                wait_copies<STAGES - 3>();  // own copies of the next chunk have landed ...
+                __syncthreads();            // ... and so have those of all other threads
+            }
+#pragma unroll
+            for (int i = 0; i < MMAS_M; ++i) {
+                const bool last_row = i == MMAS_M - 1;
+                if (last_row) {
+                    reader.rows(a[(i + 1) % 2], last_step ? next : reading, last_step ? 0 : step + 1, 0);
+                } else {
+                    reader.rows(a[(i + 1) % 2], reading, step, i + 1);
+                }
+                reader.columns(b[1 - now], last_step ? next : reading, last_step ? 0 : step + 1,
+                               i * B_LOADS_PER_UNIT, (i + 1) * B_LOADS_PER_UNIT);
+                if (last_step) copies.start(writing, i * COPIES_PER_UNIT, (i + 1) * COPIES_PER_UNIT, wanted);
+                multiply(sums[i], a[i % 2], b[now]);
+            }
+        }
+        commit_copies();
+        copies.advance();
+        writing = next_stage(writing);
+        reading = next;
+    }
+
+    __device__ __forceinline__ void run(Sums& sums, int chunks) {
+        // Every chunk commits a group, an empty one where no chunk is left: the number of groups to wait for
+        // then does not depend on k, and a k shorter than the pipeline needs no case of its own.
+#pragma unroll
+        for (int chunk = 0; chunk < STAGES - 1; ++chunk) {
+            copies.start(chunk * STAGE_BYTES, 0, COPIES, chunk < chunks);
+            commit_copies();
+            copies.advance();
+        }
+        wait_copies<STAGES - 2>();
+        __syncthreads();
+        reader.rows(a[0], 0, 0, 0);
+        reader.columns(b[0], 0, 0, 0, B_LOADS);
+        clear(sums);
+
+        int left = chunks;
+#pragma unroll 1
+        for (;;) {
+            chunk<0>(sums, left);
+            if (--left == 0) break;
+            if constexpr (STEPS % 2 == 1) {  // B's sets change places from chunk to chunk
+                chunk<1>(sums, left);
+                if (--left == 0) break;
+            }
+        }
+    }
+};
+
+// Sums the products of `chunks` (at least one) chunks from `first_chunk` on. All warps have read what they
+// need of shared memory when they reach a barrier after it.
+__device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, const Place& place,
+                                           int first_chunk, int chunks) {
+    extern __shared__ __align__(128) unsigned char stages[];
+    const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(stages));
+    if ((problem.n | problem.k) % 2 != 0) {
+        Loop<ELEMENTS>(problem, place, first_chunk, shared).run(sums, chunks);
+    } else if (place.edge(problem)) {
+        Loop<PIECES>(problem, place, first_chunk, shared).run(sums, chunks);
+    } else {
+        Loop<INSIDE>(problem, place, first_chunk, shared).run(sums, chunks);
+    }
+}
+
+// C = alpha sums + beta C, two columns at a time. beta = 0 must not read C: ADD says that it is another one.
+template <bool ADD>
+__device__ __forceinline__ void store(const Sums& sums, const Problem& problem, const Place& place) {
+    const Thread thread;
+    const int first_row = place.row + thread.warp_row() + thread.quad();
+    const int first_column = place.column + thread.warp_column() + thread.of_quad() * 2;
+    f64* const first = problem.c + static_cast<long long>(first_row) * problem.n + first_column;
+    const int rows = problem.m - first_row;  // that are left from this lane's first one on
+    const int columns = problem.n - first_column;
+    const bool even = problem.n % 2 == 0;
+#pragma unroll
+    for (int eight = 0; eight < MMAS_M * 2; ++eight) {
+#pragma unroll
+        for (int two = 0; two < PAIRS * 2; ++two) {
+            const int row = eight * 8;
+            const int column = two * 8;
+            if (row >= rows || column >= columns) continue;
+            const f64 (*const pair)[4] = &sums[eight / 2][two / 2 * 2];
+            const int which = eight % 2 * 2 + two % 2;
+            f64* const target = first + static_cast<long long>(row) * problem.n + column;
+            f64 left = problem.alpha * pair[0][which];
+            f64 right = problem.alpha * pair[1][which];
+            if (even) {
+                if (ADD) {
+                    const double2 old = *reinterpret_cast<const double2*>(target);
+                    left += problem.beta * old.x;
+                    right += problem.beta * old.y;
+                }
+                *reinterpret_cast<double2*>(target) = make_double2(left, right);
+            } else {
+                target[0] = ADD ? left + problem.beta * target[0] : left;
+                if (column + 1 < columns) target[1] = ADD ? right + problem.beta * target[1] : right;
+            }
+        }
+    }
+}
+
+__device__ __forceinline__ void store(const Sums& sums, const Problem& problem, const Place& place) {
+    if (problem.beta != 0.0) {
+        store<true>(sums, problem, place);
+    } else {
+        store<false>(sums, problem, place);
+    }
+}
+
+}  // namespace dmma
