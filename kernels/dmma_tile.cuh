@@ -1,18 +1,19 @@
 // One thread block's tile of a double-precision product on the tensor cores: what the kernels share that
 // deal out the same work in different ways (matmul_dmma_staged, matmul_dmma_stream_k).
 //
-// A, B and C are row-major. mma wants neighbouring k of a row of A, and of a column of B, in the lanes of a
-// quad, and does not care which k and which columns these are, as long as A and B, and B and C, agree. So
-// everything moves in pieces of 16 bytes, and two trades make the pieces fit:
+// A, B and C are row-major. The instructions compute the transpose, C' = B' A': what they call A are 16 columns
+// of B, what they call B are 8 rows of A. Then both operands come in pieces of 16 bytes that are two neighbouring
+// registers of an instruction, as it needs them; the other way round each piece would have to be taken apart
+// by moves between registers. An instruction does not care which k and which columns it gets, as long as its
+// operands and its sums agree:
 // * of 8 neighbouring k (an octet) lane t of a quad has k 2t and 2t + 1, one piece of a row of A; they stand
-//   for k t and t + 4 of the instruction. B's lane t reads its rows 2t and 2t + 1;
-// * of 16 neighbouring columns a lane reads two that are one piece of a row of B, and they go to two
-//   instructions: the even columns are one's, the odd ones the other's. The lanes' columns are so chosen
-//   that the sums of both instructions make 64 contiguous bytes of a row of C for each quad.
+//   for k t and t + 4 of the instruction. Of B it reads rows 2t and 2t + 1;
+// * quad q reads columns 2q and 2q + 1, one piece of a row of B; they stand for rows q and q + 8 of the
+//   instruction. Its sums then are pieces of C, and the eight quads have a whole line of a row.
 //
 // A chunk of A has rows of CHUNK k, one of B rows of TILE_N columns, lines of 128 bytes without padding.
 // Within its line piece p of row r of A lies at p xor 4 (r mod 2), piece p of row k of B at
-// p xor (k / 2 mod 4): each quarter of a warp's 16-byte read then meets every bank once, and a copy of
+// p xor 2 (k / 2 mod 4): each quarter of a warp's 16-byte read then meets every bank once, and a copy of
 // whole lines moves each of them from one line into one other.
 //
 // Who includes this defines TILE_M, TILE_N, WARP_M, WARP_N, CHUNK, STAGES, DEPTH and RASTER.
@@ -28,15 +29,14 @@ constexpr int PIECE = 2;       // doubles of 16 bytes
 constexpr int PIECE_BYTES = 16;
 constexpr int LINE_BYTES = 128;
 constexpr int OCTET = 8;
-constexpr int MMA_M = 16;
-constexpr int MMA_N = 8;
+constexpr int ROWS = 16;     // of A that are multiplied at once: two instructions' worth
+constexpr int COLUMNS = 16;  // of B: an instruction's
 
 constexpr int WARPS_N = TILE_N / WARP_N;
 constexpr int WARPS = TILE_M / WARP_M * WARPS_N;
 constexpr int THREADS = WARPS * WARP;
-constexpr int MMAS_M = WARP_M / MMA_M;
-constexpr int MMAS_N = WARP_N / MMA_N;
-constexpr int PAIRS = MMAS_N / 2;            // of mma tiles that share pieces of B
+constexpr int TILES_M = WARP_M / ROWS;
+constexpr int TILES_N = WARP_N / COLUMNS;
 
 constexpr int OCTETS = DEPTH == 16 ? 2 : 1;  // of a step
 constexpr int STEP = OCTETS * OCTET;
@@ -58,15 +58,15 @@ constexpr int B_PASS_ROWS = THREADS / B_ROW_PIECES;
 constexpr int A_COPIES = TILE_M / A_PASS_ROWS;
 constexpr int B_COPIES = CHUNK / B_PASS_ROWS;
 constexpr int COPIES = A_COPIES + B_COPIES;
-constexpr int COPIES_PER_UNIT = (COPIES + MMAS_M - 1) / MMAS_M;
-constexpr int B_LOADS = PAIRS * OCTETS * 2;  // 16-byte reads of a lane that bring a step's B
-constexpr int B_LOADS_PER_UNIT = (B_LOADS + MMAS_M - 1) / MMAS_M;
+constexpr int COPIES_PER_UNIT = (COPIES + TILES_M - 1) / TILES_M;
+constexpr int B_LOADS = TILES_N * OCTETS * 2;  // 16-byte reads of a lane that bring a step's B
+constexpr int B_LOADS_PER_UNIT = (B_LOADS + TILES_M - 1) / TILES_M;
 
 constexpr int GROUP = RASTER / TILE_M > 1 ? RASTER / TILE_M : 1;  // tile rows that are walked together
 
 static_assert(TILE_M % WARP_M == 0 && TILE_N % WARP_N == 0, "warp tiles fill the block's tile");
-static_assert(WARP_M % 32 == 0, "a step has an even number of rows of mma tiles: two sets of A's registers");
-static_assert(WARP_N % 16 == 0 && TILE_N % 16 == 0, "two mma tiles of columns share pieces of B");
+static_assert(WARP_M % 32 == 0, "a step has an even number of rounds: two sets of A's registers");
+static_assert(WARP_N % COLUMNS == 0, "whole lines of B");
 static_assert(CHUNK % 16 == 0, "rows of A are whole lines of shared memory");
 static_assert(DEPTH == 0 || DEPTH == 4 || DEPTH == 8 || DEPTH == 16, "DEPTH: k of an instruction, 0 for 8x8x4");
 static_assert(A_COPIES * A_PASS_ROWS == TILE_M && A_PASS_ROWS % 2 == 0, "whole passes over A, one swizzle");
@@ -74,7 +74,8 @@ static_assert(B_COPIES * B_PASS_ROWS == CHUNK && B_PASS_ROWS > 0, "whole passes 
 static_assert((B_PASS_ROWS & (B_PASS_ROWS - 1)) == 0, "B's swizzle of a pass is an xor of the first one's");
 static_assert(STAGES >= 3, "STAGES: one is read, one has landed, one is written");
 
-using Sums = f64[MMAS_M][MMAS_N][4];
+using Tile = f64[2][TILES_N][4];  // of 16 rows: rows 0 to 7 and 8 to 15
+using Sums = Tile[TILES_M];
 
 struct Problem {
     const f64* a;
@@ -121,8 +122,8 @@ struct Thread {
     int id;
 
     __device__ __forceinline__ Thread() { asm volatile("mov.u32 %0, %%tid.x;" : "=r"(id)); }
-    __device__ __forceinline__ int quad() const { return id % WARP / 4; }  // mma: rows of A, columns of B
-    __device__ __forceinline__ int of_quad() const { return id % 4; }      // mma: k, columns of C
+    __device__ __forceinline__ int quad() const { return id % WARP / 4; }  // rows of A, columns of B and C
+    __device__ __forceinline__ int of_quad() const { return id % 4; }      // k, rows of C
     __device__ __forceinline__ int warp_row() const { return id / WARP / WARPS_N * WARP_M; }
     __device__ __forceinline__ int warp_column() const { return id / WARP % WARPS_N * WARP_N; }
 };
@@ -177,18 +178,9 @@ __device__ __forceinline__ void load_piece(f64& first, f64& second, unsigned add
     asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];\n" : "=d"(first), "=d"(second) : "r"(address) : "memory");
 }
 
-// A thread's part of an octet of A's 16 rows: of row `quad` and the one 8 below, two k each.
-using Rows = f64[2][2];
-// Of an octet of B's 8 columns: the same two k.
-using Columns = f64[2];
-
-// sum += a b over one octet, by 8x8x4: any GPU with tensor cores for doubles. volatile keeps the order of the
-// source, in which copies and loads stand between the products.
-__device__ __forceinline__ void mma_small(f64 (&sum)[4], const Rows& a, const Columns& b, int half, int which) {
-    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\n"
-                 : "+d"(sum[2 * half]), "+d"(sum[2 * half + 1])
-                 : "d"(a[half][which]), "d"(b[which]));
-}
+// A thread's part of an octet: of 8 rows of A two k, of 16 columns of B the same k and two columns of each.
+using Row = f64[2];
+using Column = f64[2][2];
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 constexpr int MMA_K = DEPTH;  // 16 rows; they came with compute capability 9.0
@@ -196,62 +188,78 @@ constexpr int MMA_K = DEPTH;  // 16 rows; they came with compute capability 9.0
 constexpr int MMA_K = 0;
 #endif
 
-__device__ __forceinline__ void mma_4(f64 (&sum)[4], const Rows& a, const Columns& b, int which) {
+// sum += b a over four k (`which` of each thread's two), by 8x8x4 for either half of the columns: any GPU with
+// tensor cores for doubles. volatile keeps the order of the source, in which copies and loads stand between
+// the products.
+__device__ __forceinline__ void mma_small(f64 (&sum)[4], const Row& a, const Column& b, int which, int half) {
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\n"
+                 : "+d"(sum[2 * half]), "+d"(sum[2 * half + 1])
+                 : "d"(b[which][half]), "d"(a[which]));
+}
+
+__device__ __forceinline__ void mma_4(f64 (&sum)[4], const Row& a, const Column& b, int which) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     asm volatile(
         "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};\n"
         : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-        : "d"(a[0][which]), "d"(a[1][which]), "d"(b[which]));
+        : "d"(b[which][0]), "d"(b[which][1]), "d"(a[which]));
 #endif
 }
 
-__device__ __forceinline__ void mma_8(f64 (&sum)[4], const Rows& a, const Columns& b) {
+__device__ __forceinline__ void mma_8(f64 (&sum)[4], const Row& a, const Column& b) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     asm volatile(
         "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};\n"
         : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-        : "d"(a[0][0]), "d"(a[1][0]), "d"(a[0][1]), "d"(a[1][1]), "d"(b[0]), "d"(b[1]));
+        : "d"(b[0][0]), "d"(b[0][1]), "d"(b[1][0]), "d"(b[1][1]), "d"(a[0]), "d"(a[1]));
 #endif
 }
 
-__device__ __forceinline__ void mma_16(f64 (&sum)[4], const Rows& a, const Rows& more_a, const Columns& b,
-                                       const Columns& more_b) {
+__device__ __forceinline__ void mma_16(f64 (&sum)[4], const Row& a, const Row& next_a, const Column& b,
+                                       const Column& next_b) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
         "{%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};\n"
         : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-        : "d"(a[0][0]), "d"(a[1][0]), "d"(a[0][1]), "d"(a[1][1]), "d"(more_a[0][0]), "d"(more_a[1][0]),
-          "d"(more_a[0][1]), "d"(more_a[1][1]), "d"(b[0]), "d"(b[1]), "d"(more_b[0]), "d"(more_b[1]));
+        : "d"(b[0][0]), "d"(b[0][1]), "d"(b[1][0]), "d"(b[1][1]), "d"(next_b[0][0]), "d"(next_b[0][1]),
+          "d"(next_b[1][0]), "d"(next_b[1][1]), "d"(a[0]), "d"(a[1]), "d"(next_a[0]), "d"(next_a[1]));
 #endif
 }
 
-// A row of mma tiles of a step: what is multiplied between two loads of A.
-__device__ __forceinline__ void multiply(f64 (&sums)[MMAS_N][4], const Rows (&a)[OCTETS],
-                                         const Columns (&b)[OCTETS][MMAS_N]) {
+// A thread's operands: of 16 rows of A, and of all columns of the warp, for one step.
+using Rows = Row[2][OCTETS];
+using Columns = Column[TILES_N][OCTETS];
+
+// What is multiplied between two loads of A: 16 rows and all columns of a step.
+__device__ __forceinline__ void multiply(Tile& sums, const Rows& a, const Columns& b) {
     if constexpr (MMA_K == 16) {
 #pragma unroll
-        for (int j = 0; j < MMAS_N; ++j) mma_16(sums[j], a[0], a[OCTETS - 1], b[0][j], b[OCTETS - 1][j]);
-    } else {
+        for (int j = 0; j < TILES_N; ++j) {
 #pragma unroll
-        for (int octet = 0; octet < OCTETS; ++octet) {
-            if constexpr (MMA_K == 8) {
+            for (int half = 0; half < 2; ++half) {
+                mma_16(sums[half][j], a[half][0], a[half][OCTETS - 1], b[j][0], b[j][OCTETS - 1]);
+            }
+        }
+        return;
+    }
 #pragma unroll
-                for (int j = 0; j < MMAS_N; ++j) mma_8(sums[j], a[octet], b[octet][j]);
-            } else if constexpr (MMA_K == 4) {
+    for (int octet = 0; octet < OCTETS; ++octet) {
+        // Two that add to the same sum are as far apart as can be.
 #pragma unroll
-                for (int which = 0; which < 2; ++which) {
+        for (int which = 0; which < (MMA_K == 8 ? 1 : 2); ++which) {
 #pragma unroll
-                    for (int j = 0; j < MMAS_N; ++j) mma_4(sums[j], a[octet], b[octet][j], which);
-                }
-            } else {
+            for (int j = 0; j < TILES_N; ++j) {
 #pragma unroll
-                for (int which = 0; which < 2; ++which) {
-#pragma unroll
-                    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-                        for (int j = 0; j < MMAS_N; ++j) mma_small(sums[j], a[octet], b[octet][j], half, which);
+                for (int half = 0; half < 2; ++half) {
+                    if constexpr (MMA_K == 8) {
+                        mma_8(sums[half][j], a[half][octet], b[j][octet]);
+                    } else if constexpr (MMA_K == 4) {
+                        mma_4(sums[half][j], a[half][octet], b[j][octet], which);
+                    } else {
+                        mma_small(sums[half][j], a[half][octet], b[j][octet], which, 0);
+                        mma_small(sums[half][j], a[half][octet], b[j][octet], which, 1);
                     }
                 }
             }
@@ -297,7 +305,7 @@ struct Copies {
         a_step = static_cast<long long>(A_PASS_ROWS) * problem.k * 8;
         b_step = static_cast<long long>(B_PASS_ROWS) * problem.n * 8;
         a_shared = stages + a_row * A_ROW_BYTES + (a_piece ^ a_row % 2 * 4) * PIECE_BYTES;
-        b_shared = stages + A_BYTES + b_row * B_ROW_BYTES + (b_piece ^ b_row / 2 % 4) * PIECE_BYTES;
+        b_shared = stages + A_BYTES + b_row * B_ROW_BYTES + (b_piece ^ b_row / 2 % 4 * 2) * PIECE_BYTES;
         rows = problem.m - place.row - a_row;
         columns = problem.n - b_first;
         a_depth = problem.k - a_first;
@@ -316,7 +324,7 @@ struct Copies {
             // sum of both is their xor, and so is its swizzle.
             const unsigned destination =
                 of_a ? a_shared + stage + pass * A_PASS_ROWS * A_ROW_BYTES
-                     : (b_shared ^ pass * B_PASS_ROWS / 2 % 4 * PIECE_BYTES) + stage +
+                     : (b_shared ^ pass * B_PASS_ROWS / 2 % 4 * 2 * PIECE_BYTES) + stage +
                            pass * B_PASS_ROWS * B_ROW_BYTES;
             if (KIND == INSIDE) {
                 copy_piece(destination, source, wanted);
@@ -357,48 +365,47 @@ struct Reader {
         const int quad = thread.quad();
         const int t = thread.of_quad();
         a = stages + (thread.warp_row() + quad) * A_ROW_BYTES + (t ^ quad % 2 * 4) * PIECE_BYTES;
-        // Columns 2t and 2t + 1 of C are those of the quads 2t and 2t + 1 in B: pieces t and t + 4.
-        const int piece = quad / 2 + quad % 2 * 4;
-        b = stages + A_BYTES + 2 * t * B_ROW_BYTES + thread.warp_column() * 8 + (piece ^ t) * PIECE_BYTES;
+        b = stages + A_BYTES + 2 * t * B_ROW_BYTES + thread.warp_column() * 8 + (quad ^ t * 2) * PIECE_BYTES;
     }
 
-    // The rows of mma tile `i` in a step: octets lie side by side, two on a line, where the swizzle is an xor.
-    __device__ __forceinline__ void rows(Rows (&target)[OCTETS], unsigned stage, int step, int i) const {
+    // The 16 rows `i` of a step. Octets lie side by side, two on a line, where the swizzle is an xor.
+    __device__ __forceinline__ void rows(Rows& target, unsigned stage, int step, int i) const {
 #pragma unroll
         for (int o = 0; o < OCTETS; ++o) {
             const int octet = step * OCTETS + o;
             const unsigned line = (octet % 2 ? a ^ 4 * PIECE_BYTES : a) + stage + octet / 2 * LINE_BYTES;
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                load_piece(target[o][half][0], target[o][half][1],
-                           line + (i * MMA_M + half * 8) * A_ROW_BYTES);
+                load_piece(target[half][o][0], target[half][o][1], line + (i * ROWS + half * 8) * A_ROW_BYTES);
             }
         }
     }
 
     // The reads FIRST to LAST - 1 of those that bring a step's columns.
-    __device__ __forceinline__ void columns(Columns (&target)[OCTETS][MMAS_N], unsigned stage, int step, int first,
-                                            int last) const {
+    __device__ __forceinline__ void columns(Columns& target, unsigned stage, int step, int first, int last) const {
 #pragma unroll
         for (int i = 0; i < B_LOADS; ++i) {
             if (i < first || i >= last) continue;
             const int which = i % 2;
-            const int pair = i / 2 % PAIRS;
-            const int o = i / 2 / PAIRS;
+            const int o = i / 2 % OCTETS;
+            const int j = i / 2 / OCTETS;
             const int row = (step * OCTETS + o) * OCTET + which;
-            load_piece(target[o][2 * pair][which], target[o][2 * pair + 1][which],
-                       b + stage + row * B_ROW_BYTES + pair * LINE_BYTES);
+            load_piece(target[j][o][which][0], target[j][o][which][1],
+                       b + stage + row * B_ROW_BYTES + j * LINE_BYTES);
         }
     }
 };
 
 __device__ __forceinline__ void clear(Sums& sums) {
 #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+    for (int i = 0; i < TILES_M; ++i) {
 #pragma unroll
-        for (int j = 0; j < MMAS_N; ++j) {
+        for (int half = 0; half < 2; ++half) {
 #pragma unroll
-            for (int e = 0; e < 4; ++e) sums[i][j][e] = 0.0;
+            for (int j = 0; j < TILES_N; ++j) {
+#pragma unroll
+                for (int e = 0; e < 4; ++e) sums[i][half][j][e] = 0.0;
+            }
         }
     }
 }
@@ -407,14 +414,14 @@ __device__ __forceinline__ unsigned next_stage(unsigned stage) {
     return stage == (STAGES - 1) * STAGE_BYTES ? 0 : stage + STAGE_BYTES;
 }
 
-// The main loop of a tile: the copies run ahead by whole chunks, the rows of A by one row of mma tiles, the
-// columns of B by one step.
+// The main loop of a tile: the copies run ahead by whole chunks, the rows of A by 16 rows, the columns of B by
+// one step.
 template <int KIND>
 struct Loop {
     Copies<KIND> copies;
     Reader reader;
-    Rows a[2][OCTETS];               // of the row of mma tiles that is multiplied and of the next one
-    Columns b[2][OCTETS][MMAS_N];    // of the step that is multiplied and of the next one
+    Rows a[2];     // that are multiplied, and the next ones
+    Columns b[2];  // of the step that is multiplied, and of the next one
     unsigned reading, writing;
 
     __device__ __forceinline__ Loop(const Problem& problem, const Place& place, int first_chunk, unsigned stages)
@@ -438,8 +445,8 @@ struct Loop {
                 __syncthreads();            // ... and so have those of all other threads
             }
 #pragma unroll
-            for (int i = 0; i < MMAS_M; ++i) {
-                const bool last_row = i == MMAS_M - 1;
+            for (int i = 0; i < TILES_M; ++i) {
+                const bool last_row = i == TILES_M - 1;
                 if (last_row) {
                     reader.rows(a[(i + 1) % 2], last_step ? next : reading, last_step ? 0 : step + 1, 0);
                 } else {
@@ -504,34 +511,37 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, c
 template <bool ADD>
 __device__ __forceinline__ void store(const Sums& sums, const Problem& problem, const Place& place) {
     const Thread thread;
-    const int first_row = place.row + thread.warp_row() + thread.quad();
-    const int first_column = place.column + thread.warp_column() + thread.of_quad() * 2;
+    const int first_row = place.row + thread.warp_row() + thread.of_quad() * 2;
+    const int first_column = place.column + thread.warp_column() + thread.quad() * 2;
     f64* const first = problem.c + static_cast<long long>(first_row) * problem.n + first_column;
     const int rows = problem.m - first_row;  // that are left from this lane's first one on
     const int columns = problem.n - first_column;
     const bool even = problem.n % 2 == 0;
 #pragma unroll
-    for (int eight = 0; eight < MMAS_M * 2; ++eight) {
+    for (int eight = 0; eight < TILES_M * 2; ++eight) {
 #pragma unroll
-        for (int two = 0; two < PAIRS * 2; ++two) {
-            const int row = eight * 8;
-            const int column = two * 8;
-            if (row >= rows || column >= columns) continue;
-            const f64 (*const pair)[4] = &sums[eight / 2][two / 2 * 2];
-            const int which = eight % 2 * 2 + two % 2;
-            f64* const target = first + static_cast<long long>(row) * problem.n + column;
-            f64 left = problem.alpha * pair[0][which];
-            f64 right = problem.alpha * pair[1][which];
-            if (even) {
-                if (ADD) {
-                    const double2 old = *reinterpret_cast<const double2*>(target);
-                    left += problem.beta * old.x;
-                    right += problem.beta * old.y;
+        for (int which = 0; which < 2; ++which) {
+            const int row = eight * 8 + which;
+            f64* const start = first + static_cast<long long>(row) * problem.n;
+#pragma unroll
+            for (int j = 0; j < TILES_N; ++j) {
+                const int column = j * COLUMNS;
+                if (row >= rows || column >= columns) continue;
+                const f64 (&sum)[4] = sums[eight / 2][eight % 2][j];
+                f64* const target = start + column;
+                f64 left = problem.alpha * sum[which];
+                f64 right = problem.alpha * sum[2 + which];
+                if (even) {
+                    if (ADD) {
+                        const double2 old = *reinterpret_cast<const double2*>(target);
+                        left += problem.beta * old.x;
+                        right += problem.beta * old.y;
+                    }
+                    *reinterpret_cast<double2*>(target) = make_double2(left, right);
+                } else {
+                    target[0] = ADD ? left + problem.beta * target[0] : left;
+                    if (column + 1 < columns) target[1] = ADD ? right + problem.beta * target[1] : right;
                 }
-                *reinterpret_cast<double2*>(target) = make_double2(left, right);
-            } else {
-                target[0] = ADD ? left + problem.beta * target[0] : left;
-                if (column + 1 < columns) target[1] = ADD ? right + problem.beta * target[1] : right;
             }
         }
     }
