@@ -428,9 +428,10 @@ struct Loop {
         : copies(problem, place, first_chunk, stages), reader(stages), reading(0),
           writing((STAGES - 1) * STAGE_BYTES) {}
 
-    // One chunk. FIRST: which of B's two sets has its first step's columns.
-    template <int FIRST>
-    __device__ __forceinline__ void chunk(Sums& sums, int left) {
+    // One chunk of `left`. FIRST: which of B's two sets has its first step's columns. `advance` goes on to the
+    // chunk that is copied next.
+    template <int FIRST, class Advance>
+    __device__ __forceinline__ void chunk(Sums& sums, int left, const Advance& advance) {
         const int wanted = left >= STAGES;
         // Behind the last chunk nothing has landed: its first step is read again, for nothing.
         const unsigned next = left > 1 ? next_stage(reading) : reading;
@@ -459,56 +460,47 @@ struct Loop {
             }
         }
         commit_copies();
-        copies.advance();
+        if (wanted) advance();
         writing = next_stage(writing);
         reading = next;
     }
 
-    __device__ __forceinline__ void run(Sums& sums, int chunks) {
+    // Fills the pipeline with the first of `chunks` chunks.
+    template <class Advance>
+    __device__ __forceinline__ void begin(int chunks, const Advance& advance) {
         // Every chunk commits a group, an empty one where no chunk is left: the number of groups to wait for
         // then does not depend on k, and a k shorter than the pipeline needs no case of its own.
 #pragma unroll
         for (int chunk = 0; chunk < STAGES - 1; ++chunk) {
             copies.start(chunk * STAGE_BYTES, 0, COPIES, chunk < chunks);
             commit_copies();
-            copies.advance();
+            if (chunk < chunks) advance();
         }
         wait_copies<STAGES - 2>();
         __syncthreads();
         reader.rows(a[0], 0, 0, 0);
         reader.columns(b[0], 0, 0, 0, B_LOADS);
-        clear(sums);
+    }
 
+    __device__ __forceinline__ void run(Sums& sums, int chunks) {
+        const auto advance = [&] { copies.advance(); };
+        begin(chunks, advance);
+        clear(sums);
         int left = chunks;
 #pragma unroll 1
         for (;;) {
-            chunk<0>(sums, left);
+            chunk<0>(sums, left, advance);
             if (--left == 0) break;
             if constexpr (STEPS % 2 == 1) {  // B's sets change places from chunk to chunk
-                chunk<1>(sums, left);
+                chunk<1>(sums, left, advance);
                 if (--left == 0) break;
             }
         }
     }
 };
 
-// Sums the products of `chunks` (at least one) chunks from `first_chunk` on. All warps have read what they
-// need of shared memory when they reach a barrier after it.
-__device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, const Place& place,
-                                           int first_chunk, int chunks) {
-    extern __shared__ __align__(128) unsigned char stages[];
-    const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(stages));
-    if ((problem.n | problem.k) % 2 != 0) {
-        Loop<ELEMENTS>(problem, place, first_chunk, shared).run(sums, chunks);
-    } else if (place.edge(problem)) {
-        Loop<PIECES>(problem, place, first_chunk, shared).run(sums, chunks);
-    } else {
-        Loop<INSIDE>(problem, place, first_chunk, shared).run(sums, chunks);
-    }
-}
-
 // C = alpha sums + beta C, two columns at a time. beta = 0 must not read C: ADD says that it is another one.
-template <bool ADD>
+template <int KIND, bool ADD>
 __device__ __forceinline__ void store(const Sums& sums, const Problem& problem, const Place& place) {
     const Thread thread;
     const int first_row = place.row + thread.warp_row() + thread.of_quad() * 2;
@@ -516,7 +508,6 @@ __device__ __forceinline__ void store(const Sums& sums, const Problem& problem, 
     f64* const first = problem.c + static_cast<long long>(first_row) * problem.n + first_column;
     const int rows = problem.m - first_row;  // that are left from this lane's first one on
     const int columns = problem.n - first_column;
-    const bool even = problem.n % 2 == 0;
 #pragma unroll
     for (int eight = 0; eight < TILES_M * 2; ++eight) {
 #pragma unroll
@@ -526,12 +517,12 @@ __device__ __forceinline__ void store(const Sums& sums, const Problem& problem, 
 #pragma unroll
             for (int j = 0; j < TILES_N; ++j) {
                 const int column = j * COLUMNS;
-                if (row >= rows || column >= columns) continue;
+                if (KIND != INSIDE && (row >= rows || column >= columns)) continue;
                 const f64 (&sum)[4] = sums[eight / 2][eight % 2][j];
                 f64* const target = start + column;
                 f64 left = problem.alpha * sum[which];
                 f64 right = problem.alpha * sum[2 + which];
-                if (even) {
+                if (KIND != ELEMENTS) {
                     if (ADD) {
                         const double2 old = *reinterpret_cast<const double2*>(target);
                         left += problem.beta * old.x;
@@ -547,11 +538,33 @@ __device__ __forceinline__ void store(const Sums& sums, const Problem& problem, 
     }
 }
 
+template <int KIND>
 __device__ __forceinline__ void store(const Sums& sums, const Problem& problem, const Place& place) {
     if (problem.beta != 0.0) {
-        store<true>(sums, problem, place);
+        store<KIND, true>(sums, problem, place);
     } else {
-        store<false>(sums, problem, place);
+        store<KIND, false>(sums, problem, place);
+    }
+}
+
+template <int KIND>
+__device__ __forceinline__ void compute(const Problem& problem, const Place& place, unsigned stages) {
+    Loop<KIND> loop(problem, place, 0, stages);
+    Sums sums;
+    loop.run(sums, chunks_of(problem));
+    store<KIND>(sums, problem, place);
+}
+
+// Computes one tile, as a block's only one.
+__device__ __forceinline__ void compute(const Problem& problem, const Place& place) {
+    extern __shared__ __align__(128) unsigned char stages[];
+    const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(stages));
+    if ((problem.n | problem.k) % 2 != 0) {
+        compute<ELEMENTS>(problem, place, shared);
+    } else if (place.edge(problem)) {
+        compute<PIECES>(problem, place, shared);
+    } else {
+        compute<INSIDE>(problem, place, shared);
     }
 }
 

@@ -44,8 +44,5 @@ extern "C" __global__ void __launch_bounds__(dmma::THREADS, dmma::BLOCKS_PER_SM)
     matmul_dmma_staged(const f64* __restrict__ a, const f64* __restrict__ b, f64* __restrict__ c, int m, int n,
                        int k, f64 alpha, f64 beta) {
     const dmma::Problem problem = {a, b, c, m, n, k, alpha, beta};
-    const dmma::Place place = dmma::place_of(blockIdx.x, problem);
-    dmma::Sums sums;
-    dmma::accumulate(sums, problem, place, 0, dmma::chunks_of(problem));
-    dmma::store(sums, problem, place);
+    dmma::compute(problem, dmma::place_of(blockIdx.x, problem));
 }

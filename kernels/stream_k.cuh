@@ -1,7 +1,7 @@
 // Who computes which chunks of which tiles where the last waves of a product are dealt out along k
 // (matmul_dmma_stream_k). It knows numbers of tiles and chunks only, no types and no tile sizes.
 //
-// Who includes this defines JOINED and LEAST.
+// Who includes this defines JOINED (below 0: no tile is shared, each block has every gridDim.x-th one) and LEAST.
 
 #pragma once
 
@@ -16,7 +16,7 @@ struct Schedule {
     __device__ __forceinline__ Schedule(int tiles, int chunks_of_tile) {
         const int blocks = gridDim.x;
         const int waves = tiles / blocks;
-        const int rest = tiles - waves * blocks;
+        const int rest = JOINED < 0 ? 0 : tiles - waves * blocks;
         streamed = rest == 0 ? 0 : rest + min(waves, JOINED) * blocks;
         const int chunks = streamed * chunks_of_tile;
         workers = rest == 0 ? 0 : min(blocks, max(streamed, chunks / LEAST));
@@ -37,6 +37,12 @@ struct Schedule {
 // `tile` and every further one a wave away from it.
 struct Work {
     int position, stop, tile;
+
+    // Chunks in all.
+    __device__ __forceinline__ int chunks(int tiles, int chunks_of_tile) const {
+        const int whole = tile < tiles ? (tiles - 1 - tile) / static_cast<int>(gridDim.x) + 1 : 0;
+        return stop - position + whole * chunks_of_tile;
+    }
 
     __device__ __forceinline__ explicit Work(const Schedule& schedule)
         : position(0), stop(0), tile(schedule.streamed + static_cast<int>(blockIdx.x)) {
