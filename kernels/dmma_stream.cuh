@@ -40,16 +40,15 @@ __device__ __forceinline__ f64* two_of(Sums& sums, int i) {
     return &sums[i / (4 * TILES_N)][i / (2 * TILES_N) % 2][i / 2 % TILES_N][i % 2 * 2];
 }
 
-// Completes the sums of a tile of which this block has a part; false where another block will do that.
-__device__ __forceinline__ bool complete(Sums& sums, const Problem& problem, int tile, const Partials& partials) {
-    const int chunks = chunks_of(problem);
-    const stream_k::Schedule schedule(tiles_of(problem), chunks);
-    const int first_worker = schedule.worker_of(tile * chunks);
-    const int parts = schedule.worker_of((tile + 1) * chunks - 1) - first_worker + 1;
-    const int own = blockIdx.x - first_worker;
+// Completes the sums of a shared tile, of which this block has computed chunks from `first` on; false where another
+// block will do that. The parts are added in the order of k, whoever comes last.
+__device__ __forceinline__ bool complete(Sums& sums, const stream_k::Schedule& schedule, int tile, int first,
+                                         const Partials& partials) {
+    const int parts = schedule.parts(tile);
     int next = 1;
-    if (own != 0 || !stream_k::others_arrived(partials.arrived + tile, parts)) {
-        double2* const target = partials.piece(stream_k::slot_of(first_worker, own));
+    if (first != 0 || !stream_k::others_arrived(partials.arrived + tile, parts)) {
+        const int part = first == 0 ? 0 : blockIdx.x - schedule.shared - schedule.first_helper(tile) + 1;
+        double2* const target = partials.piece(schedule.slot_of(tile, part));
 #pragma unroll
         for (int i = 0; i < TWOS; ++i) {
             const f64* const two = two_of(sums, i);
@@ -61,7 +60,7 @@ __device__ __forceinline__ bool complete(Sums& sums, const Problem& problem, int
     }
 #pragma unroll 1
     for (int part = next; part < parts; ++part) {
-        const double2* const source = partials.piece(stream_k::slot_of(first_worker, part));
+        const double2* const source = partials.piece(schedule.slot_of(tile, part));
 #pragma unroll
         for (int i = 0; i < TWOS; ++i) {
             f64* const two = two_of(sums, i);
@@ -76,26 +75,25 @@ __device__ __forceinline__ bool complete(Sums& sums, const Problem& problem, int
 // All that a block has to do. KIND is the whole product's: a block has tiles inside and at edges.
 template <int KIND>
 __device__ __forceinline__ void stream(const Problem& given, const Partials& partials, unsigned stages) {
-    const int chunks = chunks_of(given);
     const int tiles = tiles_of(given);
-    stream_k::Work ahead{stream_k::Schedule(tiles, chunks)};  // what is to be copied
-    stream_k::Work work = ahead;                              // what is to be multiplied
-    int total = work.chunks(tiles, chunks);                   // that are left to multiply
+    const stream_k::Schedule all(tiles, chunks_of(given));
+    stream_k::Work ahead(all);          // what is to be copied
+    stream_k::Work work(all);           // what is to be multiplied
+    int total = work.chunks(all, tiles);  // chunks that are left to multiply
     if (total == 0) return;
 
-    stream_k::Turn first(ahead, chunks);
+    const stream_k::Turn first(ahead, all);
     first.done(ahead);
-    int coming = first.end - first.first;  // chunks that are left to copy of the turn
+    int coming = first.chunks();  // that are left to copy of the turn
     Loop<KIND> loop(given, place_of(first.tile, given), first.first, stages);
     // The chunk has been asked for: on to the next one, of this tile or of another.
     const auto advance = [&] {
         loop.copies.advance();
         if (--coming != 0) return;
         const Problem problem = anew(given);
-        const int length = chunks_of(problem);
-        const stream_k::Turn turn(ahead, length);
+        const stream_k::Turn turn(ahead, {tiles_of(problem), chunks_of(problem)});
         turn.done(ahead);
-        coming = turn.end - turn.first;
+        coming = turn.chunks();
         if (turn.tile < tiles_of(problem)) {
             loop.copies = Copies<KIND>(problem, place_of(turn.tile, problem), turn.first, stages);
         }
@@ -104,27 +102,26 @@ __device__ __forceinline__ void stream(const Problem& given, const Partials& par
 
     Sums sums;
     clear(sums);
-    int left = first.end - first.first;  // chunks of the tile
+    int left = first.chunks();  // of the tile
     // True where nothing is left.
     const auto end_of_tile = [&] {
         if (--left != 0) return false;
         const Problem problem = anew(given);
-        const int length = chunks_of(problem);
-        const stream_k::Turn turn(work, length);
+        const stream_k::Schedule schedule(tiles_of(problem), chunks_of(problem));
+        const stream_k::Turn turn(work, schedule);
         turn.done(work);
-        if (turn.end - turn.first == length || complete(sums, problem, turn.tile, partials)) {
+        if (turn.chunks() == schedule.chunks || complete(sums, schedule, turn.tile, turn.first, partials)) {
             store<KIND>(sums, problem, place_of(turn.tile, problem));
         }
         clear(sums);
-        const stream_k::Turn next(work, length);
-        left = next.end - next.first;
+        left = stream_k::Turn(work, schedule).chunks();
         return total == 0;
     };
 #pragma unroll 1
     for (;;) {
         loop.template chunk<0>(sums, total--, advance);
         if (end_of_tile()) break;
-        if constexpr (STEPS % 2 == 1) {
+        if constexpr (AHEAD && STEPS % 2 == 1) {
             loop.template chunk<1>(sums, total--, advance);
             if (end_of_tile()) break;
         }

@@ -22,6 +22,9 @@
 
 using f64 = double;
 
+#ifndef FENCED
+#define FENCED 0
+#endif
 namespace dmma {
 
 constexpr int WARP = 32;
@@ -43,7 +46,9 @@ constexpr int STEP = OCTETS * OCTET;
 constexpr int STEPS = CHUNK / STEP;
 
 // Sums take WARP_M x WARP_N / 16 registers of a thread. Eight warps of 64x32 fill an SM's registers.
-constexpr int WARPS_PER_SM = WARP_M * WARP_N >= 64 * 32 ? 8 : 12;
+constexpr int WARPS_PER_SM = WARP_M * WARP_N > 48 * 32 ? 8 : WARP_M * WARP_N > 32 * 32 ? 12 : 16;
+// With two or three warps on a quarter of an SM the columns of B are loaded a step ahead; four hide that wait.
+constexpr bool AHEAD = WARPS_PER_SM < 16;
 constexpr int BLOCKS_PER_SM = WARPS_PER_SM / WARPS > 1 ? WARPS_PER_SM / WARPS : 1;
 
 constexpr int A_ROW_BYTES = CHUNK * 8;
@@ -65,7 +70,7 @@ constexpr int B_LOADS_PER_UNIT = (B_LOADS + TILES_M - 1) / TILES_M;
 constexpr int GROUP = RASTER / TILE_M > 1 ? RASTER / TILE_M : 1;  // tile rows that are walked together
 
 static_assert(TILE_M % WARP_M == 0 && TILE_N % WARP_N == 0, "warp tiles fill the block's tile");
-static_assert(WARP_M % 32 == 0, "a step has an even number of rounds: two sets of A's registers");
+static_assert(WARP_M % ROWS == 0 && STEPS * TILES_M % 2 == 0, "a chunk has an even number of rounds: two sets of A");
 static_assert(WARP_N % COLUMNS == 0, "whole lines of B");
 static_assert(CHUNK % 16 == 0, "rows of A are whole lines of shared memory");
 static_assert(DEPTH == 0 || DEPTH == 4 || DEPTH == 8 || DEPTH == 16, "DEPTH: k of an instruction, 0 for 8x8x4");
@@ -232,28 +237,21 @@ __device__ __forceinline__ void mma_16(f64 (&sum)[4], const Row& a, const Row& n
 using Rows = Row[2][OCTETS];
 using Columns = Column[TILES_N][OCTETS];
 
-// What is multiplied between two loads of A: 16 rows and all columns of a step.
-__device__ __forceinline__ void multiply(Tile& sums, const Rows& a, const Columns& b) {
-    if constexpr (MMA_K == 16) {
+// The products of 16 rows and of the column tiles FIRST to LAST - 1, for one step.
+__device__ __forceinline__ void multiply(Tile& sums, const Rows& a, const Columns& b, int first, int last) {
 #pragma unroll
-        for (int j = 0; j < TILES_N; ++j) {
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                mma_16(sums[half][j], a[half][0], a[half][OCTETS - 1], b[j][0], b[j][OCTETS - 1]);
-            }
-        }
-        return;
-    }
-#pragma unroll
-    for (int octet = 0; octet < OCTETS; ++octet) {
+    for (int octet = 0; octet < (MMA_K == 16 ? 1 : OCTETS); ++octet) {
         // Two that add to the same sum are as far apart as can be.
 #pragma unroll
-        for (int which = 0; which < (MMA_K == 8 ? 1 : 2); ++which) {
+        for (int which = 0; which < (MMA_K >= 8 ? 1 : 2); ++which) {
 #pragma unroll
             for (int j = 0; j < TILES_N; ++j) {
+                if (j < first || j >= last) continue;
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    if constexpr (MMA_K == 8) {
+                    if constexpr (MMA_K == 16) {
+                        mma_16(sums[half][j], a[half][0], a[half][OCTETS - 1], b[j][0], b[j][OCTETS - 1]);
+                    } else if constexpr (MMA_K == 8) {
                         mma_8(sums[half][j], a[half][octet], b[j][octet]);
                     } else if constexpr (MMA_K == 4) {
                         mma_4(sums[half][j], a[half][octet], b[j][octet], which);
@@ -416,8 +414,15 @@ __device__ __forceinline__ unsigned next_stage(unsigned stage) {
 
 // The main loop of a tile: the copies run ahead by whole chunks, the rows of A by 16 rows, the columns of B by
 // one step.
+__device__ __forceinline__ void fence(int m) {
+#if FENCED
+    asm volatile("{\n.reg .pred never;\nsetp.lt.s32 never, %0, 0;\n@never exit;\n}\n" ::"r"(m) : "memory");
+#endif
+}
+
 template <int KIND>
 struct Loop {
+    int problem_m;
     Copies<KIND> copies;
     Reader reader;
     Rows a[2];     // that are multiplied, and the next ones
@@ -425,7 +430,7 @@ struct Loop {
     unsigned reading, writing;
 
     __device__ __forceinline__ Loop(const Problem& problem, const Place& place, int first_chunk, unsigned stages)
-        : copies(problem, place, first_chunk, stages), reader(stages), reading(0),
+        : problem_m(problem.m), copies(problem, place, first_chunk, stages), reader(stages), reading(0),
           writing((STAGES - 1) * STAGE_BYTES) {}
 
     // One chunk of `left`. FIRST: which of B's two sets has its first step's columns. `advance` goes on to the
@@ -438,7 +443,8 @@ struct Loop {
 #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
             const bool last_step = step == STEPS - 1;
-            const int now = (FIRST + step) % 2;
+            const int now = AHEAD ? (FIRST + step) % 2 : 0;
+            if (!AHEAD) reader.columns(b[0], reading, step, 0, B_LOADS);
             if (last_step) {
                 // The next step is the next chunk's. This barrier also says that nobody reads the chunk before
                 // this one any more: its stage is written from here on.
@@ -448,15 +454,21 @@ struct Loop {
 #pragma unroll
             for (int i = 0; i < TILES_M; ++i) {
                 const bool last_row = i == TILES_M - 1;
+                const int set = (step * TILES_M + i) % 2;
+                multiply(sums[i], a[set], b[now], 0, TILES_N / 2);
+                fence(problem_m);
                 if (last_row) {
-                    reader.rows(a[(i + 1) % 2], last_step ? next : reading, last_step ? 0 : step + 1, 0);
+                    reader.rows(a[1 - set], last_step ? next : reading, last_step ? 0 : step + 1, 0);
                 } else {
-                    reader.rows(a[(i + 1) % 2], reading, step, i + 1);
+                    reader.rows(a[1 - set], reading, step, i + 1);
                 }
-                reader.columns(b[1 - now], last_step ? next : reading, last_step ? 0 : step + 1,
+                if (AHEAD) {
+                    reader.columns(b[1 - now], last_step ? next : reading, last_step ? 0 : step + 1,
                                i * B_LOADS_PER_UNIT, (i + 1) * B_LOADS_PER_UNIT);
+                }
                 if (last_step) copies.start(writing, i * COPIES_PER_UNIT, (i + 1) * COPIES_PER_UNIT, wanted);
-                multiply(sums[i], a[i % 2], b[now]);
+                if (FENCED > 1) fence(problem_m);
+                multiply(sums[i], a[set], b[now], TILES_N / 2, TILES_N);
             }
         }
         commit_copies();
@@ -479,7 +491,7 @@ struct Loop {
         wait_copies<STAGES - 2>();
         __syncthreads();
         reader.rows(a[0], 0, 0, 0);
-        reader.columns(b[0], 0, 0, 0, B_LOADS);
+        if (AHEAD) reader.columns(b[0], 0, 0, 0, B_LOADS);
     }
 
     __device__ __forceinline__ void run(Sums& sums, int chunks) {
@@ -491,7 +503,7 @@ struct Loop {
         for (;;) {
             chunk<0>(sums, left, advance);
             if (--left == 0) break;
-            if constexpr (STEPS % 2 == 1) {  // B's sets change places from chunk to chunk
+            if constexpr (AHEAD && STEPS % 2 == 1) {  // B's sets change places from chunk to chunk
                 chunk<1>(sums, left, advance);
                 if (--left == 0) break;
             }

@@ -7,7 +7,7 @@ layouts: {a: row, b: row, c: row}
 macros:
   TILE_M: [128, 64]          # outputs of a thread block
   TILE_N: [128, 64]
-  WARP_M: [64]               # outputs of a warp
+  WARP_M: [64, 32]             # outputs of a warp
   WARP_N: [32]
   CHUNK: [16, 32]            # k of a stage
   STAGES: [4, 3, 5, 6]
@@ -18,7 +18,7 @@ tile: [TILE_M, TILE_N, CHUNK]
 block: ["32 * (TILE_M / WARP_M) * (TILE_N / WARP_N)"]
 # as many blocks as the GPU holds at once, fewer where the product is too small for them
 grid:
-  - "min(sms * min(128 * 128 / (TILE_M * TILE_N), floor(shared_per_sm / (STAGES * (TILE_M + TILE_N) * CHUNK * 8 + 1024))),
+  - "min(sms * min((8 if WARP_M * WARP_N == 2048 else 16) * WARP_M * WARP_N / (TILE_M * TILE_N), floor(shared_per_sm / (STAGES * (TILE_M + TILE_N) * CHUNK * 8 + 1024))),
     ceil(m / TILE_M) * ceil(n / TILE_N))"
 shared_bytes: "STAGES * (TILE_M + TILE_N) * CHUNK * 8"
 requires:
@@ -34,7 +34,7 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 // multiplied, and the sums are stored while nothing is copied. Here one wave of blocks stays for the whole
 // product, and each block's copies run on into its next tile before the sums of this one are stored.
 
-#define JOINED -1
+#define SPLIT 0
 #define LEAST 1
 
 #include "dmma_tile.cuh"

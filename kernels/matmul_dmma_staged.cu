@@ -5,18 +5,20 @@ operation: matmul
 dtypes: {a: f64, b: f64, c: f64, accumulate: f64}
 layouts: {a: row, b: row, c: row}
 macros:
-  TILE_M: [128, 64, 256]     # outputs of a thread block
+  TILE_M: [128, 64, 96, 256]     # outputs of a thread block
   TILE_N: [128, 64, 256]
-  WARP_M: [64, 32]           # outputs of a warp
+  WARP_M: [64, 32, 48]           # outputs of a warp
   WARP_N: [32, 64]
   CHUNK: [16, 32]            # k of a stage
   STAGES: [4, 3, 5, 6]
   DEPTH: [16, 8, 4, 0]       # k of a 16x8 instruction; 0: 8x8x4, which is all that there is before sm_90
+  FENCED: [0, 1, 2]             # keep the compiler from moving loads between the products
   RASTER: [2048, 1024, 64]   # rows of C that are walked together; 64: one tile row after another
 where:
   - "TILE_M * TILE_N <= 128 * 128"
   - "WARP_M * WARP_N <= 64 * 32"
-  - "TILE_M * TILE_N >= 4 * WARP_M * WARP_N and TILE_M * TILE_N <= 12 * WARP_M * WARP_N"
+  - "TILE_M * TILE_N >= 4 * WARP_M * WARP_N and TILE_M * TILE_N <= 16 * WARP_M * WARP_N"
+  - "TILE_M % WARP_M == 0 and (TILE_M == 96) == (WARP_M == 48) and (WARP_M != 48 or DEPTH != 16 or CHUNK == 32)"
   - "CHUNK >= 16 * TILE_N / TILE_M / 4 and WARP_M <= TILE_M and WARP_N <= TILE_N"
 tile: [TILE_M, TILE_N, CHUNK]
 block: ["32 * (TILE_M / WARP_M) * (TILE_N / WARP_N)"]
