@@ -22,6 +22,9 @@
 
 using f64 = double;
 
+#ifndef TURNED
+#define TURNED 0
+#endif
 #ifndef FENCED
 #define FENCED 0
 #endif
@@ -455,7 +458,8 @@ struct Loop {
             for (int i = 0; i < TILES_M; ++i) {
                 const bool last_row = i == TILES_M - 1;
                 const int set = (step * TILES_M + i) % 2;
-                multiply(sums[i], a[set], b[now], 0, TILES_N / 2);
+                const bool turned = TURNED && i % 2 == 1;  // back and forth: the last columns are still at hand
+                multiply(sums[i], a[set], b[now], turned ? TILES_N / 2 : 0, turned ? TILES_N : TILES_N / 2);
                 fence(problem_m);
                 if (last_row) {
                     reader.rows(a[1 - set], last_step ? next : reading, last_step ? 0 : step + 1, 0);
@@ -468,7 +472,7 @@ struct Loop {
                 }
                 if (last_step) copies.start(writing, i * COPIES_PER_UNIT, (i + 1) * COPIES_PER_UNIT, wanted);
                 if (FENCED > 1) fence(problem_m);
-                multiply(sums[i], a[set], b[now], TILES_N / 2, TILES_N);
+                multiply(sums[i], a[set], b[now], turned ? 0 : TILES_N / 2, turned ? TILES_N / 2 : TILES_N);
             }
         }
         commit_copies();

@@ -13,6 +13,7 @@ macros:
   STAGES: [4, 3, 5, 6]
   DEPTH: [16, 8, 4, 0]       # k of a 16x8 instruction; 0: 8x8x4, which is all that there is before sm_90
   FENCED: [0, 1, 2]             # keep the compiler from moving loads between the products
+  TURNED: [0, 1]             # column tiles back and forth
   RASTER: [2048, 1024, 64]   # rows of C that are walked together; 64: one tile row after another
 where:
   - "TILE_M * TILE_N <= 128 * 128"
