@@ -66,7 +66,8 @@ constexpr int B_PASS_ROWS = THREADS / B_ROW_PIECES;
 constexpr int A_COPIES = TILE_M / A_PASS_ROWS;
 constexpr int B_COPIES = CHUNK / B_PASS_ROWS;
 constexpr int COPIES = A_COPIES + B_COPIES;
-constexpr int COPIES_PER_UNIT = (COPIES + TILES_M - 1) / TILES_M;
+constexpr int ROUNDS = STEPS * TILES_M;  // of 16 rows, in a chunk
+constexpr int COPIES_PER_ROUND = (COPIES + ROUNDS - 1) / ROUNDS;
 constexpr int B_LOADS = TILES_N * OCTETS * 2;  // 16-byte reads of a lane that bring a step's B
 constexpr int B_LOADS_PER_UNIT = (B_LOADS + TILES_M - 1) / TILES_M;
 
@@ -434,13 +435,16 @@ struct Loop {
 
     __device__ __forceinline__ Loop(const Problem& problem, const Place& place, int first_chunk, unsigned stages)
         : problem_m(problem.m), copies(problem, place, first_chunk, stages), reader(stages), reading(0),
-          writing((STAGES - 1) * STAGE_BYTES) {}
+          writing((STEPS == 1 ? STAGES - 1 : STAGES - 2) * STAGE_BYTES) {}
 
     // One chunk of `left`. FIRST: which of B's two sets has its first step's columns. `advance` goes on to the
     // chunk that is copied next.
     template <int FIRST, class Advance>
     __device__ __forceinline__ void chunk(Sums& sums, int left, const Advance& advance) {
+        // The copies of a chunk begin behind a barrier, in the last step, and go on to the next one: evenly spread,
+        // or the operands queue behind them. So the first steps end what the chunk before has begun.
         const int wanted = left >= STAGES;
+        const int wanted_before = left >= STAGES - 1;
         // Behind the last chunk nothing has landed: its first step is read again, for nothing.
         const unsigned next = left > 1 ? next_stage(reading) : reading;
 #pragma unroll
@@ -449,6 +453,7 @@ struct Loop {
             const int now = AHEAD ? (FIRST + step) % 2 : 0;
             if (!AHEAD) reader.columns(b[0], reading, step, 0, B_LOADS);
             if (last_step) {
+                if (STEPS > 1) end_copies(wanted_before, advance);
                 // The next step is the next chunk's. This barrier also says that nobody reads the chunk before
                 // this one any more: its stage is written from here on.
                 wait_copies<STAGES - 3>();  // own copies of the next chunk have landed ...
@@ -470,15 +475,23 @@ struct Loop {
                     reader.columns(b[1 - now], last_step ? next : reading, last_step ? 0 : step + 1,
                                i * B_LOADS_PER_UNIT, (i + 1) * B_LOADS_PER_UNIT);
                 }
-                if (last_step) copies.start(writing, i * COPIES_PER_UNIT, (i + 1) * COPIES_PER_UNIT, wanted);
+                const int round = last_step ? i : (step + 1) * TILES_M + i;
+                copies.start(writing, round * COPIES_PER_ROUND, (round + 1) * COPIES_PER_ROUND,
+                             last_step ? wanted : wanted_before);
                 if (FENCED > 1) fence(problem_m);
                 multiply(sums[i], a[set], b[now], turned ? 0 : TILES_N / 2, turned ? TILES_N / 2 : TILES_N);
             }
         }
+        if (STEPS == 1) end_copies(wanted, advance);
+        reading = next;
+    }
+
+    // The chunk has been asked for.
+    template <class Advance>
+    __device__ __forceinline__ void end_copies(int wanted, const Advance& advance) {
         commit_copies();
         if (wanted) advance();
         writing = next_stage(writing);
-        reading = next;
     }
 
     // Fills the pipeline with the first of `chunks` chunks.
@@ -486,13 +499,15 @@ struct Loop {
     __device__ __forceinline__ void begin(int chunks, const Advance& advance) {
         // Every chunk commits a group, an empty one where no chunk is left: the number of groups to wait for
         // then does not depend on k, and a k shorter than the pipeline needs no case of its own.
+        constexpr int WHOLE = STEPS == 1 ? STAGES - 1 : STAGES - 2;
 #pragma unroll
-        for (int chunk = 0; chunk < STAGES - 1; ++chunk) {
+        for (int chunk = 0; chunk < WHOLE; ++chunk) {
             copies.start(chunk * STAGE_BYTES, 0, COPIES, chunk < chunks);
             commit_copies();
             if (chunk < chunks) advance();
         }
-        wait_copies<STAGES - 2>();
+        if (STEPS > 1) copies.start(WHOLE * STAGE_BYTES, 0, TILES_M * COPIES_PER_ROUND, WHOLE < chunks);
+        wait_copies<WHOLE - 1>();
         __syncthreads();
         reader.rows(a[0], 0, 0, 0);
         if (AHEAD) reader.columns(b[0], 0, 0, 0, B_LOADS);
