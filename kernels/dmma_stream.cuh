@@ -119,10 +119,10 @@ __device__ __forceinline__ void stream(const Problem& given, const Partials& par
     };
 #pragma unroll 1
     for (;;) {
-        loop.template chunk<0>(sums, total--, advance);
+        loop.template chunk<0, true>(sums, total--, advance);
         if (end_of_tile()) break;
-        if constexpr (AHEAD && STEPS % 2 == 1) {
-            loop.template chunk<1>(sums, total--, advance);
+        if constexpr (EVERY == 2 || (AHEAD && STEPS % 2 == 1)) {
+            loop.template chunk<STEPS % 2, EVERY == 1>(sums, total--, advance);
             if (end_of_tile()) break;
         }
     }

@@ -28,6 +28,9 @@ using f64 = double;
 #ifndef FENCED
 #define FENCED 0
 #endif
+#ifndef EVERY
+#define EVERY 1
+#endif
 namespace dmma {
 
 constexpr int WARP = 32;
@@ -66,6 +69,9 @@ constexpr int B_PASS_ROWS = THREADS / B_ROW_PIECES;
 constexpr int A_COPIES = TILE_M / A_PASS_ROWS;
 constexpr int B_COPIES = CHUNK / B_PASS_ROWS;
 constexpr int COPIES = A_COPIES + B_COPIES;
+// Copies are begun for the chunk that is so many chunks further: all stages but those that were still read when
+// the last barrier passed.
+constexpr int DISTANCE = STAGES - EVERY;
 constexpr int ROUNDS = STEPS * TILES_M;  // of 16 rows, in a chunk
 constexpr int COPIES_PER_ROUND = (COPIES + ROUNDS - 1) / ROUNDS;
 constexpr int B_LOADS = TILES_N * OCTETS * 2;  // 16-byte reads of a lane that bring a step's B
@@ -81,7 +87,7 @@ static_assert(DEPTH == 0 || DEPTH == 4 || DEPTH == 8 || DEPTH == 16, "DEPTH: k o
 static_assert(A_COPIES * A_PASS_ROWS == TILE_M && A_PASS_ROWS % 2 == 0, "whole passes over A, one swizzle");
 static_assert(B_COPIES * B_PASS_ROWS == CHUNK && B_PASS_ROWS > 0, "whole passes over B");
 static_assert((B_PASS_ROWS & (B_PASS_ROWS - 1)) == 0, "B's swizzle of a pass is an xor of the first one's");
-static_assert(STAGES >= 3, "STAGES: one is read, one has landed, one is written");
+static_assert(STAGES > 2 * EVERY, "STAGES: EVERY chunks have landed, as many are written, one is read");
 
 using Tile = f64[2][TILES_N][4];  // of 16 rows: rows 0 to 7 and 8 to 15
 using Sums = Tile[TILES_M];
@@ -435,16 +441,16 @@ struct Loop {
 
     __device__ __forceinline__ Loop(const Problem& problem, const Place& place, int first_chunk, unsigned stages)
         : problem_m(problem.m), copies(problem, place, first_chunk, stages), reader(stages), reading(0),
-          writing((STEPS == 1 ? STAGES - 1 : STAGES - 2) * STAGE_BYTES) {}
+          writing((STEPS == 1 ? DISTANCE : DISTANCE - 1) * STAGE_BYTES) {}
 
     // One chunk of `left`. FIRST: which of B's two sets has its first step's columns. `advance` goes on to the
     // chunk that is copied next.
-    template <int FIRST, class Advance>
+    template <int FIRST, bool BARRIER, class Advance>
     __device__ __forceinline__ void chunk(Sums& sums, int left, const Advance& advance) {
         // The copies of a chunk begin behind a barrier, in the last step, and go on to the next one: evenly spread,
         // or the operands queue behind them. So the first steps end what the chunk before has begun.
-        const int wanted = left >= STAGES;
-        const int wanted_before = left >= STAGES - 1;
+        const int wanted = left > DISTANCE;
+        const int wanted_before = left >= DISTANCE;
         // Behind the last chunk nothing has landed: its first step is read again, for nothing.
         const unsigned next = left > 1 ? next_stage(reading) : reading;
 #pragma unroll
@@ -454,10 +460,12 @@ struct Loop {
             if (!AHEAD) reader.columns(b[0], reading, step, 0, B_LOADS);
             if (last_step) {
                 if (STEPS > 1) end_copies(wanted_before, advance);
-                // The next step is the next chunk's. This barrier also says that nobody reads the chunk before
-                // this one any more: its stage is written from here on.
-                wait_copies<STAGES - 3>();  // own copies of the next chunk have landed ...
-                __syncthreads();            // ... and so have those of all other threads
+                if (BARRIER) {
+                    // The next step is the next chunk's. This barrier also says that nobody reads the chunk before
+                    // this one any more.
+                    wait_copies<STAGES - 1 - 2 * EVERY>();  // own copies of the next EVERY chunks have landed ...
+                    __syncthreads();                        // ... and so have those of all other threads
+                }
             }
 #pragma unroll
             for (int i = 0; i < TILES_M; ++i) {
@@ -499,7 +507,7 @@ struct Loop {
     __device__ __forceinline__ void begin(int chunks, const Advance& advance) {
         // Every chunk commits a group, an empty one where no chunk is left: the number of groups to wait for
         // then does not depend on k, and a k shorter than the pipeline needs no case of its own.
-        constexpr int WHOLE = STEPS == 1 ? STAGES - 1 : STAGES - 2;
+        constexpr int WHOLE = STEPS == 1 ? DISTANCE : DISTANCE - 1;
 #pragma unroll
         for (int chunk = 0; chunk < WHOLE; ++chunk) {
             copies.start(chunk * STAGE_BYTES, 0, COPIES, chunk < chunks);
@@ -520,10 +528,10 @@ struct Loop {
         int left = chunks;
 #pragma unroll 1
         for (;;) {
-            chunk<0>(sums, left, advance);
+            chunk<0, true>(sums, left, advance);
             if (--left == 0) break;
-            if constexpr (AHEAD && STEPS % 2 == 1) {  // B's sets change places from chunk to chunk
-                chunk<1>(sums, left, advance);
+            if constexpr (EVERY == 2 || (AHEAD && STEPS % 2 == 1)) {  // B's sets change places from chunk to chunk
+                chunk<STEPS % 2, EVERY == 1>(sums, left, advance);
                 if (--left == 0) break;
             }
         }

@@ -10,12 +10,14 @@ macros:
   WARP_M: [64, 32, 48]           # outputs of a warp
   WARP_N: [32, 64]
   CHUNK: [16, 32]            # k of a stage
-  STAGES: [4, 3, 5, 6]
+  STAGES: [4, 3, 5, 6, 7]
   DEPTH: [16, 8, 4, 0]       # k of a 16x8 instruction; 0: 8x8x4, which is all that there is before sm_90
   FENCED: [0, 1, 2]             # keep the compiler from moving loads between the products
+  EVERY: [1, 2]              # chunks from barrier to barrier
   TURNED: [0, 1]             # column tiles back and forth
   RASTER: [2048, 1024, 64]   # rows of C that are walked together; 64: one tile row after another
 where:
+  - "STAGES > 2 * EVERY"
   - "TILE_M * TILE_N <= 128 * 128"
   - "WARP_M * WARP_N <= 64 * 32"
   - "TILE_M * TILE_N >= 4 * WARP_M * WARP_N and TILE_M * TILE_N <= 16 * WARP_M * WARP_N"
