@@ -1,5 +1,5 @@
 // One thread block's tile of a double-precision product on the tensor cores: what the kernels share that
-// deal out the same work in different ways (matmul_dmma_staged, matmul_dmma_stream_k).
+// deal out the same work in different ways (matmul_dmma_staged, matmul_dmma_persistent, matmul_dmma_stream_k).
 //
 // A, B and C are row-major. The instructions compute the transpose, C' = B' A': what they call A are 16 columns
 // of B, what they call B are 8 rows of A. Then both operands come in pieces of 16 bytes that are two neighbouring
@@ -11,29 +11,22 @@
 // * quad q reads columns 2q and 2q + 1, one piece of a row of B; they stand for rows q and q + 8 of the
 //   instruction. Its sums then are pieces of C, and the eight quads have a whole line of a row.
 //
-// A chunk of A has rows of CHUNK k, one of B rows of TILE_N columns, lines of 128 bytes without padding.
+// A chunk of A has rows of 16 k, a line of 128 bytes each, one of B rows of TILE_N columns, lines without padding.
 // Within its line piece p of row r of A lies at p xor 4 (r mod 2), piece p of row k of B at
 // p xor 2 (k / 2 mod 4): each quarter of a warp's 16-byte read then meets every bank once, and a copy of
 // whole lines moves each of them from one line into one other.
 //
-// Who includes this defines TILE_M, TILE_N, WARP_M, WARP_N, CHUNK, STAGES, DEPTH and RASTER.
+// Who includes this defines TILE_M, TILE_N, WARP_M, STAGES, EVERY and DEPTH.
 
 #pragma once
 
 using f64 = double;
 
-#ifndef TURNED
-#define TURNED 0
-#endif
-#ifndef FENCED
-#define FENCED 0
-#endif
-#ifndef EVERY
-#define EVERY 1
-#endif
 namespace dmma {
 
+constexpr int CHUNK = 16;      // k of a pipeline stage
 constexpr int WARP = 32;
+constexpr int WARP_N = 32;     // columns of a warp's tile
 constexpr int PIECE = 2;       // doubles of 16 bytes
 constexpr int PIECE_BYTES = 16;
 constexpr int LINE_BYTES = 128;
@@ -51,9 +44,9 @@ constexpr int OCTETS = DEPTH == 16 ? 2 : 1;  // of a step
 constexpr int STEP = OCTETS * OCTET;
 constexpr int STEPS = CHUNK / STEP;
 
-// Sums take WARP_M x WARP_N / 16 registers of a thread. Eight warps of 64x32 fill an SM's registers.
-constexpr int WARPS_PER_SM = WARP_M * WARP_N > 48 * 32 ? 8 : WARP_M * WARP_N > 32 * 32 ? 12 : 16;
-// With two or three warps on a quarter of an SM the columns of B are loaded a step ahead; four hide that wait.
+// Sums take WARP_M x WARP_N / 16 registers of a thread. An SM's registers hold 8 warps of 64x32 or 16 of 32x32.
+constexpr int WARPS_PER_SM = WARP_M == 64 ? 8 : 16;
+// With two warps on a quarter of an SM the columns of B are loaded a step ahead; four hide that wait.
 constexpr bool AHEAD = WARPS_PER_SM < 16;
 constexpr int BLOCKS_PER_SM = WARPS_PER_SM / WARPS > 1 ? WARPS_PER_SM / WARPS : 1;
 
@@ -77,12 +70,12 @@ constexpr int COPIES_PER_ROUND = (COPIES + ROUNDS - 1) / ROUNDS;
 constexpr int B_LOADS = TILES_N * OCTETS * 2;  // 16-byte reads of a lane that bring a step's B
 constexpr int B_LOADS_PER_UNIT = (B_LOADS + TILES_M - 1) / TILES_M;
 
-constexpr int GROUP = RASTER / TILE_M > 1 ? RASTER / TILE_M : 1;  // tile rows that are walked together
+constexpr int GROUP = 2048 / TILE_M;  // tile rows that are walked together
 
 static_assert(TILE_M % WARP_M == 0 && TILE_N % WARP_N == 0, "warp tiles fill the block's tile");
-static_assert(WARP_M % ROWS == 0 && STEPS * TILES_M % 2 == 0, "a chunk has an even number of rounds: two sets of A");
-static_assert(WARP_N % COLUMNS == 0, "whole lines of B");
-static_assert(CHUNK % 16 == 0, "rows of A are whole lines of shared memory");
+static_assert(WARP_M == 64 || WARP_M == 32, "WARP_M: an even number of rounds, so that two sets of A take turns");
+static_assert(A_ROW_BYTES == LINE_BYTES, "a row of A is a line of shared memory");
+static_assert(EVERY == 1 || EVERY == 2, "EVERY: chunks from one barrier to the next");
 static_assert(DEPTH == 0 || DEPTH == 4 || DEPTH == 8 || DEPTH == 16, "DEPTH: k of an instruction, 0 for 8x8x4");
 static_assert(A_COPIES * A_PASS_ROWS == TILE_M && A_PASS_ROWS % 2 == 0, "whole passes over A, one swizzle");
 static_assert(B_COPIES * B_PASS_ROWS == CHUNK && B_PASS_ROWS > 0, "whole passes over B");
@@ -247,8 +240,8 @@ __device__ __forceinline__ void mma_16(f64 (&sum)[4], const Row& a, const Row& n
 using Rows = Row[2][OCTETS];
 using Columns = Column[TILES_N][OCTETS];
 
-// The products of 16 rows and of the column tiles FIRST to LAST - 1, for one step.
-__device__ __forceinline__ void multiply(Tile& sums, const Rows& a, const Columns& b, int first, int last) {
+// The products of 16 rows and all columns of the warp, for one step.
+__device__ __forceinline__ void multiply(Tile& sums, const Rows& a, const Columns& b) {
 #pragma unroll
     for (int octet = 0; octet < (MMA_K == 16 ? 1 : OCTETS); ++octet) {
         // Two that add to the same sum are as far apart as can be.
@@ -256,7 +249,6 @@ __device__ __forceinline__ void multiply(Tile& sums, const Rows& a, const Column
         for (int which = 0; which < (MMA_K >= 8 ? 1 : 2); ++which) {
 #pragma unroll
             for (int j = 0; j < TILES_N; ++j) {
-                if (j < first || j >= last) continue;
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     if constexpr (MMA_K == 16) {
@@ -376,12 +368,12 @@ struct Reader {
         b = stages + A_BYTES + 2 * t * B_ROW_BYTES + thread.warp_column() * 8 + (quad ^ t * 2) * PIECE_BYTES;
     }
 
-    // The 16 rows `i` of a step. Octets lie side by side, two on a line, where the swizzle is an xor.
+    // The 16 rows `i` of a step. The two octets of a chunk lie side by side on a line, where the swizzle is an xor.
     __device__ __forceinline__ void rows(Rows& target, unsigned stage, int step, int i) const {
 #pragma unroll
         for (int o = 0; o < OCTETS; ++o) {
             const int octet = step * OCTETS + o;
-            const unsigned line = (octet % 2 ? a ^ 4 * PIECE_BYTES : a) + stage + octet / 2 * LINE_BYTES;
+            const unsigned line = (octet % 2 ? a ^ 4 * PIECE_BYTES : a) + stage;
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 load_piece(target[half][o][0], target[half][o][1], line + (i * ROWS + half * 8) * A_ROW_BYTES);
@@ -424,15 +416,8 @@ __device__ __forceinline__ unsigned next_stage(unsigned stage) {
 
 // The main loop of a tile: the copies run ahead by whole chunks, the rows of A by 16 rows, the columns of B by
 // one step.
-__device__ __forceinline__ void fence(int m) {
-#if FENCED
-    asm volatile("{\n.reg .pred never;\nsetp.lt.s32 never, %0, 0;\n@never exit;\n}\n" ::"r"(m) : "memory");
-#endif
-}
-
 template <int KIND>
 struct Loop {
-    int problem_m;
     Copies<KIND> copies;
     Reader reader;
     Rows a[2];     // that are multiplied, and the next ones
@@ -440,7 +425,7 @@ struct Loop {
     unsigned reading, writing;
 
     __device__ __forceinline__ Loop(const Problem& problem, const Place& place, int first_chunk, unsigned stages)
-        : problem_m(problem.m), copies(problem, place, first_chunk, stages), reader(stages), reading(0),
+        : copies(problem, place, first_chunk, stages), reader(stages), reading(0),
           writing((STEPS == 1 ? DISTANCE : DISTANCE - 1) * STAGE_BYTES) {}
 
     // One chunk of `left`. FIRST: which of B's two sets has its first step's columns. `advance` goes on to the
@@ -471,9 +456,6 @@ struct Loop {
             for (int i = 0; i < TILES_M; ++i) {
                 const bool last_row = i == TILES_M - 1;
                 const int set = (step * TILES_M + i) % 2;
-                const bool turned = TURNED && i % 2 == 1;  // back and forth: the last columns are still at hand
-                multiply(sums[i], a[set], b[now], turned ? TILES_N / 2 : 0, turned ? TILES_N : TILES_N / 2);
-                fence(problem_m);
                 if (last_row) {
                     reader.rows(a[1 - set], last_step ? next : reading, last_step ? 0 : step + 1, 0);
                 } else {
@@ -486,8 +468,7 @@ struct Loop {
                 const int round = last_step ? i : (step + 1) * TILES_M + i;
                 copies.start(writing, round * COPIES_PER_ROUND, (round + 1) * COPIES_PER_ROUND,
                              last_step ? wanted : wanted_before);
-                if (FENCED > 1) fence(problem_m);
-                multiply(sums[i], a[set], b[now], turned ? 0 : TILES_N / 2, turned ? TILES_N / 2 : TILES_N);
+                multiply(sums[i], a[set], b[now]);
             }
         }
         if (STEPS == 1) end_copies(wanted, advance);

@@ -7,25 +7,22 @@ layouts: {a: row, b: row, c: row}
 macros:
   TILE_M: [128, 64]          # outputs of a thread block
   TILE_N: [128, 64]
-  WARP_M: [64, 32]             # outputs of a warp
-  WARP_N: [32]
-  CHUNK: [16, 32]            # k of a stage
-  STAGES: [4, 3, 5, 6]
-  DEPTH: [16, 8]             # k of a 16x8 instruction, where there are some
-  RASTER: [2048, 1024]       # rows of C that are walked together
-where: ["TILE_M * TILE_N >= 128 * 64"]
-tile: [TILE_M, TILE_N, CHUNK]
-block: ["32 * (TILE_M / WARP_M) * (TILE_N / WARP_N)"]
+  WARP_M: [64, 32]           # rows of a warp's tile of 32 columns
+  STAGES: [4, 6]             # chunks of 16 k in flight or in use
+  DEPTH: [8, 16]             # k of a 16x8 instruction, where there are some
+where: ["TILE_M * TILE_N >= 128 * WARP_M", "WARP_M == 64 or TILE_M == 64"]
+tile: [TILE_M, TILE_N, 16]
+block: ["(TILE_M / WARP_M) * TILE_N"]
 # as many blocks as the GPU holds at once, fewer where the product is too small for them
 grid:
-  - "min(sms * min((8 if WARP_M * WARP_N == 2048 else 16) * WARP_M * WARP_N / (TILE_M * TILE_N), floor(shared_per_sm / (STAGES * (TILE_M + TILE_N) * CHUNK * 8 + 1024))),
+  - "min(sms * min(128 * 128 / (TILE_M * TILE_N), floor(shared_per_sm / (STAGES * (TILE_M + TILE_N) * 128 + 1024))),
     ceil(m / TILE_M) * ceil(n / TILE_N))"
-shared_bytes: "STAGES * (TILE_M + TILE_N) * CHUNK * 8"
+shared_bytes: "STAGES * (TILE_M + TILE_N) * 128"
 requires:
   arch: 80
   conditions:
-    - "STAGES * (TILE_M + TILE_N) * CHUNK * 8 <= shared_per_block_optin"
-    - "ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / CHUNK) < 2**31"
+    - "STAGES * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"
+    - "ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / 16) < 2**31"
 entry: matmul_dmma_persistent
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
@@ -36,6 +33,7 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 
 #define SPLIT 0
 #define LEAST 1
+#define EVERY 1
 
 #include "dmma_tile.cuh"
 #include "dmma_stream.cuh"

@@ -8,20 +8,18 @@ macros:
   LEAST: [8]                 # chunks of k that a block has on average, at least, where tiles are few
   TILE_M: [128, 64]          # outputs of a thread block
   TILE_N: [128, 64]
-  WARP_M: [64, 32]             # outputs of a warp
-  WARP_N: [32]
-  CHUNK: [16, 32]            # k of a stage
-  STAGES: [4, 3, 5, 6]
-  DEPTH: [16, 8]             # k of a 16x8 instruction, where there are some
-  RASTER: [2048, 1024]       # rows of C that are walked together
-where: ["TILE_M * TILE_N >= 128 * 64"]
-tile: [TILE_M, TILE_N, CHUNK]
-block: ["32 * (TILE_M / WARP_M) * (TILE_N / WARP_N)"]
+  WARP_M: [64, 32]           # rows of a warp's tile of 32 columns
+  STAGES: [4, 6]             # chunks of 16 k in flight or in use
+  EVERY: [1, 2]              # chunks from one barrier to the next
+  DEPTH: [8, 16]             # k of a 16x8 instruction, where there are some
+where: ["TILE_M * TILE_N >= 128 * WARP_M", "WARP_M == 64 or TILE_M == 64", "(EVERY == 2) == (STAGES == 6)"]
+tile: [TILE_M, TILE_N, 16]
+block: ["(TILE_M / WARP_M) * TILE_N"]
 # as many blocks as the GPU holds at once, fewer where the product is too small for them
 grid:
-  - "min(sms * min((8 if WARP_M * WARP_N == 2048 else 16) * WARP_M * WARP_N / (TILE_M * TILE_N), floor(shared_per_sm / (STAGES * (TILE_M + TILE_N) * CHUNK * 8 + 1024))),
-    max(ceil(m / TILE_M) * ceil(n / TILE_N), floor(ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / CHUNK) / LEAST)))"
-shared_bytes: "STAGES * (TILE_M + TILE_N) * CHUNK * 8"
+  - "min(sms * min(128 * 128 / (TILE_M * TILE_N), floor(shared_per_sm / (STAGES * (TILE_M + TILE_N) * 128 + 1024))),
+    max(ceil(m / TILE_M) * ceil(n / TILE_N), floor(ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / 16) / LEAST)))"
+shared_bytes: "STAGES * (TILE_M + TILE_N) * 128"
 buffers:
   # two slots a block; blocks that an SM holds have 128 x 128 outputs together
   partials: {dtype: f64, size: "2 * sms * 128 * 128"}
@@ -29,8 +27,8 @@ buffers:
 requires:
   arch: 80
   conditions:
-    - "STAGES * (TILE_M + TILE_N) * CHUNK * 8 <= shared_per_block_optin"
-    - "ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / CHUNK) < 2**31"
+    - "STAGES * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"
+    - "ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / 16) < 2**31"
 entry: matmul_dmma_stream_k
 arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/
