@@ -5,7 +5,8 @@
 // is 128 bytes, all banks of shared memory once; the TMA permutes its 16-byte pieces as wgmma expects them.
 // What lies outside of the matrices arrives as zeros, so that the main loops know no edges.
 //
-// Who includes this defines TYPE, TILE_M, TILE_N, STAGES and, where it has them, RASTER and CLUSTER.
+// Who includes this defines TYPE, TILE_M, TILE_N, STAGES and, where it has them, RASTER (rows of C that are
+// walked together) and CLUSTER (blocks below each other that form one).
 
 #pragma once
 
@@ -41,7 +42,7 @@ constexpr int STRIPS_ACROSS = TILE_N / STRIP_COLUMNS;
 constexpr int STRIPS = MMAS * STRIPS_ACROSS;  // of a warp and tile
 constexpr int BUFFERS = 2;                    // strips that a warp has room for
 
-// Clusters of tiles that are walked together, in tile rows of a cluster.
+// Rows of tiles, or of clusters of tiles, that are walked together.
 constexpr int GROUP = RASTER / (TILE_M * CLUSTER) > 1 ? RASTER / (TILE_M * CLUSTER) : 1;
 
 static_assert(TILE_M == CONSUMERS * ROWS && ROWS == MMAS * MMA_M && MMAS >= 1, "whole products of 64 rows");
@@ -82,10 +83,10 @@ struct Tiles {
         return {row * TILE_M, (tile - row * columns) * TILE_N};
     }
 
-    // Numbers run down GROUP tile rows, then to the next tile column: tiles that are computed at the same time
-    // cover a patch of C that is about square, whose rows of A and columns of B are the fewest. Every other
-    // group runs backwards, so that the columns at the turn are still in L2. A number is that of a cluster,
-    // whose blocks are below each other; `rank` says which one asks.
+    // Numbers run down GROUP tile rows, then to the next tile column: tiles that are computed at the same
+    // time cover a patch of C that is about square, whose rows of A and columns of B are the fewest. Every
+    // other group runs backwards, so that the columns at the turn are still in L2. A number is that of a
+    // cluster, whose blocks are below each other; `rank` says which one asks.
     __device__ __forceinline__ Place place_of(int tile, int rank = 0) const {
         const int group = tile / (GROUP * columns);
         const int within = tile - group * GROUP * columns;
@@ -165,8 +166,8 @@ struct Ring {
 };
 
 // By one thread: asks for a chunk of both operands.
-__device__ __forceinline__ void load_chunk(const Ring& ring, const CUtensorMap& map_a, const CUtensorMap& map_b,
-                                           const Place& place, int chunk) {
+__device__ __forceinline__ void load_chunk(const Ring& ring, const CUtensorMap& map_a,
+                                           const CUtensorMap& map_b, const Place& place, int chunk) {
     const unsigned at = ring.at(), barrier = ring.full_barrier();
     expect(barrier, STAGE_BYTES);
     load(at, map_a, chunk * CHUNK, place.row, barrier);
@@ -250,7 +251,8 @@ __device__ __forceinline__ void pack_strip(unsigned (&words)[STRIP_WORDS], const
 
 // Lays a strip down in shared memory in the order in which the TMA takes it: piece p of row r at place
 // p xor (r mod 8), so that the eight rows of a matrix lie in different banks.
-__device__ __forceinline__ void write_strip(const Thread& thread, unsigned at, const unsigned (&words)[STRIP_WORDS]) {
+__device__ __forceinline__ void write_strip(const Thread& thread, unsigned at,
+                                            const unsigned (&words)[STRIP_WORDS]) {
     const int line = thread.lane % STRIP_ROWS;
 #pragma unroll
     for (int piece = 0; piece < 8; piece += 2) {
@@ -268,8 +270,8 @@ __device__ __forceinline__ void send_strip(const Thread& thread, const CUtensorM
 }
 
 // Strip `number` by way of one of the warp's buffers, as soon as the TMA has read what was there before.
-__device__ __forceinline__ void store_strip(const Thread& thread, const CUtensorMap& map_c, const Place& place,
-                                            int number, unsigned own_strips,
+__device__ __forceinline__ void store_strip(const Thread& thread, const CUtensorMap& map_c,
+                                            const Place& place, int number, unsigned own_strips,
                                             const unsigned (&words)[STRIP_WORDS]) {
     const unsigned at = own_strips + number % BUFFERS * STRIP_BYTES;
     const bool leader = thread.lane == 0;

@@ -39,8 +39,8 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 // Blocks below each other multiply different rows of A with the same columns of B. Two of them form a cluster
 // here: each loads half of these columns, and the TMA writes them into the shared memory of both, which
 // takes a third off what is read from L2. In return a stage may be filled only when both blocks have released
-// it, so that each waits for the slower one. Clusters of two fit the SMs of a GPU exactly; of four they do
-// not: 132 SMs are no multiple in most of the groups (GPC) that a cluster must lie in.
+// it, so that each waits for the slower one. There are no clusters of four here: a cluster lies in one GPC,
+// which has 18 SMs at most, 16 of them in clusters of four, so that 8 GPCs hold 128 of 132 SMs at most.
 
 #include "hgemm_wgmma.cuh"
 

@@ -139,11 +139,12 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
             waiting = true;
         }
 
-        // Every block has a tile. The ring's next stage is empty when all warps have released what it held, and
-        // stays so; the own strips are free when the TMA has read the tile before.
+        // Every block has a tile. The ring's next stage is empty when all warps have released what it held,
+        // and stays so; the own strips are free when the TMA has read the tile before.
         const unsigned spare = ring.at() + thread.warp * SPARE * STRIP_BYTES;
         const auto at = [&](int number) {
-            return number < SPARE ? spare + number * STRIP_BYTES : own_strips + (number - SPARE) * STRIP_BYTES;
+            const bool fits = number < SPARE;
+            return fits ? spare + number * STRIP_BYTES : own_strips + (number - SPARE) * STRIP_BYTES;
         };
         ring.wait_empty();
         if (leader) wait_stores_read<0>();
@@ -154,7 +155,9 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
         __syncwarp();
         if (leader) {
 #pragma unroll
-            for (int number = 0; number < STRIPS; ++number) send_strip(thread, map_c, before, number, at(number));
+            for (int number = 0; number < STRIPS; ++number) {
+                send_strip(thread, map_c, before, number, at(number));
+            }
             commit_stores();
             wait_stores_read<0>();  // shared memory has to outlive the stores' reads
         }

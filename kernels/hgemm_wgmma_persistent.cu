@@ -41,8 +41,9 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 using namespace hopper;
 
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
-    hgemm_wgmma_persistent(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                           element* c, int m, int n, int k, f32 alpha, f32 beta) {
+    hgemm_wgmma_persistent(const __grid_constant__ CUtensorMap map_a,
+                           const __grid_constant__ CUtensorMap map_b, element* c, int m, int n, int k,
+                           f32 alpha, f32 beta) {
     const Thread thread;
     Ring ring;
     if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);

@@ -1,0 +1,72 @@
+"""The Hopper rungs, executed: right at the edges of tiles and of k, where a block has several tiles, and with
+the same bits whoever schedules them."""
+
+import re
+
+import numpy as np
+import pytest
+
+import executing_support as support
+from samples import ROOT
+from tilewave.compiling import nvrtc
+from tilewave.kernels import load_kernel
+
+pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+
+KERNELS = ROOT / "kernels"
+PLAIN = ["hgemm_wgmma", "hgemm_wgmma_pipeline", "hgemm_wgmma_roles"]
+PERSISTENT = [
+    "hgemm_wgmma_persistent",
+    "hgemm_wgmma_store",
+    "hgemm_wgmma_cluster",
+    "hgemm_wgmma_late",
+]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device of three SMs, so that a small product has several tiles for each."""
+    known = support.device
+    monkeypatch.setattr(support, "device", lambda arch: {**known(arch), "sms": 3})
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_all_rungs_compute_the_same_bits(few: None, kind: str) -> None:
+    # 3 x 3 tiles of 128 x 128 or 3 x 2 of 128 x 256; the last ones are cut, and so is the last of 4 chunks.
+    outputs = []
+    for name in PLAIN + PERSISTENT:
+        done = support.execute(KERNELS / f"{name}.cu", "300x264x200", {"TYPE": kind})
+        assert (done.verdict, done.kinds) == ("correct", []), (name, done.reason)
+        assert not done.counts["shared_conflicts"].any(), name
+        outputs.append(done.outputs["c"])
+    assert all(np.array_equal(one, outputs[0]) for one in outputs)
+
+
+# Five tiles a block: six chunks each, more than a ring holds; one chunk, which hides nothing; four, as many
+# as strips of results.
+@pytest.mark.parametrize("name", PERSISTENT)
+@pytest.mark.parametrize("shape", ["300x1064x328", "129x1544x40", "129x1544x256"])
+def test_blocks_with_several_tiles(few: None, name: str, shape: str) -> None:
+    done = support.execute(KERNELS / f"{name}.cu", shape, {"TYPE": "bf16"})
+    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+
+
+@pytest.mark.parametrize("name", ["hgemm_wgmma_cluster", "hgemm_wgmma_late"])
+@pytest.mark.parametrize(
+    "macros",
+    [{"TILE_M": 256, "TILE_N": 128}, {"TILE_N": 128}, {"STAGES": 3}, {"RASTER": 64}],
+    ids=lambda macros: "_".join(f"{key}{value}" for key, value in macros.items()),
+)
+def test_other_tiles_rings_and_orders(few: None, name: str, macros: dict[str, int]) -> None:
+    done = support.execute(KERNELS / f"{name}.cu", "520x520x328", {"TYPE": "f16", **macros})
+    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+
+
+@pytest.mark.parametrize("name", PLAIN + PERSISTENT)
+def test_products_are_not_serialised_and_nothing_is_spilled(name: str) -> None:
+    kernel = load_kernel(KERNELS / f"{name}.cu")
+    macros = {key: values[0] for key, values in kernel.front.macros.items()}
+    made = nvrtc.compile_kernel(kernel, nvrtc.target_of(kernel, "sm_90"), macros)
+    assert made.cubin, made.message
+    assert not re.search(r"C75\d\d|serializ", made.log)
+    assert made.resources[name]["spill_store_bytes"] == 0
