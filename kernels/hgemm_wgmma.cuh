@@ -275,7 +275,11 @@ __device__ __forceinline__ void store_strip(const Thread& thread, const CUtensor
                                             const unsigned (&words)[STRIP_WORDS]) {
     const unsigned at = own_strips + number % BUFFERS * STRIP_BYTES;
     const bool leader = thread.lane == 0;
-    if (leader) wait_stores_read<BUFFERS - 1>();
+    if (leader) {
+        // Every tile begins at the first buffer; with an odd number of strips the one before ended there.
+        if (STRIPS % BUFFERS != 0 && number == 0) wait_stores_read<0>();
+        else wait_stores_read<BUFFERS - 1>();
+    }
     __syncwarp();
     write_strip(thread, at, words);
     publish_to_async();
