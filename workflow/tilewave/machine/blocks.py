@@ -20,9 +20,12 @@ from tilewave.machine import codes
 from tilewave.machine import views as view
 from tilewave.machine.accesses import fault
 from tilewave.machine.state import (
+    ACTORS,
+    ASYNCHRONOUS,
     BLOCKS,
     BUDGET,
     CLASS_NOW,
+    ELSEWHERE,
     FIRST_TICK,
     FREE,
     MBARRIER_COUNT,
@@ -92,6 +95,9 @@ def begin_block(m, number, grid_x, grid_y, threads):
     view.clocks(m)[:, :] = uint32(0)
     view.expected(m)[:, :] = 0
     view.known(m)[:, :] = uint32(0)
+    if view.control(m)[ASYNCHRONOUS]:
+        for block in range(own[BLOCKS]):
+            view.known(m)[:, block * view.control(m)[ACTORS] + 3 * warps + ELSEWHERE] = ALL
     view.last_read(m)[:] = uint32(0)
     view.safe(m)[:] = uint32(0)
     view.queued(m)[:, :] = 0

@@ -314,7 +314,9 @@ class _Words:
         lacks = [_many(pending, "arrival")] if pending else []
         lacks += [_many(abs(awaited), "byte") + (" less" if awaited < 0 else "")] if awaited else []
         place = offset - self.shared_base
-        return f"at the mbarrier at byte {place} of shared memory, which lacks {' and '.join(lacks)}"
+        return (
+            f"at the mbarrier at byte {place} of shared memory, which lacks {' and '.join(lacks)}"
+        )
 
     def barrier_behind(self, pc: int) -> int:
         """The barrier that a WARPSYNC belongs to: the next one in the same straight piece of code."""
