@@ -276,6 +276,29 @@ def test_a_map_is_an_argument_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
         launch.pack(planned.job, pointers, 1.0, 0.0)
 
 
+def test_the_drivers_own_function_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = pytest.importorskip("cuda.bindings.driver")
+    made = Encoder()
+    function = tensor_maps.ENCODE(made)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    found = {b"cuTensorMapEncodeTiled": address}
+
+    def resolve(name: bytes, version: int, flags: int) -> tuple[Any, Any, Any]:
+        return driver.CUresult.CUDA_SUCCESS, found[name] if version == 12000 else 0, None
+
+    monkeypatch.setattr(driver, "cuGetProcAddress", resolve)
+    tensor_maps._encoder.cache_clear()
+    try:
+        tensor_maps.encode(planned_map(), 0x7000)
+        assert made.calls[0]["address"] == 0x7000 and made.calls[0]["aligned"]
+        found[b"cuTensorMapEncodeTiled"] = 0
+        tensor_maps._encoder.cache_clear()
+        with pytest.raises(CudaError, match="knows no tensor maps"):
+            tensor_maps.encode(planned_map(), 0x7000)
+    finally:
+        tensor_maps._encoder.cache_clear()
+
+
 def test_a_map_that_the_driver_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cuda.bindings.driver")
     encoder(monkeypatch, code=1)

@@ -55,7 +55,7 @@ def _encoder() -> Callable[..., int]:
     from cuda.bindings import driver
 
     flags = driver.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_DEFAULT
-    address, _ = ok(driver.cuGetProcAddress(b"cuTensorMapEncodeTiled", VERSION, flags))
+    address, _ = ok(driver.cuGetProcAddress(b"cuTensorMapEncodeTiled", VERSION, int(flags)))
     if not address:
         raise CudaError("CUDA_ERROR_NOT_SUPPORTED", "this driver knows no tensor maps")
     return ENCODE(int(address))

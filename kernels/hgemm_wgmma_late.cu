@@ -1,0 +1,160 @@
+/*---
+title: The same, a tile's results leave while the next tile is multiplied
+follows: hgemm_wgmma_store
+operation: matmul
+dtypes: {a: TYPE, b: TYPE, c: TYPE, accumulate: f32}
+layouts: {a: row, b: col, c: row}
+macros:
+  TYPE: [f16, bf16]
+  TILE_M: [128, 256]         # outputs of a tile
+  TILE_N: [256, 128]
+  STAGES: [4, 3]             # chunks of shared memory in flight or in use
+  RASTER: [2048, 1024, 64]   # rows of C that are walked together; 64: one tile row after another
+where: ["TILE_M * TILE_N <= 128 * 256"]
+tile: [TILE_M, TILE_N, 64]
+block: [384]
+grid: ["min(sms, ceil(m / TILE_M) * ceil(n / TILE_N))"]
+# stages, then two strips of 2048 bytes for each of eight warps
+shared_bytes: 1024 + STAGES * (TILE_M + TILE_N) * 128 + 8 * 2 * 2048
+tensor_maps:
+  map_a: {of: a, box: [64, TILE_M], swizzle: 128}
+  map_b: {of: b, box: [64, TILE_N], swizzle: 128}
+  map_c: {of: c, box: [64, 16], swizzle: 128}
+architecture_specific: true
+requires:
+  arch: 90
+  n: 8
+  k: 8
+  conditions:
+    - "arch < 100"
+    - "1024 + STAGES * (TILE_M + TILE_N) * 128 + 8 * 2 * 2048 <= shared_per_block_optin"
+entry: hgemm_wgmma_late
+arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
+---*/
+
+// Between the last product of a tile and the first one of the next the tensor cores had nothing to do: the
+// results were packed, laid down and sent. Only the packing has to happen then: 64 registers hold the results
+// of a whole tile in 16 bits, the sums are free for the next tile, and its first chunks hide all the rest, a
+// strip behind the products of each.
+//
+// The last tile has no next one to hide behind. Its strips do not wait for each other: a stage of the ring
+// that nothing will be loaded into any more has room for most of them, and all leave at once.
+
+#include "hgemm_wgmma.cuh"
+
+using namespace hopper;
+
+// Strips of a warp that a stage has room for.
+constexpr int SPARE = STAGE_BYTES / STRIP_BYTES / CONSUMER_WARPS;
+static_assert(STRIPS - SPARE <= BUFFERS, "a stage and the warp's own strips hold all of its results");
+
+// The same values, in a way that ties their computation to this place among the products: two divisions would
+// otherwise come before the first of them.
+__device__ __forceinline__ void pin(int& value) { asm volatile("" : "+r"(value)); }
+
+extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
+    hgemm_wgmma_late(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+                     const __grid_constant__ CUtensorMap map_c, element* c, int m, int n, int k, f32 alpha,
+                     f32 beta) {
+    const Thread thread;
+    Ring ring;
+    if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
+    __syncthreads();
+
+    const Tiles tiles(m, n);
+    const int chunks = chunks_of(k);
+    if (thread.warpgroup == CONSUMERS) {
+        keep_registers<24>();
+        if (thread.warp == CONSUMER_WARPS && elected()) {
+            for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
+                const Place place = tiles.place_of(tile);
+                for (int chunk = 0; chunk < chunks; ++chunk) {
+                    ring.wait_empty();
+                    load_chunk(ring, map_a, map_b, place, chunk);
+                    ring.next();
+                }
+            }
+        }
+    } else {
+        take_registers<240>();
+        const Result result = {c, m, n, alpha, beta};
+        const unsigned own_strips = strips_of(thread, ring);
+        const bool leader = thread.lane == 0;
+        Sums sums;
+        unsigned words[STRIPS][STRIP_WORDS];  // the results of the tile before
+        Place before = {0, 0};
+        bool waiting = false;  // these results for their way to C
+        int previous = 0;
+
+        const auto begin_chunk = [&](int chunk) {
+            ring.wait_full();
+            multiply_chunk(sums, thread, ring.at(), chunk);
+        };
+        const auto end_chunk = [&](int chunk) {
+            wait_products<1>();
+            if (chunk > 0) ring.release(thread, previous);
+            previous = ring.stage;
+            ring.next();
+        };
+        for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
+            Place place;
+            int chunk = 0;
+            if (waiting && chunks >= STRIPS) {
+#pragma unroll
+                for (int number = 0; number < STRIPS; ++number) {
+                    begin_chunk(number);
+                    if (number == 0) {
+                        int now = tile;
+                        pin(now);
+                        place = tiles.place_of(now);
+                        pin(place.row);
+                        pin(place.column);
+                    }
+                    store_strip(thread, map_c, before, number, own_strips, words[number]);
+                    end_chunk(number);
+                }
+                chunk = STRIPS;
+            } else {
+                place = tiles.place_of(tile);
+                if (waiting) {  // too few products to hide behind
+#pragma unroll
+                    for (int number = 0; number < STRIPS; ++number) {
+                        store_strip(thread, map_c, before, number, own_strips, words[number]);
+                    }
+                }
+            }
+            for (; chunk < chunks; ++chunk) {
+                begin_chunk(chunk);
+                end_chunk(chunk);
+            }
+            wait_products<0>();
+            ring.release(thread, previous);
+
+            finish(sums, thread, result, place);
+#pragma unroll
+            for (int number = 0; number < STRIPS; ++number) pack_strip(words[number], sums, number);
+            before = place;
+            waiting = true;
+        }
+
+        // Every block has a tile. The ring's next stage is empty when all warps have released what it held, and
+        // stays so; the own strips are free when the TMA has read the tile before.
+        const unsigned spare = ring.at() + thread.warp * SPARE * STRIP_BYTES;
+        const auto at = [&](int number) {
+            return number < SPARE ? spare + number * STRIP_BYTES : own_strips + (number - SPARE) * STRIP_BYTES;
+        };
+        ring.wait_empty();
+        if (leader) wait_stores_read<0>();
+        __syncwarp();
+#pragma unroll
+        for (int number = 0; number < STRIPS; ++number) write_strip(thread, at(number), words[number]);
+        publish_to_async();
+        __syncwarp();
+        if (leader) {
+#pragma unroll
+            for (int number = 0; number < STRIPS; ++number) send_strip(thread, map_c, before, number, at(number));
+            commit_stores();
+            wait_stores_read<0>();  // shared memory has to outlive the stores' reads
+        }
+    }
+}

@@ -1,0 +1,354 @@
+// Hopper's asynchronous units in PTX: mbarriers, the tensor memory accelerator (TMA) and wgmma. What the
+// kernels hgemm_wgmma* share; nothing here knows about tiles or schedules.
+//
+// Who includes this defines TYPE (f16 or bf16) and is compiled for sm_90a. Addresses named `shared` are
+// 32-bit ones of the shared window.
+
+#pragma once
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+using f32 = float;
+using f16 = __half;
+using bf16 = __nv_bfloat16;
+using u64 = unsigned long long;
+using element = TYPE;
+
+namespace hopper {
+
+constexpr int WARP = 32;
+constexpr int WARPGROUP = 128;     // threads that issue one wgmma
+constexpr int SWIZZLE_BYTES = 128; // a row of a box: all banks of shared memory once
+constexpr int SWIZZLE_ROWS = 8;    // rows after which the 128-byte swizzle repeats
+constexpr int ATOM_BYTES = SWIZZLE_ROWS * SWIZZLE_BYTES;  // boxes begin at multiples of this
+constexpr int CHUNK = SWIZZLE_BYTES / 2;  // elements of k in a row of a box
+constexpr int MMA_M = 64;          // rows of one wgmma
+constexpr int MMA_K = 16;          // its depth: 32 bytes
+constexpr int STEPS = CHUNK / MMA_K;
+
+__device__ __forceinline__ unsigned shared_of(const void* pointer) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+// True for one lane of a converged warp.
+__device__ __forceinline__ bool elected() {
+    unsigned is;
+    asm volatile(
+        "{\n"
+        ".reg .pred elected;\n"
+        "elect.sync _|elected, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, elected;\n"
+        "}\n"
+        : "=r"(is));
+    return is != 0;
+}
+
+// ---- mbarriers -------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void initialize(unsigned barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+// Makes initialised barriers visible to the other blocks of the cluster and to the TMA.
+__device__ __forceinline__ void publish_barriers() {
+    asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+}
+
+// One arrival, and `bytes` that the TMA still has to bring before the phase completes.
+__device__ __forceinline__ void expect(unsigned barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void arrive(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
+}
+
+// One arrival at the same barrier of another block of the cluster. Relaxed, because a block that has read a
+// stage has nothing to publish: its reads are over when wgmma.wait_group returns. A release of cluster scope
+// would be a MEMBAR.ALL.GPU for each chunk of k, the matching acquire a CCTL.IVALL.
+__device__ __forceinline__ void arrive_at(unsigned barrier, unsigned rank) {
+    asm volatile(
+        "{\n"
+        ".reg .b32 remote;\n"
+        "mapa.shared::cluster.u32 remote, %0, %1;\n"
+        "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [remote];\n"
+        "}\n" ::"r"(barrier),
+        "r"(rank)
+        : "memory");
+}
+
+// Waits until the phase of this parity has completed; sees what the TMA brought and what threads of the
+// block did before they arrived. The scope is the block: see arrive_at for those of other blocks.
+__device__ __forceinline__ void wait(unsigned barrier, unsigned parity) {
+    unsigned done = 0;
+    do {
+        asm volatile(
+            "{\n"
+            ".reg .pred done;\n"
+            "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+            "selp.u32 %0, 1, 0, done;\n"
+            "}\n"
+            : "=r"(done)
+            : "r"(barrier), "r"(parity)
+            : "memory");
+    } while (!done);
+}
+
+// ---- thread blocks of a cluster --------------------------------------------------------------------
+
+__device__ __forceinline__ unsigned cluster_rank() {
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+    return rank;
+}
+
+__device__ __forceinline__ void cluster_sync() {
+    asm volatile(
+        "barrier.cluster.arrive.release.aligned;\n"
+        "barrier.cluster.wait.acquire.aligned;\n" ::
+            : "memory");
+}
+
+// ---- the tensor memory accelerator -----------------------------------------------------------------
+
+__device__ __forceinline__ void prefetch(const CUtensorMap& map) {
+    asm volatile("prefetch.tensormap [%0];\n" ::"l"(reinterpret_cast<u64>(&map)) : "memory");
+}
+
+// Copies a box of a matrix into shared memory. `along` is the coordinate of the contiguous dimension.
+__device__ __forceinline__ void load(unsigned shared, const CUtensorMap& map, int along, int across,
+                                     unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];\n" ::
+            "r"(shared),
+        "l"(reinterpret_cast<u64>(&map)), "r"(along), "r"(across), "r"(barrier)
+        : "memory");
+}
+
+// The same into several blocks of the cluster, at the same place of each; bit r of `ranks` names block r.
+// Each one's barrier at the place of `barrier` counts the bytes.
+__device__ __forceinline__ void load_all(unsigned shared, const CUtensorMap& map, int along, int across,
+                                         unsigned barrier, unsigned ranks) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+        "[%1, {%2, %3}], [%4], %5;\n" ::"r"(shared),
+        "l"(reinterpret_cast<u64>(&map)), "r"(along), "r"(across), "r"(barrier),
+        "h"(static_cast<unsigned short>(ranks))
+        : "memory");
+}
+
+// Copies a box from shared memory into a matrix; what lies outside of the matrix is left out.
+__device__ __forceinline__ void store(const CUtensorMap& map, int along, int across, unsigned shared) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\n" ::"l"(
+                     reinterpret_cast<u64>(&map)),
+                 "r"(along), "r"(across), "r"(shared)
+                 : "memory");
+}
+
+__device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;\n" ::: "memory"); }
+
+// Waits until at most `PENDING` of this thread's groups of stores still read shared memory.
+template <int PENDING>
+__device__ __forceinline__ void wait_stores_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(PENDING) : "memory");
+}
+
+// What ordinary stores wrote into shared memory may be read by the TMA and wgmma.
+__device__ __forceinline__ void publish_to_async() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }
+
+// ---- warpgroup products ----------------------------------------------------------------------------
+
+template <int REGISTERS>
+__device__ __forceinline__ void keep_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(REGISTERS));
+}
+
+template <int REGISTERS>
+__device__ __forceinline__ void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(REGISTERS));
+}
+
+// PTX ISA, "Matrix Descriptor Format" of wgmma, for rows of 128 bytes with the 128-byte swizzle: address,
+// a leading offset that this swizzle does not use, the offset from eight rows to the next eight, all in
+// units of 16 bytes; 1 at bit 62 is the swizzle.
+__device__ __forceinline__ u64 descriptor(unsigned shared) {
+    return static_cast<u64>((shared & 0x3ffff) >> 4) | 1ull << 16 |
+           static_cast<u64>(ATOM_BYTES >> 4) << 32 | 1ull << 62;
+}
+
+// How far a descriptor moves from one 16-deep step to the next.
+constexpr u64 STEP = MMA_K * 2 >> 4;
+
+__device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
+__device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
+
+template <int PENDING>
+__device__ __forceinline__ void wait_products() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(PENDING) : "memory");
+}
+
+#define f16_TYPES "f16.f16"
+#define bf16_TYPES "bf16.bf16"
+#define NAME_OF_TYPES(type) type##_TYPES
+#define WGMMA_TYPES_OF(type) NAME_OF_TYPES(type)
+#define WGMMA_TYPES WGMMA_TYPES_OF(TYPE)
+#define WGMMA_SUMS(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+
+// d = a b^T, or d += a b^T where `add` is not 0, of 64 rows and N columns, 16 deep; a and b are descriptors.
+// Register 4 j + e of a thread is column 8 j + 2 (lane mod 4) + e mod 2, row 16 warp + lane / 4 + 8 (e / 2).
+template <int N>
+__device__ __forceinline__ void multiply(f32 (&d)[N / 2], u64 a, u64 b, int add);
+
+template <>
+__device__ __forceinline__ void multiply<64>(f32 (&d)[32], u64 a, u64 b, int add) {
+    asm volatile(
+        "{\n"
+        ".reg .pred more;\n"
+        "setp.ne.b32 more, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32." WGMMA_TYPES " {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+        "}, %32, %33, more, 1, 1, 0, 0;\n"
+        "}\n"
+        : WGMMA_SUMS(d, 0), WGMMA_SUMS(d, 4), WGMMA_SUMS(d, 8), WGMMA_SUMS(d, 12),
+          WGMMA_SUMS(d, 16), WGMMA_SUMS(d, 20), WGMMA_SUMS(d, 24), WGMMA_SUMS(d, 28)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+template <>
+__device__ __forceinline__ void multiply<128>(f32 (&d)[64], u64 a, u64 b, int add) {
+    asm volatile(
+        "{\n"
+        ".reg .pred more;\n"
+        "setp.ne.b32 more, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32." WGMMA_TYPES " {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "}, %64, %65, more, 1, 1, 0, 0;\n"
+        "}\n"
+        : WGMMA_SUMS(d, 0), WGMMA_SUMS(d, 4), WGMMA_SUMS(d, 8), WGMMA_SUMS(d, 12),
+          WGMMA_SUMS(d, 16), WGMMA_SUMS(d, 20), WGMMA_SUMS(d, 24), WGMMA_SUMS(d, 28),
+          WGMMA_SUMS(d, 32), WGMMA_SUMS(d, 36), WGMMA_SUMS(d, 40), WGMMA_SUMS(d, 44),
+          WGMMA_SUMS(d, 48), WGMMA_SUMS(d, 52), WGMMA_SUMS(d, 56), WGMMA_SUMS(d, 60)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+template <>
+__device__ __forceinline__ void multiply<192>(f32 (&d)[96], u64 a, u64 b, int add) {
+    asm volatile(
+        "{\n"
+        ".reg .pred more;\n"
+        "setp.ne.b32 more, %98, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n192k16.f32." WGMMA_TYPES " {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+        "}, %96, %97, more, 1, 1, 0, 0;\n"
+        "}\n"
+        : WGMMA_SUMS(d, 0), WGMMA_SUMS(d, 4), WGMMA_SUMS(d, 8), WGMMA_SUMS(d, 12),
+          WGMMA_SUMS(d, 16), WGMMA_SUMS(d, 20), WGMMA_SUMS(d, 24), WGMMA_SUMS(d, 28),
+          WGMMA_SUMS(d, 32), WGMMA_SUMS(d, 36), WGMMA_SUMS(d, 40), WGMMA_SUMS(d, 44),
+          WGMMA_SUMS(d, 48), WGMMA_SUMS(d, 52), WGMMA_SUMS(d, 56), WGMMA_SUMS(d, 60),
+          WGMMA_SUMS(d, 64), WGMMA_SUMS(d, 68), WGMMA_SUMS(d, 72), WGMMA_SUMS(d, 76),
+          WGMMA_SUMS(d, 80), WGMMA_SUMS(d, 84), WGMMA_SUMS(d, 88), WGMMA_SUMS(d, 92)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+template <>
+__device__ __forceinline__ void multiply<232>(f32 (&d)[116], u64 a, u64 b, int add) {
+    asm volatile(
+        "{\n"
+        ".reg .pred more;\n"
+        "setp.ne.b32 more, %118, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n232k16.f32." WGMMA_TYPES " {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+        "%112, %113, %114, %115"
+        "}, %116, %117, more, 1, 1, 0, 0;\n"
+        "}\n"
+        : WGMMA_SUMS(d, 0), WGMMA_SUMS(d, 4), WGMMA_SUMS(d, 8), WGMMA_SUMS(d, 12),
+          WGMMA_SUMS(d, 16), WGMMA_SUMS(d, 20), WGMMA_SUMS(d, 24), WGMMA_SUMS(d, 28),
+          WGMMA_SUMS(d, 32), WGMMA_SUMS(d, 36), WGMMA_SUMS(d, 40), WGMMA_SUMS(d, 44),
+          WGMMA_SUMS(d, 48), WGMMA_SUMS(d, 52), WGMMA_SUMS(d, 56), WGMMA_SUMS(d, 60),
+          WGMMA_SUMS(d, 64), WGMMA_SUMS(d, 68), WGMMA_SUMS(d, 72), WGMMA_SUMS(d, 76),
+          WGMMA_SUMS(d, 80), WGMMA_SUMS(d, 84), WGMMA_SUMS(d, 88), WGMMA_SUMS(d, 92),
+          WGMMA_SUMS(d, 96), WGMMA_SUMS(d, 100), WGMMA_SUMS(d, 104), WGMMA_SUMS(d, 108),
+          WGMMA_SUMS(d, 112)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+template <>
+__device__ __forceinline__ void multiply<256>(f32 (&d)[128], u64 a, u64 b, int add) {
+    asm volatile(
+        "{\n"
+        ".reg .pred more;\n"
+        "setp.ne.b32 more, %130, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32." WGMMA_TYPES " {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+        "}, %128, %129, more, 1, 1, 0, 0;\n"
+        "}\n"
+        : WGMMA_SUMS(d, 0), WGMMA_SUMS(d, 4), WGMMA_SUMS(d, 8), WGMMA_SUMS(d, 12),
+          WGMMA_SUMS(d, 16), WGMMA_SUMS(d, 20), WGMMA_SUMS(d, 24), WGMMA_SUMS(d, 28),
+          WGMMA_SUMS(d, 32), WGMMA_SUMS(d, 36), WGMMA_SUMS(d, 40), WGMMA_SUMS(d, 44),
+          WGMMA_SUMS(d, 48), WGMMA_SUMS(d, 52), WGMMA_SUMS(d, 56), WGMMA_SUMS(d, 60),
+          WGMMA_SUMS(d, 64), WGMMA_SUMS(d, 68), WGMMA_SUMS(d, 72), WGMMA_SUMS(d, 76),
+          WGMMA_SUMS(d, 80), WGMMA_SUMS(d, 84), WGMMA_SUMS(d, 88), WGMMA_SUMS(d, 92),
+          WGMMA_SUMS(d, 96), WGMMA_SUMS(d, 100), WGMMA_SUMS(d, 104), WGMMA_SUMS(d, 108),
+          WGMMA_SUMS(d, 112), WGMMA_SUMS(d, 116), WGMMA_SUMS(d, 120), WGMMA_SUMS(d, 124)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+#undef WGMMA_SUMS
+#undef WGMMA_TYPES
+#undef WGMMA_TYPES_OF
+#undef NAME_OF_TYPES
+#undef f16_TYPES
+#undef bf16_TYPES
+
+// ---- results ---------------------------------------------------------------------------------------
+
+__device__ __forceinline__ __half2 pair_of(f16, f32 first, f32 second) { return __floats2half2_rn(first, second); }
+__device__ __forceinline__ __nv_bfloat162 pair_of(bf16, f32 first, f32 second) {
+    return __floats2bfloat162_rn(first, second);
+}
+__device__ __forceinline__ float2 floats_of(__half2 pair) { return __half22float2(pair); }
+__device__ __forceinline__ float2 floats_of(__nv_bfloat162 pair) { return __bfloat1622float2(pair); }
+
+using Pair = decltype(pair_of(element(), 0.0f, 0.0f));
+
+// Two sums as two elements in a word, the first one in the low half.
+__device__ __forceinline__ unsigned pack(f32 first, f32 second) {
+    const Pair pair = pair_of(element(), first, second);
+    return reinterpret_cast<const unsigned&>(pair);
+}
+
+__device__ __forceinline__ float2 unpack(unsigned word) { return floats_of(reinterpret_cast<const Pair&>(word)); }
+
+// Four 8x8 matrices of a warp into shared memory; lane l gives the address of row l mod 8 of matrix l / 8.
+__device__ __forceinline__ void store_matrices(unsigned shared, unsigned w0, unsigned w1, unsigned w2, unsigned w3) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(shared), "r"(w0),
+                 "r"(w1), "r"(w2), "r"(w3)
+                 : "memory");
+}
+
+}  // namespace hopper
