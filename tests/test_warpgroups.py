@@ -225,6 +225,7 @@ def test_launches_that_no_gpu_takes():
         ("UBLKCP.G.S", "[UR4],[UR8],UR11"),
         ("USETMAXREG.TRY_ALLOC.CTAPOOL", "UP0,0xe8"),
         ("R2UR", "P0,UR14,R12"),
+        ("R2UR.OR", "P0,UR21,R201"),
         ("BRA.U.ANY", "0x4090"),
     ],
 )
