@@ -369,13 +369,16 @@ def _state(
     return state, list(zip(starts, held))
 
 
-# Of a block: everything that is not the launch's. The control, with its clock, is the launch's too.
-ITS_OWN = (
-    "registers", "uniforms", "predicates", "converge", "groups", "live", "shared", "shadow", "reads",
-    "last_read", "known", "arrived", "clocks", "expected", "results", "local", "queue", "queued",
-    "stamps", "identity", "resume", "safe", "own", "mbarriers", "phases", "outstanding", "meetings",
-    "gathered", "quota",
-)  # fmt: skip
+# What a loop that waits for a flag consists of.
+POLLING = (c.INTEGER, c.LOGIC, c.LANES, c.SPECIAL, c.LOAD, c.CONTROL)
+
+
+def _contexts(program: Program, states: Sequence[s.State]) -> blocks.Contexts:
+    family, space = program.rows[:, c.FAMILY], program.rows[:, c.OP]
+    loads = (family == c.LOAD) & np.isin(space, (c.GLOBAL, c.GENERIC))
+    return blocks.Contexts(states, np.isin(family, POLLING), loads)
+
+
 ASYNCHRONOUS = (c.HGMMA, c.MBARRIER, c.BULK, c.CLUSTER)
 
 
@@ -383,7 +386,7 @@ def _cluster(first: s.State, together: int) -> list[s.State]:
     """The blocks of a cluster by rank, of which ``first`` is one."""
     states = [first]
     for _ in range(1, together):
-        copies = {name: getattr(first, name).copy() for name in ITS_OWN}
+        copies = {name: getattr(first, name).copy() for name in blocks.ITS_OWN}
         states.append(first._replace(**copies))
     for rank, state in enumerate(states):
         state.own[s.RANK] = rank
@@ -445,7 +448,7 @@ def execute(
     deadline = started + limits.seconds if limits.seconds else 0.0
     done = blocks.run_grid(
         m, tuple(grid), int(np.prod(block)), total, limits.instructions, deadline, limits.reverse,
-        cluster,
+        cluster, _contexts(program, states),
     )  # fmt: skip
     seconds = time.perf_counter() - started
     shares = sampler.stop() if sampler else {}

@@ -112,15 +112,15 @@ class _Words:
     def does(self, index: int, threads: Threads, remote: bool = False) -> str:
         """What an instruction does to memory, as a verb; ``remote``: the global side of a copy."""
         opcode = self.opcode(index)
-        if opcode.startswith("LDGSTS"):
+        if opcode.startswith(("LDGSTS", "UTMALDG", "UBLKCP.S")):
             verb = "read" if remote else "write"
         elif opcode.startswith(("ATOM", "RED")):
             verb = "update"
         elif opcode.startswith(("SYNCS", "ARRIVES")):
             verb = "use"
         else:
-            writes = opcode.startswith(("ST", "UTMALDG", "UBLKCP.S"))
-            verb = "read" if remote or not writes else "write"
+            out = remote and opcode.startswith("UBLKCP.G")
+            verb = "write" if out or opcode.startswith("ST") else "read"
         return verb + ("s" if self.singular(threads) else "")
 
     def singular(self, threads: Threads) -> bool:

@@ -81,7 +81,7 @@ def places(descriptor, group, transposed, out):
     leading = int64((descriptor >> uint64(16)) & uint64(0x3FFF)) << 4
     stride = int64((descriptor >> uint64(32)) & uint64(0x3FFF)) << 4
     width = WIDTHS[int64(descriptor >> uint64(62))]
-    mask = int64(width // PIECE - 1) if width else int64(0)  # of the bits that a swizzle changes
+    mask = max(width // PIECE - 1, 0)  # of the bits that a swizzle changes
     if transposed:
         further, row = stride, width
         if width:
@@ -89,13 +89,15 @@ def places(descriptor, group, transposed, out):
             start += group // together * leading + group % together * PIECE
         else:
             start += group * stride
-            further, row = leading, int64(PIECE)
+            further, row = leading, PIECE
         for index in range(16):
             at = start + (index & 7) * row + (index >> 3) * further
             out[index] = at ^ ((at >> 7) & mask) << 4
         return
     start += group * stride
-    row, further = (width, int64(PIECE)) if width else (int64(PIECE), leading)
+    row, further = width, int64(PIECE)
+    if not width:
+        row, further = PIECE, leading
     for index in range(16):
         at = start + (index >> 1) * row + (index & 1) * further
         out[index] = at ^ ((at >> 7) & mask) << 4

@@ -240,9 +240,9 @@ def mbarrier(m, warp, pc, mask):
         checked(m, warp, pc, row, mask, addresses)
         return
     if op == B_INIT or op == B_INVALIDATE:
-        lane = int64(lowest_one(mask))
-        offset = addresses[lane] & int64(0xFFFFFF)
-        lanes = uint32(1) << uint32(lane)
+        one = int64(lowest_one(mask))
+        offset = addresses[one] & int64(0xFFFFFF)
+        lanes = uint32(1) << uint32(one)
         if inside(m, warp, pc, lanes, offset, int64(8), int64(8)) and op == B_INIT:
             initialise(m, warp, pc, lanes, offset, U[source], U[source + 1])
         return
@@ -273,7 +273,7 @@ def mbarrier(m, warp, pc, mask):
         elif how & ONE_BYTE_MORE:
             more = int64(1)
         elif how & ONE_BYTE_FEWER:
-            more = int64(-1)
+            more -= int64(1)
         if d != 255:
             R[d, lane] = view.shared(where)[offset >> 2]
             R[d + 1, lane] = view.shared(where)[(offset >> 2) + 1]
