@@ -16,6 +16,8 @@ tile: [TILE_M, TILE_N, 64]
 block: [384]
 cluster: [CLUSTER]
 grid: ["CLUSTER * min(floor(sms / CLUSTER), ceil(m / (TILE_M * CLUSTER)) * ceil(n / TILE_N))"]
+# tiles, as whose waves they run
+working_blocks: "ceil(m / TILE_M) * ceil(n / TILE_N)"
 # stages, then two strips of 2048 bytes for each of eight warps
 shared_bytes: 1024 + STAGES * (TILE_M + TILE_N) * 128 + 8 * 2 * 2048
 tensor_maps:

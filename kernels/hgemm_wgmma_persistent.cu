@@ -14,6 +14,8 @@ where: ["TILE_M * TILE_N <= 128 * 256"]
 tile: [TILE_M, TILE_N, 64]
 block: [384]
 grid: ["min(sms, ceil(m / TILE_M) * ceil(n / TILE_N))"]
+# tiles, as whose waves they run
+working_blocks: "ceil(m / TILE_M) * ceil(n / TILE_N)"
 shared_bytes: 1024 + STAGES * (TILE_M + TILE_N) * 128
 tensor_maps:
   map_a: {of: a, box: [64, TILE_M], swizzle: 128}

@@ -12,6 +12,8 @@ macros:
 tile: [128, TILE_N, 64]
 block: [384]
 grid: ["min(sms, ceil(m / 128) * ceil(n / TILE_N))"]
+# tiles, as whose waves they run
+working_blocks: "ceil(m / 128) * ceil(n / TILE_N)"
 # as many stages as fit beside two strips of 2048 bytes for each of eight warps
 shared_bytes: 1024 + floor(198400 / ((128 + TILE_N) * 128)) * (128 + TILE_N) * 128 + 8 * 2 * 2048
 tensor_maps:

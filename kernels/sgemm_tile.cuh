@@ -1,0 +1,386 @@
+// One thread block's tile of a single-precision product on the FMA units, fed by cp.async: what the rungs
+// share that differ in a thread's outputs and in who has which tile (matmul_async, matmul_wide_tile,
+// matmul_balanced).
+//
+// A, B and C are row-major. A chunk is STEP deep. In shared memory it lies as [k][row] of A, transposed by
+// copies of 4 bytes, and [k][column] of B, by copies of 16 bytes: what a thread needs for one k are quads
+// of neighbours in both. Whoever includes this defines TILE_M, TILE_N, THREAD_M, THREAD_N (outputs of a
+// thread), STEP, STAGES and KEEP_A.
+
+#pragma once
+
+namespace sgemm {
+
+constexpr int WARP = 32;
+constexpr int QUAD = 4;  // floats of a 16-byte access
+// Rows of C that are walked together.
+constexpr int RASTER = 2048;
+
+// Warp tiles are 64 x 64, or 32 x 64 of 8 x 8 outputs a thread. The quads of a thread's rows (columns)
+// are LANES_M (LANES_N) quads apart, so that the lanes of one access read neighbours.
+constexpr int LANES_M = THREAD_M == 8 && THREAD_N == 16 ? 8 : 4;
+constexpr int LANES_N = WARP / LANES_M;
+constexpr int WARP_M = LANES_M * THREAD_M;
+constexpr int WARP_N = LANES_N * THREAD_N;
+constexpr int WARPS_N = TILE_N / WARP_N;
+constexpr int THREADS = TILE_M / WARP_M * WARPS_N * WARP;
+// 65,536 registers are 255 for each of 256 threads with 128 sums, or 128 for each of 512 with 64.
+constexpr int BLOCKS_PER_SM = 256 * 128 / (TILE_M * TILE_N) > 1 ? 256 * 128 / (TILE_M * TILE_N) : 1;
+
+// Four floats more in a row of the transposed A: the next k is then four banks further on, and the 8 k of 4
+// rows that a warp's copy writes fall in 32 different banks.
+constexpr int A_ROW = TILE_M + 4;
+constexpr int B_ROW = TILE_N;
+constexpr int A_STAGE = STEP * A_ROW;
+constexpr int STAGE_BYTES = (A_STAGE + STEP * B_ROW) * 4;
+
+// Copies of A: a warp brings 8 k (one sector) of 4 rows.
+constexpr int A_LANES = 8;
+constexpr int A_PASS = THREADS / A_LANES;  // rows that the block copies at once
+constexpr int A_ROWS = TILE_M / A_PASS;    // rows of a thread
+constexpr int A_DEPTHS = STEP / A_LANES;   // and its k of each
+// Copies of B, 16 bytes each: a thread stays in one row, so that one pointer is enough.
+constexpr int B_LANES = THREADS / STEP;
+constexpr int B_QUADS = TILE_N / QUAD / B_LANES;
+// Copies of B, 4 bytes each, for what is not aligned: a thread stays in its columns.
+constexpr int B_PASS = THREADS > TILE_N ? THREADS / TILE_N : 1;
+constexpr int B_COLUMNS = THREADS > TILE_N ? 1 : TILE_N / THREADS;
+
+static_assert(THREAD_M % QUAD == 0 && THREAD_N % QUAD == 0, "a thread's rows and columns come in quads");
+static_assert(TILE_M % WARP_M == 0 && TILE_N % WARP_N == 0, "warp tiles fill the block's tile");
+static_assert(THREADS * THREAD_M * THREAD_N == TILE_M * TILE_N, "the front matter launches this many threads");
+static_assert(A_ROWS * A_PASS == TILE_M && A_DEPTHS * A_LANES == STEP, "whole passes over A");
+static_assert(B_QUADS * B_LANES * QUAD == TILE_N && STEP % B_PASS == 0, "whole passes over B");
+static_assert(STEP % 2 == 0, "the two sets of operands change places at every k");
+static_assert(STAGES >= 3, "a chunk in use, one that has landed, one on its way");
+
+struct Problem {
+    const float *__restrict__ a, *__restrict__ b;
+    float* __restrict__ c;
+    int m, n, k;
+    float alpha, beta;
+};
+
+// First row and column of a block's tile.
+struct Place {
+    int row, column;
+};
+
+// Tiles are walked in groups of RASTER rows, down the group's rows first: blocks that run at the same
+// time share rows of A and columns of B in L2.
+static __device__ __forceinline__ Place place_of(int number, const Problem& p) {
+    constexpr int GROUP = RASTER / TILE_M > 1 ? RASTER / TILE_M : 1;
+    const int tiles_m = (p.m + TILE_M - 1) / TILE_M;
+    const int tiles_n = (p.n + TILE_N - 1) / TILE_N;
+    const int group = number / (GROUP * tiles_n);
+    const int inside = number % (GROUP * tiles_n);
+    const int rows = min(GROUP, tiles_m - group * GROUP);
+    return {(group * GROUP + inside % rows) * TILE_M, inside / rows * TILE_N};
+}
+
+// BYTES 4 or 16 from global to shared memory; the second form writes zeros where `inside` is false.
+template <int BYTES>
+static __device__ __forceinline__ void copy(unsigned to, const float* from) {
+    if constexpr (BYTES == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+    }
+}
+template <int BYTES>
+static __device__ __forceinline__ void copy(unsigned to, const float* from, bool inside) {
+    const int bytes = inside ? BYTES : 0;
+    if constexpr (BYTES == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    }
+}
+
+static __device__ __forceinline__ unsigned shared_address(const float* place) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(place));
+}
+
+// The operands of one k.
+struct Operands {
+    float a[THREAD_M];
+    float b[THREAD_N];
+};
+
+template <int COUNT, int APART>
+static __device__ __forceinline__ void read_quads(float (&to)[COUNT], const float* from) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i += QUAD) {
+        const float4 four = *reinterpret_cast<const float4*>(from + i / QUAD * APART);
+        to[i] = four.x, to[i + 1] = four.y, to[i + 2] = four.z, to[i + 3] = four.w;
+    }
+}
+
+// Brings a block's chunks. WIDE: n is a multiple of 4 and the tile does not reach beyond n, so that B comes
+// in 16-byte pieces. Rows and columns beyond C are read from its last row and column instead: what they add
+// to is not stored.
+template <bool WIDE>
+struct Copies {
+    static constexpr int COLUMNS = WIDE ? 1 : B_COLUMNS;
+    const float* a_from[A_ROWS];
+    const float* b_from[COLUMNS];
+    unsigned a_to, b_to;  // shared addresses
+    int a_k, b_k, n;
+
+    __device__ __forceinline__ Copies(const Problem& p, const Place& place, const float* shared, int first_k) : n(p.n) {
+        const int thread = threadIdx.x;
+        const int a_row = thread / A_LANES;
+        a_k = thread % A_LANES;
+        a_to = shared_address(shared + a_k * A_ROW + a_row);
+#pragma unroll
+        for (int i = 0; i < A_ROWS; ++i) {
+            const int row = min(place.row + a_row + i * A_PASS, p.m - 1);
+            a_from[i] = p.a + static_cast<long long>(row) * p.k + first_k + a_k;
+        }
+        b_k = WIDE ? thread / B_LANES : thread / TILE_N;
+        const int b_column = WIDE ? thread % B_LANES * QUAD : thread % TILE_N;
+        b_to = shared_address(shared + A_STAGE + b_k * B_ROW + b_column);
+#pragma unroll
+        for (int i = 0; i < COLUMNS; ++i) {
+            const int column = place.column + b_column + i * THREADS;
+            b_from[i] = p.b + static_cast<long long>(first_k + b_k) * n + (WIDE ? column : min(column, n - 1));
+        }
+    }
+
+    // `depth` below STEP: zeros from there on. `stage`: first byte of the stage.
+    template <bool WHOLE>
+    __device__ __forceinline__ void issue(unsigned stage, int depth) const {
+#pragma unroll
+        for (int i = 0; i < A_ROWS; ++i) {
+#pragma unroll
+            for (int d = 0; d < STEP; d += A_LANES) {
+                one<4, WHOLE>(a_to + stage + (d * A_ROW + i * A_PASS) * 4, a_from[i] + d, a_k + d < depth);
+            }
+        }
+        if constexpr (WIDE) {
+#pragma unroll
+            for (int i = 0; i < B_QUADS; ++i) {
+                const int apart = i * B_LANES * QUAD;
+                one<16, WHOLE>(b_to + stage + apart * 4, b_from[0] + apart, b_k < depth);
+            }
+        } else {
+#pragma unroll
+            for (int d = 0; d < STEP; d += B_PASS) {
+#pragma unroll
+                for (int i = 0; i < COLUMNS; ++i) {
+                    one<4, WHOLE>(b_to + stage + (d * B_ROW + i * THREADS) * 4,
+                                  b_from[i] + static_cast<long long>(d) * n, b_k + d < depth);
+                }
+            }
+        }
+    }
+    __device__ __forceinline__ void advance(int depth) {
+#pragma unroll
+        for (int i = 0; i < A_ROWS; ++i) a_from[i] += depth;
+#pragma unroll
+        for (int i = 0; i < COLUMNS; ++i) b_from[i] += static_cast<long long>(depth) * n;
+    }
+
+  private:
+    template <int BYTES, bool WHOLE>
+    static __device__ __forceinline__ void one(unsigned to, const float* from, bool inside) {
+        if constexpr (WHOLE) {
+            copy<BYTES>(to, from);
+        } else {
+            copy<BYTES>(to, inside ? from : nullptr, inside);
+        }
+    }
+};
+
+static __device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// The oldest chunk on its way has landed for all threads, and all have read the one before to its end.
+static __device__ __forceinline__ void arrive() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+    __syncthreads();
+}
+
+// The outer product, back and forth so that each multiply-add shares a factor with the one before, which the
+// operand cache keeps: the inner loop runs over b (KEEP_A 1) or over a (KEEP_A 0).
+static __device__ __forceinline__ void multiply(float (&sum)[THREAD_M][THREAD_N], const Operands& of) {
+    constexpr int OUTER = KEEP_A ? THREAD_M : THREAD_N;
+    constexpr int INNER = KEEP_A ? THREAD_N : THREAD_M;
+#pragma unroll
+    for (int outer = 0; outer < OUTER; ++outer) {
+#pragma unroll
+        for (int step = 0; step < INNER; ++step) {
+            const int inner = outer % 2 ? INNER - 1 - step : step;
+            const int i = KEEP_A ? outer : inner;
+            const int j = KEEP_A ? inner : outer;
+            sum[i][j] += of.a[i] * of.b[j];
+        }
+    }
+}
+
+using Sums = float[THREAD_M][THREAD_N];
+
+static __device__ __forceinline__ int chunks_of(const Problem& p) { return (p.k + STEP - 1) / STEP; }
+
+static __device__ __forceinline__ int tiles_of(const Problem& p) {
+    return (p.m + TILE_M - 1) / TILE_M * ((p.n + TILE_N - 1) / TILE_N);
+}
+
+static __device__ __forceinline__ void clear(Sums& sum) {
+#pragma unroll
+    for (int i = 0; i < THREAD_M; ++i) {
+#pragma unroll
+        for (int j = 0; j < THREAD_N; ++j) sum[i][j] = 0.0f;
+    }
+}
+
+// Whether B can be copied in 16-byte pieces, and C stored so.
+static __device__ __forceinline__ bool is_wide(const Problem& p, const Place& place) {
+    return p.n % QUAD == 0 && place.column + TILE_N <= p.n;
+}
+
+// The first of a thread's rows and columns in the block's tile.
+struct Thread {
+    int row, column;
+
+    __device__ __forceinline__ Thread() {
+        // Lane bit 0 counts columns and bit 1 rows: lanes i and i xor 2 read the same quad of B, lanes i and i xor
+        // 1 the same quad of A, so quarter-warps merge and every 16-byte read takes two wavefronts.
+        const int lane = threadIdx.x % WARP;
+        const int warp = threadIdx.x / WARP;
+        const int lane_m = lane >> 1 & (LANES_M - 1);
+        const int lane_n = (lane & 1) | (lane / LANES_M & (LANES_N - 2));
+        row = warp / WARPS_N * WARP_M + lane_m * QUAD;
+        column = warp % WARPS_N * WARP_N + lane_n * QUAD;
+    }
+};
+
+constexpr int ALL = -1;  // for `end`: to the last chunk
+
+// The sums of the chunks `begin` to `end` - 1. Chunk 0 is the one that may be short: all others are copied
+// without a question.
+template <bool WIDE>
+static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, const Place& place,
+                                                  const Thread& thread, int begin, int end) {
+    extern __shared__ __align__(16) float shared[];
+    constexpr unsigned LAST = (STAGES - 1) * STAGE_BYTES;
+
+    // What the thread reads first of the present stage.
+    const float* a_read = shared + thread.row;
+    const float* b_read = shared + A_STAGE + thread.column;
+    const auto read = [&](Operands& to, int k) {
+        read_quads<THREAD_M, LANES_M * QUAD>(to.a, a_read + k * A_ROW);
+        read_quads<THREAD_N, LANES_N * QUAD>(to.b, b_read + k * B_ROW);
+    };
+
+    const int short_depth = p.k % STEP == 0 ? STEP : p.k % STEP;
+    const int first_depth = begin == 0 ? short_depth : STEP;
+    int to_multiply = (end == ALL ? chunks_of(p) : end) - begin;  // chunks
+    int to_copy = to_multiply - 1;
+    Copies<WIDE> copies(p, place, shared, begin == 0 ? 0 : short_depth + (begin - 1) * STEP);
+    copies.template issue<false>(0, first_depth);
+    commit();
+    copies.advance(first_depth);
+#pragma unroll
+    for (int s = 1; s < STAGES - 1; ++s) {
+        if (to_copy > 0) {
+            copies.template issue<true>(s * STAGE_BYTES, STEP);
+            copies.advance(STEP);
+        }
+        commit();
+        --to_copy;
+    }
+    arrive();
+
+    clear(sum);
+    Operands operands[2];
+    unsigned target = LAST;  // stage, in bytes, of the next copies; the present one is the next after it
+    read(operands[0], 0);
+#pragma unroll 1
+    for (; to_multiply > 1; --to_multiply) {
+#pragma unroll
+        for (int k = 0; k < STEP - 1; ++k) {
+            read(operands[(k + 1) % 2], k + 1);
+            if (k == 1) {
+                // Into the stage that was read before the last barrier. All copies stand together: ptxas puts
+                // three empty reads before every group of them.
+                if (to_copy > 0) {
+                    copies.template issue<true>(target, STEP);
+                    copies.advance(STEP);
+                }
+                commit();
+            }
+            multiply(sum, operands[k % 2]);
+        }
+        --to_copy;
+        target = target == LAST ? 0 : target + STAGE_BYTES;
+        const int onward = target == LAST ? -static_cast<int>(LAST / 4) : STAGE_BYTES / 4;
+        a_read += onward;
+        b_read += onward;
+        arrive();
+        read(operands[0], 0);
+        // The old chunk's last k is in registers already; it hides the reads just issued.
+        multiply(sum, operands[(STEP - 1) % 2]);
+    }
+#pragma unroll
+    for (int k = 0; k < STEP; ++k) {
+        if (k + 1 < STEP) read(operands[(k + 1) % 2], k + 1);
+        multiply(sum, operands[k % 2]);
+    }
+}
+
+template <bool WIDE>
+static __device__ __forceinline__ void store(const Sums& sum, const Problem& p, const Place& place,
+                                             const Thread& thread) {
+#pragma unroll
+    for (int i = 0; i < THREAD_M; ++i) {
+        const int c_row = place.row + thread.row + i / QUAD * LANES_M * QUAD + i % QUAD;
+        if (c_row >= p.m) continue;
+#pragma unroll
+        for (int j = 0; j < THREAD_N; j += QUAD) {
+            const int c_column = place.column + thread.column + j / QUAD * LANES_N * QUAD;
+            float* target = p.c + static_cast<long long>(c_row) * p.n + c_column;
+            const float* four = &sum[i][j];
+            // beta == 0 must not read C: it may hold NaN, and 0 * NaN is NaN.
+            if constexpr (WIDE) {
+                float4 result =
+                    make_float4(p.alpha * four[0], p.alpha * four[1], p.alpha * four[2], p.alpha * four[3]);
+                if (p.beta != 0.0f) {
+                    const float4 old = *reinterpret_cast<const float4*>(target);
+                    result.x += p.beta * old.x;
+                    result.y += p.beta * old.y;
+                    result.z += p.beta * old.z;
+                    result.w += p.beta * old.w;
+                }
+                *reinterpret_cast<float4*>(target) = result;
+            } else {
+#pragma unroll
+                for (int e = 0; e < QUAD; ++e) {
+                    if (c_column + e >= p.n) continue;
+                    float result = p.alpha * four[e];
+                    if (p.beta != 0.0f) result += p.beta * target[e];
+                    target[e] = result;
+                }
+            }
+        }
+    }
+}
+
+template <bool WIDE>
+static __device__ __forceinline__ void product(const Problem& p, const Place& place) {
+    const Thread thread;
+    Sums sum;
+    accumulate<WIDE>(sum, p, place, thread, 0, ALL);
+    store<WIDE>(sum, p, place, thread);
+}
+
+// A thread block with one tile.
+static __device__ __forceinline__ void run(const Problem& p) {
+    const Place place = place_of(blockIdx.x, p);
+    if (is_wide(p, place)) {
+        product<true>(p, place);
+    } else {
+        product<false>(p, place);
+    }
+}
+
+}  // namespace sgemm
