@@ -58,7 +58,7 @@ def figures(made: dict[str, Any]) -> dict[str, float]:
         ("DMMA.884", ("f64", "f64", 512)),
         ("DMMA.16x8x16", ("f64", "f64", 4096)),
         ("HMMA.SP.16832.F32", None),
-        ("HGMMA.64x128x16.F32.BF16", None),
+        ("HGMMA.64x128x16.F32.BF16", ("bf16", "f32", 2 * 64 * 128 * 16 // 4)),
         ("IMMA.16832.S8.S8", None),
         ("FFMA", None),
     ],
@@ -123,7 +123,7 @@ def test_sums_of_f16_products_are_apart_where_the_chip_counts_them_so() -> None:
 
 
 def test_what_is_not_known_is_left_out_and_never_zero() -> None:
-    words = [*WORDS[:5], "FFMA2", "HGMMA.64x128x16.F32", *WORDS[7:]]
+    words = [*WORDS[:5], "FFMA2", "IGMMA.64x128x32.S8.S8", *WORDS[7:]]
     found = counters.values(words, fake_machine.counts(), grid=[1], block=[32])
     assert not any("tensor" in name for name in found)
     assert "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum" not in found

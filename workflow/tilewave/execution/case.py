@@ -132,9 +132,7 @@ def tensor_map(machine: Any, name: str, wanted: Mapping[str, Any]) -> Any:
     )
 
 
-def beside_arguments(
-    machine: Any, job: Job, buffers: Mapping[str, np.ndarray]
-) -> dict[str, Any]:
+def beside_arguments(machine: Any, job: Job, buffers: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """What a launch needs besides its arguments: the cluster, and the buffers to which only a tensor
     map leads."""
     more: dict[str, Any] = {}

@@ -8,6 +8,8 @@ What a kernel is, in plain Python
     cubin         sizes, constants, symbols of an ELF file
     operands      operands as nvdisasm prints them
     decode        an opcode and its operands -> a row of numbers; a rule for each opcode
+    decode_hopper the rules for warpgroups, mbarriers, bulk copies and clusters
+    maps          tensor maps: what an argument of that type holds here
     codes         what the numbers of a row mean
     liveness      which words of a wide shared load nobody reads
     program       all of it together: instructions as text and as rows
@@ -27,6 +29,11 @@ What runs, compiled by numba
                   matrix products of the tensor cores
     accesses      loads, stores, atomics, copies: what moves, who raced with whom
     memory        what they cost: wavefronts and sectors; usable without the rest
+    orders        who knows of whose accesses where some are asynchronous
+    mbarrier      counters that threads and copies arrive at, phase after phase
+    bulk          boxes and runs of bytes that one thread has copied (TMA)
+    hgmma         products of a warpgroup out of shared memory
+    cluster       the barrier of a cluster's blocks, registers that warps hand on
     bits          bit casts and the like that numba lacks
 
 What comes before and after

@@ -70,6 +70,7 @@ from tilewave.machine.halves import finished, narrow64_bf16, narrow64_f16, widen
 from tilewave.machine.integer import SHARED_WINDOW, joined
 from tilewave.machine.state import (
     BLOCKS,
+    ELSEWHERE,
     F_ADDRESS,
     F_BLOCK,
     F_KIND,
@@ -88,6 +89,7 @@ from tilewave.machine.state import (
     IN_FLIGHT,
     LOCAL_BYTES,
     MISALIGNED,
+    NOT_KNOWN,
     OUTSIDE_CONSTANT,
     OUTSIDE_GLOBAL,
     OUTSIDE_LOCAL,
@@ -648,6 +650,59 @@ def shared_lanes(m, mask, addresses):
 
 
 @njit(cache=True)
+def away(m, mask, addresses):
+    """Lanes whose generic address lies in the shared memory of another block of the cluster."""
+    lanes = uint32(0)
+    if view.own(m)[BLOCKS] > 1:
+        for lane in range(32):
+            if addresses[lane] >> int64(32) == int64(SHARED_WINDOW):
+                lanes |= uint32(1) << uint32(lane)
+    return lanes & mask
+
+
+@njit(cache=True)
+def _elsewhere(m, warp, pc, row, mask, addresses, loading):
+    """Load from, or store to, other blocks of the cluster; returns the lanes that do neither.
+
+    Whether such accesses are in order is not looked at, nor what they cost.
+    """
+    lanes = away(m, mask, addresses)
+    width, d, R = int64(row[WIDTH]), row[DST], view.registers(m)[warp]
+    size = abs(width)
+    control = view.control(m)
+    for lane in range(32):
+        if not (lanes >> uint32(lane)) & uint32(1):
+            continue
+        where = view.peer(m, (addresses[lane] >> int64(24)) & int64(0xFF))
+        at = addresses[lane] & int64(0xFFFFFF)
+        kind = int64(-1)
+        if at < control[SHARED_BASE] or at + size > control[SHARED_END]:
+            kind = int64(OUTSIDE_SHARED)
+        elif at & (size - 1):
+            kind = int64(MISALIGNED)
+        if kind >= 0:
+            fault(m, kind, int64(pc), int64(warp), lanes, int64(at), int64(size), int64(1))
+            return uint32(0)
+        words = view.shared(where)
+        if size < 4:
+            if not loading:
+                _narrow_store(words, at, width, R[d, lane])
+            elif d != 255:
+                R[d, lane] = _narrow_load(words, at, width)
+        else:
+            for part in range(size // 4):
+                if not loading:
+                    words[(at >> 2) + part] = R[d + part, lane]
+                elif d != 255:
+                    R[d + part, lane] = words[(at >> 2) + part]
+        if not loading and control[RACES]:
+            mark = uint32(control[TICK]) << CLOCK | BY_COPY | uint32(ELSEWHERE)
+            for unit in range(at >> control[GRAIN], ((at + size - 1) >> control[GRAIN]) + 1):
+                view.shadow(where)[unit] = mark
+    return mask & ~lanes
+
+
+@njit(cache=True)
 def load(m, warp, pc, mask):
     """LD, LDG, LDS, LDL and the loads from constant banks."""
     row = view.code(m)[pc]
@@ -669,6 +724,7 @@ def load(m, warp, pc, mask):
         if inner:
             _load_shared(m, warp, pc, row, inner)
         mask = uint32(mask & ~inner)
+        mask = _elsewhere(m, warp, pc, row, mask, addresses, True)
     if mask:
         _load_global(m, warp, pc, row, mask)
 
@@ -782,6 +838,7 @@ def store(m, warp, pc, mask):
         if inner:
             _store_shared(m, warp, pc, row, inner)
         mask = uint32(mask & ~inner)
+        mask = _elsewhere(m, warp, pc, row, mask, addresses, False)
     if mask:
         _store_global(m, warp, pc, row, mask)
 
@@ -1065,6 +1122,12 @@ def atomic(m, warp, pc, mask, T):
         elif inner:
             fine &= ~inner | _atomic_in(m, warp, pc, inner, T, int64(1))
         mask = uint32(mask & ~inner)
+        if away(m, mask, addresses):
+            fault(
+                m, int64(NOT_KNOWN), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0),
+                int64(1),
+            )  # fmt: skip
+            return fine
     if mask:
         fine &= ~mask | _atomic_in(m, warp, pc, mask, T, int64(0))
     return uint32(fine)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
@@ -20,9 +21,13 @@ from tilewave.machine import codes
 from tilewave.machine import views as view
 from tilewave.machine.accesses import fault
 from tilewave.machine.state import (
+    ACTORS,
+    ASYNCHRONOUS,
     BLOCKS,
     BUDGET,
     CLASS_NOW,
+    ELSEWHERE,
+    EXECUTED,
     FIRST_TICK,
     FREE,
     MBARRIER_COUNT,
@@ -39,12 +44,21 @@ from tilewave.machine.state import (
     TAKEN,
     TICK,
     WARPS,
+    State,
 )
 from tilewave.machine.warp import new_group, run_warp
 
 ALL = uint32(0xFFFFFFFF)
 CTAID = 3  # place of SR_CTAID.X in codes.SPECIAL_REGISTERS; .Y and .Z follow
 MOST_TICKS = 1 << 21  # then the shadow starts anew
+LOOK = 100_000  # instructions between looks at the clock
+# Of a block: everything that is not the launch's. The control, with its clock, is the launch's too.
+ITS_OWN = (
+    "registers", "uniforms", "predicates", "converge", "groups", "live", "shared", "shadow", "reads",
+    "last_read", "known", "arrived", "clocks", "expected", "results", "local", "queue", "queued",
+    "stamps", "identity", "resume", "safe", "own", "mbarriers", "phases", "outstanding", "meetings",
+    "gathered", "quota",
+)  # fmt: skip
 
 
 @njit(cache=True)
@@ -92,6 +106,9 @@ def begin_block(m, number, grid_x, grid_y, threads):
     view.clocks(m)[:, :] = uint32(0)
     view.expected(m)[:, :] = 0
     view.known(m)[:, :] = uint32(0)
+    if view.control(m)[ASYNCHRONOUS]:
+        for block in range(own[BLOCKS]):
+            view.known(m)[:, block * view.control(m)[ACTORS] + 3 * warps + ELSEWHERE] = ALL
     view.last_read(m)[:] = uint32(0)
     view.safe(m)[:] = uint32(0)
     view.queued(m)[:, :] = 0
@@ -202,6 +219,49 @@ def spent(m):
     return -view.control(m)[BUDGET]
 
 
+class Contexts:
+    """Blocks (or clusters) that wait for a flag of another one in global memory stand aside.
+
+    Memory is bounded by one block until one is seen to poll: it executes nothing but loads and
+    comparisons, round after round. states: of the block that runs, or those of its cluster;
+    waits, loads: bool (instructions,), what may belong to polling, and loads of global memory.
+    """
+
+    def __init__(self, states: Sequence[State], waits: np.ndarray, loads: np.ndarray) -> None:
+        self._states, self._waits, self._loads = states, waits, loads
+        self._seen = self._executed()
+        self.aside: list[tuple[int, int, list[dict[str, np.ndarray]]]] = []
+
+    def _executed(self) -> np.ndarray:
+        one = self._states[0] if self._states else None
+        return np.zeros(0, np.int64) if one is None else np.array(one.counts[:, EXECUTED])
+
+    def polls(self) -> bool:
+        """Whether nothing but polling happened since the last time."""
+        now = self._executed()
+        done, self._seen = now != self._seen, now
+        return bool(np.all(self._waits[done]) and np.any(self._loads[done]))
+
+    def put_aside(self) -> None:
+        """Keep what the block that runs has to itself."""
+        held = [{name: getattr(one, name).copy() for name in ITS_OWN} for one in self._states]
+        first, now = self._states[0].control[[FIRST_TICK, TICK]].tolist()
+        self.aside.append((first, now, held))
+
+    def take_next(self) -> bool:
+        """Go on with the one that has waited the longest; False where none waits."""
+        if not self.aside:
+            return False
+        first, then, held = self.aside.pop(0)
+        control = self._states[0].control
+        control[FIRST_TICK] = first
+        control[TICK] = max(int(control[TICK]), then)  # the clock may have begun anew
+        for state, arrays in zip(self._states, held):
+            for name, array in arrays.items():
+                getattr(state, name)[...] = array
+        return True
+
+
 def run_grid(
     m: np.ndarray,
     grid: tuple[int, ...],
@@ -211,17 +271,23 @@ def run_grid(
     deadline: float,
     reverse: bool,
     cluster: tuple[int, ...] = (1, 1, 1),
+    contexts: Contexts | None = None,
 ) -> int:
-    """Run all blocks; notes a fault where a limit ends it. Returns how many blocks were done."""
+    """Run all blocks; notes a fault where a limit ends it. Returns how many blocks were done.
+
+    A block that only polls global memory stands aside, and the next one begins; the last ones take
+    turns.
+    """
     progress = np.zeros(3, np.int64)
     sizes, dims = np.array(grid, np.int64), np.array(cluster, np.int64)
     together = int(np.prod(cluster))
     total //= together
+    contexts = contexts or Contexts([], np.zeros(0, bool), np.zeros(0, bool))
     # No block: compiled, where that is still to do, before the clock counts.
     begun = time.perf_counter()
     run_some(m, progress, sizes, dims, threads, 0, reverse, 0)
     deadline = deadline and deadline + time.perf_counter() - begun
-    step = 1_000_000  # instructions between looks at the clock
+    step = LOOK
     while True:
         used = spent(m)
         if (instructions and used >= instructions) or (deadline and time.perf_counter() > deadline):
@@ -230,9 +296,20 @@ def run_grid(
             break
         if instructions:
             step = min(step, max(1, instructions - used))
-        if run_some(m, progress, sizes, dims, threads, total, reverse, step) != 1:
+        before = int(progress[0])
+        found = run_some(m, progress, sizes, dims, threads, total, reverse, step)
+        if found == 2 or (found == 0 and not contexts.take_next()):
             break
-    return int(progress[0]) * together
+        if found == 0:
+            progress[:2] = total - 1, 1
+        elif progress[1] and before == progress[0] and contexts.polls():
+            if before < total - 1:
+                contexts.put_aside()
+                progress[:2] = before + 1, 0
+            elif contexts.aside:
+                contexts.put_aside()
+                contexts.take_next()
+    return (int(progress[0]) - len(contexts.aside)) * together
 
 
 @njit(cache=True)

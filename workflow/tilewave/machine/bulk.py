@@ -184,9 +184,7 @@ def tensor_copy(m, warp, pc, row, mask):
     lanes = mask & -mask
     address = int64(joined(U[second + 1], U[second]))
     if map_word(m, address, 0) != MARK:
-        fault(
-            m, int64(NO_MAP), int64(pc), int64(warp), lanes, address, int64(8 * WORDS), int64(1)
-        )
+        fault(m, int64(NO_MAP), int64(pc), int64(warp), lanes, address, int64(8 * WORDS), int64(1))
         return
     size = map_word(m, address, BOX_X) * map_word(m, address, ELEMENT) * map_word(m, address, BOX_Y)
     place = int64(U[first])
@@ -245,9 +243,7 @@ def bytes_copy(m, warp, pc, row, mask):
     ranks = int64(1) << view.own(where)[RANK]
     if row[BANK] >= 0:
         ranks = receivers(m, warp, pc, int64(counted >> uint32(16)), offset)
-    deliver(
-        m, warp, pc, ranks, offset, size, telling, outside, int64(0), int64(0), False
-    )
+    deliver(m, warp, pc, ranks, offset, size, telling, outside, int64(0), int64(0), False)
 
 
 @njit(cache=True)

@@ -340,6 +340,7 @@ def _mov(form: Form) -> None:
     if form.row[c.PD0] != PT:
         if form.base != "R2UR" or words != 1 or form.row[c.PD1] != PT:
             raise form.fail()
+        form.flag("OR", c.BOOL_OR)
         form.op(c.LOGIC, c.L_SCALAR, "move")
     # A vector register on its way to a uniform one: the first active lane's value.
     form.source(form.operands.pop(0), "int", words)

@@ -199,11 +199,11 @@ def _tensor_copy(form: Form) -> None:
 
 @opcode("UBLKCP")
 def _bytes_copy(form: Form) -> None:
-    to, origin = form.take("S", "G"), form.take("S", "G")
-    if (to, origin) not in (("S", "G"), ("G", "S")):
+    ways, form.modifiers = form.modifiers[:2], form.modifiers[2:]
+    if ways not in (["S", "G"], ["G", "S"]):
         raise form.fail()
     several = form.take("MULTICAST") is not None
-    form.op(c.BULK, c.Y_BYTES_IN if to == "S" else c.Y_BYTES_OUT, "asynchronous copy")
+    form.op(c.BULK, c.Y_BYTES_IN if ways[0] == "S" else c.Y_BYTES_OUT, "asynchronous copy")
     _hint(form)
     _two_places(form)
     form.row[c.SUB] = _uniform_word(form)

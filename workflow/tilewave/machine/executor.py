@@ -272,23 +272,26 @@ def _state(
     grid: Sequence[int],
     block: Sequence[int],
     arguments: Sequence[Any],
-    held: Sequence[Buffer],
     shared_bytes: int,
     limits: Limits,
-    cluster: Sequence[int],
-) -> tuple[list[s.State], list[int]]:
-    """The state of each block of a cluster, and where the buffers lie in memory."""
+    cluster: Sequence[int] = (1, 1, 1),
+    memory: Sequence[Buffer] = (),
+) -> tuple[s.State, list[tuple[int, Buffer]]]:
+    """The state of a block, and all buffers with their places in memory, the arguments first."""
     image = program.image
     threads = int(np.prod(block))
     if not 0 < threads <= 1024 or min(*grid, *block) < 1:
         raise BadLaunch(f"a block of 1 to 1024 threads and a grid of blocks, not {block}, {grid}")
     warps = -(-threads // 32)
-    memory, ranges, starts = _layout(held)
+    held = [argument for argument in arguments if isinstance(argument, Buffer)]
+    taken = {one.name for one in held}
+    held += [one for one in memory if one.name not in taken]
+    words, ranges, starts = _layout(held)
     banks = _constants(program, grid, block, arguments, held, starts, cluster)
     stack = bool(image.stack_size) or _uses_local(program.rows)
     _stack_top(program, banks, LOCAL_FREE if stack else 0)
-    memory, ranges = _global_variables(program, memory, ranges, banks)
-    view = memory.view(np.uint8)
+    words, ranges = _global_variables(program, words, ranges, banks)
+    view = words.view(np.uint8)
     for start, buffer in zip(starts, held):
         view[start : start + buffer.array.nbytes] = _bytes(buffer.array)
     rows = _resolved(program, banks)
@@ -339,7 +342,7 @@ def _state(
         queue=np.zeros((warps, s.QUEUE if _copies(rows) else 1, 5, 32), np.uint32),
         queued=np.zeros((warps, 3), np.int64),
         stamps=np.zeros((warps, s.QUEUE, 2), np.int64),
-        memory=memory,
+        memory=words,
         ranges=ranges,
         origin=np.array([ORIGIN], np.int64),
         constants=banks,
@@ -363,16 +366,19 @@ def _state(
         gathered=np.zeros((1, knowledge), np.uint32),
         quota=np.zeros(warps, np.int64),
     )
-    return _cluster(state, together), starts
+    return state, list(zip(starts, held))
 
 
-# Of a block: everything that is not the launch's. The control, with its clock, is the launch's too.
-ITS_OWN = (
-    "registers", "uniforms", "predicates", "converge", "groups", "live", "shared", "shadow", "reads",
-    "last_read", "known", "arrived", "clocks", "expected", "results", "local", "queue", "queued",
-    "stamps", "identity", "resume", "safe", "own", "mbarriers", "phases", "outstanding", "meetings",
-    "gathered", "quota",
-)  # fmt: skip
+# What a loop that waits for a flag consists of.
+POLLING = (c.INTEGER, c.LOGIC, c.LANES, c.SPECIAL, c.LOAD, c.CONTROL)
+
+
+def _contexts(program: Program, states: Sequence[s.State]) -> blocks.Contexts:
+    family, space = program.rows[:, c.FAMILY], program.rows[:, c.OP]
+    loads = (family == c.LOAD) & np.isin(space, (c.GLOBAL, c.GENERIC))
+    return blocks.Contexts(states, np.isin(family, POLLING), loads)
+
+
 ASYNCHRONOUS = (c.HGMMA, c.MBARRIER, c.BULK, c.CLUSTER)
 
 
@@ -380,7 +386,7 @@ def _cluster(first: s.State, together: int) -> list[s.State]:
     """The blocks of a cluster by rank, of which ``first`` is one."""
     states = [first]
     for _ in range(1, together):
-        copies = {name: getattr(first, name).copy() for name in ITS_OWN}
+        copies = {name: getattr(first, name).copy() for name in blocks.ITS_OWN}
         states.append(first._replace(**copies))
     for rank, state in enumerate(states):
         state.own[s.RANK] = rank
@@ -430,11 +436,8 @@ def execute(
     cluster = tuple(cluster or (1, 1, 1))
     if min(cluster) < 1 or any(blocks_ % size for blocks_, size in zip(grid, cluster)):
         raise BadLaunch(f"a grid that is a multiple of the cluster, not {grid} of {cluster}")
-    held = [argument for argument in arguments if isinstance(argument, Buffer)]
-    taken = {one.name for one in held}
-    held += [one for one in memory if one.name not in taken]
-    states, starts = _state(program, grid, block, arguments, held, shared_bytes, limits, cluster)
-    state = states[0]
+    state, buffers = _state(program, grid, block, arguments, shared_bytes, limits, cluster, memory)
+    states = _cluster(state, int(np.prod(cluster)))
     started = time.perf_counter()
     total = int(np.prod(grid))
     tables = [views.table(one) for one in states]
@@ -445,14 +448,14 @@ def execute(
     deadline = started + limits.seconds if limits.seconds else 0.0
     done = blocks.run_grid(
         m, tuple(grid), int(np.prod(block)), total, limits.instructions, deadline, limits.reverse,
-        cluster,
+        cluster, _contexts(program, states),
     )  # fmt: skip
     seconds = time.perf_counter() - started
     shares = sampler.stop() if sampler else {}
     view = state.memory.view(np.uint8)
-    for start, buffer in zip(starts, held):
+    for start, buffer in buffers:
         _bytes(buffer.array)[:] = view[start : start + buffer.array.nbytes]
-    names = [(ORIGIN + start, buffer) for start, buffer in zip(starts, held)]
+    names = [(ORIGIN + start, buffer) for start, buffer in buffers]
     faults = explained(program, states, tuple(grid), tuple(block), names)
     counts = {name: state.counts[:, index] for index, name in enumerate(s.COUNTS)}
     return Execution(faults, counts, seconds, done, shares)

@@ -112,15 +112,15 @@ class _Words:
     def does(self, index: int, threads: Threads, remote: bool = False) -> str:
         """What an instruction does to memory, as a verb; ``remote``: the global side of a copy."""
         opcode = self.opcode(index)
-        if opcode.startswith("LDGSTS"):
+        if opcode.startswith(("LDGSTS", "UTMALDG", "UBLKCP.S")):
             verb = "read" if remote else "write"
         elif opcode.startswith(("ATOM", "RED")):
             verb = "update"
         elif opcode.startswith(("SYNCS", "ARRIVES")):
             verb = "use"
         else:
-            writes = opcode.startswith(("ST", "UTMALDG", "UBLKCP.S"))
-            verb = "read" if remote or not writes else "write"
+            out = remote and opcode.startswith("UBLKCP.G")
+            verb = "write" if out or opcode.startswith("ST") else "read"
         return verb + ("s" if self.singular(threads) else "")
 
     def singular(self, threads: Threads) -> bool:
@@ -314,7 +314,9 @@ class _Words:
         lacks = [_many(pending, "arrival")] if pending else []
         lacks += [_many(abs(awaited), "byte") + (" less" if awaited < 0 else "")] if awaited else []
         place = offset - self.shared_base
-        return f"at the mbarrier at byte {place} of shared memory, which lacks {' and '.join(lacks)}"
+        return (
+            f"at the mbarrier at byte {place} of shared memory, which lacks {' and '.join(lacks)}"
+        )
 
     def barrier_behind(self, pc: int) -> int:
         """The barrier that a WARPSYNC belongs to: the next one in the same straight piece of code."""

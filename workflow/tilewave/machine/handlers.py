@@ -27,6 +27,7 @@ from tilewave.machine.codes import (
     AND,
     AND_HIGH,
     BANK,
+    BOOL_OR,
     BYTE0,
     BYTE1,
     BYTE2,
@@ -294,6 +295,8 @@ def logic(m, warp, row, mask, T, p0, p1, p2):
         for lane in range(32):
             others |= uint32(T[0, lane] != value) << uint32(lane)
             T[8, lane] = T[0, lane]
+        if row[FLAGS] & BOOL_OR:  # in this register or in one before
+            others |= P[row[PD0]]
         return others & mask, uint32(0)
     if op == L_REDUX:
         first = T[0, int64(lowest_one(mask))]

@@ -18,7 +18,6 @@ from numpy import int32, int64, uint32, uint64
 from tilewave.machine import orders
 from tilewave.machine import views as view
 from tilewave.machine.accesses import fault
-from tilewave.machine.bulk import swizzled
 from tilewave.machine.codes import (
     A_UREG,
     DST,
@@ -72,26 +71,58 @@ WIDTHS = (0, 128, 64, 32)  # of the swizzle, by the two highest bits of a descri
 
 
 @njit(cache=True)
-def piece_at(descriptor, group, number, along):
-    """The address of a 16-byte piece.
+def places(descriptor, group, transposed, out):
+    """Addresses of the 16 pieces, 16 bytes each, of eight rows (of A; columns of B) in one instruction.
 
-    group: which eight rows (of A; columns of B). Where the depth is contiguous, ``number`` is the
-    row among them and ``along`` the piece of the depth; else ``number`` is the place in the depth,
-    and the piece has all eight rows.
+    Where the depth is contiguous: both pieces of the first row, then those of the next. Else piece by
+    piece of the depth, each of which has all eight rows.
     """
     start = int64(descriptor & uint64(0x3FFF)) << 4
     leading = int64((descriptor >> uint64(16)) & uint64(0x3FFF)) << 4
     stride = int64((descriptor >> uint64(32)) & uint64(0x3FFF)) << 4
     width = WIDTHS[int64(descriptor >> uint64(62))]
-    if along >= 0:
-        if width == 0:
-            return start + group * stride + number * PIECE + along * leading
-        return swizzled(start + group * stride + number * width + along * PIECE, width)
-    if width == 0:
-        return start + group * stride + (number & 7) * PIECE + (number >> 3) * leading
-    together = width // PIECE
-    at = start + group // together * leading + group % together * PIECE
-    return swizzled(at + (number & 7) * width + (number >> 3) * stride, width)
+    mask = max(width // PIECE - 1, 0)  # of the bits that a swizzle changes
+    if transposed:
+        further, row = stride, width
+        if width:
+            together = width // PIECE
+            start += group // together * leading + group % together * PIECE
+        else:
+            start += group * stride
+            further, row = leading, PIECE
+        for index in range(16):
+            at = start + (index & 7) * row + (index >> 3) * further
+            out[index] = at ^ ((at >> 7) & mask) << 4
+        return
+    start += group * stride
+    row, further = width, int64(PIECE)
+    if not width:
+        row, further = PIECE, leading
+    for index in range(16):
+        at = start + (index >> 1) * row + (index & 1) * further
+        out[index] = at ^ ((at >> 7) & mask) << 4
+
+
+@njit(cache=True)
+def note(m, warp, pc, out):
+    """Note that a warp's products read these pieces; what is out of order is a fault."""
+    control, shadow = view.control(m), view.shadow(m)
+    reads = view.reads(m)[control[WARPS] * (1 + MATRICES) + warp]
+    now, grain = uint32(control[TICK]), control[GRAIN]
+    units = PIECE >> grain
+    first = shadow[uint64(out[0] >> grain)]
+    different = uint32(0)
+    for index in range(16):
+        unit = uint64(out[index] >> grain)
+        for part in range(units):
+            different |= shadow[unit + uint64(part)] ^ first
+            reads[unit + uint64(part)] = now
+    orders.check(m, warp, m, int64(0), pc, int64(out[0] >> grain), first, True)
+    if different:
+        for index in range(16):
+            for part in range(units):
+                unit = (out[index] >> grain) + part
+                orders.check(m, warp, m, int64(0), pc, unit, shadow[unit], True)
 
 
 @njit(cache=True)
@@ -101,53 +132,41 @@ def gather(m, warp, pc, descriptor, group, transposed, flip, low, high):
     Returns whether they are in the block's shared memory; a fault where not.
     """
     control, shared = view.control(m), view.shared(m)
-    races, grain = control[RACES], control[GRAIN]
-    shadow, reads = view.shadow(m), view.reads(m)[control[WARPS] * (1 + MATRICES) + warp]
-    now = uint32(control[TICK])
-    before = orders.NOTHING
+    out = view.addresses(m)[0]
+    places(descriptor, group, transposed, out)
+    least, most = out[0], out[0]
     for index in range(16):
-        if transposed:
-            at = piece_at(descriptor, group, index, int64(-1))
-        else:
-            at = piece_at(descriptor, group, index & 7, index >> 3)
-        if at < control[SHARED_BASE] or at + PIECE > control[SHARED_END]:
-            fault(
-                m, int64(OUTSIDE_SHARED), int64(pc), int64(warp), uint32(0xFFFFFFFF), int64(at),
-                int64(PIECE), int64(1),
-            )  # fmt: skip
-            return False
-        if races:
-            for unit in range(at >> grain, (at + PIECE) >> grain):
-                entry = shadow[uint64(unit)]
-                if entry != before:
-                    orders.check(m, warp, m, int64(0), pc, int64(unit), entry, True)
-                    before = entry
-                reads[uint64(unit)] = now
-        word = uint64(at >> 2)
-        if not transposed:
-            to = 4 * (index & 7)
-            if index < 8:
-                for t in range(4):
-                    low[to + t] = shared[word + uint64(t)] ^ flip
-            else:
-                for t in range(4):
-                    high[to + t] = shared[word + uint64(t)] ^ flip
-            continue
-        # Row ``index`` of the depth: its half goes to every fourth lane.
-        t, shift = (index & 7) >> 1, uint32(16 * (index & 1))
-        keep = uint32(0xFFFF) << (uint32(16) - shift)
-        for g in range(8):
-            half = (shared[word + uint64(g >> 1)] >> uint32(16 * (g & 1))) & uint32(0xFFFF)
-            half = half << shift
-            if index < 8:
-                low[4 * g + t] = (low[4 * g + t] & keep) | half
-            else:
-                high[4 * g + t] = (high[4 * g + t] & keep) | half
-    if transposed and flip:
-        for lane in range(32):
-            low[lane] ^= flip
-            high[lane] ^= flip
+        least, most = min(least, out[index]), max(most, out[index])
+    if least < control[SHARED_BASE] or most + PIECE > control[SHARED_END]:
+        wrong = least if least < control[SHARED_BASE] else most
+        fault(
+            m, int64(OUTSIDE_SHARED), int64(pc), int64(warp), uint32(0xFFFFFFFF), int64(wrong),
+            int64(PIECE), int64(1),
+        )  # fmt: skip
+        return False
+    if control[RACES]:
+        note(m, warp, pc, out)
+    if not transposed:
+        for row in range(8):
+            first, second = uint64(out[2 * row] >> 2), uint64(out[2 * row + 1] >> 2)
+            for t in range(4):
+                low[4 * row + t] = shared[first + uint64(t)] ^ flip
+                high[4 * row + t] = shared[second + uint64(t)] ^ flip
+        return True
+    for t in range(4):
+        turned(shared, out[2 * t] >> 2, out[2 * t + 1] >> 2, t, flip, low)
+        turned(shared, out[8 + 2 * t] >> 2, out[9 + 2 * t] >> 2, t, flip, high)
     return True
+
+
+@njit(cache=True)
+def turned(shared, even, odd, t, flip, fragment):
+    """Two neighbours of the depth, eight rows each, as the t-th words of a fragment's rows."""
+    for pair in range(4):
+        first, second = shared[uint64(even + pair)], shared[uint64(odd + pair)]
+        low = (first & uint32(0xFFFF)) | second << uint32(16)
+        fragment[8 * pair + t] = low ^ flip
+        fragment[8 * pair + 4 + t] = (first >> uint32(16) | (second & uint32(0xFFFF0000))) ^ flip
 
 
 @njit(cache=True)

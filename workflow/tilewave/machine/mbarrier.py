@@ -19,7 +19,6 @@ from numpy import int32, int64, uint32
 from tilewave.machine import views as view
 from tilewave.machine.accesses import (
     BY_ATOMIC,
-    BY_COPY,
     CLOCK,
     address_lanes,
     fault,
@@ -108,9 +107,7 @@ def inside(m, warp, pc, lanes, offset, width, aligned):
         width = aligned
     if kind < 0:
         return True
-    fault(
-        m, kind, int64(pc), int64(warp), uint32(lanes), int64(offset), int64(width), int64(1)
-    )
+    fault(m, kind, int64(pc), int64(warp), uint32(lanes), int64(offset), int64(width), int64(1))
     return False
 
 
@@ -152,9 +149,7 @@ def met(m, warp, where, pc, lanes, offset):
         if not mine and view.known(m)[warp, shifted + who] < tick:
             kind = int64(RACE)
     if kind >= 0:
-        fault(
-            m, kind, int64(pc), int64(warp), uint32(lanes), int64(offset), int64(who), int64(0)
-        )
+        fault(m, kind, int64(pc), int64(warp), uint32(lanes), int64(offset), int64(who), int64(0))
 
 
 @njit(cache=True)
@@ -245,15 +240,15 @@ def mbarrier(m, warp, pc, mask):
         checked(m, warp, pc, row, mask, addresses)
         return
     if op == B_INIT or op == B_INVALIDATE:
-        lane = int64(lowest_one(mask))
-        offset = addresses[lane] & int64(0xFFFFFF)
-        lanes = uint32(1) << uint32(lane)
+        one = int64(lowest_one(mask))
+        offset = addresses[one] & int64(0xFFFFFF)
+        lanes = uint32(1) << uint32(one)
         if inside(m, warp, pc, lanes, offset, int64(8), int64(8)) and op == B_INIT:
             initialise(m, warp, pc, lanes, offset, U[source], U[source + 1])
         return
     if op == B_COPIES:
         # cp.async of the thread and before: here a warp's copies land now, then it arrives.
-        land(m, int64(warp), int64(0) - 1)
+        land(m, int64(warp), int64(-1))
     how, d = row[SUB], row[DST]
     for lane in range(32):
         if not (mask >> uint32(lane)) & uint32(1):
@@ -278,7 +273,7 @@ def mbarrier(m, warp, pc, mask):
         elif how & ONE_BYTE_MORE:
             more = int64(1)
         elif how & ONE_BYTE_FEWER:
-            more = -int64(1)
+            more -= int64(1)
         if d != 255:
             R[d, lane] = view.shared(where)[offset >> 2]
             R[d + 1, lane] = view.shared(where)[(offset >> 2) + 1]

@@ -2,8 +2,8 @@
 
 A row of what is known (`state.State.known`) has an entry for each actor of a block: its W warps;
 the products of their warpgroups, which read shared memory until somebody waits for them; their bulk
-stores, which read it too; each mbarrier, for the copies that tell it when they have landed; and
-for each warp up to when its writes have passed a fence between the generic and the asynchronous
+stores, which read it too; each mbarrier, for the copies that tell it when they have landed; one for
+all ordinary stores of other blocks, whose order is not looked at; and for each warp up to when its writes have passed a fence between the generic and the asynchronous
 proxy (PTX ISA, "Memory Consistency Model", proxies). In a cluster the actors of the block itself
 come first, those of the next one by rank follow.
 
@@ -45,7 +45,7 @@ NOTHING = uint32(0xFFFFFFFF)  # no shadow entry: nobody is both atomic and a cop
 
 def actors(warps: int) -> int:
     """Entries of one block in a row of what is known."""
-    return 4 * warps + MBARRIERS
+    return 4 * warps + MBARRIERS + 1
 
 
 @njit(cache=True)
@@ -85,7 +85,7 @@ def fence(m, warp):
     if not control[ASYNCHRONOUS]:
         return
     warps, known = control[WARPS], view.known(m)[warp]
-    fenced = 3 * warps + MBARRIERS
+    fenced = 3 * warps + MBARRIERS + 1
     for other in range(warps):
         known[fenced + other] = max(known[fenced + other], known[other])
     known[fenced + warp] = uint32(control[TICK])
@@ -127,9 +127,7 @@ def waited(m, warp, pending):
 @njit(cache=True)
 def _blame(m, kind, pc, warp, unit, other):
     address = int64(unit) << view.control(m)[GRAIN]
-    fault(
-        m, int64(kind), int64(pc), int64(warp), uint32(1), int64(address), int64(other), int64(0)
-    )
+    fault(m, int64(kind), int64(pc), int64(warp), uint32(1), int64(address), int64(other), int64(0))
 
 
 @njit(cache=True)
@@ -152,7 +150,7 @@ def check(m, warp, where, shifted, pc, unit, entry, reading):
     if known[shifted + who] < tick and not (shifted == 0 and who == warp):
         _blame(m, RACE, pc, warp, unit, who)
     elif not entry & BY_COPY:
-        fenced = 3 * control[WARPS] + MBARRIERS
+        fenced = 3 * control[WARPS] + MBARRIERS + 1
         if known[shifted + fenced + who] < tick:
             _blame(m, UNFENCED, pc, warp, unit, who)
 

@@ -65,6 +65,7 @@ TURN_OVER = -1  # of PARKED: the group can go on, but others should have their t
 ) = range(7)  # fmt: skip
 OWN_SIZE = 7
 MBARRIERS = 32  # of a block, as sources of knowledge about asynchronous copies
+ELSEWHERE = MBARRIERS  # stands for stores of other blocks, which are always in order
 GROUPS_KEPT = 64  # committed groups of a warp that may be outstanding
 MATRICES, BULKS = range(2)  # kinds of such groups
 
