@@ -5,6 +5,8 @@ VENV   := .venv
 # Modules are run by name: a checkout that was moved still works.
 PY     := $(VENV)/bin/python
 ARGS   ?=
+# Processes that share the tests.
+WORKERS ?= auto
 # Candidates in order; `make report PYTHON=/path/to/python3` chooses another one.
 PYTHON ?= python3.13 python3.12 python3.11 python3
 
@@ -44,8 +46,9 @@ baseline: $(RUN)
 bench: $(RUN)
 	$(PY) tools/bench.py $(ARGS)
 
+# A file's tests stay in one process; the order of sets must be the same in all of them.
 test: $(DEV)
-	$(PY) -m pytest $(ARGS)
+	PYTHONHASHSEED=0 $(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 lint: $(DEV)
 	$(PY) -m ruff check

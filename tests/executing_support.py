@@ -166,7 +166,8 @@ def _packed(
 ) -> list[Any]:
     from tilewave.machine import executor
 
-    real = np.float64 if work["dtypes"].get("accumulate") == "f64" else np.float32
+    kinds: dict[str, Any] = {"f64": np.float64, "i32": np.int32}
+    real = kinds.get(work["dtypes"].get("accumulate", ""), np.float32)
     numbers = {**work["shape"], **((work["probe"] or {}).get("case", {}).get("scalars") or {})}
     maps = work["tensor_maps"]
     values: list[Any] = []
