@@ -290,4 +290,37 @@ __device__ __forceinline__ void store_strip(const Thread& thread, const CUtensor
     }
 }
 
+// Strips of a warp that a stage has room for.
+constexpr int SPARE = STAGE_BYTES / STRIP_BYTES / CONSUMER_WARPS;
+
+// All strips of a warp's last tile at once, where no load will follow: the ring's next stage is empty when all
+// warps have released what it held, and stays so; the warp's own strips take what it has no room for.
+__device__ __forceinline__ void store_last(const Thread& thread, const Ring& ring, const CUtensorMap& map_c,
+                                           const Place& place, unsigned own_strips,
+                                           const unsigned (&words)[STRIPS][STRIP_WORDS]) {
+    static_assert(STRIPS - SPARE <= BUFFERS, "a stage and the warp's own strips hold all of its results");
+    const bool leader = thread.lane == 0;
+    const unsigned spare = ring.at() + thread.warp * SPARE * STRIP_BYTES;
+    const auto at = [&](int number) {
+        const bool fits = number < SPARE;
+        return fits ? spare + number * STRIP_BYTES : own_strips + (number - SPARE) * STRIP_BYTES;
+    };
+    ring.wait_empty();
+    if (leader) wait_stores_read<0>();  // of the tile before, from the warp's own strips
+    __syncwarp();
+#pragma unroll
+    for (int number = 0; number < STRIPS; ++number) write_strip(thread, at(number), words[number]);
+    publish_to_async();
+    __syncwarp();
+    if (leader) {
+#pragma unroll
+        for (int number = 0; number < STRIPS; ++number) send_strip(thread, map_c, place, number, at(number));
+        commit_stores();
+    }
+}
+
+// The same value, in a way that ties its computation to this place among the products: the two divisions of a
+// place would otherwise come before the first of them.
+__device__ __forceinline__ void pin(int& value) { asm volatile("" : "+r"(value)); }
+
 }  // namespace hopper

@@ -46,14 +46,6 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 
 using namespace hopper;
 
-// Strips of a warp that a stage has room for.
-constexpr int SPARE = STAGE_BYTES / STRIP_BYTES / CONSUMER_WARPS;
-static_assert(STRIPS - SPARE <= BUFFERS, "a stage and the warp's own strips hold all of its results");
-
-// The same values, in a way that ties their computation to this place among the products: two divisions would
-// otherwise come before the first of them.
-__device__ __forceinline__ void pin(int& value) { asm volatile("" : "+r"(value)); }
-
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     hgemm_wgmma_late(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                      const __grid_constant__ CUtensorMap map_c, element* c, int m, int n, int k, f32 alpha,
@@ -139,27 +131,7 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
             waiting = true;
         }
 
-        // Every block has a tile. The ring's next stage is empty when all warps have released what it held,
-        // and stays so; the own strips are free when the TMA has read the tile before.
-        const unsigned spare = ring.at() + thread.warp * SPARE * STRIP_BYTES;
-        const auto at = [&](int number) {
-            const bool fits = number < SPARE;
-            return fits ? spare + number * STRIP_BYTES : own_strips + (number - SPARE) * STRIP_BYTES;
-        };
-        ring.wait_empty();
-        if (leader) wait_stores_read<0>();
-        __syncwarp();
-#pragma unroll
-        for (int number = 0; number < STRIPS; ++number) write_strip(thread, at(number), words[number]);
-        publish_to_async();
-        __syncwarp();
-        if (leader) {
-#pragma unroll
-            for (int number = 0; number < STRIPS; ++number) {
-                send_strip(thread, map_c, before, number, at(number));
-            }
-            commit_stores();
-            wait_stores_read<0>();  // shared memory has to outlive the stores' reads
-        }
+        store_last(thread, ring, map_c, before, own_strips, words);  // every block has a tile
+        if (leader) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }
 }

@@ -53,13 +53,8 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, parts, flags]
 
 using namespace hopper;
 
-// Strips of a warp that a stage has room for.
-constexpr int SPARE = STAGE_BYTES / STRIP_BYTES / CONSUMER_WARPS;
 constexpr int PART = ROWS * TILE_N;   // sums of a warpgroup
-static_assert(STRIPS - SPARE <= BUFFERS, "a stage and the warp's own strips hold all of its results");
 static_assert(MMAS == 1, "a warpgroup has 64 rows");
-
-__device__ __forceinline__ void pin(int& value) { asm volatile("" : "+r"(value)); }
 
 // What a block does, in order: whole tiles, then its piece of the row of chunks of the tiles that are dealt out.
 struct Work {
@@ -254,26 +249,7 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
             before = place;
             waiting = true;
         }
-        if (waiting) {
-            // As in hgemm_wgmma_late: a stage that nothing will be loaded into has room for most strips.
-            const unsigned spare = ring.at() + thread.warp * SPARE * STRIP_BYTES;
-            const auto at = [&](int number) {
-                return number < SPARE ? spare + number * STRIP_BYTES
-                                      : own_strips + (number - SPARE) * STRIP_BYTES;
-            };
-            ring.wait_empty();
-            if (leader) wait_stores_read<0>();
-            __syncwarp();
-#pragma unroll
-            for (int number = 0; number < STRIPS; ++number) write_strip(thread, at(number), words[number]);
-            publish_to_async();
-            __syncwarp();
-            if (leader) {
-#pragma unroll
-                for (int number = 0; number < STRIPS; ++number) send_strip(thread, map_c, before, number, at(number));
-                commit_stores();
-            }
-        }
+        if (waiting) store_last(thread, ring, map_c, before, own_strips, words);
         if (leader) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }
 }

@@ -50,6 +50,6 @@ extern "C" __global__ void __launch_bounds__(mma_tile::THREADS, mma_tile::BLOCKS
     const mma_tile::Problem problem = {a, b, c, m, n, k, alpha, beta};
     const mma_tile::Place place = mma_tile::place_of(blockIdx.x, problem);
     mma_tile::Sums sums;
-    mma_tile::accumulate<true>(sums, problem, place, 0, mma_tile::chunks_of(problem));
+    mma_tile::accumulate(sums, problem, place, 0, mma_tile::chunks_of(problem));
     mma_tile::store(sums, problem, place);
 }

@@ -494,42 +494,31 @@ struct Pipeline {
 
 // Sums the products of `chunks` (at least one) chunks of a tile from `first_chunk` on.
 //
-// UNIFORM: the compiler knows that all threads have the same number of chunks. The loop then begins behind
-// the barrier. ptxas loads operands at the beginning of a loop at once, and in its middle as late as its
-// latencies allow, which behind a barrier, where all warps load, is too late. Where the compiler has to see
-// to it itself that the lanes of a warp meet at the barrier, such a loop is the slower one.
-template <bool SMALL, bool UNIFORM>
-__device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, const Place& place,
-                                           int first_chunk, int chunks) {
+// The loop begins behind the barrier: ptxas loads operands at the beginning of a loop at once, and in its middle
+// as late as its latencies allow, which behind a barrier, where all warps load, is too late.
+template <bool SMALL>
+__device__ __forceinline__ void accumulate_tile(Sums& sums, const Problem& problem, const Place& place,
+                                                int first_chunk, int chunks) {
     Pipeline<SMALL> pipeline(problem, place, first_chunk);
     pipeline.fill(problem, first_chunk, chunks);
     pipeline.begin();
     clear(sums);
-    if (UNIFORM) {
-        pipeline.multiply_chunk(sums, chunks >= PIPELINE, true);
+    pipeline.multiply_chunk(sums, chunks >= PIPELINE, true);
 #pragma unroll 1
-        for (int left = chunks - 1; left > 0; --left) {
-            pipeline.template multiply_last<true>(sums);
-            pipeline.multiply_chunk(sums, left >= PIPELINE, true);
-        }
-        pipeline.template multiply_last<false>(sums);
-    } else {
-#pragma unroll 1
-        for (int left = chunks; left > 0; --left) {
-            pipeline.multiply_chunk(sums, left >= PIPELINE, left > 1);
-            pipeline.template multiply_last<true>(sums);
-        }
+    for (int left = chunks - 1; left > 0; --left) {
+        pipeline.template multiply_last<true>(sums);
+        pipeline.multiply_chunk(sums, left >= PIPELINE, true);
     }
+    pipeline.template multiply_last<false>(sums);
 }
 
 // Only tiles that do not fit into C pay for asking.
-template <bool UNIFORM>
 __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, const Place& place,
                                            int first_chunk, int chunks) {
     if (problem.small()) {
-        accumulate<true, UNIFORM>(sums, problem, place, first_chunk, chunks);
+        accumulate_tile<true>(sums, problem, place, first_chunk, chunks);
     } else {
-        accumulate<false, UNIFORM>(sums, problem, place, first_chunk, chunks);
+        accumulate_tile<false>(sums, problem, place, first_chunk, chunks);
     }
 }
 

@@ -114,10 +114,6 @@ __device__ __forceinline__ void cluster_sync() {
 
 // ---- the tensor memory accelerator -----------------------------------------------------------------
 
-__device__ __forceinline__ void prefetch(const CUtensorMap& map) {
-    asm volatile("prefetch.tensormap [%0];\n" ::"l"(reinterpret_cast<u64>(&map)) : "memory");
-}
-
 // Copies a box of a matrix into shared memory. `along` is the coordinate of the contiguous dimension.
 __device__ __forceinline__ void load(unsigned shared, const CUtensorMap& map, int along, int across,
                                      unsigned barrier) {
@@ -259,34 +255,6 @@ __device__ __forceinline__ void multiply<192>(f32 (&d)[96], u64 a, u64 b, int ad
           WGMMA_SUMS(d, 48), WGMMA_SUMS(d, 52), WGMMA_SUMS(d, 56), WGMMA_SUMS(d, 60),
           WGMMA_SUMS(d, 64), WGMMA_SUMS(d, 68), WGMMA_SUMS(d, 72), WGMMA_SUMS(d, 76),
           WGMMA_SUMS(d, 80), WGMMA_SUMS(d, 84), WGMMA_SUMS(d, 88), WGMMA_SUMS(d, 92)
-        : "l"(a), "l"(b), "r"(add));
-}
-
-template <>
-__device__ __forceinline__ void multiply<232>(f32 (&d)[116], u64 a, u64 b, int add) {
-    asm volatile(
-        "{\n"
-        ".reg .pred more;\n"
-        "setp.ne.b32 more, %118, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n232k16.f32." WGMMA_TYPES " {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-        "%112, %113, %114, %115"
-        "}, %116, %117, more, 1, 1, 0, 0;\n"
-        "}\n"
-        : WGMMA_SUMS(d, 0), WGMMA_SUMS(d, 4), WGMMA_SUMS(d, 8), WGMMA_SUMS(d, 12),
-          WGMMA_SUMS(d, 16), WGMMA_SUMS(d, 20), WGMMA_SUMS(d, 24), WGMMA_SUMS(d, 28),
-          WGMMA_SUMS(d, 32), WGMMA_SUMS(d, 36), WGMMA_SUMS(d, 40), WGMMA_SUMS(d, 44),
-          WGMMA_SUMS(d, 48), WGMMA_SUMS(d, 52), WGMMA_SUMS(d, 56), WGMMA_SUMS(d, 60),
-          WGMMA_SUMS(d, 64), WGMMA_SUMS(d, 68), WGMMA_SUMS(d, 72), WGMMA_SUMS(d, 76),
-          WGMMA_SUMS(d, 80), WGMMA_SUMS(d, 84), WGMMA_SUMS(d, 88), WGMMA_SUMS(d, 92),
-          WGMMA_SUMS(d, 96), WGMMA_SUMS(d, 100), WGMMA_SUMS(d, 104), WGMMA_SUMS(d, 108),
-          WGMMA_SUMS(d, 112)
         : "l"(a), "l"(b), "r"(add));
 }
 
