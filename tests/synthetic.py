@@ -24,6 +24,7 @@ ENVIRONMENTS = {
 }  # fmt: skip
 QUESTIONS = {
     "ladder": "How much of cuBLAS does each rung of the ladder reach, and does it execute more than 2mnk?",
+    "limits": "Where do each rung's cycles go, what do its warps wait for, and at which clock?",
     "scaling": "From which size on does each kernel reach its throughput?",
     "wavefronts": "Where do the shared-memory wavefronts go, and which instructions pay for bank conflicts?",
     "shared_access": "Does one shared-memory access cost the wavefronts that the rule predicts?",
@@ -299,6 +300,33 @@ def ablation() -> StudyData:
         _timed(b, case, speed, 690.0, 2.0 * 4096**3, verdict)
         figures = {"wavefronts_shared_excess": excess}
         b.add(case, "counters", figures | {"lts__t_sector_hit_rate.pct": hit})
+    return b.study()
+
+
+def limits() -> StudyData:
+    b = Builder("limits")
+    for variant, dtype, speed, cycles, pipe, share in (
+        ("matmul_balanced", "f32", 54.0, 40.3e6, "fma", 81.0),
+        ("matmul_async", "f32", 50.0, 43.5e6, "fma", 75.0),
+        ("cublas", "f32", 51.0, 42.6e6, "fma", 77.0),
+        ("hgemm_wgmma_late", "bf16", 700.0, 2.2e6, "tensor", 96.0),
+        ("cublas-typebf16_f32", "bf16", 710.0, 2.3e6, "tensor", 95.0),
+    ):
+        case = b.case(variant, variant.partition("-")[0], dtype, (8192, 8192, 8192))
+        _timed(b, case, speed, 51.0 if dtype == "f32" else 710.0, 2.0 * 8192**3)
+        pipes = {"tensor": 0.0, "fma": 2.0, "fp64": 0.0} | {pipe: share}
+        states = {"selected": 1.0, "barrier": 2.0, "short_scoreboard": 0.5, "misc": 0.5}
+        b.add(
+            case, "counters",
+            {
+                "sm__cycles_elapsed.max": cycles, "sm__cycles_active.max": 0.98 * cycles,
+                "sm__cycles_active.avg": 0.95 * cycles,
+                **{f"sm__pipe_{name}_cycles_active.avg.pct_of_peak_sustained_active": value
+                   for name, value in pipes.items()},
+                **{f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio": value
+                   for name, value in states.items()},
+            },
+        )  # fmt: skip
     return b.study()
 
 
@@ -706,7 +734,7 @@ def claims() -> StudyData:
 
 
 MAKERS = {
-    "ladder": ladder, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
+    "ladder": ladder, "limits": limits, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
     "roofline": roofline,

@@ -11,7 +11,7 @@ import pytest
 
 import synthetic
 from tilewave import plots
-from tilewave.plots import base, ladder
+from tilewave.plots import _rungs, base, ladder
 from tilewave.plots.style import GOOD, Style
 from tilewave.records import tables
 
@@ -38,7 +38,7 @@ def cases(*pairs: tuple[str, str | None]) -> pd.DataFrame:
     ],
 )
 def test_order(pairs: list[tuple[str, str | None]], expected: str) -> None:
-    assert ladder.order(cases(*pairs)) == expected.split()
+    assert _rungs.order(cases(*pairs)) == expected.split()
 
 
 def test_rows_stand_in_the_order_of_the_rungs(study: Any) -> None:

@@ -18,7 +18,7 @@ from tilewave.checking import first_problem, key_twice
 from tilewave.errors import UserError
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-MetricSet = Literal["flops", "basic", "memory", "quantization", "full"]
+MetricSet = Literal["flops", "basic", "memory", "quantization", "limits", "full"]
 
 
 class Model(BaseModel):

@@ -72,6 +72,7 @@ CYCLES = [
     Metric("sm__cycles_active.max", "cycle", "cycles with a warp on an SM, busiest SM"),
     Metric("gpu__time_duration.sum", "ns", "time under ncu; never a figure of speed"),
 ]
+ELAPSED = Metric("sm__cycles_elapsed.max", "cycle", "SM clock cycles from start to end", SUM)
 LAUNCH = [
     Metric("launch__grid_size", "block", "blocks launched"),
     Metric("launch__waves_per_multiprocessor", "wave", "blocks over the blocks that fit at once"),
@@ -99,7 +100,7 @@ INSTRUCTIONS = [
         "inst",
         "instructions, one for each thread, predicated off too",
     ),
-    Metric("sm__cycles_elapsed.max", "cycle", "SM clock cycles from start to end", SUM),
+    ELAPSED,
     Metric("gpc__cycles_elapsed.max", "cycle", "GPC clock cycles from start to end", SUM),
 ]
 DRAM = [
@@ -147,6 +148,12 @@ GLOBAL = [
         "lts__t_sectors_srcunit_tex_lookup_hit.sum", "sector", "of these, the sectors found in L2"
     ),
 ]
+ISSUED = Metric(
+    "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "%",
+    "cycles in which a scheduler issued",
+    LAST,
+)
 THROUGHPUT = [
     Metric("sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", "busiest part of the SM", LAST),
     Metric("dram__throughput.avg.pct_of_peak_sustained_elapsed", "%", "busiest part of DRAM", LAST),
@@ -156,12 +163,7 @@ THROUGHPUT = [
     Metric(
         "l1tex__throughput.avg.pct_of_peak_sustained_active", "%", "busiest part of the L1", LAST
     ),
-    Metric(
-        "smsp__issue_active.avg.pct_of_peak_sustained_active",
-        "%",
-        "cycles in which a scheduler issued",
-        LAST,
-    ),
+    ISSUED,
     Metric(
         "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
         "%",
@@ -174,6 +176,48 @@ THROUGHPUT = [
         "wavefronts of the L1's data pipe, of the most it can take",
         LAST,
     ),
+]
+# The units that do the products, and what the resident warps of a scheduler wait for: each figure is the
+# mean number of warps in a state, divided by the share of cycles in which the scheduler issued.
+PIPES = [
+    Metric(
+        f"sm__pipe_{pipe}_cycles_active.avg.pct_of_peak_sustained_active",
+        "%",
+        f"cycles in which the {words} worked, of those with a warp on the SM",
+        LAST,
+    )
+    for pipe, words in (
+        ("tensor", "tensor cores"),
+        ("fma", "FMA units"),
+        ("fp64", "f64 units"),
+    )
+]
+STATES: dict[str, str] = {
+    "selected": "issued an instruction",
+    "not_selected": "could issue, another warp was chosen",
+    "math_pipe_throttle": "wait for an execution pipe",
+    "dispatch_stall": "wait for the dispatcher: register banks and ports",
+    "wait": "wait a fixed number of cycles",
+    "gmma": "wait for the tensor cores to take a wgmma",
+    "barrier": "wait at a barrier, or for wgmma to end",
+    "short_scoreboard": "wait for shared memory",
+    "mio_throttle": "wait for a place in the queue of shared memory",
+    "long_scoreboard": "wait for L1, L2 or device memory",
+    "lg_throttle": "wait for a place in the queue of global memory",
+    "tex_throttle": "wait for a place in the queue of the texture unit",
+    "no_instruction": "wait for instructions",
+    "imc_miss": "wait for a constant",
+    "branch_resolving": "wait for a branch",
+    "membar": "wait for a fence",
+    "drain": "have ended, with stores under way",
+    "sleeping": "sleep",
+    "misc": "wait for something else",
+}
+STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+WARP_STATES = [
+    # A chip without wgmma has no such state.
+    Metric(STALLED.format(state), "1", f"warps that {words}", LAST, optional=state == "gmma")
+    for state, words in STATES.items()
 ]
 # The same sums by instruction; contained in TENSOR_OPS, so never added to them.
 TENSOR_PATHS = [
@@ -193,6 +237,7 @@ SETS: dict[str, tuple[Metric, ...]] = {
     "basic": tuple(_BASIC),
     "memory": (*_BASIC, *SHARED, *GLOBAL),
     "quantization": (*TENSOR_OPS, *CYCLES, *LAUNCH),
+    "limits": (*CYCLES, ELAPSED, *LAUNCH, *PIPES, ISSUED, *WARP_STATES),
     "full": (*_BASIC, *SHARED, *GLOBAL, *THROUGHPUT, *TENSOR_PATHS),
 }
 # Sections of ncu: SourceCounters brings the counters of each instruction; the others make the
@@ -202,6 +247,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "basic": (),
     "memory": ("SourceCounters",),
     "quantization": (),
+    "limits": (),
     "full": (
         "SourceCounters",
         "SpeedOfLight",

@@ -22,6 +22,7 @@ from matplotlib.patches import Patch
 
 from tilewave.plots import base
 from tilewave.plots import style as look
+from tilewave.plots._rungs import in_order
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GOOD, GREY, INK, MARKERS, Style
 
@@ -33,46 +34,6 @@ _STAGES = ("time", "counters")
 _MOST_SHAPES = 5
 """More sizes than these have no columns of numbers: they would not fit."""
 _BAND = "#F6F6F6"
-
-
-def order(cases: pd.DataFrame) -> list[str]:
-    """The kernels as the ladder is climbed: each behind the one that it follows, with all that
-    follow it, before the next that follows the same; cuBLAS, which follows none, last."""
-    kernels = [str(name) for name in cases["kernel"].drop_duplicates()]
-    pairs = cases.drop_duplicates("kernel")
-    before = dict(zip(pairs["kernel"].astype(str), pairs.get("follows", pairs["kernel"])))
-    found: list[str] = []
-
-    def climb(kernel: str) -> None:
-        if kernel not in found:
-            found.append(kernel)
-            for other in kernels:
-                if before[other] == kernel:
-                    climb(other)
-
-    for kernel in kernels:
-        if before[kernel] not in kernels and kernel != BASELINE:
-            climb(kernel)
-    return [*found, *(name for name in kernels if name not in found)]
-
-
-def _sorted(study: StudyData) -> pd.DataFrame:
-    """The cases by dtype and rung, each variant's sizes from small to large."""
-    cases = study.cases
-    if cases.empty:
-        return cases
-    dtypes, rungs = base.dtypes_in_order(study), order(cases)
-    variants = [str(name) for name in cases["variant"].drop_duplicates()]
-    place = pd.DataFrame(
-        {
-            "dtype": cases["dtype"].map(lambda d: dtypes.index(str(d)) if base.present(d) else -1),
-            "rung": cases["kernel"].map(rungs.index),
-            "variant": cases["variant"].map(variants.index),
-            "work": base.flops(study).to_numpy(),
-        },
-        index=cases.index,
-    )
-    return cases.loc[place.sort_values(list(place.columns), kind="stable").index]
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -92,7 +53,7 @@ def table(study: StudyData) -> pd.DataFrame:
             "counted FLOPs / 2mnk": ratio,
         },
     )
-    wanted = [] if study.cases.empty else _sorted(study)["case"]
+    wanted = [] if study.cases.empty else in_order(study)["case"]
     return frame.set_index("case", drop=False).loc[wanted].reset_index(drop=True)
 
 
@@ -104,7 +65,7 @@ def summary(study: StudyData) -> pd.DataFrame:
     may_rank = set(base.ranking(study))
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     columns = ["dtype", "kernel", "variant"]
-    for row in _sorted(study).to_dict("records"):
+    for row in in_order(study).to_dict("records"):
         label, case = base.shape_label(row), str(row["case"])
         mine = rows.setdefault(
             (str(row["dtype"]), str(row["variant"])), {name: row[name] for name in columns}
@@ -129,7 +90,7 @@ def _rows(study: StudyData, dtype: str) -> list[pd.DataFrame]:
 
     Not cuBLAS, and no code of the CPU: nothing of it was timed in turn with cuBLAS.
     """
-    cases = _sorted(study)
+    cases = in_order(study)
     cases = cases[(cases["dtype"].astype(str) == dtype) & (cases["kernel"] != BASELINE)]
     if "provider" in cases:
         cases = cases[cases["provider"] != "cpu"]

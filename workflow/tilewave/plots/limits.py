@@ -1,0 +1,253 @@
+"""Limits: where the cycles of each rung go, what its warps wait for, and at which clock it was timed.
+
+Left, the cycles of a launch in four parts that add up to all of them: the execution pipe that the
+kernel uses most is at work; it is idle while the SM has warps; SMs have ended while others work;
+before the first and behind the last warp. Right, the warps of a scheduler by what they wait for.
+
+A share of cuBLAS is a product of two: that of the cycles, and that of the clocks. Where a GPU stands
+at its power limit, a kernel that needs fewer cycles may lose them again by its clock. The clock is
+the cycles that Nsight Compute counted over the duration that was timed without it, so it is only
+formed where both were measured in one environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from tilewave.gpu.metrics import STALLED, STATES
+from tilewave.plots import base
+from tilewave.plots import style as look
+from tilewave.plots._rungs import in_order
+from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.style import GREY, INK, Style
+
+OPTIONS: Mapping[str, str] = {}
+AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
+ELAPSED = "sm__cycles_elapsed.max"
+PIPE = "sm__pipe_{}_cycles_active.avg.pct_of_peak_sustained_active"
+PIPES: Mapping[str, str] = {"tensor": "tensor", "fma": "FMA", "fp64": "FP64"}
+PARTS: Mapping[str, str] = {
+    "at work": "the pipe works",
+    "idle": "pipe idle, the SM has warps",
+    "uneven": "SM has ended, others work",
+    "around": "launch and end",
+}
+_PART_COLORS = ("#117733", "#DDCC77", "#CC6677", "#BBBBBB")
+# States that a reader would mend in the same way, in the order in which they are stacked.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "issued": ("selected",),
+    "ready": ("not_selected",),
+    "pipe, wgmma": ("math_pipe_throttle", "gmma"),
+    "fixed latency": ("wait",),
+    "register banks": ("dispatch_stall",),
+    "shared memory": ("short_scoreboard", "mio_throttle"),
+    "L1, L2, DRAM": ("long_scoreboard", "lg_throttle", "tex_throttle"),
+    "barrier, end of wgmma": ("barrier",),
+}
+OTHER = "other"
+_GROUP_COLORS = (
+    "#117733", "#88CCEE", "#44AA99", "#DDDDDD", "#AA4499", "#CC6677", "#332288", "#DDCC77", "#888888",
+)  # fmt: skip
+_STAGES = ("time", "counters")
+
+
+def parts(study: StudyData) -> pd.DataFrame:
+    """One row a case: `pipe` (its name) and PARTS in percent of the elapsed cycles, which they add up to.
+
+    Cases without one of the counters are absent.
+    """
+    wanted = [AVERAGE, BUSIEST, ELAPSED, *(PIPE.format(pipe) for pipe in PIPES)]
+    values = base.pivot(study, wanted, "counters")
+    busy = values[[PIPE.format(pipe) for pipe in PIPES]].set_axis(list(PIPES.values()), axis=1)
+    values = values[
+        values[[AVERAGE, BUSIEST, ELAPSED]].notna().all(axis=1) & busy.notna().any(axis=1)
+    ]
+    busy = busy.loc[values.index].fillna(0.0)
+    work = busy.max(axis=1) / 100 * values[AVERAGE]
+    columns = [
+        work, values[AVERAGE] - work, values[BUSIEST] - values[AVERAGE],
+        values[ELAPSED] - values[BUSIEST],
+    ]  # fmt: skip
+    found = pd.DataFrame(dict(zip(PARTS, columns, strict=True)), index=values.index)
+    found = found.div(values[ELAPSED], axis=0) * 100
+    found.insert(0, "pipe", busy.idxmax(axis=1) if len(busy) else pd.Series(dtype=object))
+    return found
+
+
+def waits(study: StudyData) -> pd.DataFrame:
+    """One row a case, one column of GROUPS and OTHER: percent of the time of its resident warps."""
+    values = base.pivot(study, [STALLED.format(state) for state in STATES], "counters")
+    values = values.set_axis(list(STATES), axis=1).dropna(how="all").fillna(0.0)
+    grouped = {name: values[list(states)].sum(axis=1) for name, states in GROUPS.items()}
+    named = [state for states in GROUPS.values() for state in states]
+    grouped[OTHER] = values.drop(columns=named).sum(axis=1)
+    found = pd.DataFrame(grouped, index=values.index)
+    return found.div(found.sum(axis=1), axis=0) * 100
+
+
+def clock(study: StudyData) -> pd.Series[float]:
+    """Elapsed cycles over the timed duration, in MHz, by case; both of one environment."""
+    cycles = base.value_of(study, ELAPSED, "counters")
+    duration = base.value_of(study, "duration", "time")
+    counted = base.environment_of(study, ELAPSED, "counters")
+    timed = base.environment_of(study, "duration", "time")
+    same = [case for case in cycles.index if case in timed and counted[case] == timed[case]]
+    same = [case for case in same if case in duration.index]
+    return (cycles[same] / duration[same]).rename("clock")
+
+
+def by_cycles(study: StudyData) -> pd.Series[float]:
+    """Percent of cuBLAS that the elapsed cycles alone would give, by case: cuBLAS's cycles over the
+    case's own, of the same dtype and shape, counted in one environment."""
+    cycles = base.value_of(study, ELAPSED, "counters")
+    cases = study.cases.set_index("case")
+    found: dict[str, float] = {}
+    for case in cycles.index:
+        row = cases.loc[case]
+        same = study.cases[
+            (study.cases["kernel"] == BASELINE) & (study.cases["dtype"] == row["dtype"])
+        ]
+        for size in ("m", "n", "k"):
+            same = same[same[size] == row[size]]
+        for other in same["case"].astype(str):
+            if base.same_environment(study, ELAPSED, case, other):
+                found[str(case)] = 100 * float(cycles[other] / cycles[case])
+                break
+    return pd.Series(found, dtype=float)
+
+
+def table(study: StudyData) -> pd.DataFrame:
+    """One row a case: cycles, their parts, the clock, shares of cuBLAS, and what warps wait for."""
+    found, stalled = parts(study), waits(study)
+    frame = base.with_columns(
+        base.base_table(study),
+        {
+            "elapsed cycles": base.value_of(study, ELAPSED, "counters"),
+            "clock (MHz)": clock(study),
+            "% of cuBLAS by cycles": by_cycles(study),
+            "% of cuBLAS by time": base.value_of(study, "percent_of_cublas", "time"),
+            "pipe": found["pipe"],
+            **{f"{words} (% of cycles)": found[name] for name, words in PARTS.items()},
+            **{f"{name} (% of warps' time)": stalled[name] for name in stalled},
+        },
+    )
+    wanted = [] if study.cases.empty else in_order(study)["case"]
+    return frame.set_index("case", drop=False).loc[wanted].reset_index(drop=True)
+
+
+def _stack(ax: Axes, cases: list[str], values: pd.DataFrame, colors: tuple[str, ...]) -> None:
+    """A bar a case from 0 to 100; cases without values stay empty."""
+    for place, case in enumerate(cases):
+        if case not in values.index:
+            continue
+        left = 0.0
+        for color, value in zip(colors, values.loc[case].to_numpy(float), strict=True):
+            ax.barh(place, value, left=left, height=0.72, color=color, linewidth=0)
+            left += value
+    ax.set_xlim(0, 100)
+    ax.set_xticks([0, 50, 100])
+
+
+def _numbers(
+    ax: Axes, cases: list[str], columns: Mapping[str, pd.Series[Any]], style: Style, head: bool
+) -> None:
+    """Columns of figures beside the bars."""
+    for x, (title, values) in enumerate(columns.items()):
+        if head:
+            ax.text(
+                x + 0.95, -0.8, title, ha="right", va="bottom", size=style.small, color=GREY,
+                linespacing=0.95,
+            )  # fmt: skip
+        for place, case in enumerate(cases):
+            value = values.get(case)
+            told = "–" if value is None or value != value else value
+            told = told if isinstance(told, str) else f"{told:.0f}" if told > 200 else f"{told:.1f}"
+            ax.text(x + 0.95, place, told, ha="right", va="center", size=style.small, color=INK)
+    ax.set_axis_off()
+    ax.set_xlim(0, len(columns))
+
+
+def draw(study: StudyData, style: Style) -> Figure:
+    """One block of rows a dtype, a row a variant: cycles, figures, what warps wait for."""
+    with look.apply(style):
+        found, stalled = parts(study), waits(study)
+        counted = set(found.index) | set(stalled.index)
+        rows = [] if study.cases.empty else in_order(study).to_dict("records")
+        rows = [row for row in rows if str(row["case"]) in counted]
+        if not rows:
+            return look.empty_figure(study, style, "cycles of pipes")
+        several = len({base.shape_label(row) for row in rows}) > 1
+        blocks: dict[str, list[dict[str, Any]]] = {}
+        for row in rows:
+            blocks.setdefault(str(row["dtype"]), []).append(row)
+        heights = [len(block) * 3.6 + 9 for block in blocks.values()]
+        fig = look.new_figure(style, sum(heights) + 8)
+        # Where the figure is narrow the table has the numbers.
+        widths = [1.15, 1.15] if style.narrow else [1.15, 0.95, 1.15]
+        axes = fig.subplots(
+            len(blocks), len(widths), squeeze=False,
+            gridspec_kw={"height_ratios": heights, "width_ratios": widths},
+        )  # fmt: skip
+        columns: dict[str, pd.Series[Any]] = {
+            "pipe": found["pipe"],
+            "MHz": clock(study),
+            "% by\ncycles": by_cycles(study),
+            "% by\ntime": base.value_of(study, "percent_of_cublas", "time"),
+        }
+        for place, (line, (dtype, block)) in enumerate(zip(axes, blocks.items(), strict=True)):
+            cases = [str(row["case"]) for row in block]
+            labels = []
+            for row in block:
+                label = base.variant_label(row, dtype).replace("\n", " ")
+                labels.append(f"{label} {base.shape_label(row)}" if several else label)
+            _stack(line[0], cases, found[list(PARTS)], _PART_COLORS)
+            _stack(line[-1], cases, stalled, _GROUP_COLORS)
+            if not style.narrow:
+                _numbers(line[1], cases, columns, style, place == 0)
+            for at, ax in enumerate(line):
+                if not (at == 1 and len(line) == 3):
+                    look.rows_axis(ax, labels if at == 0 else [""] * len(cases))
+                ax.set_ylim(len(cases) - 0.4, -0.6)
+            line[0].set_title(base.dtype_label(dtype), loc="left")
+            if place == len(blocks) - 1:
+                line[0].set_xlabel("% of elapsed cycles")
+                line[-1].set_xlabel("% of warps' time")
+        handles, told = _legend()
+        return look.finish(fig, study, style, handles, told, _notes(study, rows), _STAGES)
+
+
+def _legend() -> tuple[list[Artist], list[str]]:
+    entries = [
+        *zip(PARTS.values(), _PART_COLORS, strict=True),
+        *(
+            (f"warps: {name}", color)
+            for name, color in zip([*GROUPS, OTHER], _GROUP_COLORS, strict=True)
+        ),
+    ]
+    return [Patch(color=color) for _, color in entries], [words for words, _ in entries]
+
+
+def _notes(study: StudyData, rows: list[dict[str, Any]]) -> list[str]:
+    notes = []
+    shapes = list(dict.fromkeys(base.shape_label(row) for row in rows))
+    if len(shapes) == 1:
+        notes.append(f"All at {shapes[0]}.")
+    notes.append(
+        "The pipe is the busiest of tensor, FMA and FP64. Clock: cycles counted by ncu over the duration timed "
+        "without it. Shares of cuBLAS: by cycles, its elapsed cycles over the variant's; by time, timed in turn."
+    )
+    throttled = clock(study)
+    if len(throttled) and np.ptp(throttled.to_numpy(float)) > 0.1 * float(throttled.max()):
+        notes.append(
+            f"Clocks lie between {throttled.min():.0f} and {throttled.max():.0f} MHz: the power limit "
+            "decides what cycles are worth."
+        )
+    return notes
