@@ -24,6 +24,16 @@ def test_parts_add_up() -> None:
     assert found.loc[BALANCED, "around"] == pytest.approx(2)
 
 
+def test_a_pass_that_took_longer_leaves_no_negative_part() -> None:
+    study = synthetic.make("limits")
+    records = study.records.copy()
+    longer = (records["case"] == BALANCED) & (records["metric"] == limits.BUSIEST)
+    records.loc[longer, "value"] *= 1.05
+    found = limits.parts(replace(study, records=records))
+    assert (found[list(limits.PARTS)] >= 0).all(axis=None)
+    assert found.loc[BALANCED, list(limits.PARTS)].sum() == pytest.approx(100)
+
+
 def test_waits_are_shares_of_all_warps() -> None:
     found = limits.waits(synthetic.make("limits"))
     assert found.loc[BALANCED].to_dict() == pytest.approx(

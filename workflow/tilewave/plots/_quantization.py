@@ -350,10 +350,13 @@ def _handles(
 
 
 def _name(sweep: Sweep, found: Sequence[Sweep]) -> str:
-    """What tells a sweep from the others: its M, and its tile where tiles differ."""
+    """What tells a sweep from the others: its M, its tile where tiles differ, and its variant where
+    several have the same of both."""
     several = len({s.tile[:2] for s in found}) > 1
     tile = f"{_tile_name((sweep.tile[0], sweep.tile[1]))} tiles, " if several else ""
-    return f"{tile}M = {sweep.m}"
+    alike = {s.variant for s in found if (s.m, s.tile[:2]) == (sweep.m, sweep.tile[:2])}
+    variant = f"{sweep.variant}, " if len(alike) > 1 else ""
+    return f"{variant}{tile}M = {sweep.m}"
 
 
 def percent(value: float) -> str:

@@ -2,7 +2,8 @@
 
 Left, the cycles of a launch in four parts that add up to all of them: the execution pipe that the
 kernel uses most is at work; it is idle while the SM has warps; SMs have ended while others work;
-before the first and behind the last warp. Right, the warps of a scheduler by what they wait for.
+before the first and behind the last warp. ncu counts in several passes: what passes differ by, up to
+3 % of a kernel at the power limit, is in the last part, or takes from it. Right, the warps of a scheduler by what they wait for.
 
 A share of cuBLAS is a product of two: that of the cycles, and that of the clocks. Where a GPU stands
 at its power limit, a kernel that needs fewer cycles may lose them again by its clock. The clock is
@@ -38,7 +39,7 @@ PARTS: Mapping[str, str] = {
     "at work": "the pipe works",
     "idle": "pipe idle, the SM has warps",
     "uneven": "SM has ended, others work",
-    "around": "launch and end",
+    "around": "launch, end, passes apart",
 }
 _PART_COLORS = ("#117733", "#DDCC77", "#CC6677", "#BBBBBB")
 # States that a reader would mend in the same way, in the order in which they are stacked.
@@ -72,12 +73,12 @@ def parts(study: StudyData) -> pd.DataFrame:
     ]
     busy = busy.loc[values.index].fillna(0.0)
     work = busy.max(axis=1) / 100 * values[AVERAGE]
+    whole = values[[ELAPSED, BUSIEST]].max(axis=1)  # of two passes, in which the second may be longer
     columns = [
-        work, values[AVERAGE] - work, values[BUSIEST] - values[AVERAGE],
-        values[ELAPSED] - values[BUSIEST],
+        work, values[AVERAGE] - work, values[BUSIEST] - values[AVERAGE], whole - values[BUSIEST],
     ]  # fmt: skip
     found = pd.DataFrame(dict(zip(PARTS, columns, strict=True)), index=values.index)
-    found = found.div(values[ELAPSED], axis=0) * 100
+    found = found.div(whole, axis=0) * 100
     found.insert(0, "pipe", busy.idxmax(axis=1) if len(busy) else pd.Series(dtype=object))
     return found
 
