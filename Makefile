@@ -5,6 +5,8 @@ VENV   := .venv
 # Modules are run by name: a checkout that was moved still works.
 PY     := $(VENV)/bin/python
 ARGS   ?=
+# Jobs at a time where nothing is timed: `make report CORES=4` without a GPU.
+CORES  ?= 1
 # Processes that share the tests.
 WORKERS ?= auto
 # Candidates in order; `make report PYTHON=/path/to/python3` chooses another one.
@@ -23,7 +25,7 @@ INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-has
 
 report: $(RUN)
 	@$(PY) tools/unlock.py
-	$(PY) -m snakemake --cores 1 report $(ARGS)
+	$(PY) -m snakemake --cores $(CORES) report $(ARGS)
 
 # The fastest variant at each shape, without a full sweep: reports/tables/best.csv.
 tune: $(RUN)
