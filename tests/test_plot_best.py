@@ -96,6 +96,36 @@ def test_a_row_for_each_dtype_and_shape(study: StudyData) -> None:
     assert row["status"] == "ok" and row["source"] == "recorded:NVIDIA H200"
 
 
+def behind(study: StudyData, ratio: float, environment: str | None = None) -> StudyData:
+    """The study in which 128x128 tiles were out of the 4096^3 race at a high clock, at 370 us, `ratio`
+    times what 256x128 tiles took at that moment; in the end these took 380 us."""
+    case, leader = (
+        f"{variant}@4096x4096x4096"
+        for variant in ("hgemm_mma-accumulatef32", "hgemm_wmma_staged-raster1-accumulatef32")
+    )
+    records = study.records.copy()
+    mine = (records["case"] == case) & (records["metric"] == best.DURATION)
+    records.loc[mine, "value"] = 370.0
+    row = records[mine].assign(metric=best.BEHIND, value=ratio, text=leader)
+    if environment:
+        records.loc[records["case"] == leader, "environment"] = environment
+    return replace(study, records=pd.concat([records, row], ignore_index=True))
+
+
+def test_who_was_eliminated_at_a_high_clock_does_not_win(study: StudyData) -> None:
+    row = by_shape(behind(study, 1.12))["f16_f32", 4096, 4096, 4096]
+    assert row["best variant"] == "hgemm_wmma_staged-raster1-accumulatef32"
+    assert row["duration (us)"] == 380.0
+    assert row["runner-up slower by (%)"] == pytest.approx(12)
+
+
+def test_no_time_is_formed_with_a_leader_of_another_environment(study: StudyData) -> None:
+    elsewhere = behind(study, 1.12, "here")
+    case = "hgemm_mma-accumulatef32@4096x4096x4096"
+    assert best._times(elsewhere)[case] == 370.0
+    assert best._times(behind(study, 1.12))[case] == pytest.approx(1.12 * 380)
+
+
 def test_the_models_pick_and_its_regret(study: StudyData) -> None:
     """Worked out by hand for 2304x1920x4096 on 132 SMs, steps along k cancel.
 

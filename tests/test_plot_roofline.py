@@ -120,6 +120,18 @@ def test_no_ratio_between_environments() -> None:
     assert not limits.bandwidths and not limits.peaks
 
 
+def test_another_card_of_the_kind_lends_its_roofs_but_no_ratio() -> None:
+    study = synthetic.make("roofline")
+    records = study.records.copy()
+    records.loc[records["case"].str.contains("ceilings_"), "environment"] = "twin"
+    facts = next(one for one in study.environments.values() if one["gpu"] == "NVIDIA H200")
+    mixed = replace(study, records=records, environments={**study.environments, "twin": facts})
+    assert roofline.ceilings(mixed) == roofline.ceilings(study)
+    assert rows(mixed)["of the roof (%)"].isna().all()
+    legend = roofline.draw(mixed, Style()).legends[0]
+    assert "another card than the roofs'" in [text.get_text() for text in legend.get_texts()]
+
+
 def test_labels_keep_their_distance() -> None:
     assert roofline._apart([3.0, 2.9, 1.0], 0.5, 0.0, 4.0) == [3.0, 2.5, 1.0]
     assert roofline._apart([0.3, 0.2], 0.5, 0.0, 4.0) == [0.5, 0.0]

@@ -11,7 +11,7 @@ from tilewave import project
 from tilewave.gpu import supervisor, tuning
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.worker import main as worker_main
-from tilewave.records import model
+from tilewave.records import model, tables
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
 from tilewave.stages import measuring
@@ -112,6 +112,8 @@ def test_figures_of_winner_and_loser():
     assert (slow["notes"]["out"], slow["notes"]["compared_with"]) == ("screening", "fast")
     assert slow["notes"]["compared_us"] == 10.0
     assert slow["samples"] == {"duration_us": [50.0, 50.0]}
+    told = {"metric": "tune_behind", "value": 5.0, "unit": "1", "text": "fast"}
+    assert tables._behind(slow) == [told] and tables._behind(fast) == []
 
 
 def test_groups_race_apart():

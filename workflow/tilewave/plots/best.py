@@ -30,6 +30,7 @@ from tilewave.theory.occupancy import SmLimits
 OPTIONS: Mapping[str, str] = {}
 STAGE = "tune"
 DURATION = "tune_duration"
+BEHIND = "tune_behind"
 _SIZES = ("m", "n", "k")
 Row = Mapping[str, Any]
 
@@ -105,10 +106,26 @@ def _launch(row: Row, environment: Mapping[str, Any]) -> selection.Launch | None
     return selection.Launch.of((rows, columns, depth), blocks, limits, threads, registers, shared)
 
 
+def _times(study: StudyData) -> pd.Series[float]:
+    """Microseconds of each case that was raced. One that was eliminated ran before the others had
+    ended, at the clock of that moment: its time is that of the one it was eliminated for, times how
+    much longer it took in the same blocks."""
+    own, behind = base.value_of(study, DURATION, STAGE), base.value_of(study, BEHIND, STAGE)
+    leaders, where = base.text_of(study, BEHIND), base.environment_of(study, DURATION, STAGE)
+
+    def time(case: str, seen: tuple[str, ...] = ()) -> float:
+        leader = leaders.get(case)
+        if leader is None or leader in seen or where.get(leader) != where[case]:
+            return float(own[case])
+        return time(leader, (*seen, case)) * float(behind[case])
+
+    return pd.Series({str(case): time(str(case)) for case in own.index}, dtype=float)
+
+
 def _measured(study: StudyData) -> pd.DataFrame:
     """Cases of a known shape that were raced and are correct: their rows with duration and
     environment."""
-    durations = base.value_of(study, DURATION, STAGE)
+    durations = _times(study)
     environments = base.environment_of(study, DURATION)
     cases = study.cases[study.cases["case"].isin(base.ranking(study))]
     cases = cases[cases["case"].isin(durations.index)].dropna(subset=list(_SIZES))

@@ -68,11 +68,25 @@ class Ceilings:
 
 
 def _environment(study: StudyData) -> str:
-    """The environment that most of the products were timed in: ceilings of others do not count."""
-    found = base.environment_of(study, "tflops", "time")
+    """The environment whose ceilings are drawn: the one that most of the products were timed in, or,
+    where it has none, that of another card of the same kind. No ratio is formed with the latter."""
+    timed = base.environment_of(study, "tflops", "time")
     products = set(_products(study)["case"])
-    names = pd.Series([one for case, one in found.items() if case in products], dtype=object)
-    return "" if names.empty else str(names.value_counts(sort=True).index[0])
+    mine = pd.Series([one for case, one in timed.items() if case in products], dtype=object)
+    roofs = [one for case, one in timed.items() if case not in products]
+    roofs += base.environment_of(study, "bandwidth", "time").values()
+    if mine.empty:
+        return ""
+    order = [str(one) for one in mine.value_counts(sort=True).index]
+    beside = [one for one in order if one in roofs]
+    kind = _kind(study, order[0])
+    others = [one for one in roofs if kind and _kind(study, one) == kind]
+    return next(iter(beside), pd.Series(others).mode()[0] if others else order[0])
+
+
+def _kind(study: StudyData, environment: str) -> str:
+    """The GPU's name, which all cards of a kind share."""
+    return str(study.environments.get(environment, {}).get("gpu") or "")
 
 
 def _products(study: StudyData) -> pd.DataFrame:
@@ -86,7 +100,7 @@ def _unit(row: Mapping[str, object]) -> str:
 
 
 def ceilings(study: StudyData) -> Ceilings:
-    """The probes' records of the products' environment; a probe that is not *correct* is no ceiling."""
+    """The probes' records of one environment; a probe that is not *correct* is no ceiling."""
     levels = {**_BANDWIDTHS, **dict(study.option("bandwidths", {}))}
     probes = study.cases[study.cases["operation"] == "probe"]
     here, may_rank = _environment(study), set(base.ranking(study))
@@ -390,7 +404,7 @@ def draw(study: StudyData, style: Style) -> Figure:
         if points["elsewhere"].any():
             handles.append(
                 Line2D([], [], color=GREY, marker="o", fillstyle="left", markerfacecoloralt="white",
-                       linestyle="", label="other GPU than the roofs'")
+                       linestyle="", label="another card than the roofs'")
             )  # fmt: skip
         notes = _notes(study, limits, points)
         labels = [str(one.get_label()) for one in handles]

@@ -137,24 +137,23 @@ def draw(study: StudyData, style: Style) -> Figure:
             return look.empty_figure(study, style, "throughput")
         lecture = lecture_table(study)
         panels = len(dtypes)
-        columns = 1 if style.narrow else 2 if panels in (2, 4) else min(3, panels)
+        columns = 1 if style.narrow else min(2, panels)
         rows = -(-panels // columns)
-        heights = [36.0 if style.narrow else 44.0] * rows + (
+        heights = [48.0 if style.narrow else 56.0] * rows + (
             [(len(lecture) + 1.8) * style.line * 33] if len(lecture) else []
         )
         fig = look.new_figure(style, sum(heights))
         grid = fig.add_gridspec(len(heights), columns, height_ratios=heights)
         looks = _looks(study, style)
-        shared: Axes | None = None
         sizes = study.cases["n"].astype(float)
         for place, dtype in enumerate(dtypes):
-            ax = fig.add_subplot(grid[place // columns, place % columns], sharey=shared)
-            shared = shared or ax
+            ax = fig.add_subplot(grid[place // columns, place % columns])
             _lines(ax, study, dtype, style, looks)
             if study.option("log", True):
                 ax.set_yscale("log")
                 ax.yaxis.set_minor_locator(NullLocator())
-            look.powers_of_two(ax, sizes, 8 if columns < 3 else 4)
+                ax.yaxis.set_major_formatter(lambda v, _: f"{v:g}")
+            look.powers_of_two(ax, sizes, 8)
             ax.set_xlim(sizes.min() / 1.3, sizes.max() * 1.3)
             ax.set_title(base.dtype_label(dtype))
             ax.set_xlabel("N (m = n = k)" if place + columns >= panels else "")

@@ -27,6 +27,7 @@ CASE_COLUMNS = [
     "claimed", "instruction", "note", "ends", "finds", "verdict", "studies", "follows",
 ]  # fmt: skip
 EMPTY = float("nan")
+BEHIND = "tune_behind"
 KERNEL_NAME = "kernel_name"
 """Metric whose record is text: the kernels that ncu saw a case launch, in order."""
 # What the long tables say of a row's result.
@@ -126,6 +127,18 @@ def cases_table(
     return pd.DataFrame(rows, columns=CASE_COLUMNS)
 
 
+def _behind(made: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """How much longer a candidate took than the one that it was eliminated for, in the same laps or
+    screening; `text` names that one. Later laps run at another clock, so that only this ratio says
+    where it stands in the race."""
+    figures = {one["metric"]: one["value"] for one in made["figures"]}
+    notes = made["notes"]
+    if not figures.get("tune_eliminated") or not notes.get("compared_us"):
+        return []
+    ratio = figures["tune_duration"] / notes["compared_us"]
+    return [{"metric": BEHIND, "value": ratio, "unit": "1", "text": str(notes["compared_with"])}]
+
+
 def records_table(
     cases: pd.DataFrame, results: Iterable[Mapping[str, Any]], verdict: Mapping[str, str]
 ) -> pd.DataFrame:
@@ -150,6 +163,8 @@ def records_table(
         }
         figures = made["figures"] or [{"metric": "", "value": EMPTY, "unit": ""}]
         rows += [base | {"text": ""} | figure for figure in figures]
+        if made["status"] == model.OK and made["stage"] == "tune":
+            rows += [base | row for row in _behind(made)]
         names = made["notes"].get("kernels")
         if made["status"] == model.OK and names:
             told = "; ".join(dict.fromkeys(names))
