@@ -73,7 +73,8 @@ def parts(study: StudyData) -> pd.DataFrame:
     ]
     busy = busy.loc[values.index].fillna(0.0)
     work = busy.max(axis=1) / 100 * values[AVERAGE]
-    whole = values[[ELAPSED, BUSIEST]].max(axis=1)  # of two passes, in which the second may be longer
+    # They may come from two passes, and the second be the longer one.
+    whole = values[[ELAPSED, BUSIEST]].max(axis=1)
     columns = [
         work, values[AVERAGE] - work, values[BUSIEST] - values[AVERAGE], whole - values[BUSIEST],
     ]  # fmt: skip

@@ -32,6 +32,8 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "STS": ("STS (stores)", "#DDCC77"),
     "LDSM": ("LDSM (ldmatrix)", "#44AA99"),
     "LDGSTS": ("LDGSTS (cp.async)", "#CC6677"),
+    "STSM": ("STSM (stmatrix)", "#999933"),
+    "HGMMA": ("HGMMA (wgmma operands)", "#88CCEE"),
     "other": ("other", "#999999"),
 }
 # The hardware's own counts. ncu's per-instruction counts come from a model of the access pattern
@@ -40,7 +42,7 @@ HARDWARE = {
     "load": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
     "store": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
 }
-SIDES = {"LDS": "load", "LDSM": "load", "STS": "store"}
+SIDES = {"LDS": "load", "LDSM": "load", "STS": "store", "STSM": "store"}
 CONFLICTS = {
     "loads": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     "stores": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
@@ -137,6 +139,7 @@ def _counts(
     for place, case in enumerate(order):
         rows = kinds[kinds["case"] == case].to_dict("records")
         sides = [SIDES.get(str(row["kind"])) for row in rows]
+        told: list[str] = []
         for lane, row in enumerate(rows):
             y = place + (lane - (len(rows) - 1) / 2) * 0.86 / max(2, len(rows))
             color = KINDS[str(row["kind"])][1]
@@ -150,14 +153,17 @@ def _counts(
             if exact and not 0.9995 < exact / counted < 1.0005:
                 ax.plot([exact], [y], "|", color=INK, markersize=7, markeredgewidth=1.4)
             if ideal > 0 and counted > 1.0005 * ideal:
-                ax.annotate(
-                    f"{counted / ideal:.2f}×", (counted, y), xytext=(4, 0), size=style.small,
-                    textcoords="offset points", va="center", ha="left", color=INK,
-                )  # fmt: skip
+                told.append(f"{row['kind']} {counted / ideal:.2f}×")
+        if told:
+            ax.annotate(
+                ", ".join(told), (1, place), xycoords=ax.get_yaxis_transform(), xytext=(-2, 0),
+                size=style.small, textcoords="offset points", va="center", ha="right", color=INK,
+            )  # fmt: skip
     ax.set_xscale("log")
     ax.xaxis.set_minor_locator(NullLocator())
     low, high = kinds["ideal"].where(kinds["ideal"] > 0).min(), kinds["wavefronts"].max()
-    ax.set_xlim(low / 2, high * (6 if style.narrow else 5))
+    # Right of the largest count there is room for the ratios.
+    ax.set_xlim(low / 2, high * (high / low) ** 1.1)
     ax.set_xlabel("shared wavefronts")
     ax.set_title("Ideal (hollow) to counted (full)")
 
@@ -196,10 +202,11 @@ def draw(study: StudyData, style: Style) -> Figure:
             if base.shape_label(row) != usual:
                 label += (" " if "\n" in label else "\n") + base.shape_label(row)
             bad = verdicts[str(row["case"])]
-            labels.append(label if bad == "correct" else f"{label}\n({bad})")
+            label = label if bad == "correct" else f"{label}\n({bad})"
+            labels.append(label if style.narrow else label.replace("\n", " "))
         lanes = int(kinds.groupby("case").size().max())
         tall = max(1 + label.count("\n") for label in labels)
-        row_mm = max(7.0, (max(tall, 1.05 * lanes)) * style.line * 25.4 * 0.95 + 1)
+        row_mm = max(4.4, 1.3 * lanes, tall * style.line * 25.4 * 0.95 + 1)
         height = len(order) * row_mm + 16
         if style.narrow:
             upper = len(order) * max(6.0, tall * style.line * 25.4 + 1) + 16
@@ -210,7 +217,7 @@ def draw(study: StudyData, style: Style) -> Figure:
             second = fig.add_subplot(grid[1, :])
         else:
             fig = look.new_figure(style, height)
-            first, second, texts = fig.subplots(1, 3, gridspec_kw={"width_ratios": [4, 4, 1.7]})
+            first, second, texts = fig.subplots(1, 3, gridspec_kw={"width_ratios": [3, 4, 1.5]})
         _shares(first, kinds, order)
         _counts(second, study, kinds, order, style)
         _conflicts(texts, study, order, style)
@@ -241,7 +248,8 @@ def draw(study: StudyData, style: Style) -> Figure:
         notes = [
             f"Shape: {usual}{', where no other is named' if several else ''}.",
             "Bars: counted for each instruction. The hardware's counters also hold what is lost when "
-            "warps compete, so conflicts may be counted where no address pattern causes any.",
+            "warps compete, so conflicts may be counted where no address pattern causes any. Named: the "
+            "kinds with excess, counted over ideal.",
         ]
         empty = [
             c for c in base.case_order(study)
