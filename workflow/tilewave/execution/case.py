@@ -66,8 +66,8 @@ class Execution:
 
 
 def listings(cubin: Path) -> tuple[str | None, str]:
-    """nvdisasm's JSON (None: the machine makes its own) and text of a cubin: the files that the
-    compile stage left beside it, else made now."""
+    """nvdisasm's JSON (None: the machine makes its own) and text of a cubin: the files that lie
+    beside it, as the compile stage leaves the text; the text is made now where it is missing."""
     json_path, text_path = cubin.with_suffix(".sass.json"), cubin.with_suffix(".sass")
     json_text = json_path.read_text(encoding="utf-8") if json_path.is_file() else None
     if text_path.is_file():

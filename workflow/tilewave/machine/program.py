@@ -50,6 +50,7 @@ class Program:
         return self.image.entry
 
 
+@functools.lru_cache(maxsize=4)  # one kernel's cases come after each other
 def _listing(cubin: bytes) -> str:
     from tilewave.compiling import sass
 

@@ -20,6 +20,8 @@ from tilewave.records.store import Store, write_atomically
 from tilewave.variants import Variant
 
 NO_SOURCE = {"cublaslt": "cublaslt"}
+KEPT = (".cubin", ".sass")
+"""What the store keeps of a compiled variant beside what is known of it."""
 
 
 def host_code(kernel: Kernel) -> str:
@@ -42,19 +44,9 @@ def _from_cache(store: Store, key: str) -> dict[str, Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     whole = found["status"] != model.OK or all(
-        store.blob("compiled", key, suffix).is_file()
-        for suffix in (".cubin", ".sass", ".sass.json")
+        store.blob("compiled", key, suffix).is_file() for suffix in KEPT
     )
     return found if whole else None
-
-
-def _disassemble(cubin_path: Path, store: Store, key: str) -> None:
-    """Both listings of a cubin, side by side: nvdisasm takes longer than the compiler."""
-    kinds = {".sass": sass.as_text, ".sass.json": sass.as_json}
-    with ThreadPoolExecutor(len(kinds)) as pool:
-        listings = {suffix: pool.submit(list_, cubin_path) for suffix, list_ in kinds.items()}
-    for suffix, listing in listings.items():
-        write_atomically(store.blob("compiled", key, suffix), listing.result().encode())
 
 
 def _compile(variant: Variant, arch: str, store: Store, compiler: threading.Lock) -> dict[str, Any]:
@@ -81,7 +73,8 @@ def _compile(variant: Variant, arch: str, store: Store, compiler: threading.Lock
     if done.cubin:
         path = store.blob("compiled", key, ".cubin")
         write_atomically(path, done.cubin)
-        _disassemble(path, store, key)
+        # For people and for lines of the source; an execution makes the form that it reads itself.
+        write_atomically(store.blob("compiled", key, ".sass"), sass.as_text(path).encode())
         symbol = nvrtc.symbol(kernel.entry, done.resources)
         used = done.resources.get(symbol)
         entry |= {
@@ -163,11 +156,11 @@ def compile_variants(
                 continue
             entry = compiled[arch] = entries[variant.id, arch].result()
             if entry["status"] == model.OK:
-                for suffix in (".cubin", ".sass", ".sass.json"):
+                for suffix in KEPT:
                     blob = store.blob("compiled", entry["key"], suffix)
                     copy = folder / f"{variant.id}.{arch}{suffix}"
                     shutil.copyfile(blob, copy)
-                    entry[suffix.strip(".").replace(".", "_")] = str(copy)
+                    entry[suffix.strip(".")] = str(copy)
     return document
 
 
