@@ -164,6 +164,8 @@ def _counts(
     low, high = kinds["ideal"].where(kinds["ideal"] > 0).min(), kinds["wavefronts"].max()
     # Right of the largest count there is room for the ratios.
     ax.set_xlim(low / 2, high * (high / low) ** 1.1)
+    decades = [10.0**power for power in range(20) if low / 2 <= 10.0**power <= 2 * high]
+    ax.set_xticks(decades[:: 1 + len(decades) // 5])
     ax.set_xlabel("shared wavefronts")
     ax.set_title("Ideal (hollow) to counted (full)")
 
