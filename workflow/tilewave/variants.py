@@ -465,8 +465,15 @@ def variant(kernel: Kernel, chosen: Mapping[str, Any], where_file: object, key: 
     return Variant(kernel, tuple(macros.items()))
 
 
-def _plainest_by_dtype(kernel: Kernel) -> Iterator[dict[str, Any]]:
+_PLAINEST: dict[str, list[dict[str, Any]]] = {}
+"""What `_plainest_by_dtype` found, by the text that has the front matter: every block of a config
+asks again, and so does every job of a run."""
+
+
+def _plainest_by_dtype(kernel: Kernel) -> list[dict[str, Any]]:
     """For each dtype label the combination with the fewest macros away from their defaults."""
+    if kernel.text in _PLAINEST:
+        return _PLAINEST[kernel.text]
     offered = kernel.front.macros
     best: dict[str, tuple[int, dict[str, Any]]] = {}
     for values in itertools.product(*offered.values()):
@@ -477,8 +484,8 @@ def _plainest_by_dtype(kernel: Kernel) -> Iterator[dict[str, Any]]:
         label = Variant(kernel, tuple(pick.items())).dtype
         if label not in best or changed < best[label][0]:
             best[label] = (changed, pick)
-    for _, pick in best.values():
-        yield pick
+    _PLAINEST[kernel.text] = [pick for _, pick in best.values()]
+    return _PLAINEST[kernel.text]
 
 
 def choices(
@@ -501,7 +508,7 @@ def choices(
     elif how == "product":
         picks = [dict(zip(offered, values)) for values in itertools.product(*offered.values())]
     elif how == "each_dtype":
-        picks = list(_plainest_by_dtype(kernel))
+        picks = _plainest_by_dtype(kernel)
     elif isinstance(how, Mapping):
         lists = [value if isinstance(value, list) else [value] for value in how.values()]
         picks = [dict(zip(how, values)) for values in itertools.product(*lists)]

@@ -7,6 +7,7 @@ beta)``. `matmul` is compared on the device and gives the formula of its toleran
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from types import ModuleType
@@ -14,8 +15,9 @@ from types import ModuleType
 from tilewave.errors import UserError
 
 
+@functools.cache
 def names() -> list[str]:
-    """Names of the operations that exist."""
+    """Names of the operations that exist; the folder is looked at once."""
     return sorted(
         module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")
     )
