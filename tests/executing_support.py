@@ -22,6 +22,7 @@ from tilewave.cases import Shape, expand_shapes
 from tilewave.compiling import nvrtc, sass
 from tilewave.execution.case import beside_arguments, scratch, tensor_map
 from tilewave.kernels import Kernel, load_kernel
+from tilewave.records.store import Store
 from tilewave.variants import TRIAL_DEVICE, Variant, variant
 
 FAULTS = ROOT / "tests" / "faults"
@@ -78,15 +79,28 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="tilewave-executed-")
 
 
-@functools.cache
-def _compiled(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> Path:
-    chosen = Variant(kernel(path), macros)
+def cubin_of(chosen: Variant, arch: str) -> bytes:
+    """A variant's cubin: from this checkout's store, where the same compiler left that of the same
+    text, else compiled now.
+
+    Raises AssertionError where it does not compile.
+    """
     target = nvrtc.target_of(chosen.kernel, arch)
+    key = nvrtc.cache_key(chosen.kernel, target, chosen.names)
+    kept = Store(ROOT / ".tilewave").blob("compiled", key, ".cubin")
+    if kept.is_file():
+        return kept.read_bytes()
     done = nvrtc.compile_kernel(chosen.kernel, target, chosen.names)
     if done.cubin is None:
         raise AssertionError(f"{chosen.id} for {arch}: {done.message}")
+    return done.cubin
+
+
+@functools.cache
+def _compiled(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> Path:
+    chosen = Variant(kernel(path), macros)
     cubin = Path(_folder().name) / f"{chosen.id}.{arch}.cubin"
-    cubin.write_bytes(done.cubin)
+    cubin.write_bytes(cubin_of(chosen, arch))
     cubin.with_suffix(".sass.json").write_text(sass.as_json(cubin))
     return cubin
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import executing_support as support
 from tilewave.cases import expand
 from tilewave.compiling import cubin, nvrtc
 from tilewave.config import check_folders, parse
@@ -14,9 +15,8 @@ from tilewave.kernels import find_kernels, source_digest
 from tilewave.project import ROOT
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, folders
-from tilewave.records.store import Store
 from tilewave.stages import compiling
-from tilewave.variants import Variant, choices
+from tilewave.variants import choices
 from tilewave.variants import variant as variant_of
 
 SHIPPED = folders(ROOT / "resources" / "recorded")
@@ -49,19 +49,6 @@ def test_small_enough(folder: Path) -> None:
     assert total < LIMIT_MB * 1024 * 1024
 
 
-def _compiled(variant: Variant, arch: str) -> tuple[str, str]:
-    """SHA-256 of a cubin and digest of its code; not compiled again where this checkout's store has
-    it, by the same compiler from the same text."""
-    target = nvrtc.target_of(variant.kernel, arch)
-    key = nvrtc.cache_key(variant.kernel, target, variant.names)
-    kept = Store(ROOT / ".tilewave").blob("compiled", key, ".cubin")
-    if kept.is_file():
-        made = kept.read_bytes()
-    else:
-        made = nvrtc.compile_kernel(variant.kernel, target, variant.names).cubin or b""
-    return hashlib.sha256(made).hexdigest(), cubin.code_digest(made)
-
-
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
 @pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
 def test_cubins_are_the_recorded_bytes(folder: Path) -> None:
@@ -86,7 +73,9 @@ def test_cubins_are_the_recorded_bytes(folder: Path) -> None:
                 continue
             if old["source_sha256"] != source_digest(variant.kernel):
                 continue  # the kernel has changed since: its figures are stale, and say so
-            assert _compiled(variant, arch) == (old["sha256"], old["code"]), name
+            made = support.cubin_of(variant, arch)
+            assert hashlib.sha256(made).hexdigest() == old["sha256"], name
+            assert cubin.code_digest(made) == old["code"], name
             compared += 1
     assert compared > 0
 
