@@ -467,7 +467,7 @@ def variant(kernel: Kernel, chosen: Mapping[str, Any], where_file: object, key: 
 
 _PLAINEST: dict[str, list[dict[str, Any]]] = {}
 """What `_plainest_by_dtype` found, by the text that has the front matter: every block of a config
-asks again, and so does every job of a run."""
+asks again."""
 
 
 def _plainest_by_dtype(kernel: Kernel) -> list[dict[str, Any]]:

@@ -179,9 +179,10 @@ THROUGHPUT = [
 ]
 # The units that do the products, and what the resident warps of a scheduler wait for: each figure is the
 # mean number of warps in a state, divided by the share of cycles in which the scheduler issued.
+PIPE = "sm__pipe_{}_cycles_active.avg.pct_of_peak_sustained_active"
 PIPES = [
     Metric(
-        f"sm__pipe_{pipe}_cycles_active.avg.pct_of_peak_sustained_active",
+        PIPE.format(pipe),
         "%",
         f"cycles in which the {words} worked, of those with a warp on the SM",
         LAST,

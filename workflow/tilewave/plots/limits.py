@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from tilewave.gpu.metrics import STALLED, STATES
+from tilewave.gpu.metrics import PIPE, STALLED, STATES
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._rungs import in_order
@@ -33,7 +33,6 @@ from tilewave.plots.style import GREY, INK, Style
 OPTIONS: Mapping[str, str] = {}
 AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
 ELAPSED = "sm__cycles_elapsed.max"
-PIPE = "sm__pipe_{}_cycles_active.avg.pct_of_peak_sustained_active"
 PIPES: Mapping[str, str] = {"tensor": "tensor", "fma": "FMA", "fp64": "FP64"}
 PARTS: Mapping[str, str] = {
     "at work": "the pipe works",
@@ -198,18 +197,22 @@ def draw(study: StudyData, style: Style) -> Figure:
             len(blocks), len(widths), squeeze=False,
             gridspec_kw={"height_ratios": heights, "width_ratios": widths},
         )  # fmt: skip
+        verdicts, may_rank = base.verdicts(study), base.ranking(study)
+        by_time = base.value_of(study, "percent_of_cublas", "time")
         columns: dict[str, pd.Series[Any]] = {
             "pipe": found["pipe"],
             "MHz": clock(study),
-            "% by\ncycles": by_cycles(study),
-            "% by\ntime": base.value_of(study, "percent_of_cublas", "time"),
+            "% by\ncycles": by_cycles(study).filter(may_rank),
+            "% by\ntime": by_time.filter(may_rank),
         }
         for place, (line, (dtype, block)) in enumerate(zip(axes, blocks.items(), strict=True)):
             cases = [str(row["case"]) for row in block]
             labels = []
             for row in block:
                 label = base.variant_label(row, dtype).replace("\n", " ")
-                labels.append(f"{label} {base.shape_label(row)}" if several else label)
+                label += f" {base.shape_label(row)}" if several else ""
+                verdict = verdicts[str(row["case"])]
+                labels.append(label if verdict == "correct" else f"{label} ({verdict})")
             _stack(line[0], cases, found[list(PARTS)], _PART_COLORS)
             _stack(line[-1], cases, stalled, _GROUP_COLORS)
             if not style.narrow:

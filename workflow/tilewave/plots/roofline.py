@@ -78,10 +78,12 @@ def _environment(study: StudyData) -> str:
     if mine.empty:
         return ""
     order = [str(one) for one in mine.value_counts(sort=True).index]
-    beside = [one for one in order if one in roofs]
+    for one in order:
+        if one in roofs:
+            return one
     kind = _kind(study, order[0])
-    others = [one for one in roofs if kind and _kind(study, one) == kind]
-    return next(iter(beside), pd.Series(others).mode()[0] if others else order[0])
+    others = pd.Series([one for one in roofs if kind and _kind(study, one) == kind], dtype=object)
+    return order[0] if others.empty else str(others.mode()[0])
 
 
 def _kind(study: StudyData, environment: str) -> str:
