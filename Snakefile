@@ -20,8 +20,10 @@ if "studies" not in config:
     configfile: str(Path(workflow.basedir) / "config" / "config.yaml")
 
 
-from tilewave import project
+from tilewave import library, project
 from tilewave.errors import UserError
+from tilewave.stages import work
+from tilewave.stages.work import BATCHED
 
 try:
     PROJECT = project.load(
@@ -30,6 +32,7 @@ try:
         files=workflow.configfiles,
         checked=not workflow.is_main_process,
     )
+    WORK = work.find(PROJECT, decide=workflow.is_main_process)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 os.environ.update(TILEWAVE_CONFIG=PROJECT.where)
@@ -45,7 +48,7 @@ REPORTS = PROJECT.config.output.reports
 
 
 wildcard_constraints:
-    kernel="|".join(PROJECT.plan.kernels),
+    batch=r"\d+",
     study="|".join(PROJECT.plan.studies),
 
 
@@ -61,10 +64,7 @@ rule report:
         "The report is in {input.page}"
 
 
-include: "workflow/rules/compile.smk"
-include: "workflow/rules/execute.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/tune.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/report.smk"
-include: "workflow/rules/record.smk"

@@ -1,34 +1,102 @@
-# One GPU, one measurement: check, then time, then counters. Where there is no GPU these rules take
-# recorded figures whose key matches, else what executing the case gave, or say why there is none;
-# they run again once the machine can do more, because what it can do is a parameter of theirs.
-
-
+# The work that there is, in batches of kernels: what is in the store or in a recording has no job. The
+# results go into the store; what a batch leaves here only says that it is done.
 MACHINE = project.machine_fingerprint()
-RECORDED = PROJECT.recorded_digest()
-MEASURING = project.library_digest(
-    "gpu", "operations", "stages", "records", "inputs.py", "judging.py", "execution/results.py"
-)
 
 
+def done(stage, kernels=None):
+    """What the batches of a stage leave; of these kernels, where they are named."""
+    return [f"{RESULTS}/work/{stage}-{batch}.txt" for batch in WORK.of(stage, kernels)]
+
+
+def together(stage):
+    """Names of a batch's kernels, for its message."""
+    return lambda wildcards: ", ".join(WORK.kernels(stage, wildcards.batch))
+
+
+rule target:
+    output:
+        f"{RESULTS}/target.json",
+    log:
+        f"{RESULTS}/logs/target.log",
+    params:
+        machine=MACHINE,
+        recorded=PROJECT.recorded_digest(),
+        asked=[PROJECT.config.target, PROJECT.config.gpu],
+        library=library.digest("target"),
+    message:
+        "Which GPU this run is about"
+    script:
+        "../scripts/target.py"
+
+
+# Needs no GPU.
+rule compile:
+    input:
+        target=f"{RESULTS}/target.json",
+    output:
+        temp(f"{RESULTS}/work/compile-{{batch}}.txt"),
+    log:
+        f"{RESULTS}/logs/compile-{{batch}}.log",
+    threads: 1024
+    params:
+        names=together("compile"),
+    message:
+        "Compile {params.names}"
+    script:
+        "../scripts/compile.py"
+
+
+# Compiled once on a machine and kept by numba, in two parts for two cores.
+rule interpreter:
+    output:
+        temp(f"{RESULTS}/work/interpreter-{{part}}.json"),
+    log:
+        f"{RESULTS}/logs/interpreter/{{part}}.log",
+    # Before the kernels' compilation, or one core would wait for it at the end.
+    priority: 1
+    message:
+        "Compile the interpreter, part {wildcards.part}"
+    script:
+        "../scripts/interpreter.py"
+
+
+# The machine code of the kernels, executed on the CPU: no GPU is asked for anything.
+rule execute:
+    input:
+        interpreter=expand(f"{RESULTS}/work/interpreter-{{part}}.json", part=[0, 1]),
+        target=f"{RESULTS}/target.json",
+        compiled=lambda wildcards: done("compile", WORK.kernels("execute", wildcards.batch)),
+    output:
+        temp(f"{RESULTS}/work/execute-{{batch}}.txt"),
+    log:
+        f"{RESULTS}/logs/execute-{{batch}}.log",
+    threads: 1024
+    params:
+        stage="execute",
+        names=together("execute"),
+    message:
+        "Execute {params.names}"
+    script:
+        "../scripts/measure.py"
+
+
+# One GPU, one measurement: check, then time, then counters. Code on the host is checked and timed here
+# where no GPU is.
 rule check:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=f"{RESULTS}/compile/{{kernel}}.json",
-        executed=lambda wildcards: PROJECT.executions(wildcards.kernel),
+        compiled=lambda wildcards: done("compile", WORK.kernels("check", wildcards.batch)),
     output:
-        f"{RESULTS}/check/{{kernel}}.json",
+        temp(f"{RESULTS}/work/check-{{batch}}.txt"),
     log:
-        f"{RESULTS}/logs/check/{{kernel}}.log",
+        f"{RESULTS}/logs/check-{{batch}}.log",
     resources:
         gpu=1,
     params:
         stage="check",
-        plan=lambda wildcards: PROJECT.plan_digest("check", wildcards.kernel),
-        machine=MACHINE,
-        recorded=RECORDED,
-        library=MEASURING,
+        names=together("check"),
     message:
-        "Check {wildcards.kernel}"
+        "Check {params.names}"
     script:
         "../scripts/measure.py"
 
@@ -38,23 +106,20 @@ rule check:
 rule time:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=f"{RESULTS}/compile/{{kernel}}.json",
-        check=f"{RESULTS}/check/{{kernel}}.json",
+        compiled=lambda wildcards: done("compile", WORK.kernels("time", wildcards.batch)),
+        check=lambda wildcards: done("check", WORK.kernels("time", wildcards.batch)),
     output:
-        f"{RESULTS}/time/{{kernel}}.json",
+        temp(f"{RESULTS}/work/time-{{batch}}.txt"),
     log:
-        f"{RESULTS}/logs/time/{{kernel}}.log",
-    threads: 1024
+        f"{RESULTS}/logs/time-{{batch}}.log",
+    threads: 1024 if WORK.live else 1
     resources:
         gpu=1,
     params:
         stage="time",
-        plan=lambda wildcards: PROJECT.plan_digest("time", wildcards.kernel),
-        machine=MACHINE,
-        recorded=RECORDED,
-        library=MEASURING,
+        names=together("time"),
     message:
-        "Time {wildcards.kernel}"
+        "Time {params.names}"
     script:
         "../scripts/measure.py"
 
@@ -62,23 +127,18 @@ rule time:
 rule counters:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=f"{RESULTS}/compile/{{kernel}}.json",
-        check=f"{RESULTS}/check/{{kernel}}.json",
-        executed=lambda wildcards: PROJECT.executions(wildcards.kernel),
+        compiled=lambda wildcards: done("compile", WORK.kernels("counters", wildcards.batch)),
+        check=lambda wildcards: done("check", WORK.kernels("counters", wildcards.batch)),
     output:
-        f"{RESULTS}/counters/{{kernel}}.json",
+        temp(f"{RESULTS}/work/counters-{{batch}}.txt"),
     log:
-        f"{RESULTS}/logs/counters/{{kernel}}.log",
+        f"{RESULTS}/logs/counters-{{batch}}.log",
     resources:
         gpu=1,
     params:
         stage="counters",
-        plan=lambda wildcards: PROJECT.plan_digest("counters", wildcards.kernel),
-        machine=MACHINE,
-        recorded=RECORDED,
-        library=MEASURING,
-        report=f"{RESULTS}/ncu/{{kernel}}.ncu-rep",
+        names=together("counters"),
     message:
-        "Collect counters of {wildcards.kernel}"
+        "Collect counters of {params.names}"
     script:
         "../scripts/measure.py"

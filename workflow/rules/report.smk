@@ -1,70 +1,79 @@
 # Figures, the page, and last the verdict: a job that fails has its outputs deleted, so the one
 # that may fail is not the one that writes the page.
 FIGURE_KINDS = ["svg", "pdf", "png", "csv", "json"]
+FIGURE_FILES = [f"{REPORTS}/figures/{{study}}.{kind}" for kind in FIGURE_KINDS]
 SUMMARISED = PROJECT.summarised_studies
+PLOTS = {name: PROJECT.config.studies[name].plot for name in PROJECT.plan.studies}
 
 
+# All of them in one process, that shares them among the cores; a figure whose data, options and code
+# are as they were is taken from the store.
+rule figures:
+    input:
+        target=f"{RESULTS}/target.json",
+        cases=TABLES["cases"],
+        records=TABLES["records"],
+        instructions=TABLES["instructions"],
+    output:
+        expand(FIGURE_FILES, study=PROJECT.plan.studies),
+        expand(f"{REPORTS}/tables/{{study}}.csv", study=SUMMARISED),
+        done=f"{RESULTS}/figures.txt",
+    log:
+        f"{RESULTS}/logs/figures.log",
+    threads: 1024
+    params:
+        studies=list(PROJECT.plan.studies),
+        names=", ".join(PROJECT.plan.studies),
+        plan=[PROJECT.plan_digest(name) for name in PROJECT.plan.studies],
+        library=library.digest("report.figures", *(f"plots.{plot}" for plot in PLOTS.values())),
+    message:
+        "Draw {params.names}"
+    script:
+        "../scripts/figures.py"
+
+
+# One figure by its path.
 rule figure:
     input:
         target=f"{RESULTS}/target.json",
-        cases=f"{RESULTS}/tables/cases.parquet",
-        records=f"{RESULTS}/tables/records.parquet",
-        instructions=f"{RESULTS}/tables/instructions.parquet",
+        cases=TABLES["cases"],
+        records=TABLES["records"],
+        instructions=TABLES["instructions"],
     output:
-        [f"{REPORTS}/figures/{{study}}.{kind}" for kind in FIGURE_KINDS],
+        FIGURE_FILES,
     log:
         f"{RESULTS}/logs/figure/{{study}}.log",
     params:
-        plan=lambda wildcards: PROJECT.plan_digest("figure", wildcards.study),
-        library=lambda wildcards: project.figure_digest(
-            PROJECT.config.studies[wildcards.study].plot
+        studies=lambda wildcards: [wildcards.study],
+        plan=lambda wildcards: PROJECT.plan_digest(wildcards.study),
+        library=lambda wildcards: library.digest(
+            "report.figures", f"plots.{PLOTS[wildcards.study]}"
         ),
     message:
         "Draw {wildcards.study}"
     script:
-        "../scripts/figure.py"
+        "../scripts/figures.py"
 
 
-rule summary:
-    input:
-        target=f"{RESULTS}/target.json",
-        cases=f"{RESULTS}/tables/cases.parquet",
-        records=f"{RESULTS}/tables/records.parquet",
-        instructions=f"{RESULTS}/tables/instructions.parquet",
-    output:
-        f"{REPORTS}/tables/{{study}}.csv",
-    log:
-        f"{RESULTS}/logs/summary/{{study}}.log",
-    wildcard_constraints:
-        study="|".join(SUMMARISED) or "none",
-    params:
-        plan=lambda wildcards: PROJECT.plan_digest("figure", wildcards.study),
-        library=lambda wildcards: project.figure_digest(
-            PROJECT.config.studies[wildcards.study].plot
-        ),
-    message:
-        "Sum up {wildcards.study} in {output}"
-    script:
-        "../scripts/summary.py"
+ruleorder: figure > figures
 
 
 rule page:
     input:
+        figures=f"{RESULTS}/figures.txt",
         target=f"{RESULTS}/target.json",
-        cases=f"{RESULTS}/tables/cases.parquet",
-        records=f"{RESULTS}/tables/records.parquet",
-        instructions=f"{RESULTS}/tables/instructions.parquet",
-        figures=expand(
-            f"{REPORTS}/figures/{{study}}.{{kind}}", study=PROJECT.plan.studies, kind=FIGURE_KINDS
-        ),
-        summaries=expand(f"{REPORTS}/tables/{{study}}.csv", study=SUMMARISED),
+        cases=TABLES["cases"],
+        records=TABLES["records"],
+        instructions=TABLES["instructions"],
+        compiled=COMPILED,
     output:
         f"{REPORTS}/index.html",
     log:
         f"{RESULTS}/logs/page.log",
     params:
-        plan=PROJECT.plan_digest("page", ""),
-        library=project.library_digest("report", "../report"),
+        plan=[PROJECT.plan_digest(), PROJECT.ideas_digest()],
+        studies=[PROJECT.plan_digest(name) for name in PROJECT.plan.studies],
+        library=library.digest("report.page", *(f"plots.{plot}" for plot in PLOTS.values())),
     message:
         "Write the page"
     script:
@@ -75,8 +84,8 @@ rule verdict:
     input:
         page=f"{REPORTS}/index.html",
         target=f"{RESULTS}/target.json",
-        cases=f"{RESULTS}/tables/cases.parquet",
-        records=f"{RESULTS}/tables/records.parquet",
+        cases=TABLES["cases"],
+        records=TABLES["records"],
     output:
         f"{RESULTS}/verdict.txt",
     log:
@@ -84,9 +93,7 @@ rule verdict:
     params:
         strict=PROJECT.config.strict,
         baseline=PROJECT.baseline_digest(),
-        library=project.library_digest(
-            "report/verdict.py", "report/baseline.py", "records/model.py"
-        ),
+        library=library.digest("report.verdict"),
     message:
         "Say whether all cases are right"
     script:

@@ -1,30 +1,68 @@
 # All results in one tidy table, raw samples and per-instruction counters beside it.
+TABLES = {
+    name: f"{RESULTS}/tables/{name}.parquet"
+    for name in ("cases", "records", "samples", "instructions")
+}
+COMPILED = f"{RESULTS}/compiled.json"
 
 
 rule tables:
     input:
+        work=[path for stage in BATCHED for path in done(stage)] + done("tune"),
         target=f"{RESULTS}/target.json",
-        compiled=expand(f"{RESULTS}/compile/{{kernel}}.json", kernel=PROJECT.plan.kernels),
-        check=expand(f"{RESULTS}/check/{{kernel}}.json", kernel=PROJECT.plan.kernels),
-        time=expand(f"{RESULTS}/time/{{kernel}}.json", kernel=PROJECT.stage_kernels("time")),
-        races=RACES,
-        counters=expand(
-            f"{RESULTS}/counters/{{kernel}}.json", kernel=PROJECT.stage_kernels("counters")
-        ),
-        execute=expand(f"{RESULTS}/execute/{{kernel}}.json", kernel=EXECUTED),
     output:
-        cases=f"{RESULTS}/tables/cases.parquet",
-        records=f"{RESULTS}/tables/records.parquet",
-        samples=f"{RESULTS}/tables/samples.parquet",
-        instructions=f"{RESULTS}/tables/instructions.parquet",
-        records_csv=f"{REPORTS}/tables/records.csv",
-        instructions_csv=f"{REPORTS}/tables/instructions.csv",
+        **TABLES,
+        compiled=COMPILED,
     log:
         f"{RESULTS}/logs/tables.log",
     params:
-        plan=PROJECT.plan_digest("tables", ""),
-        library=project.library_digest("records", "stages"),
+        plan=PROJECT.plan_digest(),
+        machine=MACHINE,
+        recorded=PROJECT.recorded_digest(),
+        library=library.digest("stages.run", "records.tables"),
     message:
         "Collect the tables"
     script:
         "../scripts/tables.py"
+
+
+# `snakemake --cores 1 reports/tables/records.csv`: a table for a spreadsheet.
+rule csv:
+    input:
+        f"{RESULTS}/tables/{{table}}.parquet",
+    output:
+        f"{REPORTS}/tables/{{table}}.csv",
+    log:
+        f"{RESULTS}/logs/csv-{{table}}.log",
+    wildcard_constraints:
+        table="|".join(TABLES),
+    message:
+        "Write {output}"
+    script:
+        "../scripts/table_csv.py"
+
+
+# `snakemake --configfile config/smoke.yaml baseline` accepts the run's shared-memory excess.
+rule baseline:
+    input:
+        target=f"{RESULTS}/target.json",
+        records=TABLES["records"],
+    log:
+        f"{RESULTS}/logs/baseline.log",
+    message:
+        "Write the baseline of shared-memory excess"
+    script:
+        "../scripts/baseline.py"
+
+
+# `snakemake --cores 1 record` merges the last run into resources/recorded/<gpu>/.
+rule record:
+    input:
+        target=f"{RESULTS}/target.json",
+        tables=TABLES.values(),
+    log:
+        f"{RESULTS}/logs/record.log",
+    message:
+        "Merge this run's measurements into resources/recorded"
+    script:
+        "../scripts/record.py"

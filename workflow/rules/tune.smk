@@ -1,49 +1,44 @@
 # `snakemake --cores 1 tune` finds the best variant for each shape without a full sweep. Candidates of
 # all kernels race in one job, because they compete; it asks for nothing but their checks.
 RACED = PROJECT.stage_kernels("tune")
-RACES = PROJECT.races()
 
 
 rule race:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=expand(f"{RESULTS}/compile/{{kernel}}.json", kernel=RACED),
-        check=expand(f"{RESULTS}/check/{{kernel}}.json", kernel=RACED),
+        compiled=done("compile", RACED),
+        check=done("check", RACED),
     output:
-        f"{RESULTS}/tune/races.json",
+        temp(f"{RESULTS}/work/tune-{{batch}}.txt"),
     log:
-        f"{RESULTS}/logs/tune/races.log",
+        f"{RESULTS}/logs/tune-{{batch}}.log",
     threads: 1024
     resources:
         gpu=1,
     params:
-        plan=PROJECT.plan_digest("tune", ""),
-        machine=MACHINE,
-        recorded=RECORDED,
-        library=project.library_digest(
-            "gpu", "operations", "stages", "records", "inputs.py", "racing.py", "theory"
-        ),
+        stage="tune",
     message:
         "Race the candidates of each shape"
     script:
-        "../scripts/race.py"
+        "../scripts/measure.py"
 
 
 rule tune:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=expand(f"{RESULTS}/compile/{{kernel}}.json", kernel=RACED),
-        check=expand(f"{RESULTS}/check/{{kernel}}.json", kernel=RACED),
-        races=RACES,
+        compiled=done("compile", RACED),
+        executed=done("execute", RACED),
+        check=done("check", RACED),
+        races=done("tune"),
     output:
         f"{REPORTS}/tables/best.csv",
     log:
-        f"{RESULTS}/logs/tune/best.log",
+        f"{RESULTS}/logs/best.log",
     params:
-        plan=PROJECT.plan_digest("tune", ""),
-        library=project.library_digest(
-            "plots/best.py", "plots/base.py", "theory", "records", "report/figures.py"
-        ),
+        plan=PROJECT.plan_digest(),
+        machine=MACHINE,
+        recorded=PROJECT.recorded_digest(),
+        library=library.digest("stages.run", "plots.best", "report.figures"),
     message:
         "List the best variant of each shape in {output}"
     script:

@@ -1,8 +1,10 @@
-"""Compile every variant of one kernel, and list its SASS."""
+"""Compile the variants of a batch of kernels that are not compiled yet, and list their SASS."""
 
-from tilewave.stages import run
+from pathlib import Path
+
+from tilewave.stages import run, work
 
 if __name__ == "__main__":
     with run.job(snakemake) as job:  # noqa: F821
-        document = run.compile_kernel(job, snakemake.wildcards.kernel, snakemake.output.cubins)  # noqa: F821
-        run.write(snakemake.output.document, document)  # noqa: F821
+        kernels = work.find(job.project, decide=False).kernels("compile", snakemake.wildcards.batch)  # noqa: F821
+        Path(snakemake.output[0]).write_text(run.compile_kernels(job, kernels, snakemake.threads))  # noqa: F821

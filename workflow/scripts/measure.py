@@ -1,10 +1,11 @@
-"""Check, time or profile the cases of one kernel: live, from the store, or from a recording."""
+"""Execute, check, time, profile or race what a batch of kernels has to measure."""
 
-from tilewave.stages import run
+from pathlib import Path
+
+from tilewave.stages import run, work
 
 if __name__ == "__main__":
     with run.job(snakemake) as job:  # noqa: F821
         stage = snakemake.params.stage  # noqa: F821
-        report = snakemake.params.get("report")  # noqa: F821
-        document = run.measure_kernel(job, stage, snakemake.wildcards.kernel, report)  # noqa: F821
-        run.write(snakemake.output[0], document)  # noqa: F821
+        kernels = work.find(job.project, decide=False).kernels(stage, snakemake.wildcards.batch)  # noqa: F821
+        Path(snakemake.output[0]).write_text(run.measure(job, stage, kernels, snakemake.threads))  # noqa: F821

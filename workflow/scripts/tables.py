@@ -1,13 +1,10 @@
-"""All results in tidy tables, as Parquet and CSV."""
+"""All results in tidy tables, and what is known of compilations."""
 
 from tilewave.stages import run
 
 if __name__ == "__main__":
     with run.job(snakemake) as job:  # noqa: F821
-        tables = run.tables(job)
-        for name, path in snakemake.output.items():  # noqa: F821
-            table = tables[name.removesuffix("_csv")]
-            if name.endswith("_csv"):
-                table.to_csv(path, index=False, lineterminator="\n")
-            else:
-                table.to_parquet(path, index=False)
+        tables, compiled = run.tables(job)
+        for name, table in tables.items():
+            table.to_parquet(snakemake.output[name], index=False)  # noqa: F821
+        run.write(snakemake.output.compiled, compiled)  # noqa: F821

@@ -167,6 +167,11 @@ class Config(Model):
         "release: also if a recorded figure is stale.",
     )
     seed: int = Field(1, ge=0)
+    fresh: bool = Field(
+        False,
+        description="Compile and execute here, whatever is recorded: so that a recording hides no "
+        "broken compiler.",
+    )
     timing: Timing = Field(default_factory=Timing)
     check: Check = Field(default_factory=Check)
     counters: Counters = Field(default_factory=Counters)

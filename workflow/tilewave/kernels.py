@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 from collections.abc import Iterable
@@ -246,3 +247,37 @@ def source_digest(kernel: Kernel) -> str:
     for name, text in headers.own(kernel.text, kernel.path.parent).items():
         digest.update(f"\0{name}\0{text}".encode())
     return digest.hexdigest()
+
+
+def host_code(kernel: Kernel) -> str:
+    """Digest of a host kernel without comments and the docstring that holds front matter.
+
+    Unparsed, because the tree's own dump differs between versions of Python.
+    """
+    if kernel.path.suffix != ".py":
+        return kernel.provider  # a vendor's product: there is no source
+    tree = ast.parse(kernel.text)
+    body = tree.body[1:] if ast.get_docstring(tree) is not None else tree.body
+    text = "\n".join(ast.unparse(node) for node in body)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def idea(kernel: Kernel) -> list[str]:
+    """The idea in paragraphs: the front matter's `idea`, else the comment that follows it."""
+    if kernel.front.idea:
+        return [kernel.front.idea.strip()]
+    if kernel.path.suffix not in FENCES:
+        return []
+    _, closing, _ = FENCES[kernel.path.suffix]
+    sign = "#" if kernel.path.suffix == ".py" else "//"
+    paragraphs: list[list[str]] = [[]]
+    for line in kernel.text.partition(closing)[2].splitlines()[1:]:
+        text = line.strip()
+        if text and not text.startswith(sign):
+            break
+        words = text.removeprefix(sign).strip()
+        if words:
+            paragraphs[-1].append(words)
+        elif paragraphs[-1]:
+            paragraphs.append([])
+    return [" ".join(words) for words in paragraphs if words]

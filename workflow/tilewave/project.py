@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.cases import Plan, expand, wants
-from tilewave.compiling import nvrtc
+from tilewave.compiling import headers, nvrtc, source
 from tilewave.config import Config, Style, check_file, check_folders, parse
 from tilewave.errors import UserError
-from tilewave.kernels import Kernel, find_kernels, source_digest
+from tilewave.kernels import Kernel, find_kernels, host_code, idea
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.variants import choices
@@ -64,19 +64,6 @@ class Project:
         name = target["recorded"]
         return Recorded(self.recorded_root / name) if name else None
 
-    def stage_path(self, stage: str, kernel: str) -> Path:
-        """Where a stage's document of a kernel lies."""
-        return self.results / stage / f"{kernel}.json"
-
-    @property
-    def race_path(self) -> Path:
-        """Where the results of all races lie: candidates of different kernels race each other."""
-        return self.results / "tune" / "races.json"
-
-    def races(self) -> list[str]:
-        """That document, where any study races its cases."""
-        return [self.race_path.as_posix()] if self.stage_kernels("tune") else []
-
     @property
     def raced_studies(self) -> list[str]:
         """The studies that race their cases, or some of them."""
@@ -104,18 +91,6 @@ class Project:
         requests = {case: one for case, one in self.plan.requests.items() if case in mine}
         return Plan(requests, studies)
 
-    def stage_documents(self, stage: str, kernels: Iterable[str]) -> list[Path]:
-        """Where a stage's results of these kernels lie; those of the races lie in one document."""
-        if stage == "tune":
-            return [Path(path) for path in self.races()]
-        measured = self.stage_kernels(stage)
-        return [self.stage_path(stage, name) for name in kernels if name in measured]
-
-    def executions(self, kernel: str) -> list[str]:
-        """The document that a check or counters of a kernel may take executed figures from."""
-        known = kernel in self.stage_kernels("execute")
-        return [self.stage_path("execute", kernel).as_posix()] if known else []
-
     def stage_kernels(self, stage: str) -> list[str]:
         """Kernels with at least one case that the stage measures."""
         if stage == "execute" and self.config.execute.when == "never":
@@ -127,59 +102,26 @@ class Project:
         ]
         return list(dict.fromkeys(names))
 
-    @property
-    def surely_executes(self) -> bool:
-        """Whether some case is executed on any machine, with or without a GPU."""
-        execute = self.config.execute.when
-        asked = any(request.execute for request in self.plan.requests.values())
-        return execute == "always" or (execute != "never" and asked)
+    def plan_digest(self, of: str | None = None) -> str:
+        """Digest of what the config and the kernels ask for; of one study, where it is named.
 
-    def plan_digest(self, stage: str, of: str) -> str:
-        """Digest of what the config asks of a stage, for one kernel or study where ``of`` says so.
-
-        A job reruns when this changes, and only then: other studies' cases are not its business.
+        A job reruns when this changes, and only then. A comment in a kernel changes nothing.
         """
-        config = self.config
-        parts: dict[str, Any] = {"target": config.target, "gpu": config.gpu}
+        if of is not None:
+            hidden = {"cases", "time", "tune", "counters"}
+            study = self.config.studies[of].model_dump(exclude=hidden)
+            return _digest([study, self.plan.studies[of], self.config.style.model_dump()])
+        config = self.config.model_dump(exclude={"style", "studies", "only", "strict", "parts"})
         requests = [
-            request
-            for request in self.plan.requests.values()
-            if of in ("", request.case.variant.kernel.name)
+            [case, one.time, one.tune, sorted(one.counters), one.execute]
+            for case, one in self.plan.requests.items()
         ]
-        if stage == "compile":
-            variants = {request.case.variant.id for request in requests}
-            parts |= {"variants": sorted(variants), "architectures": config.architectures}
-            parts["source"] = source_digest(self.kernels[of]) if of else ""
-        elif stage in ("check", "time", "tune", "counters"):
-            section = {
-                "check": config.check,
-                "time": config.timing,
-                "tune": config.timing,
-                "counters": config.counters,
-            }
-            parts["how"] = section[stage].model_dump()
-            parts["execute"] = config.execute.when if stage not in ("time", "tune") else ""
-            parts["seed"] = config.seed
-            parts["cases"] = [
-                [r.case.id, sorted(r.counters) if stage == "counters" else ""]
-                for r in requests
-                if wants(stage, r)
-            ]
-        elif stage == "execute":
-            parts["how"] = config.execute.model_dump(exclude={"baseline"})
-            parts["seed"] = config.seed
-            parts["cases"] = [
-                [r.case.id, sorted(r.counters), r.execute] for r in requests if wants(stage, r)
-            ]
-        elif stage == "figure":
-            parts["study"] = config.studies[of].model_dump(
-                exclude={"cases", "time", "tune", "counters"}
-            )
-            parts["cases"] = self.plan.studies[of]
-            parts["style"] = config.style.model_dump()
-        elif stage in ("tables", "page"):
-            parts["cases"] = self.plan.studies
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+        kernels = {name: _known_by(self.kernels[name]) for name in self.plan.kernels}
+        return _digest([config, requests, self.plan.studies, kernels])
+
+    def ideas_digest(self) -> str:
+        """Digest of the kernels' own words about themselves, which the page shows."""
+        return _digest([idea(self.kernels[name]) for name in self.plan.kernels])
 
     def recorded_digest(self) -> str:
         """Digest of the recorded figures that a run may show; none where it measures live."""
@@ -276,42 +218,22 @@ def _check_names(config: Config, kernels: Mapping[str, Kernel], where: object) -
             raise UserError(kernel.path, "follows", before, kernels)
 
 
+def _known_by(kernel: Kernel) -> list[str]:
+    """A kernel's front matter and code, own headers included, without comments."""
+    known = [str(kernel.path), kernel.front.model_dump_json()]
+    if kernel.provider != "nvrtc":
+        return [*known, host_code(kernel)]
+    texts = [kernel.text, *headers.own(kernel.text, kernel.path.parent).values()]
+    return [*known, *map(source.code, texts)]
+
+
+def _digest(parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def read(path: Path) -> Any:
     """A JSON document of an earlier stage."""
     return json.loads(path.read_text(encoding="utf-8"))
-
-
-def library_digest(*rooms: str) -> str:
-    """Digest of the library's modules in these rooms (files or folders).
-
-    Given to rules as a parameter, so that a change of the code reruns what depends on it:
-    Snakemake does not see the modules that a script imports.
-    """
-    digest = hashlib.sha256()
-    for room in rooms:
-        place = LIBRARY / room
-        paths = [place] if place.is_file() else sorted(place.rglob("*"))
-        for path in paths:
-            if path.is_file() and "__pycache__" not in path.parts:
-                digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def figure_digest(plot: str) -> str:
-    """Digest of the modules that draw a figure of this kind, and of their data."""
-    shared = sorted(path.name for path in (LIBRARY / "plots").glob("_*.py"))
-    return library_digest(
-        *(f"plots/{name}" for name in shared),
-        "plots/base.py",
-        "plots/style.py",
-        f"plots/{plot}.py",
-        f"plots/{plot}.yaml",
-        "theory",
-        "machine/memory.py",
-        "expressions.py",
-        "report/figures.py",
-        "records/model.py",
-    )
 
 
 def config_name(configfiles: list[Any]) -> str:

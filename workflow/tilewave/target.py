@@ -80,4 +80,4 @@ def resolve(
 
 def _default(shipped: dict[str, Path]) -> str:
     """The recorded GPU with the most results."""
-    return max(shipped, key=lambda name: (len(Recorded(shipped[name]).results()), name))
+    return max(shipped, key=lambda name: (Recorded(shipped[name]).size, name))

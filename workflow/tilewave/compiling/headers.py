@@ -7,6 +7,7 @@ would give other bytes on every machine. In memory a header has only the name it
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,6 +59,18 @@ def folders() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
+@functools.lru_cache(maxsize=4096)
+def _read(path: Path, stamp: tuple[int, int]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """A header's text and what it includes; ``stamp`` is the state of the file that was read."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return text, tuple(INCLUDE.findall(text))
+
+
+def _header(path: Path) -> tuple[str, tuple[tuple[str, str], ...]]:
+    state = path.stat()
+    return _read(path, (state.st_mtime_ns, state.st_size))
+
+
 def _included(text: str, own: list[Path], places: Sequence[Path] = ()) -> dict[str, str]:
     """Name -> text of the headers that ``text`` includes, directly or not.
 
@@ -75,8 +88,8 @@ def _included(text: str, own: list[Path], places: Sequence[Path] = ()) -> dict[s
         near = [folder] if folder is not None and mark == '"' else []
         path = next((one / name for one in (*near, *own, *places) if (one / name).is_file()), None)
         if path is not None and (name not in INSTEAD or path.parent in own):
-            found[name] = path.read_text(encoding="utf-8", errors="replace")
-            waiting += [(*one, path.parent) for one in INCLUDE.findall(found[name])]
+            found[name], included = _header(path)
+            waiting += [(*one, path.parent) for one in included]
     return dict(sorted(found.items()))
 
 
@@ -99,3 +112,22 @@ def closure(text: str, own_folder: Path | None = None) -> dict[str, str]:
     named = {name for one in (text, *found.values()) for _, name in INCLUDE.findall(one)}
     stand_ins = {name: STAND_INS[name] for name in named & set(STAND_INS) if name not in found}
     return dict(sorted((found | stand_ins).items()))
+
+
+def toolkit_digest(text: str, own_folder: Path) -> str:
+    """Digest of the headers of `closure` that do not lie in the kernel's own folder."""
+    mine = own(text, own_folder)
+    names = tuple(
+        sorted(
+            {name for one in (text, *mine.values()) for _, name in INCLUDE.findall(one)} - set(mine)
+        )
+    )
+    return _toolkit_digest(names)
+
+
+@functools.lru_cache(maxsize=256)
+def _toolkit_digest(names: tuple[str, ...]) -> str:
+    digest = hashlib.sha256()
+    for name, text in closure("".join(f"#include <{name}>\n" for name in names)).items():
+        digest.update(f"{name}\0{text}\0".encode())
+    return digest.hexdigest()

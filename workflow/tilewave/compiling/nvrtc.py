@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewave.compiling import headers
+from tilewave.compiling import headers, source
 from tilewave.kernels import Kernel
 
 LANGUAGE = "-std=c++17"
@@ -53,6 +53,7 @@ def available() -> str:
     return ""
 
 
+@functools.lru_cache(maxsize=1)
 def version() -> str:
     """NVRTC's version, e.g. ``13.0.88`` (from its wheel where that says more than the library)."""
     import importlib.metadata
@@ -106,12 +107,27 @@ def target_of(kernel: Kernel, arch: str) -> str:
     return arch
 
 
+def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
+    """Content key of what is compiled, whoever compiles it: the code without comments, the headers of
+    its own folder, options."""
+    own = headers.own(kernel.text, kernel.path.parent)
+    return _digest(
+        kernel.path.name,
+        source.code(kernel.text),
+        *options(arch, macros),
+        *(part for name, text in own.items() for part in (name, source.code(text))),
+    )
+
+
 def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
-    """Content key of a compilation: source, headers of its own folder, options, NVRTC."""
-    own = headers.closure(kernel.text, kernel.path.parent)
+    """Content key of a compilation: `text_key`, CUDA's headers and NVRTC."""
+    toolkit = headers.toolkit_digest(kernel.text, kernel.path.parent)
+    return _digest(text_key(kernel, arch, macros), toolkit, version())
+
+
+def _digest(*parts: str) -> str:
     digest = hashlib.sha256()
-    parts = [kernel.path.name, kernel.text, *options(arch, macros), version()]
-    for part in (*parts, *(f"{name}\0{text}" for name, text in own.items())):
+    for part in parts:
         digest.update(part.encode())
         digest.update(b"\1")
     return digest.hexdigest()

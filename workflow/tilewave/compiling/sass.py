@@ -6,9 +6,9 @@ import functools
 import re
 import shutil
 import subprocess
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 FUNCTION = re.compile(r"^\.text\.(?P<name>\w+):", re.M)
 PLACE = re.compile(r'//## File "(?P<file>[^"]+)", line (?P<line>\d+)')
@@ -97,6 +97,19 @@ def parse(text: str, source_name: str) -> list[Instruction]:
     return found
 
 
-def rows(instructions: list[Instruction]) -> list[dict[str, Any]]:
-    """Plain rows for a JSON file."""
-    return [asdict(one) | {"opcode": one.opcode} for one in instructions]
+def lines(text: str, source_name: str, function: str) -> dict[int, int]:
+    """Address -> line of the kernel file, of one function of a listing."""
+    return {one.address: one.line for one in parse(text, source_name) if one.function == function}
+
+
+def relined(listing: str, moved: Mapping[str, Mapping[int, int]]) -> str:
+    """A listing of `as_text` with other line numbers: file name -> line in it -> line to write."""
+    if not moved:
+        return listing
+
+    def line(found: re.Match[str]) -> str:
+        lines = moved.get(found["file"].rpartition("/")[2], {})
+        number = int(found["line"])
+        return f'"{found["file"]}", line {lines.get(number, number)}'
+
+    return re.sub(r'"(?P<file>[^"]+)", line (?P<line>\d+)', line, listing)

@@ -13,8 +13,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,41 @@ def run_jobs(
                         finish(index, result(jobs[index], stage, "not measured", reason))
             attempt += 1
     return [results[index] for index in range(len(jobs))]
+
+
+def share_jobs(
+    stage: str,
+    jobs: Sequence[Job],
+    workers: int,
+    *,
+    log_path: Path | str,
+    on_result: Callable[[Result], object],
+    **how: Any,
+) -> list[Result]:
+    """`run_jobs` with several workers at a time, for stages that need no GPU.
+
+    The jobs of a variant stay together, because loading its code costs more than many a launch; each
+    worker gets about as many.
+    """
+    variants: dict[str, list[Job]] = {}
+    for job in jobs:
+        variants.setdefault(job["variant"], []).append(job)
+    shares: list[list[Job]] = [[] for _ in range(max(1, min(workers, len(variants))))]
+    for mine in sorted(variants.values(), key=len, reverse=True):
+        min(shares, key=len).extend(mine)
+    lock = threading.Lock()
+
+    def told(made: Result) -> None:
+        with lock:
+            on_result(made)
+
+    def run(number: int) -> list[Result]:
+        log = f"{log_path}.{number}" if len(shares) > 1 else log_path
+        return run_jobs(stage, shares[number], log_path=log, on_result=told, **how)
+
+    with ThreadPoolExecutor(len(shares)) as pool:
+        made = {one["case"]: one for share in pool.map(run, range(len(shares))) for one in share}
+    return [made[job["case"]] for job in jobs]
 
 
 def _next(count: int, results: dict[int, Result]) -> int | None:

@@ -45,16 +45,17 @@ BARRIER = "barrier"
 FINDINGS = (RACE, UNINITIALISED, BARRIER)
 VERDICTS = (CORRECT, WRONG, NOT_CHECKED, RACE, UNINITIALISED, BARRIER)
 
-STAGES = ("check", "time", "tune", "counters", "execute")
+EXECUTE = "execute"
+STAGES = ("check", "time", "tune", "counters", EXECUTE)
 # Where the figures of a stage come from when they were measured here.
 SOURCES = {
     "check": "events",
     "time": "events",
     "tune": "events",
     "counters": "counters",
-    "execute": "executed",
+    EXECUTE: "executed",
 }
-EXECUTED = SOURCES["execute"]
+EXECUTED = SOURCES[EXECUTE]
 
 
 def result(
@@ -110,5 +111,5 @@ def keepable(made: Mapping[str, Any]) -> bool:
     library has no product for a case lasts as long as its version, which the environment names;
     a case refused by its front matter has no key and costs nothing to refuse again.
     """
-    answered = made["status"] == UNSUPPORTED and bool(made["key"]) and made["stage"] != "execute"
+    answered = made["status"] == UNSUPPORTED and bool(made["key"]) and made["stage"] != EXECUTE
     return made["status"] == OK or made["status"] in FAILURES or answered

@@ -5,7 +5,8 @@ A folder ``resources/recorded/<gpu>/`` holds
 * ``environments.json``: environment id -> environment,
 * ``compiled.json``: variant -> what its cubin was (source and cubin SHA-256, code digest, ...),
 * ``results.parquet``: one row a result, its figures and notes as JSON,
-* ``samples.parquet`` and ``instructions.parquet``: long tables by key.
+* ``samples.parquet`` and ``instructions.parquet``: long tables by key,
+* ``listings.parquet``: SASS with its source lines, by the key of the compilation.
 """
 
 from __future__ import annotations
@@ -57,6 +58,19 @@ class Recorded:
         return found
 
     @functools.cached_property
+    def _listings(self) -> pa.Table | None:
+        path = self.folder / "listings.parquet"
+        return _table(path) if path.is_file() else None
+
+    def listing(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
+        """SASS of a compilation by its key, and the numbers of the lines that had code, by file."""
+        table = self._listings
+        place = -1 if table is None else pa.compute.index(table["key"], key).as_py()
+        if table is None or place < 0:
+            return None
+        return table["sass"][place].as_py(), json.loads(table["lines"][place].as_py())
+
+    @functools.cached_property
     def main_environment(self) -> str:
         """The environment most results came from."""
         counts: dict[str, int] = {}
@@ -83,14 +97,37 @@ class Recorded:
     def _result(self, row: Mapping[str, Any]) -> dict[str, Any]:
         made = {name: row[name] for name in PLAIN}
         made |= {name: json.loads(row[name]) for name in PACKED}
+        # An execution is the same on every machine, and says itself on which it was done.
+        executed = row["stage"] == model.EXECUTE
+        if executed and row["status"] == model.OK:
+            made["instructions"] = self._executed_instructions.get(row["key"], [])
         return model.result(
             made.pop("stage"),
             made.pop("case"),
             made.pop("status"),
             made.pop("reason"),
-            source=f"recorded:{self.name}",
+            source=model.EXECUTED if executed else f"recorded:{self.name}",
             **made,
         )
+
+    @functools.cached_property
+    def _executed_instructions(self) -> dict[str, list[dict[str, Any]]]:
+        """Rows of the recorded executions, by key."""
+        keys = {row["key"] for row in self._rows if row["stage"] == model.EXECUTE}
+        return self.instructions(keys)
+
+    def instructions(self, keys: set[str]) -> dict[str, list[dict[str, Any]]]:
+        """Rows of the instructions by key, without the key and without empty cells."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for row in self.long_table("instructions", keys).to_pylist():
+            key = row.pop("key")
+            found.setdefault(key, []).append({n: v for n, v in row.items() if v is not None})
+        return found
+
+    @property
+    def size(self) -> int:
+        """How many results there are."""
+        return len(self._rows)
 
     def get(self, stage: str, key: str) -> dict[str, Any] | None:
         """The recorded result under a key, of any of its cases, without its samples and
@@ -159,11 +196,28 @@ def _merge_long(path: Path, rows: list[dict[str, Any]], keys: set[str], kept: se
     _write(path, pa.table({name: [row.get(name) for row in merged] for name in columns}))
 
 
+def _merge_listings(
+    path: Path,
+    listings: Mapping[str, tuple[str, Mapping[str, list[int]]]],
+    compiled: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Listings of the compilations that are named, by key."""
+    kept = {entry.get("key") for entry in compiled.values()}
+    rows = {row["key"]: row for row in (_table(path).to_pylist() if path.is_file() else [])}
+    for key, (sass, lines) in listings.items():
+        rows[key] = {"key": key, "lines": json.dumps(lines, sort_keys=True), "sass": sass}
+    found = [rows[key] for key in sorted(rows) if key in kept]
+    if found or path.is_file():
+        columns = ("key", "lines", "sass")
+        _write(path, pa.table({name: [row[name] for row in found] for name in columns}))
+
+
 def merge(
     folder: Path,
     results: list[dict[str, Any]],
     environments: Mapping[str, Any],
     compiled: Mapping[str, Any],
+    listings: Mapping[str, tuple[str, Mapping[str, list[int]]]] | None = None,
 ) -> dict[str, int]:
     """Merge a run's results into a recorded folder.
 
@@ -195,6 +249,7 @@ def merge(
     both = {**(before.compiled if before else {}), **compiled}
     text = json.dumps(both, indent=1, sort_keys=True) + "\n"
     write_atomically(folder / "compiled.json", text.encode())
+    _merge_listings(folder / "listings.parquet", listings or {}, both)
     replaced = len(set(old) & set(fresh))
     return {"added": len(fresh) - replaced, "replaced": replaced, "kept": len(old) - replaced}
 
@@ -205,10 +260,7 @@ def _whole(folder: Recorded, results: list[dict[str, Any]]) -> list[dict[str, An
     series: dict[str, dict[str, list[float]]] = {}
     for row in folder.long_table("samples", keys).to_pylist():
         series.setdefault(row["key"], {}).setdefault(row["series"], []).append(row["value"])
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for row in folder.long_table("instructions", keys).to_pylist():
-        key = row.pop("key")
-        rows.setdefault(key, []).append({n: value for n, value in row.items() if value is not None})
+    rows = folder.instructions(keys)
     # A key of one stage is none of another's: the stage is part of it.
     return [
         made | {"samples": series.get(made["key"], {}), "instructions": rows.get(made["key"], [])}
@@ -247,4 +299,6 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
         name: entry for name, entry in there.compiled.items() if name.rpartition(".")[0] in variants
     }
     facts = {name: there.environments[name] for name in used}
-    return merge(folder, _whole(there, taken), facts, compiled)
+    found = {str(entry["key"]): there.listing(entry["key"]) for entry in compiled.values() if "key" in entry}
+    listings = {key: one for key, one in found.items() if one is not None}
+    return merge(folder, _whole(there, taken), facts, compiled, listings)

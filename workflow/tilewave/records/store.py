@@ -32,6 +32,16 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
+def write_where_other(path: Path, text: str) -> None:
+    """Write a text file, unless it holds that text already."""
+    try:
+        if path.read_text(encoding="utf-8") == text:
+            return
+    except (OSError, UnicodeDecodeError):
+        pass
+    write_atomically(path, text.encode())
+
+
 class Store:
     """Results by environment, stage and key under one folder."""
 
@@ -52,11 +62,14 @@ class Store:
             return None
         return found
 
-    def put(self, made: Mapping[str, Any]) -> None:
-        """Keep a result that is worth keeping (see `keepable`)."""
-        if keepable(made) and made["key"] and made["environment"]:
+    def put(self, made: Mapping[str, Any], whatever: bool = False) -> bool:
+        """Keep a result that is worth keeping (see `keepable`), or ``whatever`` it says; whether it
+        was kept."""
+        kept = bool((whatever or keepable(made)) and made["key"] and made["environment"])
+        if kept:
             path = self._path(made["environment"], made["stage"], made["key"])
             write_atomically(path, json.dumps(made, allow_nan=True).encode())
+        return kept
 
     def blob(self, kind: str, key: str, suffix: str) -> Path:
         """Path of a cached file (a cubin, a listing), to be written with `write_atomically`."""

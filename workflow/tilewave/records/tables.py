@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tilewave.cases import Case, Plan
-from tilewave.expressions import ExpressionError
 from tilewave.gpu import kernel_names
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, instruction_rows, sample_rows
-from tilewave.stages.compiling import lines
+
+if TYPE_CHECKING:
+    from tilewave.stages.resolving import Resolved
 
 RECORD_COLUMNS = [
     "case", "kernel", "variant", "macros", "operation", "dtype", "m", "n", "k", "probe_case",
@@ -50,8 +50,12 @@ def verdicts(
     return found
 
 
-def case_row(case: Case, target: Mapping[str, Any], compiled: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known of a case before anything runs: sizes, geometry, resources, expectations."""
+def case_row(one: Resolved, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of a case before anything runs: sizes, geometry, resources, expectations.
+
+    entry: what was compiled of its variant for the target, empty where nothing was.
+    """
+    case, launch = one.case, one.launch
     variant = case.variant
     front = variant.kernel.front
     row: dict[str, Any] = dict.fromkeys(CASE_COLUMNS)
@@ -70,6 +74,7 @@ def case_row(case: Case, target: Mapping[str, Any], compiled: Mapping[str, Any])
         "dtype": variant.dtype,
         "probe_case": case.probe_case,
         "shape": case.shape.id if case.shape else "",
+        "studies": json.dumps(one.request.studies),
     }
     if case.probe_case is not None:
         probe = front.cases[case.probe_case]
@@ -81,24 +86,14 @@ def case_row(case: Case, target: Mapping[str, Any], compiled: Mapping[str, Any])
             "ends": probe.status,
             "finds": probe.finds,
         }
-    entry = compiled["variants"].get(variant.id, {}).get(compiled["arch"], {})
     resources = entry.get("resources", {}).get(variant.kernel.entry, {})
     row |= {
         "registers": resources.get("registers"),
         "static_shared_bytes": resources.get("static_shared_bytes"),
         "spill_bytes": resources.get("spill_store_bytes"),
     }
-    try:
-        shape = case.shape.resolve(target["device"]) if case.shape else {}
-    except ExpressionError:
-        return row
-    row |= {name: value for name, value in shape.items() if name in row}
-    if variant.supports(shape, {**target["device"], "arch": target["arch"]}):
-        return row
-    if variant.unknown_device(target["device"]):
-        return row
-    launch = variant.plan(shape, target["device"])
-    if variant.kernel.provider == "nvrtc":
+    row |= {name: value for name, value in one.shape.items() if name in row}
+    if launch is not None and variant.kernel.provider == "nvrtc":
         row |= {
             "grid": json.dumps(launch.grid),
             "blocks": launch.blocks,
@@ -112,17 +107,16 @@ def case_row(case: Case, target: Mapping[str, Any], compiled: Mapping[str, Any])
 
 
 def cases_table(
-    plan: Plan,
-    target: Mapping[str, Any],
-    compiled: Mapping[str, Mapping[str, Any]],
+    resolved: Iterable[Resolved],
+    compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
+    arch: str,
     verdict: Mapping[str, str],
 ) -> pd.DataFrame:
-    """One row a case, in config order."""
+    """One row a case, in config order; compiled: by variant and architecture, arch: the target's."""
     rows = []
-    for request in plan.requests.values():
-        row = case_row(request.case, target, compiled[request.case.variant.kernel.name])
-        row["verdict"] = verdict.get(request.case.id, model.NOT_CHECKED)
-        row["studies"] = json.dumps(request.studies)
+    for one in resolved:
+        row = case_row(one, compiled[one.case.variant.id].get(arch) or {})
+        row["verdict"] = verdict.get(one.case.id, model.NOT_CHECKED)
         rows.append(row)
     return pd.DataFrame(rows, columns=CASE_COLUMNS)
 
@@ -233,30 +227,23 @@ def paired_shares(records: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([records, found[found["value"].notna()]], ignore_index=True)
 
 
+Places = Callable[[str], tuple[Mapping[int, int], Sequence[str]]]
+"""Variant -> (address -> line of the kernel file, the file's lines)."""
+
+
 def instructions_table(
-    plan: Plan,
-    results: Sequence[Mapping[str, Any]],
-    recorded: Recorded | None,
-    compiled: Mapping[str, Mapping[str, Any]],
+    results: Sequence[Mapping[str, Any]], recorded: Recorded | None, places: Places
 ) -> pd.DataFrame:
     """Per-instruction counters with the source line that the tree's own listing gives."""
     table = _long(results, instruction_rows(results), "instructions", recorded)
     if not len(table):
         return table
-    places: dict[str, dict[tuple[str, int], tuple[int, str]]] = {}
-    texts: dict[str, list[str]] = {}
-    symbols: dict[str, str] = {}
-    line_numbers, source_lines = [], []
-    for case, address in zip(table["case"], table["address"]):
-        variant = plan.requests[case].case.variant
-        kernel = variant.kernel
-        if variant.id not in places:
-            document = compiled[kernel.name]
-            entry = document["variants"][variant.id].get(document["arch"], {})
-            places[variant.id] = lines(entry, kernel.path.name)
-            symbols[variant.id] = entry.get("symbol", kernel.entry)
-            texts[kernel.name] = kernel.text.splitlines()
-        line, _ = places[variant.id].get((symbols[variant.id], int(address)), (0, ""))
-        line_numbers.append(line)
-        source_lines.append(texts[kernel.name][line - 1].strip() if line else "")
-    return table.assign(line=line_numbers, text=source_lines)
+    variants = table["case"].str.partition("@")[0]
+    made = []
+    for variant, rows in table.groupby(variants, sort=False):
+        lines, texts = places(str(variant))
+        numbers = rows["address"].astype(int).map(lines).fillna(0).astype(int)
+        told = [texts[number - 1].strip() if number else "" for number in numbers]
+        made.append(pd.DataFrame({"line": numbers, "text": told}, index=rows.index))
+    placed = pd.concat(made)
+    return table.assign(line=placed["line"], text=placed["text"])

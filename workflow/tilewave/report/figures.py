@@ -1,25 +1,31 @@
-"""A study's five files: the figure as SVG, PDF and PNG, its data as CSV, and a JSON sidecar.
+"""A study's files: the figure as SVG, PDF and PNG, its data as CSV, a JSON sidecar, maybe a summary.
 
 The sidecar says where the figure came from: content keys, commits, environments and the number of
-figures from each source. The same tables give the same bytes in all five.
+figures from each source. The same tables give the same bytes in all of them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import pandas as pd
 
-from tilewave import plots
+from tilewave import library, plots, sharing
+from tilewave.gpu.environment import package_versions
 from tilewave.plots import style as look
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, present
 from tilewave.plots.style import Style
 from tilewave.project import Project, read
+from tilewave.records.store import write_atomically
 
 SIDECAR_VERSION = 1
+DRAWING = ("matplotlib", "seaborn", "pandas", "numpy")
+"""Packages whose version may change a figure's bytes."""
 # What of an environment a sidecar repeats; the page shows all of it.
 FACTS = (
     "gpu",
@@ -97,20 +103,6 @@ def without_executions(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["stage"] != "execute"] if "stage" in table else table
 
 
-def study_data(project: Project, name: str, inputs: Inputs) -> StudyData:
-    """What the plot of a study is drawn from: its cases in config order and what is known of them.
-
-    Parameters
-    ----------
-    name: a study of the plan.
-    inputs: paths of the target document (JSON) and of the tables (Parquet).
-    """
-    tables = [inputs.cases, inputs.records, inputs.instructions]
-    cases, records, instructions = (pd.read_parquet(str(path)) for path in tables)
-    target = read(Path(str(inputs.target)))
-    return of_tables(project, name, target, cases, records, instructions)
-
-
 def of_tables(
     project: Project,
     name: str,
@@ -119,7 +111,10 @@ def of_tables(
     records: pd.DataFrame,
     instructions: pd.DataFrame,
 ) -> StudyData:
-    """The same from the target document and the tables themselves."""
+    """What the plot of a study is drawn from: its cases in config order and what is known of them.
+
+    name: a study of the plan; target: the target document; the rest: the run's tables.
+    """
     study = project.config.studies[name]
     wanted = project.plan.studies[name]
     instructions = with_instruction_columns(instructions)
@@ -223,7 +218,10 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
     drawn = None
     for path in map(Path, map(str, outputs)):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".csv":
+        if path.parent.name == "tables":
+            table = plots.summary(entry.plot, study)
+            table.to_csv(path, index=False, lineterminator="\n")
+        elif path.suffix == ".csv":
             module.table(study).to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
             text = json.dumps(sidecar(study), indent=1, sort_keys=True, default=str)
@@ -231,3 +229,74 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
         else:
             drawn = drawn or module.draw(study, look_of)
             look.save(drawn, path, look_of)
+
+
+# ------------------------------------------------------------------------------------------ all of them
+
+
+def _key(project: Project, study: StudyData) -> str:
+    """Digest of all that decides a study's files: what it shows, how, and the code that draws it."""
+    entry = project.config.studies[study.name]
+    frames = (study.cases, study.records, study.instructions)
+    told = [
+        project.plan_digest(study.name),
+        library.digest("report.figures", f"plots.{entry.plot}"),
+        project.config.studies[study.name].plot,
+        style_of(project).kernels,
+        study.target,
+        study.environments,
+        package_versions(DRAWING),
+        [list(frame.columns) for frame in frames],
+    ]
+    made = hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode())
+    for frame in frames:
+        made.update(pd.util.hash_pandas_object(frame.astype(str)).to_numpy().tobytes())
+    return made.hexdigest()
+
+
+def _kept(project: Project, key: str, path: Path) -> Path:
+    """Where the store has a file of a study."""
+    kind = "summary.csv" if path.parent.name == "tables" else path.suffix.strip(".")
+    return project.store.blob("figures", key, f".{kind}")
+
+
+def write_all(
+    project: Project,
+    names: Sequence[str],
+    inputs: Inputs,
+    outputs: Iterable[str | Path],
+    workers: int = 1,
+) -> str:
+    """Write the files of several studies; from the store where nothing that decides them changed.
+
+    outputs: paths; a file's name says which study it is of, and those in ``tables`` are summaries.
+    Returns how many studies were drawn. Raises as `write` does.
+    """
+    paths: dict[str, list[Path]] = {name: [] for name in names}
+    for path in map(Path, map(str, outputs)):
+        if path.stem in paths:
+            paths[path.stem].append(path)
+    tables = [pd.read_parquet(str(path)) for path in (inputs.cases, inputs.records)]
+    instructions = with_instruction_columns(pd.read_parquet(str(inputs.instructions)))
+    target = read(Path(str(inputs.target)))
+    studies = [of_tables(project, name, target, *tables, instructions) for name in names]
+
+    def made(study: StudyData) -> bool:
+        """Whether the study was drawn."""
+        key, mine = _key(project, study), paths[study.name]
+        kept = {path: _kept(project, key, path) for path in mine}
+        for path in mine:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if all(one.is_file() for one in kept.values()):
+            for path, one in kept.items():
+                shutil.copyfile(one, path)
+            return False
+        write(project, study, mine)
+        for path, one in kept.items():
+            write_atomically(one, path.read_bytes())
+        return True
+
+    # Those that take longest first.
+    studies.sort(key=lambda study: -len(study.records))
+    drawn = sum(new for _, new in sharing.each(made, studies, workers))
+    return f"{drawn} of {len(studies)} drawn"

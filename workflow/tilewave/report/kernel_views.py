@@ -10,31 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from tilewave.kernels import FENCES, Kernel
-from tilewave.project import Project, read
+from tilewave.kernels import FENCES, Kernel, idea
+from tilewave.project import Project
 from tilewave.report.cells import cell, number, plural
 from tilewave.report.summary import device_name, verdict_counts
-
-
-def idea(kernel: Kernel) -> list[str]:
-    """The idea in paragraphs: the front matter's `idea`, else the comment that follows it."""
-    if kernel.front.idea:
-        return [kernel.front.idea.strip()]
-    if kernel.path.suffix not in FENCES:
-        return []
-    _, closing, _ = FENCES[kernel.path.suffix]
-    sign = "#" if kernel.path.suffix == ".py" else "//"
-    paragraphs: list[list[str]] = [[]]
-    for line in kernel.text.partition(closing)[2].splitlines()[1:]:
-        text = line.strip()
-        if text and not text.startswith(sign):
-            break
-        words = text.removeprefix(sign).strip()
-        if words:
-            paragraphs[-1].append(words)
-        elif paragraphs[-1]:
-            paragraphs.append([])
-    return [" ".join(words) for words in paragraphs if words]
 
 
 @dataclass(frozen=True)
@@ -120,9 +99,10 @@ def _shared(cases: pd.DataFrame, variant: str, declared: int | None) -> str:
 def variants(
     kernel: Kernel, document: Mapping[str, Any], cases: pd.DataFrame, page: Path
 ) -> list[VariantView]:
-    """What the compile stage says of a kernel's variants; only kernels with a cubin have rows."""
+    """What is known of a kernel's compiled variants (``document``: by variant and architecture); only
+    kernels with a cubin have rows."""
     rows = []
-    for name, compiled in document.get("variants", {}).items():
+    for name, compiled in document.items():
         for arch, entry in compiled.items():
             used = entry.get("resources", {}).get(kernel.entry, {})
             spilled = [used.get("spill_store_bytes"), used.get("spill_load_bytes")]
@@ -218,17 +198,16 @@ def kernel_view(
     name: str,
     frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
     environments: Mapping[str, Mapping[str, Any]],
+    compiled: Mapping[str, Any],
     page: Path,
 ) -> KernelView:
-    """Everything the page says of a kernel; frames are its cases, records and instructions."""
+    """Everything the page says of a kernel; frames are its cases, records and instructions, compiled
+    the document of its variants and profiles."""
     kernel = project.kernels[name]
     cases, records, instructions = frames
     cases = cases[cases["kernel"] == name]
-    path = project.stage_path("compile", name)
-    document = read(path) if path.is_file() else {}
-    profiled = (records["kernel"] == name) & (records["source"] == "counters")
-    reports = sorted((project.results / "ncu").glob(f"{name}*.ncu-rep"))
-    reports = [one for one in reports if one.stem == name or one.stem.startswith(f"{name}-")]
+    document = compiled.get(name, {})
+    reports = [project.results / "ncu" / one for one in document.get("profiles", [])]
     return KernelView(
         name=name,
         file=kernel.path.name,
@@ -239,8 +218,7 @@ def kernel_view(
         idea=idea(kernel),
         cases=plural(len(cases), "case"),
         verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
-        variants=variants(kernel, document, cases, page) if kernel.provider == "nvrtc" else [],
-        # A report file of an earlier run says nothing about recorded figures.
-        profiles=[link(one, page) for one in reports] if profiled.any() else [],
+        variants=variants(kernel, document.get("variants", {}), cases, page) if kernel.provider == "nvrtc" else [],
+        profiles=[address for one in reports if (address := link(one, page))],
         listing=listing(kernel, cases, instructions, environments),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import jinja2
 import pandas as pd
@@ -235,12 +235,19 @@ def render(context: Mapping[str, Any]) -> str:
     return environment.get_template("page.html.j2").render(context)
 
 
-def write(project: Project, inputs: figures.Inputs, path: str | Path) -> None:
+class Inputs(figures.Inputs, Protocol):
+    """Those of the figures, and what is known of compilations."""
+
+    compiled: Any
+
+
+def write(project: Project, inputs: Inputs, path: str | Path) -> None:
     """Write index.html beside `figures/` and `tables/`, whole or not at all.
 
     Parameters
     ----------
-    inputs: paths of the target document and of the tables (cases, records, instructions).
+    inputs: paths of the target document, of the tables (cases, records, instructions) and of the
+        document of compilations.
     path: where the page goes; figures are looked for in `figures/` beside it.
     """
     page = Path(path)
@@ -250,6 +257,7 @@ def write(project: Project, inputs: figures.Inputs, path: str | Path) -> None:
     instructions = figures.with_instruction_columns(pd.read_parquet(str(inputs.instructions)))
     instructions = figures.without_executions(instructions)
     environments = figures.environments(target)
+    compiled = read(Path(str(inputs.compiled)))
     kernels = list(project.plan.kernels)
     tables = [
         (name, f"tables/{name}.csv")
@@ -270,7 +278,9 @@ def write(project: Project, inputs: figures.Inputs, path: str | Path) -> None:
                 for name in project.plan.studies
             ],
             "kernels": [
-                kernel_view(project, name, (cases, records, instructions), environments, page)
+                kernel_view(
+                    project, name, (cases, records, instructions), environments, compiled, page
+                )
                 for name in kernels
             ],
             "environments": environment_views(target, environments, records),

@@ -1,80 +1,98 @@
-"""Stage compile: every variant of one kernel, for every architecture, from cache where possible."""
+"""Stage compile: what every variant is for every architecture, known or compiled now.
+
+A compilation is a result like any other: it has a key (`nvrtc.cache_key`), and the first that knows it
+gives it, the store or a recording. A recording holds no cubin, only what is known of one; a variant that
+is to run here and has none is compiled.
+"""
 
 from __future__ import annotations
 
-import ast
-import hashlib
+import functools
 import json
-import os
 import shutil
-import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewave.compiling import cubin, nvrtc, sass
-from tilewave.kernels import Kernel, source_digest
+from tilewave import sharing
+from tilewave.compiling import cubin, headers, nvrtc, sass, source
+from tilewave.kernels import Kernel, host_code, source_digest
 from tilewave.records import model
 from tilewave.records.recorded import Recorded
-from tilewave.records.store import Store, write_atomically
+from tilewave.records.store import Store, write_atomically, write_where_other
 from tilewave.variants import Variant
 
-NO_SOURCE = {"cublaslt": "cublaslt"}
 KEPT = (".cubin", ".sass")
 """What the store keeps of a compiled variant beside what is known of it."""
+KIND = "compiled"
+
+Entry = dict[str, Any]
+Listing = tuple[str, dict[str, list[int]]]
+"""nvdisasm's listing, and by file the numbers of the lines that had code when it was compiled."""
 
 
-def host_code(kernel: Kernel) -> str:
-    """Digest of a host kernel without comments and the docstring that holds front matter.
+@dataclass(frozen=True)
+class Task:
+    """One compilation: a variant for an architecture (``sm_90``)."""
 
-    Unparsed, because the tree's own dump differs between versions of Python.
-    """
-    if kernel.provider in NO_SOURCE:
-        return NO_SOURCE[kernel.provider]
-    tree = ast.parse(kernel.text)
-    body = tree.body[1:] if ast.get_docstring(tree) is not None else tree.body
-    text = "\n".join(ast.unparse(node) for node in body)
-    return hashlib.sha256(text.encode()).hexdigest()
+    variant: Variant
+    wanted: str
+
+    @property
+    def arch(self) -> str:
+        """What it is compiled for: ``sm_90a`` where the kernel asks for it."""
+        return nvrtc.target_of(self.variant.kernel, self.wanted)
+
+    @functools.cached_property
+    def key(self) -> str:
+        return nvrtc.cache_key(self.variant.kernel, self.arch, self.variant.names)
+
+    @functools.cached_property
+    def text_key(self) -> str:
+        return nvrtc.text_key(self.variant.kernel, self.arch, self.variant.names)
 
 
-def _from_cache(store: Store, key: str) -> dict[str, Any] | None:
+def _own_texts(kernel: Kernel) -> dict[str, str]:
+    """Texts that line tables speak of, by file name: the kernel's and its own headers'."""
+    return {kernel.path.name: kernel.text, **headers.own(kernel.text, kernel.path.parent)}
+
+
+def _stored(task: Task, store: Store) -> Entry | None:
     try:
-        path = store.blob("compiled", key, ".json")
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        path = store.blob(KIND, task.key, ".json")
+        found: Entry = json.loads(path.read_text(encoding="utf-8"))
+        whole = found["status"] != model.OK or all(
+            store.blob(KIND, task.key, suffix).is_file() for suffix in KEPT
+        )
+    except (OSError, ValueError, KeyError):
         return None
-    whole = found["status"] != model.OK or all(
-        store.blob("compiled", key, suffix).is_file() for suffix in KEPT
-    )
     return found if whole else None
 
 
-def _compile(variant: Variant, arch: str, store: Store, compiler: threading.Lock) -> dict[str, Any]:
-    """Compile into the store under the content key, or take what is there."""
-    kernel = variant.kernel
-    arch = nvrtc.target_of(kernel, arch)
-    key = nvrtc.cache_key(kernel, arch, variant.names)
-    found = _from_cache(store, key)
-    if found is not None:
-        return found | {"cached": True}
-    with compiler:
-        done = nvrtc.compile_kernel(kernel, arch, variant.names)
-    entry: dict[str, Any] = {
+def compile_now(task: Task, store: Store) -> Entry:
+    """Compile a variant into the store; also a refusal by the compiler is kept."""
+    kernel, begun = task.variant.kernel, time.monotonic()
+    done = nvrtc.compile_kernel(kernel, task.arch, task.variant.names)
+    entry: Entry = {
         "status": model.OK if done.cubin else model.FAILED_TO_COMPILE,
         "reason": done.message,
-        "arch": arch,
-        "macros": dict(variant.macros),
+        "arch": task.arch,
+        "macros": dict(task.variant.macros),
         "options": list(done.options),
         "nvrtc": done.version,
         "source_sha256": source_digest(kernel),
         "log": done.log,
-        "key": key,
+        "key": task.key,
+        "text": task.text_key,
+        "lines": {name: source.line_numbers(text) for name, text in _own_texts(kernel).items()},
     }
     if done.cubin:
-        path = store.blob("compiled", key, ".cubin")
+        path = store.blob(KIND, task.key, ".cubin")
         write_atomically(path, done.cubin)
         # For people and for lines of the source; an execution makes the form that it reads itself.
-        write_atomically(store.blob("compiled", key, ".sass"), sass.as_text(path).encode())
+        write_atomically(store.blob(KIND, task.key, ".sass"), sass.as_text(path).encode())
         symbol = nvrtc.symbol(kernel.entry, done.resources)
         used = done.resources.get(symbol)
         entry |= {
@@ -83,91 +101,109 @@ def _compile(variant: Variant, arch: str, store: Store, compiler: threading.Lock
             "symbol": symbol,
             "resources": {**done.resources, **({kernel.entry: used} if used else {})},
         }
-    write_atomically(store.blob("compiled", key, ".json"), json.dumps(entry).encode())
-    return entry | {"cached": False}
-
-
-def _without_compiler(
-    variant: Variant, arch: str, recorded: Recorded | None, why: str
-) -> dict[str, Any]:
-    """Where no NVRTC is: the recorded compilation of the same text, which has a code digest."""
-    entry: dict[str, Any] = {
-        "status": model.NOT_MEASURED,
-        "reason": why,
-        "arch": arch,
-        "macros": dict(variant.macros),
-        "source_sha256": source_digest(variant.kernel),
-        "cached": True,
-    }
-    old = recorded.compiled.get(f"{variant.id}.{arch}") if recorded else None
-    if old and old.get("source_sha256") == entry["source_sha256"]:
-        entry |= {name: old[name] for name in ("code", "sha256", "resources") if name in old}
+    entry["seconds"] = round(time.monotonic() - begun, 3)
+    write_atomically(store.blob(KIND, task.key, ".json"), json.dumps(entry).encode())
     return entry
 
 
-def compile_variants(
-    kernel: Kernel,
-    variants: list[Variant],
-    architectures: list[str],
-    target_arch: int,
+def compile_all(
+    tasks: Iterable[Task],
     store: Store,
-    recorded: Recorded | None,
-    folder: Path,
-) -> dict[str, Any]:
-    """Compile a kernel's variants and copy cubins and listings to ``folder``.
+    cores: int,
+    done: Callable[[Task, Entry], object] = lambda task, made: None,
+) -> None:
+    """Compile into the store, in as many processes as there are cores to use: a compiler is single
+    threaded, and changes its process's working folder. ``done`` is called for each that is compiled."""
+    waiting = list({task.key: task for task in tasks}.values())
+    for task, made in sharing.each(lambda task: compile_now(task, store), waiting, cores):
+        done(task, made)
 
-    Returns a document: kernel, provider, source, ``arch`` (the target's), and ``variants``:
-    variant id -> architecture -> what was compiled (status, reason, code digest, SHA-256,
-    resources, options, log, path of the cubin).
-    """
-    target = f"sm_{target_arch}"
-    wanted = list(dict.fromkeys(target if a == "auto" else a for a in architectures))
-    document: dict[str, Any] = {
-        "kernel": kernel.name,
-        "provider": kernel.provider,
-        "source": str(kernel.path),
-        "source_sha256": source_digest(kernel),
-        "arch": target,
-        "variants": {},
-    }
-    if kernel.provider != "nvrtc":
-        code = host_code(kernel)
-        for variant in variants:
-            host = {"status": model.OK, "reason": "", "code": code, "macros": dict(variant.macros)}
-            document["variants"][variant.id] = {
-                target: host | {"source_sha256": source_digest(kernel)}
+
+class Compilations:
+    """What is known of compilations, from the store and, unless the run is to be fresh, a recording."""
+
+    def __init__(
+        self, store: Store, recorded: Recorded | None, folder: Path, fresh: bool = False
+    ) -> None:
+        self._store, self._recorded, self._folder = store, recorded, folder
+        self._fresh = fresh
+        self._why = nvrtc.available()
+
+    def entry(self, variant: Variant, wanted: str) -> Entry | None:
+        """What a variant is for an architecture; None where it has to be compiled first.
+
+        ``cubin`` and ``sass`` are where its files are put; without a compiler there is no cubin.
+        """
+        kernel = variant.kernel
+        if kernel.provider != "nvrtc":
+            return {
+                "status": model.OK,
+                "reason": "",
+                "code": host_code(kernel),
+                "macros": dict(variant.macros),
+                "source_sha256": source_digest(kernel),
             }
-        return document
-    why = nvrtc.available()
-    folder.mkdir(parents=True, exist_ok=True)
-    compiler = threading.Lock()  # compiling changes the process's working folder
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        entries = {
-            (variant.id, arch): pool.submit(_compile, variant, arch, store, compiler)
-            for variant in ([] if why else variants)
-            for arch in wanted
-        }
-    for variant in variants:
-        compiled: dict[str, Any] = {}
-        document["variants"][variant.id] = compiled
-        for arch in wanted:
-            if why:
-                compiled[arch] = _without_compiler(variant, arch, recorded, why)
-                continue
-            entry = compiled[arch] = entries[variant.id, arch].result()
-            if entry["status"] == model.OK:
-                for suffix in KEPT:
-                    blob = store.blob("compiled", entry["key"], suffix)
-                    copy = folder / f"{variant.id}.{arch}{suffix}"
-                    shutil.copyfile(blob, copy)
-                    entry[suffix.strip(".")] = str(copy)
-    return document
+        task = Task(variant, wanted)
+        found = None if self._why else _stored(task, self._store)
+        if found is None and not self._fresh and self._recorded is not None:
+            found = self._of_recording(task)
+        if found is None and self._why:
+            found = {
+                "status": model.NOT_MEASURED,
+                "reason": self._why,
+                "arch": task.arch,
+                "macros": dict(variant.macros),
+                "source_sha256": source_digest(kernel),
+            }
+        if found is not None and "code" in found:
+            place = self._folder / kernel.name / f"{variant.id}.{wanted}"
+            found |= {"sass": f"{place}.sass", **({} if self._why else {"cubin": f"{place}.cubin"})}
+        return found
 
+    def _of_recording(self, task: Task) -> Entry | None:
+        """The recorded compilation of the same text; by the same NVRTC where there is one here."""
+        assert self._recorded is not None
+        found = self._recorded.compiled.get(f"{task.variant.id}.{task.wanted}")
+        if found is None or found.get("text") != task.text_key:
+            return None
+        if not self._why and found.get("key") != task.key:
+            return None
+        status = model.NOT_MEASURED if self._why else model.OK
+        known = {"status": status, "reason": self._why, "arch": task.arch, "log": ""}
+        return {**known, "macros": dict(task.variant.macros), **found, "recorded": True}
 
-def lines(entry: dict[str, Any], source_name: str) -> dict[tuple[str, int], tuple[int, str]]:
-    """(function, address) -> (line of the kernel file, SASS text) of a compiled variant."""
-    path = Path(entry.get("sass", ""))
-    if not path.is_file():
-        return {}
-    listing = sass.parse(path.read_text(encoding="utf-8"), source_name)
-    return {(one.function, one.address): (one.line, one.text) for one in listing}
+    def missing_cubin(self, variant: Variant, wanted: str) -> bool:
+        """Whether a variant that is to run here must be compiled first (and can be)."""
+        if variant.kernel.provider != "nvrtc" or self._why:
+            return False
+        return _stored(Task(variant, wanted), self._store) is None
+
+    def as_compiled(self, entry: Mapping[str, Any]) -> Listing | None:
+        """A variant's listing as it was made."""
+        key = str(entry.get("key", ""))
+        try:
+            path = self._store.blob(KIND, key, ".sass")
+            return path.read_text(encoding="utf-8"), entry.get("lines", {})
+        except OSError:
+            return self._recorded.listing(key) if self._recorded is not None and key else None
+
+    def listing(self, variant: Variant, entry: Mapping[str, Any]) -> str | None:
+        """nvdisasm's listing of a compiled variant, its line numbers those of the files as they are now."""
+        found = self.as_compiled(entry)
+        if found is None:
+            return None
+        text, lines = found
+        return sass.relined(text, source.moved(lines, _own_texts(variant.kernel)))
+
+    def provide(self, variant: Variant, wanted: str) -> None:
+        """Put a variant's cubin and listing where its entry says; what is not known stays away."""
+        entry = self.entry(variant, wanted)
+        if entry is None or "cubin" not in entry:
+            return
+        text = self.listing(variant, entry)
+        if text is not None:
+            write_where_other(Path(entry["sass"]), text)
+        blob = self._store.blob(KIND, str(entry["key"]), ".cubin")
+        if blob.is_file():
+            Path(entry["cubin"]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(blob, entry["cubin"])

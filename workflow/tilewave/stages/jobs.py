@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tilewave import execution, operations
 from tilewave.cases import Case, Request, wants
 from tilewave.config import Config
-from tilewave.errors import UserError
 from tilewave.execution import cost
-from tilewave.expressions import ExpressionError, evaluate, names_in
-from tilewave.operations import probe
 from tilewave.records import model
 from tilewave.records.keys import key as content_key
-from tilewave.variants import DEVICE_NAMES
+from tilewave.stages.resolving import Resolved, probe_document, resolve
 
 
 @dataclass(frozen=True)
@@ -26,56 +24,6 @@ class Planned:
     case: Case
     job: dict[str, Any] | None
     result: dict[str, Any] | None
-
-
-def _shape(case: Case, device: dict[str, Any]) -> dict[str, int]:
-    return {} if case.shape is None else case.shape.resolve(device)
-
-
-def _probe(case: Case) -> dict[str, Any] | None:
-    front = case.variant.kernel.front
-    if case.probe_case is None:
-        return None
-    # What only products have is left out: it would be part of every probe's key.
-    buffers = {name: one.model_dump(exclude={"zeroed"}) for name, one in front.buffers.items()}
-    kept = {"macros", "values", "sizes", "scalars"}
-    return {
-        "buffers": buffers,
-        "case": front.cases[case.probe_case].model_dump(include=kept),
-    }
-
-
-def _asked_device(case: Case, device: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the device a probe's buffers, scalars and work ask for; part of its key."""
-    front = case.variant.kernel.front
-    if case.probe_case is None:
-        return {}
-    own, work = front.cases[case.probe_case], front.work
-    texts: list[Any] = [*own.values.values(), *own.sizes.values(), *own.scalars.values()]
-    texts += [text for buffer in front.buffers.values() for text in (buffer.size, buffer.expect)]
-    texts += [work.flop, work.byte] if work else []
-    asked = {name for text in texts for name in names_in(text)} & set(DEVICE_NAMES)
-    return {name: device[name] for name in sorted(asked) if name in device}
-
-
-def _work(job: Mapping[str, Any], case: Case) -> dict[str, float]:
-    """Operations and bytes of one launch of a probe, as its front matter counts them.
-
-    Raises UserError where an expression has no value.
-    """
-    front = case.variant.kernel.front
-    if front.work is None or job["operation"] != "probe":
-        return {}
-    names = probe.launch_names({**job, "macros": case.variant.names})
-    found = {}
-    for key, text in (("flop", front.work.flop), ("byte", front.work.byte)):
-        if text is None:
-            continue
-        try:
-            found[key] = float(evaluate(text, names))
-        except (ExpressionError, TypeError, ValueError) as error:
-            raise UserError(case.variant.kernel.path, f"work.{key}", text, str(error)) from error
-    return {key: amount for key, amount in found.items() if amount > 0}
 
 
 # A check runs a product twice (with and without beta), a timing at least warm-up and three samples.
@@ -94,18 +42,25 @@ def predicted_s(stage: str, case: Case, shape: dict[str, int]) -> float | None:
     return float(LEAST_RUNS[stage] * work.flops / front.flop_rate)
 
 
-def too_dear(stage: str, case: Case, job: dict[str, Any]) -> str:
+def too_dear(stage: str, resolved: Resolved, job: Mapping[str, Any]) -> str:
     """Empty where a job may be begun; else why its predicted time is too long."""
     limit = f"case_limit_s = {job['limit_s']:g} s"
     if stage == "execute":
-        seconds = cost.predicted_s(job, _work(job, case).get("flop", 0))
+        seconds = cost.predicted_s(job, resolved.work.get("flop", 0))
         if seconds > job["limit_s"]:
             return f"executing it takes {seconds:.0f} s at least, and execute: {limit}"
         return ""
-    known = predicted_s(stage, case, job["shape"])
+    known = predicted_s(stage, resolved.case, job["shape"])
     if known is not None and known > job["limit_s"]:
         return f"predicted cost {known:.0f} s exceeds {limit}"
     return ""
+
+
+@functools.lru_cache(maxsize=64)
+def _counted(sets: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    from tilewave.gpu import metrics
+
+    return metrics.merged(list(sets))
 
 
 def _stage_parts(stage: str, request: Request, config: Config) -> dict[str, Any]:
@@ -125,9 +80,7 @@ def _stage_parts(stage: str, request: Request, config: Config) -> dict[str, Any]
             "baseline": request.case.variant.kernel.front.operation == "matmul",
             "timing": {"block_ms": timing.block_ms, "rounds": timing.rounds},
         }
-    from tilewave.gpu import metrics
-
-    names, sections = metrics.merged(sorted(request.counters))
+    names, sections = _counted(tuple(sorted(request.counters)))
     return {
         "limit_s": config.counters.case_limit_s,
         "metrics": names,
@@ -141,95 +94,115 @@ def _known(stage: str, case: Case, status: str, reason: str) -> Planned:
     return Planned(case, None, model.result(stage, case.id, status, reason))
 
 
-def plan(
+def _without_code(
+    compiled: Mapping[str, Mapping[str, Any] | None], arch: str
+) -> tuple[str, str] | None:
+    """Status and reason where a variant has no code, and none is to be expected, that could run."""
+    if arch not in compiled:
+        return model.NOT_MEASURED, f"architectures leaves out {arch}, the target's"
+    entry = compiled[arch]
+    if entry is None or "code" in entry:
+        return None
+    return entry["status"], entry["reason"]
+
+
+def of_case(
     stage: str,
-    requests: list[Request],
-    compiled: dict[str, Any],
-    target: dict[str, Any],
+    resolved: Resolved,
+    compiled: Mapping[str, Mapping[str, Any] | None],
+    arch: str,
+    config: Config,
+) -> Planned:
+    """What a stage does for a case: a job with its key, the result that is known without one, or
+    neither where that is not known before its variant was compiled.
+
+    compiled: what is known of its variant by architecture, None where it is yet to be compiled;
+    arch: the target's (``sm_90``).
+    """
+    request, case = resolved.request, resolved.case
+    variant, kernel, launch = case.variant, case.variant.kernel, resolved.launch
+    refusal = resolved.refusal or _without_code(compiled, arch)
+    if refusal is not None:
+        return _known(stage, case, *refusal)
+    assert launch is not None
+    entry = compiled[arch] or {}
+    job: dict[str, Any] = {
+        "case": case.id,
+        "kernel": kernel.name,
+        "variant": variant.id,
+        "stage": stage,
+        "provider": kernel.provider,
+        "operation": kernel.front.operation,
+        "cubin": entry.get("cubin"),
+        "source": _source(kernel.path),
+        "entry": entry.get("symbol", kernel.entry),
+        "grid": list(launch.grid),
+        "block": list(launch.block),
+        "shared_bytes": launch.shared_bytes,
+        "cluster": list(launch.cluster) if launch.cluster else None,
+        "arguments": list(kernel.front.arguments),
+        "shape": dict(resolved.shape),
+        "dtypes": variant.dtypes,
+        "layouts": variant.layouts if kernel.front.operation == "matmul" else {},
+        "probe": probe_document(case),
+        "seed": config.seed,
+        "working_blocks": launch.working_blocks,
+        "scratch": [vars(one) for one in launch.scratch],
+        **_stage_parts(stage, request, config),
+    }
+    if resolved.device:
+        job["device"] = dict(resolved.device)
+    if launch.tensor_maps:
+        job["tensor_maps"] = {one.name: one.document() for one in launch.tensor_maps}
+    if stage == "time":
+        job["work"] = dict(resolved.work)
+    probe_case = kernel.front.cases.get(case.probe_case or "")
+    if probe_case is not None:
+        job["instruction"] = probe_case.instruction
+        if probe_case.limit_s is not None:
+            job["limit_s"] = min(job["limit_s"], probe_case.limit_s)
+    dear = too_dear(stage, resolved, job)
+    if dear:
+        return _known(stage, case, model.NOT_MEASURED, dear)
+    if not entry:
+        return Planned(case, None, None)
+    if kernel.provider == "nvrtc" and "cubin" not in entry:
+        job["no_cubin"] = entry["reason"]
+    job["key"] = content_key(stage, entry["code"], job)
+    return Planned(case, job, None)
+
+
+@functools.lru_cache(maxsize=1024)
+def _source(path: Path) -> str:
+    return str(path.resolve())
+
+
+def of_stage(
+    stage: str,
+    resolved: Iterable[Resolved],
+    compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
+    arch: str,
     config: Config,
 ) -> Iterator[Planned]:
-    """Jobs of one kernel's cases for a stage, in config order."""
-    for request in requests:
-        if not wants(stage, request):
-            continue
-        case = request.case
-        variant = case.variant
-        kernel = variant.kernel
-        known = functools.partial(_known, stage, case)
-        device = {**target["device"], "arch": target["arch"]}
-        try:
-            shape = _shape(case, target["device"])
-        except ExpressionError as error:
-            device_known = "sms" in target["device"]
-            why = "on this device" if device_known else "without a GPU"
-            yield known(model.NOT_MEASURED, f"the shape is not known {why}: {error}")
-            continue
-        unsupported = variant.supports(shape, device)
-        if unsupported:
-            yield known(model.UNSUPPORTED, unsupported)
-            continue
-        entry = compiled["variants"][variant.id].get(compiled["arch"])
-        if entry is None:
-            reason = f"architectures leaves out {compiled['arch']}, the target's"
-            yield known(model.NOT_MEASURED, reason)
-            continue
-        if entry["status"] == model.FAILED_TO_COMPILE:
-            yield known(model.FAILED_TO_COMPILE, entry["reason"])
-            continue
-        if "code" not in entry:
-            yield known(model.NOT_MEASURED, entry["reason"])
-            continue
-        if stage == "execute" and "cubin" not in entry:
-            yield known(model.NOT_MEASURED, entry["reason"])
-            continue
-        missing = variant.unknown_device(target["device"])
-        if missing:
-            reason = f"the launch is not known without a GPU: it asks for {missing}"
-            yield known(model.NOT_MEASURED, reason)
-            continue
-        launch = variant.plan(shape, target["device"])
-        if kernel.provider == "nvrtc" and launch.beyond(device):
-            yield known(model.UNSUPPORTED, launch.beyond(device))
-            continue
-        job: dict[str, Any] = {
-            "case": case.id,
-            "kernel": kernel.name,
-            "variant": variant.id,
-            "stage": stage,
-            "provider": kernel.provider,
-            "operation": kernel.front.operation,
-            "cubin": entry.get("cubin"),
-            "source": str(kernel.path.resolve()),
-            "entry": entry.get("symbol", kernel.entry),
-            "grid": list(launch.grid),
-            "block": list(launch.block),
-            "shared_bytes": launch.shared_bytes,
-            "cluster": list(launch.cluster) if launch.cluster else None,
-            "arguments": list(kernel.front.arguments),
-            "shape": shape,
-            "dtypes": variant.dtypes,
-            "layouts": variant.layouts if kernel.front.operation == "matmul" else {},
-            "probe": _probe(case),
-            "seed": config.seed,
-            "working_blocks": launch.working_blocks,
-            "scratch": [vars(one) for one in launch.scratch],
-            **_stage_parts(stage, request, config),
-        }
-        asked = _asked_device(case, target["device"])
-        if asked:
-            job["device"] = asked
-        if launch.tensor_maps:
-            job["tensor_maps"] = {one.name: one.document() for one in launch.tensor_maps}
-        if stage == "time":
-            job["work"] = _work(job, case)
-        probe_case = kernel.front.cases.get(case.probe_case or "")
-        if probe_case is not None:
-            job["instruction"] = probe_case.instruction
-            if probe_case.limit_s is not None:
-                job["limit_s"] = min(job["limit_s"], probe_case.limit_s)
-        dear = too_dear(stage, case, job)
-        if dear:
-            yield known(model.NOT_MEASURED, dear)
-            continue
-        job["key"] = content_key(stage, entry["code"], job)
-        yield Planned(case, job, None)
+    """What a stage does for those of the cases that it has anything to do for, in their order.
+
+    compiled: by variant and architecture, as in `of_case`.
+    """
+    for one in resolved:
+        if wants(stage, one.request):
+            yield of_case(stage, one, compiled[one.case.variant.id], arch, config)
+
+
+def plan(
+    stage: str,
+    requests: Iterable[Request],
+    compiled: Mapping[str, Any],
+    target: Mapping[str, Any],
+    config: Config,
+) -> Iterator[Planned]:
+    """The same for requests that are not resolved yet, as one command has them.
+
+    compiled: ``arch`` and ``variants``.
+    """
+    resolved = (resolve(one, target) for one in requests)
+    return of_stage(stage, resolved, compiled["variants"], compiled["arch"], config)

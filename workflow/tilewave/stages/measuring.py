@@ -1,8 +1,9 @@
-"""Stages check, time, tune and counters: take each case from the store or a recording, or measure it."""
+"""The collector of every stage: each case from the first source that knows it, or measured now."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilewave.execution import results as executed
@@ -14,7 +15,7 @@ from tilewave.stages.jobs import Planned
 Measure = Callable[[list[dict[str, Any]], Callable[[dict[str, Any]], None]], list[dict[str, Any]]]
 
 
-def blocked(check: dict[str, Any] | None) -> tuple[str, str] | None:
+def blocked(check: Mapping[str, Any] | None) -> tuple[str, str] | None:
     """Why a case may not be timed or profiled, from its check: only clean endings are."""
     if check is None or check["status"] in (model.OK, model.NOT_MEASURED, model.STALE):
         return None
@@ -22,7 +23,7 @@ def blocked(check: dict[str, Any] | None) -> tuple[str, str] | None:
 
 
 def from_recording(
-    job: dict[str, Any], recorded: Recorded | None, target: dict[str, Any]
+    job: Mapping[str, Any], recorded: Recorded | None, target: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The recorded result of a job, or the result that says that there is none."""
     stage, case = job["stage"], job["case"]
@@ -55,11 +56,6 @@ def _still_good(made: Mapping[str, Any], job: Mapping[str, Any], target: Mapping
     return enough and bool(made["notes"].get("ncu") == _ncu(job["stage"], target))
 
 
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two cases are one measurement: the same key and limit."""
-    return one["key"] == other["key"] and one.get("limit_s") == other.get("limit_s")
-
-
 def _says(execution: Mapping[str, Any] | None) -> bool:
     """Whether an execution says anything of its case."""
     return execution is not None and execution["status"] not in (
@@ -80,29 +76,110 @@ def _instead(
     return executed.of_stage(job, execution)
 
 
+@dataclass(frozen=True)
+class Sources:
+    """Where a figure comes from: an ordered list, of which the first that has its key gives it.
+
+    recorded: None also where a run is to be fresh. attempts: what was tried by this checkout and could
+    not be measured; asked again once the machine can do more. executions: what executing the cases
+    gave, by case; ``executed_first``: before recorded figures. again: cases that are measured although
+    the store has them.
+    """
+
+    target: Mapping[str, Any]
+    store: Store
+    recorded: Recorded | None = None
+    attempts: Store | None = None
+    executions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    executed_first: bool = False
+    again: Container[str] = ()
+
+    def environment(self, job: Mapping[str, Any]) -> str:
+        """Id of the environment in which this machine measures a job."""
+        live = self.target["live"] and job["stage"] != model.EXECUTE
+        return str(self.target["environment"] if live else self.target["host"])
+
+    def measurable(self, job: Mapping[str, Any]) -> bool:
+        """Whether this machine can try: what a GPU runs needs one, the rest a CPU."""
+        on_host = job["provider"] == "cpu" or job["stage"] == model.EXECUTE
+        return bool(on_host or self.target["live"])
+
+    def _stored(self, job: Mapping[str, Any]) -> dict[str, Any] | None:
+        if job["case"] in self.again:
+            return None
+        for place in (self.store, self.attempts):
+            found = place and place.get(self.environment(job), job["stage"], job["key"])
+            if found and _still_good(found, job, self.target):
+                return found | {"case": job["case"]}
+        return None
+
+    def _recorded(self, job: Mapping[str, Any]) -> dict[str, Any] | None:
+        found = self.recorded and self.recorded.get(job["stage"], job["key"])
+        return found | {"case": job["case"]} if found else None
+
+    def _executed(self, job: dict[str, Any]) -> dict[str, Any] | None:
+        execution = self.executions.get(job["case"])
+        if execution is None or not _says(execution):
+            return None
+        return executed.of_stage(job, execution)
+
+    def find(self, job: dict[str, Any]) -> dict[str, Any] | None:
+        """What is known of a job without measuring, None where nothing is."""
+        if job["stage"] == model.EXECUTE:
+            order = (self._stored, self._recorded)
+        elif self.target["live"]:
+            order = (self._stored,)
+        elif job["provider"] == "cpu":
+            order = (self._recorded, self._stored)
+        elif self.executed_first:
+            order = (self._executed, self._recorded)
+        else:
+            # Recorded figures first, so that all of them come from one environment.
+            order = (self._recorded, self._executed)
+        return next((found for source in order if (found := source(job)) is not None), None)
+
+    def missing(self, job: dict[str, Any]) -> dict[str, Any]:
+        """The result of a job of which nothing is known and nothing was measured: the reason why."""
+        if self.measurable(job):
+            reason = job.get("no_cubin") or "it was not tried"
+            return model.result(
+                job["stage"], job["case"], model.NOT_MEASURED, reason, key=job["key"]
+            )
+        return _instead(
+            job,
+            from_recording(job, self.recorded, self.target),
+            self.executions.get(job["case"]),
+        )
+
+
+def outstanding(planned: Iterable[Planned], sources: Sources) -> list[dict[str, Any]]:
+    """The jobs that this machine has to measure: nobody knows them, and it can."""
+    return [
+        one.job
+        for one in planned
+        if one.job is not None
+        and sources.measurable(one.job)
+        and not one.job.get("no_cubin")
+        and sources.find(one.job) is None
+    ]
+
+
 def collect(
-    planned: list[Planned],
-    target: dict[str, Any],
-    recorded: Recorded | None,
-    store: Store,
-    measure: Measure,
-    checks: dict[str, dict[str, Any]] | None = None,
-    executions: Mapping[str, Mapping[str, Any]] | None = None,
-    executed_first: bool = False,
-    again: Container[str] = (),
+    planned: Sequence[Planned],
+    sources: Sources,
+    measure: Measure | None = None,
+    checks: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Results of a stage in the order of the cases.
 
-    ``measure`` runs jobs and calls its second argument for each finished case; ``checks`` holds
-    the check results by case for the later stages; ``executions`` what executing the cases gave,
-    for those that are not measured, and where there is no GPU before recorded figures if
-    ``executed_first``; ``again`` the cases that are measured although the store has them. Returns {"results", "counts"}, where counts says how many were measured now,
-    reused (from the store, or from another case of this run that is the same measurement), taken
-    from a recording and, if any, executed.
+    ``measure`` runs jobs and calls its second argument for each finished case; without it nothing is
+    measured. ``checks`` holds the check results by case for the later stages. Returns {"results",
+    "counts"}, where counts says how many were measured now, reused (from the store, or from another
+    case of this run that is the same measurement), taken from a recording and, if any, executed.
     """
-    executions = executions or {}
+    target = sources.target
     results: dict[str, dict[str, Any]] = {}
-    waiting: list[dict[str, Any]] = []
+    waiting: dict[tuple[str, Any], dict[str, Any]] = {}
     twins: dict[str, list[str]] = {}
     counts = {"measured": 0, "reused": 0, "recorded": 0}
     for one in planned:
@@ -111,36 +188,25 @@ def collect(
             continue
         job = one.job
         assert job is not None
-        stop = blocked((checks or {}).get(one.case.id))
+        stop = blocked((checks or {}).get(one.case.id)) if checks is not None else None
         if stop:
             results[one.case.id] = model.result(job["stage"], job["case"], *stop, key=job["key"])
             continue
-        on_host = job["provider"] == "cpu"
-        environment = target["environment"] if target["live"] else target["host"]
-        if not target["live"]:
-            # Recorded figures first, so that all of them come from one environment.
-            execution = executions.get(one.case.id)
-            taken = from_recording(job, recorded, target)
-            if executed_first and execution is not None and _says(execution):
-                taken = executed.of_stage(job, execution)
-            elif not taken["source"] and not on_host:
-                taken = _instead(job, taken, execution)
-            if taken["source"] or not on_host:
-                results[one.case.id] = taken
-                counts["recorded"] += str(taken["source"]).startswith("recorded:")
-                continue
-        found = store.get(environment, job["stage"], job["key"])
-        if found is not None and (one.case.id in again or not _still_good(found, job, target)):
-            found = None
+        found = sources.find(job)
+        if found is None and (measure is None or job.get("no_cubin") or not sources.measurable(job)):
+            found = sources.missing(job)
         if found is not None:
-            results[one.case.id] = found | {"case": one.case.id}
-            counts["reused"] += 1
+            results[one.case.id] = found
+            recorded = str(found["source"]).startswith("recorded:")
+            counts["recorded"] += recorded
+            counts["reused"] += not recorded and bool(found["environment"])
             continue
-        twin = next((other for other in waiting if _same(other, job)), None)
-        if twin is not None:
-            twins.setdefault(twin["case"], []).append(one.case.id)
-            continue
-        waiting.append(job | {"environment": environment})
+        # Cases that share key and limit are one measurement.
+        first = waiting.setdefault((job["key"], job.get("limit_s")), job)
+        if first is job:
+            job["environment"] = sources.environment(job)
+        else:
+            twins.setdefault(first["case"], []).append(one.case.id)
 
     def finished(made: dict[str, Any]) -> None:
         job = by_case[made["case"]]
@@ -154,27 +220,30 @@ def collect(
         if made["status"] == model.TIMED_OUT:
             whole["notes"] = {**whole["notes"], "limit_s": job["limit_s"]}
         model.validate(whole)
-        store.put(whole)
-        for case in (whole["case"], *twins.get(whole["case"], ())):
+        if not sources.store.put(whole) and sources.attempts is not None:
+            sources.attempts.put(whole, whatever=True)
+        same = twins.get(whole["case"], ())
+        for case in (whole["case"], *same):
             results[case] = whole | {"case": case}
         counts["measured"] += whole["status"] == model.OK
-        counts["reused"] += len(twins.get(whole["case"], ())) * (whole["status"] == model.OK)
+        counts["reused"] += len(same) * (whole["status"] == model.OK)
 
-    by_case = {job["case"]: job for job in waiting}
+    by_case = {job["case"]: job for job in waiting.values()}
     if waiting:
-        for made in measure(waiting, finished):
+        assert measure is not None
+        for made in measure(list(waiting.values()), finished):
             if made["case"] not in results:
                 finished(made)
     for one in planned:
-        if target["live"] and one.job is not None and one.case.id in executions:
+        if target["live"] and one.job is not None and one.case.id in sources.executions:
             made = results[one.case.id]
             if made["status"] == model.NOT_MEASURED:
-                results[one.case.id] = _instead(one.job, made, executions[one.case.id])
-    number = sum(made["source"] == model.EXECUTED for made in results.values())
+                results[one.case.id] = _instead(one.job, made, sources.executions[one.case.id])
+    order = [results[one.case.id] for one in planned]
+    number = sum(made["source"] == model.EXECUTED for made in order)
     if number:
         counts["executed"] = number
-    order = [one.case.id for one in planned]
-    return {"results": [results[case] for case in order], "counts": counts}
+    return {"results": order, "counts": counts}
 
 
 def log_lines(stage: str, document: dict[str, Any]) -> str:

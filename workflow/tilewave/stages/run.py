@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import hashlib
 import json
 import os
 import re
@@ -10,7 +12,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,8 @@ from tilewave.errors import UserError
 from tilewave.gpu.environment import commit
 from tilewave.records import model
 from tilewave.records.store import write_atomically
-from tilewave.stages import compiling, executing, jobs, measuring, tuning
+from tilewave.stages import compiling, executing, measuring, tuning
+from tilewave.stages.pipeline import Pipeline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,35 +95,40 @@ def target(job: Job) -> dict[str, Any]:
     return found
 
 
+def _pipeline(job: Job) -> Pipeline:
+    """The project's cases for the target that the run is about."""
+    return Pipeline(job.project, _target(job.project))
+
+
 def _target(project: projects.Project) -> dict[str, Any]:
     found: dict[str, Any] = projects.read(project.results / "target.json")
     return found
 
 
-def compile_kernel(job: Job, kernel: str, folder: str) -> dict[str, Any]:
-    """Compile a kernel's variants (see `tilewave.stages.compiling`)."""
-    project = job.project
-    aim = _target(project)
-    requests = project.plan.of_kernel(kernel)
-    variants = {request.case.variant.id: request.case.variant for request in requests}
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    document = compiling.compile_variants(
-        project.kernels[kernel],
-        list(variants.values()),
-        project.config.architectures,
-        aim["arch"],
-        project.store,
-        project.recorded(aim),
-        Path(folder),
-    )
-    for name, entries in document["variants"].items():
-        for arch, entry in entries.items():
-            job.note(
-                f"{name} {arch}: {entry['status']} {entry['reason']}\n{entry.get('log', '')}\n"
-            )
-            if entry["reason"]:
-                say(f"  {name} {arch}: {entry['status']}: {entry['reason']}")
-    return document
+def compile_kernels(job: Job, kernels: Sequence[str], cores: int) -> str:
+    """Compile what of these kernels is not compiled yet (see `tilewave.stages.compiling`)."""
+    pipeline = _pipeline(job)
+    logs = job.project.results / "logs" / "compile"
+    logs.mkdir(parents=True, exist_ok=True)
+    for name in kernels:
+        (logs / f"{name}.log").unlink(missing_ok=True)
+    tasks = pipeline.tasks(kernels)
+    begun, refused = time.monotonic(), 0
+
+    def done(task: compiling.Task, made: compiling.Entry) -> None:
+        nonlocal refused
+        told = f"{task.variant.id} {task.wanted}: {made['status']} {made['reason']}"
+        with (logs / f"{task.variant.kernel.name}.log").open("a", encoding="utf-8") as stream:
+            stream.write(f"{told}\n{made.get('log', '')}\n")
+        job.note(f"{told}\n")
+        if made["reason"]:
+            refused += 1
+            say(f"  {told}")
+
+    compiling.compile_all(tasks, pipeline.store, _cores(pipeline, cores), done)
+    words = f"{len(tasks)} variants in {time.monotonic() - begun:.0f} s"
+    say(f"  compile: {words}" + (f", {refused} refused" if refused else ""))
+    return words
 
 
 def interpreter(job: Job, part: int) -> dict[str, Any]:
@@ -135,87 +143,27 @@ def interpreter(job: Job, part: int) -> dict[str, Any]:
     return {"versions": execution.version(), "seconds": round(seconds, 1)}
 
 
-def execute_kernel(job: Job, kernel: str) -> dict[str, Any]:
-    """Results of executing a kernel's cases on the CPU (see `tilewave.stages.executing`)."""
-    project = job.project
-    aim = _target(project)
-    compiled = projects.read(project.stage_path("compile", kernel))
-    requests = project.plan.of_kernel(kernel)
-    stage, config = executing.STAGE, project.config
-    chosen = executing.wanted(requests, compiled, aim, project.recorded(aim), config)
-    planned = [
-        one for one in jobs.plan(stage, requests, compiled, aim, config) if one.case.id in chosen
-    ]
-    document = executing.collect(planned, aim, project.store, _measure(job, stage, kernel, None))
+def _cores(pipeline: Pipeline, given: int) -> int:
+    """The cores that a job may use: all of them beside a GPU, because nothing is timed meanwhile."""
+    return (os.cpu_count() or given) if pipeline.target["live"] else given
+
+
+def measure(job: Job, stage: str, kernels: Sequence[str] | None, cores: int = 1) -> str:
+    """Measure what a stage has to measure of these kernels' cases, or of all (see
+    `tilewave.stages.pipeline`); the results go into the store."""
+    pipeline = _pipeline(job)
+    doing = _measure(job, stage, _cores(pipeline, cores))
+    document = pipeline.measure(stage, kernels, doing)
     job.note(measuring.log_lines(stage, document))
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
-    if planned:
-        say(f"  {stage} {kernel}: {len(planned)} cases{': ' if counts else ''}{counts}")
-    return document
-
-
-def measure_kernel(job: Job, stage: str, kernel: str, report: str | None) -> dict[str, Any]:
-    """Results of a stage for a kernel (see `tilewave.stages.measuring`)."""
-    project = job.project
-    aim = _target(project)
-    compiled = projects.read(project.stage_path("compile", kernel))
-    checks = None
-    if stage != "check":
-        document = projects.read(project.stage_path("check", kernel))
-        checks = {made["case"]: made for made in document["results"]}
-    planned = list(jobs.plan(stage, project.plan.of_kernel(kernel), compiled, aim, project.config))
-    executions = None
-    if stage in executing.REPLACED and kernel in project.stage_kernels(executing.STAGE):
-        document = projects.read(project.stage_path(executing.STAGE, kernel))
-        executions = {made["case"]: made for made in document["results"]}
-    document = measuring.collect(
-        planned,
-        aim,
-        project.recorded(aim),
-        project.store,
-        _measure(job, stage, kernel, report),
-        checks,
-        executions,
-        executed_first=project.config.execute.when == "always",
-    )
-    job.note(measuring.log_lines(stage, document))
-    counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
-    say(f"  {stage} {kernel}: {len(planned)} cases{': ' if counts else ''}{counts}")
-    return document
-
-
-def race(job: Job) -> dict[str, Any]:
-    """Results of all candidates' races (see `tilewave.stages.tuning`)."""
-    project = job.project
-    stage, aim = tuning.STAGE, _target(project)
-    kernels = project.stage_kernels(stage)
-    compiled = {name: projects.read(project.stage_path("compile", name)) for name in kernels}
-    checks = {
-        made["case"]: made
-        for name in kernels
-        for made in projects.read(project.stage_path("check", name))["results"]
-    }
-    requests = {name: project.plan.of_kernel(name) for name in kernels}
-    planned = tuning.plan(requests, compiled, checks, aim, project.config)
-    measure = _measure(job, stage, "races", None)
-    document = measuring.collect(
-        planned,
-        aim,
-        project.recorded(aim),
-        project.store,
-        lambda waiting, finished: measure(tuning.by_group(waiting), finished),
-        checks,
-        again=tuning.race_again(planned, aim, project.store),
-    )
-    job.note(measuring.log_lines(stage, document))
-    counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
-    raced, eliminated, spent, full = tuning.saved(document["results"])
-    say(f"  {stage}: {len(planned)} candidates{': ' if counts else ''}{counts}")
-    if raced:
-        told = f"{eliminated} of {raced} eliminated early: {spent:.1f} s of GPU instead of {full:.1f} s"
-        say(f"  {stage}: {told}")
-        job.note(f"{told}\n")
-    return document
+    say(f"  {stage}: {len(document['results'])} cases{': ' if counts else ''}{counts}")
+    if stage == tuning.STAGE:
+        raced, eliminated, spent, full = tuning.saved(document["results"])
+        if raced:
+            told = f"{eliminated} of {raced} eliminated early: {spent:.1f} s of GPU instead of {full:.1f} s"
+            say(f"  {stage}: {told}")
+            job.note(f"{told}\n")
+    return counts
 
 
 def best(job: Job) -> pd.DataFrame:
@@ -232,31 +180,33 @@ def best(job: Job) -> pd.DataFrame:
     project = job.project
     if not project.raced_studies:
         raise UserError(project.where, "studies", "no study that races", "a study with tune: true")
-    aim = _target(project)
-    plan = project.raced_plan
-    stages = ("check", tuning.STAGE)
-    compiled, results = _documents(project, plan.kernels, stages)
+    raced = dataclasses.replace(project, plan=project.raced_plan)
+    pipeline = Pipeline(raced, _target(project))
+    results = pipeline.results((*CHECKS, tuning.STAGE))
     verdict = tidy.verdicts(results["check"])
-    cases = tidy.cases_table(plan, aim, compiled, verdict)
-    flat = [made for stage in stages for made in results[stage] if made["case"] in plan.requests]
+    cases = tidy.cases_table(pipeline.resolved.values(), pipeline.compiled, pipeline.arch, verdict)
+    flat = [*results["check"], *results[tuning.STAGE]]
     records = tidy.records_table(cases, flat, verdict)
     none = pd.DataFrame(columns=["case"])
     return pd.concat(
         [
-            plot.table(figures.of_tables(project, name, aim, cases, records, none)).assign(
-                study=name
-            )
-            for name in plan.studies
+            plot.table(
+                figures.of_tables(project, name, pipeline.target, cases, records, none)
+            ).assign(study=name)
+            for name in raced.plan.studies
         ],
         ignore_index=True,
     )
 
 
-def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring.Measure:
+CHECKS = ("check",)
+
+
+def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
     """How the jobs of a stage are run on this machine."""
     project = job.project
     cache = project.store.root / "cache"
-    log = Path(f"{job.log}.worker") if job.log else project.results / f"{stage}-{kernel}.log"
+    log = Path(f"{job.log}.worker") if job.log else project.results / f"{stage}.log"
     log.unlink(missing_ok=True)
     os.environ["TILEWAVE_GPU"] = str(project.config.gpu)
 
@@ -264,14 +214,15 @@ def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring
         waiting: list[dict[str, Any]], finished: Callable[[dict[str, Any]], None]
     ) -> list[dict[str, Any]]:
         doing = "executing" if stage == executing.STAGE else "measuring"
-        say(f"  {stage} {kernel}: {doing} {len(waiting)} cases")
+        say(f"  {stage}: {doing} {len(waiting)} cases")
         if stage == "counters":
             from tilewave.gpu import profiler
 
+            reports = project.results / "ncu"
             return profiler.profile(
                 waiting,
                 cache=cache,
-                report_path=Path(str(report)),
+                report_path=reports / f"{_report_name(waiting)}.ncu-rep",
                 log_path=log,
                 on_result=finished,
             )
@@ -280,9 +231,10 @@ def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring
         if stage == executing.STAGE:
             # The machine keeps to the limit itself; building inputs, judging and compiling what no
             # earlier case needed come on top.
-            return supervisor.run_jobs(
+            return supervisor.share_jobs(
                 stage,
                 waiting,
+                cores,
                 cache=cache,
                 limit_s=project.config.execute.case_limit_s * 2 + COMPILING_S,
                 grace_s=COMPILING_S,
@@ -299,45 +251,44 @@ def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring
     return measure
 
 
-def _documents(
-    project: projects.Project,
-    kernels: Sequence[str] | None = None,
-    stages: Sequence[str] = model.STAGES,
-) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
-    """Compiled documents by kernel, and all results by stage; of these kernels, else of all."""
-    names = project.plan.kernels if kernels is None else kernels
-    compiled = {name: projects.read(project.stage_path("compile", name)) for name in names}
-    results = {
-        stage: [
-            made
-            for path in project.stage_documents(stage, names)
-            for made in projects.read(path)["results"]
-        ]
-        for stage in stages
-    }
-    return compiled, results
+def _report_name(waiting: Sequence[Mapping[str, Any]]) -> str:
+    """Of a session's reports: the kernel's, or one that says what was profiled together."""
+    names = list(dict.fromkeys(str(job["kernel"]) for job in waiting))
+    if len(names) == 1:
+        return names[0]
+    keys = "".join(sorted(str(job["key"]) for job in waiting))
+    return f"{len(names)}_kernels_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
 
 
-def tables(job: Job) -> dict[str, pd.DataFrame]:
-    """The tidy tables of the run: cases, records, samples, instructions."""
+def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
+    """The tidy tables of the run (cases, records, samples, instructions), and what is known of each
+    kernel's compilations and profiles."""
     from tilewave.records import tables as tidy
 
-    project = job.project
-    aim = _target(project)
-    recorded = project.recorded(aim)
-    compiled, results = _documents(project)
+    project, pipeline = job.project, _pipeline(job)
+    results = pipeline.results()
+    for stage, made in results.items():
+        job.note(measuring.log_lines(stage, {"results": made, "counts": {}}))
     verdict = tidy.verdicts(results["check"], results["execute"])
-    flat = [made for stage in results.values() for made in stage]
-    cases = tidy.cases_table(project.plan, aim, compiled, verdict)
-    samples = tidy.samples_table(results["time"] + results["tune"], recorded)
-    return {
+    place = {name: number for number, name in enumerate(project.plan.kernels)}
+
+    def kernel(made: Mapping[str, Any]) -> int:
+        return place[pipeline.resolved[made["case"]].case.variant.kernel.name]
+
+    # By stage, then kernel: environments are numbered in the order in which they come.
+    flat = [made for stage in model.STAGES for made in sorted(results[stage], key=kernel)]
+    cases = tidy.cases_table(pipeline.resolved.values(), pipeline.compiled, pipeline.arch, verdict)
+    samples = tidy.samples_table(results["time"] + results["tune"], pipeline.recorded)
+    frames = {
         "cases": cases,
         "records": tidy.paired_shares(tidy.records_table(cases, flat, verdict), samples),
         "samples": samples,
         "instructions": tidy.instructions_table(
-            project.plan, results["counters"] + results["execute"], recorded, compiled
+            results["counters"] + results["execute"], pipeline.recorded, pipeline.places
         ),
     }
+    pipeline.write_listings()
+    return frames, pipeline.about_kernels(results["counters"])
 
 
 def _clean_tree() -> str:
@@ -364,37 +315,27 @@ def record(job: Job) -> str:
 
     project = job.project
     aim = _target(project)
-    if not aim["live"]:
-        raise UserError("record", "target", aim["label"], "a run measured on a live GPU")
+    if not aim["live"] and aim["recorded"] is None:
+        raise UserError("record", "target", aim["label"], "a live GPU, or one that was recorded")
     unclean = _clean_tree()
     if unclean:
         raise UserError("record", "git", unclean, "a clean commit that the figures can name")
-    compiled, results = _documents(project)
+    pipeline = Pipeline(project, aim)
+    results = pipeline.results()
     # The keys match this clean tree, whatever commit the run began at.
     measured = {**aim["environments"][aim["host"]], **commit()}
     kept = [
         made
         for stage in results.values()
         for made in stage
-        if made["environment"]
-        and made["key"]
-        and model.recordable(made)
-        # What a CPU executes can be had on any machine, at the version of its own tree.
-        and made["stage"] != "execute"
-        and "executed" not in made["notes"]
+        if made["environment"] == aim["host"] and made["key"] and model.recordable(made)
+        # What stands in for a measurement is an execution's, and recorded as that; a machine that
+        # shows another one's figures adds nothing but executions, which any machine can make.
+        and (made["stage"] == executing.STAGE or (aim["live"] and "executed" not in made["notes"]))
     ]
-    small = {
-        f"{variant}.{arch}": {
-            name: entry[name]
-            for name in ("source_sha256", "sha256", "code", "resources", "options", "nvrtc")
-            if name in entry
-        }
-        for document in compiled.values()
-        for variant, entries in document["variants"].items()
-        for arch, entry in entries.items()
-        if entry["status"] == "ok"
-    }
     name = re.sub(r"[^a-z0-9]+", "_", aim["label"].lower()).strip("_")
-    counts = shipped.merge(project.recorded_root / name, kept, {aim["host"]: measured}, small)
+    counts = shipped.merge(
+        project.recorded_root / name, kept, {aim["host"]: measured}, *pipeline.shipped()
+    )
     words = ", ".join(f"{number} {what}" for what, number in counts.items())
     return f"resources/recorded/{name}: {words}"

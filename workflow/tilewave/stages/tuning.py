@@ -13,14 +13,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tilewave.cases import Request
-from tilewave.config import Config
 from tilewave.records import model
 from tilewave.records.store import Store
-from tilewave.stages import jobs
 from tilewave.stages.jobs import Planned
+from tilewave.stages.resolving import Resolved
 from tilewave.theory import selection
 from tilewave.theory.occupancy import SmLimits
+from tilewave.variants import LaunchPlan
 
 STAGE = "tune"
 
@@ -41,7 +40,7 @@ def _limits(target: Mapping[str, Any]) -> tuple[SmLimits, int] | None:
 
 
 def predicted_loads(
-    one: Planned, entry: Mapping[str, Any], target: Mapping[str, Any]
+    one: Planned, launch: LaunchPlan, entry: Mapping[str, Any], target: Mapping[str, Any]
 ) -> float | None:
     """Elements that a case's launch loads (see `selection.loads`), for the order of the screening.
 
@@ -50,18 +49,17 @@ def predicted_loads(
     """
     variant, job, known = one.case.variant, one.job, _limits(target)
     assert job is not None
-    plan = variant.plan(job["shape"], target["device"])
     resources = entry.get("resources", {}).get(variant.kernel.entry, {})
-    if plan.tile is None or known is None or not resources.get("registers"):
+    if launch.tile is None or known is None or not resources.get("registers"):
         return None
     limits, sms = known
-    x, y, z = plan.block
-    shared = int(resources.get("static_shared_bytes") or 0) + plan.shared_bytes
+    x, y, z = launch.block
+    shared = int(resources.get("static_shared_bytes") or 0) + launch.shared_bytes
     registers = int(resources["registers"])
-    launch = selection.Launch.of(
-        plan.tile, plan.working_blocks, limits, x * y * z, registers, shared
+    found = selection.Launch.of(
+        launch.tile, launch.working_blocks, limits, x * y * z, registers, shared
     )
-    return None if launch is None else selection.loads(job["shape"], launch, sms)
+    return None if found is None else selection.loads(job["shape"], found, sms)
 
 
 def _judged(one: Planned, check: Mapping[str, Any] | None) -> Planned:
@@ -76,29 +74,30 @@ def _judged(one: Planned, check: Mapping[str, Any] | None) -> Planned:
 
 
 def plan(
-    requests: Mapping[str, list[Request]],
-    compiled: Mapping[str, dict[str, Any]],
+    planned: Iterable[Planned],
+    resolved: Mapping[str, Resolved],
+    compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
     checks: Mapping[str, Mapping[str, Any]],
-    target: dict[str, Any],
-    config: Config,
+    target: Mapping[str, Any],
 ) -> list[Planned]:
-    """Jobs of all kernels' candidates, with their `group` and `predicted_loads`.
+    """The candidates that race, with their `group` and `predicted_loads`; by case: what they resolve
+    to and the results of the stage check.
 
-    requests, compiled: by kernel. checks: results of the stage check by case.
+    planned: what `jobs.of_stage` has of this stage. compiled: by variant and architecture.
     """
     found = []
-    for kernel, mine in requests.items():
-        document = compiled[kernel]
-        for one in jobs.plan(STAGE, mine, document, target, config):
-            one = _judged(one, checks.get(one.case.id))
-            if one.job is not None:
-                entry = document["variants"][one.case.variant.id][document["arch"]]
-                more = {
-                    "group": group_of(one.job),
-                    "predicted_loads": predicted_loads(one, entry, target),
-                }
-                one = dataclasses.replace(one, job=one.job | more)
-            found.append(one)
+    for one in planned:
+        one = _judged(one, checks.get(one.case.id))
+        if one.job is not None:
+            entry = compiled[one.case.variant.id][f"sm_{target['arch']}"]
+            launch = resolved[one.case.id].launch
+            assert entry is not None and launch is not None
+            more = {
+                "group": group_of(one.job),
+                "predicted_loads": predicted_loads(one, launch, entry, target),
+            }
+            one = dataclasses.replace(one, job=one.job | more)
+        found.append(one)
     return found
 
 

@@ -1,0 +1,60 @@
+"""What of a kernel's text the compiler acts on: its lines of code, without comments.
+
+A comment, front matter or an empty line changes no machine code, so a compilation's key leaves them
+out. They move the lines behind them, though: `moved` says where a line of an older text stands now.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+
+# Literals are matched so that what looks like a comment inside one is none.
+TOKEN = re.compile(
+    r'R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"'
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|'(?:\\.|[^'\\\n])*'"
+    r"|(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)",
+    re.DOTALL,
+)
+TELLS_LINES = re.compile(r"\b(?:__LINE__|assert|source_location)\b")
+"""Code that holds the number of its own line, so that a moved line is other code."""
+
+
+def _without_comment(found: re.Match[str]) -> str:
+    comment = found["comment"]
+    return found[0] if comment is None else " " + "\n" * comment.count("\n")
+
+
+@functools.lru_cache(maxsize=1024)
+def code_lines(text: str) -> tuple[tuple[int, str], ...]:
+    """(line number, code) of every line that is more than comment and space."""
+    bare = TOKEN.sub(_without_comment, text).splitlines()
+    return tuple((place, line.strip()) for place, line in enumerate(bare, 1) if line.strip())
+
+
+def line_numbers(text: str) -> list[int]:
+    """The numbers of the lines with code."""
+    return [place for place, _ in code_lines(text)]
+
+
+@functools.lru_cache(maxsize=1024)
+def code(text: str) -> str:
+    """The text as a compilation's key has it."""
+    lines = code_lines(text)
+    bare = "\n".join(line for _, line in lines)
+    return f"{bare}\n{line_numbers(text)}" if TELLS_LINES.search(bare) else bare
+
+
+def moved(before: Mapping[str, list[int]], now: Mapping[str, str]) -> dict[str, dict[int, int]]:
+    """File -> line number when it was compiled -> line number now, of the files whose lines moved.
+
+    before: the `line_numbers` of each file then; now: their texts, of the same code.
+    """
+    found = {}
+    for name, old in before.items():
+        new = line_numbers(now.get(name, ""))
+        if new != old and len(new) == len(old):
+            found[name] = dict(zip(old, new))
+    return found

@@ -1,0 +1,299 @@
+"""The one way of a case through the stages: resolved, compiled, known or measured, collected.
+
+`Pipeline` answers for a project and its target what each stage does for each case (`planned`), what of
+it is to be done here (`work`) and what came of it (`results`). The Snakefile asks the second before
+anything runs; a job of a stage measures it for its kernels; the tables ask the third.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewave.compiling import sass
+from tilewave.project import Project, machine_fingerprint
+from tilewave.records import model
+from tilewave.records.store import Store, write_where_other
+from tilewave.stages import executing, jobs, measuring, resolving, tuning
+from tilewave.stages.compiling import Compilations, Entry, Listing, Task
+from tilewave.stages.jobs import Planned
+from tilewave.stages.measuring import Measure, Sources
+from tilewave.stages.resolving import Resolved
+from tilewave.variants import Variant
+
+MEASURED = ("execute", "check", "time", "counters", tuning.STAGE)
+"""Stages that run something, in the order in which they do."""
+
+Results = dict[str, dict[str, Any]]
+
+
+class Pipeline:
+    """A project's cases for one target (see `tilewave.target`)."""
+
+    def __init__(self, project: Project, target: Mapping[str, Any]) -> None:
+        self.project, self.target = project, dict(target)
+        self.recorded = project.recorded(target)
+        self.store = project.store
+        # What could not be done here is asked again where the machine can do more.
+        machine = hashlib.sha256(machine_fingerprint().encode()).hexdigest()[:12]
+        self.attempts = Store(project.results / "attempts" / machine)
+        self.arch = f"sm_{target['arch']}"
+        self.compilations = Compilations(
+            self.store, self.recorded, project.results / "cubins", project.config.fresh
+        )
+
+    @functools.cached_property
+    def resolved(self) -> dict[str, Resolved]:
+        """All cases of the plan, by id."""
+        return resolving.of_plan(self.project.plan, self.target, self.store)
+
+    @functools.cached_property
+    def variants(self) -> dict[str, Variant]:
+        """The plan's variants, by id."""
+        return {one.case.variant.id: one.case.variant for one in self.resolved.values()}
+
+    @functools.cached_property
+    def architectures(self) -> list[str]:
+        """What is compiled for."""
+        asked = self.project.config.architectures
+        return list(dict.fromkeys(self.arch if one == "auto" else one for one in asked))
+
+    def wanted(self, variant: Variant) -> list[str]:
+        """The architectures of a variant; code on the host has the target's, whatever is asked."""
+        return self.architectures if variant.kernel.provider == "nvrtc" else [self.arch]
+
+    @functools.cached_property
+    def compiled(self) -> dict[str, dict[str, Entry | None]]:
+        """What is known of each variant's compilations, by architecture; None: yet to be compiled."""
+        return {
+            name: {arch: self.compilations.entry(one, arch) for arch in self.wanted(one)}
+            for name, one in self.variants.items()
+        }
+
+    def _mine(self, kernels: Sequence[str] | None) -> list[Resolved]:
+        return [
+            one
+            for one in self.resolved.values()
+            if kernels is None or one.case.variant.kernel.name in kernels
+        ]
+
+    @functools.cached_property
+    def _planned(self) -> dict[str, list[Planned]]:
+        return {}
+
+    def planned(self, stage: str) -> list[Planned]:
+        """What a stage does for each case; of `execute` only those that are to be executed."""
+        if stage not in self._planned:
+            config, chosen = self.project.config, list(self.resolved.values())
+            if stage == executing.STAGE:
+                names = self._executed()
+                chosen = [one for one in chosen if one.case.id in names]
+            self._planned[stage] = list(
+                jobs.of_stage(stage, chosen, self.compiled, self.arch, config)
+            )
+        return self._planned[stage]
+
+    def _executed(self) -> set[str]:
+        """The cases that are to be executed."""
+        when = self.project.config.execute.when
+        replaced: list[Planned] = []
+        if when != "never" and not self.target["live"]:
+            replaced = [one for stage in executing.REPLACED for one in self.planned(stage)]
+        requests = self.project.plan.requests.values()
+        return executing.wanted(requests, replaced, self.target, self.recorded, when)
+
+    def sources(self, stage: str, executions: Results | None = None) -> Sources:
+        """Where a stage's results come from."""
+        config = self.project.config
+        fresh = config.fresh and stage == executing.STAGE
+        return Sources(
+            self.target,
+            self.store,
+            None if fresh else self.recorded,
+            self.attempts,
+            (executions or {}) if stage in executing.REPLACED else {},
+            executed_first=config.execute.when == "always",
+        )
+
+    # ------------------------------------------------------------------------------- what is to be done
+
+    def work(self) -> dict[str, list[str]]:
+        """Stage -> kernels of which something is to be compiled or measured here."""
+        found: dict[str, list[str]] = {}
+        run: set[str] = set()  # variants that run here
+        checks: Results = {}
+        for stage in MEASURED:
+            planned, sources = self.planned(stage), self.sources(stage)
+            if stage == "check":
+                checks = self._known(planned, sources)
+            waiting = [one for one in planned if self._waits(stage, one, sources, checks)]
+            found[stage] = self._kernels(waiting)
+            run |= {one.case.variant.id for one in waiting}
+        found["compile"] = self._kernels(
+            [one for one in self.resolved.values() if self._to_compile(one, run)]
+        )
+        return {stage: kernels for stage, kernels in found.items() if kernels}
+
+    @staticmethod
+    def _known(planned: Sequence[Planned], sources: Sources) -> Results:
+        found = {}
+        for one in planned:
+            made = one.result if one.job is None else sources.find(one.job)
+            if made is not None:
+                found[one.case.id] = made
+        return found
+
+    def _waits(
+        self, stage: str, one: Planned, sources: Sources, checks: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        """Whether a case of a stage is to be measured here, as far as that is known."""
+        if one.result is not None:
+            return False
+        if one.job is None:  # not compiled yet, so that nobody can know of it
+            return sources.measurable({"stage": stage, "provider": "nvrtc"})
+        if stage not in ("check", executing.STAGE) and measuring.blocked(checks.get(one.case.id)):
+            return False
+        return bool(measuring.outstanding([one], sources))
+
+    def _to_compile(self, one: Resolved, run: set[str]) -> bool:
+        variant = one.case.variant
+        if any(entry is None for entry in self.compiled[variant.id].values()):
+            return True
+        return variant.id in run and self.compilations.missing_cubin(variant, self.arch)
+
+    @staticmethod
+    def _kernels(cases: Sequence[Planned] | Sequence[Resolved]) -> list[str]:
+        return list(dict.fromkeys(one.case.variant.kernel.name for one in cases))
+
+    # ---------------------------------------------------------------------------------------- doing it
+
+    def tasks(self, kernels: Sequence[str]) -> list[Task]:
+        """The compilations of these kernels that are to be done."""
+        variants = [one for one in self.variants.values() if one.kernel.name in kernels]
+        return [
+            Task(variant, arch)
+            for variant in variants
+            if variant.kernel.provider == "nvrtc"
+            for arch in self.wanted(variant)
+            if self.compilations.missing_cubin(variant, arch)
+        ]
+
+    def measure(self, stage: str, kernels: Sequence[str] | None, measure: Measure) -> dict[str, Any]:
+        """Measure what is to be measured of these kernels; the document of `measuring.collect`."""
+        planned = self._of_kernels(self.planned(stage), kernels)
+        checks = None
+        if stage not in ("check", executing.STAGE):
+            known = measuring.collect(
+                self._of_kernels(self.planned("check"), kernels), self.sources("check")
+            )
+            checks = {made["case"]: made for made in known["results"]}
+        sources = self.sources(stage)
+        if stage == tuning.STAGE:
+            assert checks is not None
+            planned = tuning.plan(planned, self.resolved, self.compiled, checks, self.target)
+            sources = Sources(
+                self.target, self.store, self.recorded, self.attempts,
+                again=tuning.race_again(planned, self.target, self.store),
+            )  # fmt: skip
+        return measuring.collect(planned, sources, self._provided(measure), checks)
+
+    @staticmethod
+    def _of_kernels(planned: list[Planned], kernels: Sequence[str] | None) -> list[Planned]:
+        if kernels is None:
+            return planned
+        return [one for one in planned if one.case.variant.kernel.name in kernels]
+
+    def _provided(self, measure: Measure) -> Measure:
+        """The same with the cubins of the jobs where the jobs say."""
+
+        def provided(
+            waiting: list[dict[str, Any]], finished: Callable[[dict[str, Any]], None]
+        ) -> list[dict[str, Any]]:
+            for name in dict.fromkeys(job["variant"] for job in waiting if job.get("cubin")):
+                self.compilations.provide(self.variants[name], self.arch)
+            if waiting[0]["stage"] == tuning.STAGE:
+                waiting = tuning.by_group(waiting)
+            return measure(waiting, finished)
+
+        return provided
+
+    # ------------------------------------------------------------------------------------ what came of it
+
+    def results(self, stages: Sequence[str] = MEASURED) -> dict[str, list[dict[str, Any]]]:
+        """What each of these stages knows of every case, measuring nothing."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        by_case: dict[str, Results] = {}
+        for stage in MEASURED:
+            if stage not in stages and stage not in ("execute", "check"):
+                continue
+            checks = None if stage in ("execute", "check") else by_case["check"]
+            planned = self.planned(stage)
+            if stage == tuning.STAGE:
+                planned = tuning.plan(
+                    planned, self.resolved, self.compiled, by_case["check"], self.target
+                )
+            sources = self.sources(stage, by_case.get(executing.STAGE))
+            made = measuring.collect(planned, sources, None, checks)["results"]
+            by_case[stage] = {one["case"]: one for one in made}
+            if stage in stages:
+                found[stage] = made
+        return found
+
+    def places(self, variant: str) -> tuple[dict[int, int], list[str]]:
+        """Address -> line of the kernel file, of a variant's code; and the file's lines."""
+        chosen = self.variants[variant]
+        kernel = chosen.kernel
+        entry = self.compiled[variant].get(self.arch) or {}
+        text = self.compilations.listing(chosen, entry)
+        if text is None:
+            return {}, []
+        function = entry.get("symbol", kernel.entry)
+        return sass.lines(text, kernel.path.name, function), kernel.text.splitlines()
+
+    def write_listings(self) -> None:
+        """Each variant's listing where its entry says, for whoever reads it."""
+        for name, entries in self.compiled.items():
+            for entry in entries.values():
+                text = self.compilations.listing(self.variants[name], entry) if entry else None
+                if entry and text is not None:
+                    write_where_other(Path(entry["sass"]), text)
+
+    def shipped(self) -> tuple[dict[str, dict[str, Any]], dict[str, Listing]]:
+        """What a recording keeps of compilations: by variant and architecture; and by key their
+        listings, with the numbers of the lines that had code."""
+        kept = ("source_sha256", "sha256", "code", "symbol", "resources", "options", "nvrtc", "key",
+                "text")  # fmt: skip
+        entries, listings = {}, {}
+        for name, compiled in self.compiled.items():
+            for arch, entry in compiled.items():
+                if entry is None or entry["status"] != model.OK:
+                    continue
+                entries[f"{name}.{arch}"] = {part: entry[part] for part in kept if part in entry}
+                listing = self.compilations.as_compiled(entry)
+                if listing is not None:
+                    listings[entry["key"]] = listing
+        return entries, listings
+
+    def about_kernels(self, counters: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Kernel -> its ``variants`` as they were compiled (without logs), and the reports of Nsight
+        Compute (``profiles``) in which this machine's counters of it were collected."""
+        found: dict[str, dict[str, Any]] = {}
+        for name, compiled in self.compiled.items():
+            one = found.setdefault(
+                self.variants[name].kernel.name, {"variants": {}, "profiles": []}
+            )
+            one["variants"][name] = {
+                arch: {part: entry[part] for part in entry if part not in ("log", "lines")}
+                for arch, entry in compiled.items()
+                if entry is not None
+            }
+        for made in counters:
+            report = made["notes"].get("report")
+            if made["source"] == model.SOURCES["counters"] and report:
+                kernel = self.resolved[made["case"]].case.variant.kernel.name
+                if report not in found[kernel]["profiles"]:
+                    found[kernel]["profiles"].append(report)
+        return found

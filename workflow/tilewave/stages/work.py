@@ -1,0 +1,87 @@
+"""What there is to do, for the graph of jobs: decided when the Snakefile is read, from content.
+
+Without CUDA in this process and without compiling. Kernels of which nothing is to be done have no job;
+the others of a stage are measured together, in batches, because a process costs a second and Nsight
+Compute five.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tilewave import target as targets
+from tilewave.gpu import environment
+from tilewave.project import Project
+from tilewave.records.store import write_atomically
+from tilewave.stages import tuning
+from tilewave.stages.pipeline import MEASURED, Pipeline
+
+BATCHED = ("compile", *(stage for stage in MEASURED if stage != tuning.STAGE))
+APART = ("compile", "execute", "check")
+"""Stages whose raced kernels have a batch of their own: `tune` asks for these alone."""
+
+
+class Work:
+    """Stage -> batch -> kernels; and whether this run measures on a GPU of this machine."""
+
+    def __init__(self, live: bool, batches: Mapping[str, Mapping[str, list[str]]]) -> None:
+        self.live, self.batches = live, batches
+
+    def of(self, stage: str, kernels: object = None) -> list[str]:
+        """The batches of a stage; those that hold one of these kernels, if any are given."""
+        found = self.batches.get(stage, {})
+        if kernels is None:
+            return list(found)
+        return [batch for batch, mine in found.items() if set(mine) & set(kernels)]  # type: ignore[call-overload]
+
+    def kernels(self, stage: str, batch: str) -> list[str]:
+        """The kernels of a batch."""
+        return self.batches[stage][batch]
+
+
+def _here(project: Project) -> dict[str, Any]:
+    """This machine's environment; a driver is asked once for each state of the machine, in a child."""
+    found = environment.fingerprint()
+    if not environment.has_gpu(found):
+        return targets.probe(project.config.gpu)
+    known = [found, project.config.gpu, environment.package_versions()]
+    name = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+    path = project.store.blob("environments", name, ".json")
+    try:
+        read: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return read
+    except (OSError, ValueError):
+        here = targets.probe(project.config.gpu)
+        if here.get("gpu"):
+            write_atomically(path, json.dumps(here).encode())
+        return here
+
+
+def _batches(project: Project, work: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
+    raced = set(project.stage_kernels(tuning.STAGE))
+    found: dict[str, dict[str, list[str]]] = {}
+    for stage, kernels in work.items():
+        parts = [kernels]
+        if stage in APART:
+            first = [name for name in kernels if name in raced]
+            parts = [first, [name for name in kernels if name not in raced]]
+        found[stage] = {str(n): part for n, part in enumerate(filter(None, parts))}
+    return found
+
+
+def find(project: Project, decide: bool = True) -> Work:
+    """The work of a run. ``decide``: now, and for all processes of the run; else as it was decided."""
+    name = hashlib.sha256(project.results.as_posix().encode()).hexdigest()[:12]
+    path = Path(project.store.root) / "work" / f"{name}.json"
+    if not decide and path.is_file():
+        return Work(**json.loads(path.read_text(encoding="utf-8")))
+    here = _here(project)
+    target = targets.resolve(project.config, here, project.recorded_root, project.where)
+    batches = _batches(project, Pipeline(project, target).work())
+    live = bool(target["live"])
+    write_atomically(path, json.dumps({"live": live, "batches": batches}).encode())
+    return Work(live, batches)
