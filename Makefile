@@ -5,8 +5,8 @@ VENV   := .venv
 # Modules are run by name: a checkout that was moved still works.
 PY     := $(VENV)/bin/python
 ARGS   ?=
-# Jobs at a time where nothing is timed: `make report CORES=4` without a GPU.
-CORES  ?= 1
+# All cores; a job that times takes them for itself.
+CORES  ?= all
 # Processes that share the tests.
 WORKERS ?= auto
 # Candidates in order; `make report PYTHON=/path/to/python3` chooses another one.

@@ -8,8 +8,8 @@ import pytest
 
 from samples import BODY, FRONT, config, write_kernel
 from tilewave import project
-from tilewave.compiling import cubin, nvrtc, sass
-from tilewave.kernels import load_kernel, source_digest
+from tilewave.compiling import cubin, nvrtc, sass, source
+from tilewave.kernels import host_code, load_kernel, source_digest
 from tilewave.records import model
 from tilewave.records.store import Store
 from tilewave.stages import compiling
@@ -116,7 +116,7 @@ def identities(folder):
         name: (
             source_digest(kernel),
             nvrtc.cache_key(kernel, "sm_90", MACROS),
-            made.plan_digest("compile", name),
+            project.known_by(kernel),
         )
         for name, kernel in made.kernels.items()
     }
@@ -220,33 +220,72 @@ def test_listing_maps_instructions_to_lines(plain, tmp_path):
 
 
 def documents(tmp_path, store, body=BODY, front=FRONT):
-    """The compile document of both dtypes of a kernel."""
+    """What is known of both dtypes of a kernel, and those that were compiled now."""
     kernel = load_kernel(write_kernel(tmp_path / "kernels", body=body, front=front))
     variants = [variant(kernel, {"REAL": real}, kernel.path, "macros") for real in ("f32", "f64")]
-    return compiling.compile_variants(
-        kernel, variants, ["auto"], 90, store, None, tmp_path / "cubins"
-    )
+    known = compiling.Compilations(store, None, tmp_path / "cubins")
+    waiting = [compiling.Task(one, "sm_90") for one in variants]
+    waiting = [one for one in waiting if known.missing_cubin(one.variant, one.wanted)]
+    made = []
+    compiling.compile_all(waiting, store, 2, lambda task, entry: made.append(task.variant.id))
+    for one in variants:
+        known.provide(one, "sm_90")
+    return {one.id: known.entry(one, "sm_90") for one in variants}, made
 
 
 def test_stage_compiles_once_and_mends_its_cache(tmp_path):
     store = Store(tmp_path / "store")
-    first = documents(tmp_path, store)["variants"]["sample-realf64"]["sm_90"]
+    entries, made = documents(tmp_path, store)
+    first = entries["sample-realf64"]
     assert first["status"] == model.OK
-    assert first["cached"] is False
+    assert sorted(made) == ["sample", "sample-realf64"]
     assert Path(first["cubin"]).is_file()
-    again = documents(tmp_path, store)["variants"]["sample-realf64"]["sm_90"]
-    assert again["cached"] is True
-    assert again["sha256"] == first["sha256"]
+    again, made = documents(tmp_path, store)
+    assert made == []
+    assert again["sample-realf64"]["sha256"] == first["sha256"]
     store.blob("compiled", first["key"], ".cubin").unlink()
-    mended = documents(tmp_path, store)["variants"]["sample-realf64"]["sm_90"]
-    assert mended["cached"] is False
-    assert mended["sha256"] == first["sha256"]
+    mended, made = documents(tmp_path, store)
+    assert made == ["sample-realf64"]
+    assert mended["sample-realf64"]["sha256"] == first["sha256"]
+
+
+@pytest.mark.parametrize(
+    ("body", "again"),
+    [
+        (BODY, []),
+        ("// one line more\n" + BODY, []),
+        (BODY.replace("REAL sum = 0;", "REAL sum = 0; /* a\nnote */"), []),
+        (BODY.replace("REAL sum = 0;", "REAL sum = 1;"), ["sample", "sample-realf64"]),
+    ],
+    ids=["same", "line", "block", "code"],
+)
+def test_a_comment_compiles_nothing_again_and_moves_the_lines(tmp_path, body, again):
+    store = Store(tmp_path / "store")
+    documents(tmp_path, store)
+    entries, made = documents(tmp_path, store, body=body)
+    assert sorted(made) == again
+    source = (tmp_path / "kernels" / "sample.cu").read_text().splitlines()
+    listing = sass.parse(Path(entries["sample"]["sass"]).read_text(), "sample.cu")
+    stores = [one for one in listing if one.opcode.startswith("STS")]
+    assert stores
+    for one in stores:
+        assert "held[threadIdx.x] = alpha" in source[one.line - 1]
+
+
+def test_what_looks_like_a_comment_in_a_literal_is_code():
+    text = 'a = "// no /* comment"; // one\n/* two\nlines */ b = \'"\'; // "c"\n\nR"x(// raw)x";\n'
+    assert source.code_lines(text) == (
+        (1, 'a = "// no /* comment";'), (3, "b = '\"';"), (5, 'R"x(// raw)x";'),
+    )  # fmt: skip
+    # A line's own number is code where the code asks for it.
+    assert source.code("// x\nint a;") == source.code("int a;")
+    assert source.code("// x\nassert(a);") != source.code("assert(a);")
 
 
 def test_variant_that_does_not_compile_leaves_the_others(tmp_path):
     body = BODY.replace("REAL sum = 0;", 'static_assert(sizeof(REAL) == 4, "f32"); REAL sum = 0;')
-    document = documents(tmp_path, Store(tmp_path / "store"), body=body)
-    good, bad = (document["variants"][name]["sm_90"] for name in ("sample", "sample-realf64"))
+    entries, _ = documents(tmp_path, Store(tmp_path / "store"), body=body)
+    good, bad = (entries[name] for name in ("sample", "sample-realf64"))
     assert good["status"] == model.OK
     assert bad["status"] == model.FAILED_TO_COMPILE
     assert bad["reason"].startswith("sample.cu:")
@@ -260,7 +299,7 @@ def test_host_kernel_digest_ignores_comments_and_front_matter(tmp_path):
     def digest(text):
         path = tmp_path / "host.py"
         path.write_text(text)
-        return compiling.host_code(load_kernel(path))
+        return host_code(load_kernel(path))
 
     plain = digest(f'"""---\n{front}---"""\n{code}')
     assert digest(f'"""---\n{front}idea: other\n---"""\n# note\n{code}') == plain

@@ -51,7 +51,13 @@ def load(**more: Any) -> projects.Project:
 
 def chosen(project: projects.Project, recorded: Recorded | None = None, live: bool = False) -> Any:
     requests = list(project.plan.requests.values())
-    return executing.wanted(requests, compiled(project), target(live), recorded, project.config)
+    replaced = [
+        one
+        for stage in executing.REPLACED
+        for one in jobs.plan(stage, requests, compiled(project), target(live), project.config)
+    ]
+    when = project.config.execute.when
+    return executing.wanted(requests, replaced, target(live), recorded, when)
 
 
 GPU_CASES = {"matmul_naive@64x64x64", "matmul_naive@96x96x96"}
@@ -118,9 +124,11 @@ def test_a_case_that_is_too_dear_is_not_begun() -> None:
     assert "execute: case_limit_s = 10 s" in large.result["reason"]
 
 
-def test_without_a_cubin_nothing_is_executed() -> None:
-    (one, *_) = planned(load(), cubin=None)
-    assert one.result is not None and one.result["reason"] == "no NVRTC"
+def test_without_a_cubin_nothing_is_executed(tmp_path: Any) -> None:
+    executor = Executor()
+    sources = measuring.Sources(target(), Store(tmp_path))
+    (one, *_) = measuring.collect(planned(load(), cubin=None), sources, executor)["results"]
+    assert (one["status"], one["reason"], executor.asked) == (model.NOT_MEASURED, "no NVRTC", [])
 
 
 def test_the_key_holds_the_machines_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +162,9 @@ class Executor:
 
 
 def collect(store: Store, executor: Executor, **more: Any) -> dict[str, Any]:
-    return executing.collect(planned(load(**more)), target(), store, executor)
+    return measuring.collect(
+        planned(load(**more)), measuring.Sources(target(), store), executor
+    )
 
 
 def test_an_execution_is_kept_and_reused(tmp_path: Any) -> None:
@@ -163,10 +173,8 @@ def test_an_execution_is_kept_and_reused(tmp_path: Any) -> None:
     again = collect(store, executor)
     assert executor.asked == ["matmul_naive@64x64x64", "matmul_naive@96x96x96"]
     assert again["results"] == first["results"]
-    assert (first["counts"], again["counts"]) == (
-        {"executed": 2, "reused": 0},
-        {"executed": 0, "reused": 2},
-    )
+    assert (first["counts"]["measured"], again["counts"]["measured"]) == (2, 0)
+    assert (first["counts"]["reused"], again["counts"]["reused"]) == (0, 2)
     assert {made["environment"] for made in first["results"]} == {"laptop"}
 
 
@@ -212,10 +220,11 @@ def one(
     def measure(waiting: Any, finished: Any) -> Any:
         return [model.result(stage, job["case"], status, "no permission") for job in waiting]
 
-    document = measuring.collect(
-        plan, target(live), recorded, Store(tmp_path / "store"), measure,
+    sources = measuring.Sources(
+        target(live), Store(tmp_path / "store"), recorded,
         executions={"a@64": made} if made else {}, executed_first=first,
     )  # fmt: skip
+    document = measuring.collect(plan, sources, measure)
     (result,) = document["results"]
     assert document["counts"].get("executed", 0) == (result["source"] == "executed")
     return result

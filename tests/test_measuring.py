@@ -62,7 +62,8 @@ def store(tmp_path):
 
 def collect(store, machine, *jobs, recorded=None, checks=None, **machine_is):
     planned = [Planned(SimpleNamespace(id=one["case"]), one, None) for one in jobs]
-    return measuring.collect(planned, target(**machine_is), recorded, store, machine, checks)
+    sources = measuring.Sources(target(**machine_is), store, recorded)
+    return measuring.collect(planned, sources, machine, checks)
 
 
 def value(made):

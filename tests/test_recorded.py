@@ -231,7 +231,8 @@ def collect(recorded, *jobs, target=None, store=None):
             finished(model.result("time", job["case"], model.OK))
         return []
 
-    return measuring.collect(planned, away | (target or {}), recorded, store, measure)
+    sources = measuring.Sources(away | (target or {}), store, recorded)
+    return measuring.collect(planned, sources, measure)
 
 
 def test_matching_key_is_shown_other_keys_are_stale_and_new_cases_missing(folder):

@@ -11,11 +11,10 @@ import executing_support as support
 from tilewave.cases import expand
 from tilewave.compiling import cubin, nvrtc
 from tilewave.config import check_folders, parse
-from tilewave.kernels import find_kernels, source_digest
+from tilewave.kernels import find_kernels, host_code, source_digest
 from tilewave.project import ROOT
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, folders
-from tilewave.stages import compiling
 from tilewave.variants import choices
 from tilewave.variants import variant as variant_of
 
@@ -163,4 +162,4 @@ HOST_VARIANTS = {
 def test_host_code_is_the_recorded_one(h200: Recorded, name: str) -> None:
     """The key of a host kernel, made here with whatever Python this is, finds its figures."""
     _of_the_same_source(h200, name)
-    assert compiling.host_code(HOST_VARIANTS[name]) == h200.compiled[f"{name}.sm_90"]["code"]
+    assert host_code(HOST_VARIANTS[name]) == h200.compiled[f"{name}.sm_90"]["code"]

@@ -18,7 +18,9 @@ from tilewave import project as projects
 from tilewave.plots import correctness
 from tilewave.records import model
 from tilewave.records import tables as tidy
+from tilewave.plots.base import StudyData
 from tilewave.report import cells, figures, kernel_views, page, summary
+from tilewave.stages.resolving import resolve
 
 TILED = """/*---
 title: Tiles <b>& more</b>
@@ -116,10 +118,6 @@ class Made:
         }  # fmt: skip
         broken = self.compiled["tiled"]["variants"]["tiled-tile32"]["sm_90"]
         broken |= {"status": "failed to compile", "reason": "tiled.cu:9: <error>", "sha256": ""}
-        for name, document in self.compiled.items():
-            path = self.project.stage_path("compile", name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(document))
         self.write_tables()
 
     def results(self) -> list[dict[str, Any]]:
@@ -160,7 +158,9 @@ class Made:
     def write_tables(self) -> None:
         results = self.results()
         verdicts = tidy.verdicts(made for made in results if made["stage"] == "check")
-        cases = tidy.cases_table(self.project.plan, self.target, self.compiled, verdicts)
+        resolved = [resolve(one, self.target) for one in self.project.plan.requests.values()]
+        compiled = {k: v for one in self.compiled.values() for k, v in one["variants"].items()}
+        cases = tidy.cases_table(resolved, compiled, "sm_90", verdicts)
         rows = [
             {"case": f"tiled@{n}x{n}x{n}", "key": "i", "environment": "e1", "source": "counters",
              "address": 16 * i, "opcode": "LDS", "executed": 2.0, "wavefronts_shared": 1000.0 * n,
@@ -177,16 +177,22 @@ class Made:
         for name, frame in frames.items():
             frame.to_parquet(folder / f"{name}.parquet", index=False)
         Path("results/target.json").write_text(json.dumps(self.target))
+        Path("results/compiled.json").write_text(json.dumps(self.compiled))
         self.inputs = SimpleNamespace(
-            target="results/target.json", **{name: folder / f"{name}.parquet" for name in frames}
+            target="results/target.json",
+            compiled="results/compiled.json",
+            **{name: folder / f"{name}.parquet" for name in frames},
         )
 
     def page(self) -> str:
         page.write(self.project, self.inputs, "reports/index.html")
         return Path("reports/index.html").read_text(encoding="utf-8")
 
+    def study(self, name: str) -> StudyData:
+        return figures.of_tables(self.project, name, *figures.loaded(self.inputs))
+
     def figure(self, name: str, folder: str = "reports/figures") -> dict[str, bytes]:
-        study = figures.study_data(self.project, name, self.inputs)
+        study = self.study(name)
         paths = [f"{folder}/{name}.{kind}" for kind in ("svg", "pdf", "png", "csv", "json")]
         figures.write(self.project, study, paths)
         return {path.rpartition(".")[2]: Path(path).read_bytes() for path in paths}
@@ -378,20 +384,19 @@ def test_idea_is_the_comment_after_the_front_matter(make: Any) -> None:
 
 def test_page_survives_missing_compile_documents(make: Any) -> None:
     made = make()
-    for name in made.project.plan.kernels:
-        made.project.stage_path("compile", name).unlink()
+    Path(made.inputs.compiled).write_text("{}")
     assert "The first rung" in made.page()
 
 
 def test_study_data_keeps_config_order_and_expectations(make: Any) -> None:
     made = make()
-    study = figures.study_data(made.project, "right", made.inputs)
+    study = made.study("right")
     assert list(study.cases["case"]) == made.project.plan.studies["right"]
     assert set(study.records["case"]) == set(study.cases["case"])
     assert study.environments["e1"]["recorded"] and not study.environments["h1"]["recorded"]
     assert study.target["sms"] == 132
     assert set(study.instructions["wavefronts_shared_excess"]) == {32000.0, 64000.0}
-    probes = figures.study_data(made.project, "probes", made.inputs)
+    probes = made.study("probes")
     assert list(probes.cases["wavefronts_expected"]) == [1.0, 2.0]
     assert math.isnan(probes.cases["latency_claimed"][0])
     assert len(probes.instructions) == 0

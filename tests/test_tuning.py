@@ -14,9 +14,10 @@ from tilewave.gpu.worker import main as worker_main
 from tilewave.records import model, tables
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
-from tilewave.stages import measuring
+from tilewave.stages import jobs, measuring
 from tilewave.stages import tuning as stage
 from tilewave.stages.jobs import Planned
+from tilewave.stages.resolving import resolve
 
 HERE = "gpu1"
 TARGET = {
@@ -363,13 +364,15 @@ def planned(folder, *names, target=TARGET, verdict=model.CORRECT, status=model.O
             "status": model.OK, "reason": "", "code": name, "cubin": "x",
             "resources": {name: {"registers": 32, "static_shared_bytes": 64}},
         }  # fmt: skip
-        variants = {one.case.variant.id: {"sm_90": entry} for one in made.plan.of_kernel(name)}
-        compiled[name] = {"arch": "sm_90", "variants": variants}
+        compiled |= {
+            one.case.variant.id: {"sm_90": entry} for one in made.plan.of_kernel(name)
+        }
     checks = {
         case: model.result("check", case, status, verdict=verdict) for case in made.plan.requests
     }
-    requests = {name: made.plan.of_kernel(name) for name in made.stage_kernels("tune")}
-    return stage.plan(requests, compiled, checks, target, made.config)
+    resolved = {case: resolve(one, target) for case, one in made.plan.requests.items()}
+    waiting = jobs.of_stage("tune", resolved.values(), compiled, "sm_90", made.config)
+    return stage.plan(waiting, resolved, compiled, checks, target)
 
 
 def test_candidates_of_all_kernels_share_a_group(tmp_path):
@@ -407,9 +410,8 @@ def measured(store, found, slow=()):
             finished(model.result("tune", one["case"], notes=notes, status=model.OK))
         return []
 
-    document = measuring.collect(
-        found, TARGET, None, store, measure, again=stage.race_again(found, TARGET, store)
-    )
+    sources = measuring.Sources(TARGET, store, again=stage.race_again(found, TARGET, store))
+    document = measuring.collect(found, sources, measure)
     assert all(made["status"] == model.OK for made in document["results"])
     return asked
 
@@ -443,9 +445,8 @@ def test_recorded_races_are_taken_without_a_gpu(tmp_path):
     merge(tmp_path / "nvidia_h200", whole, {HERE: {"gpu": "NVIDIA H200"}}, {})
     away = {**TARGET, "live": False, "host": "laptop", "reason": "no NVIDIA GPU"}
     both = planned(tmp_path / "k", "one", "two")
-    document = measuring.collect(
-        both, away, Recorded(tmp_path / "nvidia_h200"), store, lambda *_: [], {}
-    )
+    sources = measuring.Sources(away, store, Recorded(tmp_path / "nvidia_h200"))
+    document = measuring.collect(both, sources, lambda *_: [], {})
     states = {made["case"].split("@")[0].split("-")[0]: made for made in document["results"]}
     assert states["one"]["source"] == "recorded:nvidia_h200"
     assert values(states["one"]) == {"tune_duration": 7.0} and "out" in states["one"]["notes"]
@@ -493,5 +494,5 @@ def test_a_block_keeps_only_some_providers():
 def test_planned_results_pass_through(tmp_path):
     """A case that cannot be planned has its reason in the document of the races too."""
     known = Planned(SimpleNamespace(id="a@1"), None, model.result("tune", "a@1", model.UNSUPPORTED))
-    document = measuring.collect([known], TARGET, None, Store(tmp_path), lambda *_: [])
+    document = measuring.collect([known], measuring.Sources(TARGET, Store(tmp_path)), lambda *_: [])
     assert [made["status"] for made in document["results"]] == [model.UNSUPPORTED]

@@ -147,10 +147,12 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, di
     asked.variant.try_out()
     target, arch = _target(options.arch), options.arch
     variant = asked.variant
-    document = compiling.compile_variants(
-        kernel, [variant], [arch], target["arch"], Store(folder / "store"), None, folder
-    )
-    document["arch"] = arch
+    known = compiling.Compilations(Store(folder / "store"), None, folder)
+    compiling.compile_now(compiling.Task(variant, arch), Store(folder / "store"))
+    known.provide(variant, arch)
+    entry = known.entry(variant, arch)
+    assert entry is not None
+    document = {"arch": arch, "variants": {variant.id: {arch: entry}}}
     study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
     config = Config.model_validate(
         {
@@ -160,7 +162,7 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, di
         }
     )
     (one,) = jobs.plan(case.STAGE, [Request(asked)], document, target, config)
-    return one, document["variants"][variant.id][arch]
+    return one, entry
 
 
 # ----------------------------------------------------------------------------------- the document

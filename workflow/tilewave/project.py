@@ -16,11 +16,12 @@ from tilewave.config import Config, Style, check_file, check_folders, parse
 from tilewave.errors import UserError
 from tilewave.kernels import Kernel, find_kernels, host_code, idea
 from tilewave.records.recorded import Recorded, folders
-from tilewave.records.store import Store
+from tilewave.records.store import Store, write_atomically
 from tilewave.variants import choices
 
 LIBRARY = Path(__file__).parent
 ROOT = LIBRARY.parent.parent
+STORE = Path(".tilewave")
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Project:
     @property
     def store(self) -> Store:
         """The store lies in the folder that the run works in."""
-        return Store(Path(".tilewave").resolve())
+        return Store(STORE.resolve())
 
     def recorded(self, target: Mapping[str, Any]) -> Recorded | None:
         """The recorded figures the target names, if any."""
@@ -116,7 +117,7 @@ class Project:
             [case, one.time, one.tune, sorted(one.counters), one.execute]
             for case, one in self.plan.requests.items()
         ]
-        kernels = {name: _known_by(self.kernels[name]) for name in self.plan.kernels}
+        kernels = {name: known_by(self.kernels[name]) for name in self.plan.kernels}
         return _digest([config, requests, self.plan.studies, kernels])
 
     def ideas_digest(self) -> str:
@@ -157,6 +158,8 @@ def load(
     kernels = find_kernels(check_folders(config, where, root))
     _check_target(config, recorded_root, where)
     _check_architectures(config, where)
+    passed = _passed(config, kernels) if files else None
+    checked = checked or (passed is not None and passed.is_file())
     if not checked:
         _check_expressions(kernels)
     plan = expand(config, kernels, where)
@@ -165,7 +168,18 @@ def load(
         for variant in variants.values():
             variant.try_out()
         _check_names(config, kernels, where)
+        if passed is not None:
+            write_atomically(passed, b"")
     return Project(config, str(where), kernels, plan, recorded_root)
+
+
+def _passed(config: Config, kernels: Mapping[str, Kernel]) -> Path:
+    """A file that is there where a run of this folder found no mistake in the same config and kernels."""
+    from tilewave import library, plots
+
+    fronts = {str(kernel.path): kernel.front.model_dump_json() for kernel in kernels.values()}
+    code = library.digest("project", *(f"plots.{name}" for name in plots.available()))
+    return Store(STORE.resolve()).blob("passed", _digest([config.model_dump(), fronts, code]), "")
 
 
 def _check_target(config: Config, recorded_root: Path, where: object) -> None:
@@ -218,7 +232,7 @@ def _check_names(config: Config, kernels: Mapping[str, Kernel], where: object) -
             raise UserError(kernel.path, "follows", before, kernels)
 
 
-def _known_by(kernel: Kernel) -> list[str]:
+def known_by(kernel: Kernel) -> list[str]:
     """A kernel's front matter and code, own headers included, without comments."""
     known = [str(kernel.path), kernel.front.model_dump_json()]
     if kernel.provider != "nvrtc":

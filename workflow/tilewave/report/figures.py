@@ -103,6 +103,16 @@ def without_executions(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["stage"] != "execute"] if "stage" in table else table
 
 
+def loaded(
+    inputs: Inputs,
+) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """The target document and the tables: cases, records, instructions."""
+    paths = (inputs.cases, inputs.records, inputs.instructions)
+    cases, records, instructions = (pd.read_parquet(str(path)) for path in paths)
+    target: dict[str, Any] = read(Path(str(inputs.target)))
+    return target, cases, records, with_instruction_columns(instructions)
+
+
 def of_tables(
     project: Project,
     name: str,
@@ -117,7 +127,6 @@ def of_tables(
     """
     study = project.config.studies[name]
     wanted = project.plan.studies[name]
-    instructions = with_instruction_columns(instructions)
     if not study.execute:
         records, instructions = map(without_executions, (records, instructions))
     chosen = cases[cases["case"].isin(wanted)].set_index("case", drop=False)
@@ -276,10 +285,8 @@ def write_all(
     for path in map(Path, map(str, outputs)):
         if path.stem in paths:
             paths[path.stem].append(path)
-    tables = [pd.read_parquet(str(path)) for path in (inputs.cases, inputs.records)]
-    instructions = with_instruction_columns(pd.read_parquet(str(inputs.instructions)))
-    target = read(Path(str(inputs.target)))
-    studies = [of_tables(project, name, target, *tables, instructions) for name in names]
+    tables = loaded(inputs)
+    studies = [of_tables(project, name, *tables) for name in names]
 
     def made(study: StudyData) -> bool:
         """Whether the study was drawn."""

@@ -251,10 +251,7 @@ def write(project: Project, inputs: Inputs, path: str | Path) -> None:
     path: where the page goes; figures are looked for in `figures/` beside it.
     """
     page = Path(path)
-    target = read(Path(str(inputs.target)))
-    cases = pd.read_parquet(str(inputs.cases))
-    records = pd.read_parquet(str(inputs.records))
-    instructions = figures.with_instruction_columns(pd.read_parquet(str(inputs.instructions)))
+    target, cases, records, instructions = figures.loaded(inputs)
     instructions = figures.without_executions(instructions)
     environments = figures.environments(target)
     compiled = read(Path(str(inputs.compiled)))

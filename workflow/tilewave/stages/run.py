@@ -187,7 +187,7 @@ def best(job: Job) -> pd.DataFrame:
     cases = tidy.cases_table(pipeline.resolved.values(), pipeline.compiled, pipeline.arch, verdict)
     flat = [*results["check"], *results[tuning.STAGE]]
     records = tidy.records_table(cases, flat, verdict)
-    none = pd.DataFrame(columns=["case"])
+    none = figures.with_instruction_columns(pd.DataFrame(columns=["case"]))
     return pd.concat(
         [
             plot.table(

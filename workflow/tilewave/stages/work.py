@@ -13,14 +13,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tilewave import library
 from tilewave import target as targets
+from tilewave.compiling import nvrtc
 from tilewave.gpu import environment
-from tilewave.project import Project
-from tilewave.records.store import write_atomically
-from tilewave.stages import tuning
-from tilewave.stages.pipeline import MEASURED, Pipeline
+from tilewave.project import Project, machine_fingerprint
+from tilewave.records.store import write_where_other
 
-BATCHED = ("compile", *(stage for stage in MEASURED if stage != tuning.STAGE))
+RACES = "tune"
+BATCHED = ("compile", "execute", "check", "time", "counters", RACES)
 APART = ("compile", "execute", "check")
 """Stages whose raced kernels have a batch of their own: `tune` asks for these alone."""
 
@@ -62,7 +63,7 @@ def _here(project: Project) -> dict[str, Any]:
 
 
 def _batches(project: Project, work: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
-    raced = set(project.stage_kernels(tuning.STAGE))
+    raced = set(project.stage_kernels(RACES))
     found: dict[str, dict[str, list[str]]] = {}
     for stage, kernels in work.items():
         parts = [kernels]
@@ -73,15 +74,39 @@ def _batches(project: Project, work: Mapping[str, list[str]]) -> dict[str, dict[
     return found
 
 
+def _state(project: Project) -> str:
+    """Digest of all that decides what there is to do, but for what was done already."""
+    why = nvrtc.available()
+    parts = [
+        project.plan_digest(),
+        project.recorded_digest(),
+        machine_fingerprint(),
+        why or nvrtc.version(),
+        library.digest("stages.pipeline"),
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
 def find(project: Project, decide: bool = True) -> Work:
     """The work of a run. ``decide``: now, and for all processes of the run; else as it was decided."""
     name = hashlib.sha256(project.results.as_posix().encode()).hexdigest()[:12]
     path = Path(project.store.root) / "work" / f"{name}.json"
-    if not decide and path.is_file():
-        return Work(**json.loads(path.read_text(encoding="utf-8")))
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        work, state = Work(known["live"], known["batches"]), known["state"]
+    except (OSError, ValueError, KeyError, TypeError):
+        work, state = None, ""
+    if work is not None and not decide:
+        return work
+    now = _state(project)
+    # Once all was done nothing is left, as long as what was tried in vain is remembered, too.
+    if work is not None and not work.batches and state == now and project.results.is_dir():
+        return work
+    from tilewave.stages.pipeline import Pipeline
+
     here = _here(project)
     target = targets.resolve(project.config, here, project.recorded_root, project.where)
-    batches = _batches(project, Pipeline(project, target).work())
-    live = bool(target["live"])
-    write_atomically(path, json.dumps({"live": live, "batches": batches}).encode())
-    return Work(live, batches)
+    work = Work(bool(target["live"]), _batches(project, Pipeline(project, target).work()))
+    told = {"live": work.live, "batches": work.batches, "state": now}
+    write_where_other(path, json.dumps(told))
+    return work
