@@ -18,7 +18,7 @@ from tilewave import target as targets
 from tilewave.compiling import nvrtc
 from tilewave.gpu import environment
 from tilewave.project import Project, machine_fingerprint
-from tilewave.records.store import write_where_other
+from tilewave.records.store import write_atomically, write_where_other
 
 RACES = "tune"
 BATCHED = ("compile", "execute", "check", "time", "counters", RACES)
