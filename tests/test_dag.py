@@ -40,7 +40,9 @@ def write(folder, data):
 def jobs(done):
     """What a dry run would do: verb -> the names that it does it for."""
     assert done.returncode == 0, done.stderr
-    told = re.findall(r"^Job \d+: (Compile|Execute|Check|Time|Draw) (.*)$", done.stdout + done.stderr, re.M)
+    told = re.findall(
+        r"^Job \d+: (Compile|Execute|Check|Time|Draw) (.*)$", done.stdout + done.stderr, re.M
+    )
     found = {}
     for verb, names in told:
         if not names.startswith("the interpreter"):

@@ -162,9 +162,7 @@ class Executor:
 
 
 def collect(store: Store, executor: Executor, **more: Any) -> dict[str, Any]:
-    return measuring.collect(
-        planned(load(**more)), measuring.Sources(target(), store), executor
-    )
+    return measuring.collect(planned(load(**more)), measuring.Sources(target(), store), executor)
 
 
 def test_an_execution_is_kept_and_reused(tmp_path: Any) -> None:

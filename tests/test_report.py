@@ -16,9 +16,9 @@ import pytest
 from tilewave import plots
 from tilewave import project as projects
 from tilewave.plots import correctness
+from tilewave.plots.base import StudyData
 from tilewave.records import model
 from tilewave.records import tables as tidy
-from tilewave.plots.base import StudyData
 from tilewave.report import cells, figures, kernel_views, page, summary
 from tilewave.stages.resolving import resolve
 

@@ -364,9 +364,7 @@ def planned(folder, *names, target=TARGET, verdict=model.CORRECT, status=model.O
             "status": model.OK, "reason": "", "code": name, "cubin": "x",
             "resources": {name: {"registers": 32, "static_shared_bytes": 64}},
         }  # fmt: skip
-        compiled |= {
-            one.case.variant.id: {"sm_90": entry} for one in made.plan.of_kernel(name)
-        }
+        compiled |= {one.case.variant.id: {"sm_90": entry} for one in made.plan.of_kernel(name)}
     checks = {
         case: model.result("check", case, status, verdict=verdict) for case in made.plan.requests
     }

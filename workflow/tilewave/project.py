@@ -65,6 +65,11 @@ class Project:
         name = target["recorded"]
         return Recorded(self.recorded_root / name) if name else None
 
+    def largest_recording(self) -> Recorded | None:
+        """The recording with the most results, of whatever GPU."""
+        shipped = [Recorded(path) for path in folders(self.recorded_root)]
+        return max(shipped, key=lambda one: (one.size, one.name), default=None)
+
     @property
     def raced_studies(self) -> list[str]:
         """The studies that race their cases, or some of them."""

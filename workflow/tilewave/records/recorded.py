@@ -299,6 +299,6 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
         name: entry for name, entry in there.compiled.items() if name.rpartition(".")[0] in variants
     }
     facts = {name: there.environments[name] for name in used}
-    found = {str(entry["key"]): there.listing(entry["key"]) for entry in compiled.values() if "key" in entry}
-    listings = {key: one for key, one in found.items() if one is not None}
+    keys = [str(entry["key"]) for entry in compiled.values() if "key" in entry]
+    listings = {key: one for key in keys if (one := there.listing(key)) is not None}
     return merge(folder, _whole(there, taken), facts, compiled, listings)

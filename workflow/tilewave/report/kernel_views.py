@@ -204,7 +204,7 @@ def kernel_view(
     """Everything the page says of a kernel; frames are its cases, records and instructions, compiled
     the document of its variants and profiles."""
     kernel = project.kernels[name]
-    cases, records, instructions = frames
+    cases, _, instructions = frames
     cases = cases[cases["kernel"] == name]
     document = compiled.get(name, {})
     reports = [project.results / "ncu" / one for one in document.get("profiles", [])]
@@ -218,7 +218,9 @@ def kernel_view(
         idea=idea(kernel),
         cases=plural(len(cases), "case"),
         verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
-        variants=variants(kernel, document.get("variants", {}), cases, page) if kernel.provider == "nvrtc" else [],
+        variants=variants(kernel, document.get("variants", {}), cases, page)
+        if kernel.provider == "nvrtc"
+        else [],
         profiles=[address for one in reports if (address := link(one, page))],
         listing=listing(kernel, cases, instructions, environments),
     )

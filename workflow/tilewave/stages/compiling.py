@@ -120,13 +120,10 @@ def compile_all(
 
 
 class Compilations:
-    """What is known of compilations, from the store and, unless the run is to be fresh, a recording."""
+    """What is known of compilations, from the store and a recording."""
 
-    def __init__(
-        self, store: Store, recorded: Recorded | None, folder: Path, fresh: bool = False
-    ) -> None:
+    def __init__(self, store: Store, recorded: Recorded | None, folder: Path) -> None:
         self._store, self._recorded, self._folder = store, recorded, folder
-        self._fresh = fresh
         self._why = nvrtc.available()
 
     def entry(self, variant: Variant, wanted: str) -> Entry | None:
@@ -145,7 +142,7 @@ class Compilations:
             }
         task = Task(variant, wanted)
         found = None if self._why else _stored(task, self._store)
-        if found is None and not self._fresh and self._recorded is not None:
+        if found is None and self._recorded is not None:
             found = self._of_recording(task)
         if found is None and self._why:
             found = {

@@ -80,7 +80,8 @@ def _instead(
 class Sources:
     """Where a figure comes from: an ordered list, of which the first that has its key gives it.
 
-    recorded: None also where a run is to be fresh. attempts: what was tried by this checkout and could
+    recorded: figures of a named GPU, where their key is the job's; None also where a run is to be
+    fresh. attempts: what was tried by this checkout and could
     not be measured; asked again once the machine can do more. executions: what executing the cases
     gave, by case; ``executed_first``: before recorded figures. again: cases that are measured although
     the store has them.
@@ -104,7 +105,7 @@ class Sources:
         on_host = job["provider"] == "cpu" or job["stage"] == model.EXECUTE
         return bool(on_host or self.target["live"])
 
-    def _stored(self, job: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _stored(self, job: dict[str, Any]) -> dict[str, Any] | None:
         if job["case"] in self.again:
             return None
         for place in (self.store, self.attempts):
@@ -113,7 +114,7 @@ class Sources:
                 return found | {"case": job["case"]}
         return None
 
-    def _recorded(self, job: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _recorded(self, job: dict[str, Any]) -> dict[str, Any] | None:
         found = self.recorded and self.recorded.get(job["stage"], job["key"])
         return found | {"case": job["case"]} if found else None
 
@@ -125,6 +126,7 @@ class Sources:
 
     def find(self, job: dict[str, Any]) -> dict[str, Any] | None:
         """What is known of a job without measuring, None where nothing is."""
+        order: tuple[Callable[[dict[str, Any]], dict[str, Any] | None], ...]
         if job["stage"] == model.EXECUTE:
             order = (self._stored, self._recorded)
         elif self.target["live"]:
@@ -193,7 +195,9 @@ def collect(
             results[one.case.id] = model.result(job["stage"], job["case"], *stop, key=job["key"])
             continue
         found = sources.find(job)
-        if found is None and (measure is None or job.get("no_cubin") or not sources.measurable(job)):
+        if found is None and (
+            measure is None or job.get("no_cubin") or not sources.measurable(job)
+        ):
             found = sources.missing(job)
         if found is not None:
             results[one.case.id] = found

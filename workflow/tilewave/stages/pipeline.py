@@ -36,14 +36,16 @@ class Pipeline:
     def __init__(self, project: Project, target: Mapping[str, Any]) -> None:
         self.project, self.target = project, dict(target)
         self.recorded = project.recorded(target)
+        # Compilations and executions hold on any machine: those of another GPU's recording, too.
+        self.deterministic = self.recorded or project.largest_recording()
+        if project.config.fresh:
+            self.deterministic = None
         self.store = project.store
         # What could not be done here is asked again where the machine can do more.
         machine = hashlib.sha256(machine_fingerprint().encode()).hexdigest()[:12]
         self.attempts = Store(project.results / "attempts" / machine)
         self.arch = f"sm_{target['arch']}"
-        self.compilations = Compilations(
-            self.store, self.recorded, project.results / "cubins", project.config.fresh
-        )
+        self.compilations = Compilations(self.store, self.deterministic, project.results / "cubins")
 
     @functools.cached_property
     def resolved(self) -> dict[str, Resolved]:
@@ -108,11 +110,10 @@ class Pipeline:
     def sources(self, stage: str, executions: Results | None = None) -> Sources:
         """Where a stage's results come from."""
         config = self.project.config
-        fresh = config.fresh and stage == executing.STAGE
         return Sources(
             self.target,
             self.store,
-            None if fresh else self.recorded,
+            self.deterministic if stage == executing.STAGE else self.recorded,
             self.attempts,
             (executions or {}) if stage in executing.REPLACED else {},
             executed_first=config.execute.when == "always",
@@ -181,7 +182,9 @@ class Pipeline:
             if self.compilations.missing_cubin(variant, arch)
         ]
 
-    def measure(self, stage: str, kernels: Sequence[str] | None, measure: Measure) -> dict[str, Any]:
+    def measure(
+        self, stage: str, kernels: Sequence[str] | None, measure: Measure
+    ) -> dict[str, Any]:
         """Measure what is to be measured of these kernels; the document of `measuring.collect`."""
         planned = self._of_kernels(self.planned(stage), kernels)
         checks = None

@@ -331,7 +331,9 @@ def record(job: Job) -> str:
         made
         for stage in results.values()
         for made in stage
-        if made["environment"] == aim["host"] and made["key"] and model.recordable(made)
+        if made["environment"] == aim["host"]
+        and made["key"]
+        and model.recordable(made)
         # What stands in for a measurement is an execution's, and recorded as that; a machine that
         # shows another one's figures adds nothing but executions, which any machine can make.
         and (made["stage"] == executing.STAGE or (aim["live"] and "executed" not in made["notes"]))
