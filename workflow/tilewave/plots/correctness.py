@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -72,8 +73,7 @@ def table(study: StudyData) -> pd.DataFrame:
     )
 
 
-def _panels(study: StudyData, columns: int) -> list[_Panel]:
-    found = outcomes(study)
+def _panels(study: StudyData, found: Mapping[str, str], columns: int) -> list[_Panel]:
     panels = []
     for operation, group in study.cases.groupby("operation", sort=False):
         by = group.assign(
@@ -126,7 +126,7 @@ def _draw_panel(ax: Axes, panel: _Panel, style: Style, letters: bool) -> None:
     ax.tick_params(axis="y", rotation=0)
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A matrix of variants and shapes for each operation, a colour and a letter an outcome."""
     with look.apply(style):
         if study.cases.empty:
@@ -134,7 +134,8 @@ def draw(study: StudyData, style: Style) -> Figure:
         cell = max(2.6, 1.15 * style.small / 72 / MM)
         longest = max(len(str(v)) for v in study.cases["variant"])
         room = style.width_mm - 8 - 0.6 * longest * style.small / 72 / MM
-        panels = _panels(study, max(4, int(room / cell)))
+        found = dict(zip(table["case"], table["outcome"], strict=True))
+        panels = _panels(study, found, max(4, int(room / cell)))
         heights = []
         for panel in panels:
             names = max((len(str(c)) for c in panel.cells.columns), default=4)
@@ -146,9 +147,7 @@ def draw(study: StudyData, style: Style) -> Figure:
         axes = fig.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": rows})
         for ax, panel in zip(axes[:, 0], panels, strict=True):
             _draw_panel(ax, panel, style, letters=True)
-        counts: dict[str, int] = {}
-        for outcome in outcomes(study).values():
-            counts[outcome] = counts.get(outcome, 0) + 1
+        counts = Counter(found.values())
         handles, labels = [], []
         order = [o for o in OUTCOMES if o in counts] + [o for o in counts if o not in OUTCOMES]
         for outcome in order:

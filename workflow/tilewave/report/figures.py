@@ -220,14 +220,14 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
     entry = project.config.studies[study.name]
     module = plots.load(entry.plot, project.where, f"studies.{study.name}.plot")
     look_of = style_of(project)
-    drawn = None
+    table, drawn = module.table(study), None
     for path in map(Path, map(str, outputs)):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".csv":
-            module.table(study).to_csv(path, index=False, lineterminator="\n")
+            table.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
             text = json.dumps(sidecar(study), indent=1, sort_keys=True, default=str)
             path.write_text(text + "\n", encoding="utf-8")
         else:
-            drawn = drawn or module.draw(study, look_of)
+            drawn = drawn or module.draw(study, table, look_of)
             look.save(drawn, path, look_of)
