@@ -152,18 +152,6 @@ def _model(
     }
 
 
-def _kernel_names(study: StudyData) -> dict[str, str]:
-    """The kernels that each case launched, as the profiler names them."""
-    if "text" not in study.records:
-        return {}
-    rows = study.records[study.records["metric"] == "kernel_name"]
-    return {
-        str(case): str(text)
-        for case, text in zip(rows["case"], rows["text"], strict=True)
-        if base.present(text)
-    }
-
-
 def _product(row: Mapping[str, Any]) -> tuple[object, ...]:
     """What makes two cases the same product: sizes, dtypes, layouts."""
     layouts = tuple(sorted(base.layouts_of(row).items()))
@@ -178,7 +166,7 @@ def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], di
     values = base.pivot(study, ["tflops", "duration"], "time")
     values = values.join(base.pivot(study, VENDOR_TILE, "counters"))
     values["ratio"] = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS).reindex(values.index)
-    names = _kernel_names(study)
+    names = base.text_of(study, "kernel_name")
     return {
         _product(row): {
             **{str(key): value for key, value in values.loc[str(row["case"])].items()},
@@ -292,8 +280,8 @@ _COLUMNS: Mapping[str, str] = {
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case of a sweep: measured and predicted figures side by side, then the status."""
     rest = base.base_table(study).set_index("case")
-    parts = []
-    for sweep in sweeps(study):
+    found, parts = sweeps(study), []
+    for sweep in found:
         summary = sweep.summary()
         part = sweep.frame.assign(
             model_duration=sweep.frame["waves"] * sweep.wave_time,
@@ -306,6 +294,6 @@ def table(study: StudyData) -> pd.DataFrame:
         )
         parts.append(part.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS))
     if not parts:
-        return rest.reset_index()
+        return base.with_derived(rest.reset_index(), found)
     joined = rest.iloc[:, :6].join(pd.concat(parts), how="inner")
-    return joined.join(rest.iloc[:, 6:]).reset_index()
+    return base.with_derived(joined.join(rest.iloc[:, 6:]).reset_index(), found)

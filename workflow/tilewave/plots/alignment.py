@@ -164,14 +164,14 @@ def _enough(points: pd.DataFrame, tolerance: float) -> pd.Series[bool]:
     return points["share"] >= (1 - tolerance) * points["share"].max() * points["least"]
 
 
-def summary(study: StudyData) -> pd.DataFrame:
+def totals(study: StudyData, found: list[Line]) -> pd.DataFrame:
     """One row a line: what the alignment costs, and from which one on it costs nothing.
 
     Losses (%) are what is missing to the share that a smaller product keeps whatever its alignment.
     The recommended multiples are those of `theory.alignment.RECOMMENDED`.
     """
     rows = []
-    for line in lines(study):
+    for line in found:
         told = theory.recommendation(line.dtype)
         least = float(line.smaller["alignment"].min())
         refused = line.points.loc[line.points["status"] == "unsupported", "alignment"]
@@ -205,7 +205,7 @@ def _reference_speed(line: Line, size: int) -> float:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case and dimension varied, then the summary's rows (column `line` names them)."""
+    """One row a case and dimension varied, then the totals' rows (column `line` names them)."""
     frame = base.with_columns(
         base.base_table(study),
         {
@@ -220,7 +220,7 @@ def table(study: StudyData) -> pd.DataFrame:
         frame.insert(frame.columns.get_loc("verdict"), "kernels launched", frame["case"].map(names))
     found = lines(study)
     if not found:
-        return frame
+        return base.with_derived(frame, found)
     parts = []
     for line in found:
         part = line.points[["case", "alignment", "share", "least", "enough"]].copy()
@@ -237,9 +237,9 @@ def table(study: StudyData) -> pd.DataFrame:
         }
     )
     whole = frame.merge(added, on="case", how="left", sort=False)
-    totals = summary(study)
-    totals.insert(0, "line", totals["variant"] + ", " + totals["dimension"])
-    return pd.concat([whole, totals], ignore_index=True)
+    last = totals(study, found)
+    last.insert(0, "line", last["variant"] + ", " + last["dimension"])
+    return base.with_derived(pd.concat([whole, last], ignore_index=True), found)
 
 
 # ---------------------------------------------------------------------------------------- figure
@@ -332,10 +332,10 @@ def _axis(ax: Axes, steps: list[int], style: Style) -> None:
     look.grid(ax, "y")
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A row of panels for each dtype, a column for each dimension, a line a variant."""
     with look.apply(style):
-        found = lines(study)
+        found: list[Line] = base.derived(table)
         if not any(len(line.measured) for line in found):
             return look.empty_figure(study, style, "throughput")
         dtypes = [d for d in base.dtypes_in_order(study) if any(x.dtype == d for x in found)]

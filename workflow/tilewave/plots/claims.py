@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
-from tilewave.plots import _claims
+from tilewave.plots import _claims, base
 from tilewave.plots import style as look
 from tilewave.plots._claimed import FUNCTIONS
 from tilewave.plots._claims import Judged
@@ -60,7 +60,8 @@ def judged(study: StudyData) -> list[Judged]:
 
 def table(study: StudyData) -> pd.DataFrame:
     """One row a claim: where it stands, claimed, predicted, measured, deviation, verdict."""
-    return _claims.frame(judged(study))
+    found = judged(study)
+    return base.with_derived(_claims.frame(found), found)
 
 
 # ------------------------------------------------------------------------------------------ rows
@@ -209,13 +210,13 @@ def _panel(ax: Axes, rows: list[str | list[Judged]], reach: float, style: Style)
     ax.spines["left"].set_visible(False)
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A row a claim, grouped by document: value over claimed on a logarithmic axis.
 
     The band is where the claim holds; the gutter has the verdict. Two columns at full width.
     """
     with look.apply(style):
-        claims = judged(study)
+        claims: list[Judged] = base.derived(table)
         if not claims:
             return look.empty_figure(study, style, "claim")
         reach = max(2.0, float(study.option("range", 12)))

@@ -166,6 +166,18 @@ _COLUMNS: Mapping[str, str] = {
 }  # fmt: skip
 
 
+def _cells_of(table: pd.DataFrame) -> pd.DataFrame:
+    """The table's rows that `cells` gave, under the names that they have there."""
+    if "splits" not in table:
+        return pd.DataFrame(columns=["case", "shape"])
+    frame = table[table["splits"].notna()].rename(columns={v: k for k, v in _COLUMNS.items()})
+    frame["label"] = [base.shape_label(row) for row in frame.to_dict("records")]
+    frame["shape"] = [tuple(map(int, sizes)) for sizes in frame[["m", "n", "k"]].to_numpy()]
+    frame["tile"] = [tuple(map(int, text.split("x"))) for text in frame["tile"]]
+    counts = ["tiles", "chunks", "per_sm"]
+    return frame.astype(dict.fromkeys(counts, int))
+
+
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case; those of splitting kernels with speed-ups and bytes beside the predicted."""
     rest = base.base_table(study).set_index("case")
@@ -228,10 +240,10 @@ def _traffic(ax: Axes, group: pd.DataFrame, ways: Sequence[str], color: str) -> 
     ax.yaxis.set_major_locator(MaxNLocator(3))
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A panel for each shape and tile, four beside one another (two at a narrow width)."""
     with look.apply(style):
-        frame = cells(study)
+        frame = _cells_of(table)
         if frame.empty or frame["speed_up"].isna().all():
             return look.empty_figure(study, style, "speed-up")
         ways = _ways(frame)
