@@ -119,8 +119,9 @@ def rows(study: StudyData) -> list[Row]:
     wanted = [DRIVER, THEORETICAL, ACHIEVED, *LIMITS.values(), *_COUNTED.values()]
     values, limits = base.pivot(study, wanted), sm_limits(study)
     found = []
-    for about in study.cases.to_dict("records"):
-        seen = values.loc[str(about["case"])]
+    for about, seen in zip(
+        study.cases.to_dict("records"), values.to_dict("records"), strict=True
+    ):
         counted = {name: _whole(seen[metric]) for name, metric in _COUNTED.items()}
         threads, registers = _whole(about["block_threads"]), _whole(about["registers"])
         shared = _whole(about["shared_bytes"])
@@ -202,8 +203,9 @@ def register_latency(study: StudyData) -> float | None:
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case with all three answers, then the article's two blocks on two GPUs."""
     rest = base.base_table(study).reset_index(drop=True)
-    found = pd.DataFrame([_cells(row) for row in rows(study)] or [{"case": ""}])
-    rate = chains(study).set_index("case")
+    every, points = rows(study), chains(study)
+    found = pd.DataFrame([_cells(row) for row in every] or [{"case": ""}])
+    rate = points.set_index("case")
     frame = rest.iloc[:, :4].merge(found, on="case", how="left")
     frame["FMA per clock and SM (model)"] = frame["case"].map(rate["model"])
     frame["FMA per clock and SM (measured)"] = frame["case"].map(rate["measured"])
@@ -211,7 +213,7 @@ def table(study: StudyData) -> pd.DataFrame:
     frame = frame.join(rest.iloc[:, 4:])
     examples: list[dict[str, Any]] = []
     if frame.empty:
-        return frame
+        return base.with_derived(frame, (every, points))
     for place, limits in (("Turing", TURING), ("this GPU", sm_limits(study))):
         for threads, registers, shared in _EXAMPLES:
             one = occupancy.occupancy(limits, threads, registers, shared)
@@ -221,7 +223,8 @@ def table(study: StudyData) -> pd.DataFrame:
                     **_answer(threads, registers, shared, one), "source": "model",
                 }
             )  # fmt: skip
-    return pd.concat([frame, pd.DataFrame(examples)], ignore_index=True)
+    whole = pd.concat([frame, pd.DataFrame(examples)], ignore_index=True)
+    return base.with_derived(whole, (every, points))
 
 
 def _answer(threads: int, registers: int, shared: int, found: Occupancy) -> dict[str, Any]:
@@ -251,7 +254,7 @@ def _cells(row: Row) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------ panels
 
 
-def _shown(study: StudyData) -> list[Row]:
+def _shown(study: StudyData, every: Sequence[Row]) -> list[Row]:
     """One row a variant for the first panel: products, and the tile dealt to two block sizes.
 
     Of a variant's cases the one of which most is known.
@@ -259,7 +262,7 @@ def _shown(study: StudyData) -> list[Row]:
     operations = study.cases.set_index("case")["operation"] if len(study.cases) else pd.Series()
     tile = study.option("tile", "tile_threads")
     best: dict[str, Row] = {}
-    for row in rows(study):
+    for row in every:
         if operations.get(row.case) == "probe" and row.kernel != tile:
             continue
         known = best.get(row.variant)
@@ -310,9 +313,9 @@ def _variants(ax: Axes, shown: Sequence[Row], style: Style, colors: Mapping[str,
 
 
 def _registers(
-    ax: Axes, study: StudyData, shown: Sequence[Row], style: Style, colors: Mapping[str, str]
-) -> None:
-    limits = sm_limits(study)
+    ax: Axes, limits: SmLimits, rates: Mapping[int, float], shown: Sequence[Row], style: Style,
+    colors: Mapping[str, str],
+) -> None:  # fmt: skip
     counts = np.arange(16, occupancy.MAX_REGISTERS_PER_THREAD + 1)
     for threads, color in _BLOCKS.items():
         warps = [occupancy.occupancy(limits, threads, int(r)).warps for r in counts]
@@ -322,7 +325,6 @@ def _registers(
         if row.threads in _BLOCKS and (row.theoretical is not None or row.driver is not None):
             held = row.found.warps if row.driver is None else row.driver * row.threads // 32
             ax.plot([row.registers], [held], "o", color=colors[row.kernel], markersize=3.2)
-    rates = _tile_rates(study)
     for threads, registers, shared in _EXAMPLES:
         one = occupancy.occupancy(limits, threads, registers, shared)
         ax.plot([registers], [one.warps], "D", color="none", markeredgecolor=INK, markersize=6)
@@ -349,15 +351,18 @@ def _registers(
     look.grid(ax, "y")
 
 
-def _tile_rates(study: StudyData) -> dict[int, float]:
-    """TFLOP/s of the tile's probe by threads of a block, of correct cases."""
-    rates, may_rank = base.value_of(study, "tflops", "time"), set(base.ranking(study))
+def _rates_of(table: pd.DataFrame) -> pd.Series[float]:
+    """TFLOP/s by case, of correct cases."""
+    return base.column(table[table["verdict"] == "correct"], "TFLOP/s")
+
+
+def _tile_rates(study: StudyData, every: Sequence[Row], rates: pd.Series[float]) -> dict[int, float]:
+    """TFLOP/s of the tile's probe by threads of a block."""
+    tile = study.option("tile", "tile_threads")
     return {
         row.threads: float(rates[row.case])
-        for row in rows(study)
-        if row.kernel == study.option("tile", "tile_threads")
-        and row.case in rates.index
-        and row.case in may_rank
+        for row in every
+        if row.kernel == tile and row.case in rates.index
     }
 
 
@@ -392,11 +397,14 @@ def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> Non
     look.grid(ax, "y")
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Variants on the left, registers and rates on the right; under one another where narrow."""
     with look.apply(style):
         study = _on_gpu(study)
-        shown, frame = _shown(study), chains(study)
+        every: list[Row]
+        frame: pd.DataFrame
+        every, frame = base.derived(table)
+        shown, rates = _shown(study, every), _rates_of(table)
         if not shown and frame.empty:
             return look.empty_figure(study, style, "occupancy")
         tall = len(shown) * (5.8 if style.narrow else 3.7) + 14
@@ -410,14 +418,15 @@ def draw(study: StudyData, style: Style) -> Figure:
             axes = [fig.add_subplot(grid[:, 0]), *(fig.add_subplot(grid[i, 1]) for i in range(2))]
         colors = look.kernel_colors(style, [row.kernel for row in shown])
         _variants(axes[0], shown, style, colors)
-        _registers(axes[1], study, shown, style, colors)
+        of_tile = _tile_rates(study, every, rates)
+        _registers(axes[1], sm_limits(study), of_tile, shown, style, colors)
         _rates(axes[2], study, frame, style)
         for ax, title in zip(axes, _TITLES, strict=True):
             ax.set_title(title)
         handles = _handles(shown, frame)
         return look.finish(
             fig, study, style, handles, [str(h.get_label()) for h in handles],
-            _notes(study, shown, frame),
+            _notes(study, every, frame, rates),
         )  # fmt: skip
 
 
@@ -457,9 +466,10 @@ def _handles(shown: Sequence[Row], frame: pd.DataFrame) -> list[Artist]:
     return handles
 
 
-def _notes(study: StudyData, shown: Sequence[Row], frame: pd.DataFrame) -> list[str]:
+def _notes(
+    study: StudyData, every: Sequence[Row], frame: pd.DataFrame, rates: pd.Series[float]
+) -> list[str]:
     notes = []
-    every = rows(study)
     answered = [row for row in every if row.driver is not None or row.theoretical is not None]
     if answered:
         agreed = sum(not row.differences for row in answered)
@@ -496,8 +506,8 @@ def _notes(study: StudyData, shown: Sequence[Row], frame: pd.DataFrame) -> list[
                 f"; the model is off by {off.median():.1f} % (median), {off.max():.1f} % (worst)"
             )
         notes.append(told + ".")
-    gain = ilp_gain(study)
-    if gain is not None and cycles is not None:
+    gain = ilp_gain(study, every, rates, cycles)
+    if gain is not None:
         notes.append(gain.sentence)
     return notes
 
@@ -520,11 +530,13 @@ class Gain:
         )
 
 
-def ilp_gain(study: StudyData) -> Gain | None:
-    """The pair of the option at the same shape and in the same environment; None without it."""
+def ilp_gain(
+    study: StudyData, every: Sequence[Row], rates: pd.Series[float], cycles: float | None
+) -> Gain | None:
+    """The pair of the option at the same shape and in the same environment; None without it, and
+    where the latency of a multiply-add is not known."""
     first, second = study.option("pair", ("matmul_tiled-tile32", "matmul_two_outputs"))
-    rates, cycles = base.value_of(study, "tflops", "time"), register_latency(study)
-    timed = [r for r in rows(study) if r.case in rates.index and r.case in base.ranking(study)]
+    timed = [row for row in every if row.case in rates.index]
     for one in (row for row in timed if row.variant == first):
         for two in (row for row in timed if row.variant == second):
             alike = one.case.partition("@")[2] == two.case.partition("@")[2]
