@@ -337,7 +337,7 @@ def test_without_a_gpu_nothing_is_said_of_its_waves() -> None:
     for name in ("wave_tail", "wave_drop", "wave_longer", "tile_drop"):
         row = table.loc[CLAIMS[name].text]
         assert (row["predicted"], row["verdict"]) == ("", "not measured")
-    claims.draw(nowhere, look.Style())
+    synthetic.draw(claims, nowhere, look.Style())
 
 
 @pytest.mark.parametrize("sms", [8, 400])
@@ -599,7 +599,7 @@ def test_nothing_measured() -> None:
 def test_figures(recorded: StudyData, width: float, tmp_path: Path) -> None:
     style = look.Style(width_mm=width)
     for name, data in (("recorded", recorded), ("invented", synthetic.make("claims"))):
-        figure = claims.draw(data, style)
+        figure = synthetic.draw(claims, data, style)
         path = tmp_path / f"{name}.svg"
         look.save(figure, path, style)
         drawn = path.read_text()
@@ -615,7 +615,7 @@ def test_some_documents_only(recorded: StudyData) -> None:
     assert len(shown) and all(place.startswith(f"{name}, ") for place in shown)
     none = dataclasses.replace(recorded, options={"documents": ["No such document"]})
     assert claims.table(none).empty
-    assert claims.draw(none, look.Style()).axes
+    assert synthetic.draw(claims, none, look.Style()).axes
 
 
 def test_the_page_never_folds_this_table() -> None:

@@ -156,9 +156,7 @@ def _stack(ax: Axes, rows: pd.DataFrame, colors: tuple[str, ...]) -> None:
     ax.set_xticks([0, 50, 100])
 
 
-def _numbers(
-    ax: Axes, columns: Mapping[str, pd.Series[Any]], style: Style, head: bool
-) -> None:
+def _numbers(ax: Axes, columns: Mapping[str, pd.Series[Any]], style: Style, head: bool) -> None:
     """Columns of figures beside the bars."""
     for x, (title, values) in enumerate(columns.items()):
         if head:
@@ -181,7 +179,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if rows.empty:
             return look.empty_figure(study, style, "cycles of pipes")
         shapes = {base.shape_label(row) for row in rows.to_dict("records")}
-        blocks = {dtype: block for dtype, block in rows.groupby(rows["dtype"].astype(str), sort=False)}
+        blocks = dict(iter(rows.groupby(rows["dtype"].astype(str), sort=False)))
         heights = [len(block) * 3.6 + 9 for block in blocks.values()]
         fig = look.new_figure(style, sum(heights) + 8)
         # Where the figure is narrow the table has the numbers.

@@ -7,6 +7,7 @@ and multiply-adds per clock against resident warps and independent chains, from 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -119,9 +120,7 @@ def rows(study: StudyData) -> list[Row]:
     wanted = [DRIVER, THEORETICAL, ACHIEVED, *LIMITS.values(), *_COUNTED.values()]
     values, limits = base.pivot(study, wanted), sm_limits(study)
     found = []
-    for about, seen in zip(
-        study.cases.to_dict("records"), values.to_dict("records"), strict=True
-    ):
+    for about, seen in zip(study.cases.to_dict("records"), values.to_dict("records"), strict=True):
         counted = {name: _whole(seen[metric]) for name, metric in _COUNTED.items()}
         threads, registers = _whole(about["block_threads"]), _whole(about["registers"])
         shared = _whole(about["shared_bytes"])
@@ -254,7 +253,13 @@ def _cells(row: Row) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------ panels
 
 
-def _shown(study: StudyData, every: Sequence[Row]) -> list[Row]:
+def _made(table: pd.DataFrame) -> tuple[list[Row], pd.DataFrame]:
+    """What `rows` and `chains` gave the table."""
+    made: tuple[list[Row], pd.DataFrame] = base.derived(table)
+    return made
+
+
+def _shown(study: StudyData, table: pd.DataFrame) -> list[Row]:
     """One row a variant for the first panel: products, and the tile dealt to two block sizes.
 
     Of a variant's cases the one of which most is known.
@@ -262,7 +267,7 @@ def _shown(study: StudyData, every: Sequence[Row]) -> list[Row]:
     operations = study.cases.set_index("case")["operation"] if len(study.cases) else pd.Series()
     tile = study.option("tile", "tile_threads")
     best: dict[str, Row] = {}
-    for row in every:
+    for row in _made(table)[0]:
         if operations.get(row.case) == "probe" and row.kernel != tile:
             continue
         known = best.get(row.variant)
@@ -313,9 +318,10 @@ def _variants(ax: Axes, shown: Sequence[Row], style: Style, colors: Mapping[str,
 
 
 def _registers(
-    ax: Axes, limits: SmLimits, rates: Mapping[int, float], shown: Sequence[Row], style: Style,
+    ax: Axes, study: StudyData, table: pd.DataFrame, shown: Sequence[Row], style: Style,
     colors: Mapping[str, str],
 ) -> None:  # fmt: skip
+    limits, rates = sm_limits(study), _tile_rates(study, table)
     counts = np.arange(16, occupancy.MAX_REGISTERS_PER_THREAD + 1)
     for threads, color in _BLOCKS.items():
         warps = [occupancy.occupancy(limits, threads, int(r)).warps for r in counts]
@@ -351,19 +357,16 @@ def _registers(
     look.grid(ax, "y")
 
 
-def _rates_of(table: pd.DataFrame) -> pd.Series[float]:
-    """TFLOP/s by case, of correct cases."""
-    return base.column(table[table["verdict"] == "correct"], "TFLOP/s")
+def _timed(table: pd.DataFrame) -> list[tuple[Row, float]]:
+    """The rows of correct cases that were timed, with TFLOP/s."""
+    rates = base.column(table[table["verdict"] == "correct"], "TFLOP/s")
+    return [(row, float(rates[row.case])) for row in _made(table)[0] if row.case in rates.index]
 
 
-def _tile_rates(study: StudyData, every: Sequence[Row], rates: pd.Series[float]) -> dict[int, float]:
-    """TFLOP/s of the tile's probe by threads of a block."""
+def _tile_rates(study: StudyData, table: pd.DataFrame) -> dict[int, float]:
+    """TFLOP/s of the tile's probe by threads of a block, of correct cases."""
     tile = study.option("tile", "tile_threads")
-    return {
-        row.threads: float(rates[row.case])
-        for row in every
-        if row.kernel == tile and row.case in rates.index
-    }
+    return {row.threads: rate for row, rate in _timed(table) if row.kernel == tile}
 
 
 def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> None:
@@ -401,10 +404,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Variants on the left, registers and rates on the right; under one another where narrow."""
     with look.apply(style):
         study = _on_gpu(study)
-        every: list[Row]
-        frame: pd.DataFrame
-        every, frame = base.derived(table)
-        shown, rates = _shown(study, every), _rates_of(table)
+        shown, (_, frame) = _shown(study, table), _made(table)
         if not shown and frame.empty:
             return look.empty_figure(study, style, "occupancy")
         tall = len(shown) * (5.8 if style.narrow else 3.7) + 14
@@ -418,15 +418,14 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             axes = [fig.add_subplot(grid[:, 0]), *(fig.add_subplot(grid[i, 1]) for i in range(2))]
         colors = look.kernel_colors(style, [row.kernel for row in shown])
         _variants(axes[0], shown, style, colors)
-        of_tile = _tile_rates(study, every, rates)
-        _registers(axes[1], sm_limits(study), of_tile, shown, style, colors)
+        _registers(axes[1], study, table, shown, style, colors)
         _rates(axes[2], study, frame, style)
         for ax, title in zip(axes, _TITLES, strict=True):
             ax.set_title(title)
         handles = _handles(shown, frame)
         return look.finish(
             fig, study, style, handles, [str(h.get_label()) for h in handles],
-            _notes(study, every, frame, rates),
+            _notes(study, table),
         )  # fmt: skip
 
 
@@ -466,10 +465,9 @@ def _handles(shown: Sequence[Row], frame: pd.DataFrame) -> list[Artist]:
     return handles
 
 
-def _notes(
-    study: StudyData, every: Sequence[Row], frame: pd.DataFrame, rates: pd.Series[float]
-) -> list[str]:
+def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:
     notes = []
+    every, frame = _made(table)
     answered = [row for row in every if row.driver is not None or row.theoretical is not None]
     if answered:
         agreed = sum(not row.differences for row in answered)
@@ -506,7 +504,7 @@ def _notes(
                 f"; the model is off by {off.median():.1f} % (median), {off.max():.1f} % (worst)"
             )
         notes.append(told + ".")
-    gain = ilp_gain(study, every, rates, cycles)
+    gain = ilp_gain(study, table)
     if gain is not None:
         notes.append(gain.sentence)
     return notes
@@ -530,23 +528,20 @@ class Gain:
         )
 
 
-def ilp_gain(
-    study: StudyData, every: Sequence[Row], rates: pd.Series[float], cycles: float | None
-) -> Gain | None:
-    """The pair of the option at the same shape and in the same environment; None without it, and
-    where the latency of a multiply-add is not known."""
-    first, second = study.option("pair", ("matmul_tiled-tile32", "matmul_two_outputs"))
-    timed = [row for row in every if row.case in rates.index]
-    for one in (row for row in timed if row.variant == first):
-        for two in (row for row in timed if row.variant == second):
-            alike = one.case.partition("@")[2] == two.case.partition("@")[2]
-            if not alike or not base.same_environment(study, "tflops", one.case, two.case):
-                continue
-            if cycles is None or not one.found.warps or not two.found.warps:
-                continue
-            model = [
-                latency.fma_per_cycle(r.found.warps, i, cycles, lanes=lanes_of(study))
-                for r, i in ((one, 1), (two, 2))
-            ]
-            return Gain(one, two, float(rates[two.case] / rates[one.case]), model[1] / model[0])
+def ilp_gain(study: StudyData, table: pd.DataFrame) -> Gain | None:
+    """The pair of the option at the same shape and in the same environment; None without it."""
+    pair = study.option("pair", ("matmul_tiled-tile32", "matmul_two_outputs"))
+    first, second = ([t for t in _timed(table) if t[0].variant == name] for name in pair)
+    cycles = register_latency(study)
+    for (one, slow), (two, fast) in itertools.product(first, second):
+        alike = one.case.partition("@")[2] == two.case.partition("@")[2]
+        if not alike or not base.same_environment(study, "tflops", one.case, two.case):
+            continue
+        if cycles is None or not one.found.warps or not two.found.warps:
+            continue
+        model = [
+            latency.fma_per_cycle(row.found.warps, ilp, cycles, lanes=lanes_of(study))
+            for row, ilp in ((one, 1), (two, 2))
+        ]
+        return Gain(one, two, fast / slow, model[1] / model[0])
     return None

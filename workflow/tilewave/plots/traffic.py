@@ -211,9 +211,7 @@ def _mean(shape: Mapping[str, int], of_a: float, of_b: float) -> float:
     return (a * of_a + b * of_b) / (a + b)
 
 
-def facts(
-    study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]
-) -> pd.DataFrame:
+def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) -> pd.DataFrame:
     """One row a product (index: case id): sizes, model and counters, missing values NaN or "".
 
     machines: what `machine` says of each dtype.
@@ -428,9 +426,7 @@ def _roof(
     return handles
 
 
-def _against_model(
-    ax: Axes, frame: pd.DataFrame, colors: Mapping[str, str], style: Style
-) -> None:
+def _against_model(ax: Axes, frame: pd.DataFrame, colors: Mapping[str, str], style: Style) -> None:
     """A row for each product: rate over the attainable one, DRAM bytes over the compulsory ones."""
     markers = _shape_markers(frame)
     labels, reach = [], 1.0
