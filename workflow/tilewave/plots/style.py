@@ -335,8 +335,10 @@ def finish(
             y -= 1.3 * tiny / 72
     # Laid out once and then frozen: the panels stand alike in every file type, and saving twice
     # gives the same bytes (the layout starts from where the last one ended).
-    fig.draw_without_rendering()
-    fig.set_layout_engine("none")
+    engine = fig.get_layout_engine()
+    assert engine is not None
+    engine.execute(fig)
+    fig.set_layout_engine(None)  # "none" would leave a place-holder, for which each save draws twice
     for ax in fig.axes:
         # The solver's last digits depend on where its variables lie in memory.
         bounds = ax.get_position(original=True).bounds
