@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -64,11 +65,11 @@ class Line:
         """The operands in which the dimension is the fastest varying one."""
         return theory.operands_along(self.dimension, self.layouts)
 
-    @property
+    @cached_property
     def measured(self) -> pd.DataFrame:
         return self.points[self.points["share"].notna()]
 
-    @property
+    @cached_property
     def smaller(self) -> pd.DataFrame:
         """The measured points without the reference itself."""
         return self.measured[self.measured["least"] < 1]

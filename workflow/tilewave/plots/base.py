@@ -105,9 +105,12 @@ class StudyData:
         return {} if rows.empty else dict(rows.groupby("metric", sort=False).indices)
 
     @cached_property
-    def states(self) -> pd.DataFrame:
-        """What the records say of each case and stage, each thing once."""
-        return self.records[["case", "stage", "status", "reason", "verdict"]].drop_duplicates()
+    def states(self) -> list[tuple[str, str, Any, Any, Any]]:
+        """Case, stage, status, reason and verdict of the records, each combination once."""
+        if self.records.empty:
+            return []
+        rows = self.records[["case", "stage", "status", "reason", "verdict"]].drop_duplicates()
+        return list(rows.itertuples(index=False, name=None))
 
 
 @dataclass(frozen=True)
@@ -185,33 +188,28 @@ def pivot(study: StudyData, metrics: Sequence[str], stage: str | None = None) ->
 def verdicts(study: StudyData) -> dict[str, str]:
     """The verdict of each case: the worst that any stage's row gives, else *not checked*."""
     found: dict[str, set[str]] = {case: set() for case in case_order(study)}
-    if not study.records.empty:
-        for case, verdict in zip(study.states["case"], study.states["verdict"], strict=True):
-            if case in found and present(verdict):
-                found[str(case)].add(str(verdict))
+    for case, _, _, _, verdict in study.states:
+        if case in found and present(verdict):
+            found[case].add(str(verdict))
 
-    def worst(names: set[str]) -> str:
-        unknown = sorted(names.difference(_VERDICT_ORDER))
-        if unknown:
-            return unknown[0]
-        return next((v for v in _VERDICT_ORDER if v in names), "not checked")
+    def rank(name: str) -> tuple[int, str]:
+        return (_VERDICT_ORDER.index(name) if name in _VERDICT_ORDER else -1, name)
 
-    return {case: worst(names) for case, names in found.items()}
+    return {case: min(names, key=rank, default="not checked") for case, names in found.items()}
 
 
 def statuses(study: StudyData, stages: Iterable[str] | None = None) -> dict[str, Missing]:
     """The worst status of each case over its stages (or over those named), with its reason."""
     wanted = None if stages is None else set(stages)
     worst: dict[str, tuple[int, Missing]] = {}
-    if not study.records.empty:
-        for case, stage, status, reason, _ in study.states.itertuples(index=False, name=None):
-            if (wanted is not None and stage not in wanted) or not present(status):
-                continue
-            rank = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
-            known = worst.get(str(case))
-            if known is None or rank < known[0]:
-                told = str(reason) if present(reason) else ""
-                worst[str(case)] = (rank, Missing(str(case), str(status), told))
+    for case, stage, status, reason, _ in study.states:
+        if (wanted is not None and stage not in wanted) or not present(status):
+            continue
+        rank = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
+        known = worst.get(case)
+        if known is None or rank < known[0]:
+            told = str(reason) if present(reason) else ""
+            worst[case] = (rank, Missing(case, str(status), told))
     nothing = "there is no record of this case"
     return {
         case: worst[case][1] if case in worst else Missing(case, "not measured", nothing)

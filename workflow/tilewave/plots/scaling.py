@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -109,9 +108,9 @@ def _lines(ax: Axes, cases: pd.DataFrame, looks: dict[str, tuple[str, str, Any]]
         good = points[ranks]
         if good[_SPEED].notna().any():
             # Sizes without a value stay in the line's data, so that it breaks there.
-            sns.lineplot(
-                x=good["n"].astype(float), y=good[_SPEED].astype(float), ax=ax, color=color,
-                marker=marker, linestyle=dash, errorbar=None, markeredgewidth=0, legend=False,
+            ax.plot(
+                good["n"].astype(float), good[_SPEED].astype(float), color=color, marker=marker,
+                linestyle=dash, markeredgewidth=0, markeredgecolor="w",
                 zorder=3 if group["kernel"].iloc[0] == BASELINE else 2,
             )  # fmt: skip
         bad = points[~ranks & points[_SPEED].notna()]
