@@ -306,6 +306,7 @@ def figure_digest(plot: str) -> str:
         "plots/style.py",
         f"plots/{plot}.py",
         f"plots/{plot}.yaml",
+        f"plots/{plot}",
         "theory",
         "machine/memory.py",
         "expressions.py",
