@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -129,26 +130,34 @@ _MODEL_COLUMNS = (
 )  # fmt: skip
 
 
-def _model(
-    shape: Mapping[str, int], tile: tuple[int, ...], sms: int, per_sm: int, blocks: int | None
-) -> dict[str, float]:
-    """The closed forms at one shape; `blocks` with work, None for one a tile."""
-    tiles = quantization.tile_count(shape, tile)
-    blocks = tiles if blocks is None else blocks
+@cache
+def _counts(blocks: int, sms: int, per_sm: int) -> Mapping[str, float]:
+    """What follows from the number of blocks alone, which many N of a sweep share."""
     waves = quantization.waves(blocks, sms, per_sm)
     whole, single = quantization.wave_weights(blocks, sms, per_sm)
     return {
-        "columns": quantization.tiles(shape, tile)[1],
-        "tiles": tiles,
         "blocks": blocks,
         "waves": waves.count,
         "whole": whole,
         "single": single,
         "rounds": quantization.rounds_on_sms(blocks, sms),
         "wave_fraction": waves.fraction,
-        "model_ratio": quantization.operations_ratio(shape, tile),
-        "model_useful": 1 / quantization.operations_ratio(shape, tile),
         "model_active": quantization.cycles_active_ratio(blocks, sms),
+    }
+
+
+def _model(
+    shape: Mapping[str, int], tile: tuple[int, ...], sms: int, per_sm: int, blocks: int | None
+) -> dict[str, float]:
+    """The closed forms at one shape; `blocks` with work, None for one a tile."""
+    tiles = quantization.tile_count(shape, tile)
+    ratio = quantization.operations_ratio(shape, tile)
+    return {
+        "columns": quantization.tiles(shape, tile)[1],
+        "tiles": tiles,
+        **_counts(tiles if blocks is None else blocks, sms, per_sm),
+        "model_ratio": ratio,
+        "model_useful": 1 / ratio,
     }
 
 

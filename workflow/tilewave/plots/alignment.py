@@ -119,36 +119,33 @@ def lines(study: StudyData) -> list[Line]:
     speed = base.value_of(study, "tflops", "time")
     may_rank = set(base.ranking(study))
     states = base.statuses(study, ("check", *_STAGES))
-    places = base.environment_of(study, "tflops", "time")
+    cases = cases.assign(
+        tflops=cases["case"].map(speed).where(cases["case"].isin(may_rank)).astype(float),
+        status=[states[case].status for case in cases["case"]],
+        place=cases["case"].map(base.environment_of(study, "tflops", "time")),
+    )
+    tolerance = float(study.option("tolerance", _TOLERANCE))
     made = []
     for variant, group in cases.groupby("variant", sort=False):
         sizes = group[list(DIMENSIONS)].astype(int)
         aligned = group[(sizes == size).all(axis=1)]
         if aligned.empty:
             continue
-        reference = str(aligned["case"].iloc[0])
         row = aligned.iloc[0].to_dict()
         for dimension in DIMENSIONS:
             others = [name for name in DIMENSIONS if name != dimension]
-            swept = group[(sizes[others] == size).all(axis=1)]
-            swept = swept[swept[dimension].astype(int) <= size]
+            swept = group[(sizes[others] == size).all(axis=1) & (sizes[dimension] <= size)]
             if len(swept) < 2:
                 continue
-            points = pd.DataFrame({"case": swept["case"].astype(str)})
-            points["size"] = swept[dimension].astype(int)
-            points["alignment"] = points["size"].map(theory.alignment)
-            ranks = points["case"].isin(may_rank)
-            points["tflops"] = points["case"].map(speed).where(ranks).astype(float)
-            points["status"] = [states[case].status for case in points["case"]]
-            at = (
-                float(speed[reference])
-                if reference in speed and reference in may_rank
-                else math.nan
+            points = swept[["case", dimension, "tflops", "status"]].rename(
+                columns={dimension: "size"}
             )
-            same = points["case"].map(places) == places.get(reference)
-            points["share"] = (points["tflops"] / at).where(same)
+            points["size"] = points["size"].astype(int)
+            points.insert(2, "alignment", [theory.alignment(one) for one in points["size"]])
+            same = swept["place"] == row["place"]
+            points["share"] = (points["tflops"] / row["tflops"]).where(same)
             points["least"] = [theory.least_share(one, size) for one in points["size"]]
-            points["enough"] = _enough(points, float(study.option("tolerance", _TOLERANCE)))
+            points["enough"] = _enough(points, tolerance)
             points = points.sort_values(["alignment", "size"]).reset_index(drop=True)
             made.append(
                 Line(str(variant), str(row["kernel"]), str(row["dtype"]), base.layouts_of(row),
