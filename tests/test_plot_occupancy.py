@@ -84,7 +84,7 @@ def test_a_disagreement_is_listed_in_the_figure() -> None:
 
 def test_chains_have_model_and_measurement() -> None:
     study = synthetic.make("occupancy")
-    frame = occupancy.chains(study)
+    frame = occupancy.chains(study, occupancy.register_latency(study))
     assert len(frame) == 20
     one = frame[(frame["ilp"] == 1) & (frame["warps"] == 64)].iloc[0]
     assert one["model"] == 128 and one["measured"] == pytest.approx(126.72)
@@ -97,7 +97,7 @@ def test_without_the_measured_latency_there_is_no_model() -> None:
     study = synthetic.make("occupancy")
     study = replace(study, records=study.records[study.records["metric"] != "latency"])
     assert occupancy.register_latency(study) is None
-    frame = occupancy.chains(study)
+    frame = occupancy.chains(study, occupancy.register_latency(study))
     assert frame["model"].isna().all() and frame["measured"].notna().any()
     assert occupancy.ilp_gain(study, occupancy.table(study)) is None
     synthetic.draw(occupancy, study, Style())

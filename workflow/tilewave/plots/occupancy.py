@@ -152,13 +152,12 @@ def lanes_of(study: StudyData) -> int:
     return latency.lanes_of(str(environment.get("compute_capability", "")))
 
 
-def chains(study: StudyData) -> pd.DataFrame:
+def chains(study: StudyData, cycles: float | None) -> pd.DataFrame:
     """The probe's cases: case, ilp, warps (on an SM), model and measured (FMA per clock and SM).
 
-    A column ``ranks`` tells which are correct. The model's latency is the measured one; the model
-    is NaN without it.
+    A column ``ranks`` tells which are correct. The model's latency is `cycles`; the model is NaN
+    without it.
     """
-    cycles = register_latency(study)
     may_rank = set(base.ranking(study))
     sms = int(study.target.get("sms") or 0)
     rates = _fma_per_cycle(study, sms)
@@ -199,12 +198,22 @@ def register_latency(study: StudyData) -> float | None:
     return None
 
 
+@dataclass(frozen=True)
+class Made:
+    """What the table is made of: `rows`, `chains`, and the cycles of `register_latency`."""
+
+    rows: list[Row]
+    chains: pd.DataFrame
+    cycles: float | None
+
+
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case with all three answers, then the article's two blocks on two GPUs."""
     rest = base.base_table(study).reset_index(drop=True)
-    every, points = rows(study), chains(study)
-    found = pd.DataFrame([_cells(row) for row in every] or [{"case": ""}])
-    rate = points.set_index("case")
+    cycles = register_latency(study)
+    made = Made(rows(study), chains(study, cycles), cycles)
+    found = pd.DataFrame([_cells(row) for row in made.rows] or [{"case": ""}])
+    rate = made.chains.set_index("case")
     frame = rest.iloc[:, :4].merge(found, on="case", how="left")
     frame["FMA per clock and SM (model)"] = frame["case"].map(rate["model"])
     frame["FMA per clock and SM (measured)"] = frame["case"].map(rate["measured"])
@@ -212,7 +221,7 @@ def table(study: StudyData) -> pd.DataFrame:
     frame = frame.join(rest.iloc[:, 4:])
     examples: list[dict[str, Any]] = []
     if frame.empty:
-        return base.with_derived(frame, (every, points))
+        return base.with_derived(frame, made)
     for place, limits in (("Turing", TURING), ("this GPU", sm_limits(study))):
         for threads, registers, shared in _EXAMPLES:
             one = occupancy.occupancy(limits, threads, registers, shared)
@@ -223,7 +232,7 @@ def table(study: StudyData) -> pd.DataFrame:
                 }
             )  # fmt: skip
     whole = pd.concat([frame, pd.DataFrame(examples)], ignore_index=True)
-    return base.with_derived(whole, (every, points))
+    return base.with_derived(whole, made)
 
 
 def _answer(threads: int, registers: int, shared: int, found: Occupancy) -> dict[str, Any]:
@@ -253,9 +262,8 @@ def _cells(row: Row) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------ panels
 
 
-def _made(table: pd.DataFrame) -> tuple[list[Row], pd.DataFrame]:
-    """What `rows` and `chains` gave the table."""
-    made: tuple[list[Row], pd.DataFrame] = base.derived(table)
+def _made(table: pd.DataFrame) -> Made:
+    made: Made = base.derived(table)
     return made
 
 
@@ -267,7 +275,7 @@ def _shown(study: StudyData, table: pd.DataFrame) -> list[Row]:
     operations = study.cases.set_index("case")["operation"] if len(study.cases) else pd.Series()
     tile = study.option("tile", "tile_threads")
     best: dict[str, Row] = {}
-    for row in _made(table)[0]:
+    for row in _made(table).rows:
         if operations.get(row.case) == "probe" and row.kernel != tile:
             continue
         known = best.get(row.variant)
@@ -360,7 +368,7 @@ def _registers(
 def _timed(table: pd.DataFrame) -> list[tuple[Row, float]]:
     """The rows of correct cases that were timed, with TFLOP/s."""
     rates = base.column(table[table["verdict"] == "correct"], "TFLOP/s")
-    return [(row, float(rates[row.case])) for row in _made(table)[0] if row.case in rates.index]
+    return [(row, float(rates[row.case])) for row in _made(table).rows if row.case in rates.index]
 
 
 def _tile_rates(study: StudyData, table: pd.DataFrame) -> dict[int, float]:
@@ -369,11 +377,12 @@ def _tile_rates(study: StudyData, table: pd.DataFrame) -> dict[int, float]:
     return {row.threads: rate for row, rate in _timed(table) if row.kernel == tile}
 
 
-def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> None:
+def _rates(ax: Axes, study: StudyData, made: Made, style: Style) -> None:
+    frame, cycles = made.chains, made.cycles
     if frame.empty:
         look.empty(ax, f"No case of {study.option('chains', 'occupancy')} to draw.", style)
         return
-    cycles, most = register_latency(study), int(frame["warps"].max())
+    most = int(frame["warps"].max())
     for color, (ilp, group) in zip(_CHAINS, frame.groupby("ilp"), strict=False):
         if cycles is not None:
             warps = range(1, most + 1)
@@ -404,7 +413,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Variants on the left, registers and rates on the right; under one another where narrow."""
     with look.apply(style):
         study = _on_gpu(study)
-        shown, (_, frame) = _shown(study, table), _made(table)
+        shown, made = _shown(study, table), _made(table)
+        frame = made.chains
         if not shown and frame.empty:
             return look.empty_figure(study, style, "occupancy")
         tall = len(shown) * (5.8 if style.narrow else 3.7) + 14
@@ -419,7 +429,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         colors = look.kernel_colors(style, [row.kernel for row in shown])
         _variants(axes[0], shown, style, colors)
         _registers(axes[1], study, table, shown, style, colors)
-        _rates(axes[2], study, frame, style)
+        _rates(axes[2], study, made, style)
         for ax, title in zip(axes, _TITLES, strict=True):
             ax.set_title(title)
         handles = _handles(shown, frame)
@@ -466,8 +476,8 @@ def _handles(shown: Sequence[Row], frame: pd.DataFrame) -> list[Artist]:
 
 
 def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:
-    notes = []
-    every, frame = _made(table)
+    notes, made = [], _made(table)
+    every, frame, cycles = made.rows, made.chains, made.cycles
     answered = [row for row in every if row.driver is not None or row.theoretical is not None]
     if answered:
         agreed = sum(not row.differences for row in answered)
@@ -490,7 +500,6 @@ def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:
             f"{100 * on_turing.fraction:g} % of Turing; {here.warps} warps, "
             f"{100 * here.fraction:g} % here."
         )
-    cycles = register_latency(study)
     if cycles is not None and not frame.empty:
         needed = ", ".join(
             f"{latency.warps_to_hide(cycles, float(ilp), lanes=lanes_of(study)):.1f} with ILP {ilp}"
@@ -532,7 +541,7 @@ def ilp_gain(study: StudyData, table: pd.DataFrame) -> Gain | None:
     """The pair of the option at the same shape and in the same environment; None without it."""
     pair = study.option("pair", ("matmul_tiled-tile32", "matmul_two_outputs"))
     first, second = ([t for t in _timed(table) if t[0].variant == name] for name in pair)
-    cycles = register_latency(study)
+    cycles = _made(table).cycles
     for (one, slow), (two, fast) in itertools.product(first, second):
         alike = one.case.partition("@")[2] == two.case.partition("@")[2]
         if not alike or not base.same_environment(study, "tflops", one.case, two.case):
