@@ -178,6 +178,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         rows = table[table[[*_PARTS.values(), *_WAITS.values()]].notna().any(axis=1)]
         if rows.empty:
             return look.empty_figure(study, style, "cycles of pipes")
+        # Its name tells a probe's case, and is in no column of the table.
+        rows = rows.join(study.cases.set_index("case")["probe_case"], on="case")
         shapes = {base.shape_label(row) for row in rows.to_dict("records")}
         blocks = dict(iter(rows.groupby(rows["dtype"].astype(str), sort=False)))
         heights = [len(block) * 3.6 + 9 for block in blocks.values()]

@@ -191,7 +191,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         kinds = table[table["kind"].notna()].rename(columns={v: k for k, v in _COUNTS.items()})
         if kinds.empty:
             return look.empty_figure(study, style, "shared-memory wavefronts")
-        cases = kinds.drop_duplicates("case")
+        # Its name tells a probe's case, and is in no column of the table.
+        probes = study.cases.set_index("case")["probe_case"]
+        cases = kinds.drop_duplicates("case").join(probes, on="case")
         usual = base.common_shape(cases)
         labels = []
         for row in cases.to_dict("records"):
