@@ -59,6 +59,19 @@ def test_every_plot_is_drawn_by_a_test() -> None:
     assert known <= {*NAMES, *own}
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_drawn_comes_from_the_table(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, module = synthetic.make(name), plots.load(name)
+    table = module.table(study)
+
+    def asked(*args: object) -> None:
+        raise AssertionError("the records were asked for a value a second time")
+
+    for question in ("value_of", "pivot", "over_2mnk", "text_of"):
+        monkeypatch.setattr(base, question, asked)
+    module.draw(study, table, Style())
+
+
 def test_what_a_module_offers_is_read_from_its_source() -> None:
     for name in plots.available():
         module = plots.load(name)

@@ -490,11 +490,6 @@ def column(table: pd.DataFrame, name: str) -> pd.Series[float]:
     return values[values.notna()]
 
 
-def correct(table: pd.DataFrame) -> set[str]:
-    """The cases of a table that may rank."""
-    return set(table.loc[table["verdict"] == "correct", "case"])
-
-
 class _Derived:
     """Wraps what goes with a table: pandas copies and compares a frame's `attrs` whenever rows are
     selected or frames are joined, which frames inside would not stand."""
