@@ -9,8 +9,11 @@ import math
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
+from tilewave.plots import PlotModule
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, RECORD_COLUMNS, StudyData
+from tilewave.plots.style import Style
 
 ENVIRONMENT = "h200-test"
 SMS = 132
@@ -756,3 +759,8 @@ def empty(name: str) -> StudyData:
         records=full.records.iloc[:0], instructions=full.instructions.iloc[:0],
         environments={}, target={"label": "NVIDIA H200", "live": False, "sms": SMS, "environment": ""},
     )  # fmt: skip
+
+
+def draw(module: PlotModule, study: StudyData, style: Style) -> Figure:
+    """The figure of a study, from the table that the module makes of it."""
+    return module.draw(study, module.table(study), style)

@@ -15,19 +15,19 @@ import synthetic
 from tilewave import plots
 from tilewave.cases import expand
 from tilewave.config import check_folders, parse
-from tilewave.errors import UserError
 from tilewave.kernels import find_kernels
-from tilewave.plots import _claims, claims
+from tilewave.plots import claims
 from tilewave.plots import style as look
-from tilewave.plots._claimed import FUNCTIONS, PATTERNS, pattern_wavefronts
-from tilewave.plots._claims import Claim, Facts, Functions, Value, agrees, judge
 from tilewave.plots.base import StudyData
+from tilewave.plots.claims.facts import Facts, Unknown, Value
+from tilewave.plots.claims.judging import VERDICTS, Claim, Judged, agrees, judge, judge_all
+from tilewave.plots.claims.vectorised import PATTERNS, pattern_wavefronts
 from tilewave.project import ROOT
 from tilewave.records import tables
 from tilewave.records.recorded import Recorded
 from tilewave.theory import data_sheets
 
-CLAIMS = {claim.id: claim for claim in _claims.load_claims()}
+CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
 H200 = {
     "gpu": "NVIDIA H200", "compute_capability": "9.0", "sms": 132, "max_warps_per_sm": 64,
     "max_blocks_per_sm": 32, "registers_per_sm": 65536, "registers_per_block": 65536,
@@ -45,8 +45,7 @@ def study(builder: synthetic.Builder | None = None) -> StudyData:
 
 
 def claim(claimed: Value = 100.0, **more: Any) -> Claim:
-    more = {"relation": "is" if isinstance(claimed, bool) else "equals"} | more
-    return Claim("one", "A document", "1", "A sentence", "Row", claimed, **more)
+    return Claim("one", "A document", "1", "Row", "A sentence", claimed, **more)
 
 
 # --------------------------------------------------------------------------------------- verdicts
@@ -103,20 +102,19 @@ def test_the_verdict_follows_from_the_values(
     basis: str, predicted: Any, measured: Any, elsewhere: Any, verdict: str, by: str
 ) -> None:
     assert judge(claim(basis=basis), predicted, measured, elsewhere) == (verdict, by)
-    assert verdict in _claims.VERDICTS
+    assert verdict in VERDICTS
 
 
 # ------------------------------------------------------------------------------------------ texts
 
 
-def test_every_claim_has_its_functions() -> None:
-    assert set(CLAIMS) == set(FUNCTIONS)
-    for name, functions in FUNCTIONS.items():
-        asked = (functions.predicted, functions.measured)
-        assert any(asked), f"{name} is judged by nothing"
-        if CLAIMS[name].basis != "measurement":
-            assert functions.predicted is not None, name
-        assert (functions.elsewhere is not None) == bool(CLAIMS[name].place), name
+def test_every_claim_is_judged_by_something() -> None:
+    assert len(CLAIMS) == len(claims.CLAIMS), "two claims have one id"
+    for name, one in CLAIMS.items():
+        assert any((one.predicted, one.measured)), f"{name} is judged by nothing"
+        if one.basis != "measurement":
+            assert one.predicted is not None, name
+        assert (one.elsewhere is not None) == bool(one.place), name
 
 
 def test_documents_are_named_and_never_by_a_path() -> None:
@@ -125,30 +123,7 @@ def test_documents_are_named_and_never_by_a_path() -> None:
         assert one.section and one.text and one.row
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"speling": 1}, "speling"),
-        ({"document": "nowhere"}, "nowhere"),
-        ({"holds": "nearly"}, "nearly"),
-        ({"basis": "feeling"}, "feeling"),
-        ({"claimed": "3 * ("}, "3 * ("),
-        ({"claimed": "m"}, "m"),
-        ({"claimed": True, "holds": "equals"}, "equals"),
-        ({"claimed": None}, "claimed"),
-    ],
-)
-def test_errors_name_the_entry(tmp_path: Path, change: dict[str, Any], said: str) -> None:
-    entry = {"document": "d", "section": "1", "claim": "c", "row": "r", "claimed": 3} | change
-    entry = {key: value for key, value in entry.items() if value is not None}
-    file = tmp_path / "claims.yaml"
-    file.write_text(yaml.safe_dump({"documents": {"d": "D"}, "claims": {"mine": entry}}))
-    with pytest.raises(UserError, match=r"claims\.mine") as error:
-        _claims.load_claims(file)
-    assert said in str(error.value)
-
-
-def test_a_symbolic_claim_is_evaluated_at_its_shape() -> None:
+def test_claims_of_sizes_are_those_at_their_shape() -> None:
     assert CLAIMS["loads_a_lecture"].claimed == 136
     assert CLAIMS["loads_a_notes"].claimed == 96
     assert CLAIMS["loads_each_notes"].claimed == 264 * 136 * 96
@@ -200,7 +175,7 @@ def test_a_symbolic_claim_is_evaluated_at_its_shape() -> None:
     ],
 )
 def test_predictions(name: str, expected: float) -> None:
-    predicted = FUNCTIONS[name].predicted
+    predicted = CLAIMS[name].predicted
     assert predicted is not None
     assert predicted(Facts(study())) == pytest.approx(expected, rel=1e-4)
 
@@ -216,7 +191,7 @@ def test_predictions(name: str, expected: float) -> None:
     ],
 )
 def test_where_else_claims_hold(name: str, expected: Value) -> None:
-    elsewhere = FUNCTIONS[name].elsewhere
+    elsewhere = CLAIMS[name].elsewhere
     assert elsewhere is not None
     assert elsewhere(Facts(study())) == pytest.approx(expected)
     assert agrees(elsewhere(Facts(study())) or 0.0, CLAIMS[name])
@@ -226,14 +201,14 @@ def test_where_else_claims_hold(name: str, expected: Value) -> None:
     ("name", "expected"), [("bound_small", True), ("bound_large", True), ("bound_vector", True)]
 )
 def test_bounds_by_the_data_sheet(name: str, expected: bool) -> None:
-    predicted = FUNCTIONS[name].predicted
+    predicted = CLAIMS[name].predicted
     assert predicted is not None and predicted(Facts(study())) is expected
 
 
 def test_bounds_need_a_data_sheet() -> None:
     made = study()
     made.environments[synthetic.ENVIRONMENT]["gpu"] = "NVIDIA Unheard-of"  # type: ignore[index]
-    predicted = FUNCTIONS["bound_small"].predicted
+    predicted = CLAIMS["bound_small"].predicted
     assert predicted is not None and predicted(Facts(made)) is None
 
 
@@ -256,8 +231,8 @@ def test_the_articles_patterns() -> None:
 # ----------------------------------------------------------------------------------- measurements
 
 
-def measured(builder: synthetic.Builder, name: str) -> _claims.Judged:
-    found = _claims.judge_all(study(builder), [CLAIMS[name]], FUNCTIONS)
+def measured(builder: synthetic.Builder, name: str) -> Judged:
+    found = judge_all(study(builder), [CLAIMS[name]])
     return found[0]
 
 
@@ -337,16 +312,16 @@ def test_without_a_gpu_nothing_is_said_of_its_waves() -> None:
     for name in ("wave_tail", "wave_drop", "wave_longer", "tile_drop"):
         row = table.loc[CLAIMS[name].text]
         assert (row["predicted"], row["verdict"]) == ("", "not measured")
-    claims.draw(nowhere, look.Style())
+    synthetic.draw(claims, nowhere, look.Style())
 
 
 @pytest.mark.parametrize("sms", [8, 400])
 def test_a_gpu_whose_waves_do_not_end_in_the_sweep(sms: int) -> None:
     data = study()
     facts = Facts(dataclasses.replace(data, target={**data.target, "sms": sms}))
-    asked = FUNCTIONS["wave_position"].predicted
+    asked = CLAIMS["wave_position"].predicted
     assert asked is not None
-    with pytest.raises(_claims.Unknown, match=f"{sms} SMs"):
+    with pytest.raises(Unknown, match=f"{sms} SMs"):
         asked(facts)
 
 
@@ -475,7 +450,7 @@ def test_cublas_names_tell_whether_k_is_split() -> None:
         b.add(case, "counters", {"kernel_name": math.nan})
         made = study(b)
         made.records["text"] = ["" if m != "kernel_name" else names for m in made.records["metric"]]
-        found = _claims.judge_all(made, [CLAIMS["split_k_off"]], FUNCTIONS)[0]
+        found = judge_all(made, [CLAIMS["split_k_off"]])[0]
         assert found.verdict == verdict, names
 
 
@@ -560,7 +535,7 @@ def test_every_claim_is_judged_from_recorded_figures(recorded: StudyData) -> Non
     found = {one.claim.id: one for one in claims.judged(recorded)}
     assert set(found) == set(CLAIMS)
     for one in found.values():
-        assert one.verdict in _claims.VERDICTS
+        assert one.verdict in VERDICTS
         for value in (one.predicted, one.measured, one.elsewhere):
             assert value is None or isinstance(value, (bool, int, float))
         assert (one.measured is None) == bool(one.missing), one.claim.id
@@ -577,7 +552,7 @@ def test_the_table_has_a_row_for_each_claim(recorded: StudyData) -> None:
     table = claims.table(recorded)
     assert list(table["claim"]) == [one.text for one in CLAIMS.values()]
     assert {"where it stands", "claimed", "predicted", "measured", "verdict"} <= set(table)
-    assert set(table["verdict"]) <= set(_claims.VERDICTS)
+    assert set(table["verdict"]) <= set(VERDICTS)
     row = table[table["claim"] == CLAIMS["intensity_large"].text].iloc[0]
     assert (row["claimed"], row["predicted"], row["verdict"]) == ("4096", "2731", "does not hold")
     found = row["measured"] if pd.notna(row["measured"]) else row["predicted"]
@@ -599,7 +574,7 @@ def test_nothing_measured() -> None:
 def test_figures(recorded: StudyData, width: float, tmp_path: Path) -> None:
     style = look.Style(width_mm=width)
     for name, data in (("recorded", recorded), ("invented", synthetic.make("claims"))):
-        figure = claims.draw(data, style)
+        figure = synthetic.draw(claims, data, style)
         path = tmp_path / f"{name}.svg"
         look.save(figure, path, style)
         drawn = path.read_text()
@@ -615,7 +590,7 @@ def test_some_documents_only(recorded: StudyData) -> None:
     assert len(shown) and all(place.startswith(f"{name}, ") for place in shown)
     none = dataclasses.replace(recorded, options={"documents": ["No such document"]})
     assert claims.table(none).empty
-    assert claims.draw(none, look.Style()).axes
+    assert synthetic.draw(claims, none, look.Style()).axes
 
 
 def test_the_page_never_folds_this_table() -> None:
@@ -624,7 +599,6 @@ def test_the_page_never_folds_this_table() -> None:
 
 
 def test_a_function_that_finds_nothing_is_no_value() -> None:
-    one = claim(1.0)
-    functions = {"one": Functions(lambda f: math.nan, lambda f: None)}
-    found = _claims.judge_all(study(), [one], functions)[0]
+    one = claim(1.0, predicted=lambda f: math.nan, measured=lambda f: None)
+    found = judge_all(study(), [one])[0]
     assert (found.predicted, found.measured, found.verdict) == (None, None, "not measured")

@@ -94,7 +94,7 @@ def test_what_is_executed_has_a_row() -> None:
 
 
 def drawn(study: StudyData, width: float) -> str:
-    fig = exactness.draw(study, Style(width_mm=width))
+    fig = synthetic.draw(exactness, study, Style(width_mm=width))
     texts = [*fig.texts, *(text for ax in fig.axes for text in ax.texts)]
     return " | ".join(text.get_text() for text in texts)
 

@@ -34,6 +34,10 @@ def study(speeds: dict[str, dict[int, float]], **options: object) -> StudyData:
     return b.study(**options)
 
 
+def totals(data: StudyData) -> pd.DataFrame:
+    return alignment.totals(data, alignment.lines(data))
+
+
 def by_dimension(data: StudyData) -> dict[str, alignment.Line]:
     return {line.dimension: line for line in alignment.lines(data)}
 
@@ -53,7 +57,7 @@ def test_share_loss_and_the_smallest_alignment_that_is_enough() -> None:
     assert line.lost(16) == line.lost(128)
     assert math.isnan(line.lost(256))
 
-    row = alignment.summary(data).iloc[0]
+    row = totals(data).iloc[0]
     assert row["contiguous in"] == "B, C" and row["reference (TFLOP/s)"] == 100
     assert row["recommended multiple"] == 8 and row["recommended on A100 multiple"] == 64
     assert row["loss at the multiple recommended (%)"] == pytest.approx(100 - 99 * 4096 / 4088)
@@ -70,14 +74,14 @@ def test_a_dimension_that_only_counts_rows_is_told_apart() -> None:
     data = study({name: {4095: 99.0} for name in "mnk"})
     along = {name: line.along for name, line in by_dimension(data).items()}
     assert along == {"m": (), "n": ("b", "c"), "k": ("a",)}
-    assert list(alignment.summary(data)["contiguous in"]) == ["none", "B, C", "A"]
+    assert list(totals(data)["contiguous in"]) == ["none", "B, C", "A"]
 
 
 def test_unsupported_sizes_are_named_and_have_no_share() -> None:
     data = study({"n": {4095: math.nan, 4094: math.nan, 4092: 55.0}})
     (line,) = alignment.lines(data)
     assert list(line.measured["alignment"]) == [4, 4096]
-    row = alignment.summary(data).iloc[0]
+    row = totals(data).iloc[0]
     assert row["unsupported alignments"] == "1, 2" and row["least alignment measured"] == 4
     assert row["loss at it (%)"] == pytest.approx(100 * (1 - 0.55 / (4092 / 4096)))
 
@@ -98,7 +102,7 @@ def test_what_is_wrong_or_measured_elsewhere_has_no_share() -> None:
     gone = data.records[data.records["n"] != SIZE]
     line = by_dimension(replace(data, records=gone))["n"]
     assert line.measured.empty and math.isnan(line.smallest_enough) and math.isnan(line.lost(8))
-    assert alignment.summary(replace(data, records=gone))["loss at it (%)"].isna().all()
+    assert totals(replace(data, records=gone))["loss at it (%)"].isna().all()
 
 
 def test_table_has_a_row_for_each_case_and_dimension_and_one_for_each_line() -> None:
@@ -131,9 +135,9 @@ def test_rates_of_bytes_are_told_apart() -> None:
 
 def test_no_case_and_no_record_give_a_figure_that_says_so(tmp_path: Path) -> None:
     bare = synthetic.empty("alignment")
-    assert alignment.summary(replace(bare, cases=bare.cases.iloc[:0])).empty
+    assert totals(replace(bare, cases=bare.cases.iloc[:0])).empty
     for data in (bare, replace(bare, cases=pd.DataFrame(columns=base.CASE_COLUMNS))):
-        fig = alignment.draw(data, Style())
+        fig = synthetic.draw(alignment, data, Style())
         assert any("throughput" in text.get_text() or "no case" in text.get_text()
                    for ax in fig.axes for text in ax.texts)  # fmt: skip
 
@@ -141,7 +145,7 @@ def test_no_case_and_no_record_give_a_figure_that_says_so(tmp_path: Path) -> Non
 @pytest.mark.parametrize("width", [178.0, 86.0])
 def test_one_row_of_panels_for_each_dtype_and_one_line_for_each_variant(width: float) -> None:
     data = synthetic.make("alignment")
-    fig = alignment.draw(data, Style(width_mm=width))
+    fig = synthetic.draw(alignment, data, Style(width_mm=width))
     assert len(fig.axes) == 4 * 3
     found = alignment.lines(data)
     assert {line.dtype for line in found} == {"f16_f32", "tf32", "i8", "f64"}

@@ -191,7 +191,7 @@ def test_without_the_facts_of_the_gpu_there_is_no_pick(study: StudyData) -> None
 
 @pytest.mark.parametrize("width", [178.0, 86.0])
 def test_texts_stay_inside_and_apart(study: StudyData, width: float) -> None:
-    fig = best.draw(study, Style(width_mm=width))
+    fig = synthetic.draw(best, study, Style(width_mm=width))
     found = texts_of(fig)
     for text, box in found:
         assert box.x0 >= -1 and box.x1 <= fig.bbox.x1 + 1, f"{text!r} leaves the figure"
@@ -202,7 +202,7 @@ def test_texts_stay_inside_and_apart(study: StudyData, width: float) -> None:
 
 
 def test_what_the_figure_says(study: StudyData) -> None:
-    said = " ".join(text for text, _ in texts_of(best.draw(study, Style())))
+    said = " ".join(text for text, _ in texts_of(synthetic.draw(best, study, Style())))
     for words in ("18.2 % slower", "the same", "calibrated here", "at worst",
                   "eliminated early", "TFLOP/s", "no NVIDIA GPU here"):  # fmt: skip
         assert words in said
@@ -210,16 +210,16 @@ def test_what_the_figure_says(study: StudyData) -> None:
 
 def test_same_tables_same_bytes(study: StudyData, tmp_path: Path) -> None:
     for name in "ab":
-        save(best.draw(study, Style()), tmp_path / f"{name}.svg")
+        save(synthetic.draw(best, study, Style()), tmp_path / f"{name}.svg")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
 def test_nothing_at_all() -> None:
     nothing = synthetic.empty("ladder")
-    assert isinstance(best.draw(nothing, Style()), Figure)
+    assert isinstance(synthetic.draw(best, nothing, Style()), Figure)
     found = best.table(nothing)
     assert set(found["status"]) == {"not measured"}
     bare = replace(nothing, cases=nothing.cases.iloc[:0])
-    assert isinstance(best.draw(bare, Style()), Figure)
+    assert isinstance(synthetic.draw(best, bare, Style()), Figure)
     assert best.table(bare).empty
     assert base.case_order(bare) == []

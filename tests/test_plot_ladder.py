@@ -43,7 +43,7 @@ def test_order(pairs: list[tuple[str, str | None]], expected: str) -> None:
 
 def test_rows_stand_in_the_order_of_the_rungs(study: Any) -> None:
     assert study.cases["kernel"].iloc[0] == "hgemm_top", "told first, drawn behind what it follows"
-    fig = ladder.draw(study, Style())
+    fig = synthetic.draw(ladder, study, Style())
     panels = {ax.get_title(loc="left"): ax for ax in fig.axes[::3]}
     assert list(panels) == ["FP16, FP32 accumulate", "FP32", "FP64", "FP16, FP16 accumulate"]
     labels = [label.get_text() for label in panels["FP16, FP32 accumulate"].get_yticklabels()]
@@ -53,18 +53,18 @@ def test_rows_stand_in_the_order_of_the_rungs(study: Any) -> None:
 
 
 def test_who_passes_cublas(study: Any) -> None:
-    numbers = ladder.draw(study, Style()).axes[1]
+    numbers = synthetic.draw(ladder, study, Style()).axes[1]
     told = {t.get_text(): t for t in numbers.texts}
     # 720 n^3 / (n^3 + 900^3) TFLOP/s beside 685.
     assert {"62.6", "96.9", "104.0", "105.0"} <= set(told)
     assert [told[text].get_color() == GOOD for text in ("96.9", "104.0")] == [False, True]
-    left = ladder.draw(study, Style()).axes[0]
+    left = synthetic.draw(ladder, study, Style()).axes[0]
     at_100 = [line for line in left.lines if list(line.get_xdata()) == [100, 100]]
     assert len(at_100) == 1
 
 
 def test_whiskers_are_the_quartiles(study: Any) -> None:
-    left = ladder.draw(study, Style()).axes[0]
+    left = synthetic.draw(ladder, study, Style()).axes[0]
     share = 100 * 720 / (1 + (900 / 4096) ** 3) / 685
     found = [line.get_xdata() for line in left.lines if line.get_marker() == "None"]
     assert any(np.allclose(one, [0.996 * share, 1.009 * share]) for one in found)
@@ -99,7 +99,7 @@ def test_code_of_the_cpu_has_no_row(study: Any) -> None:
     told = replace(study, cases=study.cases.assign(provider=np.where(one, "cpu", "nvrtc")))
     labels = [
         label.get_text()
-        for ax in ladder.draw(told, Style()).axes[::3]
+        for ax in synthetic.draw(ladder, told, Style()).axes[::3]
         for label in ax.get_yticklabels()
     ]
     assert "matmul_naive" in set(study.cases["variant"]) and "matmul_tiled" in labels
@@ -108,9 +108,9 @@ def test_code_of_the_cpu_has_no_row(study: Any) -> None:
 
 def test_more_shapes_than_columns_of_numbers() -> None:
     study = synthetic.ladder((256, 512, 1024, 2048, 4096, 8192))
-    assert len(ladder.draw(study, Style()).axes) == 2 * 4
+    assert len(synthetic.draw(ladder, study, Style()).axes) == 2 * 4
     logarithmic = replace(study, options={"log": True})
-    assert ladder.draw(logarithmic, Style()).axes[0].get_xscale() == "log"
+    assert synthetic.draw(ladder, logarithmic, Style()).axes[0].get_xscale() == "log"
 
 
 @pytest.mark.parametrize("name", plots.SUMMARISED)

@@ -23,7 +23,7 @@ def clocked(**clocks: Any) -> StudyData:
 
 
 def texts(study: StudyData, width: float = 178) -> list[str]:
-    fig = latency.draw(study, Style(width_mm=width))
+    fig = synthetic.draw(latency, study, Style(width_mm=width))
     return [text.get_text() for text in fig.axes[0].texts]
 
 

@@ -69,17 +69,19 @@ def test_a_case_without_a_counter_is_left_out() -> None:
     assert BALANCED not in limits.parts(partly).index
     table = limits.table(partly).set_index("case")
     assert table["elapsed cycles"].isna()[BALANCED]
-    limits.draw(partly, Style())
+    synthetic.draw(limits, partly, Style())
 
 
 def test_what_is_wrong_has_no_share() -> None:
     study = synthetic.make("limits")
     records = study.records.copy()
     records.loc[records["case"] == BALANCED, "verdict"] = "wrong"
-    fig = limits.draw(replace(study, records=records), Style())
+    fig = synthetic.draw(limits, replace(study, records=records), Style())
     labels = [text.get_text() for ax in fig.axes for text in ax.get_yticklabels()]
     assert "matmul_balanced (wrong)" in labels
     said = [text.get_text() for ax in fig.axes for text in ax.texts]
     assert f"{100 * 42.6 / 40.3:.1f}" not in said
-    sound = [text.get_text() for ax in limits.draw(study, Style()).axes for text in ax.texts]
+    sound = [
+        text.get_text() for ax in synthetic.draw(limits, study, Style()).axes for text in ax.texts
+    ]
     assert f"{100 * 42.6 / 40.3:.1f}" in sound

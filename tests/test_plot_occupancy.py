@@ -66,8 +66,7 @@ def test_rows_from_the_compiled_kernel_or_from_ncu() -> None:
 
 def test_a_disagreement_is_listed_in_the_figure() -> None:
     study = synthetic.make("occupancy")
-    shown, frame = occupancy._shown(study), occupancy.chains(study)
-    notes = occupancy._notes(study, shown, frame)
+    notes = occupancy._notes(study, occupancy.table(study))
     answered = [
         r for r in occupancy.rows(study) if r.driver is not None or r.theoretical is not None
     ]
@@ -75,7 +74,8 @@ def test_a_disagreement_is_listed_in_the_figure() -> None:
     assert notes[1].startswith("matmul_disputed@2048x2048x2048: driver: 7 blocks")
     records = study.records.copy()
     records.loc[records["metric"] == occupancy.DRIVER, "value"] = 9.0
-    notes = occupancy._notes(replace(study, records=records), shown, frame)
+    other = replace(study, records=records)
+    notes = occupancy._notes(other, occupancy.table(other))
     assert sum("driver: 9 blocks" in note for note in notes) == 5
     assert f"And {len(answered) - 1 - 5} more cases: they are in the table." in notes
     table = occupancy.table(study).set_index("case")
@@ -83,12 +83,13 @@ def test_a_disagreement_is_listed_in_the_figure() -> None:
 
 
 def test_chains_have_model_and_measurement() -> None:
-    frame = occupancy.chains(synthetic.make("occupancy"))
+    study = synthetic.make("occupancy")
+    frame = occupancy.chains(study, occupancy.register_latency(study))
     assert len(frame) == 20
     one = frame[(frame["ilp"] == 1) & (frame["warps"] == 64)].iloc[0]
     assert one["model"] == 128 and one["measured"] == pytest.approx(126.72)
     assert list(frame[~frame["ranks"]]["warps"]) == [1], "the wrong case does not rank"
-    notes = " ".join(occupancy._notes(synthetic.make("occupancy"), [], frame))
+    notes = " ".join(occupancy._notes(study, occupancy.table(study)))
     assert "off by 1.0 % (median), 1.0 % (worst)" in notes
 
 
@@ -96,30 +97,33 @@ def test_without_the_measured_latency_there_is_no_model() -> None:
     study = synthetic.make("occupancy")
     study = replace(study, records=study.records[study.records["metric"] != "latency"])
     assert occupancy.register_latency(study) is None
-    frame = occupancy.chains(study)
+    frame = occupancy.chains(study, occupancy.register_latency(study))
     assert frame["model"].isna().all() and frame["measured"].notna().any()
-    assert occupancy.ilp_gain(study) is None
-    occupancy.draw(study, Style())
+    assert occupancy.ilp_gain(study, occupancy.table(study)) is None
+    synthetic.draw(occupancy, study, Style())
 
 
 def test_tile_rates_are_of_correct_cases() -> None:
     study = synthetic.make("occupancy")
-    assert occupancy._tile_rates(study) == {128: 38.0, 256: 45.5}
+    assert occupancy._tile_rates(study, occupancy.table(study)) == {128: 38.0, 256: 45.5}
     records = study.records.copy()
     records.loc[records["case"] == "tile_threads-threads128@threads_128", "verdict"] = "wrong"
-    assert occupancy._tile_rates(replace(study, records=records)) == {256: 45.5}
+    study = replace(study, records=records)
+    assert occupancy._tile_rates(study, occupancy.table(study)) == {256: 45.5}
 
 
 def test_gain_of_two_outputs_beside_that_of_ilp() -> None:
     study = synthetic.make("occupancy")
-    gain = occupancy.ilp_gain(study)
+    table = occupancy.table(study)
+    gain = occupancy.ilp_gain(study, table)
     assert gain is not None
     assert gain.measured == pytest.approx(13.8 / 8.3)
     assert gain.model == pytest.approx(1.0), "64 warps are enough with one chain"
     records = study.records.copy()
     records.loc[records["case"].str.startswith("matmul_two_outputs"), "environment"] = "here"
-    assert occupancy.ilp_gain(replace(study, records=records)) is None
-    assert occupancy.ilp_gain(replace(study, options={"pair": ["matmul_naive", "x"]})) is None
+    assert occupancy.ilp_gain(replace(study, records=records), table) is None
+    other = replace(study, options={"pair": ["matmul_naive", "x"]})
+    assert occupancy.ilp_gain(other, table) is None
 
 
 def test_the_examples_stand_in_the_table() -> None:
@@ -146,5 +150,9 @@ def test_a_variant_is_shown_once_with_the_case_that_says_most() -> None:
     first = study.cases[study.cases["variant"] == "matmul_naive"]
     other = first.assign(case="matmul_naive@4096x4096x4096")
     study = replace(study, cases=pd.concat([other, study.cases], ignore_index=True))
-    shown = [row.case for row in occupancy._shown(study) if row.variant == "matmul_naive"]
+    shown = [
+        row.case
+        for row in occupancy._shown(study, occupancy.table(study))
+        if row.variant == "matmul_naive"
+    ]
     assert shown == ["matmul_naive@2048x2048x2048"]

@@ -36,7 +36,7 @@ def edited(study: StudyData, metric: str, where: str, value: float) -> StudyData
 
 
 def titles(study: StudyData) -> set[str]:
-    fig = wave_quantization.draw(study, Style())
+    fig = synthetic.draw(wave_quantization, study, Style())
     return {ax.get_title(loc="left") for ax in fig.axes}
 
 
@@ -69,7 +69,7 @@ def test_the_table_has_errors_and_their_summary() -> None:
 
 def test_notes_say_what_was_fitted_and_how_far_off_it_is() -> None:
     study = synthetic.make("wave_quantization")
-    fig = wave_quantization.draw(study, Style(width_mm=400))
+    fig = synthetic.draw(wave_quantization, study, Style(width_mm=400))
     told = " ".join(text.get_text() for text in fig.texts)
     assert "That time alone is fitted, one number a sweep" in told
     assert "Error of the duration. M = 2304: median 0." in told

@@ -17,7 +17,7 @@ VENDOR = "cublas-typef16_f32@4096x4096x4096"
 
 
 def texts(study: StudyData) -> str:
-    fig = roofline.draw(study, Style())
+    fig = synthetic.draw(roofline, study, Style())
     found = [text.get_text() for ax in fig.axes for text in (*ax.texts, ax.title)]
     found += [ax.get_title(loc="left") for ax in fig.axes]
     return "\n".join([*found, *(text.get_text() for text in fig.texts)])
@@ -128,7 +128,7 @@ def test_another_card_of_the_kind_lends_its_roofs_but_no_ratio() -> None:
     mixed = replace(study, records=records, environments={**study.environments, "twin": facts})
     assert roofline.ceilings(mixed) == roofline.ceilings(study)
     assert rows(mixed)["of the roof (%)"].isna().all()
-    legend = roofline.draw(mixed, Style()).legends[0]
+    legend = synthetic.draw(roofline, mixed, Style()).legends[0]
     assert "another card than the roofs'" in [text.get_text() for text in legend.get_texts()]
 
 

@@ -93,7 +93,7 @@ def test_the_worst_tail_is_named() -> None:
 def test_a_study_without_splitting_kernels_says_so() -> None:
     study = synthetic.make("tile_size")
     assert split_k.cells(study).empty
-    fig = split_k.draw(study, Style(width_mm=86))
+    fig = synthetic.draw(split_k, study, Style(width_mm=86))
     assert "No speed-up to draw" in " ".join(t.get_text() for t in fig.axes[0].texts).replace(
         "\n", " "
     )

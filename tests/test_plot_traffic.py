@@ -174,7 +174,7 @@ def test_loads_of_the_naive_product_as_two_documents_have_them() -> None:
 )
 def test_no_share_without_a_ceiling_of_the_same_machine_or_of_a_wrong_case(made: StudyData) -> None:
     assert not base.present(row(made, THIN)["TFLOP/s / attainable (%)"])
-    shown = [text for text, _ in texts_of(traffic.draw(made, Style()))]
+    shown = [text for text, _ in texts_of(synthetic.draw(traffic, made, Style()))]
     assert not any(text.startswith("80.6 %") for text in shown)
 
 
@@ -210,7 +210,7 @@ def test_no_prediction_for_columns() -> None:
 
 @pytest.fixture(scope="module")
 def drawn() -> dict[float, Figure]:
-    return {width: traffic.draw(study(), Style(width_mm=width)) for width in WIDTHS}
+    return {width: synthetic.draw(traffic, study(), Style(width_mm=width)) for width in WIDTHS}
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -244,12 +244,12 @@ def test_nothing_measured(width: float) -> None:
     full = study()
     bare = replace(full, records=full.records.iloc[:0], environments={})
     assert "No traffic" in " ".join(
-        text for text, _ in texts_of(traffic.draw(bare, Style(width_mm=width)))
+        text for text, _ in texts_of(synthetic.draw(traffic, bare, Style(width_mm=width)))
     )
     table = traffic.table(bare)
     assert len(table) == 13 and set(table["status"]) == {"not measured"}
     none = replace(bare, cases=full.cases.iloc[:0])
-    traffic.draw(none, Style(width_mm=width))
+    synthetic.draw(traffic, none, Style(width_mm=width))
     assert traffic.table(none).empty
 
 
@@ -258,10 +258,10 @@ def test_half_of_it(kept: slice) -> None:
     full = study()
     cases = pd.concat([full.cases.iloc[kept], full.cases.iloc[13:]])
     records = full.records[full.records["case"].isin(cases["case"])]
-    traffic.draw(replace(full, cases=cases, records=records), Style())
+    synthetic.draw(traffic, replace(full, cases=cases, records=records), Style())
 
 
 def test_same_tables_same_bytes(tmp_path: Any, drawn: dict[float, Figure]) -> None:
     save(drawn[178.0], tmp_path / "a.svg")
-    save(traffic.draw(study(), Style()), tmp_path / "b.svg")
+    save(synthetic.draw(traffic, study(), Style()), tmp_path / "b.svg")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()

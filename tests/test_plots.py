@@ -16,7 +16,7 @@ from matplotlib.transforms import Bbox
 import synthetic
 from tilewave import plots
 from tilewave.errors import UserError
-from tilewave.plots import _quantization, ablation, base, latency, scaling, wavefronts
+from tilewave.plots import _sweeps, ablation, base, latency, scaling, wavefronts
 from tilewave.plots.style import PALETTES, Style, check_style, kernel_colors, save
 
 NAMES = sorted(synthetic.MAKERS)
@@ -28,7 +28,7 @@ def drawn() -> dict[tuple[str, float], Figure]:
     """Every figure at both widths, laid out once."""
     figures = {}
     for name, width in itertools.product(NAMES, WIDTHS):
-        fig = plots.load(name).draw(synthetic.make(name), Style(width_mm=width))
+        fig = synthetic.draw(plots.load(name), synthetic.make(name), Style(width_mm=width))
         figures[name, width] = fig
     return figures
 
@@ -57,6 +57,26 @@ def test_every_plot_is_drawn_by_a_test() -> None:
     known = set(plots.available())
     assert set(NAMES) <= known
     assert known <= {*NAMES, *own}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_drawn_comes_from_the_table(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, module = synthetic.make(name), plots.load(name)
+    table = module.table(study)
+
+    def asked(*args: object) -> None:
+        raise AssertionError("the records were asked for a value a second time")
+
+    for question in ("value_of", "pivot", "over_2mnk", "text_of"):
+        monkeypatch.setattr(base, question, asked)
+    module.draw(study, table, Style())
+
+
+def test_what_a_module_offers_is_read_from_its_source() -> None:
+    for name in plots.available():
+        module = plots.load(name)
+        assert (name in plots.SUMMARISED) == hasattr(module, "summary")
+        assert plots.table_stays_open(name) == getattr(module, "OPEN_TABLE", False)
 
 
 def test_unknown_plot_lists_those_there_are() -> None:
@@ -108,7 +128,7 @@ def test_same_tables_same_bytes(
     name: str, tmp_path: Path, drawn: dict[tuple[str, float], Figure]
 ) -> None:
     suffixes = ("svg", "pdf", "png") if name == "latency" else ("svg",)
-    again = plots.load(name).draw(synthetic.make(name), Style())
+    again = synthetic.draw(plots.load(name), synthetic.make(name), Style())
     for run, fig in (("a", drawn[name, 178.0]), ("b", again)):
         for suffix in suffixes:
             save(fig, tmp_path / f"{run}.{suffix}")
@@ -120,7 +140,7 @@ def test_same_tables_same_bytes(
 
 
 def test_svg_keeps_text_and_other_suffixes_are_refused(tmp_path: Path) -> None:
-    fig = plots.load("latency").draw(synthetic.make("latency"), Style())
+    fig = synthetic.draw(plots.load("latency"), synthetic.make("latency"), Style())
     save(fig, tmp_path / "l.svg")
     assert ">claimed by the lecture</text>" in (tmp_path / "l.svg").read_text()
     with pytest.raises(UserError):
@@ -133,7 +153,7 @@ def test_no_record_at_all_says_so(name: str) -> None:
     module = plots.load(name)
     table = module.table(study)
     assert set(table["status"].dropna()) == {"not measured"}
-    fig = module.draw(study, Style(width_mm=86))
+    fig = synthetic.draw(module, study, Style(width_mm=86))
     told = " ".join(text for text, _ in texts_of(fig))
     assert "not measured" in told and "source: no measurement" in told
 
@@ -145,7 +165,7 @@ def test_no_case_at_all(name: str) -> None:
     )
     module = plots.load(name)
     assert len(module.table(study)) == 0
-    told = " ".join(text for text, _ in texts_of(module.draw(study, Style())))
+    told = " ".join(text for text, _ in texts_of(synthetic.draw(module, study, Style())))
     assert "no case" in told
 
 
@@ -159,7 +179,7 @@ def test_tables_name_units_and_status(name: str) -> None:
 def test_wrong_case_never_ranks() -> None:
     study = synthetic.make("ladder")
     assert "matmul_two_outputs@4096x4096x4096" not in base.ranking(study)
-    fig = plots.load("ladder").draw(study, Style())
+    fig = synthetic.draw(plots.load("ladder"), study, Style())
     ax, numbers = next(
         (fig.axes[i], fig.axes[i + 1])
         for i in range(0, len(fig.axes), 3)
@@ -172,7 +192,7 @@ def test_wrong_case_never_ranks() -> None:
     assert told == {"×"}, "no number that could be compared"
     study = synthetic.make("ablation")
     assert "hgemm_wmma_staged-stages4@4096x4096x4096" not in ablation._change(study).index
-    swept = _quantization.sweeps(synthetic.make("tile_quantization"))[0]
+    swept = _sweeps.sweeps(synthetic.make("tile_quantization"))[0]
     assert not swept.frame.set_index("n").loc[176, "ranks"]
     # A verdict that nobody gave is no better than a wrong one.
     records = study.records.assign(verdict=None)
@@ -216,7 +236,7 @@ def test_ratios_stay_inside_one_environment() -> None:
     assert "2 environments, no ratio" in told
     assert "recorded on NVIDIA H200 (ncu 2025.3.1, driver 580.159.03" in told
     assert "measured live on NVIDIA L4" in told
-    shown = " ".join(t for t, _ in texts_of(ablation.draw(mixed, Style())))
+    shown = " ".join(t for t, _ in texts_of(synthetic.draw(ablation, mixed, Style())))
     assert "2 environments" in shown and "other environment" in shown
 
 
@@ -289,7 +309,7 @@ def test_wavefronts_from_records_where_instructions_are_gone() -> None:
 
 
 def test_wave_boundaries_are_those_of_the_gpu() -> None:
-    by_m = {s.m: s for s in _quantization.sweeps(synthetic.make("wave_quantization"))}
+    by_m = {s.m: s for s in _sweeps.sweeps(synthetic.make("wave_quantization"))}
     assert [n for n, _, _ in by_m[2304].edges("waves")] == [1792.0], "no step at 1664 on 132 SMs"
     assert [n for n, _, _ in by_m[2816].edges("waves")] == [1536.0]
     assert [n for n, _, _ in by_m[2304].edges("columns")][:2] == [1408.0, 1536.0]
@@ -297,7 +317,7 @@ def test_wave_boundaries_are_those_of_the_gpu() -> None:
     assert by_m[2304].blocks_per_sm == 1
     study = synthetic.make("wave_quantization")
     two = replace(study, options={"blocks_per_sm": 2})
-    assert _quantization.sweeps(two)[0].blocks_per_sm == 2
+    assert _sweeps.sweeps(two)[0].blocks_per_sm == 2
 
 
 def test_claims_come_from_option_record_or_lecture() -> None:

@@ -47,11 +47,7 @@ def test_edges_on_132_sms() -> None:
     shape = {"m": 2304, "n": 1, "k": 4096}
     assert q.tile_count({**shape, "n": 1792}, TILE) == 126
     assert q.tile_count({**shape, "n": 1920}, TILE) == 135
-    sizes = range(1408, 2177, 128)
-    assert q.wave_edges(shape, TILE, 132, sizes) == [1920]
-    assert q.wave_edges(shape, TILE, 108, sizes) == [1664]
-    # Eleven tile rows: 12 columns are 132 tiles, the next column starts a wave.
-    assert q.wave_edges({**shape, "m": 2816}, TILE, 132, range(1408, 1793, 128)) == [1664]
+    assert [q.waves(tiles, 132).count for tiles in (126, 135)] == [1, 2]
 
 
 def test_several_blocks_an_sm_and_duration() -> None:

@@ -15,7 +15,6 @@ import pytest
 
 from tilewave import plots
 from tilewave import project as projects
-from tilewave.plots import correctness
 from tilewave.plots.base import StudyData
 from tilewave.records import model
 from tilewave.records import tables as tidy
@@ -333,7 +332,7 @@ def test_long_tables_are_folded_unless_they_are_what_readers_come_for(
     (folder / "right.csv").write_text("remark\n" + "words\n" * (cells.LONG + 1))
     summary_of_table = f"<summary>Table: {cells.LONG + 1} rows</summary>"
     assert summary_of_table in made.page()
-    monkeypatch.setattr(correctness, "OPEN_TABLE", True, raising=False)
+    monkeypatch.setattr(plots, "table_stays_open", lambda name: name == "correctness")
     text = made.page()
     assert summary_of_table not in text
     assert ">words</td>" in text

@@ -1,17 +1,23 @@
 """Figures: one module a study, found by the name that the study's config entry gives as `plot`.
 
-A plot module offers `table(study) -> DataFrame`, `draw(study, style) -> Figure` and `OPTIONS`, the
-options its study entry may set, each with a sentence. A module whose table is what readers come for
-says `OPEN_TABLE = True`; one of SUMMARISED offers `summary(study) -> DataFrame` besides, which the page
-shows before the table. A new figure is a new module: nothing here
-lists them. Plots know records only: no module of this package touches a GPU, a kernel or the store.
+A plot module offers `table(study) -> DataFrame`, `draw(study, table, style) -> Figure` and `OPTIONS`, the
+options its study entry may set, each with a sentence. `draw` is given the very frame that `table`
+returned and is written beside the figure as CSV: every value that is drawn comes from it, the study tells
+the rest (options, title, what is missing, environments). A module whose table is what readers come for
+says `OPEN_TABLE = True`; one may offer `summary(table) -> DataFrame` besides, which the page shows before
+the table. A new figure is a new module: nothing here lists them. Plots know records only: no module of
+this package touches a GPU, a kernel or the store.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tilewave.errors import UserError
@@ -24,8 +30,6 @@ if TYPE_CHECKING:
     from tilewave.plots.style import Style
 
 _HELPERS = frozenset({"base", "style"})
-SUMMARISED = ("ladder",)
-"""Modules with a `summary`; named here, because the workflow asks before it imports any module."""
 
 
 class PlotModule(Protocol):
@@ -36,8 +40,8 @@ class PlotModule(Protocol):
     def table(self, study: StudyData) -> pd.DataFrame:
         """What the figure shows, in plain columns with units in their names."""
 
-    def draw(self, study: StudyData, style: Style) -> Figure:
-        """The figure; never fails on missing data."""
+    def draw(self, study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
+        """The figure of that table; never fails on missing data."""
 
 
 def available() -> list[str]:
@@ -59,14 +63,33 @@ def load(name: str, where_file: object = "config", key: object = "plot") -> Plot
     return cast(PlotModule, importlib.import_module(f"{__name__}.{name}"))
 
 
+@cache
+def _offers(name: str, what: str) -> bool:
+    """Whether a plot module defines a function, or says that a constant is true, at its top level.
+
+    By its source, not by importing it: the workflow asks before any job runs, and matplotlib takes
+    long to load.
+    """
+    found = importlib.util.find_spec(f"{__name__}.{name}")
+    source = Path(str(found and found.origin)).read_text(encoding="utf-8")
+    if what not in source:  # parsing all modules would take a tenth of a second of every job
+        return False
+    return any(
+        (isinstance(one, ast.FunctionDef) and one.name == what)
+        or (isinstance(one, ast.Assign) and ast.unparse(one) == f"{what} = True")
+        for one in ast.parse(source).body
+    )
+
+
 def table_stays_open(name: str) -> bool:
-    """Whether the page shows the module's table however long it is: its `OPEN_TABLE`, if it has one."""
-    return bool(getattr(load(name), "OPEN_TABLE", False))
+    """Whether the page shows the module's table however long it is: its OPEN_TABLE."""
+    return _offers(name, "OPEN_TABLE")
 
 
 def summary(name: str, study: StudyData) -> pd.DataFrame:
     """The summary of a study that a module of SUMMARISED draws."""
-    made: pd.DataFrame = load(name).summary(study)  # type: ignore[attr-defined]
+    module: Any = load(name)
+    made: pd.DataFrame = module.summary(module.table(study))
     return made
 
 
@@ -85,3 +108,7 @@ def check_options(
             raise UserError(
                 where_file, f"{key}.{option}", option, known or f"{name} takes no options"
             )
+
+
+SUMMARISED = tuple(name for name in available() if _offers(name, "summary"))
+"""Modules with a `summary`."""

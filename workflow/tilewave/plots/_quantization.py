@@ -20,9 +20,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator, MultipleLocator
 
+from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._sweeps import Sweep, sweeps
-from tilewave.plots._sweeps import table as table
+from tilewave.plots._sweeps import Sweep
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import FAINT, GREY, MODEL, Style
 from tilewave.theory.quantization import PredictionError
@@ -237,7 +237,9 @@ def _ticks(ax: Axes, sweep: Sweep, most: int) -> None:
     ax.set_xlim(low - pad, high + pad)
 
 
-def draw(study: StudyData, style: Style, by: str, order: Sequence[str]) -> Figure:
+def draw(
+    study: StudyData, table: pd.DataFrame, style: Style, by: str, order: Sequence[str]
+) -> Figure:
     """Panels under one another, sweeps side by side (under one another at a narrow width).
 
     Parameters
@@ -246,7 +248,7 @@ def draw(study: StudyData, style: Style, by: str, order: Sequence[str]) -> Figur
     order: the panels, of PANELS; the option `panels` overrides it.
     """
     with look.apply(style):
-        found = sweeps(study)
+        found: list[Sweep] = base.derived(table)
         columns = ["tflops", "duration", "ratio", "active"]
         measured = any(s.frame[columns].notna().any(axis=None) for s in found)
         if not found or not measured:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -129,38 +130,34 @@ _MODEL_COLUMNS = (
 )  # fmt: skip
 
 
-def _model(
-    shape: Mapping[str, int], tile: tuple[int, ...], sms: int, per_sm: int, blocks: int | None
-) -> dict[str, float]:
-    """The closed forms at one shape; `blocks` with work, None for one a tile."""
-    tiles = quantization.tile_count(shape, tile)
-    blocks = tiles if blocks is None else blocks
+@cache
+def _counts(blocks: int, sms: int, per_sm: int) -> Mapping[str, float]:
+    """What follows from the number of blocks alone, which many N of a sweep share."""
     waves = quantization.waves(blocks, sms, per_sm)
     whole, single = quantization.wave_weights(blocks, sms, per_sm)
     return {
-        "columns": quantization.tiles(shape, tile)[1],
-        "tiles": tiles,
         "blocks": blocks,
         "waves": waves.count,
         "whole": whole,
         "single": single,
         "rounds": quantization.rounds_on_sms(blocks, sms),
         "wave_fraction": waves.fraction,
-        "model_ratio": quantization.operations_ratio(shape, tile),
-        "model_useful": 1 / quantization.operations_ratio(shape, tile),
         "model_active": quantization.cycles_active_ratio(blocks, sms),
     }
 
 
-def _kernel_names(study: StudyData) -> dict[str, str]:
-    """The kernels that each case launched, as the profiler names them."""
-    if "text" not in study.records:
-        return {}
-    rows = study.records[study.records["metric"] == "kernel_name"]
+def _model(
+    shape: Mapping[str, int], tile: tuple[int, ...], sms: int, per_sm: int, blocks: int | None
+) -> dict[str, float]:
+    """The closed forms at one shape; `blocks` with work, None for one a tile."""
+    tiles = quantization.tile_count(shape, tile)
+    ratio = quantization.operations_ratio(shape, tile)
     return {
-        str(case): str(text)
-        for case, text in zip(rows["case"], rows["text"], strict=True)
-        if base.present(text)
+        "columns": quantization.tiles(shape, tile)[1],
+        "tiles": tiles,
+        **_counts(tiles if blocks is None else blocks, sms, per_sm),
+        "model_ratio": ratio,
+        "model_useful": 1 / ratio,
     }
 
 
@@ -178,7 +175,7 @@ def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], di
     values = base.pivot(study, ["tflops", "duration"], "time")
     values = values.join(base.pivot(study, VENDOR_TILE, "counters"))
     values["ratio"] = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS).reindex(values.index)
-    names = _kernel_names(study)
+    names = base.text_of(study, "kernel_name")
     return {
         _product(row): {
             **{str(key): value for key, value in values.loc[str(row["case"])].items()},
@@ -292,8 +289,8 @@ _COLUMNS: Mapping[str, str] = {
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case of a sweep: measured and predicted figures side by side, then the status."""
     rest = base.base_table(study).set_index("case")
-    parts = []
-    for sweep in sweeps(study):
+    found, parts = sweeps(study), []
+    for sweep in found:
         summary = sweep.summary()
         part = sweep.frame.assign(
             model_duration=sweep.frame["waves"] * sweep.wave_time,
@@ -306,6 +303,6 @@ def table(study: StudyData) -> pd.DataFrame:
         )
         parts.append(part.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS))
     if not parts:
-        return rest.reset_index()
+        return base.with_derived(rest.reset_index(), found)
     joined = rest.iloc[:, :6].join(pd.concat(parts), how="inner")
-    return joined.join(rest.iloc[:, 6:]).reset_index()
+    return base.with_derived(joined.join(rest.iloc[:, 6:]).reset_index(), found)

@@ -26,6 +26,8 @@ OPTIONS: Mapping[str, str] = {
 L2_HIT_RATE = "lts__t_sector_hit_rate.pct"
 EXCESS = "wavefronts_shared_excess"
 _STAGES = ("time", "counters")
+_SPEED, _CHANGE = "TFLOP/s", "change of speed against the default (%)"
+_EXCESS, _HITS = "excess shared wavefronts", "L2 hit rate (%)"
 
 
 def _default(study: StudyData, row: Mapping[str, Any]) -> str | None:
@@ -61,11 +63,11 @@ def table(study: StudyData) -> pd.DataFrame:
     return base.with_columns(
         base.base_table(study),
         {
-            "TFLOP/s": base.value_of(study, "tflops", "time"),
+            _SPEED: base.value_of(study, "tflops", "time"),
             "% of cuBLAS": base.value_of(study, "percent_of_cublas", "time"),
-            "change of speed against the default (%)": _change(study),
-            "excess shared wavefronts": base.value_of(study, EXCESS),
-            "L2 hit rate (%)": base.value_of(study, L2_HIT_RATE),
+            _CHANGE: _change(study),
+            _EXCESS: base.value_of(study, EXCESS),
+            _HITS: base.value_of(study, L2_HIT_RATE),
         },
     )
 
@@ -91,12 +93,11 @@ def _panel(
     look.grid(ax, "x")
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Three panels that share their rows: speed, excess wavefronts, L2 hit rate."""
     with look.apply(style):
-        speed = base.value_of(study, "tflops", "time")
-        change, excess = _change(study), base.value_of(study, EXCESS)
-        hit = base.value_of(study, L2_HIT_RATE)
+        speed, change = base.column(table, _SPEED), base.column(table, _CHANGE)
+        excess, hit = base.column(table, _EXCESS), base.column(table, _HITS)
         if study.cases.empty or (speed.empty and excess.empty and hit.empty):
             return look.empty_figure(study, style, "speed or counter")
         rows = study.cases.to_dict("records")
@@ -104,7 +105,7 @@ def draw(study: StudyData, style: Style) -> Figure:
         several = len(study.cases[["m", "n", "k"]].drop_duplicates()) > 1
         kernels = study.cases["kernel"].nunique()
         palette = look.kernel_colors(style, study.cases["kernel"].astype(str))
-        may_rank = set(base.ranking(study))
+        verdicts = dict(zip(table["case"], table["verdict"], strict=True))
         labels, colors = [], []
         for row in rows:
             is_default = str(row["case"]) == _default(study, row)
@@ -116,13 +117,13 @@ def draw(study: StudyData, style: Style) -> Figure:
             labels.append(f"{label}\n{base.shape_label(row)}" if several else label)
             color = palette[str(row["kernel"])]
             colors.append(color if is_default else str(_hex(look.lighter(color, 0.35))))
-            if str(row["case"]) not in may_rank:
+            if verdicts[str(row["case"])] != "correct":
                 colors[-1] = "#CCCCCC"
-        verdicts, states = base.verdicts(study), base.statuses(study, ("check", "time"))
+        states = base.statuses(study, ("check", "time"))
         gone = {}
         for row in rows:
             case = str(row["case"])
-            if case not in may_rank and states[case].status == "ok":
+            if verdicts[case] != "correct" and states[case].status == "ok":
                 gone[case] = f"{verdicts[case]}, not ranked"
             elif case not in speed.index:
                 gone[case] = states[case].status if states[case].status != "ok" else "not timed"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -64,11 +65,11 @@ class Line:
         """The operands in which the dimension is the fastest varying one."""
         return theory.operands_along(self.dimension, self.layouts)
 
-    @property
+    @cached_property
     def measured(self) -> pd.DataFrame:
         return self.points[self.points["share"].notna()]
 
-    @property
+    @cached_property
     def smaller(self) -> pd.DataFrame:
         """The measured points without the reference itself."""
         return self.measured[self.measured["least"] < 1]
@@ -118,36 +119,33 @@ def lines(study: StudyData) -> list[Line]:
     speed = base.value_of(study, "tflops", "time")
     may_rank = set(base.ranking(study))
     states = base.statuses(study, ("check", *_STAGES))
-    places = base.environment_of(study, "tflops", "time")
+    cases = cases.assign(
+        tflops=cases["case"].map(speed).where(cases["case"].isin(may_rank)).astype(float),
+        status=[states[case].status for case in cases["case"]],
+        place=cases["case"].map(base.environment_of(study, "tflops", "time")),
+    )
+    tolerance = float(study.option("tolerance", _TOLERANCE))
     made = []
     for variant, group in cases.groupby("variant", sort=False):
         sizes = group[list(DIMENSIONS)].astype(int)
         aligned = group[(sizes == size).all(axis=1)]
         if aligned.empty:
             continue
-        reference = str(aligned["case"].iloc[0])
         row = aligned.iloc[0].to_dict()
         for dimension in DIMENSIONS:
             others = [name for name in DIMENSIONS if name != dimension]
-            swept = group[(sizes[others] == size).all(axis=1)]
-            swept = swept[swept[dimension].astype(int) <= size]
+            swept = group[(sizes[others] == size).all(axis=1) & (sizes[dimension] <= size)]
             if len(swept) < 2:
                 continue
-            points = pd.DataFrame({"case": swept["case"].astype(str)})
-            points["size"] = swept[dimension].astype(int)
-            points["alignment"] = points["size"].map(theory.alignment)
-            ranks = points["case"].isin(may_rank)
-            points["tflops"] = points["case"].map(speed).where(ranks).astype(float)
-            points["status"] = [states[case].status for case in points["case"]]
-            at = (
-                float(speed[reference])
-                if reference in speed and reference in may_rank
-                else math.nan
+            points = swept[["case", dimension, "tflops", "status"]].rename(
+                columns={dimension: "size"}
             )
-            same = points["case"].map(places) == places.get(reference)
-            points["share"] = (points["tflops"] / at).where(same)
+            points["size"] = points["size"].astype(int)
+            points.insert(2, "alignment", [theory.alignment(one) for one in points["size"]])
+            same = swept["place"] == row["place"]
+            points["share"] = (points["tflops"] / row["tflops"]).where(same)
             points["least"] = [theory.least_share(one, size) for one in points["size"]]
-            points["enough"] = _enough(points, float(study.option("tolerance", _TOLERANCE)))
+            points["enough"] = _enough(points, tolerance)
             points = points.sort_values(["alignment", "size"]).reset_index(drop=True)
             made.append(
                 Line(str(variant), str(row["kernel"]), str(row["dtype"]), base.layouts_of(row),
@@ -164,14 +162,14 @@ def _enough(points: pd.DataFrame, tolerance: float) -> pd.Series[bool]:
     return points["share"] >= (1 - tolerance) * points["share"].max() * points["least"]
 
 
-def summary(study: StudyData) -> pd.DataFrame:
+def totals(study: StudyData, found: list[Line]) -> pd.DataFrame:
     """One row a line: what the alignment costs, and from which one on it costs nothing.
 
     Losses (%) are what is missing to the share that a smaller product keeps whatever its alignment.
     The recommended multiples are those of `theory.alignment.RECOMMENDED`.
     """
     rows = []
-    for line in lines(study):
+    for line in found:
         told = theory.recommendation(line.dtype)
         least = float(line.smaller["alignment"].min())
         refused = line.points.loc[line.points["status"] == "unsupported", "alignment"]
@@ -205,7 +203,7 @@ def _reference_speed(line: Line, size: int) -> float:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case and dimension varied, then the summary's rows (column `line` names them)."""
+    """One row a case and dimension varied, then the totals' rows (column `line` names them)."""
     frame = base.with_columns(
         base.base_table(study),
         {
@@ -220,7 +218,7 @@ def table(study: StudyData) -> pd.DataFrame:
         frame.insert(frame.columns.get_loc("verdict"), "kernels launched", frame["case"].map(names))
     found = lines(study)
     if not found:
-        return frame
+        return base.with_derived(frame, found)
     parts = []
     for line in found:
         part = line.points[["case", "alignment", "share", "least", "enough"]].copy()
@@ -237,9 +235,9 @@ def table(study: StudyData) -> pd.DataFrame:
         }
     )
     whole = frame.merge(added, on="case", how="left", sort=False)
-    totals = summary(study)
-    totals.insert(0, "line", totals["variant"] + ", " + totals["dimension"])
-    return pd.concat([whole, totals], ignore_index=True)
+    last = totals(study, found)
+    last.insert(0, "line", last["variant"] + ", " + last["dimension"])
+    return base.with_derived(pd.concat([whole, last], ignore_index=True), found)
 
 
 # ---------------------------------------------------------------------------------------- figure
@@ -332,10 +330,10 @@ def _axis(ax: Axes, steps: list[int], style: Style) -> None:
     look.grid(ax, "y")
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A row of panels for each dtype, a column for each dimension, a line a variant."""
     with look.apply(style):
-        found = lines(study)
+        found: list[Line] = base.derived(table)
         if not any(len(line.measured) for line in found):
             return look.empty_figure(study, style, "throughput")
         dtypes = [d for d in base.dtypes_in_order(study) if any(x.dtype == d for x in found)]

@@ -3,6 +3,10 @@
 All values come from the tidy table (one row a figure of a case). Three rules are kept here so that
 no figure can forget them: a case whose verdict is not *correct* never ranks, whatever is missing is
 listed with its status and reason, and ratios are formed only between records of one environment.
+
+A study's values are derived once, by its module's `table`; `draw` is given that frame and takes them
+from its columns (`column`). What only the drawing needs, such as a model's line between the points of
+the table, goes with the frame (`with_derived`, `derived`) and not into the CSV.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -84,6 +89,29 @@ class StudyData:
         value = self.options.get(name)
         return default if value is None else value
 
+    @cached_property
+    def ok_values(self) -> pd.DataFrame:
+        """The records that are ok and hold a value."""
+        records = self.records
+        if records.empty:
+            return records
+        rows = records[(records["status"] == "ok") & records["value"].notna()]
+        return rows[["case", "stage", "metric", "value", "environment"]]
+
+    @cached_property
+    def places_of_metrics(self) -> Mapping[str, Any]:
+        """Where in `ok_values` each metric's rows stand: a study asks for dozens of metrics."""
+        rows = self.ok_values
+        return {} if rows.empty else dict(rows.groupby("metric", sort=False).indices)
+
+    @cached_property
+    def states(self) -> list[tuple[str, str, Any, Any, Any]]:
+        """Case, stage, status, reason and verdict of the records, each combination once."""
+        if self.records.empty:
+            return []
+        rows = self.records[["case", "stage", "status", "reason", "verdict"]].drop_duplicates()
+        return list(rows.itertuples(index=False, name=None))
+
 
 @dataclass(frozen=True)
 class Missing:
@@ -107,13 +135,13 @@ def case_order(study: StudyData) -> list[str]:
 
 
 def _ok_rows(study: StudyData, metric: str, stage: str | None) -> pd.DataFrame:
-    records = study.records
-    if records.empty:
-        return records
-    rows = records[(records["metric"] == metric) & (records["status"] == "ok")]
+    places = study.places_of_metrics.get(metric)
+    if places is None:
+        return study.ok_values.iloc[:0]
+    rows = study.ok_values.take(places)
     if stage is not None:
         rows = rows[rows["stage"] == stage]
-    return rows[rows["value"].notna()].drop_duplicates("case", keep="last")
+    return rows.drop_duplicates("case", keep="last")
 
 
 def value_of(study: StudyData, metric: str, stage: str | None = None) -> pd.Series[float]:
@@ -160,35 +188,28 @@ def pivot(study: StudyData, metrics: Sequence[str], stage: str | None = None) ->
 def verdicts(study: StudyData) -> dict[str, str]:
     """The verdict of each case: the worst that any stage's row gives, else *not checked*."""
     found: dict[str, set[str]] = {case: set() for case in case_order(study)}
-    if not study.records.empty:
-        pairs = study.records[["case", "verdict"]].drop_duplicates()
-        for case, verdict in zip(pairs["case"], pairs["verdict"], strict=True):
-            if case in found and present(verdict):
-                found[str(case)].add(str(verdict))
+    for case, _, _, _, verdict in study.states:
+        if case in found and present(verdict):
+            found[case].add(str(verdict))
 
-    def worst(names: set[str]) -> str:
-        unknown = sorted(names.difference(_VERDICT_ORDER))
-        if unknown:
-            return unknown[0]
-        return next((v for v in _VERDICT_ORDER if v in names), "not checked")
+    def rank(name: str) -> tuple[int, str]:
+        return (_VERDICT_ORDER.index(name) if name in _VERDICT_ORDER else -1, name)
 
-    return {case: worst(names) for case, names in found.items()}
+    return {case: min(names, key=rank, default="not checked") for case, names in found.items()}
 
 
 def statuses(study: StudyData, stages: Iterable[str] | None = None) -> dict[str, Missing]:
     """The worst status of each case over its stages (or over those named), with its reason."""
     wanted = None if stages is None else set(stages)
     worst: dict[str, tuple[int, Missing]] = {}
-    if not study.records.empty:
-        rows = study.records[["case", "stage", "status", "reason"]].drop_duplicates()
-        for case, stage, status, reason in rows.itertuples(index=False, name=None):
-            if (wanted is not None and stage not in wanted) or not present(status):
-                continue
-            rank = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
-            known = worst.get(str(case))
-            if known is None or rank < known[0]:
-                told = str(reason) if present(reason) else ""
-                worst[str(case)] = (rank, Missing(str(case), str(status), told))
+    for case, stage, status, reason, _ in study.states:
+        if (wanted is not None and stage not in wanted) or not present(status):
+            continue
+        rank = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
+        known = worst.get(case)
+        if known is None or rank < known[0]:
+            told = str(reason) if present(reason) else ""
+            worst[case] = (rank, Missing(case, str(status), told))
     nothing = "there is no record of this case"
     return {
         case: worst[case][1] if case in worst else Missing(case, "not measured", nothing)
@@ -458,3 +479,34 @@ def with_columns(frame: pd.DataFrame, columns: Mapping[str, pd.Series[float]]) -
     for offset, (name, values) in enumerate(columns.items()):
         frame.insert(at + offset, name, values.reindex(frame.index))
     return frame.reset_index(drop=True)
+
+
+# ---------------------------------------------------------------------------------- what is drawn
+
+
+def column(table: pd.DataFrame, name: str) -> pd.Series[float]:
+    """A table's column by case, without those that have no value; rows that are no case have none."""
+    values = table.set_index("case")[name]
+    return values[values.notna()]
+
+
+class _Derived:
+    """Wraps what goes with a table: pandas copies and compares a frame's `attrs` whenever rows are
+    selected or frames are joined, which frames inside would not stand."""
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+
+    def __deepcopy__(self, memo: object) -> _Derived:
+        return self
+
+
+def with_derived(table: pd.DataFrame, made: Any) -> pd.DataFrame:
+    """The table with what it was made from and `draw` needs besides: derived once, in no CSV."""
+    table.attrs["derived"] = _Derived(made)
+    return table
+
+
+def derived(table: pd.DataFrame) -> Any:
+    """What `with_derived` gave the table."""
+    return table.attrs["derived"].made

@@ -228,7 +228,8 @@ def _vendor(group: Group) -> str:
 
 def table(study: StudyData) -> pd.DataFrame:
     """One row a dtype and shape; where nothing was measured with the status that says why."""
-    by_place = {(g.dtype, base.shape_label(g.shape)): g for g in groups(study)}
+    found = groups(study)
+    by_place = {(g.dtype, base.shape_label(g.shape)): g for g in found}
     eliminated = base.value_of(study, "tune_eliminated", STAGE)
     spent = base.value_of(study, "tune_spent", STAGE)
     full = base.value_of(study, "tune_full_cost", STAGE)
@@ -275,7 +276,7 @@ def table(study: StudyData) -> pd.DataFrame:
             "reason": "" if group else (troubles[0].reason if troubles else "no own variant"),
         }
         rows.append(row)
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return base.with_derived(pd.DataFrame(rows, columns=COLUMNS), found)
 
 
 COLUMNS = [
@@ -405,7 +406,7 @@ def _texts(axes: Sequence[Axes], places: list[_Place], height: float, style: Sty
             _say(ax, lines, place.bar - len(lines) / 2, color, style)
 
 
-def _notes(study: StudyData, found: list[Group]) -> list[str]:
+def _notes(table: pd.DataFrame, found: list[Group]) -> list[str]:
     """How the model was calibrated, how far its picks are from the best, what elimination saved."""
     notes = []
     places: dict[str, list[str]] = {}
@@ -431,22 +432,21 @@ def _notes(study: StudyData, found: list[Group]) -> list[str]:
             " With a last wave that is shorter where SMs hold fewer blocks: "
             f"{statistics.median(shared):.1f} % and {max(shared):.1f} %."
         )
-    summed = table(study)
-    spent = summed["GPU time spent (ms)"].sum() / 1e3
-    full = summed["GPU time without elimination (ms)"].sum() / 1e3
+    spent = table["GPU time spent (ms)"].sum() / 1e3
+    full = table["GPU time without elimination (ms)"].sum() / 1e3
     if full:
         notes.append(
-            f"{summed['eliminated early'].sum()} of {summed['raced'].sum()} candidates were "
+            f"{table['eliminated early'].sum()} of {table['raced'].sum()} candidates were "
             f"eliminated early: {base.digits(spent)} s of launches on the GPU, where measuring "
             f"each to the end takes {base.digits(full)} s."
         )
     return notes
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """One panel a dtype, a bar a shape."""
     with look.apply(style):
-        found = groups(study)
+        found: list[Group] = base.derived(table)
         if not found:
             return look.empty_figure(study, style, "race")
         dtypes = list(dict.fromkeys(group.dtype for group in found))
@@ -475,4 +475,4 @@ def draw(study: StudyData, style: Style) -> Figure:
             Line2D([], [], linestyle="", marker="|", color=INK, label="cuBLAS"),
         ]  # fmt: skip
         labels = [str(handle.get_label()) for handle in handles]
-        return look.finish(fig, study, style, handles, labels, _notes(study, found), [STAGE])
+        return look.finish(fig, study, style, handles, labels, _notes(table, found), [STAGE])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -72,8 +72,7 @@ def table(study: StudyData) -> pd.DataFrame:
     )
 
 
-def _panels(study: StudyData, columns: int) -> list[_Panel]:
-    found = outcomes(study)
+def _panels(study: StudyData, found: Mapping[str, str], columns: int) -> list[_Panel]:
     panels = []
     for operation, group in study.cases.groupby("operation", sort=False):
         by = group.assign(
@@ -98,35 +97,42 @@ def _panels(study: StudyData, columns: int) -> list[_Panel]:
     return panels
 
 
-def _draw_panel(ax: Axes, panel: _Panel, style: Style, letters: bool) -> None:
-    names = [*OUTCOMES, "other"]
+def _draw_panel(ax: Axes, panel: _Panel, style: Style) -> None:
     cells = panel.cells
+    high, wide = cells.shape
+    names = [*OUTCOMES, "other"]
+    shades = np.array([to_rgb(color) for color, _ in (*OUTCOMES.values(), _OTHER)])
+    linear = np.where(shades <= 0.03928, shades / 12.92, ((shades + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ [0.2126, 0.7152, 0.0722]
     codes = np.full(cells.shape, np.nan)
-    texts = np.full(cells.shape, "", dtype=object)
-    for i in range(cells.shape[0]):
-        for j in range(cells.shape[1]):
-            outcome = cells.iat[i, j]
-            if base.present(outcome):
-                known = str(outcome) in OUTCOMES
-                codes[i, j] = names.index(str(outcome) if known else "other")
-                texts[i, j] = OUTCOMES.get(str(outcome), _OTHER)[1] if letters else ""
-    colors = [OUTCOMES[n][0] for n in OUTCOMES] + [_OTHER[0]]
-    sns.heatmap(
-        pd.DataFrame(codes, index=cells.index, columns=cells.columns), ax=ax,
-        cmap=ListedColormap(colors), vmin=-0.5, vmax=len(colors) - 0.5, cbar=False,
-        linewidths=0.6, linecolor="white", annot=texts, fmt="",
-        annot_kws={"size": 0.75 * style.font_size},
-        xticklabels=True, yticklabels=True,
+    for (y, x), outcome in np.ndenumerate(cells.to_numpy(dtype=object)):
+        if base.present(outcome):
+            codes[y, x] = names.index(outcome if outcome in OUTCOMES else "other")
+    ax.pcolormesh(
+        np.ma.masked_invalid(codes), cmap=ListedColormap(shades), vmin=-0.5, vmax=len(names) - 0.5,
+        linewidths=0.6, edgecolors="white",
     )  # fmt: skip
-    ax.set_title(panel.title)
-    ax.set_xlabel("")
-    ax.set_ylabel("")
+    for (y, x), code in np.ndenumerate(codes):
+        if not np.isnan(code):
+            _, letter = OUTCOMES.get(names[int(code)], _OTHER)
+            ax.text(
+                x + 0.5, y + 0.5, letter, ha="center", va="center", size=0.75 * style.font_size,
+                color=".15" if luminance[int(code)] > 0.408 else "w",
+            )  # fmt: skip
+    ax.set(xlim=(0, wide), ylim=(high, 0))
+    ax.set_xticks(np.arange(wide) + 0.5, cells.columns, rotation=90 if _turned(panel, style) else 0)
+    ax.set_yticks(np.arange(high) + 0.5, cells.index, va="center")
     ax.tick_params(length=0)
-    ax.tick_params(axis="x", rotation=90 if cells.shape[1] > 6 or style.narrow else 0)
-    ax.tick_params(axis="y", rotation=0)
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.set_title(panel.title)
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def _turned(panel: _Panel, style: Style) -> bool:
+    """Whether the names of the shapes stand upright."""
+    return panel.cells.shape[1] > 6 or style.narrow
+
+
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A matrix of variants and shapes for each operation, a colour and a letter an outcome."""
     with look.apply(style):
         if study.cases.empty:
@@ -134,21 +140,19 @@ def draw(study: StudyData, style: Style) -> Figure:
         cell = max(2.6, 1.15 * style.small / 72 / MM)
         longest = max(len(str(v)) for v in study.cases["variant"])
         room = style.width_mm - 8 - 0.6 * longest * style.small / 72 / MM
-        panels = _panels(study, max(4, int(room / cell)))
+        found = dict(zip(table["case"], table["outcome"], strict=True))
+        panels = _panels(study, found, max(4, int(room / cell)))
         heights = []
         for panel in panels:
             names = max((len(str(c)) for c in panel.cells.columns), default=4)
-            turned = panel.cells.shape[1] > 6 or style.narrow
-            below = 0.62 * names * style.small / 72 / MM if turned else 5
+            below = 0.62 * names * style.small / 72 / MM if _turned(panel, style) else 5
             heights.append(below + 7)
         rows = [panel.cells.shape[0] for panel in panels]
         fig = look.new_figure(style, sum(rows) * max(4.0, cell) + sum(heights))
         axes = fig.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": rows})
         for ax, panel in zip(axes[:, 0], panels, strict=True):
-            _draw_panel(ax, panel, style, letters=True)
-        counts: dict[str, int] = {}
-        for outcome in outcomes(study).values():
-            counts[outcome] = counts.get(outcome, 0) + 1
+            _draw_panel(ax, panel, style)
+        counts = Counter(found.values())
         handles, labels = [], []
         order = [o for o in OUTCOMES if o in counts] + [o for o in counts if o not in OUTCOMES]
         for outcome in order:

@@ -355,10 +355,18 @@ def _draw_cell(
     ax.text(x, y, text, ha="center", va="center", size=size, color=tint)
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def _compared(table: pd.DataFrame) -> pd.DataFrame:
+    """The table's comparisons, first those of counters, then those of instructions by column."""
+    rows = table[table["counter"].notna()]
+    columns = [f"{EACH}{words}" for words in BY_INSTRUCTION.values()]
+    place = rows["counter"].map(lambda name: columns.index(name) if name in columns else -1)
+    return rows.loc[place.sort_values(kind="stable").index]
+
+
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A matrix of counters and variants, one mark a cell."""
     with look.apply(style):
-        compared = comparisons(study)
+        compared = _compared(table)
         rows, columns, cells = _grid(study, compared)
         if not rows:
             return look.empty_figure(study, style, "executed counters")

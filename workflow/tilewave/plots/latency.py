@@ -33,6 +33,8 @@ _CLAIMED: Mapping[str, float] = {"register": 1, "shared": 5, "constant": 5, "dra
 _HUNDREDS = ("l2", "dram")
 _SEVERAL = (200.0, 999.0)  # cycles that can be called several hundred
 _COLOR = "#332288"
+_MEASURED, _LECTURE = "measured (cycles)", "claimed by the lecture (cycles)"
+_ARTICLE = "claimed by the article"
 
 
 def _claimed(study: StudyData) -> dict[str, float]:
@@ -80,42 +82,37 @@ def _hundreds(study: StudyData) -> set[str]:
 def table(study: StudyData) -> pd.DataFrame:
     """One row a level: measured cycles and nanoseconds, claimed cycles, the quotient."""
     frame = study.cases.reindex(columns=["case", "probe_case"])
-    frame["measured (cycles)"] = frame["case"].map(_measured(study))
-    frame["claimed by the lecture (cycles)"] = frame["case"].map(
-        pd.Series(_claimed(study), dtype=float)
-    )
-    frame["measured / claimed"] = (
-        frame["measured (cycles)"] / frame["claimed by the lecture (cycles)"]
-    )
+    frame[_MEASURED] = frame["case"].map(_measured(study))
+    frame[_LECTURE] = frame["case"].map(pd.Series(_claimed(study), dtype=float))
+    frame["measured / claimed"] = frame[_MEASURED] / frame[_LECTURE]
     clock = clock_mhz(study)
     if clock is not None:
-        cycles = frame["measured (cycles)"]
+        cycles = frame[_MEASURED]
         frame[f"measured (ns at {clock:g} MHz)"] = cycles.map(lambda c: nanoseconds(c, clock))
     said = frame["case"].isin(_hundreds(study))
-    frame["claimed by the article"] = said.map({True: "several hundred cycles", False: ""})
-    holds = frame["measured (cycles)"].between(*_SEVERAL)
-    known = said & frame["measured (cycles)"].notna()
+    frame[_ARTICLE] = said.map({True: "several hundred cycles", False: ""})
+    holds = frame[_MEASURED].between(*_SEVERAL)
+    known = said & frame[_MEASURED].notna()
     frame["the article holds"] = holds.map({True: "yes", False: "no"}).where(known, "")
     rest = base.base_table(study).reset_index(drop=True)
     return frame.join(rest[["verdict", "status", "reason", "source"]])
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A bar a level on a logarithmic axis, the claim as a hollow diamond."""
     with look.apply(style):
-        values, claims = _measured(study), _claimed(study)
-        if study.cases.empty or values.empty:
+        values, claims = base.column(table, _MEASURED), base.column(table, _LECTURE)
+        if values.empty:
             return look.empty_figure(study, style, "latency")
-        verdicts, states = base.verdicts(study), base.statuses(study)
-        rows = study.cases.to_dict("records")
+        rows = table.to_dict("records")
         fig = look.new_figure(style, len(rows) * 6 + 13)
         ax = fig.subplots()
-        labels, hatched, hundreds = [], False, _hundreds(study)
+        labels, hatched, hundreds = [], False, set(table.loc[table[_ARTICLE] != "", "case"])
         for place, row in enumerate(rows):
-            case = str(row["case"])
+            case, verdict = row["case"], row["verdict"]
             labels.append(str(row["probe_case"]).replace("_", " "))
             value, claim = values.get(case), claims.get(case)
-            ranks = verdicts[case] == "correct"
+            ranks = verdict == "correct"
             if value is not None:
                 hatched = hatched or not ranks
                 ax.barh(
@@ -123,9 +120,9 @@ def draw(study: StudyData, style: Style) -> Figure:
                     color=_COLOR if ranks else "#EEEEEE", hatch=None if ranks else "////",
                     edgecolor=_COLOR if ranks else "#AAAAAA",
                 )  # fmt: skip
-                told = base.digits(float(value)) + ("" if ranks else f" ({verdicts[case]})")
+                told = base.digits(float(value)) + ("" if ranks else f" ({verdict})")
             else:
-                told = states[case].status if states[case].status != "ok" else "no value"
+                told = row["status"] if row["status"] != "ok" else "no value"
             if case in hundreds:
                 ax.barh(place, _SEVERAL[1] - _SEVERAL[0], left=_SEVERAL[0], height=0.9,
                         color=FAINT, linewidth=0, zorder=0.5)  # fmt: skip
@@ -143,7 +140,7 @@ def draw(study: StudyData, style: Style) -> Figure:
                 ha="left", size=style.small, color=INK if value is not None else GREY,
             )  # fmt: skip
         ax.set_xscale("log")
-        top = max([float(values.max()), *claims.values(), *([_SEVERAL[1]] if hundreds else [])])
+        top = max([float(values.max()), *claims, *([_SEVERAL[1]] if hundreds else [])])
         ax.set_xlim(0.7, top * (20 if style.narrow else 5))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         ax.xaxis.set_minor_locator(NullLocator())

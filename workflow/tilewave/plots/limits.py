@@ -57,6 +57,9 @@ _GROUP_COLORS = (
     "#117733", "#88CCEE", "#44AA99", "#DDDDDD", "#AA4499", "#CC6677", "#332288", "#DDCC77", "#888888",
 )  # fmt: skip
 _STAGES = ("time", "counters")
+_CLOCK, _BY_CYCLES, _BY_TIME = "clock (MHz)", "% of cuBLAS by cycles", "% of cuBLAS by time"
+_PARTS = {name: f"{words} (% of cycles)" for name, words in PARTS.items()}
+_WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
 
 
 def parts(study: StudyData) -> pd.DataFrame:
@@ -109,19 +112,18 @@ def by_cycles(study: StudyData) -> pd.Series[float]:
     """Percent of cuBLAS that the elapsed cycles alone would give, by case: cuBLAS's cycles over the
     case's own, of the same dtype and shape, counted in one environment."""
     cycles = base.value_of(study, ELAPSED, "counters")
-    cases = study.cases.set_index("case")
-    found: dict[str, float] = {}
-    for case in cycles.index:
-        row = cases.loc[case]
-        same = study.cases[
-            (study.cases["kernel"] == BASELINE) & (study.cases["dtype"] == row["dtype"])
-        ]
-        for size in ("m", "n", "k"):
-            same = same[same[size] == row[size]]
-        for other in same["case"].astype(str):
-            if base.same_environment(study, ELAPSED, case, other):
-                found[str(case)] = 100 * float(cycles[other] / cycles[case])
-                break
+    places = base.environment_of(study, ELAPSED)
+    products = zip(*(study.cases[name] for name in ("dtype", "m", "n", "k")), strict=True)
+    product_of = dict(zip(study.cases["case"], products, strict=True))
+    baselines: dict[tuple[Any, ...], str] = {}
+    for case in study.cases.loc[study.cases["kernel"] == BASELINE, "case"]:
+        if case in cycles.index:
+            baselines.setdefault((*product_of[case], places[case]), case)
+    found = {
+        case: 100 * float(cycles[other] / cycles[case])
+        for case in cycles.index
+        if (other := baselines.get((*product_of[case], places[case])))
+    }
     return pd.Series(found, dtype=float)
 
 
@@ -132,34 +134,29 @@ def table(study: StudyData) -> pd.DataFrame:
         base.base_table(study),
         {
             "elapsed cycles": base.value_of(study, ELAPSED, "counters"),
-            "clock (MHz)": clock(study),
-            "% of cuBLAS by cycles": by_cycles(study),
-            "% of cuBLAS by time": base.value_of(study, "percent_of_cublas", "time"),
+            _CLOCK: clock(study),
+            _BY_CYCLES: by_cycles(study),
+            _BY_TIME: base.value_of(study, "percent_of_cublas", "time"),
             "pipe": found["pipe"],
-            **{f"{words} (% of cycles)": found[name] for name, words in PARTS.items()},
-            **{f"{name} (% of warps' time)": stalled[name] for name in stalled},
+            **{told: found[name] for name, told in _PARTS.items()},
+            **{told: stalled[name] for name, told in _WAITS.items()},
         },
     )
     wanted = [] if study.cases.empty else in_order(study)["case"]
     return frame.set_index("case", drop=False).loc[wanted].reset_index(drop=True)
 
 
-def _stack(ax: Axes, cases: list[str], values: pd.DataFrame, colors: tuple[str, ...]) -> None:
-    """A bar a case from 0 to 100; cases without values stay empty."""
-    for place, case in enumerate(cases):
-        if case not in values.index:
-            continue
-        left = 0.0
-        for color, value in zip(colors, values.loc[case].to_numpy(float), strict=True):
-            ax.barh(place, value, left=left, height=0.72, color=color, linewidth=0)
-            left += value
+def _stack(ax: Axes, rows: pd.DataFrame, colors: tuple[str, ...]) -> None:
+    """A bar a row from 0 to 100; rows without values stay empty."""
+    for place, values in enumerate(rows.to_numpy(float)):
+        if not np.isnan(values).all():
+            left = np.concatenate([[0.0], values.cumsum()[:-1]])
+            ax.barh(place, values, left=left, height=0.72, color=colors, linewidth=0)
     ax.set_xlim(0, 100)
     ax.set_xticks([0, 50, 100])
 
 
-def _numbers(
-    ax: Axes, cases: list[str], columns: Mapping[str, pd.Series[Any]], style: Style, head: bool
-) -> None:
+def _numbers(ax: Axes, columns: Mapping[str, pd.Series[Any]], style: Style, head: bool) -> None:
     """Columns of figures beside the bars."""
     for x, (title, values) in enumerate(columns.items()):
         if head:
@@ -167,28 +164,24 @@ def _numbers(
                 x + 0.95, -0.8, title, ha="right", va="bottom", size=style.small, color=GREY,
                 linespacing=0.95,
             )  # fmt: skip
-        for place, case in enumerate(cases):
-            value = values.get(case)
-            told = "–" if value is None or value != value else value
+        for place, value in enumerate(values):
+            told = value if base.present(value) else "–"
             told = told if isinstance(told, str) else f"{told:.0f}" if told > 200 else f"{told:.1f}"
             ax.text(x + 0.95, place, told, ha="right", va="center", size=style.small, color=INK)
     ax.set_axis_off()
     ax.set_xlim(0, len(columns))
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """One block of rows a dtype, a row a variant: cycles, figures, what warps wait for."""
     with look.apply(style):
-        found, stalled = parts(study), waits(study)
-        counted = set(found.index) | set(stalled.index)
-        rows = [] if study.cases.empty else in_order(study).to_dict("records")
-        rows = [row for row in rows if str(row["case"]) in counted]
-        if not rows:
+        rows = table[table[[*_PARTS.values(), *_WAITS.values()]].notna().any(axis=1)]
+        if rows.empty:
             return look.empty_figure(study, style, "cycles of pipes")
-        several = len({base.shape_label(row) for row in rows}) > 1
-        blocks: dict[str, list[dict[str, Any]]] = {}
-        for row in rows:
-            blocks.setdefault(str(row["dtype"]), []).append(row)
+        # Its name tells a probe's case, and is in no column of the table.
+        rows = rows.join(study.cases.set_index("case")["probe_case"], on="case")
+        shapes = {base.shape_label(row) for row in rows.to_dict("records")}
+        blocks = dict(iter(rows.groupby(rows["dtype"].astype(str), sort=False)))
         heights = [len(block) * 3.6 + 9 for block in blocks.values()]
         fig = look.new_figure(style, sum(heights) + 8)
         # Where the figure is narrow the table has the numbers.
@@ -197,36 +190,34 @@ def draw(study: StudyData, style: Style) -> Figure:
             len(blocks), len(widths), squeeze=False,
             gridspec_kw={"height_ratios": heights, "width_ratios": widths},
         )  # fmt: skip
-        verdicts, may_rank = base.verdicts(study), base.ranking(study)
-        by_time = base.value_of(study, "percent_of_cublas", "time")
-        columns: dict[str, pd.Series[Any]] = {
-            "pipe": found["pipe"],
-            "MHz": clock(study),
-            "% by\ncycles": by_cycles(study).filter(may_rank),
-            "% by\ntime": by_time.filter(may_rank),
-        }
         for place, (line, (dtype, block)) in enumerate(zip(axes, blocks.items(), strict=True)):
-            cases = [str(row["case"]) for row in block]
             labels = []
-            for row in block:
+            for row in block.to_dict("records"):
                 label = base.variant_label(row, dtype).replace("\n", " ")
-                label += f" {base.shape_label(row)}" if several else ""
-                verdict = verdicts[str(row["case"])]
+                label += f" {base.shape_label(row)}" if len(shapes) > 1 else ""
+                verdict = row["verdict"]
                 labels.append(label if verdict == "correct" else f"{label} ({verdict})")
-            _stack(line[0], cases, found[list(PARTS)], _PART_COLORS)
-            _stack(line[-1], cases, stalled, _GROUP_COLORS)
+            _stack(line[0], block[list(_PARTS.values())], _PART_COLORS)
+            _stack(line[-1], block[list(_WAITS.values())], _GROUP_COLORS)
             if not style.narrow:
-                _numbers(line[1], cases, columns, style, place == 0)
+                ranks = block["verdict"] == "correct"
+                columns: dict[str, pd.Series[Any]] = {
+                    "pipe": block["pipe"],
+                    "MHz": block[_CLOCK],
+                    "% by\ncycles": block[_BY_CYCLES].where(ranks),
+                    "% by\ntime": block[_BY_TIME].where(ranks),
+                }
+                _numbers(line[1], columns, style, place == 0)
             for at, ax in enumerate(line):
                 if not (at == 1 and len(line) == 3):
-                    look.rows_axis(ax, labels if at == 0 else [""] * len(cases))
-                ax.set_ylim(len(cases) - 0.4, -0.6)
+                    look.rows_axis(ax, labels if at == 0 else [""] * len(block))
+                ax.set_ylim(len(block) - 0.4, -0.6)
             line[0].set_title(base.dtype_label(dtype), loc="left")
             if place == len(blocks) - 1:
                 line[0].set_xlabel("% of elapsed cycles")
                 line[-1].set_xlabel("% of warps' time")
         handles, told = _legend()
-        return look.finish(fig, study, style, handles, told, _notes(study, rows), _STAGES)
+        return look.finish(fig, study, style, handles, told, _notes(table, shapes), _STAGES)
 
 
 def _legend() -> tuple[list[Artist], list[str]]:
@@ -240,16 +231,13 @@ def _legend() -> tuple[list[Artist], list[str]]:
     return [Patch(color=color) for _, color in entries], [words for words, _ in entries]
 
 
-def _notes(study: StudyData, rows: list[dict[str, Any]]) -> list[str]:
-    notes = []
-    shapes = list(dict.fromkeys(base.shape_label(row) for row in rows))
-    if len(shapes) == 1:
-        notes.append(f"All at {shapes[0]}.")
+def _notes(table: pd.DataFrame, shapes: set[str]) -> list[str]:
+    notes = [f"All at {shape}." for shape in shapes if len(shapes) == 1]
     notes.append(
         "The pipe is the busiest of tensor, FMA and FP64. Clock: cycles counted by ncu over the duration timed "
         "without it. Shares of cuBLAS: by cycles, its elapsed cycles over the variant's; by time, timed in turn."
     )
-    throttled = clock(study)
+    throttled = table[_CLOCK].dropna()
     if len(throttled) and np.ptp(throttled.to_numpy(float)) > 0.1 * float(throttled.max()):
         notes.append(
             f"Clocks lie between {throttled.min():.0f} and {throttled.max():.0f} MHz: the power limit "

@@ -7,6 +7,7 @@ and multiply-adds per clock against resident warps and independent chains, from 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -119,8 +120,7 @@ def rows(study: StudyData) -> list[Row]:
     wanted = [DRIVER, THEORETICAL, ACHIEVED, *LIMITS.values(), *_COUNTED.values()]
     values, limits = base.pivot(study, wanted), sm_limits(study)
     found = []
-    for about in study.cases.to_dict("records"):
-        seen = values.loc[str(about["case"])]
+    for about, seen in zip(study.cases.to_dict("records"), values.to_dict("records"), strict=True):
         counted = {name: _whole(seen[metric]) for name, metric in _COUNTED.items()}
         threads, registers = _whole(about["block_threads"]), _whole(about["registers"])
         shared = _whole(about["shared_bytes"])
@@ -152,13 +152,12 @@ def lanes_of(study: StudyData) -> int:
     return latency.lanes_of(str(environment.get("compute_capability", "")))
 
 
-def chains(study: StudyData) -> pd.DataFrame:
+def chains(study: StudyData, cycles: float | None) -> pd.DataFrame:
     """The probe's cases: case, ilp, warps (on an SM), model and measured (FMA per clock and SM).
 
-    A column ``ranks`` tells which are correct. The model's latency is the measured one; the model
-    is NaN without it.
+    A column ``ranks`` tells which are correct. The model's latency is `cycles`; the model is NaN
+    without it.
     """
-    cycles = register_latency(study)
     may_rank = set(base.ranking(study))
     sms = int(study.target.get("sms") or 0)
     rates = _fma_per_cycle(study, sms)
@@ -199,11 +198,22 @@ def register_latency(study: StudyData) -> float | None:
     return None
 
 
+@dataclass(frozen=True)
+class Made:
+    """What the table is made of: `rows`, `chains`, and the cycles of `register_latency`."""
+
+    rows: list[Row]
+    chains: pd.DataFrame
+    cycles: float | None
+
+
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case with all three answers, then the article's two blocks on two GPUs."""
     rest = base.base_table(study).reset_index(drop=True)
-    found = pd.DataFrame([_cells(row) for row in rows(study)] or [{"case": ""}])
-    rate = chains(study).set_index("case")
+    cycles = register_latency(study)
+    made = Made(rows(study), chains(study, cycles), cycles)
+    found = pd.DataFrame([_cells(row) for row in made.rows] or [{"case": ""}])
+    rate = made.chains.set_index("case")
     frame = rest.iloc[:, :4].merge(found, on="case", how="left")
     frame["FMA per clock and SM (model)"] = frame["case"].map(rate["model"])
     frame["FMA per clock and SM (measured)"] = frame["case"].map(rate["measured"])
@@ -211,7 +221,7 @@ def table(study: StudyData) -> pd.DataFrame:
     frame = frame.join(rest.iloc[:, 4:])
     examples: list[dict[str, Any]] = []
     if frame.empty:
-        return frame
+        return base.with_derived(frame, made)
     for place, limits in (("Turing", TURING), ("this GPU", sm_limits(study))):
         for threads, registers, shared in _EXAMPLES:
             one = occupancy.occupancy(limits, threads, registers, shared)
@@ -221,7 +231,8 @@ def table(study: StudyData) -> pd.DataFrame:
                     **_answer(threads, registers, shared, one), "source": "model",
                 }
             )  # fmt: skip
-    return pd.concat([frame, pd.DataFrame(examples)], ignore_index=True)
+    whole = pd.concat([frame, pd.DataFrame(examples)], ignore_index=True)
+    return base.with_derived(whole, made)
 
 
 def _answer(threads: int, registers: int, shared: int, found: Occupancy) -> dict[str, Any]:
@@ -251,7 +262,12 @@ def _cells(row: Row) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------ panels
 
 
-def _shown(study: StudyData) -> list[Row]:
+def _made(table: pd.DataFrame) -> Made:
+    made: Made = base.derived(table)
+    return made
+
+
+def _shown(study: StudyData, table: pd.DataFrame) -> list[Row]:
     """One row a variant for the first panel: products, and the tile dealt to two block sizes.
 
     Of a variant's cases the one of which most is known.
@@ -259,7 +275,7 @@ def _shown(study: StudyData) -> list[Row]:
     operations = study.cases.set_index("case")["operation"] if len(study.cases) else pd.Series()
     tile = study.option("tile", "tile_threads")
     best: dict[str, Row] = {}
-    for row in rows(study):
+    for row in _made(table).rows:
         if operations.get(row.case) == "probe" and row.kernel != tile:
             continue
         known = best.get(row.variant)
@@ -310,9 +326,10 @@ def _variants(ax: Axes, shown: Sequence[Row], style: Style, colors: Mapping[str,
 
 
 def _registers(
-    ax: Axes, study: StudyData, shown: Sequence[Row], style: Style, colors: Mapping[str, str]
-) -> None:
-    limits = sm_limits(study)
+    ax: Axes, study: StudyData, table: pd.DataFrame, shown: Sequence[Row], style: Style,
+    colors: Mapping[str, str],
+) -> None:  # fmt: skip
+    limits, rates = sm_limits(study), _tile_rates(study, table)
     counts = np.arange(16, occupancy.MAX_REGISTERS_PER_THREAD + 1)
     for threads, color in _BLOCKS.items():
         warps = [occupancy.occupancy(limits, threads, int(r)).warps for r in counts]
@@ -322,7 +339,6 @@ def _registers(
         if row.threads in _BLOCKS and (row.theoretical is not None or row.driver is not None):
             held = row.found.warps if row.driver is None else row.driver * row.threads // 32
             ax.plot([row.registers], [held], "o", color=colors[row.kernel], markersize=3.2)
-    rates = _tile_rates(study)
     for threads, registers, shared in _EXAMPLES:
         one = occupancy.occupancy(limits, threads, registers, shared)
         ax.plot([registers], [one.warps], "D", color="none", markeredgecolor=INK, markersize=6)
@@ -349,23 +365,24 @@ def _registers(
     look.grid(ax, "y")
 
 
-def _tile_rates(study: StudyData) -> dict[int, float]:
+def _timed(table: pd.DataFrame) -> list[tuple[Row, float]]:
+    """The rows of correct cases that were timed, with TFLOP/s."""
+    rates = base.column(table[table["verdict"] == "correct"], "TFLOP/s")
+    return [(row, float(rates[row.case])) for row in _made(table).rows if row.case in rates.index]
+
+
+def _tile_rates(study: StudyData, table: pd.DataFrame) -> dict[int, float]:
     """TFLOP/s of the tile's probe by threads of a block, of correct cases."""
-    rates, may_rank = base.value_of(study, "tflops", "time"), set(base.ranking(study))
-    return {
-        row.threads: float(rates[row.case])
-        for row in rows(study)
-        if row.kernel == study.option("tile", "tile_threads")
-        and row.case in rates.index
-        and row.case in may_rank
-    }
+    tile = study.option("tile", "tile_threads")
+    return {row.threads: rate for row, rate in _timed(table) if row.kernel == tile}
 
 
-def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> None:
+def _rates(ax: Axes, study: StudyData, made: Made, style: Style) -> None:
+    frame, cycles = made.chains, made.cycles
     if frame.empty:
         look.empty(ax, f"No case of {study.option('chains', 'occupancy')} to draw.", style)
         return
-    cycles, most = register_latency(study), int(frame["warps"].max())
+    most = int(frame["warps"].max())
     for color, (ilp, group) in zip(_CHAINS, frame.groupby("ilp"), strict=False):
         if cycles is not None:
             warps = range(1, most + 1)
@@ -392,11 +409,12 @@ def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> Non
     look.grid(ax, "y")
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Variants on the left, registers and rates on the right; under one another where narrow."""
     with look.apply(style):
         study = _on_gpu(study)
-        shown, frame = _shown(study), chains(study)
+        shown, made = _shown(study, table), _made(table)
+        frame = made.chains
         if not shown and frame.empty:
             return look.empty_figure(study, style, "occupancy")
         tall = len(shown) * (5.8 if style.narrow else 3.7) + 14
@@ -410,14 +428,14 @@ def draw(study: StudyData, style: Style) -> Figure:
             axes = [fig.add_subplot(grid[:, 0]), *(fig.add_subplot(grid[i, 1]) for i in range(2))]
         colors = look.kernel_colors(style, [row.kernel for row in shown])
         _variants(axes[0], shown, style, colors)
-        _registers(axes[1], study, shown, style, colors)
-        _rates(axes[2], study, frame, style)
+        _registers(axes[1], study, table, shown, style, colors)
+        _rates(axes[2], study, made, style)
         for ax, title in zip(axes, _TITLES, strict=True):
             ax.set_title(title)
         handles = _handles(shown, frame)
         return look.finish(
             fig, study, style, handles, [str(h.get_label()) for h in handles],
-            _notes(study, shown, frame),
+            _notes(study, table),
         )  # fmt: skip
 
 
@@ -457,9 +475,9 @@ def _handles(shown: Sequence[Row], frame: pd.DataFrame) -> list[Artist]:
     return handles
 
 
-def _notes(study: StudyData, shown: Sequence[Row], frame: pd.DataFrame) -> list[str]:
-    notes = []
-    every = rows(study)
+def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:
+    notes, made = [], _made(table)
+    every, frame, cycles = made.rows, made.chains, made.cycles
     answered = [row for row in every if row.driver is not None or row.theoretical is not None]
     if answered:
         agreed = sum(not row.differences for row in answered)
@@ -482,7 +500,6 @@ def _notes(study: StudyData, shown: Sequence[Row], frame: pd.DataFrame) -> list[
             f"{100 * on_turing.fraction:g} % of Turing; {here.warps} warps, "
             f"{100 * here.fraction:g} % here."
         )
-    cycles = register_latency(study)
     if cycles is not None and not frame.empty:
         needed = ", ".join(
             f"{latency.warps_to_hide(cycles, float(ilp), lanes=lanes_of(study)):.1f} with ILP {ilp}"
@@ -496,8 +513,8 @@ def _notes(study: StudyData, shown: Sequence[Row], frame: pd.DataFrame) -> list[
                 f"; the model is off by {off.median():.1f} % (median), {off.max():.1f} % (worst)"
             )
         notes.append(told + ".")
-    gain = ilp_gain(study)
-    if gain is not None and cycles is not None:
+    gain = ilp_gain(study, table)
+    if gain is not None:
         notes.append(gain.sentence)
     return notes
 
@@ -520,21 +537,20 @@ class Gain:
         )
 
 
-def ilp_gain(study: StudyData) -> Gain | None:
+def ilp_gain(study: StudyData, table: pd.DataFrame) -> Gain | None:
     """The pair of the option at the same shape and in the same environment; None without it."""
-    first, second = study.option("pair", ("matmul_tiled-tile32", "matmul_two_outputs"))
-    rates, cycles = base.value_of(study, "tflops", "time"), register_latency(study)
-    timed = [r for r in rows(study) if r.case in rates.index and r.case in base.ranking(study)]
-    for one in (row for row in timed if row.variant == first):
-        for two in (row for row in timed if row.variant == second):
-            alike = one.case.partition("@")[2] == two.case.partition("@")[2]
-            if not alike or not base.same_environment(study, "tflops", one.case, two.case):
-                continue
-            if cycles is None or not one.found.warps or not two.found.warps:
-                continue
-            model = [
-                latency.fma_per_cycle(r.found.warps, i, cycles, lanes=lanes_of(study))
-                for r, i in ((one, 1), (two, 2))
-            ]
-            return Gain(one, two, float(rates[two.case] / rates[one.case]), model[1] / model[0])
+    pair = study.option("pair", ("matmul_tiled-tile32", "matmul_two_outputs"))
+    first, second = ([t for t in _timed(table) if t[0].variant == name] for name in pair)
+    cycles = _made(table).cycles
+    for (one, slow), (two, fast) in itertools.product(first, second):
+        alike = one.case.partition("@")[2] == two.case.partition("@")[2]
+        if not alike or not base.same_environment(study, "tflops", one.case, two.case):
+            continue
+        if cycles is None or not one.found.warps or not two.found.warps:
+            continue
+        model = [
+            latency.fma_per_cycle(row.found.warps, ilp, cycles, lanes=lanes_of(study))
+            for row, ilp in ((one, 1), (two, 2))
+        ]
+        return Gain(one, two, fast / slow, model[1] / model[0])
     return None

@@ -232,7 +232,7 @@ def table(study: StudyData) -> pd.DataFrame:
     columns["bound by"] = points["bound"]
     frame = base.base_table(study)
     frame.insert(3, "probe case", study.cases.set_index("case")["probe_case"])
-    return base.with_columns(frame, columns)
+    return base.with_derived(base.with_columns(frame, columns), (limits, points))
 
 
 # ------------------------------------------------------------------------------------------ figure
@@ -337,13 +337,12 @@ def _span(points: pd.DataFrame, limits: Ceilings) -> tuple[float, float]:
     return min(values) / 2, max(values) * 2
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A panel a level, one above the other on one axis of intensity."""
     with look.apply(style):
-        if study.cases.empty:
-            return look.empty_figure(study, style, "roofline")
-        limits = ceilings(study)
-        points = _points(study, limits)
+        limits: Ceilings
+        points: pd.DataFrame
+        limits, points = base.derived(table)
         seen = points[[f"{level} intensity" for level in _LEVELS]].notna().any(axis=1)
         points = points[points["tflops"].notna() & seen]
         if points.empty:
@@ -351,13 +350,11 @@ def draw(study: StudyData, style: Style) -> Figure:
         tall = 46.0 if style.narrow else 54.0
         fig = look.new_figure(style, 3 * (tall + 8) + 8)
         axes = fig.subplots(len(_LEVELS), 1, sharex=True)
-        products = _products(study).set_index("case")
-        drawn = products.loc[[case for case in products.index if case in points.index]]
-        kernels = list(dict.fromkeys(drawn["kernel"].astype(str)))
+        points = points.join(table.set_index("case")[["kernel", "dtype", "verdict"]])
+        kernels = list(dict.fromkeys(points["kernel"]))
         colors = look.kernel_colors(style, study.cases["kernel"].astype(str))
-        dtypes = list(dict.fromkeys(drawn["dtype"].astype(str)))
+        dtypes = list(dict.fromkeys(points["dtype"]))
         markers = {dtype: MARKERS[i % len(MARKERS)] for i, dtype in enumerate(dtypes)}
-        may_rank = set(base.ranking(study))
         span = _span(points, limits)
         highest = max([*points["tflops"], *(peak.tflops for peak in limits.peaks)])
         for ax, level in zip(axes, _LEVELS, strict=True):
@@ -370,16 +367,15 @@ def draw(study: StudyData, style: Style) -> Figure:
                 axis.set_minor_locator(NullLocator())
                 axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
             _roofs(ax, limits, level, span, tall, style)
-            for case, row in points.iterrows():
+            for row in points.to_dict("records"):
                 x = row[f"{level} intensity"]
-                if not (pd.notna(x) and math.isfinite(x)):
+                if not math.isfinite(x):
                     continue
-                about = products.loc[case]
-                color = colors[str(about["kernel"])]
+                sure = "left" if row["elsewhere"] else "full"
                 ax.plot(
-                    [x], [row["tflops"]], markers[str(about["dtype"])], color=color, zorder=3,
+                    [x], [row["tflops"]], markers[row["dtype"]], color=colors[row["kernel"]], zorder=3,
                     markersize=4.2, markerfacecoloralt="white",
-                    fillstyle="none" if case not in may_rank else "left" if row["elsewhere"] else "full",
+                    fillstyle=sure if row["verdict"] == "correct" else "none",
                 )  # fmt: skip
             ax.set_title(_title(level, limits, study, style))
             ax.set_ylabel("TFLOP/s")
@@ -398,7 +394,7 @@ def draw(study: StudyData, style: Style) -> Figure:
             )
             for dtype in dtypes
         ]  # fmt: skip
-        if any(case not in may_rank for case in points.index):
+        if (points["verdict"] != "correct").any():
             handles.append(
                 Line2D([], [], color=GREY, marker="o", fillstyle="none", linestyle="",
                        label="not ranked")

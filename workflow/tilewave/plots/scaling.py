@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -28,6 +27,7 @@ OPTIONS: Mapping[str, str] = {
     "(default: CPU, naive and tiled at 64 and 512); false leaves it out",
 }
 _STAGES = ("time",)
+_SPEED, _LABEL = "TFLOP/s", "lecture"
 _LECTURE: Mapping[str, Any] = {
     "rows": {
         "CPU, triple loop, one core": "matmul_cpu",
@@ -79,7 +79,7 @@ def table(study: StudyData) -> pd.DataFrame:
     frame = base.with_columns(
         base.base_table(study),
         {
-            "TFLOP/s": base.value_of(study, "tflops", "time"),
+            _SPEED: base.value_of(study, "tflops", "time"),
             "% of cuBLAS": base.value_of(study, "percent_of_cublas", "time"),
             "duration (ms)": base.value_of(study, "duration", "time") / 1e3,
             "empty kernel (us)": base.value_of(study, "empty_kernel", "time"),
@@ -88,28 +88,33 @@ def table(study: StudyData) -> pd.DataFrame:
     lecture = lecture_table(study)
     if lecture.empty:
         return frame
-    return pd.concat([frame, lecture.rename_axis("lecture").reset_index()], ignore_index=True)
+    return pd.concat([frame, lecture.rename_axis(_LABEL).reset_index()], ignore_index=True)
 
 
-def _lines(
-    ax: Axes, study: StudyData, dtype: str, style: Style, looks: dict[str, tuple[str, str, Any]]
-) -> None:
-    cases = study.cases[study.cases["dtype"].astype(str) == dtype]
-    speed = base.value_of(study, "tflops", "time")
-    may_rank = set(base.ranking(study))
+def _parts(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The table's cases, and the lecture's table by label; empty where there is none."""
+    if _LABEL not in table:
+        return table, pd.DataFrame()
+    first = table.columns.get_loc(_LABEL)
+    told = table[_LABEL].notna()
+    return table[~told], table[told].iloc[:, first:].set_index(_LABEL)
+
+
+def _lines(ax: Axes, cases: pd.DataFrame, looks: dict[str, tuple[str, str, Any]]) -> None:
     for variant, group in cases.groupby("variant", sort=False):
         color, marker, dash = looks[str(variant)]
-        points = group.assign(y=group["case"].map(speed)).sort_values("n")
-        good = points[points["case"].isin(may_rank)]
-        if good["y"].notna().any():
+        points = group.sort_values("n")
+        ranks = points["verdict"] == "correct"
+        good = points[ranks]
+        if good[_SPEED].notna().any():
             # Sizes without a value stay in the line's data, so that it breaks there.
-            sns.lineplot(
-                x=good["n"].astype(float), y=good["y"].astype(float), ax=ax, color=color,
-                marker=marker, linestyle=dash, errorbar=None, markeredgewidth=0, legend=False,
+            ax.plot(
+                good["n"].astype(float), good[_SPEED].astype(float), color=color, marker=marker,
+                linestyle=dash, markeredgewidth=0, markeredgecolor="w",
                 zorder=3 if group["kernel"].iloc[0] == BASELINE else 2,
             )  # fmt: skip
-        bad = points[~points["case"].isin(may_rank) & points["y"].notna()]
-        ax.plot(bad["n"], bad["y"], "x", color=GREY, markersize=4)
+        bad = points[~ranks & points[_SPEED].notna()]
+        ax.plot(bad["n"], bad[_SPEED], "x", color=GREY, markersize=4)
 
 
 def _looks(study: StudyData, style: Style) -> dict[str, tuple[str, str, Any]]:
@@ -129,13 +134,13 @@ def _looks(study: StudyData, style: Style) -> dict[str, tuple[str, str, Any]]:
     return looks
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """One panel a dtype, a line a variant, cuBLAS in black; the lecture's table as the last panel."""
     with look.apply(style):
         dtypes = base.dtypes_in_order(study)
-        if not dtypes or base.value_of(study, "tflops", "time").empty:
+        cases, lecture = _parts(table)
+        if not dtypes or cases[_SPEED].isna().all():
             return look.empty_figure(study, style, "throughput")
-        lecture = lecture_table(study)
         panels = len(dtypes)
         columns = 1 if style.narrow else min(2, panels)
         rows = -(-panels // columns)
@@ -148,7 +153,7 @@ def draw(study: StudyData, style: Style) -> Figure:
         sizes = study.cases["n"].astype(float)
         for place, dtype in enumerate(dtypes):
             ax = fig.add_subplot(grid[place // columns, place % columns])
-            _lines(ax, study, dtype, style, looks)
+            _lines(ax, cases[cases["dtype"].astype(str) == dtype], looks)
             if study.option("log", True):
                 ax.set_yscale("log")
                 ax.yaxis.set_minor_locator(NullLocator())
@@ -161,12 +166,12 @@ def draw(study: StudyData, style: Style) -> Figure:
             look.grid(ax)
         if len(lecture):
             _draw_lecture(fig.add_subplot(grid[rows, :]), lecture, style)
-        handles, labels = _legend_entries(study, looks)
+        handles, labels = _legend_entries(study, cases, looks)
         return look.finish(fig, study, style, handles, labels, base.rate_notes(study), _STAGES)
 
 
 def _legend_entries(
-    study: StudyData, looks: dict[str, tuple[str, str, Any]]
+    study: StudyData, cases: pd.DataFrame, looks: dict[str, tuple[str, str, Any]]
 ) -> tuple[list[Artist], list[str]]:
     entries: dict[tuple[str, Any], tuple[Artist, str]] = {}
     for row in study.cases.drop_duplicates("variant").to_dict("records"):
@@ -176,8 +181,7 @@ def _legend_entries(
         entries.setdefault((str(row["kernel"]), dash), (line, label))
     handles = [handle for handle, _ in entries.values()]
     labels = [label for _, label in entries.values()]
-    may_rank = set(base.ranking(study))
-    if any(case not in may_rank for case in base.value_of(study, "tflops", "time").index):
+    if (cases[_SPEED].notna() & (cases["verdict"] != "correct")).any():
         handles.append(Line2D([], [], color=GREY, marker="x", linestyle=""))
         labels.append("not correct, not ranked")
     return handles, labels

@@ -119,14 +119,13 @@ def _panel(ax: Axes, rows: pd.DataFrame, style: Style, right: float) -> None:
     look.grid(ax, "x")
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Loads and stores in a panel each: measured bars, expected as a white diamond."""
     with look.apply(style):
-        frame = table(study)
-        values = frame[["expected wavefronts", "measured wavefronts", "attributed by ncu"]]
-        if frame.empty or values.isna().all(axis=None):
+        values = table[["expected wavefronts", "measured wavefronts", "attributed by ncu"]]
+        if table.empty or values.isna().all(axis=None):
             return look.empty_figure(study, style, "wavefronts")
-        parts = [(op, frame[frame["operation"] == op]) for op in ("load", "store")]
+        parts = [(op, table[table["operation"] == op]) for op in ("load", "store")]
         parts = [(op, rows) for op, rows in parts if not rows.empty]
         row_mm = max(4.4, 1.1 * style.line * 25.4)
         heights = [len(rows) * row_mm + 13 for _, rows in parts]
@@ -147,20 +146,20 @@ def draw(study: StudyData, style: Style) -> Figure:
         handles: list[Any] = [
             Patch(color=color, label=f"measured, {name} a lane")
             for width, (name, color) in _WIDTHS.items()
-            if (frame["bits a lane"] == width * 8).any()
+            if (table["bits a lane"] == width * 8).any()
         ]
         handles.append(
             Line2D([], [], linestyle="", marker="D", color="white", markeredgecolor=INK,
                    markersize=3.4, label="expected")
         )  # fmt: skip
-        apart = frame["attributed by ncu"].notna() & frame["measured wavefronts"].notna()
-        if (apart & (frame["attributed by ncu"] != frame["measured wavefronts"])).any():
+        apart = table["attributed by ncu"].notna() & table["measured wavefronts"].notna()
+        if (apart & (table["attributed by ncu"] != table["measured wavefronts"])).any():
             handles.append(
                 Line2D([], [], linestyle="", marker="x", color=BAD, markersize=4.2,
                        label="attributed to its address by ncu, where different")
             )  # fmt: skip
-        drawn = frame["measured wavefronts"].notna()
-        if (drawn & (frame["verdict"] != "correct")).any():
+        drawn = table["measured wavefronts"].notna()
+        if (drawn & (table["verdict"] != "correct")).any():
             handles.append(
                 Patch(facecolor="#EEEEEE", edgecolor="#AAAAAA", hatch="////", label="not correct")
             )

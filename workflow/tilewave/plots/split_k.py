@@ -92,7 +92,7 @@ def cells(study: StudyData) -> pd.DataFrame:
     how ("stream" or the number of splits), ranks, duration and plain_duration (us), speed_up,
     alone and waves (predicted speed-up: an SM's blocks share its throughput, or do not disturb each
     other), reduction (us), workspace, traffic (bytes, model), l2 and dram (bytes more than the
-    fellow's, counted). Missing values are NaN.
+    fellow's, counted), rate (`bandwidth`). Missing values are NaN.
     """
     sms = sms_of(study)
     kernels = {role: str(study.option(role, name)) for role, name in _KERNELS.items()}
@@ -141,7 +141,7 @@ def cells(study: StudyData) -> pd.DataFrame:
                 "duration": own, "plain_duration": other,
                 "speed_up": other / own if ranks and same else math.nan,
                 "alone": predicted[0], "waves": predicted[1],
-                "reduction": known if not math.isnan(rate) else math.nan,
+                "reduction": known if not math.isnan(rate) else math.nan, "rate": rate,
                 "workspace": splitting.workspace_bytes(dealing, tile),
                 "traffic": splitting.traffic_bytes(dealing, tile),
                 **{
@@ -166,6 +166,19 @@ _COLUMNS: Mapping[str, str] = {
 }  # fmt: skip
 
 
+def _cells_of(table: pd.DataFrame) -> pd.DataFrame:
+    """The table's rows that `cells` gave, under the names that they have there."""
+    if "splits" not in table:
+        return pd.DataFrame(columns=["case", "shape"])
+    frame = table[table["splits"].notna()].rename(columns={v: k for k, v in _COLUMNS.items()})
+    frame["label"] = [base.shape_label(row) for row in frame.to_dict("records")]
+    frame["rate"] = base.derived(table)
+    frame["shape"] = [tuple(map(int, sizes)) for sizes in frame[["m", "n", "k"]].to_numpy()]
+    frame["tile"] = [tuple(map(int, text.split("x"))) for text in frame["tile"]]
+    counts = ["tiles", "chunks", "per_sm"]
+    return frame.astype(dict.fromkeys(counts, int))
+
+
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case; those of splitting kernels with speed-ups and bytes beside the predicted."""
     rest = base.base_table(study).set_index("case")
@@ -176,7 +189,8 @@ def table(study: StudyData) -> pd.DataFrame:
     columns.insert(0, "tile", [f"{rows}x{columns}" for rows, columns in frame["tile"]])
     timed = base.value_of(study, "duration", "time")
     rest.insert(6, "duration (us)", timed.reindex(rest.index))
-    return rest.iloc[:, :7].join(columns).join(rest.iloc[:, 7:]).reset_index()
+    whole = rest.iloc[:, :7].join(columns).join(rest.iloc[:, 7:]).reset_index()
+    return base.with_derived(whole, float(frame["rate"].iloc[0]))
 
 
 # ------------------------------------------------------------------------------------------ figure
@@ -228,10 +242,10 @@ def _traffic(ax: Axes, group: pd.DataFrame, ways: Sequence[str], color: str) -> 
     ax.yaxis.set_major_locator(MaxNLocator(3))
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A panel for each shape and tile, four beside one another (two at a narrow width)."""
     with look.apply(style):
-        frame = cells(study)
+        frame = _cells_of(table)
         if frame.empty or frame["speed_up"].isna().all():
             return look.empty_figure(study, style, "speed-up")
         ways = _ways(frame)
@@ -292,8 +306,7 @@ def _handles(frame: pd.DataFrame, color: str, aim: float | None) -> list[Artist]
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     """How the prediction is made, how far it is off, and the speed-up at the worst tail."""
-    sms = sms_of(study)
-    rate = bandwidth(study)
+    sms, rate = sms_of(study), float(frame["rate"].iloc[0])
     per_sm = sorted(set(frame["per_sm"]))
     told = [
         f"Across: blocks that share a tile; 1 is the data-parallel kernel, S-K is stream-K. {sms} "

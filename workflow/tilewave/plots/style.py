@@ -6,7 +6,9 @@ software version is written, and figures are made without pyplot's global state.
 
 from __future__ import annotations
 
+import bisect
 import hashlib
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -231,24 +233,36 @@ def _text_width(fig: Figure, text: str, size: float, weight: str = "normal") -> 
 
 def wrap(fig: Figure, text: str, size: float, width: float, weight: str = "normal") -> list[str]:
     """Break a text into lines no wider than `width` inches, measured in the figure's font."""
+
+    def fits(words: Sequence[str]) -> bool:
+        return _text_width(fig, " ".join(words), size, weight) <= width
+
+    def filled(words: list[str]) -> list[str]:
+        """Each line takes all words that fit it. How many is guessed: measuring takes its time."""
+        lines, letters = [], width / (0.55 * size / 72)
+        while words:
+            ends = list(itertools.accumulate(len(word) + 1 for word in words))
+            count = max(1, bisect.bisect_right(ends, letters))
+            while count < len(words) and fits(words[: count + 1]):
+                count += 1
+            while count > 1 and not fits(words[:count]):
+                count -= 1
+            lines.append(" ".join(words[:count]))
+            letters, words = ends[count - 1], words[count:]
+        return lines
+
     lines: list[str] = []
     for paragraph in text.split("\n"):
-        current = ""
+        waiting: list[str] = []
         for word in paragraph.split():
-            while _text_width(fig, word, size, weight) > width and len(word) > 8:
+            while len(word) > 8 and not fits([word]):
                 # A case id longer than the figure breaks at its last sign that fits.
                 cut = max(8, int(len(word) * width / _text_width(fig, word, size, weight)) - 2)
                 cut = max((word.rfind(sign, 4, cut) + 1 for sign in "@-_×x,"), default=0) or cut
-                lines += [current] if current else []
-                lines.append(word[:cut])
-                current, word = "", word[cut:]
-            longer = f"{current} {word}" if current else word
-            if current and _text_width(fig, longer, size, weight) > width:
-                lines.append(current)
-                current = word
-            else:
-                current = longer
-        lines.append(current)
+                lines += [*filled(waiting), word[:cut]]
+                waiting, word = [], word[cut:]
+            waiting.append(word)
+        lines += filled(waiting) or [""]
     return lines
 
 
@@ -335,8 +349,12 @@ def finish(
             y -= 1.3 * tiny / 72
     # Laid out once and then frozen: the panels stand alike in every file type, and saving twice
     # gives the same bytes (the layout starts from where the last one ended).
-    fig.draw_without_rendering()
-    fig.set_layout_engine("none")
+    engine = fig.get_layout_engine()
+    assert engine is not None
+    engine.execute(fig)
+    fig.set_layout_engine(
+        None
+    )  # "none" would leave a place-holder, for which each save draws twice
     for ax in fig.axes:
         # The solver's last digits depend on where its variables lie in memory.
         bounds = ax.get_position(original=True).bounds

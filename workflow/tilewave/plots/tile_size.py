@@ -151,7 +151,7 @@ def table(study: StudyData) -> pd.DataFrame:
     rest = base.base_table(study).set_index("case")
     frame = cells(study)
     if frame.empty:
-        return rest.reset_index()
+        return base.with_derived(rest.reset_index(), frame)
     best = winners(frame, "share")
     rho = correlations(frame)
     columns = pd.DataFrame(
@@ -180,7 +180,7 @@ def table(study: StudyData) -> pd.DataFrame:
         }
     ).set_index("case")
     joined = rest.iloc[:, :6].join(columns, how="inner")
-    return joined.join(rest.iloc[:, 6:]).reset_index()
+    return base.with_derived(joined.join(rest.iloc[:, 6:]).reset_index(), frame)
 
 
 # ------------------------------------------------------------------------------------------ figure
@@ -267,11 +267,11 @@ def _correlation(
     ax.spines["left"].set_visible(False)
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Measured and predicted maps side by side (under one another at a narrow width), and how well
     two orders of the tiles agree with the measured one."""
     with look.apply(style):
-        frame = cells(study)
+        frame: pd.DataFrame = base.derived(table)
         if frame.empty or frame["share"].isna().all():
             return look.empty_figure(study, style, "throughput of a tile")
         tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)

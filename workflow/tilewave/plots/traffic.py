@@ -211,8 +211,10 @@ def _mean(shape: Mapping[str, int], of_a: float, of_b: float) -> float:
     return (a * of_a + b * of_b) / (a + b)
 
 
-def facts(study: StudyData) -> pd.DataFrame:
+def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) -> pd.DataFrame:
     """One row a product (index: case id): sizes, model and counters, missing values NaN or "".
+
+    machines: what `machine` says of each dtype.
 
     Bytes, FLOP, FLOP per byte, TFLOP/s, us; `asked`, `sectors`, `l2` and `dram` are loads of an
     element of A and B, averaged over both, `_model` their predictions.
@@ -227,7 +229,7 @@ def facts(study: StudyData) -> pd.DataFrame:
         work, moved = traffic.flops(shape), traffic.compulsory_bytes(shape, size, out)
         inputs = size * (shape["m"] * shape["k"] + shape["k"] * shape["n"])
         ratio = traffic.intensity(shape, size, out)
-        here, environment = machine(study, str(row["dtype"]))
+        here, environment = machines[str(row["dtype"])]
         claim = _claim(study, row)
         one: dict[str, Any] = {
             "case": case, "kernel": row["kernel"], "dtype": row["dtype"], "shape": base.shape_label(row),
@@ -314,11 +316,20 @@ _FACTS: Mapping[str, str] = {
 
 def table(study: StudyData) -> pd.DataFrame:
     """One row a product: predicted and measured side by side, and what was claimed of its shape."""
-    frame = facts(study)
+    machines = {dtype: machine(study, dtype) for dtype in base.dtypes_in_order(study)}
+    frame = facts(study, machines)
     rest = base.base_table(study)
     rest = rest[rest.index.isin(frame.index)]
     columns = {told: frame[name] for name, told in _FACTS.items() if told}
-    return base.with_columns(rest, columns)
+    return base.with_derived(base.with_columns(rest, columns), machines)
+
+
+def _facts_of(table: pd.DataFrame) -> pd.DataFrame:
+    """The table's columns under the names that they have in `facts`."""
+    frame = table.set_index("case").rename(columns={told: name for name, told in _FACTS.items()})
+    frame["shape"] = [base.shape_label(row) for row in frame.to_dict("records")]
+    frame["dram_model"] = frame["asked_model"].astype(float).where(frame["asked_model"].isna(), 1.0)
+    return frame
 
 
 # -------------------------------------------------------------------------------------- drawing
@@ -351,8 +362,8 @@ def _machine_name(study: StudyData) -> str:
 
 
 def _roof(
-    ax: Axes, study: StudyData, frame: pd.DataFrame, colors: Mapping[str, str],
-    style: Style,
+    ax: Axes, name: str, machines: Mapping[str, tuple[Machine | None, str]], frame: pd.DataFrame,
+    colors: Mapping[str, str],
 ) -> list[Artist]:  # fmt: skip
     """TFLOP/s against intensity, below the roofs; returns the legend's entries of the roofs."""
     low = min(0.3, 0.6 * float(frame["intensity"].min()))
@@ -362,7 +373,7 @@ def _roof(
     # The highest roof (tensor cores) is drawn in ink, those of other types thinner.
     roofs = []
     for dtype in dict.fromkeys(frame["dtype"]):
-        found, _ = machine(study, str(dtype))
+        found, _ = machines[str(dtype)]
         if found is not None:
             roofs.append((str(dtype), found))
     roofs.sort(key=lambda one: -one[1].flop_rate)
@@ -371,7 +382,7 @@ def _roof(
         line = ax.plot(
             xs, [1e-12 * one.attainable(x) for x in xs], color=INK if place == 0 else GREY,
             linewidth=1.1 if place == 0 else 0.8, zorder=2,
-            label=f"{_machine_name(study)} measured, {dtype}: balance {base.digits(one.balance)} FLOP/byte",
+            label=f"{name} measured, {dtype}: balance {base.digits(one.balance)} FLOP/byte",
         )  # fmt: skip
         handles += line
         ax.axvline(one.balance, color=FAINT, linewidth=0.7, zorder=0)
@@ -386,12 +397,12 @@ def _roof(
         ax.plot([claim, ratio], ends, color=GREY, linewidth=2.2, alpha=0.45, zorder=1)
         ax.plot([claim], ends[:1], "D", color="white", markeredgecolor=GREY, markersize=4, zorder=3)
         ax.plot([ratio], ends[1:], "D", color=GREY, markersize=3, zorder=3)
-    markers, may_rank = _shape_markers(frame), set(base.ranking(study))
-    for case, row in frame.iterrows():
+    markers = _shape_markers(frame)
+    for row in frame.to_dict("records"):
         rate = float(row["tflops"])
         if math.isnan(rate):
             continue
-        good = case in may_rank
+        good = row["verdict"] == "correct"
         ax.plot(
             [row["intensity"]], [rate], markers[row["shape"]] if good else "x",
             color=colors[str(row["kernel"])] if good else GREY, markersize=4.2, zorder=4,
@@ -415,13 +426,11 @@ def _roof(
     return handles
 
 
-def _against_model(
-    ax: Axes, study: StudyData, frame: pd.DataFrame, colors: Mapping[str, str], style: Style
-) -> None:
+def _against_model(ax: Axes, frame: pd.DataFrame, colors: Mapping[str, str], style: Style) -> None:
     """A row for each product: rate over the attainable one, DRAM bytes over the compulsory ones."""
-    markers, may_rank = _shape_markers(frame), set(base.ranking(study))
+    markers = _shape_markers(frame)
     labels, reach = [], 1.0
-    for place, (case, row) in enumerate(frame.to_dict("index").items()):
+    for place, row in enumerate(frame.to_dict("records")):
         bound = row["bound"] or (f"{row['v100_bound']} on the V100" if row["v100_bound"] else "")
         labels.append(
             f"{row['kernel']} {row['shape']}\n{row['intensity']:.4g} FLOP/byte"
@@ -435,8 +444,9 @@ def _against_model(
             told.append(f"{base.digits(100 * rate)} %")
             right = rate
         if not math.isnan(moved):
-            color = _DRAM_LEVEL.color if case in may_rank else GREY
-            sign = _DRAM_LEVEL.marker if case in may_rank else "x"
+            good = row["verdict"] == "correct"
+            color = _DRAM_LEVEL.color if good else GREY
+            sign = _DRAM_LEVEL.marker if good else "x"
             ax.plot([moved], [place], sign, color=color, markersize=3.6, zorder=5)
             told.append(f"{base.digits(moved)}×")
             right = max(right, moved)
@@ -459,13 +469,12 @@ def _told_apart(row: Mapping[Any, Any]) -> bool:
     return not math.isnan(claim) and not math.isclose(claim, float(row["asked_model"]))
 
 
-def _reuse(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> None:
+def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
     """A row for each variant: predictions hollow, counters filled, on one logarithmic axis."""
-    rows = {str(row["case"]): row for row in _products(study)}
-    usual = base.common_shape(pd.DataFrame([rows[case] for case in frame.index]))
+    usual = base.common_shape(frame)
     labels = []
-    for place, (case, row) in enumerate(frame.to_dict("index").items()):
-        label = base.variant_label(rows[str(case)], str(row["dtype"])).replace("\n", " ")
+    for place, row in enumerate(frame.to_dict("records")):
+        label = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
         labels.append(label if row["shape"] == usual else f"{label}\n{row['shape']}")
         for level in _LEVELS:
             model, value = float(row.get(f"{level.key}_model", math.nan)), float(row[level.key])
@@ -501,10 +510,10 @@ def _reuse(ax: Axes, study: StudyData, frame: pd.DataFrame, style: Style) -> Non
     look.grid(ax, "x")
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Rate and moved bytes against intensity, and below them the loads at each level."""
     with look.apply(style):
-        frame = facts(study)
+        frame = _facts_of(table)
         shown = [*("tflops", "dram_ratio", "asked", "sectors", "dram")]
         if frame.empty or not bool(frame[shown].notna().any(axis=None)):
             return look.empty_figure(study, style, "traffic")
@@ -518,11 +527,11 @@ def draw(study: StudyData, style: Style) -> Figure:
         handles: list[Artist] = []
         if len(above):
             rate = fig.add_subplot(grid[0, 0])
-            handles += _roof(rate, study, above, colors, style)
+            handles += _roof(rate, _machine_name(study), base.derived(table), above, colors)
             place = grid[1, 0] if style.narrow else grid[0, 1]
-            _against_model(fig.add_subplot(place), study, above, colors, style)
+            _against_model(fig.add_subplot(place), above, colors, style)
         if len(below):
-            _reuse(fig.add_subplot(grid[len(heights) - 1, :]), study, below, style)
+            _reuse(fig.add_subplot(grid[len(heights) - 1, :]), below, style)
         handles += _handles(above, below)
         labels = [str(handle.get_label()) for handle in handles]
         return look.finish(fig, study, style, handles, labels, _notes(above, below), _STAGES)

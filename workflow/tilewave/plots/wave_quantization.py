@@ -10,7 +10,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from tilewave.plots import _quantization
+from tilewave.plots import _quantization, _sweeps
 from tilewave.plots._quantization import OPTIONS as OPTIONS
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
@@ -20,9 +20,9 @@ _ORDER = ("tflops", "duration", "error", "cublas", "tiles", "active")
 
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case of a sweep, measured beside predicted."""
-    return _quantization.table(study)
+    return _sweeps.table(study)
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A column of panels for each sweep; wave boundaries are numbered."""
-    return _quantization.draw(study, style, "waves", _ORDER)
+    return _quantization.draw(study, table, style, "waves", _ORDER)

@@ -48,6 +48,13 @@ CONFLICTS = {
     "stores": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
 }
 
+_COUNTS = {
+    "wavefronts": "shared wavefronts",
+    "ideal": "ideal shared wavefronts",
+    "excess": "excess shared wavefronts",
+}
+_HARDWARE = {side: f"hardware {side} wavefronts" for side in HARDWARE}
+
 
 def by_kind(study: StudyData) -> pd.DataFrame:
     """Sums over a case's instructions: columns case, kind, wavefronts, ideal, excess (counts).
@@ -92,28 +99,21 @@ def table(study: StudyData) -> pd.DataFrame:
     frame = base.with_columns(
         base.base_table(study),
         {
-            "bank conflicts, loads": base.value_of(study, CONFLICTS["loads"]),
-            "bank conflicts, stores": base.value_of(study, CONFLICTS["stores"]),
+            f"bank conflicts, {side}": base.value_of(study, metric)
+            for side, metric in CONFLICTS.items()
         },
     )
     for side, metric in HARDWARE.items():
-        frame[f"hardware {side} wavefronts"] = frame["case"].map(base.value_of(study, metric))
-    kinds = by_kind(study).rename(
-        columns={
-            "wavefronts": "shared wavefronts",
-            "ideal": "ideal shared wavefronts",
-            "excess": "excess shared wavefronts",
-        }
-    )
+        frame[_HARDWARE[side]] = frame["case"].map(base.value_of(study, metric))
+    kinds = by_kind(study).rename(columns=_COUNTS)
     kinds["wavefronts / ideal"] = kinds["shared wavefronts"] / kinds["ideal shared wavefronts"]
     merged = frame.merge(kinds, on="case", how="left")
     first = ["case", "kernel", "variant", "dtype", "m", "n", "k", *kinds.columns[1:]]
     return merged[[*first, *[c for c in merged.columns if c not in first]]]
 
 
-def _shares(ax: Axes, kinds: pd.DataFrame, order: list[str]) -> None:
-    for place, case in enumerate(order):
-        rows = kinds[kinds["case"] == case]
+def _shares(ax: Axes, kinds: pd.DataFrame) -> None:
+    for place, (_, rows) in enumerate(kinds.groupby("case", sort=False)):
         total, start = float(rows["wavefronts"].sum()), 0.0
         for row in rows.to_dict("records"):
             color = KINDS[str(row["kind"])][1]
@@ -132,12 +132,9 @@ def _shares(ax: Axes, kinds: pd.DataFrame, order: list[str]) -> None:
     ax.set_title("Normalised to each kernel")
 
 
-def _counts(
-    ax: Axes, study: StudyData, kinds: pd.DataFrame, order: list[str], style: Style
-) -> None:
-    hardware = {side: base.value_of(study, metric) for side, metric in HARDWARE.items()}
-    for place, case in enumerate(order):
-        rows = kinds[kinds["case"] == case].to_dict("records")
+def _counts(ax: Axes, kinds: pd.DataFrame, style: Style) -> None:
+    for place, (_, group) in enumerate(kinds.groupby("case", sort=False)):
+        rows = group.to_dict("records")
         sides = [SIDES.get(str(row["kind"])) for row in rows]
         told: list[str] = []
         for lane, row in enumerate(rows):
@@ -149,8 +146,8 @@ def _counts(
                 ax.plot([ideal], [y], "o", color="white", markeredgecolor=color, markersize=3.6)
             ax.plot([counted], [y], "o", color=color, markersize=3.6, markeredgecolor=color)
             side = sides[lane]
-            exact = hardware[side].get(case) if side and sides.count(side) == 1 else None
-            if exact and not 0.9995 < exact / counted < 1.0005:
+            exact = row[_HARDWARE[side]] if side and sides.count(side) == 1 else None
+            if base.present(exact) and exact and not 0.9995 < exact / counted < 1.0005:
                 ax.plot([exact], [y], "|", color=INK, markersize=7, markeredgewidth=1.4)
             if ideal > 0 and counted > 1.0005 * ideal:
                 told.append(f"{row['kind']} {counted / ideal:.2f}×")
@@ -170,15 +167,14 @@ def _counts(
     ax.set_title("Ideal (hollow) to counted (full)")
 
 
-def _conflicts(ax: Axes, study: StudyData, order: list[str], style: Style) -> None:
+def _conflicts(ax: Axes, cases: pd.DataFrame, style: Style) -> None:
     ax.set_xlim(0, 1)
-    for x, metric in zip((0.45, 0.95), CONFLICTS.values(), strict=True):
-        values = base.value_of(study, metric)
-        for place, case in enumerate(order):
-            value = values.get(case)
+    for x, side in zip((0.45, 0.95), CONFLICTS, strict=True):
+        for place, value in enumerate(cases[f"bank conflicts, {side}"]):
+            known = base.present(value)
             ax.text(
-                x, place, "–" if value is None else compact(float(value)), ha="right",
-                va="center", size=style.small, color=GREY if value is None else INK,
+                x, place, compact(float(value)) if known else "–", ha="right",
+                va="center", size=style.small, color=INK if known else GREY,
             )  # fmt: skip
     ax.xaxis.tick_top()
     ax.set_xticks([0.45, 0.95], list(CONFLICTS), ha="right", color=GREY)
@@ -188,30 +184,31 @@ def _conflicts(ax: Axes, study: StudyData, order: list[str], style: Style) -> No
     ax.set_title("Conflicts" if style.narrow else "Bank conflicts", loc="right")
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Three panels that share their rows, one row a variant; stacked at a narrow width."""
     with look.apply(style):
-        kinds = by_kind(study)
+        without = table[table["kind"].isna()]
+        kinds = table[table["kind"].notna()].rename(columns={v: k for k, v in _COUNTS.items()})
         if kinds.empty:
             return look.empty_figure(study, style, "shared-memory wavefronts")
-        order = [c for c in base.case_order(study) if c in set(kinds["case"])]
-        cases = study.cases.set_index("case", drop=False).loc[order]
+        # Its name tells a probe's case, and is in no column of the table.
+        probes = study.cases.set_index("case")["probe_case"]
+        cases = kinds.drop_duplicates("case").join(probes, on="case")
         usual = base.common_shape(cases)
-        verdicts = base.verdicts(study)
         labels = []
         for row in cases.to_dict("records"):
             label = base.variant_label(row)
             if base.shape_label(row) != usual:
                 label += (" " if "\n" in label else "\n") + base.shape_label(row)
-            bad = verdicts[str(row["case"])]
+            bad = row["verdict"]
             label = label if bad == "correct" else f"{label}\n({bad})"
             labels.append(label if style.narrow else label.replace("\n", " "))
         lanes = int(kinds.groupby("case").size().max())
         tall = max(1 + label.count("\n") for label in labels)
         row_mm = max(4.4, 1.3 * lanes, tall * style.line * 25.4 * 0.95 + 1)
-        height = len(order) * row_mm + 16
+        height = len(cases) * row_mm + 16
         if style.narrow:
-            upper = len(order) * max(6.0, tall * style.line * 25.4 + 1) + 16
+            upper = len(cases) * max(6.0, tall * style.line * 25.4 + 1) + 16
             fig = look.new_figure(style, upper + height)
             grid = fig.add_gridspec(2, 2, width_ratios=[1.6, 1], height_ratios=[upper, height])
             first = fig.add_subplot(grid[0, 0])
@@ -220,12 +217,12 @@ def draw(study: StudyData, style: Style) -> Figure:
         else:
             fig = look.new_figure(style, height)
             first, second, texts = fig.subplots(1, 3, gridspec_kw={"width_ratios": [3, 4, 1.5]})
-        _shares(first, kinds, order)
-        _counts(second, study, kinds, order, style)
-        _conflicts(texts, study, order, style)
+        _shares(first, kinds)
+        _counts(second, kinds, style)
+        _conflicts(texts, cases, style)
         for ax in (first, second, texts):
             named = ax is first or (style.narrow and ax is second)
-            look.rows_axis(ax, labels if named else [""] * len(order))
+            look.rows_axis(ax, labels if named else [""] * len(cases))
         texts.set_yticks([])
         if style.narrow:
             first.set_xlabel("share of its shared\nwavefronts (%)")
@@ -253,10 +250,8 @@ def draw(study: StudyData, style: Style) -> Figure:
             "warps compete, so conflicts may be counted where no address pattern causes any. Named: the "
             "kinds with excess, counted over ideal.",
         ]
-        empty = [
-            c for c in base.case_order(study)
-            if c not in order and base.statuses(study, _STAGES)[c].status == "ok"
-        ]  # fmt: skip
+        states = base.statuses(study, _STAGES)
+        empty = [case for case in without["case"] if states[case].status == "ok"]
         if empty:
             notes.append(f"No shared-memory instruction counted: {', '.join(empty)}.")
         return look.finish(

@@ -127,6 +127,10 @@ def of_tables(
     """
     study = project.config.studies[name]
     wanted = project.plan.studies[name]
+    records, instructions = (
+        frame[frame["case"].isin(wanted)] if "case" in frame else frame
+        for frame in (records, instructions)
+    )
     if not study.execute:
         records, instructions = map(without_executions, (records, instructions))
     chosen = cases[cases["case"].isin(wanted)].set_index("case", drop=False)
@@ -138,8 +142,8 @@ def of_tables(
         question=study.question,
         options=study.options,
         cases=_expectations(chosen.assign(**dict.fromkeys(absent))),
-        records=records[records["case"].isin(wanted)].reset_index(drop=True),
-        instructions=instructions[instructions["case"].isin(wanted)].reset_index(drop=True),
+        records=records.reset_index(drop=True),
+        instructions=instructions.reset_index(drop=True),
         environments=environments(target),
         target={
             "label": target["label"],
@@ -224,19 +228,19 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
     entry = project.config.studies[study.name]
     module = plots.load(entry.plot, project.where, f"studies.{study.name}.plot")
     look_of = style_of(project)
-    drawn = None
+    table, drawn = module.table(study), None
     for path in map(Path, map(str, outputs)):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.parent.name == "tables":
-            table = plots.summary(entry.plot, study)
-            table.to_csv(path, index=False, lineterminator="\n")
+            summed = plots.summary(entry.plot, study)
+            summed.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".csv":
-            module.table(study).to_csv(path, index=False, lineterminator="\n")
+            table.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
             text = json.dumps(sidecar(study), indent=1, sort_keys=True, default=str)
             path.write_text(text + "\n", encoding="utf-8")
         else:
-            drawn = drawn or module.draw(study, look_of)
+            drawn = drawn or module.draw(study, table, look_of)
             look.save(drawn, path, look_of)
 
 

@@ -7,7 +7,7 @@ the *contiguous* dimension of the operand: its fastest varying one. The other di
 how many rows there are.
 
 Matrices are ``a`` (m x k), ``b`` (k x n) and ``c`` (m x n), layouts ``row`` or ``col``; sizes are in
-elements, sizes of elements and strides in bytes.
+elements.
 """
 
 from __future__ import annotations
@@ -15,15 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewave.expressions import size as element_bytes
-
 OPERANDS: Mapping[str, tuple[str, str]] = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
 """Rows and columns of each matrix."""
 DIMENSIONS = ("m", "n", "k")
-WIDEST_ACCESS = 16
-"""Bytes of the widest global access of a thread (LDG.128, cp.async of 16 bytes)."""
-LINE = 128
-"""Bytes of a cache line, which is what a warp asks for."""
 
 
 def alignment(size: int) -> int:
@@ -55,27 +49,6 @@ def operands_along(dimension: str, layouts: Mapping[str, str]) -> tuple[str, ...
     return tuple(name for name, along in contiguous(layouts).items() if along == dimension)
 
 
-def row_strides(
-    shape: Mapping[str, int], dtypes: Mapping[str, str], layouts: Mapping[str, str]
-) -> dict[str, int]:
-    """Bytes from one row (column) of each operand to the next, stored without padding."""
-    return {
-        name: shape[along] * element_bytes(dtypes[name])
-        for name, along in contiguous(layouts).items()
-    }
-
-
-def access_bytes(
-    shape: Mapping[str, int], dtypes: Mapping[str, str], layouts: Mapping[str, str]
-) -> dict[str, int]:
-    """Bytes of the widest access with which every row of an operand can begin (at most 16).
-
-    Matrices begin at a multiple of 16 bytes, so only the stride decides.
-    """
-    strides = row_strides(shape, dtypes, layouts)
-    return {name: min(alignment(stride), WIDEST_ACCESS) for name, stride in strides.items()}
-
-
 def least_share(size: int, reference: int) -> float:
     """The least share of the reference's rate (TFLOP/s) that needs no alignment to explain.
 
@@ -102,14 +75,6 @@ class Recommendation:
     required: int | None
     recommended: int
     on_a100: int
-
-    @property
-    def recommended_bytes(self) -> int:
-        return self.recommended * element_bytes(self.dtype)
-
-    @property
-    def on_a100_bytes(self) -> int:
-        return self.on_a100 * element_bytes(self.dtype)
 
 
 RECOMMENDED: Mapping[str, Recommendation] = {

@@ -1,6 +1,8 @@
 """Claims: what documents say of matrix products beside what is predicted and measured.
 
-The verdicts are computed from the claimed, predicted and measured values; see `_claims.judge`.
+The verdicts are computed from the claimed, predicted and measured values; see `judging.judge`. A module of
+this package has the claims of one document, or of a part of a long one: what each says beside what it
+is judged by, a closed form (`predicted`) and a question to the records (`measured`).
 """
 
 from __future__ import annotations
@@ -16,11 +18,20 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
-from tilewave.plots import _claims
+from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._claimed import FUNCTIONS
-from tilewave.plots._claims import Judged
 from tilewave.plots.base import StudyData
+from tilewave.plots.claims import (
+    hgemm,
+    judging,
+    lecture,
+    multiplication,
+    performance,
+    performance_quantization,
+    performance_tiles,
+    vectorised,
+)
+from tilewave.plots.claims.judging import Claim, Judged
 from tilewave.plots.style import BAD, FAINT, GOOD, GREY, INK, Style
 
 OPTIONS: Mapping[str, str] = {
@@ -33,12 +44,21 @@ OPEN_TABLE = True
 
 # Colour, marker and whether it is filled: each differs without colours too.
 MARKS: Mapping[str, tuple[str, str, bool]] = {
-    _claims.HOLDS: (GOOD, "o", True),
-    _claims.ELSEWHERE: ("#332288", "D", True),
-    _claims.FALSE: (BAD, "X", True),
-    _claims.THEORY_ONLY: (INK, "^", False),
-    _claims.NOT_MEASURED: (GREY, "o", False),
+    judging.HOLDS: (GOOD, "o", True),
+    judging.ELSEWHERE: ("#332288", "D", True),
+    judging.FALSE: (BAD, "X", True),
+    judging.THEORY_ONLY: (INK, "^", False),
+    judging.NOT_MEASURED: (GREY, "o", False),
 }
+CLAIMS: list[Claim] = [
+    *multiplication.CLAIMS,
+    *lecture.CLAIMS,
+    *performance.CLAIMS,
+    *performance_tiles.CLAIMS,
+    *performance_quantization.CLAIMS,
+    *vectorised.CLAIMS,
+    *hgemm.CLAIMS,
+]
 _BAND = "#E4E4E4"
 _ROW_MM = 3.7
 _GUTTER = 6.0  # points from the axis to the symbols
@@ -48,19 +68,20 @@ def judged(study: StudyData) -> list[Judged]:
     """All claims, or those of the documents that the option names; none where there is no case."""
     if study.cases.empty:
         return []
-    claims = _claims.load_claims()
+    claims = CLAIMS
     wanted = study.option("documents", None)
     if wanted is not None:
         order = [str(name) for name in ([wanted] if isinstance(wanted, str) else wanted)]
         claims = sorted(
             (c for c in claims if c.document in order), key=lambda c: order.index(c.document)
         )
-    return _claims.judge_all(study, claims, FUNCTIONS)
+    return judging.judge_all(study, claims)
 
 
 def table(study: StudyData) -> pd.DataFrame:
     """One row a claim: where it stands, claimed, predicted, measured, deviation, verdict."""
-    return _claims.frame(judged(study))
+    found = judged(study)
+    return base.with_derived(judging.frame(found), found)
 
 
 # ------------------------------------------------------------------------------------------ rows
@@ -99,7 +120,7 @@ def _columns(rows: list[str | list[Judged]], count: int) -> list[list[str | list
 def _worst(claims: Sequence[Judged]) -> str:
     """The verdict of a row: the one that a reader must see of those of its claims."""
     order = (
-        _claims.FALSE, _claims.ELSEWHERE, _claims.NOT_MEASURED, _claims.THEORY_ONLY, _claims.HOLDS,
+        judging.FALSE, judging.ELSEWHERE, judging.NOT_MEASURED, judging.THEORY_ONLY, judging.HOLDS,
     )  # fmt: skip
     return next(v for v in order if any(one.verdict == v for one in claims))
 
@@ -141,11 +162,11 @@ def _mark(ax: Axes, y: float, verdict: str) -> None:
 def _said(one: Judged) -> str:
     """The words of a row that has no place on the axis: yes, no, or both numbers."""
     unit = "%" if one.claim.unit.startswith("%") else ""
-    claimed = f"claimed {_claims.told(one.claim.claimed)}{unit}"
+    claimed = f"claimed {judging.told(one.claim.claimed)}{unit}"
     if one.value is None:
-        return f"{claimed}, {_claims.NOT_MEASURED}"
+        return f"{claimed}, {judging.NOT_MEASURED}"
     how = "predicted" if one.measured is None else "found"
-    return f"{claimed}, {how} {_claims.told(one.value)}{unit}"
+    return f"{claimed}, {how} {judging.told(one.value)}{unit}"
 
 
 def _write(ax: Axes, y: int, text: str, color: str, style: Style) -> None:
@@ -162,7 +183,7 @@ def _draw_row(ax: Axes, y: int, claims: Sequence[Judged], reach: float, style: S
     )  # fmt: skip
     band = _band(claims[0], reach)
     if band is None:
-        measured = claims[0].verdict != _claims.NOT_MEASURED
+        measured = claims[0].verdict != judging.NOT_MEASURED
         _write(ax, y, _said(claims[0]), INK if measured else GREY, style)
     else:
         ax.fill_betweenx([y - 0.36, y + 0.36], *band, color=_BAND, linewidth=0, zorder=1)
@@ -179,7 +200,7 @@ def _draw_row(ax: Axes, y: int, claims: Sequence[Judged], reach: float, style: S
                     color=MARKS[one.verdict][0], zorder=5,
                 )  # fmt: skip
         if all(one.value is None for one in claims):
-            _write(ax, y, _claims.NOT_MEASURED, GREY, style)
+            _write(ax, y, judging.NOT_MEASURED, GREY, style)
     _mark(ax, y, _worst(claims))
 
 
@@ -209,13 +230,13 @@ def _panel(ax: Axes, rows: list[str | list[Judged]], reach: float, style: Style)
     ax.spines["left"].set_visible(False)
 
 
-def draw(study: StudyData, style: Style) -> Figure:
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A row a claim, grouped by document: value over claimed on a logarithmic axis.
 
     The band is where the claim holds; the gutter has the verdict. Two columns at full width.
     """
     with look.apply(style):
-        claims = judged(study)
+        claims: list[Judged] = base.derived(table)
         if not claims:
             return look.empty_figure(study, style, "claim")
         reach = max(2.0, float(study.option("range", 12)))
@@ -235,7 +256,7 @@ def draw(study: StudyData, style: Style) -> Figure:
 
 def _handles(claims: Sequence[Judged]) -> list[Artist]:
     handles: list[Artist] = []
-    for verdict in _claims.VERDICTS:
+    for verdict in judging.VERDICTS:
         count = sum(one.verdict == verdict for one in claims)
         if count:
             symbol = _key(verdict)
