@@ -10,16 +10,17 @@ macros:
   STAGES: [0, 2, 4]          # chunks of shared memory in flight or in use; 0: what suits the tile
   RASTER: [2048, 64]         # rows of C that are walked together; 64: one tile row after another
 where: ["TILE_M * TILE_N <= 256 * 128"]
+let: {shared: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"}
 tile: [TILE_M, TILE_N, 64]
 block: ["32 * max(4, TILE_M * TILE_N / 4096)"]
 grid: ["ceil(m / TILE_M) * ceil(n / TILE_N)"]
-shared_bytes: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"
+shared_bytes: shared
 requires:
   arch: 80
   n: 8
   k: 8
   conditions:
-    - "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"
+    - "shared <= shared_per_block_optin"
 entry: hgemm_mma
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/

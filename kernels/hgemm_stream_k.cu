@@ -12,25 +12,29 @@ macros:
   STAGES: [0, 2, 4]          # chunks of shared memory in flight or in use; 0: what suits the tile
   RASTER: [2048, 64]         # rows of C that are walked together; 64: one tile row after another
 where: ["TILE_M * TILE_N <= 256 * 128"]
+let:
+  shared: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"
+  tiles: ceil(m / TILE_M) * ceil(n / TILE_N)
+  area: TILE_M * TILE_N
 tile: [TILE_M, TILE_N, 64]
 block: ["32 * max(4, TILE_M * TILE_N / 4096)"]
 # as many blocks as the GPU holds at once, fewer where the product is too small for them
 grid:
-  - "min(sms * min(1 if TILE_M * TILE_N >= 2**15 else 2 if TILE_M * TILE_N >= 2**14 else 3 if TILE_M * TILE_N >= 2**13 else 4,
-    floor(shared_per_sm / ((STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128 + 1024))),
-    max(ceil(m / TILE_M) * ceil(n / TILE_N), floor(ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / 64) / LEAST)))"
-shared_bytes: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"
+  - "min(sms * min(1 if area >= 2**15 else 2 if area >= 2**14 else 3 if area >= 2**13 else 4,
+    floor(shared_per_sm / (shared + 1024))),
+    max(tiles, floor(tiles * ceil(k / 64) / LEAST)))"
+shared_bytes: shared
 buffers:
   # two slots a block; blocks that an SM holds have 256 x 128 outputs together at most
   partials: {dtype: f32, size: "2 * sms * 256 * 128"}
-  arrived: {dtype: u32, size: "ceil(m / TILE_M) * ceil(n / TILE_N)", zeroed: true}
+  arrived: {dtype: u32, size: tiles, zeroed: true}
 requires:
   arch: 80
   n: 8
   k: 8
   conditions:
-    - "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"
-    - "ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / 64) < 2**31"
+    - "shared <= shared_per_block_optin"
+    - "tiles * ceil(k / 64) < 2**31"
 entry: hgemm_stream_k
 arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/

@@ -9,11 +9,12 @@ macros:
   TILE_N: [256, 192, 128, 64]  # outputs of a tile, side by side; it has 128 below each other
   IDLE: [16, 0, 1000000]       # chunks of k that the last wave must leave idle, on average, to be dealt out
   RASTER: [2048, 1024, 64]     # rows of C that are walked together; 64: one tile row after another
+let: {tiles: "ceil(m / 128) * ceil(n / TILE_N)"}
 tile: [128, TILE_N, 64]
 block: [384]
-grid: ["min(sms, ceil(m / 128) * ceil(n / TILE_N))"]
+grid: ["min(sms, tiles)"]
 # tiles, as whose waves they run
-working_blocks: "ceil(m / 128) * ceil(n / TILE_N)"
+working_blocks: tiles
 # as many stages as fit beside two strips of 2048 bytes for each of eight warps
 shared_bytes: 1024 + floor(198400 / ((128 + TILE_N) * 128)) * (128 + TILE_N) * 128 + 8 * 2 * 2048
 tensor_maps:
@@ -22,8 +23,8 @@ tensor_maps:
   map_c: {of: c, box: [64, 16], swizzle: 128}
 buffers:
   # sums that a block leaves for another one, and a flag for each of its two warpgroups
-  parts: {dtype: f32, size: "min(sms, ceil(m / 128) * ceil(n / TILE_N)) * 128 * TILE_N"}
-  flags: {dtype: u32, size: "min(sms, ceil(m / 128) * ceil(n / TILE_N)) * 2", zeroed: true}
+  parts: {dtype: f32, size: "min(sms, tiles) * 128 * TILE_N"}
+  flags: {dtype: u32, size: "min(sms, tiles) * 2", zeroed: true}
 architecture_specific: true
 requires:
   arch: 90
@@ -32,7 +33,7 @@ requires:
   conditions:
     - "arch < 100"
     - "232448 <= shared_per_block_optin"
-    - "ceil(m / 128) * ceil(n / TILE_N) * ceil(k / 64) < 2**31"
+    - "tiles * ceil(k / 64) < 2**31"
 entry: hgemm_wgmma_stream_k
 arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, parts, flags]
 ---*/

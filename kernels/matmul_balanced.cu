@@ -9,19 +9,22 @@ macros:
   STEP: [8, 16]       # k depth of a chunk
   STAGES: [3, 4]      # chunks of shared memory in flight or in use
   KEEP_A: [0, 1]      # whether a or b stays while the other one changes
+let:
+  shared: STAGES * STEP * (128 + 4 + TILE_N) * 4
+  tiles: ceil(m / 128) * ceil(n / TILE_N)
 tile: [128, TILE_N, STEP]
 block: [TILE_N]
-grid: ["min(sms * (256 // TILE_N), max(ceil(m / 128) * ceil(n / TILE_N), floor(ceil(m / 128) * ceil(n / TILE_N) * ceil(k / STEP) / 8)))"]
-shared_bytes: "STAGES * STEP * (128 + 4 + TILE_N) * 4"
+grid: ["min(sms * (256 // TILE_N), max(tiles, floor(tiles * ceil(k / STEP) / 8)))"]
+shared_bytes: shared
 buffers:
   # two slots a block; the blocks that an SM holds have 128 x 256 outputs together
   partials: {dtype: f32, size: "2 * sms * 128 * 256"}
-  arrived: {dtype: u32, size: "ceil(m / 128) * ceil(n / TILE_N)", zeroed: true}
+  arrived: {dtype: u32, size: tiles, zeroed: true}
 requires:
   arch: 80
   conditions:
-    - "STAGES * STEP * (128 + 4 + TILE_N) * 4 <= shared_per_block_optin"
-    - "ceil(m / 128) * ceil(n / TILE_N) * ceil(k / STEP) < 2**31"
+    - "shared <= shared_per_block_optin"
+    - "tiles * ceil(k / STEP) < 2**31"
 entry: matmul_balanced
 arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/
