@@ -68,11 +68,11 @@ extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_S
         const int count = chunks / share.parts + (share.part < longer);
         hgemm::accumulate(sums, given, hgemm::place_of(share.tile, given), first, count);
     }
-    const hgemm::Problem problem = hgemm::anew(given);
+    const hgemm::Problem problem = dealing::anew(given);
     const Share share(blockIdx.x, problem);
     if (share.parts > 1) {
         hgemm::leave_part(partials, blockIdx.x, sums);
-        if (!hgemm::last_to_arrive(arrived + share.tile, share.parts)) return;
+        if (!dealing::last_to_arrive(arrived + share.tile, share.parts)) return;
         // The own part is read back with the others: the order of the sum is that of k.
         hgemm::clear(sums);
         hgemm::add_parts(sums, partials, 0, share.parts, [&](int part) {

@@ -56,98 +56,37 @@ arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 
 namespace {
 
-// How the chunks of the tiles are dealt out.
-struct Schedule {
-    int streamed;       // tiles, from the first one on, that are dealt out by chunks
-    int workers;        // blocks that they are dealt out to
-    int share, longer;  // chunks of a worker; workers, from the first one on, that have one more
-
+// As dealing::Schedule deals, with the chunks counted where they are needed: from the other order ptxas makes
+// other code, which was not measured.
+struct Schedule : dealing::Schedule {
     __device__ __forceinline__ explicit Schedule(const hgemm::Problem& problem) {
         const int blocks = gridDim.x;
-        const int tiles = hgemm::tiles_of(problem);
+        tiles = hgemm::tiles_of(problem);
         const int waves = tiles / blocks;
         const int rest = tiles - waves * blocks;
         streamed = rest == 0 ? 0 : rest + min(waves, JOINED) * blocks;
-        const int chunks = streamed * hgemm::chunks_of(problem);
-        workers = rest == 0 ? 0 : min(blocks, max(streamed, chunks / LEAST));
-        share = rest == 0 ? 0 : chunks / workers;
-        longer = chunks - share * workers;
-    }
-
-    __device__ __forceinline__ int first_chunk(int worker) const {
-        return worker * share + min(worker, longer);
-    }
-
-    // The worker that has a chunk.
-    __device__ __forceinline__ int worker_of(int chunk) const {
-        const int by_longer = longer * (share + 1);
-        return chunk < by_longer ? chunk / (share + 1) : longer + (chunk - by_longer) / share;
+        chunks = hgemm::chunks_of(problem);
+        const int all = streamed * chunks;
+        workers = rest == 0 ? 0 : min(blocks, max(streamed, all / LEAST));
+        share = rest == 0 ? 0 : all / workers;
+        longer = all - share * workers;
     }
 };
-
-// What is left of a block's work: chunks `position` to `stop` - 1 of the row of tiles that is dealt out, then
-// `tile` and every further one a wave away from it.
-struct Work {
-    int position, stop, tile;
-
-    __device__ __forceinline__ explicit Work(const Schedule& schedule)
-        : position(0), stop(0), tile(schedule.streamed + static_cast<int>(blockIdx.x)) {
-        const int block = blockIdx.x;
-        if (block < schedule.workers) {
-            position = schedule.first_chunk(block);
-            stop = schedule.first_chunk(block + 1);
-        }
-    }
-};
-
-// The chunks `first` to `end` - 1 of a tile: what a block does next.
-struct Turn {
-    int tile, first, end;
-
-    __device__ __forceinline__ Turn(const Work& work, int chunks) : tile(work.tile), first(0), end(chunks) {
-        if (work.position < work.stop) {
-            tile = work.position / chunks;
-            first = work.position - tile * chunks;
-            end = min(first + work.stop - work.position, chunks);
-        }
-        // The same for all threads, which the compiler knows only of a broadcast: without it the main loop
-        // would bring the lanes of a warp together again in every turn.
-        tile = __shfl_sync(0xffffffffu, tile, 0);
-        first = __shfl_sync(0xffffffffu, first, 0);
-        end = __shfl_sync(0xffffffffu, end, 0);
-    }
-
-    __device__ __forceinline__ void done(Work& work) const {
-        if (work.position < work.stop) {
-            work.position += end - first;
-        } else {
-            work.tile += gridDim.x;
-        }
-    }
-};
-
-// A part lies in the first slot of its block; the first part of a tile, which may belong to a block that
-// has left a part of another tile before, in the second one.
-__device__ __forceinline__ int slot_of(int first_worker, int part) {
-    return 2 * (first_worker + part) + (part == 0);
-}
 
 // Completes the sums of a tile of which this block has a part; false where another block will do that.
 __device__ __forceinline__ bool complete(hgemm::Sums& sums, const hgemm::Problem& problem, int tile,
                                          f32* partials, unsigned* arrived) {
-    const Schedule schedule(problem);
-    const int chunks = hgemm::chunks_of(problem);
-    const int first_worker = schedule.worker_of(tile * chunks);
-    const int parts = schedule.worker_of((tile + 1) * chunks - 1) - first_worker + 1;
-    const int own = blockIdx.x - first_worker;
+    const dealing::Sharers sharers(Schedule(problem), tile);
+    const int own = blockIdx.x - sharers.first_worker;
     int next = 1;
-    if (own != 0 || !hgemm::others_arrived(arrived + tile, parts)) {
-        hgemm::leave_part(partials, slot_of(first_worker, own), sums);
-        if (!hgemm::last_to_arrive(arrived + tile, parts)) return false;
+    if (own != 0 || !dealing::others_arrived(arrived + tile, sharers.parts)) {
+        hgemm::leave_part(partials, dealing::slot_of(sharers.first_worker, own), sums);
+        if (!dealing::last_to_arrive(arrived + tile, sharers.parts)) return false;
         hgemm::clear(sums);  // the own part is read back with the others
         next = 0;
     }
-    hgemm::add_parts(sums, partials, next, parts, [&](int part) { return slot_of(first_worker, part); });
+    hgemm::add_parts(sums, partials, next, sharers.parts,
+                     [&](int part) { return dealing::slot_of(sharers.first_worker, part); });
     return true;
 }
 
@@ -157,20 +96,20 @@ extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_S
     hgemm_stream_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n,
                    int k, f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
     const hgemm::Problem given = {a, b, c, m, n, k, alpha, beta};
-    Work work{Schedule(given)};
+    dealing::Work work{Schedule(given)};
     for (;;) {
         hgemm::Sums sums;
         {
-            const hgemm::Problem problem = hgemm::anew(given);
-            const Turn turn(work, hgemm::chunks_of(problem));
+            const hgemm::Problem problem = dealing::anew(given);
+            const dealing::Turn turn(work, hgemm::chunks_of(problem));
             if (turn.tile >= hgemm::tiles_of(problem)) return;
             __syncthreads();  // no warp may still read operands of the turn before
             const hgemm::Place place = hgemm::place_of(turn.tile, problem);
             hgemm::accumulate(sums, problem, place, turn.first, turn.end - turn.first);
         }
-        const hgemm::Problem problem = hgemm::anew(given);
+        const hgemm::Problem problem = dealing::anew(given);
         const int chunks = hgemm::chunks_of(problem);
-        const Turn turn(work, chunks);
+        const dealing::Turn turn(work, chunks);
         turn.done(work);
         if (turn.end - turn.first == chunks || complete(sums, problem, turn.tile, partials, arrived)) {
             hgemm::store(sums, problem, hgemm::place_of(turn.tile, problem));
