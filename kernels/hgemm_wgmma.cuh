@@ -323,4 +323,59 @@ __device__ __forceinline__ void store_last(const Thread& thread, const Ring& rin
 // place would otherwise come before the first of them.
 __device__ __forceinline__ void pin(int& value) { asm volatile("" : "+r"(value)); }
 
+// Multiplies `chunks` chunks of a tile while the results of the tile before, where some are `waiting`, leave: a
+// strip behind the products of each of the first chunks. Returns the tile's place. `previous` is the stage
+// before the present one. All state is the caller's, and numbers come by reference: ptxas makes other code
+// of values and of a struct.
+__device__ __forceinline__ Place multiply_beside_stores(Sums& sums, const Thread& thread, Ring& ring, int& previous,
+                                                        const Tiles& tiles, const int& tile, const int& chunks,
+                                                        const CUtensorMap& map_c, const Place& before, bool& waiting,
+                                                        unsigned own_strips,
+                                                        const unsigned (&words)[STRIPS][STRIP_WORDS]) {
+    const auto begin_chunk = [&](int chunk) {
+        ring.wait_full();
+        multiply_chunk(sums, thread, ring.at(), chunk);
+    };
+    const auto end_chunk = [&](int chunk) {
+        wait_products<1>();
+        if (chunk > 0) ring.release(thread, previous);
+        previous = ring.stage;
+        ring.next();
+    };
+    Place place;
+    int chunk = 0;
+    if (waiting && chunks >= STRIPS) {
+#pragma unroll
+        for (int number = 0; number < STRIPS; ++number) {
+            begin_chunk(number);
+            if (number == 0) {
+                int now = tile;
+                pin(now);
+                place = tiles.place_of(now);
+                pin(place.row);
+                pin(place.column);
+            }
+            store_strip(thread, map_c, before, number, own_strips, words[number]);
+            end_chunk(number);
+        }
+        chunk = STRIPS;
+    } else {
+        place = tiles.place_of(tile);
+        if (waiting) {  // too few products to hide behind
+#pragma unroll
+            for (int number = 0; number < STRIPS; ++number) {
+                store_strip(thread, map_c, before, number, own_strips, words[number]);
+            }
+        }
+    }
+    waiting = false;
+    for (; chunk < chunks; ++chunk) {
+        begin_chunk(chunk);
+        end_chunk(chunk);
+    }
+    wait_products<0>();
+    ring.release(thread, previous);
+    return place;
+}
+
 }  // namespace hopper

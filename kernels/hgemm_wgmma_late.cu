@@ -82,51 +82,9 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
         Place before = {0, 0};
         bool waiting = false;  // these results for their way to C
         int previous = 0;
-
-        const auto begin_chunk = [&](int chunk) {
-            ring.wait_full();
-            multiply_chunk(sums, thread, ring.at(), chunk);
-        };
-        const auto end_chunk = [&](int chunk) {
-            wait_products<1>();
-            if (chunk > 0) ring.release(thread, previous);
-            previous = ring.stage;
-            ring.next();
-        };
         for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-            Place place;
-            int chunk = 0;
-            if (waiting && chunks >= STRIPS) {
-#pragma unroll
-                for (int number = 0; number < STRIPS; ++number) {
-                    begin_chunk(number);
-                    if (number == 0) {
-                        int now = tile;
-                        pin(now);
-                        place = tiles.place_of(now);
-                        pin(place.row);
-                        pin(place.column);
-                    }
-                    store_strip(thread, map_c, before, number, own_strips, words[number]);
-                    end_chunk(number);
-                }
-                chunk = STRIPS;
-            } else {
-                place = tiles.place_of(tile);
-                if (waiting) {  // too few products to hide behind
-#pragma unroll
-                    for (int number = 0; number < STRIPS; ++number) {
-                        store_strip(thread, map_c, before, number, own_strips, words[number]);
-                    }
-                }
-            }
-            for (; chunk < chunks; ++chunk) {
-                begin_chunk(chunk);
-                end_chunk(chunk);
-            }
-            wait_products<0>();
-            ring.release(thread, previous);
-
+            const Place place = multiply_beside_stores(sums, thread, ring, previous, tiles, tile, chunks, map_c,
+                                                       before, waiting, own_strips, words);
             finish(sums, thread, result, place);
 #pragma unroll
             for (int number = 0; number < STRIPS; ++number) pack_strip(words[number], sums, number);
