@@ -12,6 +12,9 @@
 
 #include <cuda_fp16.h>
 
+#include "cp_async.cuh"
+#include "raster.cuh"
+
 using f32 = float;
 using f16 = __half;
 
@@ -87,18 +90,10 @@ __device__ __forceinline__ int tiles_of(const Problem& problem) {
 }
 __device__ __forceinline__ int chunks_of(const Problem& problem) { return (problem.k - 1) / CHUNK + 1; }
 
-// Where the tile of a number lies. Numbers run down GROUP tile rows, then to the next tile column: blocks
-// that run at the same time cover a patch of C that is about square, whose rows of A and columns of B are
-// the fewest. Every other group runs backwards, so that the columns at the turn are still in L2.
 __device__ __forceinline__ Place place_of(int tile, const Problem& problem) {
-    const int rows = tile_rows(problem);
-    const int columns = tile_columns(problem);
-    const int group = tile / (GROUP * columns);
-    const int within = tile - group * GROUP * columns;
-    const int height = min(GROUP, rows - group * GROUP);
-    const int step = within / height;
-    const int column = group % 2 ? columns - 1 - step : step;
-    return {(group * GROUP + within - step * height) * TILE_M, column * TILE_N};
+    const raster::Square square(tile, tile_rows(problem), tile_columns(problem), GROUP);
+    const int column = square.column();
+    return {square.row() * TILE_M, column * TILE_N};
 }
 
 // The number of a thread, and what follows from it. It is read anew wherever it is asked for: a kernel with
@@ -111,40 +106,6 @@ struct Thread {
     __device__ __forceinline__ int warp_row() const { return id / WARP / WARPS_N * WARP_M; }
     __device__ __forceinline__ int warp_column() const { return id / WARP % WARPS_N * WARP_N; }
 };
-
-// Copies 16 bytes from global to shared memory past L1, or nothing where `wanted` is 0. A predicate
-// instead of a branch: the copies stand between the mma of a loop body that must stay one block of code.
-__device__ __forceinline__ void copy_async(unsigned destination, const char* source, int wanted) {
-    asm volatile(
-        "{\n"
-        ".reg .pred wanted;\n"
-        "setp.ne.b32 wanted, %2, 0;\n"
-        "@wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n"
-        "}\n" ::"r"(destination),
-        "l"(source), "r"(wanted)
-        : "memory");
-}
-
-// The same; only the first `bytes` are read, zeros fill the rest (PTX ISA, cp.async: src-size).
-__device__ __forceinline__ void copy_async(unsigned destination, const char* source, int wanted, int bytes) {
-    asm volatile(
-        "{\n"
-        ".reg .pred wanted;\n"
-        "setp.ne.b32 wanted, %2, 0;\n"
-        "@wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %3;\n"
-        "}\n" ::"r"(destination),
-        "l"(source), "r"(wanted), "r"(bytes)
-        : "memory");
-}
-
-// Closes the group of copies issued since the last commit (possibly none).
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
-
-// Waits until at most `PENDING` of this thread's groups are unfinished.
-template <int PENDING>
-__device__ __forceinline__ void wait_copies() {
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(PENDING) : "memory");
-}
 
 __device__ __forceinline__ void load_matrices(unsigned (&words)[4], unsigned address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
@@ -201,9 +162,9 @@ struct Copies {
             const unsigned destination = shared + stage + i * PASS_ROWS * ROW_BYTES;
             if (EDGE) {
                 const bool read = (i < A_COPIES ? rows_a : rows_b) > pass * PASS_ROWS && depth > 0;
-                copy_async(destination, read ? source : inside, wanted, read ? 16 : 0);
+                cp_async::copy(destination, read ? source : inside, wanted, read ? 16 : 0);
             } else {
-                copy_async(destination, source, wanted);
+                cp_async::copy(destination, source, wanted);
             }
         }
     }
@@ -287,10 +248,10 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, c
 #pragma unroll
     for (int chunk = 0; chunk < PIPELINE - 1; ++chunk) {
         copies.start(chunk * STAGE_BYTES, 0, COPIES, chunk < chunks);
-        commit_copies();
+        cp_async::commit();
         copies.advance();
     }
-    wait_copies<PIPELINE - 2>();
+    cp_async::wait<PIPELINE - 2>();
     __syncthreads();
 
     Operands operands[2];  // of the step that is multiplied and of the next one
@@ -306,7 +267,7 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, c
         for (int step = 0; step < STEPS; ++step) {
             if (step == STEPS - 1) {
                 // All operands of this chunk are in registers or on their way there.
-                wait_copies<PIPELINE - 2>();  // own copies of the next chunk have landed ...
+                cp_async::wait<PIPELINE - 2>();  // own copies of the next chunk have landed ...
                 __syncthreads();              // ... and so have those of all other threads
                 // Behind the last chunk nothing has landed: its first step is read again, for nothing.
                 if (left > 1) reading = next_stage(reading);
@@ -319,7 +280,7 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, c
                 copies.start(writing, step * COPIES_PER_STEP, (step + 1) * COPIES_PER_STEP, wanted);
             }
             if (step == STEPS - 2) {
-                commit_copies();
+                cp_async::commit();
                 copies.advance();
                 writing = next_stage(writing);
             }

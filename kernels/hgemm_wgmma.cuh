@@ -10,6 +10,7 @@
 
 #pragma once
 
+#include "raster.cuh"
 #include "wgmma.cuh"
 
 #ifndef RASTER
@@ -83,18 +84,11 @@ struct Tiles {
         return {row * TILE_M, (tile - row * columns) * TILE_N};
     }
 
-    // Numbers run down GROUP tile rows, then to the next tile column: tiles that are computed at the same
-    // time cover a patch of C that is about square, whose rows of A and columns of B are the fewest. Every
-    // other group runs backwards, so that the columns at the turn are still in L2. A number is that of a
-    // cluster, whose blocks are below each other; `rank` says which one asks.
+    // A number is that of a cluster, whose blocks are below each other; `rank` says which one asks.
     __device__ __forceinline__ Place place_of(int tile, int rank = 0) const {
-        const int group = tile / (GROUP * columns);
-        const int within = tile - group * GROUP * columns;
-        const int height = min(GROUP, rows - group * GROUP);
-        const int step = within / height;
-        const int column = group % 2 ? columns - 1 - step : step;
-        const int row = group * GROUP + within - step * height;
-        return {(row * CLUSTER + rank) * TILE_M, column * TILE_N};
+        const raster::Square square(tile, rows, columns, GROUP);
+        const int column = square.column();
+        return {(square.row() * CLUSTER + rank) * TILE_M, column * TILE_N};
     }
 };
 

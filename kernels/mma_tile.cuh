@@ -18,6 +18,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "cp_async.cuh"
+#include "raster.cuh"
+
 using f32 = float;
 using f16 = __half;
 using bf16 = __nv_bfloat16;
@@ -124,18 +127,10 @@ __device__ __forceinline__ int tiles_of(const Problem& problem) {
 }
 __device__ __forceinline__ int chunks_of(const Problem& problem) { return (problem.k - 1) / CHUNK + 1; }
 
-// Where the tile of a number lies. Numbers run down GROUP tile rows, then to the next tile column: blocks
-// that run at the same time cover a patch of C that is about square, whose rows of A and columns of B are
-// the fewest. Every other group runs backwards, so that the columns at the turn are still in L2.
 __device__ __forceinline__ Place place_of(int tile, const Problem& problem) {
-    const int rows = tile_rows(problem);
-    const int columns = tile_columns(problem);
-    const int group = tile / (GROUP * columns);
-    const int within = tile - group * GROUP * columns;
-    const int height = min(GROUP, rows - group * GROUP);
-    const int step = within / height;
-    const int row = (group * GROUP + within - step * height) * TILE_M;
-    const int column = (group % 2 ? columns - 1 - step : step) * TILE_N;
+    const raster::Square square(tile, tile_rows(problem), tile_columns(problem), GROUP);
+    const int row = square.row() * TILE_M;
+    const int column = square.column() * TILE_N;
     return {max(0, min(row, problem.m - TILE_M)), max(0, min(column, problem.n - TILE_N)), row, column};
 }
 
@@ -149,40 +144,6 @@ struct Thread {
     __device__ __forceinline__ int warp_row() const { return id / WARP / WARPS_N * WARP_M; }
     __device__ __forceinline__ int warp_column() const { return id / WARP % WARPS_N * WARP_N; }
 };
-
-// Copies 16 bytes from global to shared memory past L1, or nothing where `wanted` is 0. A predicate
-// instead of a branch: the copies stand between the mma of a loop body that must stay one block of code.
-__device__ __forceinline__ void copy_async(unsigned destination, const char* source, int wanted) {
-    asm volatile(
-        "{\n"
-        ".reg .pred wanted;\n"
-        "setp.ne.b32 wanted, %2, 0;\n"
-        "@wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n"
-        "}\n" ::"r"(destination),
-        "l"(source), "r"(wanted)
-        : "memory");
-}
-
-// The same; only the first `bytes` are read, zeros fill the rest (PTX ISA, cp.async: src-size).
-__device__ __forceinline__ void copy_async(unsigned destination, const char* source, int wanted, int bytes) {
-    asm volatile(
-        "{\n"
-        ".reg .pred wanted;\n"
-        "setp.ne.b32 wanted, %2, 0;\n"
-        "@wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %3;\n"
-        "}\n" ::"r"(destination),
-        "l"(source), "r"(wanted), "r"(bytes)
-        : "memory");
-}
-
-// Closes the group of copies issued since the last commit (possibly none).
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
-
-// Waits until at most `PENDING` of this thread's groups are unfinished.
-template <int PENDING>
-__device__ __forceinline__ void wait_copies() {
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(PENDING) : "memory");
-}
 
 __device__ __forceinline__ void load_matrices(unsigned (&words)[4], unsigned address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
@@ -260,9 +221,9 @@ struct Copies {
             const unsigned destination = shared + stage + copy.destination;
             if (SMALL) {
                 const bool read = exists(copy);
-                copy_async(destination, read ? source : inside, wanted, read ? PIECE_BYTES : 0);
+                cp_async::copy(destination, read ? source : inside, wanted, read ? PIECE_BYTES : 0);
             } else {
-                copy_async(destination, source, wanted);
+                cp_async::copy(destination, source, wanted);
             }
         }
     }
@@ -276,7 +237,7 @@ struct Copies {
             const Copy copy(i);
             const bool read = (!SMALL || exists(copy)) && piece * PIECE_BYTES < left;
             const char* const source = read ? source_of(copy) + further : inside;
-            copy_async(shared + copy.destination, source, 1, read ? PIECE_BYTES : 0);
+            cp_async::copy(shared + copy.destination, source, 1, read ? PIECE_BYTES : 0);
         }
     }
 
@@ -424,18 +385,18 @@ struct Pipeline {
             copies.start(0, 0, COPIES, 1);
             copies.advance();
         }
-        commit_copies();
+        cp_async::commit();
 #pragma unroll
         for (int chunk = 1; chunk < PIPELINE - 1; ++chunk) {
             copies.start(chunk * STAGE_BYTES, 0, COPIES, chunk < chunks);
-            commit_copies();
+            cp_async::commit();
             copies.advance();
         }
     }
 
     // Waits for the first chunk and loads its first operands.
     __device__ __forceinline__ void begin() {
-        wait_copies<PIPELINE - 2>();
+        cp_async::wait<PIPELINE - 2>();
         __syncthreads();
         operands[0].load(rows.at(reading, 0));
     }
@@ -460,14 +421,14 @@ struct Pipeline {
             const auto copy = [&] {
                 copies.start(writing, step * COPIES_PER_STEP, (step + 1) * COPIES_PER_STEP, wanted);
                 if (step == STEPS - 2) {
-                    commit_copies();
+                    cp_async::commit();
                     copies.advance();
                     writing = next_stage(writing);
                 }
             };
             multiply_step<true>(sums, step, copy);
         }
-        wait_copies<PIPELINE - 2>();  // own copies of the next chunk have landed ...
+        cp_async::wait<PIPELINE - 2>();  // own copies of the next chunk have landed ...
         __syncthreads();              // ... and so have those of all other threads, who all have read this one
         // Behind the last chunk nothing has landed: what is loaded there is its own first step, for nothing.
         if (more) reading = next_stage(reading);
