@@ -39,12 +39,12 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 
 #include "hgemm_tile.cuh"
 
-extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
+extern "C" __global__ void __launch_bounds__(mma_tile::THREADS, mma_tile::BLOCKS_PER_SM)
     hgemm_mma(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n, int k,
               f32 alpha, f32 beta) {
-    const hgemm::Problem problem = {a, b, c, m, n, k, alpha, beta};
-    const hgemm::Place place = hgemm::place_of(blockIdx.x, problem);
-    hgemm::Sums sums;
-    hgemm::accumulate(sums, problem, place, 0, hgemm::chunks_of(problem));
-    hgemm::store(sums, problem, place);
+    const mma_tile::Problem problem = {a, b, c, m, n, k, alpha, beta};
+    const mma_tile::Place place = mma_tile::place_of(blockIdx.x, problem);
+    mma_tile::Sums sums;
+    mma_tile::accumulate(sums, problem, place, 0, mma_tile::chunks_of(problem));
+    mma_tile::store(sums, problem, place);
 }

@@ -5,7 +5,7 @@
 #include "dealing.cuh"
 #include "hgemm_tile.cuh"
 
-namespace hgemm {
+namespace mma_tile {
 
 constexpr int FOURS = AREA / THREADS / 4;  // of a thread's sums
 
@@ -27,4 +27,4 @@ __device__ __forceinline__ void add_parts(Sums& sums, f32* partials, int first, 
     }
 }
 
-}  // namespace hgemm
+}  // namespace mma_tile

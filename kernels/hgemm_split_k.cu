@@ -46,8 +46,8 @@ namespace {
 struct Share {
     int tiles, tile, parts, part;
 
-    __device__ __forceinline__ Share(int block, const hgemm::Problem& problem)
-        : tiles(hgemm::tiles_of(problem)),
+    __device__ __forceinline__ Share(int block, const mma_tile::Problem& problem)
+        : tiles(mma_tile::tiles_of(problem)),
           tile(block % tiles),
           parts(gridDim.x / tiles),
           part(block / tiles) {}
@@ -55,29 +55,29 @@ struct Share {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
+extern "C" __global__ void __launch_bounds__(mma_tile::THREADS, mma_tile::BLOCKS_PER_SM)
     hgemm_split_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n,
                   int k, f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
-    const hgemm::Problem given = {a, b, c, m, n, k, alpha, beta};
-    hgemm::Sums sums;
+    const mma_tile::Problem given = {a, b, c, m, n, k, alpha, beta};
+    mma_tile::Sums sums;
     {
         const Share share(blockIdx.x, given);
-        const int chunks = hgemm::chunks_of(given);
+        const int chunks = mma_tile::chunks_of(given);
         const int longer = chunks % share.parts;  // parts that have one chunk more than the others
         const int first = chunks / share.parts * share.part + min(share.part, longer);
         const int count = chunks / share.parts + (share.part < longer);
-        hgemm::accumulate(sums, given, hgemm::place_of(share.tile, given), first, count);
+        mma_tile::accumulate(sums, given, mma_tile::place_of(share.tile, given), first, count);
     }
-    const hgemm::Problem problem = dealing::anew(given);
+    const mma_tile::Problem problem = dealing::anew(given);
     const Share share(blockIdx.x, problem);
     if (share.parts > 1) {
-        hgemm::leave_part(partials, blockIdx.x, sums);
+        mma_tile::leave_part(partials, blockIdx.x, sums);
         if (!dealing::last_to_arrive(arrived + share.tile, share.parts)) return;
         // The own part is read back with the others: the order of the sum is that of k.
-        hgemm::clear(sums);
-        hgemm::add_parts(sums, partials, 0, share.parts, [&](int part) {
+        mma_tile::clear(sums);
+        mma_tile::add_parts(sums, partials, 0, share.parts, [&](int part) {
             return static_cast<long long>(part) * share.tiles + share.tile;
         });
     }
-    hgemm::store(sums, problem, hgemm::place_of(share.tile, problem));
+    mma_tile::store(sums, problem, mma_tile::place_of(share.tile, problem));
 }

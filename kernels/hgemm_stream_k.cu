@@ -59,13 +59,13 @@ namespace {
 // As dealing::Schedule deals, with the chunks counted where they are needed: from the other order ptxas makes
 // other code, which was not measured.
 struct Schedule : dealing::Schedule {
-    __device__ __forceinline__ explicit Schedule(const hgemm::Problem& problem) {
+    __device__ __forceinline__ explicit Schedule(const mma_tile::Problem& problem) {
         const int blocks = gridDim.x;
-        tiles = hgemm::tiles_of(problem);
+        tiles = mma_tile::tiles_of(problem);
         const int waves = tiles / blocks;
         const int rest = tiles - waves * blocks;
         streamed = rest == 0 ? 0 : rest + min(waves, JOINED) * blocks;
-        chunks = hgemm::chunks_of(problem);
+        chunks = mma_tile::chunks_of(problem);
         const int all = streamed * chunks;
         workers = rest == 0 ? 0 : min(blocks, max(streamed, all / LEAST));
         share = rest == 0 ? 0 : all / workers;
@@ -74,45 +74,45 @@ struct Schedule : dealing::Schedule {
 };
 
 // Completes the sums of a tile of which this block has a part; false where another block will do that.
-__device__ __forceinline__ bool complete(hgemm::Sums& sums, const hgemm::Problem& problem, int tile,
+__device__ __forceinline__ bool complete(mma_tile::Sums& sums, const mma_tile::Problem& problem, int tile,
                                          f32* partials, unsigned* arrived) {
     const dealing::Sharers sharers(Schedule(problem), tile);
     const int own = blockIdx.x - sharers.first_worker;
     int next = 1;
     if (own != 0 || !dealing::others_arrived(arrived + tile, sharers.parts)) {
-        hgemm::leave_part(partials, dealing::slot_of(sharers.first_worker, own), sums);
+        mma_tile::leave_part(partials, dealing::slot_of(sharers.first_worker, own), sums);
         if (!dealing::last_to_arrive(arrived + tile, sharers.parts)) return false;
-        hgemm::clear(sums);  // the own part is read back with the others
+        mma_tile::clear(sums);  // the own part is read back with the others
         next = 0;
     }
-    hgemm::add_parts(sums, partials, next, sharers.parts,
+    mma_tile::add_parts(sums, partials, next, sharers.parts,
                      [&](int part) { return dealing::slot_of(sharers.first_worker, part); });
     return true;
 }
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
+extern "C" __global__ void __launch_bounds__(mma_tile::THREADS, mma_tile::BLOCKS_PER_SM)
     hgemm_stream_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n,
                    int k, f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
-    const hgemm::Problem given = {a, b, c, m, n, k, alpha, beta};
+    const mma_tile::Problem given = {a, b, c, m, n, k, alpha, beta};
     dealing::Work work{Schedule(given)};
     for (;;) {
-        hgemm::Sums sums;
+        mma_tile::Sums sums;
         {
-            const hgemm::Problem problem = dealing::anew(given);
-            const dealing::Turn turn(work, hgemm::chunks_of(problem));
-            if (turn.tile >= hgemm::tiles_of(problem)) return;
+            const mma_tile::Problem problem = dealing::anew(given);
+            const dealing::Turn turn(work, mma_tile::chunks_of(problem));
+            if (turn.tile >= mma_tile::tiles_of(problem)) return;
             __syncthreads();  // no warp may still read operands of the turn before
-            const hgemm::Place place = hgemm::place_of(turn.tile, problem);
-            hgemm::accumulate(sums, problem, place, turn.first, turn.end - turn.first);
+            const mma_tile::Place place = mma_tile::place_of(turn.tile, problem);
+            mma_tile::accumulate(sums, problem, place, turn.first, turn.end - turn.first);
         }
-        const hgemm::Problem problem = dealing::anew(given);
-        const int chunks = hgemm::chunks_of(problem);
+        const mma_tile::Problem problem = dealing::anew(given);
+        const int chunks = mma_tile::chunks_of(problem);
         const dealing::Turn turn(work, chunks);
         turn.done(work);
         if (turn.end - turn.first == chunks || complete(sums, problem, turn.tile, partials, arrived)) {
-            hgemm::store(sums, problem, hgemm::place_of(turn.tile, problem));
+            mma_tile::store(sums, problem, mma_tile::place_of(turn.tile, problem));
         }
     }
 }
