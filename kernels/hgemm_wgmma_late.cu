@@ -40,7 +40,7 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 // Between the last product of a tile and the first one of the next the tensor cores had nothing to do: the
 // results were packed, laid down and sent. Only the packing has to happen then: 64 registers hold the results
 // of a whole tile in 16 bits, the sums are free for the next tile, and its first chunks hide all the rest, a
-// strip behind the products of each.
+// strip behind the products of each (multiply_beside_stores in hgemm_wgmma.cuh).
 //
 // The last tile has no next one to hide behind. Its strips do not wait for each other: a stage of the ring
 // that nothing will be loaded into any more has room for most of them, and all leave at once.
