@@ -74,14 +74,14 @@ cases:
 // never comes, since each thread either ends or reaches as many barriers as the others; if a case hangs all
 // the same, that is the result, and its time limit records it.
 
+#include "words.cuh"
+
 #define FRAGMENT_one 1
 #define FRAGMENT_two 2
-#define JOINED(left, right) left##right
-#define WORD(left, right) JOINED(left, right)
 
 namespace {
 
-constexpr int FRAGMENT_NUMBER = WORD(FRAGMENT_, FRAGMENT);
+constexpr int FRAGMENT_NUMBER = NAMED(FRAGMENT_, FRAGMENT);
 constexpr int THREADS = 128;
 constexpr int PARTNER = 33;  // threads further on: in another warp, and of the other parity (n is even)
 constexpr int DELAY = 4000;  // cycles; far more than a barrier takes

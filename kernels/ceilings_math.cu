@@ -86,6 +86,8 @@ cases:
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "words.cuh"
+
 #define UNIT_fma 0
 #define UNIT_mma 1
 #define UNIT_mma_small 2
@@ -95,10 +97,8 @@ cases:
 #define TYPE_bf16 3
 #define TYPE_tf32 4
 #define TYPE_i8 5
-#define JOINED(left, right) left##right
-#define WORD(left, right) JOINED(left, right)
-#define UNIT_NUMBER WORD(UNIT_, UNIT)
-#define TYPE_NUMBER WORD(TYPE_, TYPE)
+#define UNIT_NUMBER NAMED(UNIT_, UNIT)
+#define TYPE_NUMBER NAMED(TYPE_, TYPE)
 
 using f32 = float;
 using f64 = double;

@@ -50,13 +50,13 @@ cases:
 // the 32 warps of an SM: more than latency times bandwidth at every level. All words that were read are
 // added up, so that no load can be left out, and the sums are known beforehand.
 
+#include "words.cuh"
+
 #define LEVEL_dram_copy 0
 #define LEVEL_l2_read 1
 #define LEVEL_l1_read 2
 #define LEVEL_shared_read 3
-#define JOINED(left, right) left##right
-#define WORD(left, right) JOINED(left, right)
-#define LEVEL_NUMBER WORD(LEVEL_, LEVEL)
+#define LEVEL_NUMBER NAMED(LEVEL_, LEVEL)
 
 namespace {
 

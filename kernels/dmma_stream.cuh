@@ -9,19 +9,6 @@
 
 namespace dmma {
 
-// The same value, in a way that the compiler cannot trace back: what is needed at the end of a tile is computed
-// anew there, because the main loop has no registers to keep it in. Grids here have one row, so the number of
-// the block's row is 0.
-__device__ __forceinline__ int anew(int value) {
-    int zero;
-    asm volatile("mov.u32 %0, %%ctaid.y;" : "=r"(zero));
-    return value + zero;
-}
-
-__device__ __forceinline__ Problem anew(const Problem& given) {
-    return {given.a, given.b, given.c, anew(given.m), anew(given.n), anew(given.k), given.alpha, given.beta};
-}
-
 // A slot holds the sums of a tile as the threads have them, two at a time: every access is 512 contiguous
 // bytes of a warp.
 constexpr int AREA = TILE_M * TILE_N;
@@ -46,7 +33,7 @@ __device__ __forceinline__ bool complete(Sums& sums, const stream_k::Schedule& s
                                          const Partials& partials) {
     const int parts = schedule.parts(tile);
     int next = 1;
-    if (first != 0 || !stream_k::others_arrived(partials.arrived + tile, parts)) {
+    if (first != 0 || !dealing::others_arrived(partials.arrived + tile, parts)) {
         const int part = first == 0 ? 0 : blockIdx.x - schedule.shared - schedule.first_helper(tile) + 1;
         double2* const target = partials.piece(schedule.slot_of(tile, part));
 #pragma unroll
@@ -54,7 +41,7 @@ __device__ __forceinline__ bool complete(Sums& sums, const stream_k::Schedule& s
             const f64* const two = two_of(sums, i);
             __stcg(target + i * THREADS, make_double2(two[0], two[1]));
         }
-        if (!stream_k::last_to_arrive(partials.arrived + tile, parts)) return false;
+        if (!dealing::last_to_arrive(partials.arrived + tile, parts)) return false;
         clear(sums);  // the own part is read back with the others
         next = 0;
     }
@@ -90,7 +77,7 @@ __device__ __forceinline__ void stream(const Problem& given, const Partials& par
     const auto advance = [&] {
         loop.copies.advance();
         if (--coming != 0) return;
-        const Problem problem = anew(given);
+        const Problem problem = dealing::anew(given);
         const stream_k::Turn turn(ahead, {tiles_of(problem), chunks_of(problem)});
         turn.done(ahead);
         coming = turn.chunks();
@@ -106,7 +93,7 @@ __device__ __forceinline__ void stream(const Problem& given, const Partials& par
     // True where nothing is left.
     const auto end_of_tile = [&] {
         if (--left != 0) return false;
-        const Problem problem = anew(given);
+        const Problem problem = dealing::anew(given);
         const stream_k::Schedule schedule(tiles_of(problem), chunks_of(problem));
         const stream_k::Turn turn(work, schedule);
         turn.done(work);

@@ -20,6 +20,9 @@
 
 #pragma once
 
+#include "cp_async.cuh"
+#include "raster.cuh"
+
 using f64 = double;
 
 namespace dmma {
@@ -110,18 +113,10 @@ __device__ __forceinline__ int tiles_of(const Problem& problem) {
 }
 __device__ __forceinline__ int chunks_of(const Problem& problem) { return (problem.k - 1) / CHUNK + 1; }
 
-// Where the tile of a number lies. Numbers run down GROUP tile rows, then to the next tile column: blocks
-// that run at the same time cover a patch of C that is about square, whose rows of A and columns of B are
-// the fewest. Every other group runs backwards, so that the columns at the turn are still in L2.
 __device__ __forceinline__ Place place_of(int tile, const Problem& problem) {
-    const int rows = tile_rows(problem);
-    const int columns = tile_columns(problem);
-    const int group = tile / (GROUP * columns);
-    const int within = tile - group * GROUP * columns;
-    const int height = min(GROUP, rows - group * GROUP);
-    const int step = within / height;
-    const int column = group % 2 ? columns - 1 - step : step;
-    return {(group * GROUP + within - step * height) * TILE_M, column * TILE_N};
+    const raster::Square square(tile, tile_rows(problem), tile_columns(problem), GROUP);
+    const int column = square.column();
+    return {square.row() * TILE_M, column * TILE_N};
 }
 
 // The number of a thread, and what follows from it. It is read anew wherever it is asked for: what follows
@@ -136,31 +131,6 @@ struct Thread {
     __device__ __forceinline__ int warp_column() const { return id / WARP % WARPS_N * WARP_N; }
 };
 
-// Copies 16 bytes from global to shared memory past L1, or nothing where `wanted` is 0. A predicate
-// instead of a branch: the copies stand between the mma of a loop body that must stay one block of code.
-__device__ __forceinline__ void copy_piece(unsigned destination, const char* source, int wanted) {
-    asm volatile(
-        "{\n"
-        ".reg .pred wanted;\n"
-        "setp.ne.b32 wanted, %2, 0;\n"
-        "@wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n"
-        "}\n" ::"r"(destination),
-        "l"(source), "r"(wanted)
-        : "memory");
-}
-
-// The same; only the first `bytes` are read, zeros fill the rest (PTX ISA, cp.async: src-size).
-__device__ __forceinline__ void copy_piece(unsigned destination, const char* source, int wanted, int bytes) {
-    asm volatile(
-        "{\n"
-        ".reg .pred wanted;\n"
-        "setp.ne.b32 wanted, %2, 0;\n"
-        "@wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %3;\n"
-        "}\n" ::"r"(destination),
-        "l"(source), "r"(wanted), "r"(bytes)
-        : "memory");
-}
-
 // One double; only `.ca` copies less than 16 bytes.
 __device__ __forceinline__ void copy_element(unsigned destination, const char* source, int wanted, int bytes) {
     asm volatile(
@@ -171,15 +141,6 @@ __device__ __forceinline__ void copy_element(unsigned destination, const char* s
         "}\n" ::"r"(destination),
         "l"(source), "r"(wanted), "r"(bytes)
         : "memory");
-}
-
-// Closes the group of copies issued since the last commit (possibly none).
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
-
-// Waits until at most `PENDING` of this thread's groups are unfinished.
-template <int PENDING>
-__device__ __forceinline__ void wait_copies() {
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(PENDING) : "memory");
 }
 
 __device__ __forceinline__ void load_piece(f64& first, f64& second, unsigned address) {
@@ -327,14 +288,14 @@ struct Copies {
                      : (b_shared ^ pass * B_PASS_ROWS / 2 % 4 * 2 * PIECE_BYTES) + stage +
                            pass * B_PASS_ROWS * B_ROW_BYTES;
             if (KIND == INSIDE) {
-                copy_piece(destination, source, wanted);
+                cp_async::copy(destination, source, wanted);
                 continue;
             }
             const bool row = of_a ? rows > pass * A_PASS_ROWS : b_depth > pass * B_PASS_ROWS;
             const int along = of_a ? a_depth : columns;  // elements of this row from this piece on
             if (KIND == PIECES) {
                 const bool read = row && along > 0;
-                copy_piece(destination, read ? source : inside, wanted, read ? 16 : 0);
+                cp_async::copy(destination, read ? source : inside, wanted, read ? 16 : 0);
             } else {
 #pragma unroll
                 for (int element = 0; element < PIECE; ++element) {
@@ -448,7 +409,7 @@ struct Loop {
                 if (BARRIER) {
                     // The next step is the next chunk's. This barrier also says that nobody reads the chunk before
                     // this one any more.
-                    wait_copies<STAGES - 1 - 2 * EVERY>();  // own copies of the next EVERY chunks have landed ...
+                    cp_async::wait<STAGES - 1 - 2 * EVERY>();  // own copies of the next EVERY chunks have landed ...
                     __syncthreads();                        // ... and so have those of all other threads
                 }
             }
@@ -478,7 +439,7 @@ struct Loop {
     // The chunk has been asked for.
     template <class Advance>
     __device__ __forceinline__ void end_copies(int wanted, const Advance& advance) {
-        commit_copies();
+        cp_async::commit();
         if (wanted) advance();
         writing = next_stage(writing);
     }
@@ -492,11 +453,11 @@ struct Loop {
 #pragma unroll
         for (int chunk = 0; chunk < WHOLE; ++chunk) {
             copies.start(chunk * STAGE_BYTES, 0, COPIES, chunk < chunks);
-            commit_copies();
+            cp_async::commit();
             if (chunk < chunks) advance();
         }
         if (STEPS > 1) copies.start(WHOLE * STAGE_BYTES, 0, TILES_M * COPIES_PER_ROUND, WHOLE < chunks);
-        wait_copies<WHOLE - 1>();
+        cp_async::wait<WHOLE - 1>();
         __syncthreads();
         reader.rows(a[0], 0, 0, 0);
         if (AHEAD) reader.columns(b[0], 0, 0, 0, B_LOADS);

@@ -10,16 +10,17 @@ macros:
   STAGES: [0, 2, 4]          # chunks of shared memory in flight or in use; 0: what suits the tile
   RASTER: [2048, 64]         # rows of C that are walked together; 64: one tile row after another
 where: ["TILE_M * TILE_N <= 256 * 128"]
+let: {shared: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"}
 tile: [TILE_M, TILE_N, 64]
 block: ["32 * max(4, TILE_M * TILE_N / 4096)"]
 grid: ["ceil(m / TILE_M) * ceil(n / TILE_N)"]
-shared_bytes: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"
+shared_bytes: shared
 requires:
   arch: 80
   n: 8
   k: 8
   conditions:
-    - "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"
+    - "shared <= shared_per_block_optin"
 entry: hgemm_mma
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
@@ -38,12 +39,12 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 
 #include "hgemm_tile.cuh"
 
-extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
+extern "C" __global__ void __launch_bounds__(mma_tile::THREADS, mma_tile::BLOCKS_PER_SM)
     hgemm_mma(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n, int k,
               f32 alpha, f32 beta) {
-    const hgemm::Problem problem = {a, b, c, m, n, k, alpha, beta};
-    const hgemm::Place place = hgemm::place_of(blockIdx.x, problem);
-    hgemm::Sums sums;
-    hgemm::accumulate(sums, problem, place, 0, hgemm::chunks_of(problem));
-    hgemm::store(sums, problem, place);
+    const mma_tile::Problem problem = {a, b, c, m, n, k, alpha, beta};
+    const mma_tile::Place place = mma_tile::place_of(blockIdx.x, problem);
+    mma_tile::Sums sums;
+    mma_tile::accumulate(sums, problem, place, 0, mma_tile::chunks_of(problem));
+    mma_tile::store(sums, problem, place);
 }

@@ -11,19 +11,23 @@ macros:
   STAGES: [0, 2, 4]          # chunks of shared memory in flight or in use; 0: what suits the tile
   RASTER: [2048, 64]         # rows of C that are walked together; 64: one tile row after another
 where: ["TILE_M * TILE_N <= 256 * 128"]
+let:
+  shared: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"
+  tiles: ceil(m / TILE_M) * ceil(n / TILE_N)
+  parts: tiles * min(SPLITS, ceil(k / 64))
 tile: [TILE_M, TILE_N, 64]
 block: ["32 * max(4, TILE_M * TILE_N / 4096)"]
-grid: ["ceil(m / TILE_M) * ceil(n / TILE_N) * min(SPLITS, ceil(k / 64))"]
-shared_bytes: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"
+grid: [parts]
+shared_bytes: shared
 buffers:
-  partials: {dtype: f32, size: "ceil(m / TILE_M) * ceil(n / TILE_N) * min(SPLITS, ceil(k / 64)) * TILE_M * TILE_N"}
-  arrived: {dtype: u32, size: "ceil(m / TILE_M) * ceil(n / TILE_N)", zeroed: true}
+  partials: {dtype: f32, size: "parts * TILE_M * TILE_N"}
+  arrived: {dtype: u32, size: tiles, zeroed: true}
 requires:
   arch: 80
   n: 8
   k: 8
   conditions:
-    - "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"
+    - "shared <= shared_per_block_optin"
 entry: hgemm_split_k
 arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/
@@ -42,8 +46,8 @@ namespace {
 struct Share {
     int tiles, tile, parts, part;
 
-    __device__ __forceinline__ Share(int block, const hgemm::Problem& problem)
-        : tiles(hgemm::tiles_of(problem)),
+    __device__ __forceinline__ Share(int block, const mma_tile::Problem& problem)
+        : tiles(mma_tile::tiles_of(problem)),
           tile(block % tiles),
           parts(gridDim.x / tiles),
           part(block / tiles) {}
@@ -51,29 +55,29 @@ struct Share {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
+extern "C" __global__ void __launch_bounds__(mma_tile::THREADS, mma_tile::BLOCKS_PER_SM)
     hgemm_split_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n,
                   int k, f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
-    const hgemm::Problem given = {a, b, c, m, n, k, alpha, beta};
-    hgemm::Sums sums;
+    const mma_tile::Problem given = {a, b, c, m, n, k, alpha, beta};
+    mma_tile::Sums sums;
     {
         const Share share(blockIdx.x, given);
-        const int chunks = hgemm::chunks_of(given);
+        const int chunks = mma_tile::chunks_of(given);
         const int longer = chunks % share.parts;  // parts that have one chunk more than the others
         const int first = chunks / share.parts * share.part + min(share.part, longer);
         const int count = chunks / share.parts + (share.part < longer);
-        hgemm::accumulate(sums, given, hgemm::place_of(share.tile, given), first, count);
+        mma_tile::accumulate(sums, given, mma_tile::place_of(share.tile, given), first, count);
     }
-    const hgemm::Problem problem = hgemm::anew(given);
+    const mma_tile::Problem problem = dealing::anew(given);
     const Share share(blockIdx.x, problem);
     if (share.parts > 1) {
-        hgemm::leave_part(partials, blockIdx.x, sums);
-        if (!hgemm::last_to_arrive(arrived + share.tile, share.parts)) return;
+        mma_tile::leave_part(partials, blockIdx.x, sums);
+        if (!dealing::last_to_arrive(arrived + share.tile, share.parts)) return;
         // The own part is read back with the others: the order of the sum is that of k.
-        hgemm::clear(sums);
-        hgemm::add_parts(sums, partials, 0, share.parts, [&](int part) {
+        mma_tile::clear(sums);
+        mma_tile::add_parts(sums, partials, 0, share.parts, [&](int part) {
             return static_cast<long long>(part) * share.tiles + share.tile;
         });
     }
-    hgemm::store(sums, problem, hgemm::place_of(share.tile, problem));
+    mma_tile::store(sums, problem, mma_tile::place_of(share.tile, problem));
 }

@@ -12,25 +12,29 @@ macros:
   STAGES: [0, 2, 4]          # chunks of shared memory in flight or in use; 0: what suits the tile
   RASTER: [2048, 64]         # rows of C that are walked together; 64: one tile row after another
 where: ["TILE_M * TILE_N <= 256 * 128"]
+let:
+  shared: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"
+  tiles: ceil(m / TILE_M) * ceil(n / TILE_N)
+  area: TILE_M * TILE_N
 tile: [TILE_M, TILE_N, 64]
 block: ["32 * max(4, TILE_M * TILE_N / 4096)"]
 # as many blocks as the GPU holds at once, fewer where the product is too small for them
 grid:
-  - "min(sms * min(1 if TILE_M * TILE_N >= 2**15 else 2 if TILE_M * TILE_N >= 2**14 else 3 if TILE_M * TILE_N >= 2**13 else 4,
-    floor(shared_per_sm / ((STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128 + 1024))),
-    max(ceil(m / TILE_M) * ceil(n / TILE_N), floor(ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / 64) / LEAST)))"
-shared_bytes: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"
+  - "min(sms * min(1 if area >= 2**15 else 2 if area >= 2**14 else 3 if area >= 2**13 else 4,
+    floor(shared_per_sm / (shared + 1024))),
+    max(tiles, floor(tiles * ceil(k / 64) / LEAST)))"
+shared_bytes: shared
 buffers:
   # two slots a block; blocks that an SM holds have 256 x 128 outputs together at most
   partials: {dtype: f32, size: "2 * sms * 256 * 128"}
-  arrived: {dtype: u32, size: "ceil(m / TILE_M) * ceil(n / TILE_N)", zeroed: true}
+  arrived: {dtype: u32, size: tiles, zeroed: true}
 requires:
   arch: 80
   n: 8
   k: 8
   conditions:
-    - "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"
-    - "ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / 64) < 2**31"
+    - "shared <= shared_per_block_optin"
+    - "tiles * ceil(k / 64) < 2**31"
 entry: hgemm_stream_k
 arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/
@@ -52,124 +56,63 @@ arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 
 namespace {
 
-// How the chunks of the tiles are dealt out.
-struct Schedule {
-    int streamed;       // tiles, from the first one on, that are dealt out by chunks
-    int workers;        // blocks that they are dealt out to
-    int share, longer;  // chunks of a worker; workers, from the first one on, that have one more
-
-    __device__ __forceinline__ explicit Schedule(const hgemm::Problem& problem) {
+// As dealing::Schedule deals, with the chunks counted where they are needed: from the other order ptxas makes
+// other code, which was not measured.
+struct Schedule : dealing::Schedule {
+    __device__ __forceinline__ explicit Schedule(const mma_tile::Problem& problem) {
         const int blocks = gridDim.x;
-        const int tiles = hgemm::tiles_of(problem);
+        tiles = mma_tile::tiles_of(problem);
         const int waves = tiles / blocks;
         const int rest = tiles - waves * blocks;
         streamed = rest == 0 ? 0 : rest + min(waves, JOINED) * blocks;
-        const int chunks = streamed * hgemm::chunks_of(problem);
-        workers = rest == 0 ? 0 : min(blocks, max(streamed, chunks / LEAST));
-        share = rest == 0 ? 0 : chunks / workers;
-        longer = chunks - share * workers;
-    }
-
-    __device__ __forceinline__ int first_chunk(int worker) const {
-        return worker * share + min(worker, longer);
-    }
-
-    // The worker that has a chunk.
-    __device__ __forceinline__ int worker_of(int chunk) const {
-        const int by_longer = longer * (share + 1);
-        return chunk < by_longer ? chunk / (share + 1) : longer + (chunk - by_longer) / share;
+        chunks = mma_tile::chunks_of(problem);
+        const int all = streamed * chunks;
+        workers = rest == 0 ? 0 : min(blocks, max(streamed, all / LEAST));
+        share = rest == 0 ? 0 : all / workers;
+        longer = all - share * workers;
     }
 };
-
-// What is left of a block's work: chunks `position` to `stop` - 1 of the row of tiles that is dealt out, then
-// `tile` and every further one a wave away from it.
-struct Work {
-    int position, stop, tile;
-
-    __device__ __forceinline__ explicit Work(const Schedule& schedule)
-        : position(0), stop(0), tile(schedule.streamed + static_cast<int>(blockIdx.x)) {
-        const int block = blockIdx.x;
-        if (block < schedule.workers) {
-            position = schedule.first_chunk(block);
-            stop = schedule.first_chunk(block + 1);
-        }
-    }
-};
-
-// The chunks `first` to `end` - 1 of a tile: what a block does next.
-struct Turn {
-    int tile, first, end;
-
-    __device__ __forceinline__ Turn(const Work& work, int chunks) : tile(work.tile), first(0), end(chunks) {
-        if (work.position < work.stop) {
-            tile = work.position / chunks;
-            first = work.position - tile * chunks;
-            end = min(first + work.stop - work.position, chunks);
-        }
-        // The same for all threads, which the compiler knows only of a broadcast: without it the main loop
-        // would bring the lanes of a warp together again in every turn.
-        tile = __shfl_sync(0xffffffffu, tile, 0);
-        first = __shfl_sync(0xffffffffu, first, 0);
-        end = __shfl_sync(0xffffffffu, end, 0);
-    }
-
-    __device__ __forceinline__ void done(Work& work) const {
-        if (work.position < work.stop) {
-            work.position += end - first;
-        } else {
-            work.tile += gridDim.x;
-        }
-    }
-};
-
-// A part lies in the first slot of its block; the first part of a tile, which may belong to a block that
-// has left a part of another tile before, in the second one.
-__device__ __forceinline__ int slot_of(int first_worker, int part) {
-    return 2 * (first_worker + part) + (part == 0);
-}
 
 // Completes the sums of a tile of which this block has a part; false where another block will do that.
-__device__ __forceinline__ bool complete(hgemm::Sums& sums, const hgemm::Problem& problem, int tile,
+__device__ __forceinline__ bool complete(mma_tile::Sums& sums, const mma_tile::Problem& problem, int tile,
                                          f32* partials, unsigned* arrived) {
-    const Schedule schedule(problem);
-    const int chunks = hgemm::chunks_of(problem);
-    const int first_worker = schedule.worker_of(tile * chunks);
-    const int parts = schedule.worker_of((tile + 1) * chunks - 1) - first_worker + 1;
-    const int own = blockIdx.x - first_worker;
+    const dealing::Sharers sharers(Schedule(problem), tile);
+    const int own = blockIdx.x - sharers.first_worker;
     int next = 1;
-    if (own != 0 || !hgemm::others_arrived(arrived + tile, parts)) {
-        hgemm::leave_part(partials, slot_of(first_worker, own), sums);
-        if (!hgemm::last_to_arrive(arrived + tile, parts)) return false;
-        hgemm::clear(sums);  // the own part is read back with the others
+    if (own != 0 || !dealing::others_arrived(arrived + tile, sharers.parts)) {
+        mma_tile::leave_part(partials, dealing::slot_of(sharers.first_worker, own), sums);
+        if (!dealing::last_to_arrive(arrived + tile, sharers.parts)) return false;
+        mma_tile::clear(sums);  // the own part is read back with the others
         next = 0;
     }
-    hgemm::add_parts(sums, partials, next, parts, [&](int part) { return slot_of(first_worker, part); });
+    mma_tile::add_parts(sums, partials, next, sharers.parts,
+                     [&](int part) { return dealing::slot_of(sharers.first_worker, part); });
     return true;
 }
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(hgemm::THREADS, hgemm::BLOCKS_PER_SM)
+extern "C" __global__ void __launch_bounds__(mma_tile::THREADS, mma_tile::BLOCKS_PER_SM)
     hgemm_stream_k(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n,
                    int k, f32 alpha, f32 beta, f32* __restrict__ partials, unsigned* __restrict__ arrived) {
-    const hgemm::Problem given = {a, b, c, m, n, k, alpha, beta};
-    Work work{Schedule(given)};
+    const mma_tile::Problem given = {a, b, c, m, n, k, alpha, beta};
+    dealing::Work work{Schedule(given)};
     for (;;) {
-        hgemm::Sums sums;
+        mma_tile::Sums sums;
         {
-            const hgemm::Problem problem = hgemm::anew(given);
-            const Turn turn(work, hgemm::chunks_of(problem));
-            if (turn.tile >= hgemm::tiles_of(problem)) return;
+            const mma_tile::Problem problem = dealing::anew(given);
+            const dealing::Turn turn(work, mma_tile::chunks_of(problem));
+            if (turn.tile >= mma_tile::tiles_of(problem)) return;
             __syncthreads();  // no warp may still read operands of the turn before
-            const hgemm::Place place = hgemm::place_of(turn.tile, problem);
-            hgemm::accumulate(sums, problem, place, turn.first, turn.end - turn.first);
+            const mma_tile::Place place = mma_tile::place_of(turn.tile, problem);
+            mma_tile::accumulate(sums, problem, place, turn.first, turn.end - turn.first);
         }
-        const hgemm::Problem problem = hgemm::anew(given);
-        const int chunks = hgemm::chunks_of(problem);
-        const Turn turn(work, chunks);
+        const mma_tile::Problem problem = dealing::anew(given);
+        const int chunks = mma_tile::chunks_of(problem);
+        const dealing::Turn turn(work, chunks);
         turn.done(work);
         if (turn.end - turn.first == chunks || complete(sums, problem, turn.tile, partials, arrived)) {
-            hgemm::store(sums, problem, hgemm::place_of(turn.tile, problem));
+            mma_tile::store(sums, problem, mma_tile::place_of(turn.tile, problem));
         }
     }
 }

@@ -10,12 +10,15 @@
 
 #pragma once
 
-#include <cuda_fp16.h>
+#include "cp_async.cuh"
+#include "mma_types.cuh"
+#include "raster.cuh"
 
-using f32 = float;
-using f16 = __half;
+namespace mma_tile {
 
-namespace hgemm {
+using In = f16;
+using Out = f16;
+using Sum = f32;
 
 constexpr int CHUNK = 64;      // k depth of a pipeline stage
 constexpr int MMA_M = 16;      // mma.m16n8k16
@@ -41,8 +44,8 @@ constexpr int BLOCKS_PER_SM = AREA >= 256 * 128 ? 1 : AREA >= 128 * 128 ? 2 : AR
 // STAGES 0: three, but two where the third would leave an H100's SM with one block instead of two.
 constexpr int PIPELINE = STAGES != 0 ? STAGES : TILE_M + TILE_N == 256 + 64 ? 2 : 3;
 
-constexpr int ROW_BYTES = CHUNK * 2;
-constexpr int STAGE_BYTES = (TILE_M + TILE_N) * ROW_BYTES;  // rows of A, then columns of B
+constexpr int CHUNK_BYTES = CHUNK * 2;
+constexpr int STAGE_BYTES = (TILE_M + TILE_N) * CHUNK_BYTES;  // rows of A, then columns of B
 constexpr int PIECE = 8;                                     // halves of one cp.async: 16 bytes
 constexpr int ROW_PIECES = CHUNK / PIECE;
 constexpr int PASS_ROWS = THREADS / ROW_PIECES;              // rows that the block copies at once
@@ -60,15 +63,14 @@ static_assert(A_COPIES * PASS_ROWS == TILE_M && B_COPIES * PASS_ROWS == TILE_N, 
 static_assert(PASS_ROWS % 8 == 0, "every pass finds the swizzle of the first");
 static_assert(PIPELINE >= 2, "STAGES: one chunk is computed while another one is copied");
 
-using Sums = f32[MMAS_M][MMAS_N][4];
+// Enumerators, because constants lie among a cubin's data and one more would make another cubin.
+enum { PIECE_BYTES = 2 * PIECE, MMA_BYTES = 2 * MMA_K };
 
-struct Problem {
-    const f16* a;
-    const f16* b;
-    f16* c;
-    int m, n, k;
-    f32 alpha, beta;
-};
+}  // namespace mma_tile
+
+#include "mma_parts.cuh"
+
+namespace mma_tile {
 
 // First row and column of a tile in C.
 struct Place {
@@ -80,86 +82,10 @@ struct Place {
     }
 };
 
-__device__ __forceinline__ int tile_rows(const Problem& problem) { return (problem.m - 1) / TILE_M + 1; }
-__device__ __forceinline__ int tile_columns(const Problem& problem) { return (problem.n - 1) / TILE_N + 1; }
-__device__ __forceinline__ int tiles_of(const Problem& problem) {
-    return tile_rows(problem) * tile_columns(problem);
-}
-__device__ __forceinline__ int chunks_of(const Problem& problem) { return (problem.k - 1) / CHUNK + 1; }
-
-// Where the tile of a number lies. Numbers run down GROUP tile rows, then to the next tile column: blocks
-// that run at the same time cover a patch of C that is about square, whose rows of A and columns of B are
-// the fewest. Every other group runs backwards, so that the columns at the turn are still in L2.
 __device__ __forceinline__ Place place_of(int tile, const Problem& problem) {
-    const int rows = tile_rows(problem);
-    const int columns = tile_columns(problem);
-    const int group = tile / (GROUP * columns);
-    const int within = tile - group * GROUP * columns;
-    const int height = min(GROUP, rows - group * GROUP);
-    const int step = within / height;
-    const int column = group % 2 ? columns - 1 - step : step;
-    return {(group * GROUP + within - step * height) * TILE_M, column * TILE_N};
-}
-
-// The number of a thread, and what follows from it. It is read anew wherever it is asked for: a kernel with
-// several tiles would otherwise keep all that follows from it in registers that the main loop needs.
-struct Thread {
-    int id;
-
-    __device__ __forceinline__ Thread() { asm volatile("mov.u32 %0, %%tid.x;" : "=r"(id)); }
-    __device__ __forceinline__ int lane() const { return id % WARP; }
-    __device__ __forceinline__ int warp_row() const { return id / WARP / WARPS_N * WARP_M; }
-    __device__ __forceinline__ int warp_column() const { return id / WARP % WARPS_N * WARP_N; }
-};
-
-// Copies 16 bytes from global to shared memory past L1, or nothing where `wanted` is 0. A predicate
-// instead of a branch: the copies stand between the mma of a loop body that must stay one block of code.
-__device__ __forceinline__ void copy_async(unsigned destination, const char* source, int wanted) {
-    asm volatile(
-        "{\n"
-        ".reg .pred wanted;\n"
-        "setp.ne.b32 wanted, %2, 0;\n"
-        "@wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n"
-        "}\n" ::"r"(destination),
-        "l"(source), "r"(wanted)
-        : "memory");
-}
-
-// The same; only the first `bytes` are read, zeros fill the rest (PTX ISA, cp.async: src-size).
-__device__ __forceinline__ void copy_async(unsigned destination, const char* source, int wanted, int bytes) {
-    asm volatile(
-        "{\n"
-        ".reg .pred wanted;\n"
-        "setp.ne.b32 wanted, %2, 0;\n"
-        "@wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %3;\n"
-        "}\n" ::"r"(destination),
-        "l"(source), "r"(wanted), "r"(bytes)
-        : "memory");
-}
-
-// Closes the group of copies issued since the last commit (possibly none).
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
-
-// Waits until at most `PENDING` of this thread's groups are unfinished.
-template <int PENDING>
-__device__ __forceinline__ void wait_copies() {
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(PENDING) : "memory");
-}
-
-__device__ __forceinline__ void load_matrices(unsigned (&words)[4], unsigned address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-// volatile keeps the order of the source, in which copies and loads stand between the mma.
-__device__ __forceinline__ void mma(f32 (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};\n"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    const raster::Square square(tile, tile_rows(problem), tile_columns(problem), GROUP);
+    const int column = square.column();
+    return {square.row() * TILE_M, column * TILE_N};
 }
 
 // A thread's share of the copies, chunk by chunk: piece `thread mod 8` of every PASS_ROWS-th row.
@@ -184,7 +110,7 @@ struct Copies {
         b = reinterpret_cast<const char*>(problem.b + (place.column + row) * pitch + first);
         inside = reinterpret_cast<const char*>(problem.a);
         step = PASS_ROWS * pitch * 2;
-        shared = stages + row * ROW_BYTES + (piece ^ row % 8) * 16;
+        shared = stages + row * CHUNK_BYTES + (piece ^ row % 8) * 16;
         rows_a = problem.m - place.row - row;
         rows_b = problem.n - place.column - row;
         depth = problem.k - first;
@@ -198,66 +124,31 @@ struct Copies {
             if (i < first || i >= last) continue;
             const int pass = i < A_COPIES ? i : i - A_COPIES;
             if (i > first) source = pass == 0 ? b : source + step;
-            const unsigned destination = shared + stage + i * PASS_ROWS * ROW_BYTES;
+            const unsigned destination = shared + stage + i * PASS_ROWS * CHUNK_BYTES;
             if (EDGE) {
                 const bool read = (i < A_COPIES ? rows_a : rows_b) > pass * PASS_ROWS && depth > 0;
-                copy_async(destination, read ? source : inside, wanted, read ? 16 : 0);
+                cp_async::copy(destination, read ? source : inside, wanted, read ? 16 : 0);
             } else {
-                copy_async(destination, source, wanted);
+                cp_async::copy(destination, source, wanted);
             }
         }
     }
 
     __device__ __forceinline__ void advance() {
-        a += ROW_BYTES;
-        b += ROW_BYTES;
+        a += CHUNK_BYTES;
+        b += CHUNK_BYTES;
         if (EDGE) depth -= CHUNK;
     }
 };
 
-// A warp's operands of one 16-deep step, in registers.
-struct Operands {
-    unsigned a[MMAS_M][4];
-    unsigned b[MMAS_N / 2][4];  // two tiles of 8 columns each
-
-    // `a_rows` and `b_rows`: where this lane's row and piece of the first step lie.
-    __device__ __forceinline__ void load(unsigned a_rows, unsigned b_rows, unsigned stage, int step) {
-        // A step is two pieces further; the swizzle is an xor, and so is the way from step to step.
-        const unsigned a_step = (a_rows ^ step * 32) + stage;
-        const unsigned b_step = (b_rows ^ step * 32) + stage;
-#pragma unroll
-        for (int j = 0; j < MMAS_N / 2; ++j) load_matrices(b[j], b_step + j * 2 * MMA_N * ROW_BYTES);
-#pragma unroll
-        for (int i = 0; i < MMAS_M; ++i) load_matrices(a[i], a_step + i * MMA_M * ROW_BYTES);
-    }
-};
-
 // The products of the rows FIRST to LAST - 1 of mma tiles.
-__device__ __forceinline__ void multiply(Sums& sums, const Operands& operands, int first, int last) {
+__device__ __forceinline__ void multiply_rows(Sums& sums, const Operands& operands, int first, int last) {
 #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         if (i < first || i >= last) continue;
 #pragma unroll
-        for (int step = 0; step < MMAS_N; ++step) {
-            const int j = i % 2 ? MMAS_N - 1 - step : step;  // back and forth: B's last pair is still at hand
-            mma(sums[i][j], operands.a[i], operands.b[j / 2][j % 2 * 2], operands.b[j / 2][j % 2 * 2 + 1]);
-        }
+        for (int nth = 0; nth < MMAS_N; ++nth) multiply(sums, operands, i, column_of(i, nth));
     }
-}
-
-__device__ __forceinline__ void clear(Sums& sums) {
-#pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
-#pragma unroll
-        for (int j = 0; j < MMAS_N; ++j) {
-#pragma unroll
-            for (int e = 0; e < 4; ++e) sums[i][j][e] = 0.0f;
-        }
-    }
-}
-
-__device__ __forceinline__ unsigned next_stage(unsigned stage) {
-    return stage == (PIPELINE - 1) * STAGE_BYTES ? 0 : stage + STAGE_BYTES;
 }
 
 // Sums the products of `chunks` (at least one) chunks from `first_chunk` on. All warps have
@@ -269,34 +160,23 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, c
     const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(stages));
     Copies<EDGE> copies(problem, place, first_chunk, shared);
 
-    // ldmatrix takes the address of a row of 8 elements from each lane: 0 to 7 those of the first matrix,
-    // and so on. A's matrices: rows 0-7 and 8-15 of the first piece, then of the second; B's: columns 0-7
-    // of the first and of the second piece, then columns 8-15. That is the order of mma's registers.
-    const Thread thread;
-    const int lane = thread.lane();
-    const int a_row = lane % 16;
-    const int a_piece = lane / 16;
-    const int b_row = lane % 8 + lane / 16 * 8;
-    const int b_piece = lane / 8 % 2;
-    const unsigned a_rows = shared + (thread.warp_row() + a_row) * ROW_BYTES + (a_piece ^ a_row % 8) * 16;
-    const unsigned b_rows =
-        shared + (TILE_M + thread.warp_column() + b_row) * ROW_BYTES + (b_piece ^ b_row % 8) * 16;
+    const Rows rows(shared);
 
     // Every chunk commits a group, an empty one where no chunk is left: the number of groups to wait for
     // then does not depend on k, and a k shorter than the pipeline needs no case of its own.
 #pragma unroll
     for (int chunk = 0; chunk < PIPELINE - 1; ++chunk) {
         copies.start(chunk * STAGE_BYTES, 0, COPIES, chunk < chunks);
-        commit_copies();
+        cp_async::commit();
         copies.advance();
     }
-    wait_copies<PIPELINE - 2>();
+    cp_async::wait<PIPELINE - 2>();
     __syncthreads();
 
     Operands operands[2];  // of the step that is multiplied and of the next one
     unsigned reading = 0;
     unsigned writing = (PIPELINE - 1) * STAGE_BYTES;
-    operands[0].load(a_rows, b_rows, reading, 0);
+    operands[0].load(rows.at(reading, 0));
     clear(sums);
 
 #pragma unroll 1
@@ -306,24 +186,24 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, c
         for (int step = 0; step < STEPS; ++step) {
             if (step == STEPS - 1) {
                 // All operands of this chunk are in registers or on their way there.
-                wait_copies<PIPELINE - 2>();  // own copies of the next chunk have landed ...
-                __syncthreads();              // ... and so have those of all other threads
+                cp_async::wait<PIPELINE - 2>();  // own copies of the next chunk have landed ...
+                __syncthreads();                 // ... and so have those of all other threads
                 // Behind the last chunk nothing has landed: its first step is read again, for nothing.
                 if (left > 1) reading = next_stage(reading);
             }
-            operands[(step + 1) % 2].load(a_rows, b_rows, reading, (step + 1) % STEPS);
-            multiply(sums, operands[step % 2], 0, MMAS_M / 2);
+            operands[(step + 1) % 2].load(rows.at(reading, (step + 1) % STEPS));
+            multiply_rows(sums, operands[step % 2], 0, MMAS_M / 2);
             // The copies stand between the products: the next operands must not queue behind them. The
             // stage written here was last read before the barrier of the previous chunk.
             if (step < STEPS - 1) {
                 copies.start(writing, step * COPIES_PER_STEP, (step + 1) * COPIES_PER_STEP, wanted);
             }
             if (step == STEPS - 2) {
-                commit_copies();
+                cp_async::commit();
                 copies.advance();
                 writing = next_stage(writing);
             }
-            multiply(sums, operands[step % 2], MMAS_M / 2, MMAS_M);
+            multiply_rows(sums, operands[step % 2], MMAS_M / 2, MMAS_M);
         }
     }
 }
@@ -336,46 +216,6 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, c
     } else {
         accumulate<false>(sums, problem, place, first_chunk, chunks);
     }
-}
-
-__device__ __forceinline__ float2 unpack(unsigned word) {
-    return __half22float2(*reinterpret_cast<const __half2*>(&word));
-}
-
-__device__ __forceinline__ unsigned pack(f32 low, f32 high) {
-    const __half2 pair = __floats2half2_rn(low, high);
-    return *reinterpret_cast<const unsigned*>(&pair);
-}
-
-// Transposes the 4x4 words of four neighbouring lanes: word i of lane j becomes word j of lane i.
-__device__ __forceinline__ void transpose(unsigned (&words)[4], int lane) {
-#pragma unroll
-    for (int bit = 1; bit <= 2; bit *= 2) {
-        const bool upper = (lane & bit) != 0;
-#pragma unroll
-        for (int low = 0; low < 4; ++low) {
-            if (low & bit) continue;
-            const int high = low + bit;
-            const unsigned given = upper ? words[low] : words[high];
-            const unsigned taken = __shfl_xor_sync(0xffffffffu, given, bit);
-            words[low] = upper ? taken : words[low];
-            words[high] = upper ? words[high] : taken;
-        }
-    }
-}
-
-// Eight elements of C, or zeros where `inside` is false; a predicate, so that many loads are in flight.
-__device__ __forceinline__ void load_piece(unsigned (&words)[4], const f16* source, bool inside) {
-    words[0] = words[1] = words[2] = words[3] = 0;
-    asm volatile(
-        "{\n"
-        ".reg .pred inside;\n"
-        "setp.ne.b32 inside, %5, 0;\n"
-        "@inside ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n"
-        "}\n"
-        : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3])
-        : "l"(source), "r"(static_cast<int>(inside))
-        : "memory");
 }
 
 // C = alpha sums + beta C. Four neighbouring lanes hold one row of an mma tile, two columns each. Across
@@ -422,11 +262,11 @@ __device__ __forceinline__ void store(const Sums& sums, const Problem& problem, 
                     f32 low = problem.alpha * sum[0];
                     f32 high = problem.alpha * sum[1];
                     if (ADD) {
-                        const float2 old = unpack(before[i][four][w]);
+                        const float2 old = unpack(Kind<In>(), before[i][four][w]);
                         low += problem.beta * old.x;
                         high += problem.beta * old.y;
                     }
-                    words[w] = pack(low, high);
+                    words[w] = pack(Kind<In>(), low, high);
                 }
                 transpose(words, lane);
                 const int row = eight * 8;
@@ -448,4 +288,4 @@ __device__ __forceinline__ void store(const Sums& sums, const Problem& problem, 
     }
 }
 
-}  // namespace hgemm
+}  // namespace mma_tile

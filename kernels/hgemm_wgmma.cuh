@@ -10,6 +10,7 @@
 
 #pragma once
 
+#include "raster.cuh"
 #include "wgmma.cuh"
 
 #ifndef RASTER
@@ -83,18 +84,11 @@ struct Tiles {
         return {row * TILE_M, (tile - row * columns) * TILE_N};
     }
 
-    // Numbers run down GROUP tile rows, then to the next tile column: tiles that are computed at the same
-    // time cover a patch of C that is about square, whose rows of A and columns of B are the fewest. Every
-    // other group runs backwards, so that the columns at the turn are still in L2. A number is that of a
-    // cluster, whose blocks are below each other; `rank` says which one asks.
+    // A number is that of a cluster, whose blocks are below each other; `rank` says which one asks.
     __device__ __forceinline__ Place place_of(int tile, int rank = 0) const {
-        const int group = tile / (GROUP * columns);
-        const int within = tile - group * GROUP * columns;
-        const int height = min(GROUP, rows - group * GROUP);
-        const int step = within / height;
-        const int column = group % 2 ? columns - 1 - step : step;
-        const int row = group * GROUP + within - step * height;
-        return {(row * CLUSTER + rank) * TILE_M, column * TILE_N};
+        const raster::Square square(tile, rows, columns, GROUP);
+        const int column = square.column();
+        return {(square.row() * CLUSTER + rank) * TILE_M, column * TILE_N};
     }
 };
 
@@ -322,5 +316,60 @@ __device__ __forceinline__ void store_last(const Thread& thread, const Ring& rin
 // The same value, in a way that ties its computation to this place among the products: the two divisions of a
 // place would otherwise come before the first of them.
 __device__ __forceinline__ void pin(int& value) { asm volatile("" : "+r"(value)); }
+
+// Multiplies `chunks` chunks of a tile while the results of the tile before, where some are `waiting`, leave: a
+// strip behind the products of each of the first chunks. Returns the tile's place. `previous` is the stage
+// before the present one. All state is the caller's, and numbers come by reference: ptxas makes other code
+// of values and of a struct.
+__device__ __forceinline__ Place multiply_beside_stores(Sums& sums, const Thread& thread, Ring& ring, int& previous,
+                                                        const Tiles& tiles, const int& tile, const int& chunks,
+                                                        const CUtensorMap& map_c, const Place& before, bool& waiting,
+                                                        unsigned own_strips,
+                                                        const unsigned (&words)[STRIPS][STRIP_WORDS]) {
+    const auto begin_chunk = [&](int chunk) {
+        ring.wait_full();
+        multiply_chunk(sums, thread, ring.at(), chunk);
+    };
+    const auto end_chunk = [&](int chunk) {
+        wait_products<1>();
+        if (chunk > 0) ring.release(thread, previous);
+        previous = ring.stage;
+        ring.next();
+    };
+    Place place;
+    int chunk = 0;
+    if (waiting && chunks >= STRIPS) {
+#pragma unroll
+        for (int number = 0; number < STRIPS; ++number) {
+            begin_chunk(number);
+            if (number == 0) {
+                int now = tile;
+                pin(now);
+                place = tiles.place_of(now);
+                pin(place.row);
+                pin(place.column);
+            }
+            store_strip(thread, map_c, before, number, own_strips, words[number]);
+            end_chunk(number);
+        }
+        chunk = STRIPS;
+    } else {
+        place = tiles.place_of(tile);
+        if (waiting) {  // too few products to hide behind
+#pragma unroll
+            for (int number = 0; number < STRIPS; ++number) {
+                store_strip(thread, map_c, before, number, own_strips, words[number]);
+            }
+        }
+    }
+    waiting = false;
+    for (; chunk < chunks; ++chunk) {
+        begin_chunk(chunk);
+        end_chunk(chunk);
+    }
+    wait_products<0>();
+    ring.release(thread, previous);
+    return place;
+}
 
 }  // namespace hopper

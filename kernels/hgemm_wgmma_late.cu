@@ -11,13 +11,16 @@ macros:
   STAGES: [4, 3]             # chunks of shared memory in flight or in use
   RASTER: [2048, 1024, 64]   # rows of C that are walked together; 64: one tile row after another
 where: ["TILE_M * TILE_N <= 128 * 256"]
+let:
+  # stages, then two strips of 2048 bytes for each of eight warps
+  shared: 1024 + STAGES * (TILE_M + TILE_N) * 128 + 8 * 2 * 2048
+  tiles: ceil(m / TILE_M) * ceil(n / TILE_N)
 tile: [TILE_M, TILE_N, 64]
 block: [384]
-grid: ["min(sms, ceil(m / TILE_M) * ceil(n / TILE_N))"]
+grid: ["min(sms, tiles)"]
 # tiles, as whose waves they run
-working_blocks: "ceil(m / TILE_M) * ceil(n / TILE_N)"
-# stages, then two strips of 2048 bytes for each of eight warps
-shared_bytes: 1024 + STAGES * (TILE_M + TILE_N) * 128 + 8 * 2 * 2048
+working_blocks: tiles
+shared_bytes: shared
 tensor_maps:
   map_a: {of: a, box: [64, TILE_M], swizzle: 128}
   map_b: {of: b, box: [64, TILE_N], swizzle: 128}
@@ -29,7 +32,7 @@ requires:
   k: 8
   conditions:
     - "arch < 100"
-    - "1024 + STAGES * (TILE_M + TILE_N) * 128 + 8 * 2 * 2048 <= shared_per_block_optin"
+    - "shared <= shared_per_block_optin"
 entry: hgemm_wgmma_late
 arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 ---*/
@@ -37,7 +40,7 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 // Between the last product of a tile and the first one of the next the tensor cores had nothing to do: the
 // results were packed, laid down and sent. Only the packing has to happen then: 64 registers hold the results
 // of a whole tile in 16 bits, the sums are free for the next tile, and its first chunks hide all the rest, a
-// strip behind the products of each.
+// strip behind the products of each (multiply_beside_stores in hgemm_wgmma.cuh).
 //
 // The last tile has no next one to hide behind. Its strips do not wait for each other: a stage of the ring
 // that nothing will be loaded into any more has room for most of them, and all leave at once.
@@ -79,51 +82,9 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
         Place before = {0, 0};
         bool waiting = false;  // these results for their way to C
         int previous = 0;
-
-        const auto begin_chunk = [&](int chunk) {
-            ring.wait_full();
-            multiply_chunk(sums, thread, ring.at(), chunk);
-        };
-        const auto end_chunk = [&](int chunk) {
-            wait_products<1>();
-            if (chunk > 0) ring.release(thread, previous);
-            previous = ring.stage;
-            ring.next();
-        };
         for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-            Place place;
-            int chunk = 0;
-            if (waiting && chunks >= STRIPS) {
-#pragma unroll
-                for (int number = 0; number < STRIPS; ++number) {
-                    begin_chunk(number);
-                    if (number == 0) {
-                        int now = tile;
-                        pin(now);
-                        place = tiles.place_of(now);
-                        pin(place.row);
-                        pin(place.column);
-                    }
-                    store_strip(thread, map_c, before, number, own_strips, words[number]);
-                    end_chunk(number);
-                }
-                chunk = STRIPS;
-            } else {
-                place = tiles.place_of(tile);
-                if (waiting) {  // too few products to hide behind
-#pragma unroll
-                    for (int number = 0; number < STRIPS; ++number) {
-                        store_strip(thread, map_c, before, number, own_strips, words[number]);
-                    }
-                }
-            }
-            for (; chunk < chunks; ++chunk) {
-                begin_chunk(chunk);
-                end_chunk(chunk);
-            }
-            wait_products<0>();
-            ring.release(thread, previous);
-
+            const Place place = multiply_beside_stores(sums, thread, ring, previous, tiles, tile, chunks, map_c,
+                                                       before, waiting, own_strips, words);
             finish(sums, thread, result, place);
 #pragma unroll
             for (int number = 0; number < STRIPS; ++number) pack_strip(words[number], sums, number);

@@ -11,12 +11,15 @@ macros:
   STAGES: [4, 3]             # chunks of shared memory in flight or in use
   RASTER: [2048, 1024, 64]   # rows of C that are walked together; 64: one tile row after another
 where: ["TILE_M * TILE_N <= 128 * 256"]
+let:
+  shared: 1024 + STAGES * (TILE_M + TILE_N) * 128
+  tiles: ceil(m / TILE_M) * ceil(n / TILE_N)
 tile: [TILE_M, TILE_N, 64]
 block: [384]
-grid: ["min(sms, ceil(m / TILE_M) * ceil(n / TILE_N))"]
+grid: ["min(sms, tiles)"]
 # tiles, as whose waves they run
-working_blocks: "ceil(m / TILE_M) * ceil(n / TILE_N)"
-shared_bytes: 1024 + STAGES * (TILE_M + TILE_N) * 128
+working_blocks: tiles
+shared_bytes: shared
 tensor_maps:
   map_a: {of: a, box: [64, TILE_M], swizzle: 128}
   map_b: {of: b, box: [64, TILE_N], swizzle: 128}
@@ -25,7 +28,7 @@ requires:
   arch: 90
   n: 8
   k: 8
-  conditions: ["arch < 100", "1024 + STAGES * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"]
+  conditions: ["arch < 100", "shared <= shared_per_block_optin"]
 entry: hgemm_wgmma_persistent
 arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 ---*/

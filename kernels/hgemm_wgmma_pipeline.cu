@@ -7,10 +7,11 @@ layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16]
   STAGES: [4, 2, 3, 6]       # chunks of shared memory in flight or in use
+let: {shared: "1024 + STAGES * 256 * 128"}
 tile: [128, 128, 64]
 block: [256]
 grid: ["ceil(m / 128) * ceil(n / 128)"]
-shared_bytes: 1024 + STAGES * 256 * 128
+shared_bytes: shared
 tensor_maps:
   map_a: {of: a, box: [64, 128], swizzle: 128}
   map_b: {of: b, box: [64, 128], swizzle: 128}
@@ -19,7 +20,7 @@ requires:
   arch: 90
   n: 8
   k: 8
-  conditions: ["arch < 100", "1024 + STAGES * 256 * 128 <= shared_per_block_optin"]
+  conditions: ["arch < 100", "shared <= shared_per_block_optin"]
 entry: hgemm_wgmma_pipeline
 arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 ---*/

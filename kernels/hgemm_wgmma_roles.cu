@@ -10,10 +10,11 @@ macros:
   TILE_N: [256, 128]
   STAGES: [4, 3]             # chunks of shared memory in flight or in use
 where: ["TILE_M * TILE_N <= 128 * 256"]
+let: {shared: "1024 + STAGES * (TILE_M + TILE_N) * 128"}
 tile: [TILE_M, TILE_N, 64]
 block: [384]
 grid: ["ceil(m / TILE_M) * ceil(n / TILE_N)"]
-shared_bytes: 1024 + STAGES * (TILE_M + TILE_N) * 128
+shared_bytes: shared
 tensor_maps:
   map_a: {of: a, box: [64, TILE_M], swizzle: 128}
   map_b: {of: b, box: [64, TILE_N], swizzle: 128}
@@ -22,7 +23,7 @@ requires:
   arch: 90
   n: 8
   k: 8
-  conditions: ["arch < 100", "1024 + STAGES * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"]
+  conditions: ["arch < 100", "shared <= shared_per_block_optin"]
 entry: hgemm_wgmma_roles
 arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 ---*/

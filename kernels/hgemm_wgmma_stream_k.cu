@@ -9,11 +9,12 @@ macros:
   TILE_N: [256, 192, 128, 64]  # outputs of a tile, side by side; it has 128 below each other
   IDLE: [16, 0, 1000000]       # chunks of k that the last wave must leave idle, on average, to be dealt out
   RASTER: [2048, 1024, 64]     # rows of C that are walked together; 64: one tile row after another
+let: {tiles: "ceil(m / 128) * ceil(n / TILE_N)"}
 tile: [128, TILE_N, 64]
 block: [384]
-grid: ["min(sms, ceil(m / 128) * ceil(n / TILE_N))"]
+grid: ["min(sms, tiles)"]
 # tiles, as whose waves they run
-working_blocks: "ceil(m / 128) * ceil(n / TILE_N)"
+working_blocks: tiles
 # as many stages as fit beside two strips of 2048 bytes for each of eight warps
 shared_bytes: 1024 + floor(198400 / ((128 + TILE_N) * 128)) * (128 + TILE_N) * 128 + 8 * 2 * 2048
 tensor_maps:
@@ -22,8 +23,8 @@ tensor_maps:
   map_c: {of: c, box: [64, 16], swizzle: 128}
 buffers:
   # sums that a block leaves for another one, and a flag for each of its two warpgroups
-  parts: {dtype: f32, size: "min(sms, ceil(m / 128) * ceil(n / TILE_N)) * 128 * TILE_N"}
-  flags: {dtype: u32, size: "min(sms, ceil(m / 128) * ceil(n / TILE_N)) * 2", zeroed: true}
+  parts: {dtype: f32, size: "min(sms, tiles) * 128 * TILE_N"}
+  flags: {dtype: u32, size: "min(sms, tiles) * 2", zeroed: true}
 architecture_specific: true
 requires:
   arch: 90
@@ -32,7 +33,7 @@ requires:
   conditions:
     - "arch < 100"
     - "232448 <= shared_per_block_optin"
-    - "ceil(m / 128) * ceil(n / TILE_N) * ceil(k / 64) < 2**31"
+    - "tiles * ceil(k / 64) < 2**31"
 entry: hgemm_wgmma_stream_k
 arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, parts, flags]
 ---*/
@@ -187,52 +188,9 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
         Place before = {0, 0};
         bool waiting = false;  // these results for their way to C
         int previous = 0;
-
-        const auto begin_chunk = [&](int chunk) {
-            ring.wait_full();
-            multiply_chunk(sums, thread, ring.at(), chunk);
-        };
-        const auto end_chunk = [&](int chunk) {
-            wait_products<1>();
-            if (chunk > 0) ring.release(thread, previous);
-            previous = ring.stage;
-            ring.next();
-        };
         while (work.advance()) {
-            Place place;
-            int chunk = 0;
-            if (waiting && work.count >= STRIPS) {
-#pragma unroll
-                for (int number = 0; number < STRIPS; ++number) {
-                    begin_chunk(number);
-                    if (number == 0) {
-                        int now = work.now;
-                        pin(now);
-                        place = tiles.place_of(now);
-                        pin(place.row);
-                        pin(place.column);
-                    }
-                    store_strip(thread, map_c, before, number, own_strips, words[number]);
-                    end_chunk(number);
-                }
-                chunk = STRIPS;
-            } else {
-                place = tiles.place_of(work.now);
-                if (waiting) {  // too few products to hide behind
-#pragma unroll
-                    for (int number = 0; number < STRIPS; ++number) {
-                        store_strip(thread, map_c, before, number, own_strips, words[number]);
-                    }
-                }
-            }
-            waiting = false;
-            for (; chunk < work.count; ++chunk) {
-                begin_chunk(chunk);
-                end_chunk(chunk);
-            }
-            wait_products<0>();
-            ring.release(thread, previous);
-
+            const Place place = multiply_beside_stores(sums, thread, ring, previous, tiles, work.now, work.count, map_c,
+                                                       before, waiting, own_strips, words);
             if (work.first > 0) {  // another block has this tile's beginning
                 leave(sums, thread, parts, flags);
                 continue;

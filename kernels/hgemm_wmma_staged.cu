@@ -40,6 +40,8 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 #include <cuda_fp16.h>
 #include <mma.h>
 
+#include "cp_async.cuh"
+
 using f32 = float;
 using f16 = __half;
 
@@ -101,15 +103,6 @@ __device__ __forceinline__ void copy_async(f16* destination, const f16* source, 
     asm volatile("cp.async." TEXT(COPY) ".shared.global.L2::128B [%0], [%1], 16, %2;\n" ::"r"(shared_address),
                  "l"(source), "r"(source_bytes)
                  : "memory");
-}
-
-// Closes the group of copies issued since the last commit (possibly none).
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
-
-// Waits until at most `PENDING` of this thread's groups are unfinished.
-template <int PENDING>
-__device__ __forceinline__ void wait_copies() {
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(PENDING) : "memory");
 }
 
 __device__ __forceinline__ float2 unpack(unsigned word) {
@@ -241,9 +234,9 @@ __device__ __forceinline__ void accumulate(FragmentC (&sums)[FRAGMENTS][FRAGMENT
 #pragma unroll
     for (int chunk = 0; chunk < STAGES - 1; ++chunk) {
         if (chunk < chunks) copies.start(stages + chunk * STAGE, chunk);
-        commit_copies();
+        cp_async::commit();
     }
-    wait_copies<STAGES - 2>();
+    cp_async::wait<STAGES - 2>();
     __syncthreads();
 
     const f16* const a_tile = stages + warp_row * ROW;
@@ -261,9 +254,9 @@ __device__ __forceinline__ void accumulate(FragmentC (&sums)[FRAGMENTS][FRAGMENT
         multiply(sums, even);
         // The stage written now was last read before the barrier that ended the previous step.
         copies.start(stages + writing * STAGE, chunk + STAGES - 1);
-        commit_copies();
+        cp_async::commit();
         writing = next_stage(writing);
-        wait_copies<STAGES - 2>();  // own copies of the next chunk have landed ...
+        cp_async::wait<STAGES - 2>();  // own copies of the next chunk have landed ...
         __syncthreads();            // ... and so have those of all other threads
         reading = next_stage(reading);
         even.load(a_tile + reading * STAGE, b_tile + reading * STAGE);
@@ -273,8 +266,8 @@ __device__ __forceinline__ void accumulate(FragmentC (&sums)[FRAGMENTS][FRAGMENT
     for (; chunk < chunks; ++chunk) {
         odd.load(a_tile + reading * STAGE + MMA, b_tile + reading * STAGE + MMA);
         multiply(sums, even);
-        commit_copies();
-        wait_copies<STAGES - 2>();
+        cp_async::commit();
+        cp_async::wait<STAGES - 2>();
         __syncthreads();
         reading = next_stage(reading);
         if (chunk + 1 < chunks) even.load(a_tile + reading * STAGE, b_tile + reading * STAGE);
@@ -320,7 +313,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP)
     // From here on shared memory holds results: no copy may still be on its way, and no warp may still
     // read operands. The last step implies both; stated again, the epilogue does not lean on the order of
     // operations inside the loop.
-    wait_copies<0>();
+    cp_async::wait<0>();
     __syncthreads();
 
     // Each warp turns its tile, 16 rows at a time and in bytes of its own, into rows of 16-byte pieces.

@@ -62,15 +62,15 @@ cases:
 // slots of 128 bytes: no prefetcher and no neighbour in the same line helps. The loop is walked twice and
 // the second walk is timed: the first one brings in the code, and the data where the level is a cache.
 
+#include "words.cuh"
+
 #define LEVEL_register 0
 #define LEVEL_shared 1
 #define LEVEL_constant 2
 #define LEVEL_l1 3
 #define LEVEL_l2 4
 #define LEVEL_dram 5
-#define JOINED(left, right) left##right
-#define WORD(left, right) JOINED(left, right)
-#define LEVEL_NUMBER WORD(LEVEL_, LEVEL)
+#define LEVEL_NUMBER NAMED(LEVEL_, LEVEL)
 
 namespace {
 

@@ -8,14 +8,15 @@ macros:
   STEP: [16, 8]      # k depth of a chunk
   STAGES: [3, 4]     # chunks of shared memory in flight or in use
   KEEP_A: [0, 1]     # whether a or b stays while the other one changes
+let: {shared: "STAGES * STEP * (128 + 4 + 128) * 4"}
 tile: [128, 128, STEP]
 block: [256]
 grid: ["ceil(m / 128) * ceil(n / 128)"]
-shared_bytes: "STAGES * STEP * (128 + 4 + 128) * 4"
+shared_bytes: shared
 requires:
   arch: 80
   conditions:
-    - "STAGES * STEP * (128 + 4 + 128) * 4 <= shared_per_block_optin"
+    - "shared <= shared_per_block_optin"
 entry: matmul_async
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/

@@ -9,19 +9,22 @@ macros:
   STEP: [8, 16]       # k depth of a chunk
   STAGES: [3, 4]      # chunks of shared memory in flight or in use
   KEEP_A: [0, 1]      # whether a or b stays while the other one changes
+let:
+  shared: STAGES * STEP * (128 + 4 + TILE_N) * 4
+  tiles: ceil(m / 128) * ceil(n / TILE_N)
 tile: [128, TILE_N, STEP]
 block: [TILE_N]
-grid: ["min(sms * (256 // TILE_N), max(ceil(m / 128) * ceil(n / TILE_N), floor(ceil(m / 128) * ceil(n / TILE_N) * ceil(k / STEP) / 8)))"]
-shared_bytes: "STAGES * STEP * (128 + 4 + TILE_N) * 4"
+grid: ["min(sms * (256 // TILE_N), max(tiles, floor(tiles * ceil(k / STEP) / 8)))"]
+shared_bytes: shared
 buffers:
   # two slots a block; the blocks that an SM holds have 128 x 256 outputs together
   partials: {dtype: f32, size: "2 * sms * 128 * 256"}
-  arrived: {dtype: u32, size: "ceil(m / 128) * ceil(n / TILE_N)", zeroed: true}
+  arrived: {dtype: u32, size: tiles, zeroed: true}
 requires:
   arch: 80
   conditions:
-    - "STAGES * STEP * (128 + 4 + TILE_N) * 4 <= shared_per_block_optin"
-    - "ceil(m / 128) * ceil(n / TILE_N) * ceil(k / STEP) < 2**31"
+    - "shared <= shared_per_block_optin"
+    - "tiles * ceil(k / STEP) < 2**31"
 entry: matmul_balanced
 arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/
@@ -43,52 +46,30 @@ namespace {
 constexpr int JOINED = 1;  // full waves that are dealt out together with the last, partial one
 constexpr int LEAST = 8;   // chunks of k that a block has on average, at least, where tiles are few
 
-constexpr int FOURS = THREAD_M * THREAD_N / sgemm::QUAD;
+constexpr int FOURS = THREAD_M * THREAD_N / sgemm::QUAD;  // of a thread's sums
 
 __device__ __forceinline__ dealing::Schedule schedule_of(const sgemm::Problem& p) {
     return {sgemm::tiles_of(p), sgemm::chunks_of(p), JOINED, LEAST};
-}
-
-__device__ __forceinline__ sgemm::Problem anew(const sgemm::Problem& p) {
-    return {p.a, p.b, p.c, dealing::anew(p.m), dealing::anew(p.n), dealing::anew(p.k), p.alpha, p.beta};
 }
 
 __device__ __forceinline__ float4* piece_of(float* partials, long long slot) {
     return reinterpret_cast<float4*>(partials + slot * (TILE_M * TILE_N)) + threadIdx.x;
 }
 
-__device__ __forceinline__ void leave_part(float* partials, int slot, const sgemm::Sums& sum) {
-    float4* const target = piece_of(partials, slot);
-#pragma unroll
-    for (int i = 0; i < FOURS; ++i) {
-        const float* const four = &sum[0][0] + i * sgemm::QUAD;
-        __stcg(target + i * sgemm::THREADS, make_float4(four[0], four[1], four[2], four[3]));
-    }
-}
-
-__device__ __forceinline__ void add_part(sgemm::Sums& sum, float* partials, int slot) {
-    const float4* const source = piece_of(partials, slot);
-#pragma unroll
-    for (int i = 0; i < FOURS; ++i) {
-        float* const four = &sum[0][0] + i * sgemm::QUAD;
-        const float4 more = __ldcg(source + i * sgemm::THREADS);
-        four[0] += more.x, four[1] += more.y, four[2] += more.z, four[3] += more.w;
-        if (i % 4 == 3) __syncwarp();  // with all loads in flight the compiler runs out of registers
-    }
-}
-
 // Completes the sums of a tile of which this block has a part; false where another block will do that.
 // The parts are added in the order of k, whoever came last.
 __device__ __forceinline__ bool complete(sgemm::Sums& sum, const sgemm::Problem& p, int tile, float* partials,
                                          unsigned* arrived) {
-    const dealing::Schedule schedule = schedule_of(p);
-    const int first_worker = schedule.worker_of(tile * schedule.chunks);
-    const int parts = schedule.worker_of((tile + 1) * schedule.chunks - 1) - first_worker + 1;
-    leave_part(partials, dealing::slot_of(first_worker, blockIdx.x - first_worker), sum);
-    if (!dealing::last_to_arrive(arrived + tile, parts)) return false;
+    const dealing::Sharers sharers(schedule_of(p), tile);
+    const int own = dealing::slot_of(sharers.first_worker, blockIdx.x - sharers.first_worker);
+    dealing::leave_part<FOURS, sgemm::THREADS>(piece_of(partials, own), &sum[0][0]);
+    if (!dealing::last_to_arrive(arrived + tile, sharers.parts)) return false;
     sgemm::clear(sum);
 #pragma unroll 1
-    for (int part = 0; part < parts; ++part) add_part(sum, partials, dealing::slot_of(first_worker, part));
+    for (int part = 0; part < sharers.parts; ++part) {
+        const float4* const slot = piece_of(partials, dealing::slot_of(sharers.first_worker, part));
+        dealing::add_part<FOURS, sgemm::THREADS>(&sum[0][0], slot);
+    }
     return true;
 }
 
@@ -102,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, sgemm::BLOCKS_PER_S
     for (;;) {
         sgemm::Sums sum;
         {
-            const sgemm::Problem p = anew(given);
+            const sgemm::Problem p = dealing::anew(given);
             const dealing::Turn turn(work, sgemm::chunks_of(p));
             if (turn.tile >= sgemm::tiles_of(p)) return;
             __syncthreads();  // no warp may still read operands of the turn before
@@ -113,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, sgemm::BLOCKS_PER_S
                 sgemm::accumulate<false>(sum, p, place, sgemm::Thread(), turn.first, turn.end);
             }
         }
-        const sgemm::Problem p = anew(given);
+        const sgemm::Problem p = dealing::anew(given);
         const dealing::Turn turn(work, sgemm::chunks_of(p));
         turn.done(work);
         if (turn.end - turn.first == sgemm::chunks_of(p) || complete(sum, p, turn.tile, partials, arrived)) {

@@ -11,18 +11,19 @@ macros:
   STAGES: [4, 6]             # chunks of 16 k in flight or in use
   DEPTH: [8, 16]             # k of a 16x8 instruction, where there are some
 where: ["TILE_M * TILE_N >= 128 * WARP_M", "WARP_M == 64 or TILE_M == 64"]
+let:
+  shared: STAGES * (TILE_M + TILE_N) * 128
+  tiles: ceil(m / TILE_M) * ceil(n / TILE_N)
 tile: [TILE_M, TILE_N, 16]
 block: ["(TILE_M / WARP_M) * TILE_N"]
 # as many blocks as the GPU holds at once, fewer where the product is too small for them
-grid:
-  - "min(sms * min(128 * 128 / (TILE_M * TILE_N), floor(shared_per_sm / (STAGES * (TILE_M + TILE_N) * 128 + 1024))),
-    ceil(m / TILE_M) * ceil(n / TILE_N))"
-shared_bytes: "STAGES * (TILE_M + TILE_N) * 128"
+grid: ["min(sms * min(128 * 128 / (TILE_M * TILE_N), floor(shared_per_sm / (shared + 1024))), tiles)"]
+shared_bytes: shared
 requires:
   arch: 80
   conditions:
-    - "STAGES * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"
-    - "ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / 16) < 2**31"
+    - "shared <= shared_per_block_optin"
+    - "tiles * ceil(k / 16) < 2**31"
 entry: matmul_dmma_persistent
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/

@@ -11,14 +11,15 @@ macros:
   STAGES: [4, 3, 5, 6]       # chunks of 16 k in flight or in use
   DEPTH: [8, 16, 4, 0]       # k of a 16x8 instruction; 0: 8x8x4, which is all that there is before sm_90
 where: ["TILE_M * TILE_N >= 128 * WARP_M"]
+let: {shared: "STAGES * (TILE_M + TILE_N) * 128"}
 tile: [TILE_M, TILE_N, 16]
 block: ["(TILE_M / WARP_M) * TILE_N"]
 grid: ["ceil(m / TILE_M) * ceil(n / TILE_N)"]
-shared_bytes: "STAGES * (TILE_M + TILE_N) * 128"
+shared_bytes: shared
 requires:
   arch: 80
   conditions:
-    - "STAGES * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"
+    - "shared <= shared_per_block_optin"
 entry: matmul_dmma_staged
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/

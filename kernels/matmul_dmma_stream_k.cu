@@ -13,22 +13,25 @@ macros:
   EVERY: [1, 2]              # chunks from one barrier to the next
   DEPTH: [8, 16]             # k of a 16x8 instruction, where there are some
 where: ["TILE_M * TILE_N >= 128 * WARP_M", "WARP_M == 64 or TILE_M == 64", "(EVERY == 2) == (STAGES == 6)"]
+let:
+  shared: STAGES * (TILE_M + TILE_N) * 128
+  tiles: ceil(m / TILE_M) * ceil(n / TILE_N)
 tile: [TILE_M, TILE_N, 16]
 block: ["(TILE_M / WARP_M) * TILE_N"]
 # as many blocks as the GPU holds at once, fewer where the product is too small for them
 grid:
-  - "min(sms * min(128 * 128 / (TILE_M * TILE_N), floor(shared_per_sm / (STAGES * (TILE_M + TILE_N) * 128 + 1024))),
-    max(ceil(m / TILE_M) * ceil(n / TILE_N), floor(ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / 16) / LEAST)))"
-shared_bytes: "STAGES * (TILE_M + TILE_N) * 128"
+  - "min(sms * min(128 * 128 / (TILE_M * TILE_N), floor(shared_per_sm / (shared + 1024))),
+    max(tiles, floor(tiles * ceil(k / 16) / LEAST)))"
+shared_bytes: shared
 buffers:
   # two slots a block; blocks that an SM holds have 128 x 128 outputs together
   partials: {dtype: f64, size: "2 * sms * 128 * 128"}
-  arrived: {dtype: u32, size: "ceil(m / TILE_M) * ceil(n / TILE_N)", zeroed: true}
+  arrived: {dtype: u32, size: tiles, zeroed: true}
 requires:
   arch: 80
   conditions:
-    - "STAGES * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"
-    - "ceil(m / TILE_M) * ceil(n / TILE_N) * ceil(k / 16) < 2**31"
+    - "shared <= shared_per_block_optin"
+    - "tiles * ceil(k / 16) < 2**31"
 entry: matmul_dmma_stream_k
 arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/

@@ -16,15 +16,16 @@ macros:
   RASTER: [2048, 64]         # rows of C that are walked together; 64: one tile row after another
   ROUND: [0, 1]              # 1: f32 inputs to tf32, to nearest; 0: the tensor cores cut off what is too much
 where: ["TILE_M * TILE_N <= 256 * 128", "not ROUND or TYPE == 'tf32'"]
+let: {shared: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"}
 tile: [TILE_M, TILE_N, "128 if TYPE == 'i8' else 64 if TYPE == 'bf16' else 32"]
 block: ["32 * max(4, TILE_M * TILE_N / 4096)"]
 grid: ["ceil(m / TILE_M) * ceil(n / TILE_N)"]
-shared_bytes: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"
+shared_bytes: shared
 requires:
   arch: 80
   k: "16 if TYPE == 'i8' else 8 if TYPE == 'bf16' else 4"
   conditions:
-    - "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128 <= shared_per_block_optin"
+    - "shared <= shared_per_block_optin"
 entry: matmul_mma
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/

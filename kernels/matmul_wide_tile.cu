@@ -9,14 +9,15 @@ macros:
   STEP: [8, 16]       # k depth of a chunk
   STAGES: [3, 4]      # chunks of shared memory in flight or in use
   KEEP_A: [0, 1]      # whether a or b stays while the other one changes
+let: {shared: "STAGES * STEP * (128 + 4 + TILE_N) * 4"}
 tile: [128, TILE_N, STEP]
 block: [TILE_N]
 grid: ["ceil(m / 128) * ceil(n / TILE_N)"]
-shared_bytes: "STAGES * STEP * (128 + 4 + TILE_N) * 4"
+shared_bytes: shared
 requires:
   arch: 80
   conditions:
-    - "STAGES * STEP * (128 + 4 + TILE_N) * 4 <= shared_per_block_optin"
+    - "shared <= shared_per_block_optin"
 entry: matmul_wide_tile
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/

@@ -15,17 +15,9 @@
 #define ROUND 0  // 1: f32 inputs to tf32, to nearest; 0: the tensor cores cut off what is too much
 #endif
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-using f32 = float;
-using f16 = __half;
-using bf16 = __nv_bfloat16;
-using i32 = int;
-using i8 = signed char;
-struct tf32 {
-    f32 value;
-};
+#include "cp_async.cuh"
+#include "mma_types.cuh"
+#include "raster.cuh"
 
 namespace mma_tile {
 
@@ -96,18 +88,11 @@ static_assert(A_COPIES * PASS_ROWS == TILE_M && B_COPIES * PASS_ROWS == TILE_N, 
 static_assert(PASS_ROWS % 8 == 0, "every pass finds the swizzle of the first");
 static_assert(PIPELINE >= 2, "STAGES: one chunk is computed while another one is copied");
 
-using Sums = Sum[MMAS_M][MMAS_N][4];
+}  // namespace mma_tile
 
-struct Problem {
-    const In* a;
-    const In* b;
-    Out* c;
-    int m, n, k;
-    Sum alpha, beta;
+#include "mma_parts.cuh"
 
-    // Whether a tile does not fit into C in one of its dimensions.
-    __device__ __forceinline__ bool small() const { return m < TILE_M || n < TILE_N; }
-};
+namespace mma_tile {
 
 // Where a tile lies in C. A tile that would pass C's last row or column is moved back into it: all that it
 // reads exists, and nothing has to be asked in the main loop. It computes some outputs of its neighbours
@@ -117,107 +102,12 @@ struct Place {
     int first_row, first_column;
 };
 
-__device__ __forceinline__ int tile_rows(const Problem& problem) { return (problem.m - 1) / TILE_M + 1; }
-__device__ __forceinline__ int tile_columns(const Problem& problem) { return (problem.n - 1) / TILE_N + 1; }
-__device__ __forceinline__ int tiles_of(const Problem& problem) {
-    return tile_rows(problem) * tile_columns(problem);
-}
-__device__ __forceinline__ int chunks_of(const Problem& problem) { return (problem.k - 1) / CHUNK + 1; }
-
-// Where the tile of a number lies. Numbers run down GROUP tile rows, then to the next tile column: blocks
-// that run at the same time cover a patch of C that is about square, whose rows of A and columns of B are
-// the fewest. Every other group runs backwards, so that the columns at the turn are still in L2.
 __device__ __forceinline__ Place place_of(int tile, const Problem& problem) {
-    const int rows = tile_rows(problem);
-    const int columns = tile_columns(problem);
-    const int group = tile / (GROUP * columns);
-    const int within = tile - group * GROUP * columns;
-    const int height = min(GROUP, rows - group * GROUP);
-    const int step = within / height;
-    const int row = (group * GROUP + within - step * height) * TILE_M;
-    const int column = (group % 2 ? columns - 1 - step : step) * TILE_N;
+    const raster::Square square(tile, tile_rows(problem), tile_columns(problem), GROUP);
+    const int row = square.row() * TILE_M;
+    const int column = square.column() * TILE_N;
     return {max(0, min(row, problem.m - TILE_M)), max(0, min(column, problem.n - TILE_N)), row, column};
 }
-
-// The number of a thread, and what follows from it. It is read anew wherever it is asked for: a kernel with
-// several tiles would otherwise keep all that follows from it in registers that the main loop needs.
-struct Thread {
-    int id;
-
-    __device__ __forceinline__ Thread() { asm volatile("mov.u32 %0, %%tid.x;" : "=r"(id)); }
-    __device__ __forceinline__ int lane() const { return id % WARP; }
-    __device__ __forceinline__ int warp_row() const { return id / WARP / WARPS_N * WARP_M; }
-    __device__ __forceinline__ int warp_column() const { return id / WARP % WARPS_N * WARP_N; }
-};
-
-// Copies 16 bytes from global to shared memory past L1, or nothing where `wanted` is 0. A predicate
-// instead of a branch: the copies stand between the mma of a loop body that must stay one block of code.
-__device__ __forceinline__ void copy_async(unsigned destination, const char* source, int wanted) {
-    asm volatile(
-        "{\n"
-        ".reg .pred wanted;\n"
-        "setp.ne.b32 wanted, %2, 0;\n"
-        "@wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n"
-        "}\n" ::"r"(destination),
-        "l"(source), "r"(wanted)
-        : "memory");
-}
-
-// The same; only the first `bytes` are read, zeros fill the rest (PTX ISA, cp.async: src-size).
-__device__ __forceinline__ void copy_async(unsigned destination, const char* source, int wanted, int bytes) {
-    asm volatile(
-        "{\n"
-        ".reg .pred wanted;\n"
-        "setp.ne.b32 wanted, %2, 0;\n"
-        "@wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %3;\n"
-        "}\n" ::"r"(destination),
-        "l"(source), "r"(wanted), "r"(bytes)
-        : "memory");
-}
-
-// Closes the group of copies issued since the last commit (possibly none).
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
-
-// Waits until at most `PENDING` of this thread's groups are unfinished.
-template <int PENDING>
-__device__ __forceinline__ void wait_copies() {
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(PENDING) : "memory");
-}
-
-__device__ __forceinline__ void load_matrices(unsigned (&words)[4], unsigned address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-// What distinguishes the types: the instruction. volatile keeps the order of the source, in which copies and
-// loads stand between the mma.
-template <class T>
-struct Kind {};
-#define MMA(SHAPE_AND_TYPES, CONSTRAINT)                                                                  \
-    asm volatile("mma.sync.aligned." SHAPE_AND_TYPES                                                      \
-                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"                     \
-                 : CONSTRAINT(sum[0]), CONSTRAINT(sum[1]), CONSTRAINT(sum[2]), CONSTRAINT(sum[3])         \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
-
-__device__ __forceinline__ void mma(Kind<f16>, f32 (&sum)[4], const unsigned (&a)[4], unsigned b0,
-                                    unsigned b1) {
-    MMA("m16n8k16.row.col.f32.f16.f16.f32", "+f");
-}
-__device__ __forceinline__ void mma(Kind<bf16>, f32 (&sum)[4], const unsigned (&a)[4], unsigned b0,
-                                    unsigned b1) {
-    MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "+f");
-}
-__device__ __forceinline__ void mma(Kind<tf32>, f32 (&sum)[4], const unsigned (&a)[4], unsigned b0,
-                                    unsigned b1) {
-    MMA("m16n8k8.row.col.f32.tf32.tf32.f32", "+f");
-}
-__device__ __forceinline__ void mma(Kind<i8>, i32 (&sum)[4], const unsigned (&a)[4], unsigned b0,
-                                    unsigned b1) {
-    MMA("m16n8k32.row.col.s32.s8.s8.s32", "+r");
-}
-#undef MMA
 
 __device__ __forceinline__ void round_tf32(unsigned& word) {
     asm volatile("cvt.rna.tf32.f32 %0, %0;\n" : "+r"(word));
@@ -260,9 +150,9 @@ struct Copies {
             const unsigned destination = shared + stage + copy.destination;
             if (SMALL) {
                 const bool read = exists(copy);
-                copy_async(destination, read ? source : inside, wanted, read ? PIECE_BYTES : 0);
+                cp_async::copy(destination, read ? source : inside, wanted, read ? PIECE_BYTES : 0);
             } else {
-                copy_async(destination, source, wanted);
+                cp_async::copy(destination, source, wanted);
             }
         }
     }
@@ -276,7 +166,7 @@ struct Copies {
             const Copy copy(i);
             const bool read = (!SMALL || exists(copy)) && piece * PIECE_BYTES < left;
             const char* const source = read ? source_of(copy) + further : inside;
-            copy_async(shared + copy.destination, source, 1, read ? PIECE_BYTES : 0);
+            cp_async::copy(shared + copy.destination, source, 1, read ? PIECE_BYTES : 0);
         }
     }
 
@@ -302,69 +192,13 @@ struct Copies {
     }
 };
 
-// Where this lane's row and piece of the first step of a stage lie; what ldmatrix is given.
-struct Rows {
-    unsigned a, b;
-
-    // ldmatrix takes the address of 16 bytes of a row from each lane: 0 to 7 those of the first matrix, and
-    // so on. A's matrices: rows 0-7 and 8-15 of the first piece, then of the second; B's: columns 0-7 of the
-    // first and of the second piece, then columns 8-15. That is the order of mma's registers.
-    __device__ __forceinline__ explicit Rows(unsigned shared) {
-        const Thread thread;
-        const int lane = thread.lane();
-        const int a_row = lane % 16;
-        const int a_piece = lane / 16;
-        const int b_row = lane % 8 + lane / 16 * 8;
-        const int b_piece = lane / 8 % 2;
-        a = shared + (thread.warp_row() + a_row) * CHUNK_BYTES + (a_piece ^ a_row % 8) * PIECE_BYTES;
-        b = shared + (TILE_M + thread.warp_column() + b_row) * CHUNK_BYTES +
-            (b_piece ^ b_row % 8) * PIECE_BYTES;
-    }
-    __device__ __forceinline__ Rows(unsigned a, unsigned b) : a(a), b(b) {}
-
-    // A step is two pieces further; the swizzle is an xor, and so is the way from step to step.
-    __device__ __forceinline__ Rows at(unsigned stage, int step) const {
-        const unsigned within = step * MMA_BYTES;
-        return {(a ^ within) + stage, (b ^ within) + stage};
-    }
-};
-
-// A warp's operands of one step, 32 bytes of k, in registers.
-struct Operands {
-    unsigned a[MMAS_M][4];
-    unsigned b[MMAS_N / 2][4];  // two tiles of 8 columns each
-
-    __device__ __forceinline__ void load_a(int i, unsigned rows) {
-        load_matrices(a[i], rows + i * MMA_M * CHUNK_BYTES);
-    }
-    __device__ __forceinline__ void load_b(int j, unsigned rows) {
-        load_matrices(b[j], rows + j * 2 * MMA_N * CHUNK_BYTES);
-    }
-    __device__ __forceinline__ void load(const Rows& rows) {
+// f32 numbers become tf32 ones.
+__device__ __forceinline__ void round(Operands& operands) {
+    if (!ROUNDED) return;
 #pragma unroll
-        for (int j = 0; j < MMAS_N / 2; ++j) load_b(j, rows.b);
+    for (int i = 0; i < MMAS_M * 4; ++i) round_tf32(operands.a[i / 4][i % 4]);
 #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i) load_a(i, rows.a);
-    }
-    // f32 numbers become tf32 ones.
-    __device__ __forceinline__ void round() {
-        if (!ROUNDED) return;
-#pragma unroll
-        for (int i = 0; i < MMAS_M * 4; ++i) round_tf32(a[i / 4][i % 4]);
-#pragma unroll
-        for (int j = 0; j < MMAS_N * 2; ++j) round_tf32(b[j / 4][j % 4]);
-    }
-};
-
-// The tile of B that comes `nth` beside row `i` of A: back and forth, so that the last pair is still at hand.
-__device__ __forceinline__ constexpr int column_of(int i, int nth) {
-    return i % 2 ? MMAS_N - 1 - nth : nth;
-}
-
-// One product of two mma tiles.
-__device__ __forceinline__ void multiply(Sums& sums, const Operands& operands, int i, int j) {
-    const unsigned(&pair)[4] = operands.b[j / 2];
-    mma(Kind<In>(), sums[i][j], operands.a[i], pair[j % 2 * 2], pair[j % 2 * 2 + 1]);
+    for (int j = 0; j < MMAS_N * 2; ++j) round_tf32(operands.b[j / 4][j % 4]);
 }
 
 // The products of a step, and what stands between them: the loads of the next step's operands into other
@@ -373,28 +207,13 @@ template <bool LOAD, class Between>
 __device__ __forceinline__ void multiply(Sums& sums, Operands& operands, Operands& next, const Rows& next_rows,
                                          const Between& between) {
     if (LOAD) next.load(next_rows);
-    operands.round();
+    round(operands);
 #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         if (i == MMAS_M / 2) between();
 #pragma unroll
         for (int nth = 0; nth < MMAS_N; ++nth) multiply(sums, operands, i, column_of(i, nth));
     }
-}
-
-__device__ __forceinline__ void clear(Sums& sums) {
-#pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
-#pragma unroll
-        for (int j = 0; j < MMAS_N; ++j) {
-#pragma unroll
-            for (int e = 0; e < 4; ++e) sums[i][j][e] = 0;
-        }
-    }
-}
-
-__device__ __forceinline__ unsigned next_stage(unsigned stage) {
-    return stage == (PIPELINE - 1) * STAGE_BYTES ? 0 : stage + STAGE_BYTES;
 }
 
 // The main loop's state: copies run PIPELINE - 1 chunks ahead of the products, and operands a step.
@@ -424,18 +243,18 @@ struct Pipeline {
             copies.start(0, 0, COPIES, 1);
             copies.advance();
         }
-        commit_copies();
+        cp_async::commit();
 #pragma unroll
         for (int chunk = 1; chunk < PIPELINE - 1; ++chunk) {
             copies.start(chunk * STAGE_BYTES, 0, COPIES, chunk < chunks);
-            commit_copies();
+            cp_async::commit();
             copies.advance();
         }
     }
 
     // Waits for the first chunk and loads its first operands.
     __device__ __forceinline__ void begin() {
-        wait_copies<PIPELINE - 2>();
+        cp_async::wait<PIPELINE - 2>();
         __syncthreads();
         operands[0].load(rows.at(reading, 0));
     }
@@ -460,14 +279,14 @@ struct Pipeline {
             const auto copy = [&] {
                 copies.start(writing, step * COPIES_PER_STEP, (step + 1) * COPIES_PER_STEP, wanted);
                 if (step == STEPS - 2) {
-                    commit_copies();
+                    cp_async::commit();
                     copies.advance();
                     writing = next_stage(writing);
                 }
             };
             multiply_step<true>(sums, step, copy);
         }
-        wait_copies<PIPELINE - 2>();  // own copies of the next chunk have landed ...
+        cp_async::wait<PIPELINE - 2>();  // own copies of the next chunk have landed ...
         __syncthreads();              // ... and so have those of all other threads, who all have read this one
         // Behind the last chunk nothing has landed: what is loaded there is its own first step, for nothing.
         if (more) reading = next_stage(reading);
@@ -562,52 +381,6 @@ __device__ __forceinline__ void store_elements(const Sums& sums, const Problem& 
                 scaled(problem, sums[eight / 2][pair / 2][eight % 2 * 2 + pair % 2], before));
         }
     }
-}
-
-[[maybe_unused]] __device__ __forceinline__ float2 unpack(Kind<f16>, unsigned word) {
-    return __half22float2(*reinterpret_cast<const __half2*>(&word));
-}
-[[maybe_unused]] __device__ __forceinline__ float2 unpack(Kind<bf16>, unsigned word) {
-    return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&word));
-}
-[[maybe_unused]] __device__ __forceinline__ unsigned pack(Kind<f16>, f32 low, f32 high) {
-    const __half2 pair = __floats2half2_rn(low, high);
-    return *reinterpret_cast<const unsigned*>(&pair);
-}
-[[maybe_unused]] __device__ __forceinline__ unsigned pack(Kind<bf16>, f32 low, f32 high) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    return *reinterpret_cast<const unsigned*>(&pair);
-}
-
-// Transposes the 4x4 words of four neighbouring lanes: word i of lane j becomes word j of lane i.
-__device__ __forceinline__ void transpose(unsigned (&words)[4], int lane) {
-#pragma unroll
-    for (int bit = 1; bit <= 2; bit *= 2) {
-        const bool upper = (lane & bit) != 0;
-#pragma unroll
-        for (int low = 0; low < 4; ++low) {
-            if (low & bit) continue;
-            const int high = low + bit;
-            const unsigned given = upper ? words[low] : words[high];
-            const unsigned taken = __shfl_xor_sync(0xffffffffu, given, bit);
-            words[low] = upper ? taken : words[low];
-            words[high] = upper ? words[high] : taken;
-        }
-    }
-}
-
-// 16 bytes of C, or zeros where `inside` is false; a predicate, so that many loads are in flight.
-__device__ __forceinline__ void load_piece(unsigned (&words)[4], const Out* source, bool inside) {
-    words[0] = words[1] = words[2] = words[3] = 0;
-    asm volatile(
-        "{\n"
-        ".reg .pred inside;\n"
-        "setp.ne.b32 inside, %5, 0;\n"
-        "@inside ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n"
-        "}\n"
-        : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3])
-        : "l"(source), "r"(static_cast<int>(inside))
-        : "memory");
 }
 
 // Four neighbouring lanes hold one row of an mma tile, two columns each. C of 16 bits: across four such tiles

@@ -9,6 +9,8 @@
 
 #pragma once
 
+#include "cp_async.cuh"
+
 namespace sgemm {
 
 constexpr int WARP = 32;
@@ -192,11 +194,9 @@ struct Copies {
     }
 };
 
-static __device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
 // The oldest chunk on its way has landed for all threads, and all have read the one before to its end.
 static __device__ __forceinline__ void arrive() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+    cp_async::wait<STAGES - 2>();
     __syncthreads();
 }
 
@@ -278,7 +278,7 @@ static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, c
     int to_copy = to_multiply - 1;
     Copies<WIDE> copies(p, place, shared, begin == 0 ? 0 : short_depth + (begin - 1) * STEP);
     copies.template issue<false>(0, first_depth);
-    commit();
+    cp_async::commit();
     copies.advance(first_depth);
 #pragma unroll
     for (int s = 1; s < STAGES - 1; ++s) {
@@ -286,7 +286,7 @@ static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, c
             copies.template issue<true>(s * STAGE_BYTES, STEP);
             copies.advance(STEP);
         }
-        commit();
+        cp_async::commit();
         --to_copy;
     }
     arrive();
@@ -307,7 +307,7 @@ static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, c
                     copies.template issue<true>(target, STEP);
                     copies.advance(STEP);
                 }
-                commit();
+                cp_async::commit();
             }
             multiply(sum, operands[k % 2]);
         }

@@ -198,14 +198,14 @@ cases:
 // checks what it read; a store probe fills nothing, writes through the probed instruction only, and reads
 // back with loads: the probed opcode is the only one of its kind in the kernel.
 
+#include "words.cuh"
+
 #define OP_load 0
 #define OP_store 1
-#define JOINED(left, right) left##right
-#define WORD(left, right) JOINED(left, right)
 
 namespace {
 
-constexpr bool IS_LOAD = WORD(OP_, OP) == OP_load;
+constexpr bool IS_LOAD = NAMED(OP_, OP) == OP_load;
 constexpr int LANES = 32;
 constexpr int WORDS = 1024;                        // 4-byte words: room for patterns of 4 KB
 constexpr int ELEMENT_WORDS = WIDTH / 4;

@@ -11,14 +11,15 @@
 
 #pragma once
 
+#include "dealing.cuh"
+
 namespace stream_k {
 
-struct Schedule {
+struct Schedule : dealing::Row {  // of what is left over, that helpers divide
     int chunks;   // of a tile
     int shared;   // tiles, from the first one on, that are shared; as many blocks own one
     int owned;    // chunks, from the first one on, that the owner of a tile computes
     int helpers;  // blocks after the owners
-    int share, longer;  // chunks of a helper; helpers, from the first one on, that have one more
 
     __device__ __forceinline__ Schedule(int tiles, int chunks_of_tile) : chunks(chunks_of_tile) {
         const int blocks = gridDim.x;
@@ -34,19 +35,10 @@ struct Schedule {
     // Chunks of a shared tile that helpers compute.
     __device__ __forceinline__ int left_over() const { return chunks - owned; }
 
-    // The first chunk of a helper in the row of all that is left over.
-    __device__ __forceinline__ int first_of(int helper) const { return helper * share + min(helper, longer); }
-
-    // The helper that has a chunk of that row.
-    __device__ __forceinline__ int helper_of(int chunk) const {
-        const int by_longer = longer * (share + 1);
-        return chunk < by_longer ? chunk / (share + 1) : longer + (chunk - by_longer) / share;
-    }
-
     // The first helper of a tile, and how many parts it has, the owner's among them.
-    __device__ __forceinline__ int first_helper(int tile) const { return helper_of(tile * left_over()); }
+    __device__ __forceinline__ int first_helper(int tile) const { return worker_of(tile * left_over()); }
     __device__ __forceinline__ int parts(int tile) const {
-        return left_over() == 0 ? 1 : helper_of((tile + 1) * left_over() - 1) - first_helper(tile) + 2;
+        return left_over() == 0 ? 1 : worker_of((tile + 1) * left_over() - 1) - first_helper(tile) + 2;
     }
 
     // Where a part of a tile is left: helpers' parts in the order of their row, in which the sum of tile and helper
@@ -68,8 +60,8 @@ struct Work {
         if (helper < 0) {
             own = block;
         } else if (helper < schedule.helpers) {
-            position = schedule.first_of(helper);
-            stop = schedule.first_of(helper + 1);
+            position = schedule.first_chunk(helper);
+            stop = schedule.first_chunk(helper + 1);
         }
     }
 
@@ -113,35 +105,5 @@ struct Turn {
         }
     }
 };
-
-// Whether it is true for any of the block's threads.
-__device__ __forceinline__ bool any_of_block(bool one) { return __any_sync(0xffffffffu, __syncthreads_or(one)); }
-
-// Counts the block in at a tile; true for the last of `parts` blocks, which may then read what the others
-// left. It sets the counter back for the next launch.
-__device__ __forceinline__ bool last_to_arrive(unsigned* arrived, int parts) {
-    __threadfence();  // this thread's sums before the count ...
-    __syncthreads();  // ... and those of the block's other threads
-    bool last = false;
-    if (threadIdx.x == 0) {
-        last = atomicAdd(arrived, 1u) == static_cast<unsigned>(parts - 1);
-        if (last) *arrived = 0;
-    }
-    last = any_of_block(last);
-    if (last) __threadfence();  // the count before the reads
-    return last;
-}
-
-// The same without counting: true where all but this block have arrived. Then nobody else will.
-__device__ __forceinline__ bool others_arrived(unsigned* arrived, int parts) {
-    bool all = false;
-    if (threadIdx.x == 0) {
-        all = atomicAdd(arrived, 0u) == static_cast<unsigned>(parts - 1);
-        if (all) *arrived = 0;
-    }
-    all = any_of_block(all);
-    if (all) __threadfence();
-    return all;
-}
 
 }  // namespace stream_k

@@ -10,6 +10,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "wgmma_registers.cuh"
+#include "words.cuh"
+
 using f32 = float;
 using f16 = __half;
 using bf16 = __nv_bfloat16;
@@ -27,6 +30,8 @@ constexpr int CHUNK = SWIZZLE_BYTES / 2;  // elements of k in a row of a box
 constexpr int MMA_M = 64;          // rows of one wgmma
 constexpr int MMA_K = 16;          // its depth: 32 bytes
 constexpr int STEPS = CHUNK / MMA_K;
+
+static_assert(ATOM_BYTES == 8 * 128, "descriptors are of rows of 128 bytes with the 128-byte swizzle");
 
 __device__ __forceinline__ unsigned shared_of(const void* pointer) {
     return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
@@ -167,14 +172,6 @@ __device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(REGISTERS));
 }
 
-// PTX ISA, "Matrix Descriptor Format" of wgmma, for rows of 128 bytes with the 128-byte swizzle: address,
-// a leading offset that this swizzle does not use, the offset from eight rows to the next eight, all in
-// units of 16 bytes; 1 at bit 62 is the swizzle.
-__device__ __forceinline__ u64 descriptor(unsigned shared) {
-    return static_cast<u64>((shared & 0x3ffff) >> 4) | 1ull << 16 |
-           static_cast<u64>(ATOM_BYTES >> 4) << 32 | 1ull << 62;
-}
-
 // How far a descriptor moves from one 16-deep step to the next.
 constexpr u64 STEP = MMA_K * 2 >> 4;
 
@@ -186,112 +183,35 @@ __device__ __forceinline__ void wait_products() {
     asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(PENDING) : "memory");
 }
 
-#define f16_TYPES "f16.f16"
-#define bf16_TYPES "bf16.bf16"
-#define NAME_OF_TYPES(type) type##_TYPES
-#define WGMMA_TYPES_OF(type) NAME_OF_TYPES(type)
-#define WGMMA_TYPES WGMMA_TYPES_OF(TYPE)
-#define WGMMA_SUMS(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-
 // d = a b^T, or d += a b^T where `add` is not 0, of 64 rows and N columns, 16 deep; a and b are descriptors.
 // Register 4 j + e of a thread is column 8 j + 2 (lane mod 4) + e mod 2, row 16 warp + lane / 4 + 8 (e / 2).
 template <int N>
 __device__ __forceinline__ void multiply(f32 (&d)[N / 2], u64 a, u64 b, int add);
 
-template <>
-__device__ __forceinline__ void multiply<64>(f32 (&d)[32], u64 a, u64 b, int add) {
-    asm volatile(
-        "{\n"
-        ".reg .pred more;\n"
-        "setp.ne.b32 more, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32." WGMMA_TYPES " {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-        "}, %32, %33, more, 1, 1, 0, 0;\n"
-        "}\n"
-        : WGMMA_SUMS(d, 0), WGMMA_SUMS(d, 4), WGMMA_SUMS(d, 8), WGMMA_SUMS(d, 12),
-          WGMMA_SUMS(d, 16), WGMMA_SUMS(d, 20), WGMMA_SUMS(d, 24), WGMMA_SUMS(d, 28)
-        : "l"(a), "l"(b), "r"(add));
-}
+#define TYPES_f16 "f16.f16"
+#define TYPES_bf16 "bf16.bf16"
+// COUNT registers of sums; then the operands have the numbers A, B and ADD.
+#define PRODUCT(N, COUNT, A, B, ADD)                                                                     \
+    template <>                                                                                          \
+    __device__ __forceinline__ void multiply<N>(f32(&d)[COUNT], u64 a, u64 b, int add) {                 \
+        asm volatile(                                                                                    \
+            "{\n"                                                                                        \
+            ".reg .pred more;\n"                                                                         \
+            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                          \
+            "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAMED(TYPES_, TYPE) " {" REGISTERS_##COUNT \
+            "}, %" #A ", %" #B ", more, 1, 1, 0, 0;\n"                                                   \
+            "}\n"                                                                                        \
+            : SUMS_##COUNT("+f", d, 0)                                                                   \
+            : "l"(a), "l"(b), "r"(add));                                                                 \
+    }
+PRODUCT(64, 32, 32, 33, 34)
+PRODUCT(128, 64, 64, 65, 66)
+PRODUCT(192, 96, 96, 97, 98)
+PRODUCT(256, 128, 128, 129, 130)
 
-template <>
-__device__ __forceinline__ void multiply<128>(f32 (&d)[64], u64 a, u64 b, int add) {
-    asm volatile(
-        "{\n"
-        ".reg .pred more;\n"
-        "setp.ne.b32 more, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32." WGMMA_TYPES " {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-        "}, %64, %65, more, 1, 1, 0, 0;\n"
-        "}\n"
-        : WGMMA_SUMS(d, 0), WGMMA_SUMS(d, 4), WGMMA_SUMS(d, 8), WGMMA_SUMS(d, 12),
-          WGMMA_SUMS(d, 16), WGMMA_SUMS(d, 20), WGMMA_SUMS(d, 24), WGMMA_SUMS(d, 28),
-          WGMMA_SUMS(d, 32), WGMMA_SUMS(d, 36), WGMMA_SUMS(d, 40), WGMMA_SUMS(d, 44),
-          WGMMA_SUMS(d, 48), WGMMA_SUMS(d, 52), WGMMA_SUMS(d, 56), WGMMA_SUMS(d, 60)
-        : "l"(a), "l"(b), "r"(add));
-}
-
-template <>
-__device__ __forceinline__ void multiply<192>(f32 (&d)[96], u64 a, u64 b, int add) {
-    asm volatile(
-        "{\n"
-        ".reg .pred more;\n"
-        "setp.ne.b32 more, %98, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n192k16.f32." WGMMA_TYPES " {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-        "}, %96, %97, more, 1, 1, 0, 0;\n"
-        "}\n"
-        : WGMMA_SUMS(d, 0), WGMMA_SUMS(d, 4), WGMMA_SUMS(d, 8), WGMMA_SUMS(d, 12),
-          WGMMA_SUMS(d, 16), WGMMA_SUMS(d, 20), WGMMA_SUMS(d, 24), WGMMA_SUMS(d, 28),
-          WGMMA_SUMS(d, 32), WGMMA_SUMS(d, 36), WGMMA_SUMS(d, 40), WGMMA_SUMS(d, 44),
-          WGMMA_SUMS(d, 48), WGMMA_SUMS(d, 52), WGMMA_SUMS(d, 56), WGMMA_SUMS(d, 60),
-          WGMMA_SUMS(d, 64), WGMMA_SUMS(d, 68), WGMMA_SUMS(d, 72), WGMMA_SUMS(d, 76),
-          WGMMA_SUMS(d, 80), WGMMA_SUMS(d, 84), WGMMA_SUMS(d, 88), WGMMA_SUMS(d, 92)
-        : "l"(a), "l"(b), "r"(add));
-}
-
-template <>
-__device__ __forceinline__ void multiply<256>(f32 (&d)[128], u64 a, u64 b, int add) {
-    asm volatile(
-        "{\n"
-        ".reg .pred more;\n"
-        "setp.ne.b32 more, %130, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32." WGMMA_TYPES " {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-        "}, %128, %129, more, 1, 1, 0, 0;\n"
-        "}\n"
-        : WGMMA_SUMS(d, 0), WGMMA_SUMS(d, 4), WGMMA_SUMS(d, 8), WGMMA_SUMS(d, 12),
-          WGMMA_SUMS(d, 16), WGMMA_SUMS(d, 20), WGMMA_SUMS(d, 24), WGMMA_SUMS(d, 28),
-          WGMMA_SUMS(d, 32), WGMMA_SUMS(d, 36), WGMMA_SUMS(d, 40), WGMMA_SUMS(d, 44),
-          WGMMA_SUMS(d, 48), WGMMA_SUMS(d, 52), WGMMA_SUMS(d, 56), WGMMA_SUMS(d, 60),
-          WGMMA_SUMS(d, 64), WGMMA_SUMS(d, 68), WGMMA_SUMS(d, 72), WGMMA_SUMS(d, 76),
-          WGMMA_SUMS(d, 80), WGMMA_SUMS(d, 84), WGMMA_SUMS(d, 88), WGMMA_SUMS(d, 92),
-          WGMMA_SUMS(d, 96), WGMMA_SUMS(d, 100), WGMMA_SUMS(d, 104), WGMMA_SUMS(d, 108),
-          WGMMA_SUMS(d, 112), WGMMA_SUMS(d, 116), WGMMA_SUMS(d, 120), WGMMA_SUMS(d, 124)
-        : "l"(a), "l"(b), "r"(add));
-}
-
-#undef WGMMA_SUMS
-#undef WGMMA_TYPES
-#undef WGMMA_TYPES_OF
-#undef NAME_OF_TYPES
-#undef f16_TYPES
-#undef bf16_TYPES
+#undef PRODUCT
+#undef TYPES_f16
+#undef TYPES_bf16
 
 // ---- results ---------------------------------------------------------------------------------------
 

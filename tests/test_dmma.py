@@ -67,7 +67,7 @@ def test_shared_tiles_do_not_depend_on_who_comes_last(
 ) -> None:
     known = support.device
     monkeypatch.setattr(support, "device", lambda arch: {**known(arch), "sms": sms})
-    for path in (*KERNELS.glob("dmma_*.cuh"), KERNELS / "matmul_dmma_stream_k.cu"):
+    for path in (*KERNELS.glob("*.cuh"), KERNELS / "matmul_dmma_stream_k.cu"):
         shutil.copy(path, tmp_path)
     text = (KERNELS / "stream_k.cuh").read_text(encoding="utf-8")
     assert "blockIdx.x" in text

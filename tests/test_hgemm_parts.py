@@ -27,9 +27,9 @@ TILES = [(256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (6
 def turned(tmp_path_factory) -> Path:
     """A folder of the same kernels, block numbers turned round."""
     folder = tmp_path_factory.mktemp("turned")
-    for path in KERNELS.glob("hgemm_*.cuh"):
+    for path in KERNELS.glob("*.cuh"):
         shutil.copy(path, folder)
-    for name in ("hgemm_split_k.cu", "hgemm_stream_k.cu"):
+    for name in ("hgemm_split_k.cu", "hgemm_stream_k.cu", "dealing.cuh"):
         text = (KERNELS / name).read_text(encoding="utf-8")
         assert "blockIdx.x" in text
         (folder / name).write_text(text.replace("blockIdx.x", "(gridDim.x - 1 - blockIdx.x)"))

@@ -158,6 +158,26 @@ def test_missing_key_shows_only_the_key(tmp_path):
         ("{arch: 75}", "{arch: sm_75}", "requires.arch"),
         ("{arch: 75}", "{ach: 75}", "requires.ach"),
         ("{arch: 75}", "{n: TIEL}", "requires.n"),
+        ("title: A", "let: {twice: 2 * TIEL}\ntitle: A", "let.twice"),
+        ("title: A", "let: {first: second, second: 2}\ntitle: A", "let.first"),
+        ("title: A", "let: {first: second, second: first}\ntitle: A", "let.first"),
+        ("title: A", "let: {self: self + 1}\ntitle: A", "let.self"),
+        ("title: A", "let: {none: 1 // (n - n)}\nshared_bytes: none\ntitle: A", "let.none"),
+        ("title: A", "let: {TILE: 2}\ntitle: A", "let.TILE"),
+        ("title: A", "let: {n: 2}\ntitle: A", "let.n"),
+        ("title: A", "let: {sms: 2}\ntitle: A", "let.sms"),
+        ("title: A", "let: {arch: 2}\ntitle: A", "let.arch"),
+        ("title: A", "let: {f32: 2}\ntitle: A", "let.f32"),
+        ("title: A", "let: {col: 2}\ntitle: A", "let.col"),
+        ("title: A", "let: {ceil: 2}\ntitle: A", "let.ceil"),
+        ("title: A", "let: {two words: 2}\ntitle: A", "let.two words"),
+        ("title: A", "let: {newer: arch >= 90}\ntitle: A", "let.newer"),
+        (
+            "accumulate: REAL",
+            "accumulate: sized}\nlet: {sized: f32 if n > 1 else f64",
+            "dtypes.accumulate",
+        ),
+        ("{arch: 75}", "{n: sized}\nlet: {sized: 2 * n}", "let.sized"),
     ],
 )
 def test_expressions_are_tried_out_before_anything_runs(tmp_path, old, new, key):
@@ -175,6 +195,8 @@ def test_expressions_are_tried_out_before_anything_runs(tmp_path, old, new, key)
         "shared_bytes: size(REAL) * min(sms, l2_bytes)",
         "working_blocks: ceil(n / 300) * ceil(m / 300)",
         "layouts: {a: row if TILE == 16 else col}",
+        "let: {sum: f64 if TILE == 16 else REAL, b_is: col}\nlayouts: {b: b_is, c: row if sum else col}",
+        "let: {unused: sms * l2_bytes, one: 2 * n, other: one + m}\nshared_bytes: other // 64",
     ],
 )
 def test_good_expressions_pass_the_trial(tmp_path, more):
@@ -196,6 +218,49 @@ def test_geometry_that_asks_for_the_device(tmp_path):
     made = variant(load_kernel(write_kernel(tmp_path, front=front)), {}, "here", "macros")
     assert made.unknown_device({}) == "sms"
     assert made.unknown_device({"sms": 132}) == ""
+
+
+LET = """\
+let: {small: 16, tiles: ceil(n / TILE) * ceil(m / TILE), waves: ceil(tiles / sms), shared: waves * TILE}
+where: [TILE == small or REAL == f32]
+shared_bytes: shared
+working_blocks: tiles
+"""
+
+
+def test_let_names_what_later_expressions_use(tmp_path):
+    front = FRONT.replace('["ceil(n / TILE)", "ceil(m / TILE)"]', '["min(sms, tiles)"]')
+    front = front.replace(
+        "{arch: 75}", "{arch: 75, conditions: [shared <= shared_per_block_optin]}"
+    )
+    kernel = load_kernel(write_kernel(tmp_path, front=front + LET))
+    found = {one.id for one in choices(kernel, "product", "here", "macros")}
+    assert found == {"sample", "sample-tile32", "sample-realf64"}
+    made = variant(kernel, {}, "here", "macros")
+    shape, device = {"m": 33, "n": 64, "k": 1}, {"sms": 5}
+    plan = made.plan(shape, device)
+    assert (plan.grid, plan.working_blocks, plan.shared_bytes) == ((5, 1, 1), 12, 48)
+    assert made.supports(shape, device) == ""  # what is not known of the device forbids nothing
+    assert made.supports(shape, device | {"shared_per_block_optin": 40}) == (
+        "needs shared <= shared_per_block_optin (shared = 48, shared_per_block_optin = 40)"
+    )
+    assert made.unknown_device({}) == "sms"
+    assert made.unknown_device(device) == ""
+
+
+@pytest.mark.parametrize("key", ["grid: [few]", "working_blocks: few", "cluster: [few]"])
+def test_geometry_that_asks_for_the_device_through_a_let(tmp_path, key):
+    lines = [line for line in FRONT.splitlines() if not line.startswith(key.split(":")[0])]
+    front = "\n".join([*lines, "let: {half: sms // 2, few: half * n}", key, ""])
+    made = variant(load_kernel(write_kernel(tmp_path, front=front)), {}, "here", "macros")
+    assert made.unknown_device({}) == "sms"
+    assert made.unknown_device({"sms": 132}) == ""
+
+
+def test_cycle_of_lets_in_a_condition_on_macros(tmp_path):
+    front = FRONT + "let: {first: second, second: first}\nwhere: [first > 1]\n"
+    with pytest.raises(UserError, match=r": let\.first: found "):
+        list(choices(load_kernel(write_kernel(tmp_path, front=front)), "product", "here", "macros"))
 
 
 def project_refusal(path):
@@ -223,6 +288,7 @@ def project_refusal(path):
         ("title: A", "layouts: {d: row}\ntitle: A", "layouts"),
         ("tile: [TILE, TILE, 1]", "tile: [TILE]", "tile"),
         ("title: A", "provider: cpu\ntitle: A", "provider"),
+        ("matmul", "probe\nlet: {one: 1}", "let"),
     ],
 )
 def test_front_matter_that_means_nothing(tmp_path, old, new, key):

@@ -102,6 +102,9 @@ class FrontMatter(BaseModel):
     layouts: dict[str, str] = Field(default_factory=dict)
     macros: dict[str, list[Scalar]] = Field(default_factory=dict)
     where: list[str] = Field(default_factory=list)
+    let: dict[str, Expression] = Field(
+        default_factory=dict, description="Named expressions; each may use the ones before it."
+    )
     tile: list[Expression] | None = None
     block: list[Expression] = Field(default_factory=_one)
     grid: list[Expression] = Field(default_factory=_one)

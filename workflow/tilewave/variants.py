@@ -13,6 +13,7 @@ from typing import Any
 from tilewave import judging, operations
 from tilewave.errors import UserError
 from tilewave.expressions import (
+    FUNCTIONS,
     LAYOUTS,
     SIZES,
     WORDS,
@@ -163,13 +164,13 @@ class Variant:
 
     def _evaluate(self, key: str, text: Any, names: Mapping[str, Any] | None = None) -> Any:
         try:
-            return evaluate(text, {**self.names, **(names or {})})
+            return evaluate(text, _known(self.kernel, text, {**self.names, **(names or {})}))
         except ExpressionError as error:
             raise UserError(self.kernel.path, key, text, str(error)) from error
 
     def _integer(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
         try:
-            return integer(text, {**self.names, **names})
+            return integer(text, _known(self.kernel, text, {**self.names, **names}))
         except ExpressionError as error:
             raise UserError(self.kernel.path, key, text, str(error)) from error
 
@@ -222,9 +223,8 @@ class Variant:
             return f"needs compute capability {CLUSTER_ARCH / 10:.1f} or later"
         return ""
 
-    @staticmethod
-    def _device_words(text: Any) -> set[str]:
-        return names_in(text) & set(DEVICE_NAMES)
+    def _device_words(self, text: Any) -> set[str]:
+        return _asked(self.kernel, text) & set(DEVICE_NAMES)
 
     def unknown_device(self, device: Mapping[str, Any]) -> str:
         """Empty where the launch can be planned; else what of the device its geometry asks for."""
@@ -280,8 +280,8 @@ class Variant:
             (asked, geometry | {"arch"}),
         ):
             for key, text in expressions:
-                for name in sorted(names_in(text) - known):
-                    raise UserError(path, key, name, known or "a dtype or layout")
+                for name in sorted(_asked(self.kernel, text) - {*front.let} - known):
+                    raise UserError(path, key, name, {*front.let} | known or "a dtype or layout")
         for key, values, words in (
             ("dtypes", self.dtypes, SIZES),
             ("layouts", self.layouts, LAYOUTS),
@@ -308,6 +308,15 @@ class Variant:
         for name in front.macros:
             if name in (*dimensions, *DEVICE_NAMES, *WORDS):
                 raise UserError(path, f"macros.{name}", name, "a name with no meaning of its own")
+        if front.let and front.operation == "probe":
+            raise UserError(path, "let", front.operation, "any operation but probe")
+        earlier = {*self.names, *dimensions, *DEVICE_NAMES}
+        for name, meaning in front.let.items():
+            if names_in(name) != {name} or name in (*earlier, *FUNCTIONS, "arch"):
+                raise UserError(path, f"let.{name}", name, "a name with no meaning of its own")
+            for unknown in sorted(names_in(meaning) - earlier):
+                raise UserError(path, f"let.{name}", unknown, earlier)
+            earlier.add(name)
         if front.work is not None:
             if front.operation != "probe":
                 raise UserError(path, "work", front.operation, "a probe: other work is known")
@@ -353,7 +362,7 @@ class Variant:
 
     def _values(self, condition: str, names: Mapping[str, Any]) -> str:
         """The values of the names that stand in a condition, for the sentence that it failed."""
-        known = {**self.names, **names}
+        known = _known(self.kernel, condition, {**self.names, **names})
         words = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", condition))
         return ", ".join(f"{word} = {known[word]}" for word in words if word in known)
 
@@ -436,10 +445,36 @@ class Variant:
         return tuple(made)
 
 
+def _asked(kernel: Kernel, text: Any) -> set[str]:
+    """Names that an expression asks for, itself or through the `let` that it uses."""
+    asked = names_in(text)
+    for name, meaning in reversed(kernel.front.let.items()):
+        if name in asked:
+            asked |= names_in(meaning)
+    return asked
+
+
+def _known(kernel: Kernel, text: Any, names: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``names`` and, of `let`, those that an expression uses: others may ask for what is not known.
+
+    Raises UserError where one of these has no value.
+    """
+    if not kernel.front.let:
+        return names
+    known, asked = dict(names), _asked(kernel, text)
+    for name, meaning in kernel.front.let.items():
+        if name in asked:
+            try:
+                known[name] = evaluate(meaning, known)
+            except ExpressionError as error:
+                raise UserError(kernel.path, f"let.{name}", meaning, str(error)) from error
+    return known
+
+
 def _allowed(kernel: Kernel, macros: Mapping[str, Any]) -> bool:
     for condition in kernel.front.where:
         try:
-            if not evaluate(condition, macros):
+            if not evaluate(condition, _known(kernel, condition, macros)):
                 return False
         except ExpressionError as error:
             raise UserError(kernel.path, "where", condition, str(error)) from error
