@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tilewave import expressions
 from tilewave.theory import alignment as al
 
 SIZES = {4096: 4096, 4095: 1, 4094: 2, 4092: 4, 4088: 8, 4080: 16, 4064: 32, 4032: 64, 3968: 128}
@@ -41,18 +42,17 @@ def test_every_layout_leaves_a_dimension_that_only_counts_rows() -> None:
         al.contiguous({"b": "rows"})
 
 
-def test_widest_access_of_each_operand() -> None:
+def test_bytes_from_row_to_row_of_each_operand() -> None:
     halves = {"a": "f16", "b": "f16", "c": "f16"}
     shape = {"m": 4096, "n": 4092, "k": 4095}
     assert al.row_strides(shape, halves, {}) == {"a": 8190, "b": 8184, "c": 8184}
-    assert al.access_bytes(shape, halves, {}) == {"a": 2, "b": 8, "c": 8}
-    assert al.access_bytes(shape, halves, {"a": "col"}) == {"a": 16, "b": 8, "c": 8}
+    assert al.row_strides(shape, halves, {"a": "col"}) == {"a": 8192, "b": 8184, "c": 8184}
     # Bytes in, 32-bit sums out.
     whole = {"a": "i8", "b": "i8", "c": "i32"}
     shape = {"m": 1, "n": 4092, "k": 4088}
-    assert al.access_bytes(shape, whole, {"b": "col"}) == {"a": 8, "b": 8, "c": 16}
+    assert al.row_strides(shape, whole, {"b": "col"}) == {"a": 4088, "b": 4088, "c": 16368}
     doubles = dict.fromkeys("abc", "f64")
-    assert al.access_bytes({"m": 3, "n": 5, "k": 6}, doubles, {}) == {"a": 16, "b": 8, "c": 8}
+    assert al.row_strides({"m": 3, "n": 5, "k": 6}, doubles, {}) == {"a": 48, "b": 40, "c": 40}
 
 
 def test_share_that_needs_no_alignment() -> None:
@@ -69,7 +69,7 @@ def test_recommended_multiples_are_16_and_128_bytes() -> None:
         (8, 64), (16, 128), (4, 32), (2, 16),
     ]  # fmt: skip
     for one in al.RECOMMENDED.values():
-        assert one.recommended_bytes == al.WIDEST_ACCESS
-        assert one.on_a100_bytes == al.LINE
+        assert one.recommended * expressions.size(one.dtype) == 16
+        assert one.on_a100 * expressions.size(one.dtype) == 128
     labels = ("f16_f32", "f16_f16", "i8", "f32")
     assert [bool(al.recommendation(label)) for label in labels] == [True, True, True, False]

@@ -20,10 +20,6 @@ from tilewave.expressions import size as element_bytes
 OPERANDS: Mapping[str, tuple[str, str]] = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
 """Rows and columns of each matrix."""
 DIMENSIONS = ("m", "n", "k")
-WIDEST_ACCESS = 16
-"""Bytes of the widest global access of a thread (LDG.128, cp.async of 16 bytes)."""
-LINE = 128
-"""Bytes of a cache line, which is what a warp asks for."""
 
 
 def alignment(size: int) -> int:
@@ -65,17 +61,6 @@ def row_strides(
     }
 
 
-def access_bytes(
-    shape: Mapping[str, int], dtypes: Mapping[str, str], layouts: Mapping[str, str]
-) -> dict[str, int]:
-    """Bytes of the widest access with which every row of an operand can begin (at most 16).
-
-    Matrices begin at a multiple of 16 bytes, so only the stride decides.
-    """
-    strides = row_strides(shape, dtypes, layouts)
-    return {name: min(alignment(stride), WIDEST_ACCESS) for name, stride in strides.items()}
-
-
 def least_share(size: int, reference: int) -> float:
     """The least share of the reference's rate (TFLOP/s) that needs no alignment to explain.
 
@@ -102,14 +87,6 @@ class Recommendation:
     required: int | None
     recommended: int
     on_a100: int
-
-    @property
-    def recommended_bytes(self) -> int:
-        return self.recommended * element_bytes(self.dtype)
-
-    @property
-    def on_a100_bytes(self) -> int:
-        return self.on_a100 * element_bytes(self.dtype)
 
 
 RECOMMENDED: Mapping[str, Recommendation] = {

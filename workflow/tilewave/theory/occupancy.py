@@ -71,11 +71,6 @@ class Occupancy:
     limits: dict[str, int]
 
     @property
-    def limiter(self) -> str:
-        """The resource that allows the fewest blocks (the first of several)."""
-        return self.limiters[0]
-
-    @property
     def limiters(self) -> tuple[str, ...]:
         """Every resource that allows no more blocks than fit."""
         return tuple(name for name, blocks in self.limits.items() if blocks == self.blocks)

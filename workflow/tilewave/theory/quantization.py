@@ -121,20 +121,6 @@ def cycles_active_ratio(blocks: int, sms: int) -> float:
     return blocks / (sms * _ceil(blocks, sms))
 
 
-def wave_edges(
-    shape: Mapping[str, int], tile: Sequence[int], sms: int, sizes: Sequence[int]
-) -> list[int]:
-    """Values of n in ``sizes`` (ascending) at which the number of waves is higher than before."""
-    edges: list[int] = []
-    before = math.inf
-    for n in sizes:
-        now = waves(tile_count({**shape, "n": n}, tile), sms).count
-        if now > before:
-            edges.append(n)
-        before = now
-    return edges
-
-
 def rounds_on_sms(blocks: int, sms: int) -> int:
     """Blocks on the busiest SM where they are dealt out evenly: ceil(blocks / sms).
 
