@@ -12,13 +12,8 @@ from zero (PTX ISA, cvt.rna.tf32), kept in f32 storage. i32 is u - 2^23; i8 is f
 fits in i32.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
-
-STANDARD_DEVIATION = 1.0 / math.sqrt(3.0)
-"""Of one element; a product of two has 1/3, a sum of k products sqrt(k)/3."""
 
 _STORAGE: dict[str, np.dtype] = {
     "f64": np.dtype(np.float64),

@@ -211,15 +211,6 @@ def has_gpu(found: Mapping[str, Any]) -> bool:
     )
 
 
-def counters_blocked(found: Mapping[str, Any]) -> str:
-    """Why counters cannot be read, as far as files tell; empty where they may work."""
-    if not has_gpu(found):
-        return "no GPU here"
-    if not found["ncu"]:
-        return NO_NCU
-    return ""
-
-
 NO_NCU = (
     "Nsight Compute (ncu) was not found on PATH, in /usr/local/cuda*/bin or in "
     "/opt/nvidia/nsight-compute: install Nsight Compute, or put its ncu on PATH"

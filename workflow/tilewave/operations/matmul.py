@@ -9,8 +9,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from tilewave.operations._common import Work, element_bytes
 
 DIMENSIONS = ("m", "n", "k")
@@ -49,19 +47,6 @@ def work(shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -
         + c_passes * m * n * element_bytes(dtypes, "c")
     )
     return Work(2 * m * n * k, moved)
-
-
-def reference(
-    a: np.ndarray, b: np.ndarray, c: np.ndarray | None, alpha: float, beta: float
-) -> np.ndarray:
-    """alpha A B + beta C in double precision, of matrices with two dimensions.
-
-    C is not read where beta is 0 (it may hold NaN); it may then be None.
-    """
-    product = alpha * (a.astype(np.float64) @ b.astype(np.float64))
-    if beta == 0 or c is None:
-        return product
-    return product + beta * c.astype(np.float64)
 
 
 @dataclass(frozen=True)
