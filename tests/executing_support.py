@@ -101,12 +101,14 @@ def _compiled(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> Pat
     chosen = Variant(kernel(path), macros)
     cubin = Path(_folder().name) / f"{chosen.id}.{arch}.cubin"
     cubin.write_bytes(cubin_of(chosen, arch))
-    cubin.with_suffix(".sass.json").write_text(sass.as_json(cubin))
     return cubin
 
 
+_as_json = functools.cache(sass.as_json)
+
+
 def compiled(chosen: Variant, arch: str) -> Path:
-    """The cubin's path; nvdisasm's JSON lies beside it, as ``.sass.json``."""
+    """The cubin's path."""
     return _compiled(chosen.kernel.path, chosen.macros, arch)
 
 
@@ -252,9 +254,7 @@ def execute(
 
     work = job(path, case, macros, arch)
     cubin = Path(work["cubin"])
-    loaded = program.load(
-        cubin.read_bytes(), work["entry"], cubin.with_suffix(".sass.json").read_text()
-    )
+    loaded = program.load(cubin.read_bytes(), work["entry"], _as_json(cubin))
     runs = launches(work)
     first: Any = None
     seconds = 0.0

@@ -22,13 +22,12 @@ SOURCE = "// one\n// two\n// three\n"
 
 @pytest.fixture
 def job(tmp_path: Path) -> dict[str, Any]:
-    """A product of an invented kernel, with its cubin and listings beside it."""
+    """A product of an invented kernel, with its cubin and listing beside it."""
     source = tmp_path / "fake.cu"
     source.write_text(SOURCE)
     cubin = tmp_path / "fake.sm_90.cubin"
     cubin.write_bytes(b"ELF")
     cubin.with_suffix(".sass").write_text(fake_machine.listing("fake", "fake.cu"))
-    cubin.with_suffix(".sass.json").write_text("[]")
     return {
         "case": "fake@33x17x9", "kernel": "fake", "variant": "fake", "stage": "execute", "key": "k1",
         "provider": "nvrtc", "operation": "matmul", "cubin": str(cubin), "source": str(source),

@@ -65,14 +65,10 @@ class Execution:
         )
 
 
-def listings(cubin: Path) -> tuple[str | None, str]:
-    """nvdisasm's JSON (None: the machine makes its own) and text of a cubin: the files that lie
-    beside it, as the compile stage leaves the text; the text is made now where it is missing."""
-    json_path, text_path = cubin.with_suffix(".sass.json"), cubin.with_suffix(".sass")
-    json_text = json_path.read_text(encoding="utf-8") if json_path.is_file() else None
-    if text_path.is_file():
-        return json_text, text_path.read_text(encoding="utf-8")
-    return json_text, sass.as_text(cubin)
+def listing(cubin: Path) -> str:
+    """nvdisasm's text of a cubin: the file beside it that the compile stage leaves, else made now."""
+    path = cubin.with_suffix(".sass")
+    return path.read_text(encoding="utf-8") if path.is_file() else sass.as_text(cubin)
 
 
 def poisoned(dtype: Any, count: int) -> np.ndarray:
@@ -155,9 +151,8 @@ class _Case:
         self.instructions = 0
         self.slow = False
         cubin = Path(job["cubin"])
-        listing, text = listings(cubin)
-        self.places = Places(Path(job["source"]), job["entry"], text)
-        self.program = machine.load(cubin.read_bytes(), job["entry"], listing)
+        self.places = Places(Path(job["source"]), job["entry"], listing(cubin))
+        self.program = machine.load(cubin.read_bytes(), job["entry"])
 
     def launch(
         self, buffers: Mapping[str, np.ndarray], alpha: float = 1.0, beta: float = 0.0
@@ -282,8 +277,7 @@ def _named(opcode: str, address: int, places: Places) -> str:
 
 def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
     if places is None:
-        _, text = listings(Path(job["cubin"]))
-        places = Places(Path(job["source"]), job["entry"], text)
+        places = Places(Path(job["source"]), job["entry"], listing(Path(job["cubin"])))
     detail = getattr(error, "detail", "")
     told = _named(error.opcode, int(getattr(error, "address", -1)), places)
     return told + (f": {detail}" if detail else "")
