@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tilewave.inputs import to_float64, uniform
-from tilewave.operations.matmul import INTEGERS, Tolerance, tolerance
+from tilewave.operations.matmul import Tolerance, exact, tolerance
 from tilewave.records import model
 
 ALPHA, BETA = 0.75, -0.5  # exact in every floating-point dtype
@@ -67,7 +67,7 @@ class Run:
 def scalars(job: Job) -> list[tuple[float, float]]:
     """The (alpha, beta) that a job is checked with."""
     names = job["arguments"] or ["alpha", "beta"]
-    whole = job["dtypes"].get("accumulate") in INTEGERS
+    whole = exact(job["dtypes"].get("accumulate", ""))
     alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if whole else (ALPHA, BETA)
     second = (alpha if "alpha" in names else 1.0, beta if "beta" in names else 0.0)
     if job["provider"] != "nvrtc":
@@ -125,7 +125,7 @@ def judged(
             if math.isnan(value) and not beta
             else ""
         )
-        digits = ".0f" if job["dtypes"]["c"] in INTEGERS else ".6g"
+        digits = ".0f" if exact(job["dtypes"]["c"]) else ".6g"
         reason = (
             f"{found.wrong} of {shape['m'] * shape['n']} elements are wrong with {scaled}; "
             f"C[{row}, {column}] is {value:{digits}}{unwritten}, expected {expected:{digits}}"

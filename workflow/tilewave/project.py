@@ -308,6 +308,7 @@ def figure_digest(plot: str) -> str:
         f"plots/{plot}.yaml",
         "theory",
         "machine/memory.py",
+        "dtypes.py",
         "expressions.py",
         "report/figures.py",
         "records/model.py",

@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any
 
 from tilewave import judging, operations
+from tilewave.dtypes import SIZES, product_label
 from tilewave.errors import UserError
 from tilewave.expressions import (
     LAYOUTS,
-    SIZES,
     WORDS,
     ExpressionError,
     evaluate,
@@ -190,9 +190,7 @@ class Variant:
         """Label of the arithmetic: ``f32``, ``f64``, ``tf32``, ``f16_f32``, ``bf16_f32``, ..."""
         operand = self.dtypes.get("a") or next(iter(self.dtypes.values()), "")
         accumulate = self.dtypes.get("accumulate", operand)
-        if operand in ("f16", "bf16"):
-            return f"{operand}_{accumulate}"
-        return operand
+        return product_label(operand, accumulate)
 
     def supports(self, shape: Mapping[str, int], device: Mapping[str, Any]) -> str:
         """Empty where the variant can take the shape; else the requirement that failed.

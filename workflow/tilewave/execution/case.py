@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ import numpy as np
 
 from tilewave import execution, judging, operations
 from tilewave.compiling import sass
+from tilewave.dtypes import DTYPES, scalar_type
 from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
-from tilewave.inputs import size_of
 from tilewave.records import model
 
 STAGE = "execute"
@@ -94,8 +94,7 @@ def arguments(
 
     Raises ValueError for a name that is no buffer, no size, no scalar and no tensor map of the case.
     """
-    kinds: dict[str, Callable[[Any], Any]] = {"f64": np.float64, "i32": np.int32}
-    real = kinds.get(job.get("dtypes", {}).get("accumulate", ""), np.float32)
+    real = scalar_type(job.get("dtypes", {}).get("accumulate"))
     probe = job.get("probe") or {}
     numbers = {**job.get("shape", {}), **((probe.get("case") or {}).get("scalars") or {})}
     maps = job.get("tensor_maps") or {}
@@ -120,7 +119,7 @@ def tensor_map(machine: Any, name: str, wanted: Mapping[str, Any]) -> Any:
     return machine.TensorMap(
         name,
         buffer=wanted["of"],
-        element=size_of(wanted["dtype"]),
+        element=DTYPES[wanted["dtype"]].size,
         sizes=tuple(wanted["sizes"]),
         pitch=int(wanted["pitch"]),
         box=tuple(wanted["box"]),

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from tilewave.dtypes import DTYPES
 from tilewave.gpu.device import CudaError, Gpu, ok
-from tilewave.inputs import size_of
 from tilewave.judging import SIZES
 
 GUARD_BYTES = 64 << 10
@@ -160,4 +160,4 @@ def matrix_elements(shape: dict[str, int], name: str) -> int:
 
 def matrix_bytes(shape: dict[str, int], dtypes: dict[str, str], name: str) -> int:
     """Bytes of that matrix."""
-    return matrix_elements(shape, name) * size_of(dtypes[name])
+    return matrix_elements(shape, name) * DTYPES[dtypes[name]].size

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewave.expressions import size as element_bytes
+from tilewave.dtypes import SIZES
 
 OPERANDS: Mapping[str, tuple[str, str]] = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
 """Rows and columns of each matrix."""
@@ -55,10 +55,7 @@ def row_strides(
     shape: Mapping[str, int], dtypes: Mapping[str, str], layouts: Mapping[str, str]
 ) -> dict[str, int]:
     """Bytes from one row (column) of each operand to the next, stored without padding."""
-    return {
-        name: shape[along] * element_bytes(dtypes[name])
-        for name, along in contiguous(layouts).items()
-    }
+    return {name: shape[along] * SIZES[dtypes[name]] for name, along in contiguous(layouts).items()}
 
 
 def least_share(size: int, reference: int) -> float:
