@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from tilewave.gpu import metrics, profile_report, profile_run, profiler
+from tilewave.counters import catalogue
+from tilewave.counters.figures import DERIVED
+from tilewave.gpu import profile_report, profile_run, profiler
 
 BASE = 0x7F00_1000
 
@@ -314,7 +316,7 @@ def test_instructions_have_addresses_from_the_functions_start() -> None:
 
 
 def test_totals_by_kind_and_the_probes_own_instruction() -> None:
-    loads = metrics.RENAMED["shared_wavefronts_load"]
+    loads = DERIVED["shared_wavefronts_load"].counter
     probe = job("p@x", instruction="LDS")
     counters = {**COUNTERS, **instruction_counters(), loads: 8}
     action = FakeAction("tiled", counters, 0, sass=SASS)
@@ -426,7 +428,7 @@ def run(tmp_path: Path, ncu: str, jobs: list[dict[str, Any]], **more: Any) -> li
 
 def test_what_the_report_holds_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ncu = fake_ncu(tmp_path, "report.write_text('x')\nprint('==ERROR== lost it')\nsys.exit(9)\n")
-    counters = dict.fromkeys(metrics.names("basic"), 1.0)
+    counters = dict.fromkeys(catalogue.names("basic"), 1.0)
     report = [FakeRange([FakeAction("tiled", counters, 1)])]
     monkeypatch.setattr(profiler, "load_report", lambda path: report)
     jobs = [job("a"), job("b")]
@@ -486,7 +488,7 @@ def test_a_refused_metric_is_dropped_and_the_run_repeated(
         "    print('==ERROR== Failed to find metric ' + bad); sys.exit(1)\n"
         "report.write_text('x')\n"
     )
-    counters = dict.fromkeys(metrics.names("basic"), 1.0)
+    counters = dict.fromkeys(catalogue.names("basic"), 1.0)
     report = [FakeRange([FakeAction("tiled", counters, 0)])]
     monkeypatch.setattr(profiler, "load_report", lambda path: report)
     (found,) = run(tmp_path, fake_ncu(tmp_path, body), [job("a")])

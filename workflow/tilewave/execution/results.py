@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tilewave.counters.instructions import probe_figures
 from tilewave.execution import counters
-from tilewave.gpu import metrics as catalogue
 from tilewave.records import model
 
 Job = Mapping[str, Any]
@@ -31,7 +31,7 @@ def of_counters(job: Job, made: Mapping[str, Any]) -> Result:
     figures = counters.figures(values, rows, operand)
     notes: dict[str, Any] = {"not_executed": [n for n in job["metrics"] if n not in known]}
     if job.get("instruction") and rows:
-        found, note = catalogue.probe_figures(str(job["instruction"]), rows, values)
+        found, note = probe_figures(str(job["instruction"]), rows, values)
         figures += found
         if note:
             notes["probe_instruction"] = note

@@ -19,8 +19,3 @@ def result(job: Job, stage: str, status: str = "ok", reason: str = "", **more: A
     `environment` is left empty: the caller that knows the environment fills it in.
     """
     return model.result(stage, job.get("case", ""), status, reason, key=job.get("key", ""), **more)
-
-
-def figure(metric: str, value: float, unit: str) -> dict[str, Any]:
-    """One figure of a result."""
-    return {"metric": metric, "value": float(value), "unit": unit}

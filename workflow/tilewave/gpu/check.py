@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from tilewave import judging, operations
-from tilewave.gpu import Job, Result, figure, result
+from tilewave.counters.figures import figure
+from tilewave.gpu import Job, Result, result
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel, Session, cpu_function, cpu_matrices
 from tilewave.gpu.memory import Buffer, Memory, matrix_bytes, scratch

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewave.gpu import metrics as catalogue
+from tilewave.counters import catalogue
 from tilewave.gpu.environment import NO_NCU, find_ncu
 from tilewave.gpu.profile_report import load_report, parse_report
 from tilewave.gpu.profile_run import (
@@ -196,7 +196,7 @@ def profile(
     (their own, or the arguments') share a session of ncu; a session that a case ended is followed
     by one for the cases behind it. The first writes ``report_path`` (.ncu-rep), the others the same
     name with -part2, -part3, ...; a result's note ``report`` names its file. metric_set: a name in
-    `metrics.SETS`, added to the jobs' own metrics. cache: where the list of ncu's metrics is kept,
+    `catalogue.SETS`, added to the jobs' own metrics. cache: where the list of ncu's metrics is kept,
     handed to the worker as well. ncu: its path (default: found). limit_s: seconds for a session
     (default: the jobs' own limits, and a minute). environment: id for the results. on_result gets
     each result as soon as its session has ended, on_progress the number of kernels profiled.

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewave.gpu import Job, Result, figure, result
+from tilewave.counters.figures import figure
+from tilewave.gpu import Job, Result, result
 from tilewave.gpu.blocks import BLOCK_US, Block, build, empty_us, first_launch_us, span
 from tilewave.gpu.check import host_buffers
 from tilewave.gpu.clocks import Clocks

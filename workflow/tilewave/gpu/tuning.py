@@ -16,7 +16,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tilewave.gpu import Job, Result, figure, result
+from tilewave.counters.figures import figure
+from tilewave.gpu import Job, Result, result
 from tilewave.gpu.blocks import Block, build, first_launch_us
 from tilewave.gpu.device import cuda_errors
 from tilewave.gpu.failure import failure

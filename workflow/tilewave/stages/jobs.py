@@ -125,7 +125,7 @@ def _stage_parts(stage: str, request: Request, config: Config) -> dict[str, Any]
             "baseline": request.case.variant.kernel.front.operation == "matmul",
             "timing": {"block_ms": timing.block_ms, "rounds": timing.rounds},
         }
-    from tilewave.gpu import metrics
+    from tilewave.counters import catalogue as metrics
 
     names, sections = metrics.merged(sorted(request.counters))
     return {
