@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewave.gpu import environment
+from tilewave import environment
+from tilewave.gpu import facts
 
 VERSION = (
     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159  Release Build\n"
@@ -110,4 +111,4 @@ def test_probe_in_a_child_that_finds_no_driver(monkeypatch: pytest.MonkeyPatch) 
 
 def test_uuid() -> None:
     raw = bytes(range(16))
-    assert environment._uuid(raw) == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
+    assert facts.uuid_text(raw) == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewave.gpu.facts import uuid_text
+
 CHOICE_VARIABLE = "TILEWAVE_GPU"
 """An ordinal (``1``) or a UUID (``GPU-...``, or the beginning of one); default 0."""
 
@@ -136,10 +138,7 @@ class Gpu:
 def _uuid(device: int) -> str:
     from cuda.bindings import driver
 
-    digits = ok(driver.cuDeviceGetUuid(device)).bytes.hex()
-    return "GPU-" + "-".join(
-        digits[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
-    )
+    return uuid_text(ok(driver.cuDeviceGetUuid(device)).bytes)
 
 
 def open_gpu(choice: str | None = None) -> Gpu:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewave.gpu.environment import DRIVER_VERSION
+from tilewave.environment import DRIVER_VERSION
 from tilewave.gpu.supervisor import ends_with_parent, kill_group
 
 Job = Mapping[str, Any]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.counters import catalogue
-from tilewave.gpu.environment import NO_NCU, find_ncu
+from tilewave.environment import NO_NCU, find_ncu
 from tilewave.gpu.profile_report import load_report, parse_report
 from tilewave.gpu.profile_run import (
     ATTEMPTS,

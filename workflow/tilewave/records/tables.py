@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from tilewave.cases import Case, Plan
+from tilewave.counters import kernel_names
 from tilewave.expressions import ExpressionError
-from tilewave.gpu import kernel_names
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, instruction_rows, sample_rows
 from tilewave.stages.compiling import lines

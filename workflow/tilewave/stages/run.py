@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewave import project as projects
 from tilewave import target as targets
+from tilewave.environment import commit
 from tilewave.errors import UserError
-from tilewave.gpu.environment import commit
 from tilewave.records import model
 from tilewave.records.store import write_atomically
 from tilewave.stages import compiling, executing, jobs, measuring, tuning

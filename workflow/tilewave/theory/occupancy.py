@@ -37,7 +37,7 @@ class SmLimits:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, Any]) -> SmLimits:
-        """Limits of the environment's GPU (keys as in `tilewave.gpu.environment.probe`).
+        """Limits of the environment's GPU (keys as in `tilewave.environment.probe`).
 
         Raises KeyError with the name of a fact that the environment does not have.
         """
