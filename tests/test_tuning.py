@@ -8,9 +8,10 @@ import pytest
 
 from samples import FRONT, config, write_kernel
 from tilewave import project
-from tilewave.gpu import supervisor, tuning
+from tilewave.gpu import tuning
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.worker import main as worker_main
+from tilewave.processes import supervisor
 from tilewave.records import model, tables
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store

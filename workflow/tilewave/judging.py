@@ -18,6 +18,7 @@ import numpy as np
 
 from tilewave.inputs import to_float64, uniform
 from tilewave.operations.matmul import Tolerance, exact, tolerance
+from tilewave.processes import Job
 from tilewave.records import model
 
 ALPHA, BETA = 0.75, -0.5  # exact in every floating-point dtype
@@ -26,8 +27,6 @@ STREAMS = {"a": 0, "b": 1, "c": 2}
 """Random stream of each matrix; buffer set i of a timing adds 16 i."""
 SIZES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
 """Rows and columns of each matrix."""
-
-Job = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from tilewave.compiling import sass
 from tilewave.dtypes import DTYPES, scalar_type
 from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
+from tilewave.processes import Job, Result
 from tilewave.records import model
 
 STAGE = "execute"
@@ -36,9 +37,6 @@ VERDICTS = {
 SEVERITY = (*STATUSES, *VERDICTS)
 HERE = "executed on the CPU"
 CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
-
-Job = Mapping[str, Any]
-Result = dict[str, Any]
 
 
 @dataclass

@@ -7,10 +7,8 @@ from typing import Any
 
 from tilewave.counters.instructions import probe_figures
 from tilewave.execution import counters
+from tilewave.processes import Job, Result
 from tilewave.records import model
-
-Job = Mapping[str, Any]
-Result = dict[str, Any]
 
 
 def of_check(job: Job, made: Mapping[str, Any]) -> Result:

@@ -16,13 +16,13 @@ import numpy as np
 
 from tilewave import judging, operations
 from tilewave.counters.figures import figure
-from tilewave.gpu import Job, Result, result
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel, Session, cpu_function, cpu_matrices
 from tilewave.gpu.memory import Buffer, Memory, matrix_bytes, scratch
 from tilewave.inputs import storage, to_float64
 from tilewave.judging import STREAMS, Run, scalars
 from tilewave.operations.matmul import tolerance
+from tilewave.processes import Job, Result, result
 
 HOST_PRODUCT = 1 << 24
 """m n k up to which the device's reference is itself compared with numpy."""

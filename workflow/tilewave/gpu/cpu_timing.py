@@ -8,8 +8,8 @@ import time
 import numpy as np
 
 from tilewave.counters.figures import figure
-from tilewave.gpu import Job, Result, result
 from tilewave.gpu.launch import cpu_function, cpu_matrices
+from tilewave.processes import Job, Result, result
 
 MIN_RUNS, MAX_RUNS, ENOUGH_S = 3, 9, 1.0
 

@@ -1,16 +1,11 @@
-"""The chosen GPU, its lock, CUDA errors, and a process that dies with its parent."""
+"""The chosen GPU, its lock, and CUDA errors."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
-import signal
-import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -215,24 +210,3 @@ def gpu_lock(uuid: str, waiting: Callable[[], None] = lambda: None) -> Iterator[
         yield path
     finally:
         os.close(number)
-
-
-def die_with_parent(started_by_thread: bool = False) -> None:
-    """End this process when the one that started it ends.
-
-    Linux does it at once (prctl, PR_SET_PDEATHSIG), but counts the *thread* that forked as the
-    parent. Where that may be short-lived (a profiler's), `started_by_thread` asks twice a second
-    for the parent instead. Elsewhere than on Linux it always asks.
-    """
-    if started_by_thread or not sys.platform.startswith("linux"):
-        parent = os.getppid()
-
-        def watch() -> None:
-            while os.getppid() == parent:
-                time.sleep(0.5)
-            os._exit(1)
-
-        threading.Thread(target=watch, daemon=True).start()
-        return
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewave.dtypes import scalar_type
-from tilewave.gpu import Job
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.tensor_maps import Maps
 from tilewave.inputs import uniform
+from tilewave.processes import Job
 
 if TYPE_CHECKING:
     from tilewave.gpu.clocks import Clocks

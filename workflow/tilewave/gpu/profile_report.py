@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,8 @@ from tilewave.counters.instructions import (
     instruction_totals,
     probe_figures,
 )
+from tilewave.processes import Job, Result
 from tilewave.records.model import NOT_MEASURED, OK, result
-
-Job = Mapping[str, Any]
-Result = dict[str, Any]
 
 CASE_DOMAIN = "tilewave-job"
 LONGEST_NAME = 400  # of a library's kernel: some have pages of template arguments

@@ -10,16 +10,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tilewave.environment import DRIVER_VERSION
-from tilewave.gpu.supervisor import ends_with_parent, kill_group
-
-Job = Mapping[str, Any]
-Result = dict[str, Any]
+from tilewave.processes.lifetime import ends_with_parent, kill_group
 
 DOMAIN = "tilewave"
 RANGE = "measure"

@@ -11,10 +11,9 @@ holds is kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tilewave.counters import catalogue
 from tilewave.environment import NO_NCU, find_ncu
@@ -29,10 +28,8 @@ from tilewave.gpu.profile_run import (
     run_ncu,
     split_known,
 )
+from tilewave.processes import Job, Result
 from tilewave.records.model import NOT_MEASURED, OK, STATUSES, result
-
-Job = Mapping[str, Any]
-Result = dict[str, Any]
 
 
 @dataclass

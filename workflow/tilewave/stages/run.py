@@ -275,7 +275,7 @@ def _measure(job: Job, stage: str, kernel: str, report: str | None) -> measuring
                 log_path=log,
                 on_result=finished,
             )
-        from tilewave.gpu import supervisor
+        from tilewave.processes import supervisor
 
         if stage == executing.STAGE:
             # The machine keeps to the limit itself; building inputs, judging and compiling what no
