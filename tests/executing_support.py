@@ -17,7 +17,7 @@ import numpy as np
 import yaml
 
 from samples import ROOT
-from tilewave import execution, judging, operations
+from tilewave import architectures, execution, judging, operations
 from tilewave.cases import Shape, expand_shapes
 from tilewave.compiling import nvrtc, sass
 from tilewave.execution.case import beside_arguments, scratch, tensor_map
@@ -30,7 +30,6 @@ FOREIGN = ROOT / "tests" / "foreign"
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90")
 POISON = 0xFF
 SEED = 1
-SHARED_LIMIT = {"sm_80": 166_912, "sm_90": 232_448, "sm_100": 232_448}
 """Most shared memory of a block; 101376 bytes elsewhere (CUDA programming guide)."""
 LIMIT_S = 20.0
 
@@ -62,11 +61,9 @@ class Executed:
 
 def device(arch: str) -> dict[str, Any]:
     """What front matter may ask of a device of that architecture."""
-    return {
-        **TRIAL_DEVICE,
-        "arch": int(arch.removeprefix("sm_").rstrip("af")),
-        "shared_per_block_optin": SHARED_LIMIT.get(arch.rstrip("af"), 101_376),
-    }
+    number = int(arch.removeprefix("sm_").rstrip("af"))
+    shared = architectures.of(number).shared_per_block
+    return {**TRIAL_DEVICE, "arch": number, "shared_per_block_optin": shared}
 
 
 @functools.cache

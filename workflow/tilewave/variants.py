@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tilewave import judging, operations
+from tilewave import architectures, judging, operations
 from tilewave.dtypes import SIZES, product_label
 from tilewave.errors import UserError
 from tilewave.expressions import (
@@ -25,8 +25,6 @@ from tilewave.kernels import Kernel
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 BLOCK_LIMIT = 1024
-CLUSTER_ARCH = 90
-"""Least compute capability times ten of thread block clusters and tensor maps."""
 CLUSTER_LIMIT = 16
 """Blocks of a cluster on Hopper with the function's non-portable attribute; 8 are portable (CUDA
 programming guide, thread block clusters)."""
@@ -196,17 +194,21 @@ class Variant:
         """Empty where the variant can take the shape; else the requirement that failed.
 
         ``requires`` holds ``arch`` (least compute capability times ten), divisors of dimensions
-        (``n: 8``) and ``conditions`` (expressions over macros, shape and device that must hold).
-        Clusters and tensor maps need compute capability 9.0, whatever ``requires`` says.
+        (``n: 8``) and ``conditions`` (expressions over macros, shape, device and architecture that
+        must hold). Clusters and tensor maps need what has them, whatever ``requires`` says.
         """
+        has = architectures.names(device.get("arch"))
         for name, wanted in self.kernel.front.requires.items():
             if name == "conditions":
                 for condition in wanted:
-                    names = {**device, **shape}
-                    if self._device_words(condition) - set(names):
+                    names = {**device, **has, **shape}
+                    if names_in(condition) & {*DEVICE_NAMES, *architectures.NAMES} - set(names):
                         continue  # no device to ask: what it allows is not known
-                    if not self._evaluate("requires.conditions", condition, names):
-                        return f"needs {condition} ({self._values(condition, names)})"
+                    if self._evaluate("requires.conditions", condition, names):
+                        continue
+                    if condition in architectures.FEATURES:
+                        return f"needs {condition}, which this architecture has not"
+                    return f"needs {condition} ({self._values(condition, names)})"
             elif name == "arch":
                 have = device.get("arch")
                 if have is not None and int(have) < int(wanted):
@@ -215,9 +217,9 @@ class Variant:
                 divisor = self._integer(f"requires.{name}", wanted, {})
                 if shape[name] % divisor:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
-        have, front = device.get("arch"), self.kernel.front
-        if (front.cluster or front.tensor_maps) and have is not None and int(have) < CLUSTER_ARCH:
-            return f"needs compute capability {CLUSTER_ARCH / 10:.1f} or later"
+        front = self.kernel.front
+        if (front.cluster or front.tensor_maps) and not has.get("clusters", True):
+            return f"needs compute capability {architectures.first('clusters').capability} or later"
         return ""
 
     @staticmethod
@@ -275,7 +277,7 @@ class Variant:
         for expressions, known in (
             (alone, set(self.names)),
             (sized, geometry),
-            (asked, geometry | {"arch"}),
+            (asked, geometry | {"arch", *architectures.NAMES}),
         ):
             for key, text in expressions:
                 for name in sorted(names_in(text) - known):
@@ -304,7 +306,7 @@ class Variant:
             if given is not None and not 1 <= len(given) <= 3:
                 raise UserError(path, key, given, "one to three expressions")
         for name in front.macros:
-            if name in (*dimensions, *DEVICE_NAMES, *WORDS):
+            if name in (*dimensions, *DEVICE_NAMES, *architectures.NAMES, *WORDS):
                 raise UserError(path, f"macros.{name}", name, "a name with no meaning of its own")
         if front.work is not None:
             if front.operation != "probe":

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewave import architectures
 from tilewave.counters.catalogue import METRICS, SCALAR_OP, TENSOR, TENSOR_BY_SUM, TENSOR_PATH
 from tilewave.counters.figures import derived, figure
 from tilewave.counters.instructions import KEPT, instruction_totals
@@ -18,12 +19,8 @@ from tilewave.dtypes import DTYPES
 from tilewave.execution import opcodes
 
 LANES = 32
-DRIVER_SHARED = 1024
-"""Bytes of a block's shared memory that the driver keeps, compute capability 8.0 and later."""
 LEAST_REGISTERS = 16
 """What a thread gets that asks for fewer, as ncu reports it (measured on an H200)."""
-# Chips whose tensor cores are as fast with an f32 sum as with an f16 sum count both together.
-ONE_SUM = (70, 80, 90, 100, 103)
 
 _LSU = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op"
@@ -119,7 +116,7 @@ def _tensor_ops(words: Sequence[str], counts: Counts, arch: int) -> dict[str, fl
         for path in ("hmma", "hgmma"):
             counted = float(paths.get((path, source), 0))
             made[TENSOR_PATH.format(path, DTYPES[source].tensor_source)] = counted
-    if arch not in ONE_SUM:
+    if not architectures.of(arch).one_sum:
         for sum_ in ("f16", "f32"):
             counted = float(sums.get(("f16", sum_), 0))
             made[TENSOR_BY_SUM.format(DTYPES[sum_].label.lower())] = counted
@@ -157,8 +154,8 @@ def values(
     found["launch__grid_size"] = float(np.prod([int(size) for size in grid]))
     found["launch__block_size"] = float(np.prod([int(size) for size in block]))
     found["launch__shared_mem_per_block_dynamic"] = float(shared_bytes)
-    if arch >= 80:
-        found["launch__shared_mem_per_block_driver"] = float(DRIVER_SHARED)
+    if reserved := architectures.of(arch).shared_reserved:
+        found["launch__shared_mem_per_block_driver"] = float(reserved)
     if registers is not None:
         found["launch__registers_per_thread"] = float(max(registers, LEAST_REGISTERS))
     if static_shared is not None:
