@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tilewave.inputs import to_float64, uniform
-from tilewave.operations.matmul import Tolerance, exact, tolerance
+from tilewave.operations.matmul import OPERANDS, Tolerance, exact, tolerance
 from tilewave.processes import Job
 from tilewave.records import model
 
@@ -25,8 +25,6 @@ ALPHA, BETA = 0.75, -0.5  # exact in every floating-point dtype
 WHOLE_ALPHA, WHOLE_BETA = 2.0, -1.0  # where the accumulator holds whole numbers
 STREAMS = {"a": 0, "b": 1, "c": 2}
 """Random stream of each matrix; buffer set i of a timing adds 16 i."""
-SIZES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
-"""Rows and columns of each matrix."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,7 @@ def verdict(run: Run) -> tuple[str, list[dict[str, Any]], dict[str, Any]]:
 
 def matrix(job: Job, name: str) -> np.ndarray:
     """A matrix's random elements as the memory holds them, one dimension (see `inputs.uniform`)."""
-    rows, columns = (int(job["shape"][size]) for size in SIZES[name])
+    rows, columns = (int(job["shape"][size]) for size in OPERANDS[name])
     return uniform(int(job["seed"]), STREAMS[name], rows * columns, job["dtypes"][name])
 
 
@@ -183,7 +181,7 @@ def reference(
     """
     wide = {
         name: to_float64(matrices[name], job["dtypes"][name]).reshape(
-            [int(job["shape"][size]) for size in SIZES[name]], order=_order(job, name)
+            [int(job["shape"][size]) for size in OPERANDS[name]], order=_order(job, name)
         )
         for name in ("a", "b", *("c" if beta else ""))
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tilewave import architectures, judging, operations
+from tilewave import architectures, operations
 from tilewave.dtypes import SIZES, product_label
 from tilewave.errors import UserError
 from tilewave.expressions import (
@@ -22,17 +22,14 @@ from tilewave.expressions import (
     names_in,
 )
 from tilewave.kernels import Kernel
+from tilewave.operations.matmul import OPERANDS
+from tilewave.tensor_map_limits import ALIGNMENT, BOX_LIMIT, L2_PROMOTIONS, SWIZZLES
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 BLOCK_LIMIT = 1024
 CLUSTER_LIMIT = 16
 """Blocks of a cluster on Hopper with the function's non-portable attribute; 8 are portable (CUDA
 programming guide, thread block clusters)."""
-BOX_LIMIT = 256
-MAP_ALIGNMENT = 16
-"""Bytes of which a tensor map's row pitch and the inner side of its box are multiples."""
-SWIZZLES = (0, 32, 64, 128)
-L2_PROMOTIONS = (0, 64, 128, 256)
 # What an expression may ask of the device; the values come from its environment.
 DEVICE_NAMES = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
 # Values for a trial of the front matter before any device or shape is known.
@@ -77,13 +74,13 @@ class MapPlan:
         if max(self.box) > BOX_LIMIT:
             return f"{self.name}: a box of {self.box} elements exceeds {BOX_LIMIT} an axis"
         inner = self.box[0] * SIZES[self.dtype]
-        if inner % MAP_ALIGNMENT:
+        if inner % ALIGNMENT:
             return f"{self.name}: {inner} bytes, the box's inner side, are no multiple of 16"
         if self.swizzle and inner > self.swizzle:
             return (
                 f"{self.name}: {inner} bytes, the box's inner side, exceed swizzle {self.swizzle}"
             )
-        if self.pitch % MAP_ALIGNMENT:
+        if self.pitch % ALIGNMENT:
             return f"{self.name}: {self.pitch} bytes from row to row are no multiple of 16"
         return ""
 
@@ -396,7 +393,7 @@ class Variant:
     def _tensor_maps(self, shape: Mapping[str, int], names: Mapping[str, Any]) -> Iterator[MapPlan]:
         """Tensor maps with whole numbers; sizes from the operation and the matrix's layout."""
         for name, one in self.kernel.front.tensor_maps.items():
-            rows, columns = (shape[dimension] for dimension in judging.SIZES[one.of])
+            rows, columns = (shape[dimension] for dimension in OPERANDS[one.of])
             key = f"tensor_maps.{name}"
             inner, outer = (self._integer(f"{key}.box", text, names) for text in one.box)
             if min(inner, outer) < 1:

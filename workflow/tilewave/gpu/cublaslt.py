@@ -22,7 +22,7 @@ import numpy as np
 from tilewave.dtypes import DTYPES
 from tilewave.gpu.device import CudaError, Gpu, cuda_errors
 from tilewave.gpu.memory import Memory
-from tilewave.judging import SIZES
+from tilewave.operations.matmul import OPERANDS
 
 WORKSPACE_BYTES = 32 << 20
 # How split-K may add its parts: CUBLASLT_REDUCTION_SCHEME_INPLACE adds in C itself, ..._COMPUTE_TYPE
@@ -58,7 +58,7 @@ def contiguous_layouts(shape: Mapping[str, int], layouts: Mapping[str, str]) -> 
     """
     chosen = {name: layouts.get(name, "row") for name in "abc"}
     for name in chosen:
-        rows, columns = (shape[size] for size in SIZES[name])
+        rows, columns = (shape[size] for size in OPERANDS[name])
         if rows != 1 and columns == 1:
             chosen[name] = "col"
         elif rows == 1 and columns != 1:
@@ -138,7 +138,7 @@ class Plan:
 
     def _layout(self, name: str) -> int:
         """A matrix as it lies in memory, in column-major terms: contiguous size first."""
-        rows, columns = (self.shape[size] for size in SIZES[name])
+        rows, columns = (self.shape[size] for size in OPERANDS[name])
         if self.layouts[name] == "row":
             rows, columns = columns, rows
         lt = self.library.lt

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewave.dtypes import DTYPES
 from tilewave.gpu.device import CudaError, Gpu, ok
-from tilewave.judging import SIZES
+from tilewave.operations.matmul import OPERANDS
 
 GUARD_BYTES = 64 << 10
 POISON = 0xFF
@@ -154,7 +154,7 @@ def scratch(memory: Memory, job: Mapping[str, Any]) -> dict[str, Buffer]:
 
 def matrix_elements(shape: dict[str, int], name: str) -> int:
     """Elements of matrix a (m x k), b (k x n) or c (m x n)."""
-    first, second = SIZES[name]
+    first, second = OPERANDS[name]
     return int(shape[first]) * int(shape[second])
 
 

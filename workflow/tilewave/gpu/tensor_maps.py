@@ -9,13 +9,12 @@ from typing import Any
 
 from tilewave.dtypes import DTYPES
 from tilewave.gpu.device import CudaError, ok
+from tilewave.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
 
 ALIGNMENT = 64
 """Bytes that cuTensorMapEncodeTiled wants its result aligned to."""
 VERSION = 12000
 """CUDA version that introduced tensor maps, as cuGetProcAddress counts."""
-SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
-L2_PROMOTIONS = {0: "NONE", 64: "L2_64B", 128: "L2_128B", 256: "L2_256B"}
 
 _u64s, _u32s = ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint32)
 # Result; map, type, rank, address, sizes, pitches, box, steps, interleave, swizzle, L2, fill.

@@ -13,6 +13,8 @@ from tilewave.dtypes import DTYPES
 from tilewave.operations._common import Work, element_bytes
 
 DIMENSIONS = ("m", "n", "k")
+OPERANDS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
+"""Rows and columns of each matrix."""
 
 TENSOR_STEP = 16  # products a tensor core adds before it rounds to an f16 accumulator
 TRUNCATED_STEP = 8  # products it adds before it cuts off an f32 accumulator (the least seen)

@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewave.dtypes import SIZES
+from tilewave.operations.matmul import OPERANDS
 
-OPERANDS: Mapping[str, tuple[str, str]] = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
-"""Rows and columns of each matrix."""
 DIMENSIONS = ("m", "n", "k")
 
 
