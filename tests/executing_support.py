@@ -17,7 +17,7 @@ import numpy as np
 import yaml
 
 from samples import ROOT
-from tilewave import architectures, execution, judging, operations
+from tilewave import architectures, comparison, execution, operations
 from tilewave.cases import Shape, expand_shapes
 from tilewave.compiling import nvrtc, sass
 from tilewave.execution.case import beside_arguments, scratch, tensor_map
@@ -200,8 +200,8 @@ def launches(work: Mapping[str, Any]) -> list[tuple[dict[str, np.ndarray], float
     """Buffers, alpha and beta of each launch of a check: a product runs with and without beta."""
     if work["operation"] == "matmul":
         made = []
-        for alpha, beta in judging.scalars(work):
-            buffers = {name: judging.matrix(work, name) for name in "abc"}
+        for alpha, beta in comparison.scalars(work):
+            buffers = {name: comparison.matrix(work, name) for name in "abc"}
             if not beta:
                 buffers["c"] = _poisoned(buffers["c"].dtype, buffers["c"].size)
             made.append((buffers | scratch(work), alpha, beta))
@@ -223,13 +223,13 @@ def judge(
     if work["operation"] == "matmul":
         judged = []
         for buffers, alpha, beta in runs:
-            if dirty := judging.left_dirty(work, buffers.__getitem__):
+            if dirty := comparison.left_dirty(work, buffers.__getitem__):
                 return "wrong", dirty
-            fresh = {name: judging.matrix(work, name) for name in "abc"}
-            want = judging.reference(work, fresh, alpha, beta)
-            judged.append(judging.compare(work, buffers["c"], want, alpha, beta))
-        worst = judging.worst(judged)
-        return judging.verdict(worst)[0], worst.reason
+            fresh = {name: comparison.matrix(work, name) for name in "abc"}
+            want = comparison.reference(work, fresh, alpha, beta)
+            judged.append(comparison.compare(work, buffers["c"], want, alpha, beta))
+        worst = comparison.worst(judged)
+        return comparison.verdict(worst)[0], worst.reason
     operation = operations.load(work["operation"])
     left = {name: runs[-1][0][name] for name in operation.outputs(work)}
     verdict, reason, _ = operation.judge(work, left)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewave import execution, judging, operations
+from tilewave import comparison, execution, operations
 from tilewave.compiling import sass
 from tilewave.dtypes import DTYPES, scalar_type
 from tilewave.execution import cost, counters
@@ -182,7 +182,7 @@ class _Case:
         """One launch, unjudged."""
         job = self.job
         if job["operation"] == "matmul":
-            buffers = {name: judging.matrix(job, name) for name in judging.STREAMS}
+            buffers = {name: comparison.matrix(job, name) for name in comparison.STREAMS}
             buffers |= scratch(job)
         else:
             buffers = self.host_buffers()
@@ -199,9 +199,9 @@ class _Case:
     def product(self) -> tuple[str, str, list[dict[str, Any]], dict[str, Any]]:
         """Verdict, reason, figures and notes of a matrix product."""
         job = self.job
-        given = {name: judging.matrix(job, name) for name in judging.STREAMS}
+        given = {name: comparison.matrix(job, name) for name in comparison.STREAMS}
         runs = []
-        for alpha, beta in judging.scalars(job):
+        for alpha, beta in comparison.scalars(job):
             buffers = {name: given[name] for name in ("a", "b")}
             buffers["c"] = given["c"].copy()
             if not beta:
@@ -209,12 +209,12 @@ class _Case:
             buffers |= scratch(job)
             if not self.launch(buffers, alpha, beta):
                 return model.NOT_CHECKED, "", [], {}
-            if dirty := judging.left_dirty(job, buffers.__getitem__):
+            if dirty := comparison.left_dirty(job, buffers.__getitem__):
                 return model.WRONG, dirty, [], {}
-            want = judging.reference(job, given, alpha, beta)
-            runs.append(judging.compare(job, buffers["c"], want, alpha, beta))
-        run = judging.worst(runs)
-        verdict, figures, notes = judging.verdict(run)
+            want = comparison.reference(job, given, alpha, beta)
+            runs.append(comparison.compare(job, buffers["c"], want, alpha, beta))
+        run = comparison.worst(runs)
+        verdict, figures, notes = comparison.verdict(run)
         return verdict, run.reason, figures, notes
 
     def on_host(self) -> tuple[str, str, list[dict[str, Any]], dict[str, Any]]:

@@ -45,10 +45,10 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
         return result(job, "counters", "unsupported", "there are no GPU counters of CPU code")
     import nvtx
 
+    from tilewave.comparison import STREAMS
     from tilewave.gpu.blocks import span
     from tilewave.gpu.check import host_buffers
     from tilewave.gpu.memory import Memory, matrix_bytes, scratch
-    from tilewave.judging import STREAMS
 
     gpu = session.gpu
     with contextlib.ExitStack() as stack:
