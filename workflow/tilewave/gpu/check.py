@@ -17,9 +17,9 @@ import numpy as np
 from tilewave import comparison, operations
 from tilewave.comparison import STREAMS, Run, scalars
 from tilewave.counters.figures import figure
+from tilewave.gpu.buffers import Buffer, Memory, matrix_bytes, scratch
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel, Session, cpu_function, cpu_matrices
-from tilewave.gpu.memory import Buffer, Memory, matrix_bytes, scratch
 from tilewave.inputs import storage, to_float64
 from tilewave.operations.matmul import tolerance
 from tilewave.processes import Job, Result, result

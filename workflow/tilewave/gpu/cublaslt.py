@@ -20,8 +20,8 @@ from typing import Any, Self
 import numpy as np
 
 from tilewave.dtypes import DTYPES
+from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import CudaError, Gpu, cuda_errors
-from tilewave.gpu.memory import Memory
 from tilewave.operations.matmul import OPERANDS
 
 WORKSPACE_BYTES = 32 << 20

@@ -15,9 +15,9 @@ import numpy as np
 
 from tilewave.comparison import Comparison
 from tilewave.dtypes import DTYPES
+from tilewave.gpu.buffers import Buffer, Memory, matrix_elements
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, pointer
-from tilewave.gpu.memory import Buffer, Memory, matrix_elements
 
 SOURCE = Path(__file__).with_name("support.cu")
 ENTRIES = ("f64", "f32", "f16", "bf16", "i8")

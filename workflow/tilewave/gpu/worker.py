@@ -47,8 +47,8 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
 
     from tilewave.comparison import STREAMS
     from tilewave.gpu.blocks import span
+    from tilewave.gpu.buffers import Memory, matrix_bytes, scratch
     from tilewave.gpu.check import host_buffers
-    from tilewave.gpu.memory import Memory, matrix_bytes, scratch
 
     gpu = session.gpu
     with contextlib.ExitStack() as stack:
