@@ -140,7 +140,7 @@ def run(
                 return UNUSABLE
         events.send("ready", gpu=session.gpu.uuid if session else None)
         if stage == "tune" and session is not None:
-            from tilewave.gpu.tuning import GpuTrack, run_races
+            from tilewave.gpu.races import GpuTrack, run_races
 
             track = partial(GpuTrack, session)
             if not run_races(jobs, todo, events.send, track) or not _still_alive(session):
