@@ -10,7 +10,7 @@ rule target:
         machine=project.machine_fingerprint(),
         recorded=PROJECT.recorded_digest(),
         config=PROJECT.plan_digest("target", ""),
-        library=project.library_digest("target.py", "gpu/environment.py"),
+        library=project.library_digest("target.py", "environment.py", "gpu/facts.py"),
     message:
         "Which GPU this run is about"
     script:
@@ -29,7 +29,11 @@ rule compile:
     params:
         plan=lambda wildcards: PROJECT.plan_digest("compile", wildcards.kernel),
         library=project.library_digest(
-            "compiling", "stages/compiling.py", "kernels.py", "variants.py"
+            "compiling",
+            "stages/compiling.py",
+            "kernels.py",
+            "variants.py",
+            "architectures.py",
         ),
     message:
         "Compile {wildcards.kernel}"

@@ -35,7 +35,16 @@ rule execute:
         plan=lambda wildcards: PROJECT.plan_digest("execute", wildcards.kernel),
         recorded=PROJECT.recorded_digest(),
         library=project.library_digest(
-            "machine", "execution", "judging.py", "operations", "stages", "records", "inputs.py"
+            "machine",
+            "execution",
+            "counters",
+            "comparison.py",
+            "operations",
+            "stages",
+            "records",
+            "inputs.py",
+            "dtypes.py",
+            "architectures.py",
         ),
     message:
         "Execute {wildcards.kernel}"

@@ -6,7 +6,16 @@
 MACHINE = project.machine_fingerprint()
 RECORDED = PROJECT.recorded_digest()
 MEASURING = project.library_digest(
-    "gpu", "operations", "stages", "records", "inputs.py", "judging.py", "execution/results.py"
+    "gpu",
+    "counters",
+    "processes",
+    "operations",
+    "stages",
+    "records",
+    "inputs.py",
+    "dtypes.py",
+    "comparison.py",
+    "execution/results.py",
 )
 
 

@@ -21,7 +21,16 @@ rule race:
         machine=MACHINE,
         recorded=RECORDED,
         library=project.library_digest(
-            "gpu", "operations", "stages", "records", "inputs.py", "racing.py", "theory"
+            "gpu",
+            "counters",
+            "processes",
+            "operations",
+            "stages",
+            "records",
+            "inputs.py",
+            "dtypes.py",
+            "racing.py",
+            "theory",
         ),
     message:
         "Race the candidates of each shape"

@@ -308,6 +308,8 @@ def figure_digest(plot: str) -> str:
         f"plots/{plot}.yaml",
         "theory",
         "machine/memory.py",
+        "architectures.py",
+        "counters",
         "dtypes.py",
         "expressions.py",
         "report/figures.py",
