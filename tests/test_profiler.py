@@ -132,6 +132,7 @@ def job(case: str, entry: str = "tiled", provider: str = "nvrtc", **more: Any) -
         "grid": [4, 2, 1],
         "dtypes": {"a": "f16", "accumulate": "f32"},
         "source": "kernels/tiled.cu",
+        "metrics": catalogue.names("basic"),
         **more,
     }
 
@@ -205,11 +206,11 @@ def test_kernels_find_their_cases_by_range() -> None:
         FakeRange([FakeAction("tiled", COUNTERS, 2)]),
         FakeRange([FakeAction("tiled", COUNTERS, 0)]),
     ]
-    found = profile_report.parse_report(report, jobs, NAMES, environment="env")
+    found = profile_report.parse_report(report, jobs, NAMES)
     assert sorted(found) == [0, 2]
     first = found[0]
     assert (first["case"], first["key"], first["status"]) == ("a", "key-a", "ok")
-    assert (first["source"], first["environment"]) == ("counters", "env")
+    assert first["source"] == "counters"
     assert named(first)["dram_bytes"] == 120 and named(first)["l2_hit_rate"] == 50
     assert first["notes"] == {"kernels": ["tiled"]}
     json.dumps(first, allow_nan=False)
@@ -389,7 +390,7 @@ def test_events_of_the_worker(tmp_path: Path) -> None:
 def test_no_ncu_is_a_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler, "find_ncu", lambda configured: None)
     paths = {"cache": tmp_path, "report_path": tmp_path / "a.ncu-rep", "log_path": tmp_path / "l"}
-    (found,) = profiler.profile([job("a")], **paths, metric_set="basic", limit_s=5)
+    (found,) = profiler.profile([job("a")], **paths, limit_s=5)
     assert found["status"] == "not measured" and "nsight-compute" in found["reason"]
     assert found["key"] == "key-a"
     told: list[Any] = []
@@ -422,7 +423,7 @@ def run(tmp_path: Path, ncu: str, jobs: list[dict[str, Any]], **more: Any) -> li
         report_path=tmp_path / "reports" / "kernel.ncu-rep",
         log_path=tmp_path / "logs" / "kernel.log",
         ncu=ncu,
-        **{"limit_s": 30.0, "metric_set": "basic", **more},
+        **{"limit_s": 30.0, **more},
     )
 
 
@@ -432,11 +433,10 @@ def test_what_the_report_holds_is_kept(tmp_path: Path, monkeypatch: pytest.Monke
     report = [FakeRange([FakeAction("tiled", counters, 1)])]
     monkeypatch.setattr(profiler, "load_report", lambda path: report)
     jobs = [job("a"), job("b")]
-    first, second = run(tmp_path, ncu, jobs, environment="env")
+    first, second = run(tmp_path, ncu, jobs)
     assert first["status"] == "not measured" and first["reason"] == "ncu: lost it"
     assert second["status"] == "ok" and second["notes"]["report"] == "kernel.ncu-rep"
     assert "dram__bytes_write.sum" in second["notes"]["unknown_metrics"]
-    assert second["environment"] == "env"
     assert json.loads((tmp_path / "reports" / "kernel.jobs.json").read_text()) == jobs
     run(tmp_path, ncu, jobs)
     assert (tmp_path / "queries").read_text() == "x"  # asked once
@@ -468,7 +468,7 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(
     jobs = [job(name, metrics=two) for name in "abc"] + [job("d", metrics=one)]
     told: list[Any] = []
     ncu = fake_ncu(tmp_path, body)
-    found = run(tmp_path, ncu, jobs, metric_set=None, limit_s=None, on_result=told.append)
+    found = run(tmp_path, ncu, jobs, limit_s=None, on_result=told.append)
     assert [made["case"] for made in found] == ["a", "b", "c", "d"]
     assert [made["status"] for made in found] == ["ok", "not measured", "ok", "ok"]
     assert "exit code 139" in found[1]["reason"]

@@ -273,11 +273,6 @@ def names(metric_set: str) -> list[str]:
     return [metric.name for metric in SETS[metric_set]]
 
 
-def sections(metric_set: str) -> list[str]:
-    """ncu sections of a set."""
-    return list(SECTIONS[metric_set])
-
-
 def merged(metric_sets: Iterable[str]) -> tuple[list[str], list[str]]:
     """Metrics and sections of several sets together, each once, in a fixed order."""
     chosen = [name for name in SETS if name in set(metric_sets)]

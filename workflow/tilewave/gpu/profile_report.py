@@ -217,11 +217,9 @@ def _kernel_name(action: Any, ours: bool) -> str:
     return str(action.name())
 
 
-def result_of(
-    job: Job, actions: Sequence[Any], names: Sequence[str], *, environment: str = ""
-) -> Result:
+def result_of(job: Job, actions: Sequence[Any], names: Sequence[str]) -> Result:
     """The result document of a case from its profiled kernels (at least one)."""
-    base: dict[str, Any] = {"key": job.get("key", ""), "environment": environment}
+    base: dict[str, Any] = {"key": job.get("key", "")}
     wrong = next((text for text in (mismatch(action, job) for action in actions) if text), "")
     if not wrong and job["provider"] == "nvrtc" and len(actions) > 1:
         wrong = f"the report has {len(actions)} launches where one was made"
@@ -267,13 +265,11 @@ def result_of(
     )
 
 
-def parse_report(
-    report: Any, jobs: Sequence[Job], names: Sequence[str], *, environment: str = ""
-) -> dict[int, Result]:
+def parse_report(report: Any, jobs: Sequence[Job], names: Sequence[str]) -> dict[int, Result]:
     """Results of the jobs that an ncu_report context holds, by the job's place in the batch."""
     assigned = assign(actions_of(report), jobs)
     return {
-        index: result_of(jobs[index], actions, names, environment=environment)
+        index: result_of(jobs[index], actions, names)
         for index, actions in assigned.items()
         if actions
     }
