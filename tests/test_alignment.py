@@ -42,19 +42,6 @@ def test_every_layout_leaves_a_dimension_that_only_counts_rows() -> None:
         al.contiguous({"b": "rows"})
 
 
-def test_bytes_from_row_to_row_of_each_operand() -> None:
-    halves = {"a": "f16", "b": "f16", "c": "f16"}
-    shape = {"m": 4096, "n": 4092, "k": 4095}
-    assert al.row_strides(shape, halves, {}) == {"a": 8190, "b": 8184, "c": 8184}
-    assert al.row_strides(shape, halves, {"a": "col"}) == {"a": 8192, "b": 8184, "c": 8184}
-    # Bytes in, 32-bit sums out.
-    whole = {"a": "i8", "b": "i8", "c": "i32"}
-    shape = {"m": 1, "n": 4092, "k": 4088}
-    assert al.row_strides(shape, whole, {"b": "col"}) == {"a": 4088, "b": 4088, "c": 16368}
-    doubles = dict.fromkeys("abc", "f64")
-    assert al.row_strides({"m": 3, "n": 5, "k": 6}, doubles, {}) == {"a": 48, "b": 40, "c": 40}
-
-
 def test_share_that_needs_no_alignment() -> None:
     assert al.least_share(4095, 4096) == pytest.approx(0.999756, abs=1e-6)
     assert al.least_share(3968, 4096) == 0.96875  # 31 of 32 tiles

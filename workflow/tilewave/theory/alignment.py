@@ -7,7 +7,7 @@ the *contiguous* dimension of the operand: its fastest varying one. The other di
 how many rows there are.
 
 Matrices are ``a`` (m x k), ``b`` (k x n) and ``c`` (m x n), layouts ``row`` or ``col``; sizes are in
-elements, sizes of elements and strides in bytes.
+elements.
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewave.dtypes import SIZES
 from tilewave.operations.matmul import OPERANDS
-
-DIMENSIONS = ("m", "n", "k")
 
 
 def alignment(size: int) -> int:
@@ -48,13 +45,6 @@ def contiguous(layouts: Mapping[str, str]) -> dict[str, str]:
 def operands_along(dimension: str, layouts: Mapping[str, str]) -> tuple[str, ...]:
     """The operands in which a dimension is contiguous; none means that it only counts rows."""
     return tuple(name for name, along in contiguous(layouts).items() if along == dimension)
-
-
-def row_strides(
-    shape: Mapping[str, int], dtypes: Mapping[str, str], layouts: Mapping[str, str]
-) -> dict[str, int]:
-    """Bytes from one row (column) of each operand to the next, stored without padding."""
-    return {name: shape[along] * SIZES[dtypes[name]] for name, along in contiguous(layouts).items()}
 
 
 def least_share(size: int, reference: int) -> float:
