@@ -17,7 +17,7 @@ import numpy as np
 import yaml
 
 from samples import ROOT
-from tilewave import execution, judging, operations
+from tilewave import architectures, comparison, execution, operations
 from tilewave.cases import Shape, expand_shapes
 from tilewave.compiling import nvrtc, sass
 from tilewave.execution.case import beside_arguments, scratch, tensor_map
@@ -30,7 +30,6 @@ FOREIGN = ROOT / "tests" / "foreign"
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90")
 POISON = 0xFF
 SEED = 1
-SHARED_LIMIT = {"sm_80": 166_912, "sm_90": 232_448, "sm_100": 232_448}
 """Most shared memory of a block; 101376 bytes elsewhere (CUDA programming guide)."""
 LIMIT_S = 20.0
 
@@ -62,11 +61,9 @@ class Executed:
 
 def device(arch: str) -> dict[str, Any]:
     """What front matter may ask of a device of that architecture."""
-    return {
-        **TRIAL_DEVICE,
-        "arch": int(arch.removeprefix("sm_").rstrip("af")),
-        "shared_per_block_optin": SHARED_LIMIT.get(arch.rstrip("af"), 101_376),
-    }
+    number = int(arch.removeprefix("sm_").rstrip("af"))
+    shared = architectures.of(number).shared_per_block
+    return {**TRIAL_DEVICE, "arch": number, "shared_per_block_optin": shared}
 
 
 @functools.cache
@@ -101,12 +98,14 @@ def _compiled(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> Pat
     chosen = Variant(kernel(path), macros)
     cubin = Path(_folder().name) / f"{chosen.id}.{arch}.cubin"
     cubin.write_bytes(cubin_of(chosen, arch))
-    cubin.with_suffix(".sass.json").write_text(sass.as_json(cubin))
     return cubin
 
 
+_as_json = functools.cache(sass.as_json)
+
+
 def compiled(chosen: Variant, arch: str) -> Path:
-    """The cubin's path; nvdisasm's JSON lies beside it, as ``.sass.json``."""
+    """The cubin's path."""
     return _compiled(chosen.kernel.path, chosen.macros, arch)
 
 
@@ -201,8 +200,8 @@ def launches(work: Mapping[str, Any]) -> list[tuple[dict[str, np.ndarray], float
     """Buffers, alpha and beta of each launch of a check: a product runs with and without beta."""
     if work["operation"] == "matmul":
         made = []
-        for alpha, beta in judging.scalars(work):
-            buffers = {name: judging.matrix(work, name) for name in "abc"}
+        for alpha, beta in comparison.scalars(work):
+            buffers = {name: comparison.matrix(work, name) for name in "abc"}
             if not beta:
                 buffers["c"] = _poisoned(buffers["c"].dtype, buffers["c"].size)
             made.append((buffers | scratch(work), alpha, beta))
@@ -224,13 +223,13 @@ def judge(
     if work["operation"] == "matmul":
         judged = []
         for buffers, alpha, beta in runs:
-            if dirty := judging.left_dirty(work, buffers.__getitem__):
+            if dirty := comparison.left_dirty(work, buffers.__getitem__):
                 return "wrong", dirty
-            fresh = {name: judging.matrix(work, name) for name in "abc"}
-            want = judging.reference(work, fresh, alpha, beta)
-            judged.append(judging.compare(work, buffers["c"], want, alpha, beta))
-        worst = judging.worst(judged)
-        return judging.verdict(worst)[0], worst.reason
+            fresh = {name: comparison.matrix(work, name) for name in "abc"}
+            want = comparison.reference(work, fresh, alpha, beta)
+            judged.append(comparison.compare(work, buffers["c"], want, alpha, beta))
+        worst = comparison.worst(judged)
+        return comparison.verdict(worst)[0], worst.reason
     operation = operations.load(work["operation"])
     left = {name: runs[-1][0][name] for name in operation.outputs(work)}
     verdict, reason, _ = operation.judge(work, left)
@@ -252,9 +251,7 @@ def execute(
 
     work = job(path, case, macros, arch)
     cubin = Path(work["cubin"])
-    loaded = program.load(
-        cubin.read_bytes(), work["entry"], cubin.with_suffix(".sass.json").read_text()
-    )
+    loaded = program.load(cubin.read_bytes(), work["entry"], _as_json(cubin))
     runs = launches(work)
     first: Any = None
     seconds = 0.0

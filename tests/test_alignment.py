@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewave import expressions
+from tilewave.dtypes import SIZES as BYTES
 from tilewave.theory import alignment as al
 
 SIZES = {4096: 4096, 4095: 1, 4094: 2, 4092: 4, 4088: 8, 4080: 16, 4064: 32, 4032: 64, 3968: 128}
@@ -56,7 +56,7 @@ def test_recommended_multiples_are_16_and_128_bytes() -> None:
         (8, 64), (16, 128), (4, 32), (2, 16),
     ]  # fmt: skip
     for one in al.RECOMMENDED.values():
-        assert one.recommended * expressions.size(one.dtype) == 16
-        assert one.on_a100 * expressions.size(one.dtype) == 128
+        assert one.recommended * BYTES[one.dtype] == 16
+        assert one.on_a100 * BYTES[one.dtype] == 128
     labels = ("f16_f32", "f16_f16", "i8", "f32")
     assert [bool(al.recommendation(label)) for label in labels] == [True, True, True, False]

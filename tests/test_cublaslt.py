@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewave import judging
+from tilewave import comparison
 from tilewave.errors import UserError
 from tilewave.gpu.cublaslt import Plan
 from tilewave.gpu.device import CudaError, cuda_errors
@@ -159,7 +159,7 @@ def job(chosen: Variant, m: int, n: int, k: int) -> dict[str, Any]:
 
 def multiplied(library: Any, work: dict[str, Any], alpha: float, beta: float) -> np.ndarray:
     """C as the library leaves it in memory."""
-    buffers = {name: judging.matrix(work, name).copy() for name in "abc"}
+    buffers = {name: comparison.matrix(work, name).copy() for name in "abc"}
     if not beta:
         buffers["c"].view(np.uint8).fill(0xFF)
     pointers = {name: data.ctypes.data for name, data in buffers.items()}
@@ -174,27 +174,27 @@ def multiplied(library: Any, work: dict[str, Any], alpha: float, beta: float) ->
 @pytest.mark.parametrize("dtype", ["f64", "f32", "tf32", "f16_f32"])
 def test_every_layout_gives_the_product_of_odd_sizes(library, dtype, a, b):
     work = job(cublas(TYPE=dtype, A=a, B=b), 7, 13, 5)
-    matrices = {name: judging.matrix(work, name) for name in "abc"}
-    for alpha, beta in judging.scalars(work):
-        want = judging.reference(work, matrices, alpha, beta)
-        run = judging.compare(work, multiplied(library, work, alpha, beta), want, alpha, beta)
+    matrices = {name: comparison.matrix(work, name) for name in "abc"}
+    for alpha, beta in comparison.scalars(work):
+        want = comparison.reference(work, matrices, alpha, beta)
+        run = comparison.compare(work, multiplied(library, work, alpha, beta), want, alpha, beta)
         assert run.correct, run.reason
 
 
 def test_bytes_are_multiplied_exactly_and_judged_so(library):
     work = job(cublas(TYPE="i8", B="col"), 7, 12, 20)
     assert work["dtypes"] == {"a": "i8", "b": "i8", "c": "i32", "accumulate": "i32"}
-    assert judging.scalars(work) == [(1.0, 0.0), (2.0, -1.0)]
-    matrices = {name: judging.matrix(work, name) for name in "abc"}
+    assert comparison.scalars(work) == [(1.0, 0.0), (2.0, -1.0)]
+    matrices = {name: comparison.matrix(work, name) for name in "abc"}
     assert [matrices[name].dtype for name in "abc"] == [np.int8, np.int8, np.int32]
-    for alpha, beta in judging.scalars(work):
-        want = judging.reference(work, matrices, alpha, beta)
+    for alpha, beta in comparison.scalars(work):
+        want = comparison.reference(work, matrices, alpha, beta)
         got = multiplied(library, work, alpha, beta)
         assert got.dtype == storage("i32")
-        run = judging.compare(work, got, want, alpha, beta)
+        run = comparison.compare(work, got, want, alpha, beta)
         assert run.correct and run.badness == (False, 0.0)
         got[5 * 12 + 3] += 1  # one unit in one element is wrong
-        run = judging.compare(work, got, want, alpha, beta)
+        run = comparison.compare(work, got, want, alpha, beta)
         assert not run.correct and run.badness[1] == np.inf
         assert f"C[5, 3] is {got[63]}" in run.reason and f"expected {got[63] - 1}" in run.reason
 

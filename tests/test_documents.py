@@ -8,7 +8,7 @@ import yaml
 
 from samples import ROOT
 from tilewave.compiling import nvrtc
-from tilewave.gpu import metrics
+from tilewave.counters import catalogue
 from tilewave.kernels import FrontMatter, load_kernel
 from tilewave.plots import available
 from tilewave.variants import variant
@@ -62,7 +62,7 @@ def test_config_readme_names_every_plot_and_metric_set():
     text = (ROOT / "config" / "README.md").read_text()
     for name in available():
         assert name in text
-    for name in metrics.SETS:
+    for name in catalogue.SETS:
         assert f"| `{name}` |" in text
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewave.gpu import environment
+from tilewave import environment
+from tilewave.gpu import facts
 
 VERSION = (
     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159  Release Build\n"
@@ -72,13 +73,10 @@ def test_ncu_is_found_and_its_version_read_from_names(
 
 
 def test_has_gpu_needs_library_device_and_visibility() -> None:
-    found = {"libcuda": True, "devices": ["/dev/nvidia0"], "visible_devices": None, "ncu": None}
+    found = {"libcuda": True, "devices": ["/dev/nvidia0"], "visible_devices": None}
     assert environment.has_gpu(found)
     assert not environment.has_gpu({**found, "visible_devices": ""})
     assert not environment.has_gpu({**found, "devices": []})
-    assert environment.counters_blocked(found) == environment.NO_NCU
-    assert environment.counters_blocked({**found, "libcuda": False}) == "no GPU here"
-    assert environment.counters_blocked({**found, "ncu": "/usr/bin/ncu"}) == ""
 
 
 def test_the_id_follows_what_matters_and_not_the_commit() -> None:
@@ -113,4 +111,4 @@ def test_probe_in_a_child_that_finds_no_driver(monkeypatch: pytest.MonkeyPatch) 
 
 def test_uuid() -> None:
     raw = bytes(range(16))
-    assert environment._uuid(raw) == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
+    assert facts.uuid_text(raw) == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"

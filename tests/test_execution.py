@@ -11,9 +11,9 @@ import pytest
 
 import fake_machine
 from fake_machine import CODE, WARPS, Fault, Machine
+from tilewave.counters import catalogue
 from tilewave.execution import case, cost, counters, opcodes, results, worker
 from tilewave.execution.places import Places
-from tilewave.gpu import metrics
 from tilewave.records import model
 
 WORDS = [text.split()[0] for _, text in CODE]
@@ -22,13 +22,12 @@ SOURCE = "// one\n// two\n// three\n"
 
 @pytest.fixture
 def job(tmp_path: Path) -> dict[str, Any]:
-    """A product of an invented kernel, with its cubin and listings beside it."""
+    """A product of an invented kernel, with its cubin and listing beside it."""
     source = tmp_path / "fake.cu"
     source.write_text(SOURCE)
     cubin = tmp_path / "fake.sm_90.cubin"
     cubin.write_bytes(b"ELF")
     cubin.with_suffix(".sass").write_text(fake_machine.listing("fake", "fake.cu"))
-    cubin.with_suffix(".sass.json").write_text("[]")
     return {
         "case": "fake@33x17x9", "kernel": "fake", "variant": "fake", "stage": "execute", "key": "k1",
         "provider": "nvrtc", "operation": "matmul", "cubin": str(cubin), "source": str(source),
@@ -112,7 +111,7 @@ def test_counters_have_ncus_names_and_sums() -> None:
     assert "sm__ops_path_tensor_src_fp16_dst_fp32.sum" not in found
     assert found["launch__grid_size"] == 6 and found["launch__block_size"] == 256
     assert found["launch__shared_mem_per_block_static"] == 4096
-    assert set(found) <= set(metrics.METRICS)
+    assert set(found) <= set(catalogue.METRICS)
 
 
 def test_sums_of_f16_products_are_apart_where_the_chip_counts_them_so() -> None:
@@ -312,7 +311,7 @@ def test_a_check_from_an_execution(job: dict[str, Any]) -> None:
 
 
 def counters_job(job: dict[str, Any], sets: list[str], **more: Any) -> dict[str, Any]:
-    names, sections = metrics.merged(sets)
+    names, sections = catalogue.merged(sets)
     return job | {"stage": "counters", "key": "m1", "metrics": names, "sections": sections, **more}
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tilewave.expressions import ExpressionError, evaluate, integer, size
+from tilewave.dtypes import SIZES
+from tilewave.expressions import ExpressionError, evaluate, integer
 
 NAMES = {"n": 130, "sms": 132}
 
@@ -70,4 +71,4 @@ def test_integer_refuses(text):
 
 
 def test_sizes():
-    assert [size(dtype) for dtype in ("f64", "tf32", "bf16", "u8")] == [8, 4, 2, 1]
+    assert [SIZES[dtype] for dtype in ("f64", "tf32", "bf16", "u8")] == [8, 4, 2, 1]

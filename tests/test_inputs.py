@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilewave import inputs
-from tilewave.gpu.reference import CODES
+from tilewave.dtypes import DTYPES
 
 SUPPORT = Path(inputs.__file__).parent / "gpu" / "support.cu"
 
@@ -102,8 +102,8 @@ def test_device_and_host_give_the_same_bits(device_code, dtype):
 @pytest.mark.parametrize("dtype", ["f64", "f32", "tf32", "f16", "bf16"])
 def test_values_are_uniform_and_zero_mean(dtype):
     values = inputs.to_float64(inputs.uniform(1, 0, 200_000, dtype), dtype)
-    assert abs(values.mean()) < 5 * inputs.STANDARD_DEVIATION / np.sqrt(values.size)
-    assert abs(values.std() - inputs.STANDARD_DEVIATION) < 0.005
+    assert abs(values.mean()) < 5 * 3**-0.5 / np.sqrt(values.size)
+    assert abs(values.std() - 3**-0.5) < 0.005
     assert np.abs(values).max() <= 1.0
     assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < 0.01
     other = inputs.to_float64(inputs.uniform(1, 1, values.size, dtype), dtype)
@@ -161,7 +161,7 @@ def test_reference_matmul(device_code, dtype, layouts):
     out = np.full(m * n, np.nan)
     pointers = [ctypes.c_void_p(array.ctypes.data) for array in [*buffers, out]]
     columns = [int(order == "F") for order in orders]
-    types = [CODES[kind] for kind in kinds]
+    types = [DTYPES[kind].support for kind in kinds]
     call = getattr(device_code, f"run_reference_{dtype}")
     call(*pointers, m, n, k, ctypes.c_double(alpha), ctypes.c_double(beta), *types, *columns)
     want = alpha * (a @ b) + beta * c
@@ -181,7 +181,7 @@ def test_compare_of_whole_numbers_sees_one_unit(device_code):
     sums, counts = np.zeros((2, 3)), np.zeros((2, 2), np.uint64)
     pointers = [ctypes.c_void_p(array.ctypes.data) for array in (got, want)]
     device_code.run_compare(
-        *pointers, ctypes.c_uint64(3000), CODES["i32"], ctypes.c_double(0), ctypes.c_double(0),
+        *pointers, ctypes.c_uint64(3000), DTYPES["i32"].support, ctypes.c_double(0), ctypes.c_double(0),
         ctypes.c_void_p(sums.ctypes.data), ctypes.c_void_p(counts.ctypes.data),
     )  # fmt: skip
     assert counts[:, 0].sum() == 2 and counts[:, 1].min() == 17 and sums[:, 0].max() == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewave.gpu.kernel_names import tile_of
+from tilewave.counters.kernel_names import tile_of
 
 XMMA = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x64x32_stage4_warpsize2x2x1_tensor16x8x16"
 

@@ -127,6 +127,18 @@ def test_requirements_become_sentences(tmp_path):
     assert made.supports(shape | {"n": 128}, {"arch": 90}) == ""
 
 
+def test_a_kernel_names_what_an_architecture_must_have(tmp_path):
+    conditions = "conditions: [wgmma, TILE <= warps_per_sm]"
+    front = FRONT.replace("{arch: 75}", f"{{arch: 75, {conditions}}}")
+    made = variant(load_kernel(write_kernel(tmp_path, front=front)), {}, "here", "macros")
+    made.try_out()
+    shape = {"m": 1, "n": 1, "k": 1}
+    assert made.supports(shape, {"arch": 90}) == made.supports(shape, {}) == ""
+    for arch in (89, 100, 120):
+        told = made.supports(shape, {"arch": arch})
+        assert told == "needs wgmma, which this architecture has not"
+
+
 def test_key_that_stands_twice(tmp_path):
     message = refusal(write_kernel(tmp_path, front=FRONT + "block: [TILE]\n"))
     assert ": block: found " in message

@@ -9,7 +9,7 @@ import pytest
 
 import executing_support as support
 from samples import ROOT
-from tilewave import judging
+from tilewave import comparison
 from tilewave.compiling import nvrtc
 from tilewave.inputs import to_float64
 from tilewave.variants import choices, variant
@@ -57,10 +57,10 @@ def test_every_architecture_gives_the_same_product(path, macros) -> None:
     hopper = chosen.kernel.front.architecture_specific
     assert set(products) == {"sm_90"} if hopper else {"sm_80", "sm_90"} <= set(products)
     first = products["sm_90" if hopper else "sm_80"]
-    alpha, beta = judging.scalars(first.job)[-1]
+    alpha, beta = comparison.scalars(first.job)[-1]
     for arch, done in products.items():
-        run = judging.compare(done.job, done.outputs["c"], wide(first), alpha, beta)
-        assert judging.verdict(run)[0] == "correct", f"{arch} against the first: {run.reason}"
+        run = comparison.compare(done.job, done.outputs["c"], wide(first), alpha, beta)
+        assert comparison.verdict(run)[0] == "correct", f"{arch} against the first: {run.reason}"
 
 
 def wide(done) -> np.ndarray:

@@ -126,8 +126,7 @@ def test_asynchronous_copies_are_attributed_what_nsight_compute_says(
     bypass = cache == "cg"
     found = [
         [
-            memory.warp_async_copy(to, origin, mask, width, bypass),
-            memory.warp_async_copy_ideal(to, mask, width, bypass),
+            *memory.warp_filled_copy(to, origin, mask, mask, width, bypass),
             memory.warp_async_copy_sectors(to, origin, mask, width, bypass),
             memory.warp_async_copy_sectors_ideal(to, origin, mask, width, bypass),
         ]
@@ -144,8 +143,8 @@ def test_hardware_counts_mostly_what_is_attributed_to_ca_and_nothing_for_cg(
     shared, source, masks, counted = attributed("cp_async_h200.npz", f"counted_{cache}{width}")
     found = np.array(
         [
-            memory.warp_async_copy(*pattern, width, cache == "cg")
-            for pattern in zip(shared, source, masks)
+            memory.warp_filled_copy(to, origin, mask, mask, width, cache == "cg")[0]
+            for to, origin, mask in zip(shared, source, masks)
         ]
     )
     assert len(counted) == 16
@@ -217,8 +216,8 @@ def test_hardware_counts_sectors_and_requests_of_the_lanes_that_read(
     ):
         found.append(memory.warp_async_copy_sectors_counted(to, origin, reading, 16, cache == "cg"))
         zeros = memory.warp_shared(to, mask & ~reading, 16, True)[0]
-        copied = 0 if cache == "cg" else memory.warp_async_copy(to, origin, reading, 16, False)
-        stored.append(zeros + copied)
+        copied = memory.warp_filled_copy(to, origin, reading, reading, 16, False)[0]
+        stored.append(zeros + (0 if cache == "cg" else copied))
         lanes = [lane for lane in range(32) if reading >> lane & 1]
         apart.append(len({int(to[lane]) for lane in lanes}) == len(lanes))
     right = np.array(found) == sectors
@@ -418,8 +417,8 @@ def every_rule(shared, source, masks):
         out[i, 3] = memory.warp_ldmatrix(to, mask)[0]
         for bypass in range(2):
             at = 4 + 4 * bypass
-            out[i, at] = memory.warp_async_copy(to, origin, mask, 16, bypass == 1)
-            out[i, at + 1] = memory.warp_async_copy_ideal(to, mask, 16, bypass == 1)
+            pair = memory.warp_filled_copy(to, origin, mask, mask, 16, bypass == 1)
+            out[i, at], out[i, at + 1] = pair
             out[i, at + 2] = memory.warp_async_copy_sectors(to, origin, mask, 16, bypass == 1)
             out[i, at + 3] = memory.warp_async_copy_sectors_ideal(to, origin, mask, 16, bypass == 1)
     return out

@@ -7,76 +7,76 @@ import re
 
 import pytest
 
-from tilewave.gpu import metrics
+from tilewave.counters import catalogue, figures, instructions
 
 OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 SCALAR = {OP.format(op): 0.0 for op in "ffma fadd fmul dfma dadd dmul hfma hadd hmul".split()}
 TENSOR = "sm__ops_path_tensor_src_{}.sum"
 
 
-def named(figures: list[dict]) -> dict[str, float]:
-    return {one["metric"]: one["value"] for one in figures}
+def named(found: list[dict]) -> dict[str, float]:
+    return {one["metric"]: one["value"] for one in found}
 
 
 def test_sets_are_nested_and_have_no_name_twice() -> None:
-    assert set(metrics.SETS) == {"flops", "basic", "memory", "quantization", "limits", "full"}
-    for name in metrics.SETS:
-        names = metrics.names(name)
+    assert set(catalogue.SETS) == {"flops", "basic", "memory", "quantization", "limits", "full"}
+    for name in catalogue.SETS:
+        names = catalogue.names(name)
         assert len(names) == len(set(names))
         # What warps wait for is asked for apart: it would double the passes of `full`.
-        assert name == "limits" or set(names) <= set(metrics.names("full"))
+        assert name == "limits" or set(names) <= set(catalogue.names("full"))
         for one in names:
             assert re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)*", one)
-    assert metrics.sections("quantization") == []
-    assert "SourceCounters" in metrics.sections("memory")
-    assert not any("sass" in one for one in metrics.names("quantization"))
+    assert catalogue.SECTIONS["quantization"] == ()
+    assert "SourceCounters" in catalogue.SECTIONS["memory"]
+    assert not any("sass" in one for one in catalogue.names("quantization"))
 
 
 def test_every_metric_has_unit_and_meaning() -> None:
-    rows = metrics.table()
-    assert all(row["unit"] and row["meaning"] and row["sets"] for row in rows)
-    assert len({row["metric"] for row in rows}) == len(rows)
+    rows = [*catalogue.METRICS.values(), *figures.DERIVED.values()]
+    assert all(row.unit and row.meaning for row in rows)
+    assert not set(catalogue.METRICS) & set(figures.DERIVED)
 
 
 def test_merged_sets_keep_a_fixed_order() -> None:
-    assert metrics.merged({"memory", "basic"}) == metrics.merged(["basic", "memory"])
-    assert metrics.merged(["basic"]) == (metrics.names("basic"), [])
+    assert catalogue.merged({"memory", "basic"}) == catalogue.merged(["basic", "memory"])
+    assert catalogue.merged(["basic"]) == (catalogue.names("basic"), [])
 
 
 def test_flops_of_fma_units_and_tensor_cores() -> None:
     n = 64
     values = {**SCALAR, OP.format("dfma"): float(n**3), TENSOR.format("fp16"): 0.0}
-    found = named(metrics.derived(values))
+    found = named(figures.derived(values))
     assert found["counted_flops_f64"] == 2 * n**3 == found["counted_flops"]
     assert found["counted_tensor_flops"] == 0
 
     values = {**SCALAR, OP.format("hmul"): 10.0, TENSOR.format("fp16"): 2.0 * 2048**3}
-    found = named(metrics.derived(values, "f16"))
+    found = named(figures.derived(values, "f16"))
     assert found["counted_tensor_flops"] == 17_179_869_184
     assert found["counted_flops"] == 17_179_869_194
 
 
 def test_an_absent_part_is_no_zero() -> None:
     values = {name: value for name, value in SCALAR.items() if "ffma" not in name}
-    found = named(metrics.derived({**values, TENSOR.format("fp16"): 1.0}))
+    found = named(figures.derived({**values, TENSOR.format("fp16"): 1.0}))
     assert "counted_flops_f32" not in found and "counted_flops" not in found
     assert found["counted_flops_f64"] == 0
-    assert metrics.tensor_flops({}) is None
-    assert metrics.tensor_flops({TENSOR.format("fp16"): 1.0}, "bf16") is None
-    assert metrics.tensor_flops({TENSOR.format("fp16"): 1.0}, "f16") == 1.0
-    assert metrics.tensor_flops({TENSOR.format("fp16"): 0.0}, "i8") is None
+    assert figures.tensor_flops({}) is None
+    assert figures.tensor_flops({TENSOR.format("fp16"): 1.0}, "bf16") is None
+    assert figures.tensor_flops({TENSOR.format("fp16"): 1.0}, "f16") == 1.0
+    assert figures.tensor_flops({TENSOR.format("fp16"): 0.0}, "i8") is None
 
 
 def test_operations_on_bytes_count_as_tensor_operations() -> None:
     values = {TENSOR.format("fp16"): 0.0, TENSOR.format("int8"): 2.0 * 4096**3}
-    assert metrics.tensor_flops(values, "i8") == 137_438_953_472
-    assert metrics.METRICS[TENSOR.format("int8")].optional
+    assert figures.tensor_flops(values, "i8") == 137_438_953_472
+    assert catalogue.METRICS[TENSOR.format("int8")].optional
 
 
 def test_f16_counted_by_the_type_of_the_sum() -> None:
     apart = {TENSOR.format("fp16_dst_fp16"): 3.0, TENSOR.format("fp16_dst_fp32"): 4.0}
-    assert metrics.tensor_flops(apart) == 7.0
-    assert metrics.tensor_flops({**apart, TENSOR.format("fp16"): 7.0}) == 7.0
+    assert figures.tensor_flops(apart) == 7.0
+    assert figures.tensor_flops({**apart, TENSOR.format("fp16"): 7.0}) == 7.0
 
 
 def test_ratio_bytes_and_short_names() -> None:
@@ -87,20 +87,20 @@ def test_ratio_bytes_and_short_names() -> None:
         "dram__bytes_write.sum": 4.0,
         "lts__t_sector_hit_rate.pct": 88.0,
     }
-    found = named(metrics.derived(values))
+    found = named(figures.derived(values))
     assert found == {"cycles_active_ratio": 0.75, "dram_bytes": 7.0, "l2_hit_rate": 88.0}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, None, "text", True])
 def test_what_is_no_number_is_not_usable(value: object) -> None:
-    assert not metrics.usable(value)
+    assert not catalogue.usable(value)
 
 
 def test_several_kernels_of_a_case_combine() -> None:
-    assert metrics.combined("dram__bytes_read.sum", [1, 2]) == 3
-    assert metrics.combined("launch__registers_per_thread", [32, 16]) == 32
-    assert metrics.combined("lts__t_sector_hit_rate.pct", [50, 60]) == 60
-    assert metrics.combined("something__else.avg", [1, 5]) == 5
+    assert catalogue.combined("dram__bytes_read.sum", [1, 2]) == 3
+    assert catalogue.combined("launch__registers_per_thread", [32, 16]) == 32
+    assert catalogue.combined("lts__t_sector_hit_rate.pct", [50, 60]) == 60
+    assert catalogue.combined("something__else.avg", [1, 5]) == 5
 
 
 def row(address: int, opcode: str, found: int, ideal: int, executed: int = 1) -> dict:
@@ -121,12 +121,12 @@ def test_padding_frees_ldmatrix_and_burdens_the_copies() -> None:
         row(32, "STS.U16", 0, 0),
         {"address": 48, "opcode": "LDG.E"},
     ]
-    found = named(metrics.instruction_totals(rows))
+    found = named(instructions.instruction_totals(rows))
     assert found["wavefronts_shared_excess_LDSM"] == 0
     assert found["wavefronts_shared_excess_LDGSTS"] == 5_898_240 - 1_572_864
     assert found["wavefronts_shared"] == 4_194_304 + 5_898_240
     assert "wavefronts_shared_STS" not in found
-    assert metrics.instruction_totals([{"address": 0, "opcode": "LDG.E"}]) == []
+    assert instructions.instruction_totals([{"address": 0, "opcode": "LDG.E"}]) == []
 
 
 def test_kinds() -> None:
@@ -137,21 +137,21 @@ def test_kinds() -> None:
         ("STS", "STS"),
         ("ATOMS.ADD", "ATOMS"),
     ]:
-        assert metrics.instruction_kind(opcode) == kind
+        assert instructions.instruction_kind(opcode) == kind
 
 
 def test_the_probe_instruction_alone_is_counted() -> None:
     rows = [row(0, "STS", 4, 1), row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1, executed=0)]
-    values = {metrics.RENAMED["shared_wavefronts_store"]: 6.0}
-    found, note = metrics.probe_figures("STS.64", rows, values)
+    values = {figures.DERIVED["shared_wavefronts_store"].counter: 6.0}
+    found, note = instructions.probe_figures("STS.64", rows, values)
     assert named(found) == {"wavefronts_by_instruction": 2, "ideal_by_instruction": 2}
     assert "2 instructions share the hardware's store counter" in note
-    found, _ = metrics.probe_figures("STS", rows, values)
+    found, _ = instructions.probe_figures("STS", rows, values)
     assert named(found) == {"wavefronts_by_instruction": 4, "ideal_by_instruction": 1}
-    found, note = metrics.probe_figures("LDS", rows, values)
+    found, note = instructions.probe_figures("LDS", rows, values)
     assert "no instruction LDS" in note and not found
     twice = [*rows, row(64, "STS.64", 1, 1)]
-    found, note = metrics.probe_figures("STS.64", twice, values)
+    found, note = instructions.probe_figures("STS.64", twice, values)
     assert "2 instructions are STS.64 (at 0x10, 0x40)" in note and not found
 
 
@@ -159,28 +159,28 @@ def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:
     """Loads and stores have a counter each; what was not executed shares none."""
     rows = [row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1), row(48, "STS", 7, 7, executed=0)]
     values = {
-        metrics.RENAMED["shared_wavefronts_store"]: 3.0,
-        metrics.RENAMED["shared_wavefronts_load"]: 5.0,
+        figures.DERIVED["shared_wavefronts_store"].counter: 3.0,
+        figures.DERIVED["shared_wavefronts_load"].counter: 5.0,
     }
-    found, note = metrics.probe_figures("STS.64", rows, values)
+    found, note = instructions.probe_figures("STS.64", rows, values)
     assert not note
     assert named(found) == {
         "wavefronts": 3,
         "wavefronts_by_instruction": 2,
         "ideal_by_instruction": 2,
     }
-    found, note = metrics.probe_figures("LDS", rows, values)
+    found, note = instructions.probe_figures("LDS", rows, values)
     assert not note
     assert (named(found)["wavefronts"], named(found)["wavefronts_by_instruction"]) == (5, 9)
-    assert "wavefronts" not in named(metrics.probe_figures("STS.64", rows, {})[0])
+    assert "wavefronts" not in named(instructions.probe_figures("STS.64", rows, {})[0])
 
 
 def test_conflicts_of_a_probe_are_the_kernels() -> None:
     rows = [row(0, "LDS.128", 4, 4), row(16, "STS", 9, 1)]
     values = {
-        metrics.RENAMED["bank_conflicts_load"]: 3.0,
-        metrics.RENAMED["bank_conflicts_store"]: 8.0,
+        figures.DERIVED["bank_conflicts_load"].counter: 3.0,
+        figures.DERIVED["bank_conflicts_store"].counter: 8.0,
     }
-    assert named(metrics.probe_figures("LDS", rows, values)[0])["bank_conflicts"] == 3
-    assert named(metrics.probe_figures("STS", rows, values)[0])["bank_conflicts"] == 8
-    assert "bank_conflicts" not in named(metrics.probe_figures("LDS", rows, {})[0])
+    assert named(instructions.probe_figures("LDS", rows, values)[0])["bank_conflicts"] == 3
+    assert named(instructions.probe_figures("STS", rows, values)[0])["bank_conflicts"] == 8
+    assert "bank_conflicts" not in named(instructions.probe_figures("LDS", rows, {})[0])

@@ -12,14 +12,14 @@ def test_the_same_block_is_25_percent_on_turing_and_half_of_it_on_hopper() -> No
     on_turing, on_hopper = occupancy(TURING, 128, 180), occupancy(HOPPER, 128, 180)
     assert (on_turing.blocks, on_turing.warps, on_turing.fraction) == (2, 8, 0.25)
     assert (on_hopper.blocks, on_hopper.warps, on_hopper.fraction) == (2, 8, 0.125)
-    assert on_hopper.limiters[0] == "registers"
+    assert on_hopper.limiters == ("registers",)
 
 
 def test_the_reserved_kilobyte_counts() -> None:
     # 4096 declared occupy 5120: 233472 / 5120 = 45.6, without the reserve it would be 57.
     found = occupancy(HOPPER, 32, 16, 4096)
     assert found.limits["shared memory"] == 45
-    assert found.limiters[0] == "blocks" and found.blocks == 32
+    assert found.limiters == ("blocks",) and found.blocks == 32
     # Two blocks of 113 KB fit (114 KB each with the reserve), 128 bytes more do not.
     assert occupancy(HOPPER, 128, 32, 113 * 1024).blocks == 2
     assert occupancy(HOPPER, 128, 32, 113 * 1024 + 128).blocks == 1

@@ -33,13 +33,6 @@ def test_work_of_a_matrix_product() -> None:
     assert reverse.work({"n": 10}, {"d": "i32"}) == (0, 80)
 
 
-def test_reference_reads_c_only_where_beta_is_not_0() -> None:
-    a, b = np.ones((2, 3), np.float16), np.ones((3, 4), np.float16)
-    c = np.full((2, 4), np.nan, np.float32)
-    assert (matmul.reference(a, b, c, 2, 0) == 6).all()
-    assert (matmul.reference(a, b, np.ones((2, 4)), 2, -1) == 5).all()
-
-
 def chain(k: int, dtype: Any, step: int, truncate: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Sums of k products, rounded (or cut off) to dtype every ``step``, and the exact ones."""
     rng = np.random.default_rng(7)

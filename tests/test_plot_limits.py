@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import synthetic
-from tilewave.gpu import metrics
+from tilewave.counters import catalogue
 from tilewave.plots import limits
 from tilewave.plots.style import Style
 
@@ -41,7 +41,7 @@ def test_waits_are_shares_of_all_warps() -> None:
         | {"issued": 25.0, "barrier, end of wgmma": 50.0, "shared memory": 12.5, "other": 12.5}
     )
     grouped = [state for states in limits.GROUPS.values() for state in states]
-    assert len(grouped) == len(set(grouped)) and set(grouped) < set(metrics.STATES)
+    assert len(grouped) == len(set(grouped)) and set(grouped) < set(catalogue.STATES)
 
 
 def test_clock_and_share_by_cycles() -> None:

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from tilewave.gpu import metrics, profile_report, profile_run, profiler
+from tilewave.counters import catalogue
+from tilewave.counters.figures import DERIVED
+from tilewave.gpu import profile_report, profile_run, profiler
 
 BASE = 0x7F00_1000
 
@@ -130,6 +132,7 @@ def job(case: str, entry: str = "tiled", provider: str = "nvrtc", **more: Any) -
         "grid": [4, 2, 1],
         "dtypes": {"a": "f16", "accumulate": "f32"},
         "source": "kernels/tiled.cu",
+        "metrics": catalogue.names("basic"),
         **more,
     }
 
@@ -203,11 +206,11 @@ def test_kernels_find_their_cases_by_range() -> None:
         FakeRange([FakeAction("tiled", COUNTERS, 2)]),
         FakeRange([FakeAction("tiled", COUNTERS, 0)]),
     ]
-    found = profile_report.parse_report(report, jobs, NAMES, environment="env")
+    found = profile_report.parse_report(report, jobs, NAMES)
     assert sorted(found) == [0, 2]
     first = found[0]
     assert (first["case"], first["key"], first["status"]) == ("a", "key-a", "ok")
-    assert (first["source"], first["environment"]) == ("counters", "env")
+    assert first["source"] == "counters"
     assert named(first)["dram_bytes"] == 120 and named(first)["l2_hit_rate"] == 50
     assert first["notes"] == {"kernels": ["tiled"]}
     json.dumps(first, allow_nan=False)
@@ -314,7 +317,7 @@ def test_instructions_have_addresses_from_the_functions_start() -> None:
 
 
 def test_totals_by_kind_and_the_probes_own_instruction() -> None:
-    loads = metrics.RENAMED["shared_wavefronts_load"]
+    loads = DERIVED["shared_wavefronts_load"].counter
     probe = job("p@x", instruction="LDS")
     counters = {**COUNTERS, **instruction_counters(), loads: 8}
     action = FakeAction("tiled", counters, 0, sass=SASS)
@@ -387,7 +390,7 @@ def test_events_of_the_worker(tmp_path: Path) -> None:
 def test_no_ncu_is_a_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler, "find_ncu", lambda configured: None)
     paths = {"cache": tmp_path, "report_path": tmp_path / "a.ncu-rep", "log_path": tmp_path / "l"}
-    (found,) = profiler.profile([job("a")], **paths, metric_set="basic", limit_s=5)
+    (found,) = profiler.profile([job("a")], **paths, limit_s=5)
     assert found["status"] == "not measured" and "nsight-compute" in found["reason"]
     assert found["key"] == "key-a"
     told: list[Any] = []
@@ -420,21 +423,20 @@ def run(tmp_path: Path, ncu: str, jobs: list[dict[str, Any]], **more: Any) -> li
         report_path=tmp_path / "reports" / "kernel.ncu-rep",
         log_path=tmp_path / "logs" / "kernel.log",
         ncu=ncu,
-        **{"limit_s": 30.0, "metric_set": "basic", **more},
+        **{"limit_s": 30.0, **more},
     )
 
 
 def test_what_the_report_holds_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ncu = fake_ncu(tmp_path, "report.write_text('x')\nprint('==ERROR== lost it')\nsys.exit(9)\n")
-    counters = dict.fromkeys(metrics.names("basic"), 1.0)
+    counters = dict.fromkeys(catalogue.names("basic"), 1.0)
     report = [FakeRange([FakeAction("tiled", counters, 1)])]
     monkeypatch.setattr(profiler, "load_report", lambda path: report)
     jobs = [job("a"), job("b")]
-    first, second = run(tmp_path, ncu, jobs, environment="env")
+    first, second = run(tmp_path, ncu, jobs)
     assert first["status"] == "not measured" and first["reason"] == "ncu: lost it"
     assert second["status"] == "ok" and second["notes"]["report"] == "kernel.ncu-rep"
     assert "dram__bytes_write.sum" in second["notes"]["unknown_metrics"]
-    assert second["environment"] == "env"
     assert json.loads((tmp_path / "reports" / "kernel.jobs.json").read_text()) == jobs
     run(tmp_path, ncu, jobs)
     assert (tmp_path / "queries").read_text() == "x"  # asked once
@@ -466,7 +468,7 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(
     jobs = [job(name, metrics=two) for name in "abc"] + [job("d", metrics=one)]
     told: list[Any] = []
     ncu = fake_ncu(tmp_path, body)
-    found = run(tmp_path, ncu, jobs, metric_set=None, limit_s=None, on_result=told.append)
+    found = run(tmp_path, ncu, jobs, limit_s=None, on_result=told.append)
     assert [made["case"] for made in found] == ["a", "b", "c", "d"]
     assert [made["status"] for made in found] == ["ok", "not measured", "ok", "ok"]
     assert "exit code 139" in found[1]["reason"]
@@ -486,7 +488,7 @@ def test_a_refused_metric_is_dropped_and_the_run_repeated(
         "    print('==ERROR== Failed to find metric ' + bad); sys.exit(1)\n"
         "report.write_text('x')\n"
     )
-    counters = dict.fromkeys(metrics.names("basic"), 1.0)
+    counters = dict.fromkeys(catalogue.names("basic"), 1.0)
     report = [FakeRange([FakeAction("tiled", counters, 0)])]
     monkeypatch.setattr(profiler, "load_report", lambda path: report)
     (found,) = run(tmp_path, fake_ncu(tmp_path, body), [job("a")])

@@ -45,9 +45,18 @@ def test_one_wave_exactly() -> None:
 
 def test_edges_on_132_sms() -> None:
     shape = {"m": 2304, "n": 1, "k": 4096}
-    assert q.tile_count({**shape, "n": 1792}, TILE) == 126
-    assert q.tile_count({**shape, "n": 1920}, TILE) == 135
-    assert [q.waves(tiles, 132).count for tiles in (126, 135)] == [1, 2]
+    for n, tiles, on_132, on_108 in (
+        (1536, 108, 1, 1),
+        (1664, 117, 1, 2),
+        (1792, 126, 1, 2),
+        (1920, 135, 2, 2),
+    ):
+        found = q.tile_count({**shape, "n": n}, TILE)
+        assert found == tiles
+        assert (q.waves(found, 132).count, q.waves(found, 108).count) == (on_132, on_108)
+    # Eleven tile rows: 12 columns are 132 tiles, the next column starts a wave.
+    for n, waves in ((1536, 1), (1664, 2)):
+        assert q.waves(q.tile_count({**shape, "m": 2816, "n": n}, TILE), 132).count == waves
 
 
 def test_several_blocks_an_sm_and_duration() -> None:

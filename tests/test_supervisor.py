@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from tilewave.gpu import supervisor
 from tilewave.gpu.worker import main as worker_main
+from tilewave.processes import supervisor
 from tilewave.records import model
 
 WORKER = """

@@ -12,8 +12,8 @@ import executing_support as support
 from samples import BODY, FRONT, ROOT, config, write_kernel
 from tilewave import project
 from tilewave.compiling import headers, nvrtc
+from tilewave.dtypes import SIZES
 from tilewave.errors import UserError
-from tilewave.expressions import SIZES
 from tilewave.gpu import launch, tensor_maps
 from tilewave.gpu.device import CudaError
 from tilewave.kernels import load_kernel

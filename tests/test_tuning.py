@@ -8,9 +8,10 @@ import pytest
 
 from samples import FRONT, config, write_kernel
 from tilewave import project
-from tilewave.gpu import supervisor, tuning
+from tilewave.gpu import races
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.worker import main as worker_main
+from tilewave.processes import supervisor
 from tilewave.records import model, tables
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
@@ -61,7 +62,7 @@ class FakeTrack:
             return None
         if deed == "poisons":
             self.failed(model.result("tune", name, "invalid access", "illegal address"))
-            raise tuning.Lost("illegal address")
+            raise races.Lost("illegal address")
         if deed == "kills":
             os.kill(os.getpid(), 11)
         with open(self.jobs[name].get("diary", os.devnull), "a") as diary:
@@ -86,7 +87,7 @@ class FakeTrack:
 
 def raced(*jobs, track=FakeTrack):
     events = []
-    usable = tuning.run_races(
+    usable = races.run_races(
         jobs, range(len(jobs)), lambda event, **more: events.append((event, more)), track
     )
     results = [more["result"] for event, more in events if event == "finished"]
@@ -155,7 +156,7 @@ def test_buffers_that_do_not_fit():
 WORKER = """
 import argparse, json, sys
 from test_tuning import FakeTrack
-from tilewave.gpu.tuning import run_races
+from tilewave.gpu.races import run_races
 p = argparse.ArgumentParser()
 p.add_argument("stage"); p.add_argument("jobs"); p.add_argument("--events")
 p.add_argument("--cache"); p.add_argument("--start", type=int, default=0)
@@ -284,12 +285,12 @@ def track(monkeypatch):
         )
         return seen.blocks[-1]
 
-    monkeypatch.setattr(tuning, "Memory", FakeMemory)
-    monkeypatch.setattr(tuning, "fill_sets", lambda *_: ([{}, {}], True))
-    monkeypatch.setattr(tuning, "pointers_of", lambda sets: [{"a": 1}, {"a": 2}])
-    monkeypatch.setattr(tuning, "contestants", contestants)
-    monkeypatch.setattr(tuning, "first_launch_us", first_launch_us)
-    monkeypatch.setattr(tuning, "build", build)
+    monkeypatch.setattr(races, "Memory", FakeMemory)
+    monkeypatch.setattr(races, "fill_sets", lambda *_: ([{}, {}], True))
+    monkeypatch.setattr(races, "pointers_of", lambda sets: [{"a": 1}, {"a": 2}])
+    monkeypatch.setattr(races, "contestants", contestants)
+    monkeypatch.setattr(races, "first_launch_us", first_launch_us)
+    monkeypatch.setattr(races, "build", build)
     clocks = SimpleNamespace(
         reset=lambda: None, sample=lambda: None, throttle=lambda: "", figures=list
     )
@@ -300,7 +301,7 @@ def track(monkeypatch):
     )
 
     def open_track(*jobs):
-        return tuning.GpuTrack(session, jobs, seen.started.append, seen.failed.append), seen
+        return races.GpuTrack(session, jobs, seen.started.append, seen.failed.append), seen
 
     return open_track
 
@@ -340,7 +341,7 @@ def test_a_candidate_that_would_take_too_long_is_not_measured(track):
 def test_errors_of_a_candidate(track):
     gpu, seen = track(job("a", do="unavailable"), job("b", do="poisons"))
     assert gpu.screen("a", 1.0) is None
-    with pytest.raises(tuning.Lost):
+    with pytest.raises(races.Lost):
         gpu.screen("b", 1.0)
     assert [made["status"] for made in seen.failed] == ["unsupported", "invalid access"]
     assert seen.started == ["a", "b"]

@@ -22,10 +22,10 @@ from tilewave import operations
 from tilewave.cases import Case, Request, expand_shapes
 from tilewave.compiling import nvrtc
 from tilewave.config import Config
+from tilewave.counters.instructions import instruction_kind
 from tilewave.errors import UserError
 from tilewave.execution import case
 from tilewave.execution.places import relative
-from tilewave.gpu.metrics import instruction_kind
 from tilewave.kernels import FENCES, Kernel, load_kernel
 from tilewave.project import ROOT
 from tilewave.records import model

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
-from tilewave.checking import first_problem, key_twice
 from tilewave.errors import UserError
+from tilewave.validation import first_problem, key_twice
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 MetricSet = Literal["flops", "basic", "memory", "quantization", "limits", "full"]

@@ -16,20 +16,15 @@ from typing import Any
 
 from simpleeval import DEFAULT_OPERATORS, EvalWithCompoundTypes
 
-# Bytes of one element. tf32 lives in 32-bit storage.
-SIZES = {"f64": 8, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "i32": 4, "u32": 4, "i8": 1, "u8": 1}
+from tilewave.dtypes import DTYPES, SIZES
+
 LAYOUTS = ("row", "col")
 WORDS: dict[str, Any] = {
-    **{name: name for name in SIZES},
+    **{name: name for name in DTYPES},
     **{name: name for name in LAYOUTS},
     "true": True,
     "false": False,
 }
-
-
-def size(dtype: str) -> int:
-    """Bytes of one element of ``dtype``."""
-    return SIZES[dtype]
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -38,7 +33,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": min,
     "max": max,
     "abs": abs,
-    "size": size,
+    "size": SIZES.__getitem__,
 }
 
 

@@ -14,9 +14,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewave import operations
-from tilewave.checking import YAML_LOADER, first_problem, key_twice
 from tilewave.compiling import headers
 from tilewave.errors import UserError
+from tilewave.validation import YAML_LOADER, first_problem, key_twice
 
 Scalar = int | float | str
 Expression = int | float | str

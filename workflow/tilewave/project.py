@@ -131,7 +131,7 @@ class Project:
 
     def recorded_digest(self) -> str:
         """Digest of the recorded figures that a run may show; none where it measures live."""
-        from tilewave.gpu.environment import fingerprint, has_gpu
+        from tilewave.environment import fingerprint, has_gpu
 
         live = self.config.target == "auto" and has_gpu(fingerprint())
         if live or self.config.target == "live":
@@ -267,6 +267,6 @@ def config_name(configfiles: list[Any]) -> str:
 def machine_fingerprint() -> str:
     """What this machine can measure, read from files: rules that need a GPU run again once it
     changes."""
-    from tilewave.gpu.environment import fingerprint
+    from tilewave.environment import fingerprint
 
     return json.dumps(fingerprint(), sort_keys=True)

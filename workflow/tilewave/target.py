@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.config import Config
+from tilewave.environment import environment_id
+from tilewave.environment import probe as ask
 from tilewave.errors import UserError
-from tilewave.gpu.environment import environment_id
-from tilewave.gpu.environment import probe as ask
 from tilewave.records.recorded import Recorded, folders
 from tilewave.variants import DEVICE_NAMES
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tilewave import judging, operations
+from tilewave import architectures, operations
+from tilewave.dtypes import SIZES, product_label
 from tilewave.errors import UserError
 from tilewave.expressions import (
     FUNCTIONS,
     LAYOUTS,
-    SIZES,
     WORDS,
     ExpressionError,
     evaluate,
@@ -23,19 +23,14 @@ from tilewave.expressions import (
     names_in,
 )
 from tilewave.kernels import Kernel
+from tilewave.operations.matmul import OPERANDS
+from tilewave.tensor_map_limits import ALIGNMENT, BOX_LIMIT, L2_PROMOTIONS, SWIZZLES
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 BLOCK_LIMIT = 1024
-CLUSTER_ARCH = 90
-"""Least compute capability times ten of thread block clusters and tensor maps."""
 CLUSTER_LIMIT = 16
 """Blocks of a cluster on Hopper with the function's non-portable attribute; 8 are portable (CUDA
 programming guide, thread block clusters)."""
-BOX_LIMIT = 256
-MAP_ALIGNMENT = 16
-"""Bytes of which a tensor map's row pitch and the inner side of its box are multiples."""
-SWIZZLES = (0, 32, 64, 128)
-L2_PROMOTIONS = (0, 64, 128, 256)
 # What an expression may ask of the device; the values come from its environment.
 DEVICE_NAMES = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
 # Values for a trial of the front matter before any device or shape is known.
@@ -80,13 +75,13 @@ class MapPlan:
         if max(self.box) > BOX_LIMIT:
             return f"{self.name}: a box of {self.box} elements exceeds {BOX_LIMIT} an axis"
         inner = self.box[0] * SIZES[self.dtype]
-        if inner % MAP_ALIGNMENT:
+        if inner % ALIGNMENT:
             return f"{self.name}: {inner} bytes, the box's inner side, are no multiple of 16"
         if self.swizzle and inner > self.swizzle:
             return (
                 f"{self.name}: {inner} bytes, the box's inner side, exceed swizzle {self.swizzle}"
             )
-        if self.pitch % MAP_ALIGNMENT:
+        if self.pitch % ALIGNMENT:
             return f"{self.name}: {self.pitch} bytes from row to row are no multiple of 16"
         return ""
 
@@ -191,25 +186,27 @@ class Variant:
         """Label of the arithmetic: ``f32``, ``f64``, ``tf32``, ``f16_f32``, ``bf16_f32``, ..."""
         operand = self.dtypes.get("a") or next(iter(self.dtypes.values()), "")
         accumulate = self.dtypes.get("accumulate", operand)
-        if operand in ("f16", "bf16"):
-            return f"{operand}_{accumulate}"
-        return operand
+        return product_label(operand, accumulate)
 
     def supports(self, shape: Mapping[str, int], device: Mapping[str, Any]) -> str:
         """Empty where the variant can take the shape; else the requirement that failed.
 
         ``requires`` holds ``arch`` (least compute capability times ten), divisors of dimensions
-        (``n: 8``) and ``conditions`` (expressions over macros, shape and device that must hold).
-        Clusters and tensor maps need compute capability 9.0, whatever ``requires`` says.
+        (``n: 8``) and ``conditions`` (expressions over macros, shape, device and architecture that
+        must hold). Clusters and tensor maps need what has them, whatever ``requires`` says.
         """
+        has = architectures.names(device.get("arch"))
         for name, wanted in self.kernel.front.requires.items():
             if name == "conditions":
                 for condition in wanted:
-                    names = {**device, **shape}
-                    if self._device_words(condition) - set(names):
+                    names = {**device, **has, **shape}
+                    if names_in(condition) & {*DEVICE_NAMES, *architectures.NAMES} - set(names):
                         continue  # no device to ask: what it allows is not known
-                    if not self._evaluate("requires.conditions", condition, names):
-                        return f"needs {condition} ({self._values(condition, names)})"
+                    if self._evaluate("requires.conditions", condition, names):
+                        continue
+                    if condition in architectures.FEATURES:
+                        return f"needs {condition}, which this architecture has not"
+                    return f"needs {condition} ({self._values(condition, names)})"
             elif name == "arch":
                 have = device.get("arch")
                 if have is not None and int(have) < int(wanted):
@@ -218,9 +215,9 @@ class Variant:
                 divisor = self._integer(f"requires.{name}", wanted, {})
                 if shape[name] % divisor:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
-        have, front = device.get("arch"), self.kernel.front
-        if (front.cluster or front.tensor_maps) and have is not None and int(have) < CLUSTER_ARCH:
-            return f"needs compute capability {CLUSTER_ARCH / 10:.1f} or later"
+        front = self.kernel.front
+        if (front.cluster or front.tensor_maps) and not has.get("clusters", True):
+            return f"needs compute capability {architectures.first('clusters').capability} or later"
         return ""
 
     def _device_words(self, text: Any) -> set[str]:
@@ -277,7 +274,7 @@ class Variant:
         for expressions, known in (
             (alone, set(self.names)),
             (sized, geometry),
-            (asked, geometry | {"arch"}),
+            (asked, geometry | {"arch", *architectures.NAMES}),
         ):
             for key, text in expressions:
                 for name in sorted(_asked(self.kernel, text) - {*front.let} - known):
@@ -306,7 +303,7 @@ class Variant:
             if given is not None and not 1 <= len(given) <= 3:
                 raise UserError(path, key, given, "one to three expressions")
         for name in front.macros:
-            if name in (*dimensions, *DEVICE_NAMES, *WORDS):
+            if name in (*dimensions, *DEVICE_NAMES, *architectures.NAMES, *WORDS):
                 raise UserError(path, f"macros.{name}", name, "a name with no meaning of its own")
         if front.let and front.operation == "probe":
             raise UserError(path, "let", front.operation, "any operation but probe")
@@ -405,7 +402,7 @@ class Variant:
     def _tensor_maps(self, shape: Mapping[str, int], names: Mapping[str, Any]) -> Iterator[MapPlan]:
         """Tensor maps with whole numbers; sizes from the operation and the matrix's layout."""
         for name, one in self.kernel.front.tensor_maps.items():
-            rows, columns = (shape[dimension] for dimension in judging.SIZES[one.of])
+            rows, columns = (shape[dimension] for dimension in OPERANDS[one.of])
             key = f"tensor_maps.{name}"
             inner, outer = (self._integer(f"{key}.box", text, names) for text in one.box)
             if min(inner, outer) < 1:

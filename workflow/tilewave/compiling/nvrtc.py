@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewave.architectures import of as architecture
 from tilewave.compiling import headers, source
 from tilewave.kernels import Kernel
 
@@ -74,8 +75,7 @@ def version() -> str:
 def architectures() -> tuple[str, ...]:
     """What NVRTC compiles for, e.g. ``sm_90`` and ``sm_90a``; empty where there is no NVRTC.
 
-    From compute capability 9.0 on there are architecture-specific targets (``a``), from 10.0 on
-    family-specific ones (``f``): CUDA programming guide, "Feature Set Compiler Targets".
+    The architecture- and family-specific targets are among them.
     """
     try:
         from cuda.bindings import nvrtc
@@ -88,7 +88,7 @@ def architectures() -> tuple[str, ...]:
     return tuple(
         f"sm_{number}{suffix}"
         for number in numbers
-        for suffix in ("", *("a" * (number >= 90)), *("f" * (number >= 100)))
+        for suffix in ("", *architecture(number).targets)
     )
 
 
@@ -100,11 +100,10 @@ def options(arch: str, macros: Mapping[str, Any]) -> tuple[str, ...]:
 
 def target_of(kernel: Kernel, arch: str) -> str:
     """What a kernel is compiled for where ``arch`` is wanted: ``sm_90a`` for ``sm_90``, if its front
-    matter asks for architecture-specific features and the architecture has them (9.0 and later)."""
+    matter asks for architecture-specific features and the architecture has them."""
     plain = arch.removeprefix("sm_")
-    if kernel.front.architecture_specific and plain.isdigit() and int(plain) >= 90:
-        return f"{arch}a"
-    return arch
+    asked = kernel.front.architecture_specific and plain.isdigit()
+    return f"{arch}a" if asked and "a" in architecture(int(plain)).targets else arch
 
 
 def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tilewave import execution, judging, operations
+from tilewave import comparison, execution, operations
 from tilewave.compiling import sass
+from tilewave.dtypes import DTYPES, scalar_type
 from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
-from tilewave.inputs import size_of
+from tilewave.processes import Job, Result
 from tilewave.records import model
 
 STAGE = "execute"
@@ -36,9 +37,6 @@ VERDICTS = {
 SEVERITY = (*STATUSES, *VERDICTS)
 HERE = "executed on the CPU"
 CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
-
-Job = Mapping[str, Any]
-Result = dict[str, Any]
 
 
 @dataclass
@@ -65,14 +63,10 @@ class Execution:
         )
 
 
-def listings(cubin: Path) -> tuple[str | None, str]:
-    """nvdisasm's JSON (None: the machine makes its own) and text of a cubin: the files that lie
-    beside it, as the compile stage leaves the text; the text is made now where it is missing."""
-    json_path, text_path = cubin.with_suffix(".sass.json"), cubin.with_suffix(".sass")
-    json_text = json_path.read_text(encoding="utf-8") if json_path.is_file() else None
-    if text_path.is_file():
-        return json_text, text_path.read_text(encoding="utf-8")
-    return json_text, sass.as_text(cubin)
+def listing(cubin: Path) -> str:
+    """nvdisasm's text of a cubin: the file beside it that the compile stage leaves, else made now."""
+    path = cubin.with_suffix(".sass")
+    return path.read_text(encoding="utf-8") if path.is_file() else sass.as_text(cubin)
 
 
 def poisoned(dtype: Any, count: int) -> np.ndarray:
@@ -98,8 +92,7 @@ def arguments(
 
     Raises ValueError for a name that is no buffer, no size, no scalar and no tensor map of the case.
     """
-    kinds: dict[str, Callable[[Any], Any]] = {"f64": np.float64, "i32": np.int32}
-    real = kinds.get(job.get("dtypes", {}).get("accumulate", ""), np.float32)
+    real = scalar_type(job.get("dtypes", {}).get("accumulate"))
     probe = job.get("probe") or {}
     numbers = {**job.get("shape", {}), **((probe.get("case") or {}).get("scalars") or {})}
     maps = job.get("tensor_maps") or {}
@@ -124,7 +117,7 @@ def tensor_map(machine: Any, name: str, wanted: Mapping[str, Any]) -> Any:
     return machine.TensorMap(
         name,
         buffer=wanted["of"],
-        element=size_of(wanted["dtype"]),
+        element=DTYPES[wanted["dtype"]].size,
         sizes=tuple(wanted["sizes"]),
         pitch=int(wanted["pitch"]),
         box=tuple(wanted["box"]),
@@ -155,9 +148,8 @@ class _Case:
         self.instructions = 0
         self.slow = False
         cubin = Path(job["cubin"])
-        listing, text = listings(cubin)
-        self.places = Places(Path(job["source"]), job["entry"], text)
-        self.program = machine.load(cubin.read_bytes(), job["entry"], listing)
+        self.places = Places(Path(job["source"]), job["entry"], listing(cubin))
+        self.program = machine.load(cubin.read_bytes(), job["entry"])
 
     def launch(
         self, buffers: Mapping[str, np.ndarray], alpha: float = 1.0, beta: float = 0.0
@@ -190,7 +182,7 @@ class _Case:
         """One launch, unjudged."""
         job = self.job
         if job["operation"] == "matmul":
-            buffers = {name: judging.matrix(job, name) for name in judging.STREAMS}
+            buffers = {name: comparison.matrix(job, name) for name in comparison.STREAMS}
             buffers |= scratch(job)
         else:
             buffers = self.host_buffers()
@@ -207,9 +199,9 @@ class _Case:
     def product(self) -> tuple[str, str, list[dict[str, Any]], dict[str, Any]]:
         """Verdict, reason, figures and notes of a matrix product."""
         job = self.job
-        given = {name: judging.matrix(job, name) for name in judging.STREAMS}
+        given = {name: comparison.matrix(job, name) for name in comparison.STREAMS}
         runs = []
-        for alpha, beta in judging.scalars(job):
+        for alpha, beta in comparison.scalars(job):
             buffers = {name: given[name] for name in ("a", "b")}
             buffers["c"] = given["c"].copy()
             if not beta:
@@ -217,12 +209,12 @@ class _Case:
             buffers |= scratch(job)
             if not self.launch(buffers, alpha, beta):
                 return model.NOT_CHECKED, "", [], {}
-            if dirty := judging.left_dirty(job, buffers.__getitem__):
+            if dirty := comparison.left_dirty(job, buffers.__getitem__):
                 return model.WRONG, dirty, [], {}
-            want = judging.reference(job, given, alpha, beta)
-            runs.append(judging.compare(job, buffers["c"], want, alpha, beta))
-        run = judging.worst(runs)
-        verdict, figures, notes = judging.verdict(run)
+            want = comparison.reference(job, given, alpha, beta)
+            runs.append(comparison.compare(job, buffers["c"], want, alpha, beta))
+        run = comparison.worst(runs)
+        verdict, figures, notes = comparison.verdict(run)
         return verdict, run.reason, figures, notes
 
     def on_host(self) -> tuple[str, str, list[dict[str, Any]], dict[str, Any]]:
@@ -282,8 +274,7 @@ def _named(opcode: str, address: int, places: Places) -> str:
 
 def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
     if places is None:
-        _, text = listings(Path(job["cubin"]))
-        places = Places(Path(job["source"]), job["entry"], text)
+        places = Places(Path(job["source"]), job["entry"], listing(Path(job["cubin"])))
     detail = getattr(error, "detail", "")
     told = _named(error.opcode, int(getattr(error, "address", -1)), places)
     return told + (f": {detail}" if detail else "")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewave import operations
-from tilewave.operations.matmul import TENSOR_INPUTS
+from tilewave.dtypes import DTYPES
 
 # Operations of the product that one core gets through a second at best, measured with the ladder's
 # fastest kernels (`make bench`), so that what is left out would surely have taken too long.
@@ -42,7 +42,8 @@ def predicted_s(job: Mapping[str, Any], flop: float = 0) -> float:
 
     flop: operations of one launch, of a probe whose front matter counts them (`work`).
     """
-    kind = "tensor" if job["dtypes"].get("a") in TENSOR_INPUTS else "scalar"
+    dtype = DTYPES.get(job["dtypes"].get("a", ""))
+    kind = "tensor" if dtype and dtype.tensor_cores else "scalar"
     if job["operation"] != "matmul":
         return float(flop / FLOP_RATE[kind])
     work = operations.load("matmul").work(job["shape"], job["dtypes"])

@@ -11,21 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from tilewave import architectures
+from tilewave.counters.catalogue import METRICS, SCALAR_OP, TENSOR, TENSOR_BY_SUM, TENSOR_PATH
+from tilewave.counters.figures import derived, figure
+from tilewave.counters.instructions import KEPT, instruction_totals
+from tilewave.dtypes import DTYPES
 from tilewave.execution import opcodes
-from tilewave.gpu import metrics as catalogue
-from tilewave.gpu.profile_report import KEPT
 
 LANES = 32
-DRIVER_SHARED = 1024
-"""Bytes of a block's shared memory that the driver keeps, compute capability 8.0 and later."""
 LEAST_REGISTERS = 16
 """What a thread gets that asks for fewer, as ncu reports it (measured on an H200)."""
-# Chips whose tensor cores are as fast with an f32 sum as with an f16 sum count both together.
-ONE_SUM = (70, 80, 90, 100, 103)
 
 _LSU = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op"
-_TENSOR = "sm__ops_path_tensor"
 # Counter -> the column of the machine's counts, and the opcodes (bases) it sums over.
 SUMS: Mapping[str, tuple[str, frozenset[str] | None]] = {
     "smsp__inst_executed.sum": ("executed", None),
@@ -87,11 +85,7 @@ def _scalar_ops(words: Sequence[str], counts: Counts) -> dict[str, float]:
             sums[opcodes.SCALAR[name]] += int(on[index])
         elif name in opcodes.NOT_KNOWN and on[index]:
             unknown.add(opcodes.NOT_KNOWN[name])
-    return {
-        f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum": float(value)
-        for op, value in sums.items()
-        if op not in unknown
-    }
+    return {SCALAR_OP.format(op): float(value) for op, value in sums.items() if op not in unknown}
 
 
 def _tensor_ops(words: Sequence[str], counts: Counts, arch: int) -> dict[str, float]:
@@ -112,23 +106,20 @@ def _tensor_ops(words: Sequence[str], counts: Counts, arch: int) -> dict[str, fl
         done = int(on[index]) // LANES * operations
         sums[source, sum_] = sums.get((source, sum_), 0) + done
         paths[name.lower(), source] = paths.get((name.lower(), source), 0) + done
-    of = {
-        source: float(sum(n for (s, _), n in sums.items() if s == source))
+    made = {
+        TENSOR.format(DTYPES[source].tensor_source): float(
+            sum(n for (s, _), n in sums.items() if s == source)
+        )
         for source in ("f16", "bf16", "tf32", "f64")
     }
-    made = {
-        f"{_TENSOR}_src_fp16.sum": of["f16"],
-        f"{_TENSOR}_src_bf16_dst_fp32.sum": of["bf16"],
-        f"{_TENSOR}_src_tf32_dst_fp32.sum": of["tf32"],
-        f"{_TENSOR}_src_fp64.sum": of["f64"],
-    }
-    for source, words_ in (("f16", "fp16"), ("bf16", "bf16_dst_fp32"), ("tf32", "tf32_dst_fp32")):
+    for source in ("f16", "bf16", "tf32"):
         for path in ("hmma", "hgmma"):
             counted = float(paths.get((path, source), 0))
-            made[f"{_TENSOR}_op_{path}_src_{words_}_sparsity_off.sum"] = counted
-    if arch not in ONE_SUM:
-        for name, sum_ in (("fp16", "f16"), ("fp32", "f32")):
-            made[f"{_TENSOR}_src_fp16_dst_{name}.sum"] = float(sums.get(("f16", sum_), 0))
+            made[TENSOR_PATH.format(path, DTYPES[source].tensor_source)] = counted
+    if not architectures.of(arch).one_sum:
+        for sum_ in ("f16", "f32"):
+            counted = float(sums.get(("f16", sum_), 0))
+            made[TENSOR_BY_SUM.format(DTYPES[sum_].label.lower())] = counted
     return made
 
 
@@ -163,8 +154,8 @@ def values(
     found["launch__grid_size"] = float(np.prod([int(size) for size in grid]))
     found["launch__block_size"] = float(np.prod([int(size) for size in block]))
     found["launch__shared_mem_per_block_dynamic"] = float(shared_bytes)
-    if arch >= 80:
-        found["launch__shared_mem_per_block_driver"] = float(DRIVER_SHARED)
+    if reserved := architectures.of(arch).shared_reserved:
+        found["launch__shared_mem_per_block_driver"] = float(reserved)
     if registers is not None:
         found["launch__registers_per_thread"] = float(max(registers, LEAST_REGISTERS))
     if static_shared is not None:
@@ -182,12 +173,12 @@ def figures(
     the instructions' rows, as the result of a profiled kernel has them."""
     chosen = {name: value for name, value in found.items() if names is None or name in set(names)}
     made = [
-        catalogue.figure(name, chosen[name], metric.unit)
-        for name, metric in catalogue.METRICS.items()
+        figure(name, chosen[name], metric.unit)
+        for name, metric in METRICS.items()
         if name in chosen
     ]
-    made += catalogue.derived(chosen, operand)
-    return made + catalogue.instruction_totals(rows)
+    made += derived(chosen, operand)
+    return made + instruction_totals(rows)
 
 
 def instruction_rows(

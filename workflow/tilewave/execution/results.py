@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tilewave.counters.instructions import probe_figures
 from tilewave.execution import counters
-from tilewave.gpu import metrics as catalogue
+from tilewave.processes import Job, Result
 from tilewave.records import model
-
-Job = Mapping[str, Any]
-Result = dict[str, Any]
 
 
 def of_check(job: Job, made: Mapping[str, Any]) -> Result:
@@ -31,7 +29,7 @@ def of_counters(job: Job, made: Mapping[str, Any]) -> Result:
     figures = counters.figures(values, rows, operand)
     notes: dict[str, Any] = {"not_executed": [n for n in job["metrics"] if n not in known]}
     if job.get("instruction") and rows:
-        found, note = catalogue.probe_figures(str(job["instruction"]), rows, values)
+        found, note = probe_figures(str(job["instruction"]), rows, values)
         figures += found
         if note:
             notes["probe_instruction"] = note

@@ -1,4 +1,4 @@
-"""The process that executes: a list of jobs, each reported at once (see `gpu.worker` for the form).
+"""The process that executes: a list of jobs, each reported at once (see `processes.events`).
 
     python -m tilewave.execution.worker execute JOBS.json --events FILE [--start N] [--cache DIR]
 
@@ -17,11 +17,13 @@ from typing import Any
 
 from tilewave import execution
 from tilewave.execution import case
-from tilewave.gpu.worker import Events
+from tilewave.processes import Job, Result
+from tilewave.processes.events import Events
+from tilewave.processes.lifetime import die_with_parent
 from tilewave.records import model
 
 
-def one(job: case.Job, machine: Any) -> case.Result:
+def one(job: Job, machine: Any) -> Result:
     """A job's result, whatever happens."""
     try:
         return case.run(job, machine).result
@@ -61,7 +63,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    from tilewave.gpu.device import die_with_parent
-
     die_with_parent()
     sys.exit(main())

@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from tilewave import judging, operations
-from tilewave.gpu import Job, Result, figure, result
+from tilewave import comparison, operations
+from tilewave.comparison import STREAMS, Run, scalars
+from tilewave.counters.figures import figure
+from tilewave.gpu.buffers import Buffer, Memory, matrix_bytes, scratch
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel, Session, cpu_function, cpu_matrices
-from tilewave.gpu.memory import Buffer, Memory, matrix_bytes, scratch
 from tilewave.inputs import storage, to_float64
-from tilewave.judging import STREAMS, Run, scalars
 from tilewave.operations.matmul import tolerance
+from tilewave.processes import Job, Result, result
 
 HOST_PRODUCT = 1 << 24
 """m n k up to which the device's reference is itself compared with numpy."""
@@ -100,7 +101,7 @@ def _check_product(session: Session, job: Job) -> Result:
                     gpu.sync()
                     if broken := _broken_guards(buffers):
                         return result(job, "check", "invalid access", broken, verdict="wrong")
-                    if dirty := judging.left_dirty(job, lambda name: _bytes(buffers[name])):
+                    if dirty := comparison.left_dirty(job, lambda name: _bytes(buffers[name])):
                         return result(job, "check", "ok", dirty, verdict="wrong")
                     runs.append(_compare(session, job, buffers["c"], want, alpha, beta, label))
         finally:
@@ -129,8 +130,8 @@ def _reference(
     key = (*sorted(shape.items()), *used.items(), int(job["seed"]), alpha, beta)
     want, fresh = session.support.product(key, pointers, shape, dtypes, layouts, alpha, beta)
     if fresh and math.prod(shape.values()) <= HOST_PRODUCT:
-        matrices = {name: judging.matrix(job, name) for name in STREAMS}
-        host = judging.reference(job, matrices, alpha, beta)
+        matrices = {name: comparison.matrix(job, name) for name in STREAMS}
+        host = comparison.reference(job, matrices, alpha, beta)
         order: Any = "F" if layouts.get("c") == "col" else "C"
         error = np.abs(want.download(np.dtype(np.float64)) - host.ravel(order))
         bound = 1e-14 * (1 + shape["k"])
@@ -155,21 +156,21 @@ def _compare(
     shape, dtype = dict(job["shape"]), job["dtypes"]["c"]
     bound = tolerance(job["dtypes"], int(shape["k"]), alpha, beta)
     found = session.support.compare(
-        got, dtype, want, bound.relative_out, bound.absolute, judging.least_norm(shape, alpha)
+        got, dtype, want, bound.relative_out, bound.absolute, comparison.least_norm(shape, alpha)
     )
     value = expected = math.nan
     if found.wrong:
         value = float(to_float64(got.item(storage(dtype), found.first), dtype)[0])
         expected = float(want.item(np.dtype(np.float64), found.first).view(np.float64)[0])
-    return judging.judged(job, found, alpha, beta, value, expected, label)
+    return comparison.judged(job, found, alpha, beta, value, expected, label)
 
 
 def _verdict(
     job: Job, runs: list[Run], more: dict[str, Any], known: Sequence[dict[str, Any]] = ()
 ) -> Result:
     """The result of the run that came nearest to its tolerance, or went farthest past it."""
-    run = judging.worst(runs)
-    verdict, figures, notes = judging.verdict(run)
+    run = comparison.worst(runs)
+    verdict, figures, notes = comparison.verdict(run)
     figures = [*figures, *known]
     return result(
         job, "check", "ok", run.reason, verdict=verdict, figures=figures, notes=more | notes
@@ -228,5 +229,5 @@ def _check_cpu(job: Job) -> Result:
             matrices["c"].fill(np.nan)
         function(matrices["a"], matrices["b"], matrices["c"], alpha, beta)
         order: Any = "F" if job.get("layouts", {}).get("c") == "col" else "C"
-        runs.append(judging.compare(job, matrices["c"].ravel(order), want, alpha, beta))
+        runs.append(comparison.compare(job, matrices["c"].ravel(order), want, alpha, beta))
     return _verdict(job, runs, {})

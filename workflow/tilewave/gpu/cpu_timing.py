@@ -7,8 +7,9 @@ import time
 
 import numpy as np
 
-from tilewave.gpu import Job, Result, figure, result
+from tilewave.counters.figures import figure
 from tilewave.gpu.launch import cpu_function, cpu_matrices
+from tilewave.processes import Job, Result, result
 
 MIN_RUNS, MAX_RUNS, ENOUGH_S = 3, 9, 1.0
 

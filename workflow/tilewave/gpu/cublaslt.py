@@ -19,10 +19,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from tilewave.dtypes import DTYPES
+from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import CudaError, Gpu, cuda_errors
-from tilewave.gpu.memory import Memory
-from tilewave.inputs import size_of
-from tilewave.judging import SIZES
+from tilewave.operations.matmul import OPERANDS
 
 WORKSPACE_BYTES = 32 << 20
 # How split-K may add its parts: CUBLASLT_REDUCTION_SCHEME_INPLACE adds in C itself, ..._COMPUTE_TYPE
@@ -30,18 +30,6 @@ WORKSPACE_BYTES = 32 << 20
 INPLACE, COMPUTE_TYPE = 1, 2
 REQUESTED_ALGORITHMS = 8
 MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
-
-# cudaDataType (library_types.h), and (compute type, scale dtype) by (dtype of A, accumulator).
-_DATA = {"f32": 0, "tf32": 0, "f64": 1, "f16": 2, "i8": 3, "i32": 10, "bf16": 14}
-_COMPUTE = {
-    ("f64", "f64"): ("COMPUTE_64F", "f64"),
-    ("f32", "f32"): ("COMPUTE_32F", "f32"),
-    ("tf32", "f32"): ("COMPUTE_32F_FAST_TF32", "f32"),
-    ("f16", "f32"): ("COMPUTE_32F", "f32"),
-    ("f16", "f16"): ("COMPUTE_16F", "f16"),
-    ("bf16", "f32"): ("COMPUTE_32F", "f32"),
-    ("i8", "i32"): ("COMPUTE_32I", "i32"),
-}
 
 
 class Unavailable(RuntimeError):
@@ -70,7 +58,7 @@ def contiguous_layouts(shape: Mapping[str, int], layouts: Mapping[str, str]) -> 
     """
     chosen = {name: layouts.get(name, "row") for name in "abc"}
     for name in chosen:
-        rows, columns = (shape[size] for size in SIZES[name])
+        rows, columns = (shape[size] for size in OPERANDS[name])
         if rows != 1 and columns == 1:
             chosen[name] = "col"
         elif rows == 1 and columns != 1:
@@ -122,16 +110,16 @@ class Plan:
         self.shape = {name: int(shape[name]) for name in "mnk"}
         self.dtypes = {name: dtypes[name] for name in ("a", "b", "c", "accumulate")}
         self.layouts = contiguous_layouts(self.shape, layouts)
-        kind = (self.dtypes["a"], self.dtypes["accumulate"])
-        if kind not in _COMPUTE or self.dtypes["b"] != self.dtypes["a"]:
+        # alpha and beta are of the accumulator's type.
+        operand, self.scale = DTYPES[self.dtypes["a"]], self.dtypes["accumulate"]
+        if self.scale not in operand.sums or self.dtypes["b"] != operand.name:
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", f"dtypes {self.dtypes}")
-        compute, self.scale = _COMPUTE[kind]
         self._stack = contextlib.ExitStack()
         lt = library.lt
         try:
             with cuda_errors():
-                code = int(getattr(library.blas.ComputeType, compute))
-                self._operation = lt.matmul_desc_create(code, _DATA[self.scale])
+                code = int(getattr(library.blas.ComputeType, operand.sums[self.scale]))
+                self._operation = lt.matmul_desc_create(code, DTYPES[self.scale].cuda)
                 self._stack.callback(lt.matmul_desc_destroy, self._operation)
                 by_row = self.layouts["c"] == "row"
                 self._names = ("b", "a") if by_row else ("a", "b")
@@ -150,11 +138,11 @@ class Plan:
 
     def _layout(self, name: str) -> int:
         """A matrix as it lies in memory, in column-major terms: contiguous size first."""
-        rows, columns = (self.shape[size] for size in SIZES[name])
+        rows, columns = (self.shape[size] for size in OPERANDS[name])
         if self.layouts[name] == "row":
             rows, columns = columns, rows
         lt = self.library.lt
-        layout = lt.matrix_layout_create(_DATA[self.dtypes[name]], rows, columns, rows)
+        layout = lt.matrix_layout_create(DTYPES[self.dtypes[name]].cuda, rows, columns, rows)
         self._stack.callback(lt.matrix_layout_destroy, layout)
         return int(layout)
 
@@ -171,7 +159,7 @@ class Plan:
     def _reductions(self) -> int:
         """Schemes that keep the sums as wide as they are: adding in C rounds them where C is narrower
         (measured: f16 products of sizes that are no multiple of 8 were off by a rounding of C)."""
-        narrow = size_of(self.dtypes["c"]) < size_of(self.dtypes["accumulate"])
+        narrow = DTYPES[self.dtypes["c"]].size < DTYPES[self.dtypes["accumulate"]].size
         return COMPUTE_TYPE if narrow else INPLACE | COMPUTE_TYPE
 
     @cached_property

@@ -1,20 +1,17 @@
-"""The chosen GPU, its lock, CUDA errors, and a process that dies with its parent."""
+"""The chosen GPU, its lock, and CUDA errors."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
-import signal
-import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tilewave.gpu.facts import uuid_text
 
 CHOICE_VARIABLE = "TILEWAVE_GPU"
 """An ordinal (``1``) or a UUID (``GPU-...``, or the beginning of one); default 0."""
@@ -136,10 +133,7 @@ class Gpu:
 def _uuid(device: int) -> str:
     from cuda.bindings import driver
 
-    digits = ok(driver.cuDeviceGetUuid(device)).bytes.hex()
-    return "GPU-" + "-".join(
-        digits[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
-    )
+    return uuid_text(ok(driver.cuDeviceGetUuid(device)).bytes)
 
 
 def open_gpu(choice: str | None = None) -> Gpu:
@@ -216,24 +210,3 @@ def gpu_lock(uuid: str, waiting: Callable[[], None] = lambda: None) -> Iterator[
         yield path
     finally:
         os.close(number)
-
-
-def die_with_parent(started_by_thread: bool = False) -> None:
-    """End this process when the one that started it ends.
-
-    Linux does it at once (prctl, PR_SET_PDEATHSIG), but counts the *thread* that forked as the
-    parent. Where that may be short-lived (a profiler's), `started_by_thread` asks twice a second
-    for the parent instead. Elsewhere than on Linux it always asks.
-    """
-    if started_by_thread or not sys.platform.startswith("linux"):
-        parent = os.getppid()
-
-        def watch() -> None:
-            while os.getppid() == parent:
-                time.sleep(0.5)
-            os._exit(1)
-
-        threading.Thread(target=watch, daemon=True).start()
-        return
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import traceback
 
-from tilewave.gpu import Job, Result, result
 from tilewave.gpu.device import CudaError
+from tilewave.processes import Job, Result, result
 
 
 def failure(stage: str, job: Job, error: Exception) -> tuple[Result, bool]:

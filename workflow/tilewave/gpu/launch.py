@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewave.gpu import Job
+from tilewave.dtypes import scalar_type
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.tensor_maps import Maps
 from tilewave.inputs import uniform
+from tilewave.processes import Job
 
 if TYPE_CHECKING:
     from tilewave.gpu.clocks import Clocks
@@ -44,13 +45,6 @@ def pointer(address: int) -> Any:
     return ctypes.c_uint64(address)
 
 
-# alpha and beta by the accumulator's dtype, where they are no float.
-_SCALARS: dict[str, Callable[[float], Any]] = {
-    "f64": ctypes.c_double,
-    "i32": lambda value: ctypes.c_int32(int(value)),
-}
-
-
 def pack(
     job: Job,
     pointers: Mapping[str, int],
@@ -64,7 +58,8 @@ def pack(
     where it is i32), a scalar of the probe case or a size (int). Raises CudaError for a name that
     is none of these.
     """
-    real = _SCALARS.get(job.get("dtypes", {}).get("accumulate", ""), ctypes.c_float)
+    number = scalar_type(job.get("dtypes", {}).get("accumulate"))
+    real = np.ctypeslib.as_ctypes_type(number)
     probe = job.get("probe") or {}
     scalars = {**job.get("shape", {}), **((probe.get("case") or {}).get("scalars") or {})}
     values: list[Any] = []
@@ -75,7 +70,7 @@ def pack(
         elif name in maps:
             values.append(maps[name])
         elif name in ("alpha", "beta"):
-            values.append(real(alpha if name == "alpha" else beta))
+            values.append(real(number(alpha if name == "alpha" else beta).item()))
         elif name in scalars:
             values.append(ctypes.c_int32(int(scalars[name])))
         else:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewave.gpu import metrics as catalogue
+from tilewave.counters import catalogue
+from tilewave.counters.figures import derived, figure
+from tilewave.counters.instructions import (
+    INSTRUCTION_METRICS,
+    KEPT,
+    instruction_totals,
+    probe_figures,
+)
+from tilewave.processes import Job, Result
 from tilewave.records.model import NOT_MEASURED, OK, result
 
-Job = Mapping[str, Any]
-Result = dict[str, Any]
-
 CASE_DOMAIN = "tilewave-job"
-# Instructions worth a row: memory, barriers and tensor cores.
-KEPT = re.compile(r"^(LD|ST|ATOM|RED|UTMA|UBLK|BAR|[A-Z]{1,2}MMA)")
-
 LONGEST_NAME = 400  # of a library's kernel: some have pages of template arguments
 
 
@@ -136,13 +137,13 @@ def instructions_of(action: Any, source: str = "") -> list[dict[str, Any]]:
     """Per-instruction counters of a kernel, by address.
 
     Rows: address (bytes from the function's first instruction), opcode, sass, line, text, file
-    and the columns of `metrics.INSTRUCTION_METRICS`, with ``wavefronts_shared_excess``. Only
+    and the columns of `INSTRUCTION_METRICS`, with ``wavefronts_shared_excess``. Only
     memory, barrier and tensor instructions are kept. Counters that ncu gives no value are left out.
     The ids of the values are absolute addresses; the function starts at the lowest one, because
     every launch executes its first instruction.
     """
     counts: dict[int, dict[str, Any]] = {}
-    for name, column in catalogue.INSTRUCTION_METRICS.items():
+    for name, column in INSTRUCTION_METRICS.items():
         metric = action.metric_by_name(name)
         if metric is None or not metric.num_instances():
             continue
@@ -216,11 +217,9 @@ def _kernel_name(action: Any, ours: bool) -> str:
     return str(action.name())
 
 
-def result_of(
-    job: Job, actions: Sequence[Any], names: Sequence[str], *, environment: str = ""
-) -> Result:
+def result_of(job: Job, actions: Sequence[Any], names: Sequence[str]) -> Result:
     """The result document of a case from its profiled kernels (at least one)."""
-    base: dict[str, Any] = {"key": job.get("key", ""), "environment": environment}
+    base: dict[str, Any] = {"key": job.get("key", "")}
     wrong = next((text for text in (mismatch(action, job) for action in actions) if text), "")
     if not wrong and job["provider"] == "nvrtc" and len(actions) > 1:
         wrong = f"the report has {len(actions)} launches where one was made"
@@ -232,10 +231,10 @@ def result_of(
         return result("counters", job["case"], NOT_MEASURED, reason, **base)
     for name in values:
         values[name] = _scaled(name, values[name], actions[0])
-    figures = [catalogue.figure(name, value, units[name]) for name, value in values.items()]
-    figures += catalogue.derived(values, str((job.get("dtypes") or {}).get("a", "")))
+    figures = [figure(name, value, units[name]) for name, value in values.items()]
+    figures += derived(values, str((job.get("dtypes") or {}).get("a", "")))
     rows = [instructions_of(action, str(job.get("source") or "")) for action in actions]
-    figures += catalogue.instruction_totals([row for kernel in rows for row in kernel])
+    figures += instruction_totals([row for kernel in rows for row in kernel])
     ours = job["provider"] == "nvrtc"
     notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours) for action in actions]}
     optional = {name for name, metric in catalogue.METRICS.items() if metric.optional}
@@ -248,7 +247,7 @@ def result_of(
     instruction = job.get("instruction")
     if instruction and ours:
         if rows[0]:
-            found, note = catalogue.probe_figures(str(instruction), rows[0], values)
+            found, note = probe_figures(str(instruction), rows[0], values)
             figures += found
             if note:
                 notes["probe_instruction"] = note
@@ -266,13 +265,11 @@ def result_of(
     )
 
 
-def parse_report(
-    report: Any, jobs: Sequence[Job], names: Sequence[str], *, environment: str = ""
-) -> dict[int, Result]:
+def parse_report(report: Any, jobs: Sequence[Job], names: Sequence[str]) -> dict[int, Result]:
     """Results of the jobs that an ncu_report context holds, by the job's place in the batch."""
     assigned = assign(actions_of(report), jobs)
     return {
-        index: result_of(jobs[index], actions, names, environment=environment)
+        index: result_of(jobs[index], actions, names)
         for index, actions in assigned.items()
         if actions
     }

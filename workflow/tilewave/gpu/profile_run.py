@@ -10,16 +10,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewave.gpu.environment import DRIVER_VERSION
-from tilewave.gpu.supervisor import ends_with_parent, kill_group
-
-Job = Mapping[str, Any]
-Result = dict[str, Any]
+from tilewave.environment import DRIVER_VERSION
+from tilewave.processes.lifetime import ends_with_parent, kill_group
 
 DOMAIN = "tilewave"
 RANGE = "measure"
@@ -202,16 +199,10 @@ def _end_worker(process: subprocess.Popen[bytes]) -> None:
         kill_group(process)
 
 
-def run_ncu(
-    command: Sequence[str],
-    log_path: Path,
-    limit_s: float,
-    on_progress: Callable[[int], None] | None = None,
-) -> Outcome:
+def run_ncu(command: Sequence[str], log_path: Path, limit_s: float) -> Outcome:
     """Run ncu in a process group of its own, its output in ``log_path`` (appended).
 
-    The group ends with this process, and at ``limit_s`` seconds. ``on_progress`` gets the number of
-    kernels profiled so far.
+    The group ends with this process, and at ``limit_s`` seconds.
     """
     library = str(Path(__file__).resolve().parents[2])
     before = os.environ.get("PYTHONPATH")
@@ -242,8 +233,6 @@ def run_ncu(
                     break
                 except subprocess.TimeoutExpired:
                     pass
-                if on_progress is not None:
-                    on_progress(_log(log_path, begin).count("==PROF== Profiling"))
                 if time.monotonic() > end:
                     outcome.timed_out = True
                     _end_worker(process)

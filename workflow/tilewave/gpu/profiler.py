@@ -11,13 +11,12 @@ holds is kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from tilewave.gpu import metrics as catalogue
-from tilewave.gpu.environment import NO_NCU, find_ncu
+from tilewave.counters import catalogue
+from tilewave.environment import NO_NCU, find_ncu
 from tilewave.gpu.profile_report import load_report, parse_report
 from tilewave.gpu.profile_run import (
     ATTEMPTS,
@@ -29,10 +28,8 @@ from tilewave.gpu.profile_run import (
     run_ncu,
     split_known,
 )
+from tilewave.processes import Job, Result
 from tilewave.records.model import NOT_MEASURED, OK, STATUSES, result
-
-Job = Mapping[str, Any]
-Result = dict[str, Any]
 
 
 @dataclass
@@ -96,17 +93,13 @@ class Session:
     why: str
 
 
-def settings_of(
-    job: Job, metric_set: str | None, clock_control: str | None, cache_control: str | None
-) -> Settings:
-    """A job's settings; the arguments stand in for what it does not say itself."""
-    names = catalogue.names(metric_set) if metric_set else []
-    sections = catalogue.sections(metric_set) if metric_set else []
+def settings_of(job: Job) -> Settings:
+    """A job's settings."""
     return Settings(
-        tuple(dict.fromkeys([*names, *(job.get("metrics") or [])])),
-        tuple(dict.fromkeys([*sections, *(job.get("sections") or [])])),
-        str(clock_control or job.get("clock_control") or "none"),
-        str(cache_control or job.get("cache_control") or "all"),
+        tuple(dict.fromkeys(job.get("metrics") or [])),
+        tuple(dict.fromkeys(job.get("sections") or [])),
+        str(job.get("clock_control") or "none"),
+        str(job.get("cache_control") or "all"),
     )
 
 
@@ -119,8 +112,6 @@ def _run_session(
     report_path: Path,
     log_path: Path,
     limit_s: float,
-    environment: str,
-    on_progress: Callable[[int], None] | None,
 ) -> Session:
     """One session of ncu, repeated without the metrics that ncu refuses."""
     stem = str(report_path).removesuffix(".ncu-rep")
@@ -143,7 +134,7 @@ def _run_session(
             clock_control=settings.clock_control,
             cache_control=settings.cache_control,
         )
-        outcome = run_ncu(command, log_path, limit_s, on_progress)
+        outcome = run_ncu(command, log_path, limit_s)
         refused = [name for name in known if name in outcome.unknown]
         if not refused or len(refused) == len(known):
             break
@@ -157,7 +148,7 @@ def _run_session(
     found: dict[int, Result] = {}
     if report_path.exists():
         try:
-            found = parse_report(load_report(report_path), jobs, known, environment=environment)
+            found = parse_report(load_report(report_path), jobs, known)
         except Exception as error:  # a report cut off in the middle, or of an unknown version
             why = f"{report_path.name} could not be read: {error}"
     optional = {name for name, metric in catalogue.METRICS.items() if metric.optional}
@@ -170,9 +161,8 @@ def _run_session(
     return Session(found, events, why)
 
 
-def _missing(job: Job, status: str, reason: str, environment: str) -> Result:
-    key = str(job.get("key", ""))
-    return result("counters", job["case"], status, reason, key=key, environment=environment)
+def _missing(job: Job, status: str, reason: str) -> Result:
+    return result("counters", job["case"], status, reason, key=str(job.get("key", "")))
 
 
 def profile(
@@ -181,25 +171,18 @@ def profile(
     cache: Path,
     report_path: Path,
     log_path: Path,
-    clock_control: str | None = None,
-    cache_control: str | None = None,
-    metric_set: str | None = None,
     ncu: str | None = None,
     limit_s: float | None = None,
-    environment: str = "",
     on_result: Callable[[Result], object] | None = None,
-    on_progress: Callable[[int], None] | None = None,
 ) -> list[Result]:
     """Counters of a batch of cases: a result for each job, in the order of the jobs.
 
     jobs: see `tilewave.gpu.worker`. Jobs with the same metrics, sections, clock and cache control
-    (their own, or the arguments') share a session of ncu; a session that a case ended is followed
-    by one for the cases behind it. The first writes ``report_path`` (.ncu-rep), the others the same
-    name with -part2, -part3, ...; a result's note ``report`` names its file. metric_set: a name in
-    `metrics.SETS`, added to the jobs' own metrics. cache: where the list of ncu's metrics is kept,
-    handed to the worker as well. ncu: its path (default: found). limit_s: seconds for a session
-    (default: the jobs' own limits, and a minute). environment: id for the results. on_result gets
-    each result as soon as its session has ended, on_progress the number of kernels profiled.
+    share a session of ncu; a session that a case ended is followed by one for the cases behind it.
+    The first writes ``report_path`` (.ncu-rep), the others the same name with -part2, -part3, ...; a
+    result's note ``report`` names its file. cache: where the list of ncu's metrics is kept, handed to
+    the worker as well. ncu: its path (default: found). limit_s: seconds for a session (default: the
+    jobs' own limits, and a minute). on_result gets each result as soon as its session has ended.
     """
     results: dict[int, Result] = {}
 
@@ -212,7 +195,7 @@ def profile(
     if program is None:
         why = f"the configured ncu {ncu!r} is no program that can be run" if ncu else NO_NCU
         for index, job in enumerate(jobs):
-            finish(index, _missing(job, NOT_MEASURED, why, environment))
+            finish(index, _missing(job, NOT_MEASURED, why))
         return [results[index] for index in range(len(jobs))]
     stem = str(report_path.resolve()).removesuffix(".ncu-rep")
     for path in (Path(stem), log_path.resolve(), cache / "x"):
@@ -220,8 +203,7 @@ def profile(
     log_path.write_bytes(b"")
     groups: dict[Settings, list[int]] = {}
     for index, job in enumerate(jobs):
-        settings = settings_of(job, metric_set, clock_control, cache_control)
-        groups.setdefault(settings, []).append(index)
+        groups.setdefault(settings_of(job), []).append(index)
     sessions = 0
     for settings, pending in groups.items():
         while pending:
@@ -237,25 +219,23 @@ def profile(
                 report_path=Path(f"{stem}{suffix}.ncu-rep"),
                 log_path=log_path,
                 limit_s=given if limit_s is None else limit_s,
-                environment=environment,
-                on_progress=on_progress,
             )
             events = session.events
             for place, made in session.results.items():
                 finish(pending[place], made)
             for place, (status, reason) in events.failures.items():
                 if place < len(batch) and pending[place] not in results:
-                    failed = _missing(batch[place], status, reason or session.why, environment)
+                    failed = _missing(batch[place], status, reason or session.why)
                     finish(pending[place], failed)
             # A case under which the worker ended is not tried again, nor those that ran and left
             # nothing in the report; the ones behind it are, unless none was reached at all.
             reached = set(events.started)
             for place, index in enumerate(pending):
                 if index not in results and (place in reached or not reached):
-                    finish(index, _missing(jobs[index], NOT_MEASURED, session.why, environment))
+                    finish(index, _missing(jobs[index], NOT_MEASURED, session.why))
             pending = [index for index in pending if index not in results]
             if pending and NO_PERMISSION in session.why:
                 for index in pending:
-                    finish(index, _missing(jobs[index], NOT_MEASURED, session.why, environment))
+                    finish(index, _missing(jobs[index], NOT_MEASURED, session.why))
                 pending = []
     return [results[index] for index in range(len(jobs))]

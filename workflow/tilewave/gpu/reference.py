@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from tilewave.comparison import Comparison
+from tilewave.dtypes import DTYPES
+from tilewave.gpu.buffers import Buffer, Memory, matrix_elements
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, pointer
-from tilewave.gpu.memory import Buffer, Memory, matrix_elements
-from tilewave.inputs import size_of
-from tilewave.judging import Comparison
 
 SOURCE = Path(__file__).with_name("support.cu")
-CODES = {"f64": 0, "f32": 1, "tf32": 1, "f16": 2, "bf16": 3, "i8": 4, "i32": 5}
 ENTRIES = ("f64", "f32", "f16", "bf16", "i8")
 """Types of A and B, by code, that have a reference kernel of their own."""
 COMPARE_BLOCKS = 512
@@ -61,6 +60,14 @@ def compile_support(arch: str, cache: Path | None = None) -> bytes:
     return image
 
 
+def _code(dtype: str) -> int:
+    """A dtype's number in support.cu. Raises KeyError for one that it does not know."""
+    code = DTYPES[dtype].support
+    if code is None:
+        raise KeyError(dtype)
+    return code
+
+
 class Support:
     """The helper kernels on one GPU, and the references that were computed there."""
 
@@ -79,7 +86,7 @@ class Support:
 
     def fill(self, buffer: Buffer, dtype: str, seed: int, stream: int) -> None:
         """Uniform numbers, the bits of `inputs.uniform(seed, stream, count, dtype)`."""
-        count = buffer.nbytes // size_of(dtype)
+        count = buffer.nbytes // DTYPES[dtype].size
         if count:
             blocks = min((count + 255) // 256, 32 * self.gpu.sms)
             self._launch(
@@ -110,7 +117,7 @@ class Support:
     ) -> None:
         """out (f64, in C's layout) = alpha A B + beta C, from device addresses of a, b and c."""
         m, n, k = (int(shape[name]) for name in "mnk")
-        codes = [CODES[dtypes[name]] for name in "abc"]
+        codes = [_code(dtypes[name]) for name in "abc"]
         alone = codes[0] == codes[1] and codes[0] < len(ENTRIES)
         entry = ENTRIES[codes[0]] if alone else "any"
         columns = [ctypes.c_int(layouts.get(name, "row") == "col") for name in "abc"]
@@ -182,7 +189,7 @@ class Support:
         self._launch(
             "compare", blocks, 256,
             pointer(got.pointer), pointer(want.pointer), ctypes.c_uint64(count),
-            ctypes.c_int(CODES[dtype]), ctypes.c_double(relative), ctypes.c_double(absolute),
+            ctypes.c_int(_code(dtype)), ctypes.c_double(relative), ctypes.c_double(absolute),
             pointer(sums.pointer), pointer(counts.pointer),
         )  # fmt: skip
         parts = sums.download(np.dtype(np.float64)).reshape(-1, 3)[:blocks]

@@ -7,27 +7,14 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilewave.dtypes import DTYPES
 from tilewave.gpu.device import CudaError, ok
+from tilewave.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
 
 ALIGNMENT = 64
 """Bytes that cuTensorMapEncodeTiled wants its result aligned to."""
 VERSION = 12000
 """CUDA version that introduced tensor maps, as cuGetProcAddress counts."""
-# Names of CUtensorMapDataType. A tf32 operand is rounded when it was made already, so that the
-# conversion of that type changes nothing.
-DTYPES = {
-    "f64": "FLOAT64",
-    "f32": "FLOAT32",
-    "tf32": "TFLOAT32",
-    "f16": "FLOAT16",
-    "bf16": "BFLOAT16",
-    "i32": "INT32",
-    "u32": "UINT32",
-    "i8": "UINT8",
-    "u8": "UINT8",
-}
-SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
-L2_PROMOTIONS = {0: "NONE", 64: "L2_64B", 128: "L2_128B", 256: "L2_256B"}
 
 _u64s, _u32s = ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint32)
 # Result; map, type, rank, address, sizes, pitches, box, steps, interleave, swizzle, L2, fill.
@@ -80,7 +67,7 @@ def encode(wanted: Mapping[str, Any], address: int) -> Map:
     made = _aligned()
     code = _encoder()(
         ctypes.addressof(made),
-        number("CUtensorMapDataType", f"DATA_TYPE_{DTYPES[wanted['dtype']]}"),
+        number("CUtensorMapDataType", f"DATA_TYPE_{DTYPES[wanted['dtype']].tensor_map}"),
         len(wanted["sizes"]),
         address,
         (ctypes.c_uint64 * 2)(*wanted["sizes"]),

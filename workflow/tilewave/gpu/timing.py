@@ -20,15 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from tilewave.gpu import Job, Result, figure, result
+from tilewave.comparison import STREAMS
+from tilewave.counters.figures import figure
 from tilewave.gpu.blocks import BLOCK_US, Block, build, empty_us, first_launch_us, span
+from tilewave.gpu.buffers import Buffer, Memory, matrix_bytes, scratch
 from tilewave.gpu.check import host_buffers
 from tilewave.gpu.clocks import Clocks
 from tilewave.gpu.cpu_timing import time_cpu
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel, Session
-from tilewave.gpu.memory import Buffer, Memory, matrix_bytes, scratch
-from tilewave.judging import STREAMS
+from tilewave.processes import Job, Result, result
 
 MIN_ROUNDS, MAX_ROUNDS, ENOUGH_S, ENOUGH_SPREAD = 5, 20, 1.0, 0.005
 MAX_SETS = 64

@@ -2,13 +2,7 @@
 
     python -m tilewave.gpu.worker STAGE JOBS.json --events FILE [--cache DIR] [--start N] [--done N,N]
 
-STAGE is check, time, tune or counters. One JSON object a line is appended to FILE and flushed:
-
-    {"event": "waiting"}                           another process holds the GPU's lock
-    {"event": "ready", "gpu": uuid or null}        the lock is held, the helper kernels are loaded
-    {"event": "started", "index": i, "case": id}
-    {"event": "finished", "index": i, "case": id, "result": {...}}
-    {"event": "failed", "status": ..., "reason": ...}   no job can run (no GPU, ...)
+STAGE is check, time, tune or counters; FILE: see `processes.events`.
 
 Exit code 0: all jobs ran; POISONED: the last finished job destroyed the CUDA context, so the rest
 needs a new process; UNUSABLE: see the event "failed". Standard output and error stay free.
@@ -31,28 +25,18 @@ import sys
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from tilewave.gpu import Job, Result, result
-from tilewave.gpu.device import CudaError, cuda_errors, die_with_parent, gpu_lock, open_gpu
+from tilewave.gpu.device import CudaError, cuda_errors, gpu_lock, open_gpu
 from tilewave.gpu.failure import failure
 from tilewave.gpu.launch import NvrtcKernel, Session
+from tilewave.processes import Job, Result, result
+from tilewave.processes.events import Events
+from tilewave.processes.lifetime import die_with_parent
 
 POISONED = 86
 UNUSABLE = 87
 CHEAP_S = 0.5
 """A launch predicted to take longer gets no warm-up before it is profiled."""
-
-
-class Events:
-    """The event file."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("a", encoding="utf-8")
-
-    def send(self, event: str, **more: Any) -> None:
-        self._file.write(json.dumps({"event": event, **more}) + "\n")
-        self._file.flush()
 
 
 def _count(session: Session | None, job: Job, index: int) -> Result:
@@ -61,10 +45,10 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
         return result(job, "counters", "unsupported", "there are no GPU counters of CPU code")
     import nvtx
 
+    from tilewave.comparison import STREAMS
     from tilewave.gpu.blocks import span
+    from tilewave.gpu.buffers import Memory, matrix_bytes, scratch
     from tilewave.gpu.check import host_buffers
-    from tilewave.gpu.memory import Memory, matrix_bytes, scratch
-    from tilewave.judging import STREAMS
 
     gpu = session.gpu
     with contextlib.ExitStack() as stack:
@@ -156,7 +140,7 @@ def run(
                 return UNUSABLE
         events.send("ready", gpu=session.gpu.uuid if session else None)
         if stage == "tune" and session is not None:
-            from tilewave.gpu.tuning import GpuTrack, run_races
+            from tilewave.gpu.races import GpuTrack, run_races
 
             track = partial(GpuTrack, session)
             if not run_races(jobs, todo, events.send, track) or not _still_alive(session):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tilewave import architectures
 from tilewave.machine.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ KPARAM_INFO = 0x17
 MIN_STACK_SIZE = 0x12
 REGCOUNT = 0x2F
 SIZED = 4  # format of an attribute whose value has its own length
-# Shared memory that the system keeps at the start of a block's window, sm_90 and later.
-RESERVED_SHARED = 0x400
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ def read(cubin: bytes, entry: str) -> Image:
                 break
     shared = sections.get(f".nv.shared.{entry}")
     declared = int(shared["sh_size"]) if shared is not None else 0
-    reserved = RESERVED_SHARED if arch >= 90 else 0
+    reserved = architectures.of(arch).shared_start
     globals_ = {
         name: sections[name].data()
         if name.startswith(".nv.global.init")

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewave.machine.errors import BadLaunch, Unsupported
+from tilewave.tensor_map_limits import ALIGNMENT, BOX_LIMIT, SWIZZLES
 
 WORDS = 16
 # ---- the words, uint64
 (MAGIC, ADDRESS, ELEMENT, SIZE_X, SIZE_Y, PITCH, BOX_X, BOX_Y, SWIZZLE) = range(9)
 MARK = 0x54494C455741_4D41
-SWIZZLES = (0, 32, 64, 128)
-LONGEST = 256  # elements of a box in one direction
-ALIGNMENT = 16  # bytes, of the matrix and of its rows
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,8 @@ def encoded(one: TensorMap, address: int, size: int) -> bytes:
         raise refuse("bytes of an element", one.element, "1, 2, 4, 8")
     if min(one.sizes) < 1 or max(one.sizes) > 1 << 32:
         raise refuse("sizes", one.sizes, "1 to 2^32")
-    if min(one.box) < 1 or max(one.box) > LONGEST:
-        raise refuse("box", one.box, f"1 to {LONGEST} elements")
+    if min(one.box) < 1 or max(one.box) > BOX_LIMIT:
+        raise refuse("box", one.box, f"1 to {BOX_LIMIT} elements")
     if inner % ALIGNMENT:
         raise refuse("a row of the box", f"{inner} bytes", f"multiples of {ALIGNMENT}")
     if one.swizzle not in SWIZZLES:

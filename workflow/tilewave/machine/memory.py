@@ -359,24 +359,6 @@ def warp_filled_copy(
 
 
 @njit(cache=True)
-def warp_async_copy(
-    shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
-) -> int:
-    """Wavefronts of a warp's cp.async. source: global addresses; bypass: ``.cg`` instead of ``.ca``."""
-    return warp_filled_copy(shared, source, mask, mask, width, bypass)[0]
-
-
-@njit(cache=True)
-def warp_async_copy_ideal(shared: NDArray[np.int64], mask: int, width: int, bypass: bool) -> int:
-    """Wavefronts of a cp.async that Nsight Compute would take for free of conflicts.
-
-    The bytes of the active lanes in lines; with ``.cg`` lanes that write the same place count once.
-    """
-    count = _count(_first_writers(shared, mask) if bypass else mask)
-    return (count * width + LINE_BYTES - 1) // LINE_BYTES
-
-
-@njit(cache=True)
 def warp_async_copy_sectors(
     shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
 ) -> int:

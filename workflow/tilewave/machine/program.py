@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tilewave import architectures
 from tilewave.machine import codes as c
 from tilewave.machine import cubin as cubins
 from tilewave.machine import liveness
@@ -156,7 +157,7 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
                 _undecoded(rows[number], raw)
                 continue
             rows[number, c.TARGET] = index[target * BYTES]
-    if image.arch < 90:
+    if architectures.of(image.arch).hmma_two_steps:
         rows[rows[:, c.FAMILY] == c.HMMA, c.SUB] |= c.TWO_STEPS
     _mark_swap_loops(rows)
     liveness.mark(rows)

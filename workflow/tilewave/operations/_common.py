@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewave.expressions import size
+from tilewave.dtypes import SIZES
 
 Judgement = tuple[str, str, list[dict[str, Any]]]
 CORRECT, WRONG, NOT_CHECKED = "correct", "wrong", "not checked"
@@ -22,7 +22,7 @@ class Work(NamedTuple):
 
 def element_bytes(dtypes: Mapping[str, str], name: str) -> int:
     """Bytes of one element of an operand; an operand not listed has the dtype of the first."""
-    return size(dtypes.get(name) or next(iter(dtypes.values())))
+    return SIZES[dtypes.get(name) or next(iter(dtypes.values()))]
 
 
 def first_difference(name: str, found: np.ndarray, expected: np.ndarray) -> tuple[int, str] | None:

@@ -9,26 +9,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
+from tilewave.dtypes import DTYPES
 from tilewave.operations._common import Work, element_bytes
 
 DIMENSIONS = ("m", "n", "k")
+OPERANDS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
+"""Rows and columns of each matrix."""
 
-# Unit roundoff u: the largest relative error of one rounding to nearest (half the spacing at 1).
-ROUNDOFF = {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8}
-# Smallest spacing of the numbers near zero, for outputs that underflow.
-SPACING = {
-    "f64": 2.0**-1074,
-    "f32": 2.0**-149,
-    "tf32": 2.0**-136,
-    "f16": 2.0**-24,
-    "bf16": 2.0**-133,
-}
-INTEGERS = ("i32",)
-"""Accumulators and outputs that hold whole numbers: a sum that fits is exact."""
-# Inputs whose products go through the tensor cores in every kernel that takes them.
-TENSOR_INPUTS = ("f16", "bf16", "tf32")
 TENSOR_STEP = 16  # products a tensor core adds before it rounds to an f16 accumulator
 TRUNCATED_STEP = 8  # products it adds before it cuts off an f32 accumulator (the least seen)
 # How many standard deviations an element may be off: C has up to 10^8 elements, and those with
@@ -51,19 +38,6 @@ def work(shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -
     return Work(2 * m * n * k, moved)
 
 
-def reference(
-    a: np.ndarray, b: np.ndarray, c: np.ndarray | None, alpha: float, beta: float
-) -> np.ndarray:
-    """alpha A B + beta C in double precision, of matrices with two dimensions.
-
-    C is not read where beta is 0 (it may hold NaN); it may then be None.
-    """
-    product = alpha * (a.astype(np.float64) @ b.astype(np.float64))
-    if beta == 0 or c is None:
-        return product
-    return product + beta * c.astype(np.float64)
-
-
 @dataclass(frozen=True)
 class Tolerance:
     """How far a product may be from its double-precision reference.
@@ -77,14 +51,28 @@ class Tolerance:
     frobenius: float
 
 
+def exact(dtype: str) -> bool:
+    """Whether an accumulator or output of the dtype holds whole numbers: a sum that fits is exact."""
+    return dtype in DTYPES and DTYPES[dtype].roundoff == 0
+
+
+def _precision(dtype: str) -> tuple[float, float]:
+    """Unit roundoff, and the spacing near zero. Raises KeyError for a dtype without them."""
+    row = DTYPES[dtype]
+    if not row.roundoff or row.spacing is None:
+        raise KeyError(dtype)
+    return row.roundoff, row.spacing
+
+
 def _sum_error(dtypes: Mapping[str, str], k: int) -> float:
     """Expected error of an element's sum of k products, one standard deviation."""
     accumulate = dtypes.get("accumulate", dtypes["a"])
-    u = ROUNDOFF[accumulate]
-    if dtypes["a"] in TENSOR_INPUTS and accumulate == "f32":
+    u, _ = _precision(accumulate)
+    tensor_cores = DTYPES[dtypes["a"]].tensor_cores
+    if tensor_cores and accumulate == "f32":
         steps = math.ceil(k / TRUNCATED_STEP)
         return 2 * u * steps * (2 / 3) * math.sqrt(k) / 3
-    steps = math.ceil(k / TENSOR_STEP) if dtypes["a"] in TENSOR_INPUTS else k
+    steps = math.ceil(k / TENSOR_STEP) if tensor_cores else k
     reference_error = 2.0 if accumulate == "f64" else 1.0
     return reference_error * u / math.sqrt(3) * math.sqrt(steps * (k + 1) / 2) / 3
 
@@ -120,14 +108,14 @@ def tolerance(
     Raises KeyError for a dtype without a known precision.
     """
     accumulate, out = dtypes.get("accumulate", dtypes["a"]), dtypes.get("c", dtypes["a"])
-    if accumulate in INTEGERS and out in INTEGERS:
+    if exact(accumulate) and exact(out):
         return Tolerance(0.0, 0.0, 0.0)
-    u, u_out = ROUNDOFF[accumulate], ROUNDOFF[out]
+    (u, _), (u_out, spacing) = _precision(accumulate), _precision(out)
     deviation = math.sqrt(k) / 3
     error = _sum_error(dtypes, k)
     # |alpha sum| and |beta C| may cancel, so their rounding is bounded by their own size as well.
     size = 4 * abs(alpha) * deviation + abs(beta)
-    absolute = ELEMENT_SIGMAS * abs(alpha) * error + 4 * u * size + SPACING[out]
+    absolute = ELEMENT_SIGMAS * abs(alpha) * error + 4 * u * size + spacing
     relative_out = u_out + 3 * u
     frobenius = NORM_FACTOR * (error / deviation + relative_out)
     return Tolerance(absolute, relative_out, frobenius)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewave.dtypes import DTYPES
 from tilewave.expressions import ExpressionError, evaluate, integer
 from tilewave.operations._common import (
     CORRECT,
@@ -27,17 +28,6 @@ from tilewave.operations._common import (
 
 DIMENSIONS: tuple[str, ...] = ()
 FEW = 1024  # elements that are evaluated one by one
-DTYPES: dict[str, str] = {
-    "f64": "float64",
-    "f32": "float32",
-    "tf32": "float32",
-    "f16": "float16",
-    "bf16": "uint16",
-    "i32": "int32",
-    "u32": "uint32",
-    "i8": "int8",
-    "u8": "uint8",
-}
 
 
 def work(shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
@@ -101,7 +91,8 @@ def _size(job: Mapping[str, Any], name: str) -> int:
 
 
 def _dtype(job: Mapping[str, Any], name: str) -> np.dtype[Any]:
-    return np.dtype(DTYPES[str(evaluate(job["probe"]["buffers"][name]["dtype"], _names(job)))])
+    word = str(evaluate(job["probe"]["buffers"][name]["dtype"], _names(job)))
+    return np.dtype(DTYPES[word].storage)
 
 
 def _fill(job: Mapping[str, Any], name: str, text: Any) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewave.dtypes import DTYPES
 from tilewave.operations._common import Judgement, Work, compare, element_bytes
 
 DIMENSIONS = ("n",)
@@ -42,9 +43,8 @@ def inputs(job: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
     source, _ = _arrays(job)
     n, dtype = int(job["shape"]["n"]), _dtype(job, source)
-    kind = np.dtype(storage(dtype))
-    if kind.kind in "iu" and dtype != "bf16":
-        return {source: np.arange(n, dtype=kind)}
+    if DTYPES[dtype].whole:
+        return {source: np.arange(n, dtype=storage(dtype))}
     return {source: np.asarray(uniform(int(job["seed"]), 0, n, dtype))}
 
 

@@ -20,12 +20,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from tilewave.operations.matmul import DIMENSIONS
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import FAINT, GREY, INK, MARKERS, MODEL, Style
 from tilewave.theory import alignment as theory
-from tilewave.theory.alignment import DIMENSIONS
 
 OPTIONS: Mapping[str, str] = {
     "reference": "size of the aligned product, m = n = k (default: the largest m of the cases)",

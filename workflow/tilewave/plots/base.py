@@ -21,6 +21,8 @@ from typing import Any
 
 import pandas as pd
 
+from tilewave.dtypes import HEADINGS
+
 BASELINE = "cublas"
 """Name of the vendor baseline's kernel: the reference line of every comparison."""
 
@@ -36,16 +38,6 @@ INSTRUCTION_COLUMNS = (
     "case key environment source address opcode line text wavefronts_shared"
     " wavefronts_shared_ideal wavefronts_shared_excess executed"
 ).split()
-
-DTYPE_LABELS: Mapping[str, str] = {
-    "f64": "FP64",
-    "f32": "FP32",
-    "tf32": "TF32",
-    "f16_f32": "FP16, FP32 accumulate",
-    "f16_f16": "FP16, FP16 accumulate",
-    "bf16_f32": "BF16, FP32 accumulate",
-    "i8": "INT8, INT32 accumulate",
-}
 
 # What a reader must learn first when the stages of one case disagree.
 _VERDICT_ORDER = ("wrong", "race", "uninitialised read", "barrier", "correct", "not checked")
@@ -429,7 +421,7 @@ def variant_label(row: Mapping[str, Any], dtype: str | None = None) -> str:
 
 def dtype_label(dtype: object) -> str:
     """The dtype as a panel's title names it."""
-    return DTYPE_LABELS.get(str(dtype), str(dtype)) if present(dtype) else "no dtype"
+    return HEADINGS.get(str(dtype), str(dtype)) if present(dtype) else "no dtype"
 
 
 def rate_notes(study: StudyData) -> list[str]:

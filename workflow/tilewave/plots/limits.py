@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from tilewave.gpu.metrics import PIPE, STALLED, STATES
+from tilewave.counters.catalogue import PIPE, STALLED, STATES
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._rungs import in_order

@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from tilewave.expressions import SIZES
+from tilewave.dtypes import SIZES
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._sweeps import blocks_per_sm_of, sms_of

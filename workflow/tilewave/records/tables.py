@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tilewave.gpu import kernel_names
+from tilewave.counters import kernel_names
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, instruction_rows, sample_rows
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import pandas as pd
 
 from tilewave import library, plots, sharing
-from tilewave.gpu.environment import package_versions
+from tilewave.environment import package_versions
 from tilewave.plots import style as look
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, present
 from tilewave.plots.style import Style

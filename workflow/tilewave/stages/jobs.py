@@ -58,7 +58,7 @@ def too_dear(stage: str, resolved: Resolved, job: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _counted(sets: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    from tilewave.gpu import metrics
+    from tilewave.counters import catalogue as metrics
 
     return metrics.merged(list(sets))
 

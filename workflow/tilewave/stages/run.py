@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewave import project as projects
 from tilewave import target as targets
+from tilewave.environment import commit
 from tilewave.errors import UserError
-from tilewave.gpu.environment import commit
 from tilewave.records import model
 from tilewave.records.store import write_atomically
 from tilewave.stages import compiling, executing, measuring, tuning
@@ -226,7 +226,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
                 log_path=log,
                 on_result=finished,
             )
-        from tilewave.gpu import supervisor
+        from tilewave.processes import supervisor
 
         if stage == executing.STAGE:
             # The machine keeps to the limit itself; building inputs, judging and compiling what no

@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewave import library
+from tilewave import environment, library
 from tilewave import target as targets
 from tilewave.compiling import nvrtc
-from tilewave.gpu import environment
 from tilewave.project import Project, machine_fingerprint
 from tilewave.records.store import write_atomically, write_where_other
 

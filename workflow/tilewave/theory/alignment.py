@@ -15,9 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-OPERANDS: Mapping[str, tuple[str, str]] = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
-"""Rows and columns of each matrix."""
-DIMENSIONS = ("m", "n", "k")
+from tilewave.operations.matmul import OPERANDS
 
 
 def alignment(size: int) -> int:

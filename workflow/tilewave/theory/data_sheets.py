@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewave.architectures import ARCHITECTURES
 from tilewave.theory.traffic import Machine
 
 
@@ -35,12 +36,7 @@ RTX_4060 = DataSheet("RTX 4060", 24, Machine(rate(24, 2 * 512, 2460), 272e9))
 KNOWN = (A100, H200, RTX_4060)
 
 TENSOR_INPUTS: Mapping[str, frozenset[str]] = {
-    "7.0": frozenset({"f16"}),
-    "7.5": frozenset({"f16", "i8"}),
-    "8.0": frozenset({"f16", "i8", "bf16", "tf32", "f64"}),
-    "8.6": frozenset({"f16", "i8", "bf16", "tf32", "f64"}),
-    "8.9": frozenset({"f16", "i8", "bf16", "tf32", "f64", "f8"}),
-    "9.0": frozenset({"f16", "i8", "bf16", "tf32", "f64", "f8"}),
+    one.capability: one.tensor_inputs for one in ARCHITECTURES.values() if one.tensor_inputs
 }
 """Types that tensor cores multiply, by compute capability, those under 8 bits left out."""
 

@@ -16,10 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilewave import architectures
+
 WARP = 32
 REGISTER_UNIT = 256  # registers, for one warp
 SUB_PARTITIONS = 4
 MAX_REGISTERS_PER_THREAD = 255
+REGISTERS = 65536  # of an SM
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,11 @@ class SmLimits:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, Any]) -> SmLimits:
-        """Limits of the environment's GPU (keys as in `tilewave.gpu.environment.probe`).
+        """Limits of the environment's GPU (keys as in `tilewave.environment.probe`).
 
         Raises KeyError with the name of a fact that the environment does not have.
         """
-        major = int(float(str(environment.get("compute_capability") or 8)))
+        capability = float(str(environment.get("compute_capability") or 8))
         registers = int(environment["registers_per_sm"])
         return cls(
             max_warps=int(environment["max_warps_per_sm"]),
@@ -50,15 +53,26 @@ class SmLimits:
             shared=int(environment["shared_per_sm"]),
             shared_per_block=int(environment["shared_per_block_optin"]),
             shared_reserved=int(environment["shared_reserved_per_block"]),
-            shared_unit=128 if major >= 8 else 256,
+            shared_unit=architectures.of(round(10 * capability)).shared_unit,
             registers_per_block=int(environment.get("registers_per_block") or registers),
         )
 
+    @classmethod
+    def of(cls, arch: int) -> SmLimits:
+        """Limits of an architecture (compute capability times ten), for comparisons without a GPU.
 
-# Compute capabilities 7.5 and 9.0 (CUDA C++ Programming Guide, "Technical Specifications per
-# Compute Capability"), for comparisons that need no GPU.
-TURING = SmLimits(32, 16, 65536, 65536, 65536, 0, 256)
-HOPPER = SmLimits(64, 32, 65536, 233472, 232448, 1024)
+        Raises KeyError for one whose SM is not known.
+        """
+        row = architectures.ARCHITECTURES[arch]
+        known = row.warps, row.blocks, row.shared, row.shared_per_block
+        if None in known:
+            raise KeyError(arch)
+        warps, blocks, shared, per_block = (int(one or 0) for one in known)
+        reserved, unit = row.shared_reserved, row.shared_unit
+        return cls(warps, blocks, REGISTERS, shared, per_block, reserved, unit)
+
+
+TURING, HOPPER = SmLimits.of(75), SmLimits.of(90)
 
 
 @dataclass(frozen=True)

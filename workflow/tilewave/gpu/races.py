@@ -16,13 +16,14 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tilewave.gpu import Job, Result, figure, result
+from tilewave.counters.figures import figure
 from tilewave.gpu.blocks import Block, build, first_launch_us
+from tilewave.gpu.buffers import Memory, scratch
 from tilewave.gpu.device import cuda_errors
 from tilewave.gpu.failure import failure
 from tilewave.gpu.launch import Session
-from tilewave.gpu.memory import Memory, scratch
 from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointers_of
+from tilewave.processes import Job, Result, result
 from tilewave.racing import Entry, Outcome, Race, Rules, Track
 
 STAGE = "tune"

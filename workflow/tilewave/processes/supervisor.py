@@ -6,7 +6,6 @@ Whatever the worker does, every job gets one result, and `on_result` has it at o
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -20,7 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tilewave.gpu import Job, Result, result
+from tilewave.processes import Job, Result, result
+from tilewave.processes.lifetime import ends_with_parent, kill_group
 
 GRACE_S = 60.0
 """For what is not a case: starting Python and CUDA, and loading the helper kernels."""
@@ -141,19 +141,6 @@ def _last_line(log: Path) -> str:
     return ""
 
 
-def ends_with_parent(parent: int) -> Callable[[], None]:
-    """Runs between fork and exec: the child dies with this process (Linux)."""
-    prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
-
-    def before_exec() -> None:
-        if prctl is not None:
-            prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return before_exec
-
-
 @contextlib.contextmanager
 def _child(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The worker in a process group of its own, which is gone when the context is left."""
@@ -174,13 +161,6 @@ def _child(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield child
     finally:
         kill_group(child)
-
-
-def kill_group(child: subprocess.Popen[bytes]) -> None:
-    """Kill the group, whatever is left of it (a wrapper's children too)."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
 
 
 class _Watch:

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from tilewave.dtypes import DTYPES
 from tilewave.gpu.device import CudaError, Gpu, ok
-from tilewave.inputs import size_of
-from tilewave.judging import SIZES
+from tilewave.operations.matmul import OPERANDS
 
 GUARD_BYTES = 64 << 10
 POISON = 0xFF
@@ -154,10 +154,10 @@ def scratch(memory: Memory, job: Mapping[str, Any]) -> dict[str, Buffer]:
 
 def matrix_elements(shape: dict[str, int], name: str) -> int:
     """Elements of matrix a (m x k), b (k x n) or c (m x n)."""
-    first, second = SIZES[name]
+    first, second = OPERANDS[name]
     return int(shape[first]) * int(shape[second])
 
 
 def matrix_bytes(shape: dict[str, int], dtypes: dict[str, str], name: str) -> int:
     """Bytes of that matrix."""
-    return matrix_elements(shape, name) * size_of(dtypes[name])
+    return matrix_elements(shape, name) * DTYPES[dtypes[name]].size

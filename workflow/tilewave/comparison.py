@@ -17,17 +17,14 @@ from typing import Any
 import numpy as np
 
 from tilewave.inputs import to_float64, uniform
-from tilewave.operations.matmul import INTEGERS, Tolerance, tolerance
+from tilewave.operations.matmul import OPERANDS, Tolerance, exact, tolerance
+from tilewave.processes import Job
 from tilewave.records import model
 
 ALPHA, BETA = 0.75, -0.5  # exact in every floating-point dtype
 WHOLE_ALPHA, WHOLE_BETA = 2.0, -1.0  # where the accumulator holds whole numbers
 STREAMS = {"a": 0, "b": 1, "c": 2}
 """Random stream of each matrix; buffer set i of a timing adds 16 i."""
-SIZES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
-"""Rows and columns of each matrix."""
-
-Job = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ class Run:
 def scalars(job: Job) -> list[tuple[float, float]]:
     """The (alpha, beta) that a job is checked with."""
     names = job["arguments"] or ["alpha", "beta"]
-    whole = job["dtypes"].get("accumulate") in INTEGERS
+    whole = exact(job["dtypes"].get("accumulate", ""))
     alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if whole else (ALPHA, BETA)
     second = (alpha if "alpha" in names else 1.0, beta if "beta" in names else 0.0)
     if job["provider"] != "nvrtc":
@@ -125,7 +122,7 @@ def judged(
             if math.isnan(value) and not beta
             else ""
         )
-        digits = ".0f" if job["dtypes"]["c"] in INTEGERS else ".6g"
+        digits = ".0f" if exact(job["dtypes"]["c"]) else ".6g"
         reason = (
             f"{found.wrong} of {shape['m'] * shape['n']} elements are wrong with {scaled}; "
             f"C[{row}, {column}] is {value:{digits}}{unwritten}, expected {expected:{digits}}"
@@ -167,7 +164,7 @@ def verdict(run: Run) -> tuple[str, list[dict[str, Any]], dict[str, Any]]:
 
 def matrix(job: Job, name: str) -> np.ndarray:
     """A matrix's random elements as the memory holds them, one dimension (see `inputs.uniform`)."""
-    rows, columns = (int(job["shape"][size]) for size in SIZES[name])
+    rows, columns = (int(job["shape"][size]) for size in OPERANDS[name])
     return uniform(int(job["seed"]), STREAMS[name], rows * columns, job["dtypes"][name])
 
 
@@ -184,7 +181,7 @@ def reference(
     """
     wide = {
         name: to_float64(matrices[name], job["dtypes"][name]).reshape(
-            [int(job["shape"][size]) for size in SIZES[name]], order=_order(job, name)
+            [int(job["shape"][size]) for size in OPERANDS[name]], order=_order(job, name)
         )
         for name in ("a", "b", *("c" if beta else ""))
     }

@@ -1,0 +1,188 @@
+"""What the driver, NVML and the libraries say of a GPU and of themselves.
+
+    python -m tilewave.gpu.facts [--gpu N] [--ncu PATH]
+
+prints the environment as one line of JSON (see `tilewave.environment.probe`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tilewave.environment import (
+    commit,
+    cpu_model,
+    driver_version,
+    environment_id,
+    find_ncu,
+    ncu_version,
+    output_of,
+    package_versions,
+)
+
+# Device facts by the name of their CUdevice_attribute.
+ATTRIBUTES = {
+    "sms": "MULTIPROCESSOR_COUNT",
+    "l2_bytes": "L2_CACHE_SIZE",
+    "max_threads_per_sm": "MAX_THREADS_PER_MULTIPROCESSOR",
+    "max_blocks_per_sm": "MAX_BLOCKS_PER_MULTIPROCESSOR",
+    "registers_per_sm": "MAX_REGISTERS_PER_MULTIPROCESSOR",
+    "registers_per_block": "MAX_REGISTERS_PER_BLOCK",
+    "shared_per_sm": "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
+    "shared_per_block": "MAX_SHARED_MEMORY_PER_BLOCK",
+    "shared_per_block_optin": "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+    "shared_reserved_per_block": "RESERVED_SHARED_MEMORY_PER_BLOCK",
+}
+
+CLOCKS = {"sm_clock_max_mhz": "CLOCK_RATE", "memory_clock_max_mhz": "MEMORY_CLOCK_RATE"}  # kHz
+
+
+def _nvrtc_version(packages: Mapping[str, str]) -> str:
+    """NVRTC's version; the package's has the third number that the library does not tell."""
+    try:
+        from cuda.bindings import nvrtc
+
+        error, major, minor = nvrtc.nvrtcVersion()
+        short = f"{major}.{minor}" if int(error) == 0 else ""
+    except Exception:  # no package, no library: each raises its own kind
+        short = ""
+    full = packages.get("nvidia-cuda-nvrtc", "")
+    return full if full.startswith(f"{short}.") or not short else short
+
+
+def _cublas_version() -> str:
+    """cuBLASLt's version (13.1.2 is told as 130102), empty without nvmath."""
+    try:
+        from nvmath.bindings import cublasLt  # type: ignore[import-not-found, unused-ignore]
+
+        return str(cublasLt.get_version())
+    except Exception:  # no package or no library
+        return ""
+
+
+def uuid_text(raw: bytes) -> str:
+    """``GPU-`` and the sixteen bytes as nvidia-smi writes them."""
+    text = raw.hex()
+    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:32]))
+
+
+def _device_facts(gpu_index: int | None) -> dict[str, Any]:
+    """What the driver says about a device.
+
+    Raises RuntimeError with the driver's error name where it refuses.
+    """
+    from cuda.bindings import driver
+
+    def ask(result: tuple[Any, ...]) -> Any:
+        if int(result[0]) != 0:
+            raise RuntimeError(getattr(result[0], "name", str(result[0])))
+        return result[1] if len(result) > 1 else None
+
+    ask(driver.cuInit(0))
+    device = ask(driver.cuDeviceGet(gpu_index or 0))
+
+    def attribute(name: str) -> int:
+        kind = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(ask(driver.cuDeviceGetAttribute(kind, device)))
+
+    version = int(ask(driver.cuDriverGetVersion()))
+    facts: dict[str, Any] = {name: attribute(key) for name, key in ATTRIBUTES.items()}
+    major, minor = attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")
+    warp = attribute("WARP_SIZE")
+    facts |= {
+        "gpu": ask(driver.cuDeviceGetName(256, device)).split(b"\0")[0].decode().strip(),
+        "uuid": uuid_text(bytes(ask(driver.cuDeviceGetUuid(device)).bytes)[:16]),
+        "compute_capability": f"{major}.{minor}",
+        "arch": 10 * major + minor,
+        "cuda": f"{version // 1000}.{version % 1000 // 10}",
+        "max_warps_per_sm": facts["max_threads_per_sm"] // warp,
+        "memory_bytes": int(ask(driver.cuDeviceTotalMem(device))),
+    }
+    for name, key in CLOCKS.items():
+        try:
+            facts[name] = attribute(key) / 1000
+        except (RuntimeError, AttributeError):  # deprecated; NVML tells the same
+            continue
+    return facts
+
+
+def _sensor_facts(uuid: str) -> dict[str, Any]:
+    """What NVML adds: power limit (W), clocks (MHz), driver version. Empty without nvidia-ml-py."""
+    try:
+        import pynvml as nvml  # type: ignore[import-not-found, unused-ignore]
+
+        nvml.nvmlInit()
+    except Exception:  # no package, no library, no driver
+        return {}
+    facts: dict[str, Any] = {}
+
+    def ask(key: str, function: str, *arguments: Any, scale: float | None = None) -> None:
+        try:
+            value = getattr(nvml, function)(*arguments)
+        except Exception:  # not supported on this device
+            return
+        if isinstance(value, bytes):
+            value = value.decode()
+        facts[key] = value if scale is None else value * scale
+
+    try:
+        handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
+        ask("driver", "nvmlSystemGetDriverVersion")
+        ask("power_limit_w", "nvmlDeviceGetEnforcedPowerLimit", handle, scale=1e-3)
+        ask("sm_clock_max_mhz", "nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM)
+        ask("memory_clock_max_mhz", "nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_MEM)
+    except Exception:  # the device is not NVML's to see (a slice, a container)
+        pass
+    finally:
+        nvml.nvmlShutdown()
+    return facts
+
+
+def probe_here(gpu_index: int | None = None, ncu: str | None = None) -> dict[str, Any]:
+    """The environment, asked in this process (CUDA is initialised). See `environment.probe`."""
+    packages = package_versions()
+    path = find_ncu(ncu)
+    told = re.search(r"Version\s+(\d+\.\d+\.\d+)", output_of([path, "--version"])) if path else None
+    environment: dict[str, Any] = {
+        "gpu": None,
+        "uuid": None,
+        "compute_capability": None,
+        "driver": driver_version() or None,
+        "cuda": None,
+        "nvrtc": _nvrtc_version(packages),
+        "cublas": _cublas_version(),
+        "ncu": told.group(1) if told else ncu_version(path),
+        "power_limit_w": None,
+        "cpu": cpu_model(),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "packages": packages,
+        **commit(),
+        "recorded": False,
+    }
+    try:
+        environment |= _device_facts(gpu_index)
+        environment |= _sensor_facts(environment["uuid"])
+    except Exception as error:  # no package, no libcuda, no device, no such device
+        environment["gpu_reason"] = f"{type(error).__name__}: {error}".splitlines()[0]
+    environment["id"] = environment_id(environment)
+    return environment
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the environment as one line of JSON."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--gpu", type=int, default=None)
+    parser.add_argument("--ncu", default=None)
+    chosen = parser.parse_args(arguments)
+    print(json.dumps(probe_here(chosen.gpu, chosen.ncu)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

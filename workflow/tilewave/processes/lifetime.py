@@ -1,0 +1,54 @@
+"""Processes that end when the one that started them does."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+
+def ends_with_parent(parent: int) -> Callable[[], None]:
+    """Runs between fork and exec: the child dies with this process (Linux)."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
+
+    def before_exec() -> None:
+        if prctl is not None:
+            prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return before_exec
+
+
+def kill_group(child: subprocess.Popen[bytes]) -> None:
+    """Kill the group, whatever is left of it (a wrapper's children too)."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def die_with_parent(started_by_thread: bool = False) -> None:
+    """End this process when the one that started it ends.
+
+    Linux does it at once (prctl, PR_SET_PDEATHSIG), but counts the *thread* that forked as the
+    parent. Where that may be short-lived (a profiler's), `started_by_thread` asks twice a second
+    for the parent instead. Elsewhere than on Linux it always asks.
+    """
+    if started_by_thread or not sys.platform.startswith("linux"):
+        parent = os.getppid()
+
+        def watch() -> None:
+            while os.getppid() == parent:
+                time.sleep(0.5)
+            os._exit(1)
+
+        threading.Thread(target=watch, daemon=True).start()
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
