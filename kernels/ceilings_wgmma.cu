@@ -10,7 +10,7 @@ where:
 block: [256]
 grid: [sms]
 shared_bytes: "1024 + 128 * (128 + 2 * 256)"
-requires: {arch: 90, conditions: ["arch < 100"]}
+requires: {arch: 90, conditions: [wgmma]}
 architecture_specific: true
 entry: ceilings_wgmma
 arguments: [counted, largest, pairs]

@@ -28,7 +28,7 @@ requires:
   arch: 90
   n: 8
   k: 8
-  conditions: ["arch < 100", "shared <= shared_per_block_optin"]
+  conditions: [wgmma, "shared <= shared_per_block_optin"]
 entry: hgemm_wgmma_persistent
 arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 ---*/

@@ -31,7 +31,7 @@ requires:
   n: 8
   k: 8
   conditions:
-    - "arch < 100"
+    - wgmma
     - "shared <= shared_per_block_optin"
 entry: hgemm_wgmma_store
 arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]

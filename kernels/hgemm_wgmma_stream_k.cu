@@ -31,7 +31,7 @@ requires:
   n: 8
   k: 8
   conditions:
-    - "arch < 100"
+    - wgmma
     - "232448 <= shared_per_block_optin"
     - "tiles * ceil(k / 64) < 2**31"
 entry: hgemm_wgmma_stream_k

@@ -12,7 +12,7 @@ grid: ["BLOCKS * sms"]
 # their warps. (With shared memory for exactly two, an H200 was seen to run them one after the other.)
 shared_bytes: "shared_per_block_optin - 1024 if BLOCKS == 1 else 0"
 # 32 warps fit on every SM, 64 where the compute capability says so.
-requires: {arch: 75, conditions: ["BLOCKS * BLOCK_WARPS <= 32 or arch == 80 or arch == 90 or arch // 10 == 10"]}
+requires: {arch: 75, conditions: ["BLOCKS * BLOCK_WARPS <= warps_per_sm"]}
 entry: occupancy
 arguments: [sums, steps]
 work: {flop: "2 * ILP * steps * 32 * BLOCK_WARPS * BLOCKS * sms"}
