@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import carray, types
 from numba.extending import intrinsic
 from numpy import int64, uint32, uint64
 
 from tilewave.machine.bits import as_f64
 from tilewave.machine.codes import DMMA_CUT, F_FMA, ZERO
+from tilewave.machine.compiling import njit
 from tilewave.machine.floating import directed64
 from tilewave.machine.fragments import Registers, literals, local_words, part
 from tilewave.machine.integer import joined
@@ -127,7 +128,7 @@ def write(typingctx, groups, R, d, scratch):
     return types.none(groups, R, d, scratch), build
 
 
-@njit(cache=True)
+@njit
 def add_cut(groups, depth, scratch):
     """As `add`, each product rounded towards zero."""
     words = carray(scratch, (WORDS,))
@@ -148,7 +149,7 @@ def add_cut(groups, depth, scratch):
                 words[2 * place + 1] = uint32(bits >> uint64(32))
 
 
-@njit(cache=True)
+@njit
 def dmma(sub, R, d, a, b, c):
     """D = A B + C; sub: depth, rows in bits 8 and on, DMMA_CUT to round towards zero."""
     depth, rows, cut = sub & 255, (sub >> 8) & 255, sub & DMMA_CUT != 0

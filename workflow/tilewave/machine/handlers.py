@@ -7,13 +7,12 @@ that it uses, and a change in one leaves the others as they are.
 
 from __future__ import annotations
 
-import functools
+import ctypes
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, cfunc, njit, types
+from numba import carray, types
 from numba.extending import intrinsic
 from numpy import int32, int64, uint32, uint64
 
@@ -76,6 +75,7 @@ from tilewave.machine.codes import (
     XOR,
     XOR_HIGH,
 )
+from tilewave.machine.compiling import Entry, njit
 from tilewave.machine.conversion import convert
 from tilewave.machine.dmma import dmma
 from tilewave.machine.floating import double, single
@@ -91,7 +91,7 @@ from tilewave.machine.views import TABLE
 
 ALL = uint32(0xFFFFFFFF)
 CLOCKLO, TIMERLO = (SPECIAL_REGISTERS.index(name) for name in ("SR_CLOCKLO", "SR_GLOBALTIMERLO"))
-SIGNATURE = types.void(types.CPointer(types.int64), types.int64, types.int64, types.uint32)
+SIGNATURE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32
 
 
 @intrinsic
@@ -110,7 +110,7 @@ def call(typingctx, address, m, warp, pc, mask):
     return types.none(types.int64, m, types.int64, types.int64, types.uint32), build
 
 
-@njit(cache=True)
+@njit
 def fetch(row, at, R, U, low, high):
     """One source into two rows of the scratch: its word and, for 64 bits, the upper one."""
     kind = row[at + KIND]
@@ -179,14 +179,14 @@ def fetch(row, at, R, U, low, high):
                 high[lane] += uint32(1)
 
 
-@njit(cache=True)
+@njit
 def pin(row, column, P):
     """A predicate input as a lane mask."""
     value = P[row[column]]
     return ~value if row[column + 1] else value
 
 
-@njit(cache=True)
+@njit
 def commit(R, d, result, mask):
     """Write a result row to a register, active lanes only."""
     if d == 255:
@@ -200,7 +200,7 @@ def commit(R, d, result, mask):
             R[d, lane] = result[lane]
 
 
-@njit(cache=True)
+@njit
 def commit_predicate(P, index, value, mask):
     """Write a predicate: active lanes of a vector one, the whole of a uniform one."""
     if index == 7 or index == 15:
@@ -211,7 +211,7 @@ def commit_predicate(P, index, value, mask):
         P[index] = (P[index] & ~mask) | (value & mask)
 
 
-@njit(cache=True)
+@njit
 def _signs(words, straight):
     """Lanes whose word is negative; the others where ``straight`` is 0."""
     signs = uint32(0)
@@ -220,7 +220,7 @@ def _signs(words, straight):
     return signs ^ ~straight
 
 
-@njit(cache=True)
+@njit
 def logic(m, warp, row, mask, T, p0, p1, p2):
     """Predicates among themselves, and votes of a warp; returns two predicates."""
     op, sub = row[OP], row[SUB]
@@ -328,7 +328,7 @@ def logic(m, warp, row, mask, T, p0, p1, p2):
     return uint32(0), uint32(0)
 
 
-@njit(cache=True)
+@njit
 def exchange(op, sub, T):
     """SHFL and MOVM; returns the predicate of SHFL."""
     if op == X_SHUFFLE:
@@ -362,7 +362,7 @@ def exchange(op, sub, T):
     return uint32(0)
 
 
-@njit(cache=True)
+@njit
 def special_register(m, warp, row, T):
     """S2R and CS2R."""
     which = row[SUB]
@@ -569,16 +569,26 @@ HANDLERS: dict[int, Callable[..., None]] = {
 }
 
 
-@functools.cache
-def compiled(family: int) -> Any:
-    """The handler of a family, compiled or taken from the cache."""
-    return cfunc(SIGNATURE, cache=True)(HANDLERS[family])
+COMPILED = {
+    family: Entry(function.__name__.strip("_"), function, SIGNATURE, None)
+    for family, function in HANDLERS.items()
+}
+
+
+def compiled(family: int) -> Entry:
+    """The handler of a family."""
+    return COMPILED[family]
+
+
+def units(families: Iterable[int]) -> list[str]:
+    """What has to be compiled for these families."""
+    return [COMPILED[family].unit for family in families if family in COMPILED]
 
 
 def addresses(families: Iterable[int]) -> np.ndarray:
     """Addresses of the families' handlers, int64 (number of families,); 0 for the others."""
     found = np.zeros(codes.CONTROL, np.int64)
     for family in families:
-        if family in HANDLERS:
-            found[family] = compiled(family).address
+        if family in COMPILED:
+            found[family] = COMPILED[family].address
     return found

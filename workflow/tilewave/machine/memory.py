@@ -12,10 +12,10 @@ measured; ``tests/data/truth`` holds those patterns or, of the larger sets, a pa
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from tilewave.machine import bits
+from tilewave.machine.compiling import njit
 
 LANES = 32
 LINE_BYTES = 128
@@ -30,7 +30,7 @@ COPY_WIDTHS = {"ca": (4, 8, 16), "cg": (16,)}
 GLOBAL_WIDTHS = (1, 2, 4, 8, 16)
 
 
-@njit(cache=True)
+@njit
 def _count(mask: int) -> int:
     """Number of active lanes."""
     return np.int64(bits.count_ones(np.uint32(mask)))  # type: ignore[call-arg,return-value]
@@ -39,7 +39,7 @@ def _count(mask: int) -> int:
 # -------------------------------------------------------------------------------- shared memory
 
 
-@njit(cache=True)
+@njit
 def _worst_bank(addresses: NDArray[np.int64], mask: int, unit: int) -> int:
     """Largest number of distinct words that the active lanes want from one bank.
 
@@ -67,7 +67,7 @@ def _worst_bank(addresses: NDArray[np.int64], mask: int, unit: int) -> int:
     return worst
 
 
-@njit(cache=True)
+@njit
 def _agrees(addresses: NDArray[np.int64], mask: int, distance: int, alone: bool) -> bool:
     """Whether each active lane i has the address of lane i xor distance.
 
@@ -84,7 +84,7 @@ def _agrees(addresses: NDArray[np.int64], mask: int, distance: int, alone: bool)
     return True
 
 
-@njit(cache=True)
+@njit
 def warp_shared(
     addresses: NDArray[np.int64], mask: int, width: int, is_store: bool
 ) -> tuple[int, int]:
@@ -115,7 +115,7 @@ def warp_shared(
     return wavefronts, transactions
 
 
-@njit(cache=True)
+@njit
 def _attributed_load(addresses: NDArray[np.int64], mask: int, width: int) -> int:
     """Wavefronts that Nsight Compute attributes to a load of 8 or 16 bytes a lane."""
     lanes = LINE_BYTES // width
@@ -149,7 +149,7 @@ def _attributed_load(addresses: NDArray[np.int64], mask: int, width: int) -> int
     return wavefronts
 
 
-@njit(cache=True)
+@njit
 def warp_shared_attributed(
     addresses: NDArray[np.int64], mask: int, width: int, is_store: bool
 ) -> int:
@@ -170,7 +170,7 @@ def warp_shared_attributed(
     return warp_shared(addresses, mask, width, is_store)[0]
 
 
-@njit(cache=True)
+@njit
 def warp_shared_ideal(addresses: NDArray[np.int64], mask: int, width: int, is_store: bool) -> int:
     """Wavefronts of a shared load or store that Nsight Compute would take for free of conflicts.
 
@@ -182,7 +182,7 @@ def warp_shared_ideal(addresses: NDArray[np.int64], mask: int, width: int, is_st
     return min(lines, warp_shared_attributed(addresses, mask, width, is_store))
 
 
-@njit(cache=True)
+@njit
 def warp_ldmatrix(addresses: NDArray[np.int64], mask: int) -> tuple[int, int]:
     """Wavefronts and transactions of ldmatrix: one transaction for each 8x8 matrix.
 
@@ -224,7 +224,7 @@ def warp_ldmatrix(addresses: NDArray[np.int64], mask: int) -> tuple[int, int]:
 # where all read) in all but one.
 
 
-@njit(cache=True)
+@njit
 def _through_cache(
     shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, reading: int, width: int
 ) -> int:
@@ -261,7 +261,7 @@ def _through_cache(
     return wavefronts
 
 
-@njit(cache=True)
+@njit
 def _first_writers(shared: NDArray[np.int64], mask: int) -> int:
     """Lanes less those that write the 16 bytes that a lower lane writes as well."""
     lanes = 0
@@ -275,7 +275,7 @@ def _first_writers(shared: NDArray[np.int64], mask: int) -> int:
     return lanes
 
 
-@njit(cache=True)
+@njit
 def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], lanes: int) -> int:
     """Wavefronts of cp.async.cg (LDGSTS.BYPASS), 16 bytes a lane, no two to the same place.
 
@@ -330,7 +330,7 @@ def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], lanes: int) ->
     return wavefronts
 
 
-@njit(cache=True)
+@njit
 def warp_filled_copy(
     shared: NDArray[np.int64],
     source: NDArray[np.int64],
@@ -358,7 +358,7 @@ def warp_filled_copy(
     return wavefronts, ideal
 
 
-@njit(cache=True)
+@njit
 def warp_async_copy(
     shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
 ) -> int:
@@ -366,7 +366,7 @@ def warp_async_copy(
     return warp_filled_copy(shared, source, mask, mask, width, bypass)[0]
 
 
-@njit(cache=True)
+@njit
 def warp_async_copy_ideal(shared: NDArray[np.int64], mask: int, width: int, bypass: bool) -> int:
     """Wavefronts of a cp.async that Nsight Compute would take for free of conflicts.
 
@@ -376,7 +376,7 @@ def warp_async_copy_ideal(shared: NDArray[np.int64], mask: int, width: int, bypa
     return (count * width + LINE_BYTES - 1) // LINE_BYTES
 
 
-@njit(cache=True)
+@njit
 def warp_async_copy_sectors(
     shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
 ) -> int:
@@ -403,7 +403,7 @@ def warp_async_copy_sectors(
     return sectors
 
 
-@njit(cache=True)
+@njit
 def warp_async_copy_sectors_counted(
     shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
 ) -> int:
@@ -444,7 +444,7 @@ def warp_async_copy_sectors_counted(
     return sectors
 
 
-@njit(cache=True)
+@njit
 def warp_async_copy_sectors_ideal(
     shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
 ) -> int:
@@ -458,7 +458,7 @@ def warp_async_copy_sectors_ideal(
 # ----------------------------------------------------------------------------------------- global
 
 
-@njit(cache=True)
+@njit
 def warp_sectors(addresses: NDArray[np.int64], mask: int, width: int) -> int:
     """Distinct 32-byte sectors that a warp's aligned accesses of ``width`` bytes touch.
 
@@ -481,7 +481,7 @@ def warp_sectors(addresses: NDArray[np.int64], mask: int, width: int) -> int:
     return sectors
 
 
-@njit(cache=True)
+@njit
 def warp_sectors_ideal(addresses: NDArray[np.int64], mask: int, width: int) -> int:
     """Sectors that Nsight Compute would take for a well-formed global access.
 
@@ -496,7 +496,7 @@ def warp_sectors_ideal(addresses: NDArray[np.int64], mask: int, width: int) -> i
 # --------------------------------------------------------------------------------------- arrays
 
 
-@njit(cache=True)
+@njit
 def _shared_rows(
     addresses: NDArray[np.int64], masks: NDArray[np.int64], width: int, kind: int
 ) -> NDArray[np.int64]:
@@ -509,7 +509,7 @@ def _shared_rows(
     return out
 
 
-@njit(cache=True)
+@njit
 def _copy_rows(
     shared: NDArray[np.int64],
     source: NDArray[np.int64],
@@ -526,7 +526,7 @@ def _copy_rows(
     return out
 
 
-@njit(cache=True)
+@njit
 def _sector_rows(
     addresses: NDArray[np.int64], masks: NDArray[np.int64], width: int
 ) -> NDArray[np.int64]:

@@ -1,0 +1,195 @@
+"""Where compiled code is kept, and how it gets there: an object file for each unit.
+
+A unit is the interpreter's loop or a family of instructions, with all that it calls. Its entries are
+called by their addresses, from Python and from other units. A unit that is missing is compiled by a
+process of its own (`tilewave.machine.building`); this one only loads what came out. The folder's name
+says all that the code depends on, so every checkout with the same sources uses the same files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import functools
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+options: dict[str, Any] = {"cache": True}
+"""Of every compiled function; `building` has others. A call from Python, as in tests, compiles what is
+called for that call alone, and numba keeps it."""
+
+
+def njit(function: Callable[..., Any] | None = None, **more: Any) -> Any:
+    """numba's njit. A division by zero is none of Python's exceptions: it gives 0."""
+    import numba
+
+    made = numba.njit(error_model="numpy", **options, **more)
+    return made if function is None else made(function)
+
+
+class Entry:
+    """A function of a unit that is called by its address.
+
+    arguments, result: ctypes' types; an array is given as its address.
+    """
+
+    def __init__(
+        self,
+        unit: str,
+        function: Callable[..., Any],
+        arguments: Sequence[Any] | None = None,
+        result: Any = ctypes.c_int64,
+    ) -> None:
+        self.unit, self.function, self.result = unit, function, result
+        if arguments is None:
+            arguments = [ctypes.c_int64] * function.__code__.co_argcount
+        self.arguments = tuple(arguments)
+        self.symbol = f"tilewave_{unit}_{function.__name__.strip('_')}"
+        ENTRIES.setdefault(unit, []).append(self)
+
+    @functools.cached_property
+    def address(self) -> int:
+        return int(_loaded(self.unit).get_function_address(self.symbol))
+
+    @functools.cached_property
+    def ctypes(self) -> Any:
+        return ctypes.CFUNCTYPE(self.result, *self.arguments)(self.address)
+
+    def __call__(self, *given: Any) -> Any:
+        return self.ctypes(
+            *(one.ctypes.data if isinstance(one, np.ndarray) else int(one) for one in given)
+        )
+
+
+ENTRIES: dict[str, list[Entry]] = {}
+"""Entries by unit, of the modules imported so far."""
+
+
+def entry(unit: str) -> Callable[[Callable[..., Any]], Entry]:
+    """Decorator: a function of int64 arguments, arrays among them as addresses, that Python calls."""
+    return lambda function: Entry(unit, function)
+
+
+@functools.cache
+def folder() -> Path:
+    """Where the units for these sources, this compiler and this CPU are."""
+    import llvmlite
+    import numba
+    import platformdirs
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features().flatten()
+    versions = sys.version, numba.__version__, llvmlite.__version__, np.__version__
+    digest = hashlib.sha256(repr((versions, binding.get_host_cpu_name(), features)).encode())
+    for path in sorted(HERE.glob("*.py")):
+        digest.update(path.read_bytes())
+    root = os.environ.get("TILEWAVE_CACHE") or platformdirs.user_cache_dir("tilewave")
+    made = Path(root) / "machine" / digest.hexdigest()[:16]
+    made.mkdir(parents=True, exist_ok=True)
+    # Code is loaded from here, and executed: nobody else may write it.
+    made.chmod(0o700)
+    return made
+
+
+def _file(unit: str) -> Path:
+    return folder() / f"{unit}.o"
+
+
+def keep(unit: str, code: bytes) -> None:
+    """Put a unit's object file where every process finds it, whole or not at all."""
+    with tempfile.NamedTemporaryFile(dir=folder(), delete=False) as file:
+        file.write(code)
+    os.replace(file.name, _file(unit))
+
+
+@contextlib.contextmanager
+def _alone(units: Iterable[str], waiting: Callable[[], object] | None) -> Iterator[None]:
+    """Hold the locks of some units; ``waiting`` is called before one has to be waited for."""
+    with contextlib.ExitStack() as held:
+        for unit in sorted(units):  # always in this order, or two processes wait for each other
+            file = held.enter_context((folder() / f"{unit}.lock").open("w"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                if waiting is not None:
+                    waiting()
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def missing(units: Iterable[str]) -> list[str]:
+    """Those that are not compiled yet."""
+    return sorted(unit for unit in set(units) if not _file(unit).exists())
+
+
+def compile_units(
+    units: Iterable[str],
+    waiting: Callable[[], object] | None = None,
+    saying: Callable[[str], object] | None = None,
+) -> None:
+    """Compile what is missing of some units.
+
+    ``waiting`` is called before another process that compiles one of them is waited for; ``saying``
+    gets what a person may want to know before and after a compilation.
+    """
+    wanted = missing(units)
+    if not wanted:
+        return
+    with _alone(wanted, waiting):
+        wanted = missing(wanted)
+        if not wanted:
+            return
+        begun = time.monotonic()
+        if saying is not None:
+            saying(f"compiling the interpreter, once on this machine: {', '.join(wanted)}")
+        _build(wanted)
+        if saying is not None:
+            saying(f"compiled the interpreter in {time.monotonic() - begun:.0f} s")
+
+
+def _build(units: Sequence[str]) -> None:
+    library = str(HERE.parent.parent)
+    path = os.pathsep.join(filter(None, (library, os.environ.get("PYTHONPATH"))))
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewave.machine.building", *units],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode or missing(units):
+        raise RuntimeError(f"the interpreter was not compiled: {done.stderr.strip()[-2000:]}")
+
+
+@functools.cache
+def _engine() -> Any:
+    """LLVM's linker with the symbols that numba's code needs."""
+    from numba.core.registry import cpu_target
+    from numba.core.runtime import rtsys
+
+    context = cpu_target.target_context
+    rtsys.initialize(context)
+    return context.codegen()._engine._ee
+
+
+@functools.cache
+def _loaded(unit: str) -> Any:
+    """The linker, once it has this unit."""
+    from llvmlite import binding
+
+    compile_units([unit])
+    engine = _engine()
+    engine.add_object_file(binding.ObjectFileRef.from_data(_file(unit).read_bytes()))
+    engine.finalize_object()
+    return engine
