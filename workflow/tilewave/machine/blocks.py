@@ -70,8 +70,8 @@ def begin_blocks(m, number, grid, cluster, threads):
     blocks, control = view.own(m)[BLOCKS], view.control(m)
     if control[TICK] > MOST_TICKS:
         for rank in range(blocks):
-            view.shadow(view.peer(m, rank))[:] = uint32(0)
-            view.reads(view.peer(m, rank))[:, :] = uint32(0)
+            view.fill(view.shadow(view.peer(m, rank)), uint32(0))
+            view.fill(view.reads(view.peer(m, rank)), uint32(0))
         control[TICK] = 1
     control[TICK] += 1
     control[FIRST_TICK] = control[TICK]
@@ -95,33 +95,38 @@ def begin_block(m, number, grid_x, grid_y, threads):
     view.control(m)[TAKEN] = number
     own = view.own(m)
     own[NUMBER], own[MBARRIER_COUNT], own[POOL] = number, 0, 0
-    view.phases(m)[:, :] = uint32(0)
-    view.outstanding(m)[:, :, 0] = 0
-    view.meetings(m)[:, :] = 0
-    view.gathered(m)[:] = uint32(0)
-    view.quota(m)[:] = own[REGISTERS_AT_FIRST]
+    view.fill(view.phases(m), uint32(0))
+    for warp in range(warps):
+        view.outstanding(m)[warp, 0, 0] = 0
+        view.outstanding(m)[warp, 1, 0] = 0
+    view.fill(view.meetings(m), int64(0))
+    view.fill(view.gathered(m), uint32(0))
+    view.fill(view.quota(m), own[REGISTERS_AT_FIRST])
     place = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
-    view.shared(m)[:] = ALL
-    view.arrived(m)[:, :] = uint32(0)
-    view.clocks(m)[:, :] = uint32(0)
-    view.expected(m)[:, :] = 0
-    view.known(m)[:, :] = uint32(0)
+    view.fill(view.shared(m), ALL)
+    view.fill(view.arrived(m), uint32(0))
+    view.fill(view.clocks(m), uint32(0))
+    view.fill(view.expected(m), int64(0))
+    view.fill(view.known(m), uint32(0))
     if view.control(m)[ASYNCHRONOUS]:
         for block in range(own[BLOCKS]):
-            view.known(m)[:, block * view.control(m)[ACTORS] + 3 * warps + ELSEWHERE] = ALL
-    view.last_read(m)[:] = uint32(0)
-    view.safe(m)[:] = uint32(0)
-    view.queued(m)[:, :] = 0
+            for warp in range(warps):
+                column = block * view.control(m)[ACTORS] + 3 * warps + ELSEWHERE
+                view.known(m)[warp, column] = ALL
+    view.fill(view.last_read(m), uint32(0))
+    view.fill(view.safe(m), uint32(0))
+    view.fill(view.queued(m), int64(0))
+    view.fill(view.registers(m), uint32(0))
+    view.fill(view.uniforms(m), uint32(0))
+    view.fill(view.predicates(m), uint32(0))
+    view.fill(view.converge(m), uint32(0))
     for warp in range(warps):
-        view.registers(m)[warp, :255] = uint32(0)
-        view.uniforms(m)[warp, :] = uint32(0)
-        view.predicates(m)[warp, :] = uint32(0)
         view.predicates(m)[warp, 7] = ALL
         view.predicates(m)[warp, 15] = ALL
-        view.converge(m)[warp, :, :] = uint32(0)
-        view.groups(m)[warp, :, 2] = FREE
+        for slot in range(SLOTS):
+            view.groups(m)[warp, slot, 2] = FREE
         for axis in range(3):
-            view.identity(m)[warp, CTAID + axis, :] = uint32(place[axis])
+            view.fill(view.identity(m)[warp, CTAID + axis], uint32(place[axis]))
         lanes = min(32, threads - 32 * warp)
         live = ALL if lanes == 32 else uint32((1 << lanes) - 1)
         view.live(m)[warp] = live

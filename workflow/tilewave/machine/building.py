@@ -13,7 +13,14 @@ import sys
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import codegen, compiler, types
+from numba.core import (
+    codegen,
+    compiler,
+    compiler_machinery,
+    typed_passes,
+    types,
+    untyped_passes,
+)
 from numba.core.ccallback import _CFuncCompiler
 from numba.core.registry import cpu_target
 
@@ -21,17 +28,35 @@ from tilewave.machine import compiling
 
 TYPES = {
     None: types.void,
-    ctypes.c_void_p: types.CPointer(types.int64),
+    ctypes.c_void_p: types.int64,
     ctypes.c_int64: types.int64,
     ctypes.c_uint32: types.uint32,
 }
 
 
+PASSES = (
+    untyped_passes.TranslateByteCode,
+    untyped_passes.FixupArgs,
+    untyped_passes.IRProcessing,
+    untyped_passes.InlineInlinables,
+    untyped_passes.ReconstructSSA,
+    typed_passes.NopythonTypeInference,
+    typed_passes.PreLowerStripPhis,
+    typed_passes.IRLegalization,
+    typed_passes.NativeLowering,
+    typed_passes.NoPythonBackend,
+)
+
+
 class Pipeline(compiler.CompilerBase):
-    """numba's passes."""
+    """Those of numba's passes that code without closures, generators and `with` needs."""
 
     def define_pipelines(self) -> list[Any]:
-        return [compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)]
+        made = compiler_machinery.PassManager("tilewave")
+        for one in PASSES:
+            made.add_pass(one, one.__name__)
+        made.finalize()
+        return [made]
 
 
 class Piece(codegen.JITCodeLibrary):
@@ -81,10 +106,27 @@ def object_code(unit: str, target: Any) -> bytes:
     return bytes(target._tm.emit_object(module))
 
 
+def _resolved_once() -> None:
+    """numba tries the overloads of an operator one by one, each time anew: here once for each types."""
+    resolve = types.BaseFunction.get_call_type
+
+    def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        if kws:
+            return resolve(self, context, args, kws)
+        found = self.__dict__.setdefault("found", {})
+        if args not in found:
+            found[args] = resolve(self, context, args, kws)
+        return found[args]
+
+    types.BaseFunction.get_call_type = get_call_type
+
+
 def main(units: list[str]) -> None:
     compiling.options = {
-        "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Pipeline
+        "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Pipeline,
+        "_nrt": False,
     }  # fmt: skip
+    _resolved_once()
     gc.disable()  # what is made here lives until the end
     from tilewave.machine import blocks, handlers, tracing  # noqa: F401
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.extending import intrinsic
 from numpy import int64, uint32, uint64
 
@@ -129,21 +129,22 @@ def write(typingctx, groups, R, d, scratch):
 
 
 @njit
-def add_cut(groups, depth, scratch):
+def double(words, at):
+    """A double of the scratch."""
+    return as_f64(joined(words[2 * at + 1], words[2 * at]))
+
+
+@njit
+def add_cut(groups, depth, words):
     """As `add`, each product rounded towards zero."""
-    words = carray(scratch, (WORDS,))
-
-    def double(at):
-        return as_f64(joined(words[2 * at + 1], words[2 * at]))
-
     for group in range(groups):
         for column in range(8):
             for row in range(GROUP):
                 place = SUMS + GROUP * (8 * group + column) + row
                 bits = joined(words[2 * place + 1], words[2 * place])
                 for k in range(depth):
-                    x = double(A_AT + GROUP * (16 * group + k) + row)
-                    y = double(B_AT + 32 * (k // 4) + 4 * column + k % 4)
+                    x = double(words, A_AT + GROUP * (16 * group + k) + row)
+                    y = double(words, B_AT + 32 * (k // 4) + 4 * column + k % 4)
                     bits = directed64(F_FMA, ZERO, x, y, as_f64(bits))
                 words[2 * place] = uint32(bits)
                 words[2 * place + 1] = uint32(bits >> uint64(32))

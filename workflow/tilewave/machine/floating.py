@@ -217,8 +217,10 @@ def single(op, sub, flags, T, p0):
     """Execute one f32 instruction; returns its predicates."""
     if flags & PAIRS:
         _arithmetic(op, sub, flags, T)
-        T[9, :] = T[8, :]
-        T[0:3, :] = T[4:7, :]
+        for lane in range(32):
+            T[9, lane] = T[8, lane]
+            for slot in range(3):
+                T[slot, lane] = T[4 + slot, lane]
         _arithmetic(op, sub, flags, T)
         for lane in range(32):
             T[8, lane], T[9, lane] = T[9, lane], T[8, lane]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.extending import intrinsic
 from numpy import int32, int64, uint32, uint64
 
@@ -383,7 +383,6 @@ def sources(m, warp, row):
     R, U, T = view.registers(m)[warp], view.uniforms(m)[warp], view.scratch(m)
     for slot in range(row[NSRC]):
         fetch(row, int64(SOURCES + slot * SOURCE_COLUMNS), R, U, T[slot], T[4 + slot])
-    return T
 
 
 @njit
@@ -408,80 +407,88 @@ def results(m, warp, row, mask, first, second):
 
 
 def _integer(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    T, P = sources(m, warp, row), view.predicates(m)[warp]
+    sources(m, warp, row)
+    T, P = view.scratch(m), view.predicates(m)[warp]
     p0, p1 = pin(row, int64(PIN0), P), pin(row, int64(PIN1), P)
     first, second = integer(row[OP], row[SUB], row[FLAGS], T, p0, p1)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _f32(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    T = sources(m, warp, row)
+    sources(m, warp, row)
+    T = view.scratch(m)
     p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
     first, second = single(row[OP], row[SUB], row[FLAGS], T, p0)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _f64(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    T = sources(m, warp, row)
+    sources(m, warp, row)
+    T = view.scratch(m)
     p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
     first, second = double(row[OP], row[SUB], row[FLAGS], T, p0)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _f16(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    T = sources(m, warp, row)
+    sources(m, warp, row)
+    T = view.scratch(m)
     p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
     first, second = half(row[OP], row[SUB], row[FLAGS], T, p0)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _convert(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    convert(row[OP], row[SUB], row[FLAGS], sources(m, warp, row))
+    sources(m, warp, row)
+    convert(row[OP], row[SUB], row[FLAGS], view.scratch(m))
     results(m, warp, row, mask, uint32(0), uint32(0))
 
 
 def _mufu(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    special(row[OP], row[FLAGS], sources(m, warp, row))
+    sources(m, warp, row)
+    special(row[OP], row[FLAGS], view.scratch(m))
     results(m, warp, row, mask, uint32(0), uint32(0))
 
 
 def _logic(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    T, P = sources(m, warp, row), view.predicates(m)[warp]
+    sources(m, warp, row)
+    T, P = view.scratch(m), view.predicates(m)[warp]
     p0, p1, p2 = pin(row, int64(PIN0), P), pin(row, int64(PIN1), P), pin(row, int64(PIN2), P)
     first, second = logic(m, warp, row, mask, T, p0, p1, p2)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _lanes(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    first = exchange(row[OP], row[SUB], sources(m, warp, row))
+    sources(m, warp, row)
+    first = exchange(row[OP], row[SUB], view.scratch(m))
     results(m, warp, row, mask, uint32(first), uint32(0))
 
 
 def _special(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
     special_register(m, warp, row, view.scratch(m))
     results(m, warp, row, mask, uint32(0), uint32(0))
 
 
 def _hmma(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row, R = view.code(m)[pc], view.registers(m)[warp]
     at = SOURCES + INDEX
     a, b, c = row[at], row[at + SOURCE_COLUMNS], row[at + 2 * SOURCE_COLUMNS]
@@ -489,7 +496,7 @@ def _hmma(table, warp, pc, mask):
 
 
 def _dmma(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row, R = view.code(m)[pc], view.registers(m)[warp]
     at = SOURCES + INDEX
     a, b, c = row[at], row[at + SOURCE_COLUMNS], row[at + 2 * SOURCE_COLUMNS]
@@ -497,7 +504,7 @@ def _dmma(table, warp, pc, mask):
 
 
 def _imma(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row, R = view.code(m)[pc], view.registers(m)[warp]
     at = SOURCES + INDEX
     a, b, c = row[at], row[at + SOURCE_COLUMNS], row[at + 2 * SOURCE_COLUMNS]
@@ -505,43 +512,44 @@ def _imma(table, warp, pc, mask):
 
 
 def _load(table, warp, pc, mask):
-    accesses.load(carray(table, (TABLE,)), warp, pc, mask)
+    accesses.load(view.opened(table), warp, pc, mask)
 
 
 def _store(table, warp, pc, mask):
-    accesses.store(carray(table, (TABLE,)), warp, pc, mask)
+    accesses.store(view.opened(table), warp, pc, mask)
 
 
 def _matrix(table, warp, pc, mask):
-    accesses.matrix(carray(table, (TABLE,)), warp, pc, mask)
+    accesses.matrix(view.opened(table), warp, pc, mask)
 
 
 def _copy(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     accesses.copy(m, warp, pc, mask, pin(view.code(m)[pc], int64(PIN0), view.predicates(m)[warp]))
 
 
 def _atomic(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    fine = accesses.atomic(m, warp, pc, mask, sources(m, warp, row))
+    sources(m, warp, row)
+    fine = accesses.atomic(m, warp, pc, mask, view.scratch(m))
     commit_predicate(view.predicates(m)[warp], int64(row[PD0]), uint32(fine), mask)
 
 
 def _hgmma(table, warp, pc, mask):
-    hgmma(carray(table, (TABLE,)), warp, pc, mask)
+    hgmma(view.opened(table), warp, pc, mask)
 
 
 def _mbarrier(table, warp, pc, mask):
-    mbarrier(carray(table, (TABLE,)), warp, pc, mask)
+    mbarrier(view.opened(table), warp, pc, mask)
 
 
 def _bulk(table, warp, pc, mask):
-    bulk(carray(table, (TABLE,)), warp, pc, mask)
+    bulk(view.opened(table), warp, pc, mask)
 
 
 def _cluster(table, warp, pc, mask):
-    cluster(carray(table, (TABLE,)), warp, pc, mask)
+    cluster(view.opened(table), warp, pc, mask)
 
 
 HANDLERS: dict[int, Callable[..., None]] = {

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.extending import intrinsic
 from numpy import float32, float64, int32, int64, uint32
 
@@ -317,9 +317,8 @@ def add4(moderate, places, wide, skipped, scratch):
 
 
 @njit
-def endless(R, c, kind, depth, wide, scratch):
+def endless(R, c, kind, depth, wide, S):
     """Sums in which an infinity or a NaN of A or B takes part."""
-    S = carray(scratch, (WORDS,))
     step = 2 if kind == T_TF32 and depth == 4 else 1
     rows, columns = uint32(0), uint32(0)
     top = uint32(0x7F800000)

@@ -148,7 +148,8 @@ def note(m, wanted, known, last, warp, pc, mask, entries):
                             other = int64(1 + reader)
                 if other >= 0 and last[index, other, 2]:
                     k[K_STATE] = FOUND
-                    k[K_PC : K_LANES + 1] = last[index, other]
+                    for column in range(3):
+                        k[K_PC + column] = last[index, other, column]
                     ended += 1
         elif k[K_STATE] == MET and writes:
             mine = wanted[index, W_WARP]

@@ -23,6 +23,21 @@ NAMES, KINDS = len(SPECIAL_REGISTERS), len(COUNTS)
 SIZES = 2  # leading sizes kept for each array
 TABLE = len(State._fields) * (1 + SIZES)
 
+@intrinsic
+def fill(typingctx, array, value):
+    """Make all items of a contiguous array the same."""
+    if array.layout != "C":
+        return None
+
+    def build(context, builder, signature, arguments):
+        made = context.make_array(array)(context, builder, arguments[0])
+        with cgutils.for_range(builder, made.nitems) as loop:
+            builder.store(arguments[1], builder.gep(made.data, [loop.index]))
+        return context.get_dummy_value()
+
+    return types.none(array, array.dtype), build
+
+
 def _place(name: str) -> int:
     return State._fields.index(name) * (1 + SIZES)
 
@@ -61,6 +76,31 @@ def _at_address(dtype):
 
 
 uint32s, int64s = _at_address(types.uint32), _at_address(types.int64)
+
+
+@intrinsic
+def opened(typingctx, table):
+    """The table at an address."""
+    kind = types.Array(types.int64, 1, "C")
+
+    def build(context, builder, signature, arguments):
+        return _pointed(context, builder, kind, arguments[0], [TABLE])
+
+    return kind(types.int64), build
+
+
+@intrinsic
+def peer(typingctx, m, rank):
+    """The table of another block of the cluster."""
+    kind = types.Array(types.int64, 1, "C")
+
+    def build(context, builder, signature, arguments):
+        words = context.make_array(kind)(context, builder, arguments[0]).data
+        peers = builder.load(builder.gep(words, [ir.IntType(64)(_place("peers"))]))
+        place = builder.gep(builder.inttoptr(peers, words.type), [arguments[1]])
+        return _pointed(context, builder, kind, builder.load(place), [TABLE])
+
+    return kind(m, types.int64), build
 
 
 def _array(name, dtype, *inner, leading=1, first=0):
@@ -125,7 +165,6 @@ resume = _array("resume", types.uint32, 32)
 safe = _array("safe", types.uint32)
 handlers = _array("handlers", types.int64)
 own = _array("own", types.int64)
-peers = _array("peers", types.int64)
 mbarriers = _array("mbarriers", types.int64)
 phases = _array("phases", types.uint32, leading=2)
 outstanding = _array("outstanding", types.int64, 2, 1 + GROUPS_KEPT)
@@ -141,18 +180,6 @@ def table(state: State) -> np.ndarray:
         row[0] = array.ctypes.data
         row[1 : 1 + min(SIZES, array.ndim)] = array.shape[:SIZES]
     return m.reshape(-1)
-
-
-@njit
-def opened(table):
-    """The table at an address."""
-    return int64s(table, (TABLE,))
-
-
-@njit
-def peer(m, rank):
-    """The table of another block of the cluster."""
-    return opened(peers(m)[rank])
 
 
 @njit

@@ -255,7 +255,7 @@ def release(m, which):
                 gather_waiting(
                     m, int64(warp), int64(AT_BARRIER), int64(which), int64(at), int64(-1)
                 )
-    view.clocks(m)[which, :] = uint32(0)
+    view.fill(view.clocks(m)[which], uint32(0))
     view.expected(m)[which, 0] = 0
     view.expected(m)[which, 1] = 0
     view.control(m)[TICK] += 1
