@@ -20,8 +20,8 @@ VERSION = 1
 
 LOOP = "loop"
 PARTS: tuple[tuple[str, ...], ...] = (
-    (LOOP, "integer", "f32", "f64", "f16", "logic"),
-    ("load", "store", "copy", "matrix", "hmma", "convert", "mufu", "lanes", "special"),
+    (LOOP, "load", "store", "copy", "matrix"),
+    ("integer", "logic", "lanes", "special", "f32", "f64", "f16", "convert", "mufu", "hmma"),
 )
 """The interpreter in two parts that take equally long to compile, so that two cores do it in half the
 time: its loop and the families of instructions that products are made of. The others are compiled when
@@ -39,20 +39,22 @@ def engine(
     locks: Path | None = None,
     waiting: Callable[[], object] | None = None,
     saying: Callable[[str], object] | None = None,
+    processes: int = 1,
 ) -> Any:
     """The machine's interface: `load`, `execute`, `Buffer`, `TensorMap`, `Limits`, `Unsupported`,
     `BadLaunch`.
 
-    Loading a program has what it needs of the interpreter compiled, by one process at a time;
-    ``waiting`` is called before another one has to be waited for, ``saying`` gets lines about a
-    compilation. Tests hand a fake to the functions that take an engine. Imported late: numba is large.
+    Loading a program has what it needs of the interpreter compiled, once on a machine:
+    ``waiting`` is called before another process that does so has to be waited for, ``saying`` gets
+    lines about a compilation, which takes so many ``processes``. Tests hand a fake to the functions that take an engine. Imported late: numba is large.
     """
     from tilewave.machine import codes, compiling, errors, executor, handlers, maps, program
 
     def load(*given: Any) -> Any:
         loaded = program.load(*given)
         families = set(loaded.rows[:, codes.FAMILY].tolist())
-        compiling.compile_units([LOOP, *handlers.units(families)], waiting, saying)
+        units = [LOOP, *handlers.units(families)]
+        compiling.compile_units(units, waiting, saying, processes)
         return loaded
 
     return SimpleNamespace(

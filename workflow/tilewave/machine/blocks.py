@@ -229,7 +229,9 @@ def spent(table):
 @entry("loop")
 def begin(table, number, grid, cluster, threads):
     """See `begin_blocks`."""
-    begin_blocks(view.opened(table), number, view.int64s(grid, (3,)), view.int64s(cluster, (3,)), threads)
+    begin_blocks(
+        view.opened(table), number, view.int64s(grid, (3,)), view.int64s(cluster, (3,)), threads
+    )
     return int64(0)
 
 

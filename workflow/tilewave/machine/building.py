@@ -4,6 +4,7 @@ numba optimises and assembles each function by itself, and again with every func
 Here functions are only translated to LLVM's language; a unit is put together from those that its
 entries reach, then optimised and assembled, once.
 """
+# mypy: disable-error-code="no-untyped-call,attr-defined,method-assign"
 
 from __future__ import annotations
 

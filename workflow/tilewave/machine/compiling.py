@@ -22,9 +22,63 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import llvmlite
+import numba
 import numpy as np
+import platformdirs
+from llvmlite import binding
+from numba.core.caching import UserProvidedCacheLocator
+from numba.core.registry import cpu_target
+from numba.core.runtime.nrt import rtsys
 
 HERE = Path(__file__).parent
+SECONDS = {
+    "loop": 4.2, "integer": 2.6, "logic": 1.1, "f32": 1.2, "f64": 1.5, "f16": 1.4, "convert": 1.7,
+    "load": 3.6, "store": 1.4, "copy": 1.6, "atomic": 2.8, "hgmma": 2.5, "bulk": 2.6,
+}  # fmt: skip
+"""What some units take to compile; the others about one."""
+TOGETHER = (
+    ("load", "store", "copy", "matrix", "atomic"),
+    ("integer", "logic", "lanes", "special"),
+    ("f32", "f64"),
+    ("f16", "convert", "mufu"),
+    ("hmma", "imma", "dmma"),
+    ("hgmma", "mbarrier", "bulk", "cluster"),
+    ("loop", "trace"),
+)
+"""Units with much in common, which one process translates once."""
+
+
+@functools.cache
+def folder() -> Path:
+    """Where the units for these sources, this compiler and this CPU are."""
+    features = binding.get_host_cpu_features().flatten()
+    versions = sys.version, numba.__version__, llvmlite.__version__, np.__version__
+    digest = hashlib.sha256(repr((versions, binding.get_host_cpu_name(), features)).encode())
+    for path in sorted(HERE.glob("*.py")):
+        digest.update(path.read_bytes())
+    root = os.environ.get("TILEWAVE_CACHE") or platformdirs.user_cache_dir("tilewave")
+    made = Path(root) / "machine" / digest.hexdigest()[:16]
+    made.mkdir(parents=True, exist_ok=True)
+    # Code is loaded from here, and executed: nobody else may write it.
+    made.chmod(0o700)
+    return made
+
+
+class Kept(UserProvidedCacheLocator):  # type: ignore[misc]
+    """Where numba itself keeps a function: not by the place and the age of the checkout's files."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        super().__init__(function, file)  # type: ignore[no-untyped-call]
+        self._cache_path = str(folder() / "numba")
+
+    def get_source_stamp(self) -> str:
+        return folder().name
+
+
+numba.config.CACHE_DIR = str(folder())  # type: ignore[attr-defined]
+numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.Kept"  # type: ignore[attr-defined]
+
 options: dict[str, Any] = {"cache": True}
 """Of every compiled function; `building` has others. A call from Python, as in tests, compiles what is
 called for that call alone, and numba keeps it."""
@@ -32,8 +86,6 @@ called for that call alone, and numba keeps it."""
 
 def njit(function: Callable[..., Any] | None = None, **more: Any) -> Any:
     """numba's njit. A division by zero is none of Python's exceptions: it gives 0."""
-    import numba
-
     made = numba.njit(error_model="numpy", **options, **more)
     return made if function is None else made(function)
 
@@ -81,27 +133,6 @@ def entry(unit: str) -> Callable[[Callable[..., Any]], Entry]:
     return lambda function: Entry(unit, function)
 
 
-@functools.cache
-def folder() -> Path:
-    """Where the units for these sources, this compiler and this CPU are."""
-    import llvmlite
-    import numba
-    import platformdirs
-    from llvmlite import binding
-
-    features = binding.get_host_cpu_features().flatten()
-    versions = sys.version, numba.__version__, llvmlite.__version__, np.__version__
-    digest = hashlib.sha256(repr((versions, binding.get_host_cpu_name(), features)).encode())
-    for path in sorted(HERE.glob("*.py")):
-        digest.update(path.read_bytes())
-    root = os.environ.get("TILEWAVE_CACHE") or platformdirs.user_cache_dir("tilewave")
-    made = Path(root) / "machine" / digest.hexdigest()[:16]
-    made.mkdir(parents=True, exist_ok=True)
-    # Code is loaded from here, and executed: nobody else may write it.
-    made.chmod(0o700)
-    return made
-
-
 def _file(unit: str) -> Path:
     return folder() / f"{unit}.o"
 
@@ -137,8 +168,9 @@ def compile_units(
     units: Iterable[str],
     waiting: Callable[[], object] | None = None,
     saying: Callable[[str], object] | None = None,
+    processes: int = 1,
 ) -> None:
-    """Compile what is missing of some units.
+    """Compile what is missing of some units, by so many processes.
 
     ``waiting`` is called before another process that compiles one of them is waited for; ``saying``
     gets what a person may want to know before and after a compilation.
@@ -152,32 +184,54 @@ def compile_units(
             return
         begun = time.monotonic()
         if saying is not None:
-            saying(f"compiling the interpreter, once on this machine: {', '.join(wanted)}")
-        _build(wanted)
+            saying(f"compiling the interpreter: once on this machine, {', '.join(wanted)}")
+        _build(shares(wanted, processes))
         if saying is not None:
-            saying(f"compiled the interpreter in {time.monotonic() - begun:.0f} s")
+            saying(
+                f"compiling the interpreter: once on this machine, {time.monotonic() - begun:.0f} s"
+            )
 
 
-def _build(units: Sequence[str]) -> None:
+def shares(units: Iterable[str], count: int) -> list[list[str]]:
+    """Units in at most so many lists that take equally long, those that share code together."""
+    groups: dict[int, list[str]] = {}
+    for unit in sorted(units):
+        group = next((n for n, names in enumerate(TOGETHER) if unit in names), len(TOGETHER))
+        groups.setdefault(group, []).append(unit)
+
+    def cost(names: Iterable[str]) -> float:
+        return sum(SECONDS.get(name, 1.0) for name in names)
+
+    made: list[list[str]] = [[] for _ in range(count)]
+    for names in sorted(groups.values(), key=cost, reverse=True):
+        min(made, key=cost).extend(names)
+    return [names for names in made if names]
+
+
+def _build(lists: Sequence[Sequence[str]]) -> None:
+    """Compile units, those of each list in a process of its own."""
     library = str(HERE.parent.parent)
     path = os.pathsep.join(filter(None, (library, os.environ.get("PYTHONPATH"))))
-    done = subprocess.run(
-        [sys.executable, "-m", "tilewave.machine.building", *units],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode or missing(units):
-        raise RuntimeError(f"the interpreter was not compiled: {done.stderr.strip()[-2000:]}")
+    command = [sys.executable, "-m", "tilewave.machine.building"]
+    running = [
+        subprocess.Popen(
+            [*command, *units],
+            env=os.environ | {"PYTHONPATH": path},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for units in lists
+    ]
+    said = [one.communicate()[1] for one in running]
+    for one, error in zip(running, said):
+        if one.returncode:
+            raise RuntimeError(f"the interpreter was not compiled: {error.strip()[-2000:]}")
 
 
 @functools.cache
 def _engine() -> Any:
     """LLVM's linker with the symbols that numba's code needs."""
-    from numba.core.registry import cpu_target
-    from numba.core.runtime import rtsys
-
     context = cpu_target.target_context
     rtsys.initialize(context)
     return context.codegen()._engine._ee
@@ -186,8 +240,6 @@ def _engine() -> Any:
 @functools.cache
 def _loaded(unit: str) -> Any:
     """The linker, once it has this unit."""
-    from llvmlite import binding
-
     compile_units([unit])
     engine = _engine()
     engine.add_object_file(binding.ObjectFileRef.from_data(_file(unit).read_bytes()))

@@ -87,7 +87,6 @@ from tilewave.machine.mbarrier import mbarrier
 from tilewave.machine.special import special
 from tilewave.machine.state import NOW
 from tilewave.machine.tensor import hmma
-from tilewave.machine.views import TABLE
 
 ALL = uint32(0xFFFFFFFF)
 CLOCKLO, TIMERLO = (SPECIAL_REGISTERS.index(name) for name in ("SR_CLOCKLO", "SR_GLOBALTIMERLO"))

@@ -23,6 +23,7 @@ NAMES, KINDS = len(SPECIAL_REGISTERS), len(COUNTS)
 SIZES = 2  # leading sizes kept for each array
 TABLE = len(State._fields) * (1 + SIZES)
 
+
 @intrinsic
 def fill(typingctx, array, value):
     """Make all items of a contiguous array the same."""
