@@ -102,8 +102,11 @@ def object_code(unit: str, target: Any) -> bytes:
             one.linkage = "external" if one.name in symbols else "internal"
     for name, symbol in symbols.items():
         module.get_function(name).name = symbol
-    passes, options = target._module_pass_manager()
+    passes, options = target._module_pass_manager(opt=2)  # 3 takes longer and gives no faster code
     passes.run(module, options)
+    strays = [one.name for one in module.global_variables if "numba.dynamic" in one.name]
+    if strays:  # addresses of this process
+        raise RuntimeError(f"{unit} holds objects of Python: {strays}")
     return bytes(target._tm.emit_object(module))
 
 

@@ -72,6 +72,9 @@ class Kept(UserProvidedCacheLocator):  # type: ignore[misc]
         super().__init__(function, file)  # type: ignore[no-untyped-call]
         self._cache_path = str(folder() / "numba")
 
+    def ensure_cache_path(self) -> None:
+        os.makedirs(self._cache_path, exist_ok=True)
+
     def get_source_stamp(self) -> str:
         return folder().name
 
@@ -227,6 +230,8 @@ def _build(lists: Sequence[Sequence[str]]) -> None:
     for one, error in zip(running, said):
         if one.returncode:
             raise RuntimeError(f"the interpreter was not compiled: {error.strip()[-2000:]}")
+    if missing(name for names in lists for name in names):
+        raise RuntimeError("the interpreter's sources changed after this process began")
 
 
 @functools.cache
