@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewave import operations
+from tilewave import execution, operations
 from tilewave.cases import Case, Request, expand_shapes
 from tilewave.compiling import nvrtc
 from tilewave.config import Config
@@ -403,8 +404,15 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
     """Compile and execute what the command line names. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         plan, entry = planned(options, Path(folder))
-        done = case.run(plan.job, machine) if plan.job is not None else None
+        done = None
+        if plan.job is not None:
+            machine = machine or execution.engine(saying=_say, processes=os.cpu_count() or 1)
+            done = case.run(plan.job, machine)
         return document(options.arch, plan, entry, done)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def record(options: argparse.Namespace, root: Path = ROOT) -> list[str]:

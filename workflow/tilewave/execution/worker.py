@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewave import execution
-from tilewave.execution import case
-from tilewave.processes import Job, Result
-from tilewave.processes.events import Events
-from tilewave.processes.lifetime import die_with_parent
-from tilewave.records import model
+# One core is given to each worker. Read when numpy is loaded: else it starts a thread for each core
+# of the machine, in every worker.
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+from tilewave import execution  # noqa: E402
+from tilewave.execution import case  # noqa: E402
+from tilewave.processes import Job, Result  # noqa: E402
+from tilewave.processes.events import Events  # noqa: E402
+from tilewave.processes.lifetime import die_with_parent  # noqa: E402
+from tilewave.records import model  # noqa: E402
 
 
 def one(job: Job, machine: Any) -> Result:

@@ -35,6 +35,8 @@ What runs, compiled by numba
     hgmma         products of a warpgroup out of shared memory
     cluster       the barrier of a cluster's blocks, registers that warps hand on
     bits          bit casts and the like that numba lacks
+    compiling     where compiled code is kept, and how it gets there
+    building      compiles it, in a process of its own
 
 What comes before and after
 
@@ -45,33 +47,4 @@ What comes before and after
 
 from __future__ import annotations
 
-import hashlib
-import os
-from pathlib import Path
-
 VERSION = 2  # raised when what is executed, counted or caught changes; part of every key
-
-
-def _cache_folder() -> Path:
-    """Where compiled functions are kept: a folder for each state of this package's sources.
-
-    numba looks only at the file of the function itself, and compiled functions contain those they
-    call from other files.
-    """
-    import platformdirs
-
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    root = os.environ.get("TILEWAVE_CACHE") or platformdirs.user_cache_dir("tilewave")
-    return Path(root) / "machine" / digest.hexdigest()[:16]
-
-
-def _keep_compiled() -> None:
-    import numba
-
-    if not os.environ.get("NUMBA_CACHE_DIR"):
-        numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]
-
-
-_keep_compiled()

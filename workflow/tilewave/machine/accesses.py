@@ -8,7 +8,6 @@ copy the last of each way in which its two sides stand in a line.
 
 from __future__ import annotations
 
-from numba import njit
 from numpy import float64, int32, int64, uint32, uint64
 
 from tilewave.machine import memory as rules
@@ -65,6 +64,7 @@ from tilewave.machine.codes import (
     WIDTH,
     ZERO_FILL,
 )
+from tilewave.machine.compiling import njit
 from tilewave.machine.floating import NAN64, canonical, flushed
 from tilewave.machine.halves import finished, narrow64_bf16, narrow64_f16, widen
 from tilewave.machine.integer import SHARED_WINDOW, joined
@@ -123,7 +123,7 @@ BY_COPY = uint32(1 << 7)
 CLOCK = uint32(10)
 
 
-@njit(cache=True)
+@njit
 def fault(m, kind, row, warp, lanes, address, other, stop):
     """Note what went wrong, once for each kind and instruction."""
     count = view.control(m)[FAULT_COUNT]
@@ -143,7 +143,7 @@ def fault(m, kind, row, warp, lanes, address, other, stop):
         view.control(m)[STOP] = 1
 
 
-@njit(cache=True)
+@njit
 def address_lanes(m, warp, row, first, narrow, out):
     """Byte addresses of an access: register (scaled) plus uniform register plus offset."""
     R = view.registers(m)[warp]
@@ -174,7 +174,7 @@ def address_lanes(m, warp, row, first, narrow, out):
             out[lane] = (int64(R[register, lane]) << int64(scale)) + base
 
 
-@njit(cache=True)
+@njit
 def _wrong_lanes(addresses, mask, width, low, high):
     """Lanes outside [low, high) for accesses of ``width`` bytes, and the first such address."""
     lanes = uint32(0)
@@ -189,7 +189,7 @@ def _wrong_lanes(addresses, mask, width, low, high):
     return lanes, first
 
 
-@njit(cache=True)
+@njit
 def aligned(m, warp, pc, mask, addresses, width):
     """Whether all active addresses are multiples of the width; a fault where not."""
     mixed = int64(0)
@@ -212,7 +212,7 @@ def aligned(m, warp, pc, mask, addresses, width):
     return False
 
 
-@njit(cache=True)
+@njit
 def inside_global(m, warp, pc, mask, addresses, width):
     """Whether every active lane stays inside one of the buffers; a fault where not."""
     low = int64(0x7FFFFFFFFFFFFFFF)
@@ -248,7 +248,7 @@ def inside_global(m, warp, pc, mask, addresses, width):
     return True
 
 
-@njit(cache=True)
+@njit
 def inside_shared(m, warp, pc, mask, addresses, width, end):
     """Whether every active lane stays inside the block's shared memory; a fault where not."""
     low = int64(0x7FFFFFFFFFFFFFFF)
@@ -271,7 +271,7 @@ def inside_shared(m, warp, pc, mask, addresses, width, end):
 # ---------------------------------------------------------------- who read and wrote what, when
 
 
-@njit(cache=True)
+@njit
 def writer(m, entry):
     """Whose access a shadow entry is, as a place in a row of what is known."""
     who = int64(entry & WHO)
@@ -280,7 +280,7 @@ def writer(m, entry):
     return who
 
 
-@njit(cache=True)
+@njit
 def _blame(m, kind, warp, pc, mask, addresses, width, unit, other):
     """A fault at the lanes whose access covers a unit of shared memory."""
     grain = view.control(m)[GRAIN]
@@ -294,7 +294,7 @@ def _blame(m, kind, warp, pc, mask, addresses, width, unit, other):
     fault(m, kind, int64(pc), int64(warp), uint32(lanes), int64(unit << grain), other, int64(0))
 
 
-@njit(cache=True)
+@njit
 def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
     """A warp reads a unit: was it written, and is the write ordered before this read?"""
     entry = view.shadow(m)[unit]
@@ -312,7 +312,7 @@ def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
     view.last_read(m)[warp] = now
 
 
-@njit(cache=True)
+@njit
 def note_write(m, warp, pc, mask, addresses, width, unit, mark):
     """A warp writes a unit: are the earlier reads and writes of others ordered before it?"""
     entry = view.shadow(m)[unit]
@@ -337,13 +337,13 @@ def note_write(m, warp, pc, mask, addresses, width, unit, mark):
 # ---------------------------------------------------------------- patterns
 
 
-@njit(cache=True)
+@njit
 def first_lane(mask):
     """Index of the lowest active lane."""
     return int64(lowest_one(mask))
 
 
-@njit(cache=True)
+@njit
 def _alike(m, memo, side, mask, addresses, base):
     """Whether the active addresses relative to ``base`` are the remembered ones."""
     deltas = view.deltas(m)[memo, side]
@@ -358,7 +358,7 @@ def _alike(m, memo, side, mask, addresses, base):
     return different == 0
 
 
-@njit(cache=True)
+@njit
 def _remember(m, memo, side, mask, addresses, base):
     """Keep the active addresses relative to ``base``, zeros for the others."""
     deltas = view.deltas(m)[memo, side]
@@ -367,7 +367,7 @@ def _remember(m, memo, side, mask, addresses, base):
         deltas[lane] = (addresses[lane] - base) & on
 
 
-@njit(cache=True)
+@njit
 def _same(m, memo, side, mask, addresses, base):
     """Whether the addresses relative to ``base`` are the remembered ones; remembers them."""
     same = _alike(m, memo, side, mask, addresses, base)
@@ -379,7 +379,7 @@ def _same(m, memo, side, mask, addresses, base):
 # Columns of patterns: valid, mask, phase, wavefronts, transactions, ideal, attributed, units; for
 # global memory mask, valid, sectors, ideal, attributed; of shared memory again the lowest and
 # highest byte from the base, and whether the units follow each other without a gap.
-@njit(cache=True)
+@njit
 def shared_access(m, warp, pc, memo, mask, addresses, width, kind):
     """Check and count a shared access; returns the byte address that its units count from.
 
@@ -428,7 +428,7 @@ def shared_access(m, warp, pc, memo, mask, addresses, width, kind):
     return base
 
 
-@njit(cache=True)
+@njit
 def _collect_units(m, memo, mask, addresses, width, base, dead):
     """The distinct units that an access touches, relative to its base, dead words left out."""
     grain = view.control(m)[GRAIN]
@@ -459,7 +459,7 @@ def _collect_units(m, memo, mask, addresses, width, base, dead):
     p[15] = int64(((high - 1) >> grain) - (low >> grain) + 1 == count)
 
 
-@njit(cache=True)
+@njit
 def _all_known(m, warp, start, count):
     """Whether a run of units was written by nobody else since the warp last heard of everybody."""
     shadow = view.shadow(m)
@@ -473,7 +473,7 @@ def _all_known(m, warp, start, count):
     return strange == uint32(0)
 
 
-@njit(cache=True)
+@njit
 def note_reads(m, warp, pc, memo, mask, addresses, width, base):
     """Note a read of every unit of the remembered pattern."""
     if not view.control(m)[RACES]:
@@ -504,7 +504,7 @@ def note_reads(m, warp, pc, memo, mask, addresses, width, base):
         reads[unit] = now
 
 
-@njit(cache=True)
+@njit
 def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
     """Note a write of every unit of the remembered pattern."""
     control = view.control(m)
@@ -540,7 +540,7 @@ def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
         shadow[uint64(start + touched[index])] = entry_now
 
 
-@njit(cache=True)
+@njit
 def note_updates(m, warp, pc, memo, mask, addresses, width, base, writes):
     """Note an atomic access of every unit: atomics do not race with each other."""
     if not view.control(m)[RACES]:
@@ -553,7 +553,7 @@ def note_updates(m, warp, pc, memo, mask, addresses, width, base, writes):
             note_write(m, warp, pc, mask, addresses, width, unit, BY_ATOMIC)
 
 
-@njit(cache=True)
+@njit
 def global_pattern(m, pc, memo, mask, addresses, width):
     """Count a global access."""
     base = addresses[first_lane(mask)]
@@ -575,7 +575,7 @@ def global_pattern(m, pc, memo, mask, addresses, width):
 # ---------------------------------------------------------------- moving data
 
 
-@njit(cache=True)
+@njit
 def _narrow_load(words, byte, width):
     """1 or 2 bytes at a byte offset; a negative width extends the sign."""
     word = words[byte >> 2] >> uint32(8 * (byte & 3))
@@ -588,14 +588,14 @@ def _narrow_load(words, byte, width):
     return uint32(int32(word << uint32(16)) >> int32(16))
 
 
-@njit(cache=True)
+@njit
 def _narrow_store(words, byte, width, value):
     shift = uint32(8 * (byte & 3))
     ones = (uint32(0xFF) if width == 1 else uint32(0xFFFF)) << shift
     words[byte >> 2] = (words[byte >> 2] & ~ones) | ((value << shift) & ones)
 
 
-@njit(cache=True)
+@njit
 def _gather(R, d, words, addresses, origin, width, mask):
     """Read ``width`` bytes a lane into registers d and on."""
     if abs(width) < 4:
@@ -616,7 +616,7 @@ def _gather(R, d, words, addresses, origin, width, mask):
                 R[d + part, lane] = words[at + part]
 
 
-@njit(cache=True)
+@njit
 def _scatter(R, s, words, addresses, origin, width, mask):
     """Write ``width`` bytes a lane from registers s and on, lowest lane first."""
     for lane in range(32):
@@ -631,7 +631,7 @@ def _scatter(R, s, words, addresses, origin, width, mask):
             words[at + part] = R[s + part, lane]
 
 
-@njit(cache=True)
+@njit
 def shared_lanes(m, mask, addresses):
     """Lanes whose generic address lies in the shared window; their addresses become shared ones."""
     lanes = uint32(0)
@@ -649,7 +649,7 @@ def shared_lanes(m, mask, addresses):
     return lanes
 
 
-@njit(cache=True)
+@njit
 def away(m, mask, addresses):
     """Lanes whose generic address lies in the shared memory of another block of the cluster."""
     lanes = uint32(0)
@@ -660,7 +660,7 @@ def away(m, mask, addresses):
     return lanes & mask
 
 
-@njit(cache=True)
+@njit
 def _elsewhere(m, warp, pc, row, mask, addresses, loading):
     """Load from, or store to, other blocks of the cluster; returns the lanes that do neither.
 
@@ -702,7 +702,7 @@ def _elsewhere(m, warp, pc, row, mask, addresses, loading):
     return mask & ~lanes
 
 
-@njit(cache=True)
+@njit
 def load(m, warp, pc, mask):
     """LD, LDG, LDS, LDL and the loads from constant banks."""
     row = view.code(m)[pc]
@@ -729,7 +729,7 @@ def load(m, warp, pc, mask):
         _load_global(m, warp, pc, row, mask)
 
 
-@njit(cache=True)
+@njit
 def _load_shared(m, warp, pc, row, mask):
     addresses, width, d = view.addresses(m)[0], int64(row[WIDTH]), row[DST]
     size = abs(width)
@@ -745,7 +745,7 @@ def _load_shared(m, warp, pc, row, mask):
         _gather(view.registers(m)[warp], d, view.shared(m), addresses, int64(0), width, mask)
 
 
-@njit(cache=True)
+@njit
 def _load_global(m, warp, pc, row, mask):
     addresses, width, d = view.addresses(m)[0], int64(row[WIDTH]), row[DST]
     size = abs(width)
@@ -759,7 +759,7 @@ def _load_global(m, warp, pc, row, mask):
         _gather(view.registers(m)[warp], d, view.memory(m), addresses, origin, width, mask)
 
 
-@njit(cache=True)
+@njit
 def _load_constant(m, warp, pc, row, mask):
     addresses = view.addresses(m)[0]
     address_lanes(m, warp, row, int64(A_REG), int64(1), addresses)
@@ -785,7 +785,7 @@ def _load_constant(m, warp, pc, row, mask):
     _gather(view.registers(m)[warp], d, bank, addresses, int64(0), width, mask)
 
 
-@njit(cache=True)
+@njit
 def _local(m, warp, pc, row, mask, is_load):
     """Local memory: a private array for every thread."""
     addresses = view.addresses(m)[0]
@@ -819,7 +819,7 @@ def _local(m, warp, pc, row, mask, is_load):
                 words[lane, (at >> 2) + part] = R[d + part, lane]
 
 
-@njit(cache=True)
+@njit
 def store(m, warp, pc, mask):
     """ST, STG, STS, STL."""
     row = view.code(m)[pc]
@@ -843,7 +843,7 @@ def store(m, warp, pc, mask):
         _store_global(m, warp, pc, row, mask)
 
 
-@njit(cache=True)
+@njit
 def _store_shared(m, warp, pc, row, mask):
     addresses, width, memo = view.addresses(m)[0], int64(row[WIDTH]), row[MEMO]
     base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, width, int64(1))
@@ -853,7 +853,7 @@ def _store_shared(m, warp, pc, row, mask):
     _scatter(view.registers(m)[warp], row[DST], view.shared(m), addresses, int64(0), width, mask)
 
 
-@njit(cache=True)
+@njit
 def _store_global(m, warp, pc, row, mask):
     addresses, width = view.addresses(m)[0], int64(row[WIDTH])
     if not aligned(m, warp, pc, mask, addresses, width):
@@ -865,7 +865,7 @@ def _store_global(m, warp, pc, row, mask):
     _scatter(view.registers(m)[warp], row[DST], view.memory(m), addresses, origin, width, mask)
 
 
-@njit(cache=True)
+@njit
 def matrix(m, warp, pc, mask):
     """LDSM and STSM: lanes 8i to 8i + 7 give the row addresses of matrix i."""
     row = view.code(m)[pc]
@@ -911,7 +911,7 @@ def matrix(m, warp, pc, mask):
 # ---------------------------------------------------------------- asynchronous copies
 
 
-@njit(cache=True)
+@njit
 def copy(m, warp, pc, mask, keep):
     """LDGSTS: read now, but write to shared memory only when the warp waits for it.
 
@@ -972,7 +972,7 @@ def copy(m, warp, pc, mask, keep):
     view.queued(m)[warp, 1] = following + 1
 
 
-@njit(cache=True)
+@njit
 def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
     """Count a copy: columns as in `shared_access`, with the lanes that read as the ninth."""
     row = view.code(m)[pc]
@@ -1016,7 +1016,7 @@ def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
         counts[GLOBAL_SECTORS_IDEAL] += p[11]
 
 
-@njit(cache=True)
+@njit
 def land(m, warp, pending):
     """Write the copies of all but the latest ``pending`` committed groups."""
     limit = view.queued(m)[warp, 2] - pending
@@ -1043,7 +1043,7 @@ def land(m, warp, pending):
 # ---------------------------------------------------------------- atomics
 
 
-@njit(cache=True)
+@njit
 def _half_sums(old, new, bf16):
     word = uint32(0)
     flags = BF16 if bf16 else 0
@@ -1055,7 +1055,7 @@ def _half_sums(old, new, bf16):
     return word
 
 
-@njit(cache=True)
+@njit
 def _combined(op, kind, old, new, compare, flush):
     """What an atomic leaves behind; 64-bit patterns."""
     if op == A_EXCH:
@@ -1100,7 +1100,7 @@ def _combined(op, kind, old, new, compare, flush):
     return old if smaller == (op == A_MIN) else new
 
 
-@njit(cache=True)
+@njit
 def atomic(m, warp, pc, mask, T):
     """ATOM, ATOMG, ATOMS, RED: lane after lane. Sources are in T: value, or compare and value.
 
@@ -1133,7 +1133,7 @@ def atomic(m, warp, pc, mask, T):
     return uint32(fine)
 
 
-@njit(cache=True)
+@njit
 def _atomic_in(m, warp, pc, mask, T, in_shared):
     row = view.code(m)[pc]
     R = view.registers(m)[warp]

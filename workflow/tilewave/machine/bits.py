@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 HALF = ir.HalfType()
 I16, I32, I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
@@ -125,3 +127,27 @@ def leading_zeros(typingctx, bits):
         return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.uint32(types.uint32), build
+
+
+def _on_stack(dtype, count):
+    """A function that gives an array on the stack, for as long as its caller runs."""
+    kind = types.Array(dtype, 1, "C")
+
+    @intrinsic
+    def array(typingctx):
+        def build(context, builder, signature, arguments):
+            made = context.make_array(kind)(context, builder)
+            size = dtype.bitwidth // 8
+            item = made.data.type.pointee
+            room = cgutils.alloca_once(builder, ir.ArrayType(item, count))
+            data = builder.bitcast(room, made.data.type)
+            populate_array(made, data, [I64(count)], [I64(size)], size, None)
+            return made._getvalue()
+
+        return kind(), build
+
+    return array
+
+
+int64_lanes, uint32_lanes = _on_stack(types.int64, 32), _on_stack(types.uint32, 32)
+int64_places = _on_stack(types.int64, 64)

@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from numpy import int64, uint32
 
 from tilewave.machine import codes
 from tilewave.machine import views as view
 from tilewave.machine.accesses import fault
+from tilewave.machine.compiling import entry, njit
 from tilewave.machine.state import (
     ACTORS,
     ASYNCHRONOUS,
@@ -61,7 +61,7 @@ ITS_OWN = (
 )  # fmt: skip
 
 
-@njit(cache=True)
+@njit
 def begin_blocks(m, number, grid, cluster, threads):
     """A cluster's blocks as they begin: ``number`` counts clusters as a grid counts blocks.
 
@@ -70,8 +70,8 @@ def begin_blocks(m, number, grid, cluster, threads):
     blocks, control = view.own(m)[BLOCKS], view.control(m)
     if control[TICK] > MOST_TICKS:
         for rank in range(blocks):
-            view.shadow(view.peer(m, rank))[:] = uint32(0)
-            view.reads(view.peer(m, rank))[:, :] = uint32(0)
+            view.fill(view.shadow(view.peer(m, rank)), uint32(0))
+            view.fill(view.reads(view.peer(m, rank)), uint32(0))
         control[TICK] = 1
     control[TICK] += 1
     control[FIRST_TICK] = control[TICK]
@@ -88,47 +88,52 @@ def begin_blocks(m, number, grid, cluster, threads):
         )
 
 
-@njit(cache=True)
+@njit
 def begin_block(m, number, grid_x, grid_y, threads):
     """Registers, predicates, barriers and shared memory as a block finds them."""
     warps = view.control(m)[WARPS]
     view.control(m)[TAKEN] = number
     own = view.own(m)
     own[NUMBER], own[MBARRIER_COUNT], own[POOL] = number, 0, 0
-    view.phases(m)[:, :] = uint32(0)
-    view.outstanding(m)[:, :, 0] = 0
-    view.meetings(m)[:, :] = 0
-    view.gathered(m)[:] = uint32(0)
-    view.quota(m)[:] = own[REGISTERS_AT_FIRST]
+    view.fill(view.phases(m), uint32(0))
+    for warp in range(warps):
+        view.outstanding(m)[warp, 0, 0] = 0
+        view.outstanding(m)[warp, 1, 0] = 0
+    view.fill(view.meetings(m), int64(0))
+    view.fill(view.gathered(m), uint32(0))
+    view.fill(view.quota(m), own[REGISTERS_AT_FIRST])
     place = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
-    view.shared(m)[:] = ALL
-    view.arrived(m)[:, :] = uint32(0)
-    view.clocks(m)[:, :] = uint32(0)
-    view.expected(m)[:, :] = 0
-    view.known(m)[:, :] = uint32(0)
+    view.fill(view.shared(m), ALL)
+    view.fill(view.arrived(m), uint32(0))
+    view.fill(view.clocks(m), uint32(0))
+    view.fill(view.expected(m), int64(0))
+    view.fill(view.known(m), uint32(0))
     if view.control(m)[ASYNCHRONOUS]:
         for block in range(own[BLOCKS]):
-            view.known(m)[:, block * view.control(m)[ACTORS] + 3 * warps + ELSEWHERE] = ALL
-    view.last_read(m)[:] = uint32(0)
-    view.safe(m)[:] = uint32(0)
-    view.queued(m)[:, :] = 0
+            for warp in range(warps):
+                column = block * view.control(m)[ACTORS] + 3 * warps + ELSEWHERE
+                view.known(m)[warp, column] = ALL
+    view.fill(view.last_read(m), uint32(0))
+    view.fill(view.safe(m), uint32(0))
+    view.fill(view.queued(m), int64(0))
+    view.fill(view.registers(m), uint32(0))
+    view.fill(view.uniforms(m), uint32(0))
+    view.fill(view.predicates(m), uint32(0))
+    view.fill(view.converge(m), uint32(0))
     for warp in range(warps):
-        view.registers(m)[warp, :255] = uint32(0)
-        view.uniforms(m)[warp, :] = uint32(0)
-        view.predicates(m)[warp, :] = uint32(0)
         view.predicates(m)[warp, 7] = ALL
         view.predicates(m)[warp, 15] = ALL
-        view.converge(m)[warp, :, :] = uint32(0)
-        view.groups(m)[warp, :, 2] = FREE
+        for slot in range(SLOTS):
+            view.groups(m)[warp, slot, 2] = FREE
         for axis in range(3):
-            view.identity(m)[warp, CTAID + axis, :] = uint32(place[axis])
+            view.fill(view.identity(m)[warp, CTAID + axis], uint32(place[axis]))
         lanes = min(32, threads - 32 * warp)
         live = ALL if lanes == 32 else uint32((1 << lanes) - 1)
         view.live(m)[warp] = live
         new_group(m, int64(warp), int64(0), uint32(live), int64(READY), int64(0))
 
 
-@njit(cache=True)
+@njit
 def block_alive(m):
     """Whether any thread of the block, or of its cluster, has not ended."""
     for rank in range(view.own(m)[BLOCKS]):
@@ -139,7 +144,7 @@ def block_alive(m):
     return False
 
 
-@njit(cache=True, nogil=True)
+@njit
 def run_block(m, limit):
     """Give every warp its turns until the block ends, is stuck, or ``limit`` instructions ran; of
     a cluster, all its blocks.
@@ -170,7 +175,7 @@ def run_block(m, limit):
             return 1
 
 
-@njit(cache=True)
+@njit
 def stuck(m):
     """Nobody can go on: name the warp and lanes that wait, at the instruction where they wait."""
     for rank in range(view.own(m)[BLOCKS]):
@@ -188,13 +193,15 @@ def stuck(m):
                     return
 
 
-@njit(cache=True, nogil=True)
-def run_some(m, state, grid, cluster, threads, total, reverse, limit):
+@entry("loop")
+def run_some(table, state, grid, cluster, threads, total, reverse, limit):
     """Run blocks until ``limit`` instructions ran.
 
     state: int64 (3,): next block (or cluster), whether one is under way. total: how many there
     are. Returns as `run_block`, 0 where the grid ended.
     """
+    m, state = view.opened(table), view.int64s(state, (3,))
+    grid, cluster = view.int64s(grid, (3,)), view.int64s(cluster, (3,))
     before = view.control(m)[BUDGET]
     while True:
         if not state[1]:
@@ -213,10 +220,25 @@ def run_some(m, state, grid, cluster, threads, total, reverse, limit):
             return 1
 
 
-@njit(cache=True)
-def spent(m):
+@entry("loop")
+def spent(table):
     """Warp instructions executed so far."""
-    return -view.control(m)[BUDGET]
+    return -view.control(view.opened(table))[BUDGET]
+
+
+@entry("loop")
+def begin(table, number, grid, cluster, threads):
+    """See `begin_blocks`."""
+    begin_blocks(
+        view.opened(table), number, view.int64s(grid, (3,)), view.int64s(cluster, (3,)), threads
+    )
+    return int64(0)
+
+
+@entry("loop")
+def run(table, warp, budget):
+    """See `run_warp`."""
+    return run_warp(view.opened(table), warp, budget)
 
 
 class Contexts:
@@ -291,8 +313,7 @@ def run_grid(
     while True:
         used = spent(m)
         if (instructions and used >= instructions) or (deadline and time.perf_counter() > deadline):
-            pc, warp, lanes = _somewhere(m)
-            fault(m, OUT_OF_BUDGET, pc, warp, lanes, -1, used, 1)
+            out_of_budget(m)
             break
         if instructions:
             step = min(step, max(1, instructions - used))
@@ -312,17 +333,24 @@ def run_grid(
     return (int(progress[0]) - len(contexts.aside)) * together
 
 
-@njit(cache=True)
-def _somewhere(m):
-    """A place where the block under way is: program counter, warp, lanes."""
+@entry("loop")
+def out_of_budget(table):
+    """Note where the block under way is: program counter, warp, lanes."""
+    m = view.opened(table)
+    pc, warp, lanes = int64(-1), int64(0), uint32(0)
     for rank in range(view.own(m)[BLOCKS]):
         groups = view.groups(view.peer(m, rank))
         view.control(m)[TAKEN] = view.own(view.peer(m, rank))[NUMBER]
-        for warp in range(view.control(m)[WARPS]):
-            for slot in range(SLOTS):
-                if groups[warp, slot, 2] == READY:
-                    return groups[warp, slot, 0], int64(warp), uint32(groups[warp, slot, 1])
-    return int64(-1), int64(0), uint32(0)
+        for turn in range(view.control(m)[WARPS] * SLOTS):
+            slot = turn % SLOTS
+            if pc < 0 and groups[turn // SLOTS, slot, 2] == READY:
+                warp = turn // SLOTS
+                pc, lanes = groups[warp, slot, 0], uint32(groups[warp, slot, 1])
+        if pc >= 0:
+            break
+    used = -view.control(m)[BUDGET]
+    fault(m, int64(OUT_OF_BUDGET), pc, warp, lanes, int64(-1), used, int64(1))
+    return int64(0)
 
 
 class Sampler:

@@ -11,7 +11,6 @@ the matrix are read as zeros, which count as bytes that have come, and are not w
 
 from __future__ import annotations
 
-from numba import njit
 from numpy import int32, int64, uint32, uint64
 
 from tilewave.machine import orders
@@ -30,6 +29,7 @@ from tilewave.machine.codes import (
     Y_LOAD,
     Y_STORE,
 )
+from tilewave.machine.compiling import njit
 from tilewave.machine.integer import joined
 from tilewave.machine.maps import (
     ADDRESS,
@@ -61,7 +61,7 @@ PIECE = 16  # bytes that stay together in a swizzle
 OFFSET = int64(0xFFFFFF)  # a shared address within its block
 
 
-@njit(cache=True)
+@njit
 def swizzled(address, width):
     """Where the byte of a shared address lies with a swizzle of so many bytes."""
     if width == 128:
@@ -73,7 +73,7 @@ def swizzled(address, width):
     return address
 
 
-@njit(cache=True)
+@njit
 def map_word(m, address, which):
     """A word of a tensor map, in the parameters or in global memory (-1 where it is in neither)."""
     at = address + 8 * which - PARAMETERS
@@ -89,18 +89,18 @@ def map_word(m, address, which):
     return int64(-1)
 
 
-@njit(cache=True)
+@njit
 def get_byte(words, at):
     return (words[at >> 2] >> uint32(8 * (at & 3))) & uint32(0xFF)
 
 
-@njit(cache=True)
+@njit
 def put_byte(words, at, value):
     shift = uint32(8 * (at & 3))
     words[at >> 2] = (words[at >> 2] & ~(uint32(0xFF) << shift)) | value << shift
 
 
-@njit(cache=True)
+@njit
 def move_piece(target, to, source, origin, count):
     """Copy bytes that lie behind each other."""
     if (to | origin | count) & 3 == 0:
@@ -112,7 +112,7 @@ def move_piece(target, to, source, origin, count):
         put_byte(target, to + byte, get_byte(source, origin + byte))
 
 
-@njit(cache=True)
+@njit
 def box(m, where, address, x, y, offset, storing):
     """Move a box between global memory and the shared memory of a block."""
     element = map_word(m, address, ELEMENT)
@@ -145,7 +145,7 @@ def box(m, where, address, x, y, offset, storing):
             move_piece(shared, to + low - first, memory, line + low, high - low)
 
 
-@njit(cache=True)
+@njit
 def receivers(m, warp, pc, mask, offset):
     """Blocks of the cluster that a multicast goes to, as bits; a fault where one is not there."""
     if mask >> view.own(m)[BLOCKS]:
@@ -157,7 +157,7 @@ def receivers(m, warp, pc, mask, offset):
     return mask
 
 
-@njit(cache=True)
+@njit
 def deliver(m, warp, pc, ranks, offset, size, telling, source, x, y, tensor):
     """Write a box, or ``size`` bytes, to the same place of each block, and tell its mbarrier."""
     for rank in range(view.own(m)[BLOCKS]):
@@ -175,7 +175,7 @@ def deliver(m, warp, pc, ranks, offset, size, telling, source, x, y, tensor):
         landed(m, warp, where, pc, telling, size)
 
 
-@njit(cache=True)
+@njit
 def tensor_copy(m, warp, pc, row, mask):
     """UTMALDG and UTMASTG of two dimensions."""
     U = view.uniforms(m)[warp]
@@ -207,7 +207,7 @@ def tensor_copy(m, warp, pc, row, mask):
     deliver(m, warp, pc, ranks, offset, size, telling, address, x, y, True)
 
 
-@njit(cache=True)
+@njit
 def bytes_copy(m, warp, pc, row, mask):
     """UBLKCP between global and shared memory: a run of bytes."""
     U = view.uniforms(m)[warp]
@@ -246,7 +246,7 @@ def bytes_copy(m, warp, pc, row, mask):
     deliver(m, warp, pc, ranks, offset, size, telling, outside, int64(0), int64(0), False)
 
 
-@njit(cache=True)
+@njit
 def bulk(m, warp, pc, mask):
     """Bulk copies, their groups, and the fence between the proxies: once for a warp."""
     row = view.code(m)[pc]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from numba import njit
 from numpy import int64, uint32
 
 from tilewave.machine import orders
@@ -17,6 +16,7 @@ from tilewave.machine.codes import (
     PD0,
     SUB,
 )
+from tilewave.machine.compiling import njit
 from tilewave.machine.state import (
     AT_CLUSTER,
     AT_REGISTERS,
@@ -33,7 +33,7 @@ from tilewave.machine.state import (
 ALL = uint32(0xFFFFFFFF)
 
 
-@njit(cache=True)
+@njit
 def complete(m, meeting):
     """Whether every warp of the cluster that has not ended has arrived so many times, and once more."""
     for rank in range(view.own(m)[BLOCKS]):
@@ -44,7 +44,7 @@ def complete(m, meeting):
     return True
 
 
-@njit(cache=True)
+@njit
 def wake(m):
     """After an arrival or an end: warps whose cluster barrier is complete can go on."""
     for rank in range(view.own(m)[BLOCKS]):
@@ -56,7 +56,7 @@ def wake(m):
                     groups[slot, 2] = READY
 
 
-@njit(cache=True)
+@njit
 def cluster(m, warp, pc, mask):
     """UCGABAR_ARV and UCGABAR_WAIT, USETMAXREG."""
     row, control = view.code(m)[pc], view.control(m)

@@ -7,7 +7,6 @@ Layout of ``T`` as in `tilewave.machine.integer`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy import float32, float64, int32, int64, uint32, uint64
 
 from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
@@ -46,6 +45,7 @@ from tilewave.machine.codes import (
     UP,
     ZERO,
 )
+from tilewave.machine.compiling import njit
 from tilewave.machine.floating import (
     EXPONENT,
     ONE,
@@ -60,7 +60,7 @@ from tilewave.machine.integer import joined
 TWO63 = float64(9223372036854775808.0)
 
 
-@njit(cache=True)
+@njit
 def narrowed(bits, mode, to):
     """Half pattern of an f32's, in any rounding direction."""
     value = as_f32(bits)
@@ -85,7 +85,7 @@ def narrowed(bits, mode, to):
     return min(near, top) if not near & uint32(0x8000) else near
 
 
-@njit(cache=True)
+@njit
 def _read(T, row, lane, origin):
     """A float source as f64."""
     if origin == T_F64:
@@ -97,7 +97,7 @@ def _read(T, row, lane, origin):
     return float64(as_f32(T[row, lane]))
 
 
-@njit(cache=True)
+@njit
 def _write(T, lane, value, rest, to, origin, mode):
     """value + rest as a float of type ``to``."""
     if to == T_F64:
@@ -132,7 +132,7 @@ def _write(T, lane, value, rest, to, origin, mode):
         T[8, lane] = narrowed(near, mode, to)
 
 
-@njit(cache=True)
+@njit
 def whole(value, mode):
     """The integer that an f64 rounds to, as f64."""
     if mode == DOWN:
@@ -144,7 +144,7 @@ def whole(value, mode):
     return np.rint(value)
 
 
-@njit(cache=True)
+@njit
 def _limits(kind):
     """Smallest and largest value of an integer type narrower than 64 bits."""
     if kind == U8:
@@ -164,7 +164,7 @@ def _limits(kind):
     return int64(0), int64(4294967295)
 
 
-@njit(cache=True)
+@njit
 def _to_integer(value, to, origin):
     """Saturating; what a NaN becomes depends on the types (measured on an H200)."""
     if value != value:
@@ -197,7 +197,7 @@ def _to_integer(value, to, origin):
     return uint64(int64(value))
 
 
-@njit(cache=True)
+@njit
 def _integer_source(T, lane, kind):
     """An integer source as int64 and, for U64, whether it is above int64."""
     low = T[0, lane]
@@ -216,7 +216,7 @@ def _integer_source(T, lane, kind):
     return int64(joined(T[4, lane], low))
 
 
-@njit(cache=True)
+@njit
 def _to_fp8(value, to):
     """The fp8 nearest to a number, its largest one where it is beyond."""
     if value != value:
@@ -235,7 +235,7 @@ def _to_fp8(value, to):
     return sign | uint32(steps)
 
 
-@njit(cache=True)
+@njit
 def _from_fp8(byte, origin):
     """f16 pattern of an fp8's."""
     sign = (byte & uint32(0x80)) << uint32(8)
@@ -249,7 +249,7 @@ def _from_fp8(byte, origin):
     return sign | narrow_f16(widen_f16(size << uint32(7)) * float32(256))
 
 
-@njit(cache=True)
+@njit
 def _narrow_kinds(op, mode, to, origin, flags, T):
     """TF32 and fp8."""
     for lane in range(32):
@@ -288,7 +288,7 @@ def _narrow_kinds(op, mode, to, origin, flags, T):
         T[8, lane] = found
 
 
-@njit(cache=True)
+@njit
 def convert(op, sub, flags, T):
     """Execute one conversion."""
     to, origin, mode = sub & 255, (sub >> 8) & 255, sub >> 16

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy import int64, uint32, uint64
 
 from tilewave.machine.bits import as_f64
 from tilewave.machine.codes import DMMA_CUT, F_FMA, ZERO
+from tilewave.machine.compiling import njit
 from tilewave.machine.floating import directed64
 from tilewave.machine.fragments import Registers, literals, local_words, part
 from tilewave.machine.integer import joined
@@ -127,28 +128,29 @@ def write(typingctx, groups, R, d, scratch):
     return types.none(groups, R, d, scratch), build
 
 
-@njit(cache=True)
-def add_cut(groups, depth, scratch):
+@njit
+def double(words, at):
+    """A double of the scratch."""
+    return as_f64(joined(words[2 * at + 1], words[2 * at]))
+
+
+@njit
+def add_cut(groups, depth, words):
     """As `add`, each product rounded towards zero."""
-    words = carray(scratch, (WORDS,))
-
-    def double(at):
-        return as_f64(joined(words[2 * at + 1], words[2 * at]))
-
     for group in range(groups):
         for column in range(8):
             for row in range(GROUP):
                 place = SUMS + GROUP * (8 * group + column) + row
                 bits = joined(words[2 * place + 1], words[2 * place])
                 for k in range(depth):
-                    x = double(A_AT + GROUP * (16 * group + k) + row)
-                    y = double(B_AT + 32 * (k // 4) + 4 * column + k % 4)
+                    x = double(words, A_AT + GROUP * (16 * group + k) + row)
+                    y = double(words, B_AT + 32 * (k // 4) + 4 * column + k % 4)
                     bits = directed64(F_FMA, ZERO, x, y, as_f64(bits))
                 words[2 * place] = uint32(bits)
                 words[2 * place + 1] = uint32(bits >> uint64(32))
 
 
-@njit(cache=True)
+@njit
 def dmma(sub, R, d, a, b, c):
     """D = A B + C; sub: depth, rows in bits 8 and on, DMMA_CUT to round towards zero."""
     depth, rows, cut = sub & 255, (sub >> 8) & 255, sub & DMMA_CUT != 0

@@ -7,7 +7,6 @@ Layout of ``T`` as in `tilewave.machine.integer`. A NaN result is the canonical 
 
 from __future__ import annotations
 
-from numba import njit
 from numpy import float32, float64, int32, int64, uint32, uint64
 
 from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, fma_f32, fma_f64
@@ -38,6 +37,7 @@ from tilewave.machine.codes import (
     UP,
     ZERO,
 )
+from tilewave.machine.compiling import njit
 from tilewave.machine.integer import combined, joined
 
 ALL = uint32(0xFFFFFFFF)
@@ -65,7 +65,7 @@ def canonical(bits):
     return NAN32 if bits & uint32(0x7FFFFFFF) > EXPONENT else bits
 
 
-@njit(cache=True)
+@njit
 def next_up32(bits):
     """The next f32 towards plus infinity."""
     if bits == SIGN:
@@ -75,13 +75,13 @@ def next_up32(bits):
     return bits if bits == EXPONENT else bits + uint32(1)
 
 
-@njit(cache=True)
+@njit
 def next_down32(bits):
     """The next f32 towards minus infinity."""
     return next_up32(bits ^ SIGN) ^ SIGN
 
 
-@njit(cache=True)
+@njit
 def directed32(total, rest, nearest, mode):
     """f32 pattern of total + rest in a rounding direction.
 
@@ -100,7 +100,7 @@ def directed32(total, rest, nearest, mode):
     return next_up32(nearest) if below else nearest
 
 
-@njit(cache=True)
+@njit
 def _directed(op, flags, mode, T):
     """FADD, FMUL, FFMA with RZ, RM or RP."""
     for lane in range(32):
@@ -132,7 +132,7 @@ def _directed(op, flags, mode, T):
         T[8, lane] = flushed(bits) if flags & FTZ else bits
 
 
-@njit(cache=True)
+@njit
 def _minmax(flags, T, p0, three):
     size = ~SIGN if flags & SIGN_PRODUCT else ALL
     for lane in range(32):
@@ -162,7 +162,7 @@ def _minmax(flags, T, p0, three):
         T[8, lane] = best
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def decided(op, less, equal, unordered):
     """Lanes for which a float comparison holds; op indexes codes.COMPARISONS."""
     greater = ~(less | equal | unordered)
@@ -178,7 +178,7 @@ def decided(op, less, equal, unordered):
     return found
 
 
-@njit(cache=True)
+@njit
 def _compare(op, flags, T, pin):
     less = uint32(0)
     equal = uint32(0)
@@ -195,7 +195,7 @@ def _compare(op, flags, T, pin):
     return combined(flags, found, ~found, pin)
 
 
-@njit(cache=True)
+@njit
 def _check(T):
     """FCHK: lanes whose quotient a / b needs the slow path.
 
@@ -212,13 +212,15 @@ def _check(T):
     return slow
 
 
-@njit(cache=True)
+@njit
 def single(op, sub, flags, T, p0):
     """Execute one f32 instruction; returns its predicates."""
     if flags & PAIRS:
         _arithmetic(op, sub, flags, T)
-        T[9, :] = T[8, :]
-        T[0:3, :] = T[4:7, :]
+        for lane in range(32):
+            T[9, lane] = T[8, lane]
+            for slot in range(3):
+                T[slot, lane] = T[4 + slot, lane]
         _arithmetic(op, sub, flags, T)
         for lane in range(32):
             T[8, lane], T[9, lane] = T[9, lane], T[8, lane]
@@ -246,7 +248,7 @@ def single(op, sub, flags, T, p0):
     return uint32(0), uint32(0)
 
 
-@njit(cache=True)
+@njit
 def _flush_tiny(op, T):
     """FTZ looks at a result before it is rounded: what rounds up to the least normal is flushed."""
     for lane in range(32):
@@ -265,7 +267,7 @@ def _flush_tiny(op, T):
             T[8, lane] &= SIGN
 
 
-@njit(cache=True)
+@njit
 def _arithmetic(op, sub, flags, T):
     """FADD, FMUL, FFMA."""
     if sub != NEAREST:
@@ -314,7 +316,7 @@ def _put(T, lane, bits):
     T[9, lane] = uint32(bits >> uint64(32))
 
 
-@njit(cache=True)
+@njit
 def _sign(flags, negate, positive, high, low):
     """Apply a source's sign, which a NaN does not take part in."""
     keep = SIGN if flags & positive else uint32(0)
@@ -326,7 +328,7 @@ def _sign(flags, negate, positive, high, low):
         high[lane] = (word & ~keep) ^ flip if number else word
 
 
-@njit(cache=True)
+@njit
 def _nans(count, T):
     """What NaNs among the sources give: the last of them, quiet. Without one, the GPU's own."""
     for lane in range(32):
@@ -342,7 +344,7 @@ def _nans(count, T):
         _put(T, lane, bits)
 
 
-@njit(cache=True)
+@njit
 def _next64(bits, up):
     """The next f64 up or down."""
     negative = bits >> uint64(63) != uint64(0)
@@ -353,7 +355,7 @@ def _next64(bits, up):
     return bits + uint64(1)
 
 
-@njit(cache=True)
+@njit
 def _scaled(value, by):
     """value * 2 ** by, exact where the result is a normal number or zero."""
     while by > int64(1000):
@@ -365,7 +367,7 @@ def _scaled(value, by):
     return value * as_f64(uint64(by + int64(1023)) << uint64(52))
 
 
-@njit(cache=True)
+@njit
 def _exponent(value):
     """The exponent of a number other than zero; denormals by their first digit."""
     bits = bits_f64(value)
@@ -375,7 +377,7 @@ def _exponent(value):
     return found - int64(1023)
 
 
-@njit(cache=True)
+@njit
 def _left_out(x, y, z, near):
     """The sign of x * y + z - near, for finite numbers; exact."""
     if x == 0.0 or y == 0.0:
@@ -414,7 +416,7 @@ def _left_out(x, y, z, near):
     return b if b != 0.0 else a
 
 
-@njit(cache=True)
+@njit
 def directed64(op, mode, x, y, z):
     """DADD, DMUL, DFMA with RZ, RM or RP: nearest first, then the sign of what it left out."""
     if op == F_ADD:
@@ -444,7 +446,7 @@ def directed64(op, mode, x, y, z):
     return _next64(bits, True) if rest > 0 else bits
 
 
-@njit(cache=True)
+@njit
 def _choose(least, T):
     """DSETP.MIN and .MAX: where the first is the smaller (larger) one, and where both are NaN."""
     chosen = uint32(0)
@@ -462,7 +464,7 @@ def _choose(least, T):
     return chosen, neither
 
 
-@njit(cache=True)
+@njit
 def double(op, sub, flags, T, p0):
     """Execute one f64 instruction; returns its predicates."""
     if flags & (NEG0 | INV0):
@@ -514,7 +516,7 @@ def double(op, sub, flags, T, p0):
     return uint32(0), uint32(0)
 
 
-@njit(cache=True)
+@njit
 def _any_nan(T):
     worst = uint32(0)
     for lane in range(32):

@@ -8,7 +8,6 @@ left, as in the hardware. Layout of ``T`` as in `tilewave.machine.integer`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy import float32, float64, int32, uint32, uint64
 
 from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
@@ -28,6 +27,7 @@ from tilewave.machine.codes import (
     SIGN_PRODUCT,
     TO_F32,
 )
+from tilewave.machine.compiling import njit
 from tilewave.machine.floating import canonical, decided
 from tilewave.machine.integer import combined
 
@@ -42,7 +42,7 @@ def widen(bits, bf16):
     return as_f32(bits << uint32(16)) if bf16 else widen_f16(bits)
 
 
-@njit(cache=True)
+@njit
 def odd(total, rest):
     """total + rest rounded to odd, so that a later rounding sees what was left out."""
     bits = bits_f64(total)
@@ -51,7 +51,7 @@ def odd(total, rest):
     return as_f64(bits)
 
 
-@njit(cache=True)
+@njit
 def narrow64_f16(value):
     """Pattern of the f16 nearest to an f64."""
     bits = bits_f64(value)
@@ -60,7 +60,7 @@ def narrow64_f16(value):
     return narrow_f16(float32(as_f64(bits)))
 
 
-@njit(cache=True)
+@njit
 def narrow64_bf16(value):
     """Pattern of the bf16 nearest to an f64, denormals kept."""
     if value - value != 0.0:
@@ -72,7 +72,7 @@ def narrow64_bf16(value):
     return bits_f32(float32(rounded)) >> uint32(16)
 
 
-@njit(cache=True)
+@njit
 def finished(bits, flags):
     """A result's pattern after NaN, FTZ, SAT and RELU."""
     top = uint32(0x7F80) if flags & BF16 else uint32(0x7C00)
@@ -102,7 +102,7 @@ def _part(word, half, flags):
     return bits
 
 
-@njit(cache=True)
+@njit
 def _arithmetic(op, flags, T):
     bf16 = flags & BF16 != 0
     for lane in range(32):
@@ -124,7 +124,7 @@ def _arithmetic(op, flags, T):
         T[8, lane] = word
 
 
-@njit(cache=True)
+@njit
 def _minmax(flags, T, p0):
     top = uint32(0x7F80) if flags & BF16 else uint32(0x7C00)
     size = uint32(0x7FFF7FFF) if flags & SIGN_PRODUCT else uint32(0xFFFFFFFF)
@@ -150,7 +150,7 @@ def _minmax(flags, T, p0):
         T[8, lane] = word
 
 
-@njit(cache=True)
+@njit
 def _compare(op, flags, T, half):
     bf16 = flags & BF16 != 0
     less = uint32(0)
@@ -165,7 +165,7 @@ def _compare(op, flags, T, half):
     return decided(op, less, equal, unordered)
 
 
-@njit(cache=True)
+@njit
 def half(op, sub, flags, T, p0):
     """Execute one f16 or bf16 instruction; returns its predicates."""
     if op == F_WIDEN:

@@ -7,13 +7,12 @@ that it uses, and a change in one leaves the others as they are.
 
 from __future__ import annotations
 
-import functools
+import ctypes
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, cfunc, njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy import int32, int64, uint32, uint64
 
@@ -76,6 +75,7 @@ from tilewave.machine.codes import (
     XOR,
     XOR_HIGH,
 )
+from tilewave.machine.compiling import Entry, njit
 from tilewave.machine.conversion import convert
 from tilewave.machine.dmma import dmma
 from tilewave.machine.floating import double, single
@@ -87,11 +87,10 @@ from tilewave.machine.mbarrier import mbarrier
 from tilewave.machine.special import special
 from tilewave.machine.state import NOW
 from tilewave.machine.tensor import hmma
-from tilewave.machine.views import TABLE
 
 ALL = uint32(0xFFFFFFFF)
 CLOCKLO, TIMERLO = (SPECIAL_REGISTERS.index(name) for name in ("SR_CLOCKLO", "SR_GLOBALTIMERLO"))
-SIGNATURE = types.void(types.CPointer(types.int64), types.int64, types.int64, types.uint32)
+SIGNATURE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32
 
 
 @intrinsic
@@ -110,7 +109,7 @@ def call(typingctx, address, m, warp, pc, mask):
     return types.none(types.int64, m, types.int64, types.int64, types.uint32), build
 
 
-@njit(cache=True)
+@njit
 def fetch(row, at, R, U, low, high):
     """One source into two rows of the scratch: its word and, for 64 bits, the upper one."""
     kind = row[at + KIND]
@@ -179,14 +178,14 @@ def fetch(row, at, R, U, low, high):
                 high[lane] += uint32(1)
 
 
-@njit(cache=True)
+@njit
 def pin(row, column, P):
     """A predicate input as a lane mask."""
     value = P[row[column]]
     return ~value if row[column + 1] else value
 
 
-@njit(cache=True)
+@njit
 def commit(R, d, result, mask):
     """Write a result row to a register, active lanes only."""
     if d == 255:
@@ -200,7 +199,7 @@ def commit(R, d, result, mask):
             R[d, lane] = result[lane]
 
 
-@njit(cache=True)
+@njit
 def commit_predicate(P, index, value, mask):
     """Write a predicate: active lanes of a vector one, the whole of a uniform one."""
     if index == 7 or index == 15:
@@ -211,7 +210,7 @@ def commit_predicate(P, index, value, mask):
         P[index] = (P[index] & ~mask) | (value & mask)
 
 
-@njit(cache=True)
+@njit
 def _signs(words, straight):
     """Lanes whose word is negative; the others where ``straight`` is 0."""
     signs = uint32(0)
@@ -220,7 +219,7 @@ def _signs(words, straight):
     return signs ^ ~straight
 
 
-@njit(cache=True)
+@njit
 def logic(m, warp, row, mask, T, p0, p1, p2):
     """Predicates among themselves, and votes of a warp; returns two predicates."""
     op, sub = row[OP], row[SUB]
@@ -328,7 +327,7 @@ def logic(m, warp, row, mask, T, p0, p1, p2):
     return uint32(0), uint32(0)
 
 
-@njit(cache=True)
+@njit
 def exchange(op, sub, T):
     """SHFL and MOVM; returns the predicate of SHFL."""
     if op == X_SHUFFLE:
@@ -362,7 +361,7 @@ def exchange(op, sub, T):
     return uint32(0)
 
 
-@njit(cache=True)
+@njit
 def special_register(m, warp, row, T):
     """S2R and CS2R."""
     which = row[SUB]
@@ -383,7 +382,6 @@ def sources(m, warp, row):
     R, U, T = view.registers(m)[warp], view.uniforms(m)[warp], view.scratch(m)
     for slot in range(row[NSRC]):
         fetch(row, int64(SOURCES + slot * SOURCE_COLUMNS), R, U, T[slot], T[4 + slot])
-    return T
 
 
 @njit
@@ -408,80 +406,88 @@ def results(m, warp, row, mask, first, second):
 
 
 def _integer(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    T, P = sources(m, warp, row), view.predicates(m)[warp]
+    sources(m, warp, row)
+    T, P = view.scratch(m), view.predicates(m)[warp]
     p0, p1 = pin(row, int64(PIN0), P), pin(row, int64(PIN1), P)
     first, second = integer(row[OP], row[SUB], row[FLAGS], T, p0, p1)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _f32(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    T = sources(m, warp, row)
+    sources(m, warp, row)
+    T = view.scratch(m)
     p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
     first, second = single(row[OP], row[SUB], row[FLAGS], T, p0)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _f64(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    T = sources(m, warp, row)
+    sources(m, warp, row)
+    T = view.scratch(m)
     p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
     first, second = double(row[OP], row[SUB], row[FLAGS], T, p0)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _f16(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    T = sources(m, warp, row)
+    sources(m, warp, row)
+    T = view.scratch(m)
     p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
     first, second = half(row[OP], row[SUB], row[FLAGS], T, p0)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _convert(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    convert(row[OP], row[SUB], row[FLAGS], sources(m, warp, row))
+    sources(m, warp, row)
+    convert(row[OP], row[SUB], row[FLAGS], view.scratch(m))
     results(m, warp, row, mask, uint32(0), uint32(0))
 
 
 def _mufu(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    special(row[OP], row[FLAGS], sources(m, warp, row))
+    sources(m, warp, row)
+    special(row[OP], row[FLAGS], view.scratch(m))
     results(m, warp, row, mask, uint32(0), uint32(0))
 
 
 def _logic(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    T, P = sources(m, warp, row), view.predicates(m)[warp]
+    sources(m, warp, row)
+    T, P = view.scratch(m), view.predicates(m)[warp]
     p0, p1, p2 = pin(row, int64(PIN0), P), pin(row, int64(PIN1), P), pin(row, int64(PIN2), P)
     first, second = logic(m, warp, row, mask, T, p0, p1, p2)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
 def _lanes(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    first = exchange(row[OP], row[SUB], sources(m, warp, row))
+    sources(m, warp, row)
+    first = exchange(row[OP], row[SUB], view.scratch(m))
     results(m, warp, row, mask, uint32(first), uint32(0))
 
 
 def _special(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
     special_register(m, warp, row, view.scratch(m))
     results(m, warp, row, mask, uint32(0), uint32(0))
 
 
 def _hmma(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row, R = view.code(m)[pc], view.registers(m)[warp]
     at = SOURCES + INDEX
     a, b, c = row[at], row[at + SOURCE_COLUMNS], row[at + 2 * SOURCE_COLUMNS]
@@ -489,7 +495,7 @@ def _hmma(table, warp, pc, mask):
 
 
 def _dmma(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row, R = view.code(m)[pc], view.registers(m)[warp]
     at = SOURCES + INDEX
     a, b, c = row[at], row[at + SOURCE_COLUMNS], row[at + 2 * SOURCE_COLUMNS]
@@ -497,7 +503,7 @@ def _dmma(table, warp, pc, mask):
 
 
 def _imma(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row, R = view.code(m)[pc], view.registers(m)[warp]
     at = SOURCES + INDEX
     a, b, c = row[at], row[at + SOURCE_COLUMNS], row[at + 2 * SOURCE_COLUMNS]
@@ -505,43 +511,44 @@ def _imma(table, warp, pc, mask):
 
 
 def _load(table, warp, pc, mask):
-    accesses.load(carray(table, (TABLE,)), warp, pc, mask)
+    accesses.load(view.opened(table), warp, pc, mask)
 
 
 def _store(table, warp, pc, mask):
-    accesses.store(carray(table, (TABLE,)), warp, pc, mask)
+    accesses.store(view.opened(table), warp, pc, mask)
 
 
 def _matrix(table, warp, pc, mask):
-    accesses.matrix(carray(table, (TABLE,)), warp, pc, mask)
+    accesses.matrix(view.opened(table), warp, pc, mask)
 
 
 def _copy(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     accesses.copy(m, warp, pc, mask, pin(view.code(m)[pc], int64(PIN0), view.predicates(m)[warp]))
 
 
 def _atomic(table, warp, pc, mask):
-    m = carray(table, (TABLE,))
+    m = view.opened(table)
     row = view.code(m)[pc]
-    fine = accesses.atomic(m, warp, pc, mask, sources(m, warp, row))
+    sources(m, warp, row)
+    fine = accesses.atomic(m, warp, pc, mask, view.scratch(m))
     commit_predicate(view.predicates(m)[warp], int64(row[PD0]), uint32(fine), mask)
 
 
 def _hgmma(table, warp, pc, mask):
-    hgmma(carray(table, (TABLE,)), warp, pc, mask)
+    hgmma(view.opened(table), warp, pc, mask)
 
 
 def _mbarrier(table, warp, pc, mask):
-    mbarrier(carray(table, (TABLE,)), warp, pc, mask)
+    mbarrier(view.opened(table), warp, pc, mask)
 
 
 def _bulk(table, warp, pc, mask):
-    bulk(carray(table, (TABLE,)), warp, pc, mask)
+    bulk(view.opened(table), warp, pc, mask)
 
 
 def _cluster(table, warp, pc, mask):
-    cluster(carray(table, (TABLE,)), warp, pc, mask)
+    cluster(view.opened(table), warp, pc, mask)
 
 
 HANDLERS: dict[int, Callable[..., None]] = {
@@ -569,16 +576,26 @@ HANDLERS: dict[int, Callable[..., None]] = {
 }
 
 
-@functools.cache
-def compiled(family: int) -> Any:
-    """The handler of a family, compiled or taken from the cache."""
-    return cfunc(SIGNATURE, cache=True)(HANDLERS[family])
+COMPILED = {
+    family: Entry(function.__name__.strip("_"), function, SIGNATURE, None)
+    for family, function in HANDLERS.items()
+}
+
+
+def compiled(family: int) -> Entry:
+    """The handler of a family."""
+    return COMPILED[family]
+
+
+def units(families: Iterable[int]) -> list[str]:
+    """What has to be compiled for these families."""
+    return [COMPILED[family].unit for family in families if family in COMPILED]
 
 
 def addresses(families: Iterable[int]) -> np.ndarray:
     """Addresses of the families' handlers, int64 (number of families,); 0 for the others."""
     found = np.zeros(codes.CONTROL, np.int64)
     for family in families:
-        if family in HANDLERS:
-            found[family] = compiled(family).address
+        if family in COMPILED:
+            found[family] = COMPILED[family].address
     return found

@@ -12,7 +12,6 @@ A product is done when it is issued, and its reads last until somebody waits for
 
 from __future__ import annotations
 
-from numba import njit
 from numpy import int32, int64, uint32, uint64
 
 from tilewave.machine import orders
@@ -41,6 +40,7 @@ from tilewave.machine.codes import (
     T_TF32,
     WIDTH,
 )
+from tilewave.machine.compiling import njit
 from tilewave.machine.imma import imma
 from tilewave.machine.integer import joined
 from tilewave.machine.state import (
@@ -70,7 +70,7 @@ RZ = 255
 WIDTHS = (0, 128, 64, 32)  # of the swizzle, by the two highest bits of a descriptor
 
 
-@njit(cache=True)
+@njit
 def places(descriptor, group, transposed, out):
     """Addresses of the 16 pieces, 16 bytes each, of eight rows (of A; columns of B) in one instruction.
 
@@ -103,7 +103,7 @@ def places(descriptor, group, transposed, out):
         out[index] = at ^ ((at >> 7) & mask) << 4
 
 
-@njit(cache=True)
+@njit
 def note(m, warp, pc, out):
     """Note that a warp's products read these pieces; what is out of order is a fault."""
     control, shadow = view.control(m), view.shadow(m)
@@ -125,7 +125,7 @@ def note(m, warp, pc, out):
                 orders.check(m, warp, m, int64(0), pc, unit, shadow[unit], True)
 
 
-@njit(cache=True)
+@njit
 def gather(m, warp, pc, descriptor, group, transposed, flip, low, high):
     """Eight rows (or columns) of the depth of one instruction, 32 bytes, as two fragments.
 
@@ -159,7 +159,7 @@ def gather(m, warp, pc, descriptor, group, transposed, flip, low, high):
     return True
 
 
-@njit(cache=True)
+@njit
 def turned(shared, even, odd, t, flip, fragment):
     """Two neighbours of the depth, eight rows each, as the t-th words of a fragment's rows."""
     for pair in range(4):
@@ -169,7 +169,7 @@ def turned(shared, even, odd, t, flip, fragment):
         fragment[8 * pair + 4 + t] = (first >> uint32(16) | (second & uint32(0xFFFF0000))) ^ flip
 
 
-@njit(cache=True)
+@njit
 def well_formed(m, warp, pc, descriptor):
     """Whether a descriptor is one that is executed here; a fault where not."""
     base = int64(descriptor >> uint64(49)) & 7
@@ -182,7 +182,7 @@ def well_formed(m, warp, pc, descriptor):
     return False
 
 
-@njit(cache=True)
+@njit
 def wait(m, warp, pending):
     """Wait for all but so many of the latest groups of products.
 
@@ -202,7 +202,7 @@ def wait(m, warp, pending):
         orders.settle(m, warp, other, MATRICES, wanted)
 
 
-@njit(cache=True)
+@njit
 def hgmma(m, warp, pc, mask):
     """HGMMA, IGMMA, and the wait for groups of them."""
     row = view.code(m)[pc]

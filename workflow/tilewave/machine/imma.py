@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy import int32, int64
 
 from tilewave.machine.codes import IMMA_AND, IMMA_NARROW, IMMA_XOR, SATURATE
+from tilewave.machine.compiling import njit
 from tilewave.machine.fragments import ROWS, Registers, columns, lanes, literals, local_words, part
 from tilewave.machine.vectors import FLOAT, I32, I64, either, loop, splat
 
@@ -157,7 +158,7 @@ def write(typingctx, rows, R, d, scratch):
     return types.none(rows, R, d, scratch), build
 
 
-@njit(cache=True)
+@njit
 def imma(sub, flags, R, d, a, b, c):
     """D = A B + C.
 

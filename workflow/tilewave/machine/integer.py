@@ -9,7 +9,6 @@ comparisons were checked against Python's integers and against fixtures from an 
 
 from __future__ import annotations
 
-from numba import njit
 from numpy import int32, int64, uint32, uint64
 
 from tilewave.machine.bits import count_ones, leading_zeros
@@ -68,6 +67,7 @@ from tilewave.machine.codes import (
     UNSIGNED64,
     WRAP,
 )
+from tilewave.machine.compiling import njit
 
 ALL = uint32(0xFFFFFFFF)
 # The window through which generic addresses reach shared memory: their upper word, SR_SWINHI.
@@ -82,7 +82,7 @@ def joined(high, low):
     return uint64(high) << uint64(32) | uint64(low)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def combined(flags, compared, inverse, pin):
     """A comparison and its complement, combined with the predicate operand."""
     if flags & BOOL_OR:
@@ -92,7 +92,7 @@ def combined(flags, compared, inverse, pin):
     return compared & pin, inverse & pin
 
 
-@njit(cache=True)
+@njit
 def _carries(flags, T, p0, p1):
     """IADD3: sign by sign as the carries see it, -R being 2^32 - R."""
     first = uint32(0)
@@ -122,7 +122,7 @@ def _carries(flags, T, p0, p1):
     return first, second
 
 
-@njit(cache=True)
+@njit
 def _carries64(flags, T):
     first = uint32(0)
     for lane in range(32):
@@ -141,7 +141,7 @@ def _carries64(flags, T):
     return first
 
 
-@njit(cache=True)
+@njit
 def _compare(op, flags, T, pin, low):
     """ISETP: 32 bits, or the upper words of a 64-bit comparison whose lower result is ``low``."""
     less = uint32(0)
@@ -168,7 +168,7 @@ def _compare(op, flags, T, pin, low):
     return combined(flags, found, ~found, pin)
 
 
-@njit(cache=True)
+@njit
 def _compare64(op, flags, T, pin):
     less = uint32(0)
     equal = uint32(0)
@@ -181,7 +181,7 @@ def _compare64(op, flags, T, pin):
     return combined(flags, found, ~found, pin)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def holds(op, less, equal):
     """Lanes for which a comparison holds; op indexes codes.COMPARISONS."""
     if op == LT:
@@ -199,7 +199,7 @@ def holds(op, less, equal):
     return ALL if op == TRUE else uint32(0)
 
 
-@njit(cache=True)
+@njit
 def _lut(table, T):
     """LOP3: bit i of the table answers a << 2 | b << 1 | c = i."""
     m0, m1 = uint32(-(table & 1)), uint32(-((table >> 1) & 1))
@@ -217,7 +217,7 @@ def _lut(table, T):
     return some
 
 
-@njit(cache=True)
+@njit
 def _funnel(left, flags, T):
     """SHF: a window of 32 bits in {high, low} shifted; amounts clamp, with W they wrap."""
     wide = flags & UNSIGNED64
@@ -239,7 +239,7 @@ def _funnel(left, flags, T):
         T[8, lane] = uint32(shifted >> uint64(32)) if flags & HIGH else uint32(shifted)
 
 
-@njit(cache=True)
+@njit
 def _multiply_wide(op, flags, T, p0):
     """IMAD.WIDE and IMAD.HI: a * b + {c_high, c_low} + carry, in 64 bits."""
     carry = uint32(0)
@@ -264,7 +264,7 @@ def _multiply_wide(op, flags, T, p0):
     return carry
 
 
-@njit(cache=True)
+@njit
 def _shift_add(op, shift, flags, T, p0):
     """LEA: (a << k) + b; LEA.HI: the upper word of {c, a} << k, plus b."""
     carry = uint32(0)
@@ -295,7 +295,7 @@ def _shift_add(op, shift, flags, T, p0):
     return carry
 
 
-@njit(cache=True)
+@njit
 def _permute(mode, T):
     """PRMT: bytes of {c, a} chosen by nibbles of b; bit 3 of a nibble copies the byte's sign."""
     for lane in range(32):
@@ -326,7 +326,7 @@ def _permute(mode, T):
         T[8, lane] = result
 
 
-@njit(cache=True)
+@njit
 def _dot(op, sub, flags, T):
     """IDP: sum of products of 8-bit pieces, or of 16-bit ones with bytes, plus c."""
     for lane in range(32):
@@ -354,7 +354,7 @@ def _dot(op, sub, flags, T):
         T[8, lane] = uint32(total + int64(T[2, lane]))
 
 
-@njit(cache=True)
+@njit
 def _rare(op, flags, T, p0):
     """One-source instructions and minima."""
     for lane in range(32):
@@ -419,7 +419,7 @@ def _rare(op, flags, T, p0):
         T[8, lane] = result
 
 
-@njit(cache=True)
+@njit
 def _piece(word, at, width, negated, signed):
     """A number inside a word, its sign applied in its own width."""
     ones = (int64(1) << width) - int64(1)
@@ -431,7 +431,7 @@ def _piece(word, at, width, negated, signed):
     return value
 
 
-@njit(cache=True)
+@njit
 def _packed(what, width, flags, T, p0):
     """Two or four numbers in a word; returns where the first of two is chosen, lowest and highest.
 
@@ -471,7 +471,7 @@ def _packed(what, width, flags, T, p0):
     return chosen_low, chosen
 
 
-@njit(cache=True)
+@njit
 def _saturating(T):
     """A sum that stays at the limits of int32."""
     for lane in range(32):
@@ -479,7 +479,7 @@ def _saturating(T):
         T[8, lane] = uint32(min(max(total, int64(-0x80000000)), int64(0x7FFFFFFF)))
 
 
-@njit(cache=True)
+@njit
 def integer(op, sub, flags, T, p0, p1):
     """Execute one integer instruction; returns its predicates."""
     if op == MOVE:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy import int64, uint32
 
@@ -41,6 +41,7 @@ from tilewave.machine.codes import (
     XOR,
     XOR_HIGH,
 )
+from tilewave.machine.compiling import njit
 from tilewave.machine.integer import holds
 
 LANES = 32
@@ -429,7 +430,7 @@ def _where(row, at, address, registers, uniforms):
     return address + (at + VALUE) * 4, int64(1)
 
 
-@njit(cache=True)
+@njit
 def fast(kind, row, address, registers, uniforms, P, mask):
     """Execute a row whose FAST column is ``kind``; False where it must go the general way.
 

@@ -13,7 +13,6 @@ is found by the order of accesses (`tilewave.machine.orders`), whenever it lande
 
 from __future__ import annotations
 
-from numba import njit
 from numpy import int32, int64, uint32
 
 from tilewave.machine import views as view
@@ -46,6 +45,7 @@ from tilewave.machine.codes import (
     SOURCES,
     SUB,
 )
+from tilewave.machine.compiling import njit
 from tilewave.machine.orders import bring, learn, shift
 from tilewave.machine.state import (
     AT_MBARRIER,
@@ -79,7 +79,7 @@ BYTES = int64(0x3FFFFF)  # 22 bits
 PARITY = uint32(1 << 31)
 
 
-@njit(cache=True)
+@njit
 def block_of(m, warp, pc, lanes, address):
     """The table of the block of the cluster that a shared address names, and whether there is one."""
     rank = address >> int64(24)
@@ -94,7 +94,7 @@ def block_of(m, warp, pc, lanes, address):
     return m, False
 
 
-@njit(cache=True)
+@njit
 def inside(m, warp, pc, lanes, offset, width, aligned):
     """Whether bytes of a block's shared memory exist and begin at a multiple of ``aligned``; a fault
     where not."""
@@ -111,7 +111,7 @@ def inside(m, warp, pc, lanes, offset, width, aligned):
     return False
 
 
-@njit(cache=True)
+@njit
 def number(m, warp, pc, where, offset):
     """The number of an mbarrier in its block; a new one where it has not been met."""
     places, own = view.mbarriers(where), view.own(where)
@@ -130,7 +130,7 @@ def number(m, warp, pc, where, offset):
     return index
 
 
-@njit(cache=True)
+@njit
 def met(m, warp, where, pc, lanes, offset):
     """An mbarrier is used: was it initialised, and is that in order before?"""
     control = view.control(m)
@@ -152,7 +152,7 @@ def met(m, warp, where, pc, lanes, offset):
         fault(m, kind, int64(pc), int64(warp), uint32(lanes), int64(offset), int64(who), int64(0))
 
 
-@njit(cache=True)
+@njit
 def initialise(m, warp, pc, lanes, offset, low, high):
     """Write an mbarrier's word."""
     control = view.control(m)
@@ -165,7 +165,7 @@ def initialise(m, warp, pc, lanes, offset, low, high):
             view.shadow(m)[unit] = entry
 
 
-@njit(cache=True)
+@njit
 def fields(where, offset):
     """Arrivals that a phase needs, arrivals pending, bytes pending, and the phase."""
     low, high = view.shared(where)[offset >> 2], view.shared(where)[(offset >> 2) + 1]
@@ -177,7 +177,7 @@ def fields(where, offset):
     return needed, pending, awaited, high & PARITY
 
 
-@njit(cache=True)
+@njit
 def keep(where, offset, needed, pending, awaited, phase):
     """`fields` backwards."""
     awaited &= BYTES
@@ -187,7 +187,7 @@ def keep(where, offset, needed, pending, awaited, phase):
     view.shared(where)[(offset >> 2) + 1] = high
 
 
-@njit(cache=True)
+@njit
 def change(m, warp, where, pc, lanes, offset, arrivals, more, drops):
     """Arrivals at an mbarrier, and bytes that it waits for from now on (negative: have come)."""
     needed, pending, awaited, phase = fields(where, offset)
@@ -216,7 +216,7 @@ def change(m, warp, where, pc, lanes, offset, arrivals, more, drops):
                 groups[slot, 2] = READY
 
 
-@njit(cache=True)
+@njit
 def landed(m, warp, where, pc, offset, size):
     """A copy of ``size`` bytes that a warp issued has landed and tells an mbarrier."""
     index = number(m, warp, pc, where, offset)
@@ -227,7 +227,7 @@ def landed(m, warp, where, pc, offset, size):
     change(m, warp, where, pc, uint32(1), offset, int64(0), -int64(size), False)
 
 
-@njit(cache=True)
+@njit
 def mbarrier(m, warp, pc, mask):
     """SYNCS and ARRIVES."""
     row = view.code(m)[pc]
@@ -285,7 +285,7 @@ def mbarrier(m, warp, pc, mask):
     view.control(m)[TICK] += 1
 
 
-@njit(cache=True)
+@njit
 def checked(m, warp, pc, row, mask, addresses):
     """Whether a phase is over. A try waits where it is not, if all lanes ask the same."""
     R, P = view.registers(m)[warp], view.predicates(m)[warp]

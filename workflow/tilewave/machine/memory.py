@@ -12,10 +12,10 @@ measured; ``tests/data/truth`` holds those patterns or, of the larger sets, a pa
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from tilewave.machine import bits
+from tilewave.machine.compiling import njit
 
 LANES = 32
 LINE_BYTES = 128
@@ -30,7 +30,7 @@ COPY_WIDTHS = {"ca": (4, 8, 16), "cg": (16,)}
 GLOBAL_WIDTHS = (1, 2, 4, 8, 16)
 
 
-@njit(cache=True)
+@njit
 def _count(mask: int) -> int:
     """Number of active lanes."""
     return np.int64(bits.count_ones(np.uint32(mask)))  # type: ignore[call-arg,return-value]
@@ -39,7 +39,7 @@ def _count(mask: int) -> int:
 # -------------------------------------------------------------------------------- shared memory
 
 
-@njit(cache=True)
+@njit
 def _worst_bank(addresses: NDArray[np.int64], mask: int, unit: int) -> int:
     """Largest number of distinct words that the active lanes want from one bank.
 
@@ -47,9 +47,11 @@ def _worst_bank(addresses: NDArray[np.int64], mask: int, unit: int) -> int:
     so units stand for their words, and a unit covers the same banks whenever it covers one.
     """
     columns = LINE_BYTES // unit
-    first = np.full(LANES, -1, np.int64)  # of each column: the lane with the newest unit
-    before = np.empty(LANES, np.int64)  # of each such lane: the lane with the unit before
-    depth = np.zeros(LANES, np.int64)
+    first = bits.int64_lanes()  # of each column: the lane with the newest unit
+    before = bits.int64_lanes()  # of each such lane: the lane with the unit before
+    depth = bits.int64_lanes()
+    for column in range(columns):
+        first[column], depth[column] = -1, 0
     worst = 0
     for lane in range(LANES):
         if not (mask >> lane) & 1:
@@ -67,7 +69,7 @@ def _worst_bank(addresses: NDArray[np.int64], mask: int, unit: int) -> int:
     return worst
 
 
-@njit(cache=True)
+@njit
 def _agrees(addresses: NDArray[np.int64], mask: int, distance: int, alone: bool) -> bool:
     """Whether each active lane i has the address of lane i xor distance.
 
@@ -84,7 +86,7 @@ def _agrees(addresses: NDArray[np.int64], mask: int, distance: int, alone: bool)
     return True
 
 
-@njit(cache=True)
+@njit
 def warp_shared(
     addresses: NDArray[np.int64], mask: int, width: int, is_store: bool
 ) -> tuple[int, int]:
@@ -115,7 +117,7 @@ def warp_shared(
     return wavefronts, transactions
 
 
-@njit(cache=True)
+@njit
 def _attributed_load(addresses: NDArray[np.int64], mask: int, width: int) -> int:
     """Wavefronts that Nsight Compute attributes to a load of 8 or 16 bytes a lane."""
     lanes = LINE_BYTES // width
@@ -149,7 +151,7 @@ def _attributed_load(addresses: NDArray[np.int64], mask: int, width: int) -> int
     return wavefronts
 
 
-@njit(cache=True)
+@njit
 def warp_shared_attributed(
     addresses: NDArray[np.int64], mask: int, width: int, is_store: bool
 ) -> int:
@@ -170,7 +172,7 @@ def warp_shared_attributed(
     return warp_shared(addresses, mask, width, is_store)[0]
 
 
-@njit(cache=True)
+@njit
 def warp_shared_ideal(addresses: NDArray[np.int64], mask: int, width: int, is_store: bool) -> int:
     """Wavefronts of a shared load or store that Nsight Compute would take for free of conflicts.
 
@@ -182,7 +184,7 @@ def warp_shared_ideal(addresses: NDArray[np.int64], mask: int, width: int, is_st
     return min(lines, warp_shared_attributed(addresses, mask, width, is_store))
 
 
-@njit(cache=True)
+@njit
 def warp_ldmatrix(addresses: NDArray[np.int64], mask: int) -> tuple[int, int]:
     """Wavefronts and transactions of ldmatrix: one transaction for each 8x8 matrix.
 
@@ -224,7 +226,7 @@ def warp_ldmatrix(addresses: NDArray[np.int64], mask: int) -> tuple[int, int]:
 # where all read) in all but one.
 
 
-@njit(cache=True)
+@njit
 def _through_cache(
     shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, reading: int, width: int
 ) -> int:
@@ -238,12 +240,12 @@ def _through_cache(
     """
     shift = 2 if width == 4 else 3 if width == 8 else 4
     columns = LINE_BYTES >> shift
-    readers = np.empty(LANES, np.uint32)  # of each source bank: its lanes
-    writers = np.empty(LANES, np.uint32)
+    readers = bits.uint32_lanes()  # of each source bank: its lanes
+    writers = bits.uint32_lanes()
     wavefronts = 0
     for begin in range(0, LANES, columns):
-        readers[:columns] = 0
-        writers[:columns] = 0
+        for bank in range(columns):
+            readers[bank] = writers[bank] = 0
         for lane in range(begin, begin + columns):
             if (mask >> lane) & 1:
                 bit = np.uint32(1 << lane)
@@ -261,7 +263,7 @@ def _through_cache(
     return wavefronts
 
 
-@njit(cache=True)
+@njit
 def _first_writers(shared: NDArray[np.int64], mask: int) -> int:
     """Lanes less those that write the 16 bytes that a lower lane writes as well."""
     lanes = 0
@@ -275,7 +277,7 @@ def _first_writers(shared: NDArray[np.int64], mask: int) -> int:
     return lanes
 
 
-@njit(cache=True)
+@njit
 def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], lanes: int) -> int:
     """Wavefronts of cp.async.cg (LDGSTS.BYPASS), 16 bytes a lane, no two to the same place.
 
@@ -288,20 +290,21 @@ def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], lanes: int) ->
     in common, and all of them or none change between even and odd sectors. Exact for 4,752 of
     4,752, and for 244 of the 244 older ones.
     """
-    place = np.empty(LANES, np.int64)  # of each write, in units of 16 bytes
-    origin = np.empty(LANES, np.int64)
+    place = bits.int64_lanes()  # of each write, in units of 16 bytes
+    origin, turn = bits.int64_lanes(), bits.int64_lanes()
     writes = 0
     for lane in range(LANES):
         if (lanes >> lane) & 1:
             place[writes], origin[writes] = shared[lane] >> 4, source[lane] >> 4
             writes += 1
-    turn = np.zeros(LANES, np.int64)
     for i in range(writes):
+        turn[i] = 0
         for j in range(i + 1, writes):
             # & ~6: the same line and half, whichever sector
             if origin[j] == origin[i] and (place[j] ^ place[i]) & ~6 == 0:
                 turn[i] += 1
-    key = np.empty((LANES, 3), np.int64)  # of each wavefront: what its pieces have in common
+    # Of each wavefront what its pieces have in common: form, lines of the source and shared ones.
+    forms, sources, lines = bits.int64_lanes(), bits.int64_lanes(), bits.int64_lanes()
     wavefronts = 0
     for i in range(writes):
         # Where the low and the high half come from: 0 nowhere, else 1 + the source's half.
@@ -321,16 +324,18 @@ def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], lanes: int) ->
         form = ((turn[i] * 3 + low) * 3 + high) * 2 + parity
         fresh = True
         for k in range(wavefronts):
-            if key[k, 0] == form and key[k, 1] == origin[i] >> 3 and key[k, 2] == place[i] >> 3:
+            same = sources[k] == origin[i] >> 3 and lines[k] == place[i] >> 3
+            if forms[k] == form and same:
                 fresh = False
                 break
         if fresh:
-            key[wavefronts] = form, origin[i] >> 3, place[i] >> 3
+            forms[wavefronts], sources[wavefronts] = form, origin[i] >> 3
+            lines[wavefronts] = place[i] >> 3
             wavefronts += 1
     return wavefronts
 
 
-@njit(cache=True)
+@njit
 def warp_filled_copy(
     shared: NDArray[np.int64],
     source: NDArray[np.int64],
@@ -358,7 +363,7 @@ def warp_filled_copy(
     return wavefronts, ideal
 
 
-@njit(cache=True)
+@njit
 def warp_async_copy_sectors(
     shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
 ) -> int:
@@ -385,7 +390,7 @@ def warp_async_copy_sectors(
     return sectors
 
 
-@njit(cache=True)
+@njit
 def warp_async_copy_sectors_counted(
     shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
 ) -> int:
@@ -401,14 +406,14 @@ def warp_async_copy_sectors_counted(
     """
     if not bypass:
         return warp_sectors(source, mask, width)
-    last = np.empty(LANES, np.int64)  # of each lane: the highest lane that reads from its line
+    last = bits.int64_lanes()  # of each lane: the highest lane that reads from its line
     for lane in range(LANES):
         if (mask >> lane) & 1:
             last[lane] = lane
             for other in range(lane):
                 if (mask >> other) & 1 and source[other] >> 7 == source[lane] >> 7:
                     last[other] = lane
-    seen = np.empty((LANES, 2), np.int64)
+    seen, lines = bits.int64_lanes(), bits.int64_lanes()
     sectors = 0
     for lane in range(LANES):
         if not (mask >> lane) & 1:
@@ -418,15 +423,15 @@ def warp_async_copy_sectors_counted(
             if (mask >> other) & 1 and shared[other] >> 4 == shared[lane] >> 4:
                 counts = counts and last[other] <= last[lane]
         for k in range(sectors):
-            if seen[k, 0] == shared[lane] >> 5 and seen[k, 1] == source[lane] >> 7:
+            if seen[k] == shared[lane] >> 5 and lines[k] == source[lane] >> 7:
                 counts = False
         if counts:
-            seen[sectors] = shared[lane] >> 5, source[lane] >> 7
+            seen[sectors], lines[sectors] = shared[lane] >> 5, source[lane] >> 7
             sectors += 1
     return sectors
 
 
-@njit(cache=True)
+@njit
 def warp_async_copy_sectors_ideal(
     shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
 ) -> int:
@@ -440,7 +445,7 @@ def warp_async_copy_sectors_ideal(
 # ----------------------------------------------------------------------------------------- global
 
 
-@njit(cache=True)
+@njit
 def warp_sectors(addresses: NDArray[np.int64], mask: int, width: int) -> int:
     """Distinct 32-byte sectors that a warp's aligned accesses of ``width`` bytes touch.
 
@@ -448,7 +453,9 @@ def warp_sectors(addresses: NDArray[np.int64], mask: int, width: int) -> int:
     ``memory_ops_h200.csv``, and ``memory_l2_theoretical_sectors_global`` for 20,096 of 20,096
     cp.async.ca.
     """
-    held = np.full(2 * LANES, -1, np.int64)  # open addressing
+    held = bits.int64_places()  # open addressing
+    for place in range(2 * LANES):
+        held[place] = -1
     sectors = 0
     for lane in range(LANES):
         if not (mask >> lane) & 1:
@@ -463,7 +470,7 @@ def warp_sectors(addresses: NDArray[np.int64], mask: int, width: int) -> int:
     return sectors
 
 
-@njit(cache=True)
+@njit
 def warp_sectors_ideal(addresses: NDArray[np.int64], mask: int, width: int) -> int:
     """Sectors that Nsight Compute would take for a well-formed global access.
 
@@ -478,7 +485,7 @@ def warp_sectors_ideal(addresses: NDArray[np.int64], mask: int, width: int) -> i
 # --------------------------------------------------------------------------------------- arrays
 
 
-@njit(cache=True)
+@njit
 def _shared_rows(
     addresses: NDArray[np.int64], masks: NDArray[np.int64], width: int, kind: int
 ) -> NDArray[np.int64]:
@@ -491,7 +498,7 @@ def _shared_rows(
     return out
 
 
-@njit(cache=True)
+@njit
 def _copy_rows(
     shared: NDArray[np.int64],
     source: NDArray[np.int64],
@@ -508,7 +515,7 @@ def _copy_rows(
     return out
 
 
-@njit(cache=True)
+@njit
 def _sector_rows(
     addresses: NDArray[np.int64], masks: NDArray[np.int64], width: int
 ) -> NDArray[np.int64]:

@@ -14,11 +14,11 @@ is not before it. Barriers, mbarriers and waits for a group hand this knowledge 
 
 from __future__ import annotations
 
-from numba import njit
 from numpy import int64, uint32
 
 from tilewave.machine import views as view
 from tilewave.machine.accesses import BY_COPY, CLOCK, FLYING, fault, writer
+from tilewave.machine.compiling import njit
 from tilewave.machine.state import (
     ACTORS,
     ASYNCHRONOUS,
@@ -48,7 +48,7 @@ def actors(warps: int) -> int:
     return 4 * warps + MBARRIERS + 1
 
 
-@njit(cache=True)
+@njit
 def shift(m, other):
     """Where the actors of another block of the cluster begin in rows of this one."""
     away = view.own(other)[RANK] - view.own(m)[RANK]
@@ -56,7 +56,7 @@ def shift(m, other):
     return (away + blocks) % blocks * view.control(m)[ACTORS]
 
 
-@njit(cache=True)
+@njit
 def bring(m, warp, other, row):
     """Add what a warp knows, and what it did itself, to a row of a block of the cluster."""
     control = view.control(m)
@@ -70,7 +70,7 @@ def bring(m, warp, other, row):
     row[away * size + warp] = uint32(control[TICK])
 
 
-@njit(cache=True)
+@njit
 def learn(m, warp, row):
     """A warp gets to know what a row of its block holds."""
     known = view.known(m)[warp]
@@ -78,7 +78,7 @@ def learn(m, warp, row):
         known[actor] = max(known[actor], row[actor])
 
 
-@njit(cache=True)
+@njit
 def fence(m, warp):
     """What the warp knows of has passed to the asynchronous proxy, its own writes too."""
     control = view.control(m)
@@ -95,7 +95,7 @@ def fence(m, warp):
 # ---------------------------------------------------------------- groups of products and stores
 
 
-@njit(cache=True)
+@njit
 def commit(m, warp, kind):
     """What a warp issued of a kind since the last time is a group now."""
     groups = view.outstanding(m)[warp, kind]
@@ -104,7 +104,7 @@ def commit(m, warp, kind):
     view.control(m)[TICK] += 1
 
 
-@njit(cache=True)
+@njit
 def settle(m, warp, other, kind, count):
     """A warp knows that the first ``count`` groups of another, or of itself, have done their reads."""
     control, groups = view.control(m), view.outstanding(m)[other, kind]
@@ -114,7 +114,7 @@ def settle(m, warp, other, kind, count):
         known[actor] = max(known[actor], uint32(groups[1 + (count - 1) % GROUPS_KEPT]))
 
 
-@njit(cache=True)
+@njit
 def waited(m, warp, pending):
     """A warp has waited for all but its latest ``pending`` groups of bulk copies."""
     if view.control(m)[ASYNCHRONOUS]:
@@ -124,13 +124,13 @@ def waited(m, warp, pending):
 # ---------------------------------------------------------------- asynchronous accesses
 
 
-@njit(cache=True)
+@njit
 def _blame(m, kind, pc, warp, unit, other):
     address = int64(unit) << view.control(m)[GRAIN]
     fault(m, int64(kind), int64(pc), int64(warp), uint32(1), int64(address), int64(other), int64(0))
 
 
-@njit(cache=True)
+@njit
 def check(m, warp, where, shifted, pc, unit, entry, reading):
     """Whether a unit's last write is in order before an asynchronous access that a warp issues.
 
@@ -155,7 +155,7 @@ def check(m, warp, where, shifted, pc, unit, entry, reading):
             _blame(m, UNFENCED, pc, warp, unit, who)
 
 
-@njit(cache=True)
+@njit
 def asynchronous_read(m, warp, pc, first, size, kind):
     """A product or bulk store of a warp (``kind``) reads bytes of shared memory from now on."""
     control = view.control(m)
@@ -174,7 +174,7 @@ def asynchronous_read(m, warp, pc, first, size, kind):
         reads[unit] = now
 
 
-@njit(cache=True)
+@njit
 def asynchronous_write(m, warp, where, pc, first, size, mbarrier):
     """A copy that a warp issues writes bytes of a block's shared memory, and will tell an mbarrier
     of that block (by its number there)."""

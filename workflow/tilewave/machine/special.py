@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy import float32, float64, int64, uint32, uint64
 
 from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, widen_f16
@@ -41,13 +40,14 @@ from tilewave.machine.coefficients import (
     SQRT,
     SQRT_BITS,
 )
+from tilewave.machine.compiling import njit
 from tilewave.machine.floating import EXPONENT, NAN32, ONE, SIGN, canonical, flushed
 from tilewave.machine.halves import NAN16, narrow64_bf16, narrow64_f16
 
 FIRST = int64(1 << 23)
 
 
-@njit(cache=True)
+@njit
 def _sum(table, row, x, drop):
     """C0 + C1 * x + C2 * square(x) of a row; the square without its columns below ``drop``."""
     square = int64(0)
@@ -57,7 +57,7 @@ def _sum(table, row, x, drop):
     return table[row, 0] + table[row, 1] * x + table[row, 2] * square
 
 
-@njit(cache=True)
+@njit
 def _assembled(sign, field, digits):
     """A float of 24 digits; 2^24 carries into the exponent. Denormals become zeros."""
     word = (field << int64(23)) + digits - FIRST
@@ -68,7 +68,7 @@ def _assembled(sign, field, digits):
     return sign | uint32(word)
 
 
-@njit(cache=True)
+@njit
 def _reciprocal(bits):
     size = bits & ~SIGN
     if size == uint32(0):
@@ -80,7 +80,7 @@ def _reciprocal(bits):
     return _assembled(bits & SIGN, int64(253) - int64(size >> uint32(23)), digits)
 
 
-@njit(cache=True)
+@njit
 def _root(bits, inverse):
     """RSQ and SQRT: rows 0 to 63 for even exponents, 64 to 127 for odd ones."""
     if bits & ~SIGN == uint32(0):
@@ -103,7 +103,7 @@ def _root(bits, inverse):
     return _assembled(uint32(0), int64(126) - half, digits)
 
 
-@njit(cache=True)
+@njit
 def _power(bits):
     """EX2: 23 binary digits of the fraction count."""
     value = float64(as_f32(bits))
@@ -120,7 +120,7 @@ def _power(bits):
     return _assembled(uint32(0), int64(127) + (fixed >> int64(23)), digits)
 
 
-@njit(cache=True)
+@njit
 def _logarithm(bits):
     """LG2: exponent and fraction in one fixed-point sum, which is cut to 24 digits."""
     if bits & ~SIGN == uint32(0):
@@ -141,7 +141,7 @@ def _logarithm(bits):
     return bits_f32(-result if total < 0 else result)
 
 
-@njit(cache=True)
+@njit
 def _upper(op, bits):
     """RCP64H and RSQ64H: the upper word of a double's."""
     if bits & uint32(0x7FF00000) == uint32(0):
@@ -159,7 +159,7 @@ def _upper(op, bits):
     return word & SIGN if word & uint32(0x7FF00000) == uint32(0) else word
 
 
-@njit(cache=True)
+@njit
 def _wave(op, x):
     """SIN and COS of an argument that counts whole turns."""
     if x - x != 0.0:
@@ -168,7 +168,7 @@ def _wave(op, x):
     return math.sin(turn) if op == M_SIN else math.cos(turn)
 
 
-@njit(cache=True)
+@njit
 def _half(op, flags, bits):
     """EX2 and TANH of a half."""
     if flags & HIGH:
@@ -186,7 +186,7 @@ def _half(op, flags, bits):
     return narrow64_f16(result) if flags & HIGH else narrow64_bf16(result)
 
 
-@njit(cache=True)
+@njit
 def _one(op, bits):
     """One f32."""
     if bits & ~SIGN > EXPONENT:
@@ -205,7 +205,7 @@ def _one(op, bits):
     return flushed(canonical(bits_f32(float32(_wave(op, float64(as_f32(bits)))))))
 
 
-@njit(cache=True)
+@njit
 def special(op, flags, T):
     """Execute one MUFU."""
     op = int64(op)

@@ -23,12 +23,13 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy import float32, float64, int32, int64, uint32
 
 from tilewave.machine.bits import as_f32, bits_f32, widen_f16
 from tilewave.machine.codes import T_BF16, T_F16, T_TF32, TWO_STEPS
+from tilewave.machine.compiling import njit
 from tilewave.machine.fragments import ROWS, Registers, columns, lanes, literals, local_words, part
 from tilewave.machine.vectors import DOUBLE, FLOAT, I32, I64, either, loop, splat
 
@@ -291,7 +292,7 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
     return types.none(steps, moderate, places, wide, skipped, scratch), build
 
 
-@njit(cache=True)
+@njit
 def add16(moderate, places, wide, skipped, scratch):
     if moderate:
         fused_sums(16, 1, places, wide, skipped, scratch)
@@ -299,7 +300,7 @@ def add16(moderate, places, wide, skipped, scratch):
         fused_sums(16, 0, places, wide, skipped, scratch)
 
 
-@njit(cache=True)
+@njit
 def add8(moderate, places, wide, skipped, scratch):
     if moderate:
         fused_sums(8, 1, places, wide, skipped, scratch)
@@ -307,7 +308,7 @@ def add8(moderate, places, wide, skipped, scratch):
         fused_sums(8, 0, places, wide, skipped, scratch)
 
 
-@njit(cache=True)
+@njit
 def add4(moderate, places, wide, skipped, scratch):
     if moderate:
         fused_sums(4, 1, places, wide, skipped, scratch)
@@ -315,10 +316,9 @@ def add4(moderate, places, wide, skipped, scratch):
         fused_sums(4, 0, places, wide, skipped, scratch)
 
 
-@njit(cache=True)
-def endless(R, c, kind, depth, wide, scratch):
+@njit
+def endless(R, c, kind, depth, wide, S):
     """Sums in which an infinity or a NaN of A or B takes part."""
-    S = carray(scratch, (WORDS,))
     step = 2 if kind == T_TF32 and depth == 4 else 1
     rows, columns = uint32(0), uint32(0)
     top = uint32(0x7F800000)
@@ -345,7 +345,7 @@ def endless(R, c, kind, depth, wide, scratch):
             S[SUMS + ROWS * column + row] = bits
 
 
-@njit(cache=True)
+@njit
 def hmma(sub, R, d, a, b, c):
     """D = A B + C for m16n8.
 

@@ -9,12 +9,14 @@ the block is executed again.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 from numpy import int64, uint32
 
 from tilewave.machine import views as view
 from tilewave.machine.accesses import CLOCK, FLYING, writer
-from tilewave.machine.blocks import begin_blocks
+from tilewave.machine.blocks import begin, run
 from tilewave.machine.codes import (
     ATOMIC,
     CONST_BANK,
@@ -32,6 +34,7 @@ from tilewave.machine.codes import (
     SUB,
     WIDTH,
 )
+from tilewave.machine.compiling import entry, njit
 from tilewave.machine.integer import SHARED_WINDOW
 from tilewave.machine.state import (
     FIRST_TICK,
@@ -44,18 +47,28 @@ from tilewave.machine.state import (
     STOP,
     WARPS,
 )
-from tilewave.machine.warp import run_warp
 
 # Columns of what is wanted: the access that was found, and whether it read what nobody had written.
-W_PC, W_WARP, W_UNIT, W_UNWRITTEN = range(4)
+W_PC, W_WARP, W_UNIT, W_UNWRITTEN = range(WANTED := 4)
 # Columns of what is known of the other access: how far its search is, and the access.
-K_STATE, K_PC, K_WARP, K_LANES, K_ORDERED = range(5)
+K_STATE, K_PC, K_WARP, K_LANES, K_ORDERED = range(KNOWN := 5)
 OPEN, MET, FOUND = range(3)
 """Not come to yet; the read has been met and its writer is looked for; the other one is known."""
 MOST = 2_000_000  # instructions
 
 
-@njit(cache=True)
+@intrinsic
+def run_warp(typingctx, address, table, warp, budget):
+    """Call `blocks.run` by its address."""
+
+    def build(context, builder, signature, arguments):
+        kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)] * 3)
+        return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+
+    return types.int64(*[types.int64] * 4), build
+
+
+@njit
 def next_group(m, warp):
     """The group of lanes that a warp's next turn begins with; -1 for none."""
     for slot in range(SLOTS):
@@ -64,7 +77,7 @@ def next_group(m, warp):
     return -1
 
 
-@njit(cache=True)
+@njit
 def lanes_at(m, row, mask, unit):
     """Lanes of the access just executed that cover a unit of shared memory."""
     grain = view.control(m)[GRAIN]
@@ -86,7 +99,7 @@ def lanes_at(m, row, mask, unit):
     return lanes
 
 
-@njit(cache=True)
+@njit
 def touches_shared(row):
     """Whether an instruction may access shared memory."""
     family, op = row[FAMILY], row[OP]
@@ -98,7 +111,7 @@ def touches_shared(row):
     return family in (LOAD, STORE) and op != LOCAL and op != CONST_BANK
 
 
-@njit(cache=True)
+@njit
 def note(m, wanted, known, last, warp, pc, mask, entries):
     """Compare an access with what is wanted; returns how many searches ended with it.
 
@@ -135,7 +148,8 @@ def note(m, wanted, known, last, warp, pc, mask, entries):
                             other = int64(1 + reader)
                 if other >= 0 and last[index, other, 2]:
                     k[K_STATE] = FOUND
-                    k[K_PC : K_LANES + 1] = last[index, other]
+                    for column in range(3):
+                        k[K_PC + column] = last[index, other, column]
                     ended += 1
         elif k[K_STATE] == MET and writes:
             mine = wanted[index, W_WARP]
@@ -151,13 +165,17 @@ def note(m, wanted, known, last, warp, pc, mask, entries):
     return ended
 
 
-@njit(cache=True)
-def trace(m, wanted, known, last, entries, number, grid, threads):
-    """Execute block ``number`` again and fill ``known``: see `note`."""
-    begin_blocks(m, int64(number), grid, np.ones(3, np.int64), int64(threads))
+@entry("trace")
+def trace(table, wanted_at, count, known_at, last_at, places, entries_at, run):
+    """Execute a block that begins and fill ``known``: see `note`. run: address of `blocks.run`."""
+    m = view.opened(table)
+    wanted = view.int64s(wanted_at, (count, WANTED))
+    known = view.int64s(known_at, (count, KNOWN))
+    last = view.int64s(last_at, (count, places, 3))
+    entries = view.uint32s(entries_at, (count,))
     view.control(m)[STOP] = 0
     warps = view.control(m)[WARPS]
-    left, steps = len(wanted), int64(0)
+    left, steps = count, int64(0)
     while left > 0 and steps < MOST:
         moved = False
         for turn in range(warps):
@@ -175,15 +193,16 @@ def trace(m, wanted, known, last, entries, number, grid, threads):
                 if here:
                     for index in range(len(wanted)):
                         entries[index] = view.shadow(m)[wanted[index, W_UNIT]]
-                run_warp(m, warp, int64(1))
+                run_warp(run, table, warp, int64(1))
                 moved = True
                 steps += 1
                 if here:
                     left -= note(m, wanted, known, last, warp, pc, mask, entries)
                 if view.control(m)[STOP] or left <= 0:
-                    return
+                    return steps
         if not moved:
-            return
+            break
+    return steps
 
 
 def others(
@@ -192,9 +211,10 @@ def others(
     """For each access of block ``number`` that is wanted (W_ columns), the one it collides with
     (K_ columns). Leaves the state as after that block."""
     warps = -(-threads // 32)
-    known = np.zeros((len(wanted), 5), np.int64)
+    known = np.zeros((len(wanted), KNOWN), np.int64)
     # Readers are warps, and products and bulk stores of warps.
     last = np.zeros((len(wanted), 1 + 3 * warps, 3), np.int64)
-    sizes = np.array(grid, np.int64)
-    trace(m, wanted, known, last, np.zeros(len(wanted), np.uint32), number, sizes, threads)
+    begin(m, number, np.array(grid, np.int64), np.ones(3, np.int64), threads)
+    entries = np.zeros(len(wanted), np.uint32)
+    trace(m, wanted, len(wanted), known, last, last.shape[1], entries, run.address)
     return known

@@ -7,7 +7,6 @@ joins again, as the hardware does since sm_70. Groups are never joined because t
 
 from __future__ import annotations
 
-from numba import njit
 from numpy import int32, int64, uint32, uint64
 
 from tilewave.machine import accesses, cluster, orders
@@ -55,6 +54,7 @@ from tilewave.machine.codes import (
     WARP_SYNC,
     WORDS,
 )
+from tilewave.machine.compiling import njit
 from tilewave.machine.handlers import call, commit_predicate, fetch, pin
 from tilewave.machine.integer import joined
 from tilewave.machine.lanes import fast
@@ -92,7 +92,7 @@ ANYWHERE = int64(1) << int64(32)  # of what lanes at WARPSYNC wait for: the plac
 # ---------------------------------------------------------------- groups of lanes
 
 
-@njit(cache=True)
+@njit
 def new_group(m, warp, pc, lanes, doing, waits):
     """Put lanes aside as a group of their own."""
     groups = view.groups(m)[warp]
@@ -106,7 +106,7 @@ def new_group(m, warp, pc, lanes, doing, waits):
     view.control(m)[STOP] = 1
 
 
-@njit(cache=True)
+@njit
 def take_group(m, warp):
     """Remove and return a group that can run: its program counter and lanes (none: -1, 0)."""
     groups = view.groups(m)[warp]
@@ -117,7 +117,7 @@ def take_group(m, warp):
     return int64(-1), uint32(0)
 
 
-@njit(cache=True)
+@njit
 def gather_waiting(m, warp, doing, waits, pc, following):
     """Join all groups that wait for the same thing into one that can run."""
     groups = view.groups(m)[warp]
@@ -136,7 +136,7 @@ def gather_waiting(m, warp, doing, waits, pc, following):
         new_group(m, int64(warp), int64(following), uint32(lanes), int64(READY), int64(0))
 
 
-@njit(cache=True)
+@njit
 def waiting_lanes(m, warp, doing, waits, pc):
     """Lanes of a warp that wait for something (pc -1: wherever they wait)."""
     groups = view.groups(m)[warp]
@@ -151,7 +151,7 @@ def waiting_lanes(m, warp, doing, waits, pc):
     return lanes
 
 
-@njit(cache=True)
+@njit
 def partners(m, warp, which, pc, lanes):
     """Lanes that wait at BSYNC for the same meeting as ``lanes``, and those it needs.
 
@@ -169,7 +169,7 @@ def partners(m, warp, which, pc, lanes):
     return here, meant & view.live(m)[warp]
 
 
-@njit(cache=True)
+@njit
 def settle(m, warp):
     """After lanes arrived or left: groups whose partners are all there can run again."""
     groups = view.groups(m)[warp]
@@ -200,7 +200,7 @@ def settle(m, warp):
 # ---------------------------------------------------------------- barriers of the block
 
 
-@njit(cache=True)
+@njit
 def arrive(m, warp, which, lanes, threads):
     """Lanes arrive at a barrier and bring what their warp knows."""
     view.arrived(m)[which, warp] |= lanes
@@ -213,7 +213,7 @@ def arrive(m, warp, which, lanes, threads):
     view.control(m)[TICK] += 1
 
 
-@njit(cache=True)
+@njit
 def release(m, which):
     """Let the threads at a barrier go if all that it waits for have arrived."""
     warps = view.control(m)[WARPS]
@@ -255,13 +255,13 @@ def release(m, which):
                 gather_waiting(
                     m, int64(warp), int64(AT_BARRIER), int64(which), int64(at), int64(-1)
                 )
-    view.clocks(m)[which, :] = uint32(0)
+    view.fill(view.clocks(m)[which], uint32(0))
     view.expected(m)[which, 0] = 0
     view.expected(m)[which, 1] = 0
     view.control(m)[TICK] += 1
 
 
-@njit(cache=True)
+@njit
 def exit_lanes(m, warp, lanes):
     """Threads end: nobody waits for them any more."""
     view.live(m)[warp] &= ~lanes
@@ -276,7 +276,7 @@ def exit_lanes(m, warp, lanes):
         cluster.wake(m)
 
 
-@njit(cache=True)
+@njit
 def scalar_source(m, warp, row, slot, mask):
     """A source's value in the first active lane, both words."""
     T = view.scratch(m)
@@ -288,7 +288,7 @@ def scalar_source(m, warp, row, slot, mask):
     return uint64(T[slot, lane])
 
 
-@njit(cache=True)
+@njit
 def barrier_instruction(m, warp, pc, row, mask, group):
     """BAR.SYNC, BAR.ARV, BAR.RED; returns whether the group goes on."""
     view.counts(m)[pc, BARRIER_WARPS] += 1
@@ -326,7 +326,7 @@ def barrier_instruction(m, warp, pc, row, mask, group):
     return False
 
 
-@njit(cache=True)
+@njit
 def run_warp(m, warp, budget):
     """Execute a warp until all its groups wait, its threads ended, or ``budget`` is used up.
 
@@ -393,7 +393,7 @@ def run_warp(m, warp, budget):
     return done
 
 
-@njit(cache=True)
+@njit
 def park(m, warp, pc, active, mask):
     """After an instruction that cannot go on, or that gives its turn away: what runs now, and 1 if
     the group can go on (in its next turn). What waits executes its instruction again, and is
@@ -411,7 +411,7 @@ def park(m, warp, pc, active, mask):
     return following, others, int64(0)
 
 
-@njit(cache=True)
+@njit
 def split(m, warp, to, going, pc, staying):
     """Send some lanes elsewhere; the others go on at pc. Returns what runs now."""
     if not staying:
@@ -422,7 +422,7 @@ def split(m, warp, to, going, pc, staying):
     return pc, staying
 
 
-@njit(cache=True)
+@njit
 def control_flow(m, warp, pc, row, active, mask):
     """Execute an instruction that decides what comes next; returns program counter and lanes."""
     op = row[OP]
@@ -552,7 +552,7 @@ def control_flow(m, warp, pc, row, active, mask):
     return following, active
 
 
-@njit(cache=True)
+@njit
 def indirect(m, warp, pc, row, active, mask):
     """RET and BRX: every lane goes where its register says."""
     R, T = view.registers(m)[warp], view.scratch(m)

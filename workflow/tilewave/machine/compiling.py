@@ -1,0 +1,252 @@
+"""Where compiled code is kept, and how it gets there: an object file for each unit.
+
+A unit is the interpreter's loop or a family of instructions, with all that it calls. Its entries are
+called by their addresses, from Python and from other units. A unit that is missing is compiled by a
+process of its own (`tilewave.machine.building`); this one only loads what came out. The folder's name
+says all that the code depends on, so every checkout with the same sources uses the same files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import functools
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+import platformdirs
+from llvmlite import binding
+from numba.core.caching import UserProvidedCacheLocator
+from numba.core.registry import cpu_target
+from numba.core.runtime.nrt import rtsys
+
+HERE = Path(__file__).parent
+SECONDS = {
+    "loop": 4.2, "integer": 2.6, "logic": 1.1, "f32": 1.2, "f64": 1.5, "f16": 1.4, "convert": 1.7,
+    "load": 3.6, "store": 1.4, "copy": 1.6, "atomic": 2.8, "hgmma": 2.5, "bulk": 2.6,
+}  # fmt: skip
+"""What some units take to compile; the others about one."""
+TOGETHER = (
+    ("load", "store", "copy", "matrix", "atomic"),
+    ("integer", "logic", "lanes", "special"),
+    ("f32", "f64"),
+    ("f16", "convert", "mufu"),
+    ("hmma", "imma", "dmma"),
+    ("hgmma", "mbarrier", "bulk", "cluster"),
+    ("loop", "trace"),
+)
+"""Units with much in common, which one process translates once."""
+
+
+@functools.cache
+def folder() -> Path:
+    """Where the units for these sources, this compiler and this CPU are."""
+    features = binding.get_host_cpu_features().flatten()
+    versions = sys.version, numba.__version__, llvmlite.__version__, np.__version__
+    digest = hashlib.sha256(repr((versions, binding.get_host_cpu_name(), features)).encode())
+    for path in sorted(HERE.glob("*.py")):
+        digest.update(path.read_bytes())
+    root = os.environ.get("TILEWAVE_CACHE") or platformdirs.user_cache_dir("tilewave")
+    made = Path(root) / "machine" / digest.hexdigest()[:16]
+    made.mkdir(parents=True, exist_ok=True)
+    # Code is loaded from here, and executed: nobody else may write it.
+    made.chmod(0o700)
+    return made
+
+
+class Kept(UserProvidedCacheLocator):  # type: ignore[misc]
+    """Where numba itself keeps a function: not by the place and the age of the checkout's files."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        super().__init__(function, file)  # type: ignore[no-untyped-call]
+        self._cache_path = str(folder() / "numba")
+
+    def ensure_cache_path(self) -> None:
+        os.makedirs(self._cache_path, exist_ok=True)
+
+    def get_source_stamp(self) -> str:
+        return folder().name
+
+
+numba.config.CACHE_DIR = str(folder())  # type: ignore[attr-defined]
+numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.Kept"  # type: ignore[attr-defined]
+
+options: dict[str, Any] = {"cache": True}
+"""Of every compiled function; `building` has others. A call from Python, as in tests, compiles what is
+called for that call alone, and numba keeps it."""
+
+
+def njit(function: Callable[..., Any] | None = None, **more: Any) -> Any:
+    """numba's njit. A division by zero is none of Python's exceptions: it gives 0."""
+    made = numba.njit(error_model="numpy", **options, **more)
+    return made if function is None else made(function)
+
+
+class Entry:
+    """A function of a unit that is called by its address.
+
+    arguments, result: ctypes' types; an array is given as its address.
+    """
+
+    def __init__(
+        self,
+        unit: str,
+        function: Callable[..., Any],
+        arguments: Sequence[Any] | None = None,
+        result: Any = ctypes.c_int64,
+    ) -> None:
+        self.unit, self.function, self.result = unit, function, result
+        if arguments is None:
+            arguments = [ctypes.c_int64] * function.__code__.co_argcount
+        self.arguments = tuple(arguments)
+        self.symbol = f"tilewave_{unit}_{function.__name__.strip('_')}"
+        ENTRIES.setdefault(unit, []).append(self)
+
+    @functools.cached_property
+    def address(self) -> int:
+        return int(_loaded(self.unit).get_function_address(self.symbol))
+
+    @functools.cached_property
+    def ctypes(self) -> Any:
+        return ctypes.CFUNCTYPE(self.result, *self.arguments)(self.address)
+
+    def __call__(self, *given: Any) -> Any:
+        return self.ctypes(
+            *(one.ctypes.data if isinstance(one, np.ndarray) else int(one) for one in given)
+        )
+
+
+ENTRIES: dict[str, list[Entry]] = {}
+"""Entries by unit, of the modules imported so far."""
+
+
+def entry(unit: str) -> Callable[[Callable[..., Any]], Entry]:
+    """Decorator: a function of int64 arguments, arrays among them as addresses, that Python calls."""
+    return lambda function: Entry(unit, function)
+
+
+def _file(unit: str) -> Path:
+    return folder() / f"{unit}.o"
+
+
+def keep(unit: str, code: bytes) -> None:
+    """Put a unit's object file where every process finds it, whole or not at all."""
+    with tempfile.NamedTemporaryFile(dir=folder(), delete=False) as file:
+        file.write(code)
+    os.replace(file.name, _file(unit))
+
+
+@contextlib.contextmanager
+def _alone(units: Iterable[str], waiting: Callable[[], object] | None) -> Iterator[None]:
+    """Hold the locks of some units; ``waiting`` is called before one has to be waited for."""
+    with contextlib.ExitStack() as held:
+        for unit in sorted(units):  # always in this order, or two processes wait for each other
+            file = held.enter_context((folder() / f"{unit}.lock").open("w"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                if waiting is not None:
+                    waiting()
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def missing(units: Iterable[str]) -> list[str]:
+    """Those that are not compiled yet."""
+    return sorted(unit for unit in set(units) if not _file(unit).exists())
+
+
+def compile_units(
+    units: Iterable[str],
+    waiting: Callable[[], object] | None = None,
+    saying: Callable[[str], object] | None = None,
+    processes: int = 1,
+) -> None:
+    """Compile what is missing of some units, by so many processes.
+
+    ``waiting`` is called before another process that compiles one of them is waited for; ``saying``
+    gets what a person may want to know before and after a compilation.
+    """
+    wanted = missing(units)
+    if not wanted:
+        return
+    with _alone(wanted, waiting):
+        wanted = missing(wanted)
+        if not wanted:
+            return
+        begun = time.monotonic()
+        if saying is not None:
+            saying(f"compiling the interpreter: once on this machine, {', '.join(wanted)}")
+        _build(shares(wanted, processes))
+        if saying is not None:
+            saying(
+                f"compiling the interpreter: once on this machine, {time.monotonic() - begun:.0f} s"
+            )
+
+
+def shares(units: Iterable[str], count: int) -> list[list[str]]:
+    """Units in at most so many lists that take equally long, those that share code together."""
+    groups: dict[int, list[str]] = {}
+    for unit in sorted(units):
+        group = next((n for n, names in enumerate(TOGETHER) if unit in names), len(TOGETHER))
+        groups.setdefault(group, []).append(unit)
+
+    def cost(names: Iterable[str]) -> float:
+        return sum(SECONDS.get(name, 1.0) for name in names)
+
+    made: list[list[str]] = [[] for _ in range(count)]
+    for names in sorted(groups.values(), key=cost, reverse=True):
+        min(made, key=cost).extend(names)
+    return [names for names in made if names]
+
+
+def _build(lists: Sequence[Sequence[str]]) -> None:
+    """Compile units, those of each list in a process of its own."""
+    library = str(HERE.parent.parent)
+    path = os.pathsep.join(filter(None, (library, os.environ.get("PYTHONPATH"))))
+    command = [sys.executable, "-m", "tilewave.machine.building"]
+    running = [
+        subprocess.Popen(
+            [*command, *units],
+            env=os.environ | {"PYTHONPATH": path},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for units in lists
+    ]
+    said = [one.communicate()[1] for one in running]
+    for one, error in zip(running, said):
+        if one.returncode:
+            raise RuntimeError(f"the interpreter was not compiled: {error.strip()[-2000:]}")
+    if missing(name for names in lists for name in names):
+        raise RuntimeError("the interpreter's sources changed after this process began")
+
+
+@functools.cache
+def _engine() -> Any:
+    """LLVM's linker with the symbols that numba's code needs."""
+    context = cpu_target.target_context
+    rtsys.initialize(context)
+    return context.codegen()._engine._ee
+
+
+@functools.cache
+def _loaded(unit: str) -> Any:
+    """The linker, once it has this unit."""
+    compile_units([unit])
+    engine = _engine()
+    engine.add_object_file(binding.ObjectFileRef.from_data(_file(unit).read_bytes()))
+    engine.finalize_object()
+    return engine
