@@ -46,24 +46,9 @@ rule compile:
         "../scripts/compile.py"
 
 
-# Compiled once on a machine and kept by numba, in two parts for two cores.
-rule interpreter:
-    output:
-        temp(f"{RESULTS}/work/interpreter-{{part}}.json"),
-    log:
-        f"{RESULTS}/logs/interpreter/{{part}}.log",
-    # Before the kernels' compilation, or one core would wait for it at the end.
-    priority: 1
-    message:
-        "Compile the interpreter, part {wildcards.part}"
-    script:
-        "../scripts/interpreter.py"
-
-
 # The machine code of the kernels, executed on the CPU: no GPU is asked for anything.
 rule execute:
     input:
-        interpreter=expand(f"{RESULTS}/work/interpreter-{{part}}.json", part=[0, 1]),
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: done("compile", WORK.kernels("execute", wildcards.batch)),
     output:

@@ -13,19 +13,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["PARTS", "VERSION", "compile_part", "engine", "version", "warm_up"]
+__all__ = ["VERSION", "engine", "prepare", "version", "warm_up"]
 
 VERSION = 1
 """Raised when this room makes other figures of the same execution."""
 
 LOOP = "loop"
-PARTS: tuple[tuple[str, ...], ...] = (
-    (LOOP, "load", "store", "copy", "matrix"),
-    ("integer", "logic", "lanes", "special", "f32", "f64", "f16", "convert", "mufu", "hmma"),
-)
-"""The interpreter in two parts that take equally long to compile, so that two cores do it in half the
-time: its loop and the families of instructions that products are made of. The others are compiled when
-a kernel has them."""
+COMMON = (
+    LOOP, "load", "store", "copy", "matrix",
+    "integer", "logic", "lanes", "special", "f32", "f64", "f16", "convert", "mufu", "hmma",
+)  # fmt: skip
+"""Units of the interpreter that most kernels need; the others are compiled when a kernel has them."""
 
 
 def version() -> list[int]:
@@ -79,11 +77,11 @@ def warm_up(locks: Path | None = None, waiting: Callable[[], object] | None = No
     _run_nothing()
 
 
-def compile_part(part: int, locks: Path | None = None) -> None:
-    """Have a part of the interpreter compiled (see `PARTS`)."""
+def prepare(saying: Callable[[str], object], processes: int) -> None:
+    """Have what most kernels need of the interpreter compiled, by so many processes, if it is not yet."""
     from tilewave.machine import compiling
 
-    compiling.compile_units(PARTS[part])
+    compiling.compile_units(COMMON, saying=saying, processes=processes)
 
 
 def _run_nothing() -> None:

@@ -131,18 +131,6 @@ def compile_kernels(job: Job, kernels: Sequence[str], cores: int) -> str:
     return words
 
 
-def interpreter(job: Job, part: int) -> dict[str, Any]:
-    """Compile a part of the interpreter once, before the executions; what it is goes into a
-    document."""
-    from tilewave import execution
-
-    begun = time.monotonic()
-    execution.compile_part(part, job.project.store.root / "cache")
-    seconds = time.monotonic() - begun
-    say(f"  interpreter, part {part + 1}: ready after {seconds:.0f} s")
-    return {"versions": execution.version(), "seconds": round(seconds, 1)}
-
-
 def _cores(pipeline: Pipeline, given: int) -> int:
     """The cores that a job may use: all of them beside a GPU, because nothing is timed meanwhile."""
     return (os.cpu_count() or given) if pipeline.target["live"] else given
@@ -229,6 +217,9 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
         from tilewave.processes import supervisor
 
         if stage == executing.STAGE:
+            from tilewave import execution
+
+            execution.prepare(lambda line: say(f"  {line}"), cores)
             # The machine keeps to the limit itself; building inputs, judging and compiling what no
             # earlier case needed come on top.
             return supervisor.share_jobs(
