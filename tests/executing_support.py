@@ -101,7 +101,7 @@ def _compiled(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> Pat
     return cubin
 
 
-_as_json = functools.cache(sass.as_json)
+_listing = functools.cache(sass.as_text)
 
 
 def compiled(chosen: Variant, arch: str) -> Path:
@@ -251,7 +251,7 @@ def execute(
 
     work = job(path, case, macros, arch)
     cubin = Path(work["cubin"])
-    loaded = program.load(cubin.read_bytes(), work["entry"], _as_json(cubin))
+    loaded = program.load(cubin.read_bytes(), work["entry"], _listing(cubin))
     runs = launches(work)
     first: Any = None
     seconds = 0.0

@@ -113,7 +113,7 @@ class Machine:
     Unsupported = Unsupported
     BadLaunch = BadLaunch
 
-    def load(self, cubin: bytes, entry: str) -> Any:
+    def load(self, cubin: bytes, entry: str, listing: str | None = None) -> Any:
         if isinstance(self.refuses, Unsupported):
             raise self.refuses
         instructions = tuple(

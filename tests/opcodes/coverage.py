@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -34,13 +33,10 @@ def opcodes(arch: str) -> dict[str, tuple[int, str, str]]:
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
             file.write(cubin)
             file.flush()
-            functions = json.loads(sass.as_json(Path(file.name)))[1]
-        for function in functions:
-            for one in function["sass-instructions"]:
-                counts[one["opcode"]] += 1
-                guard, operands = one.get("predicate", ""), one.get("operands", "")
-                text = f"{guard} {one['opcode']} {operands}".strip()
-                examples.setdefault(one["opcode"], (function["function-name"], text))
+            instructions = sass.parse(sass.as_text(Path(file.name)), path.name)
+        for one in instructions:
+            counts[one.opcode] += 1
+            examples.setdefault(one.opcode, (one.function, one.text))
     return {name: (counts[name], *examples[name]) for name in sorted(counts)}
 
 

@@ -58,17 +58,13 @@ def _run(arguments: list[str], cubin: Path) -> str:
     return done.stdout
 
 
-def as_json(cubin: Path) -> str:
-    """nvdisasm's JSON of a cubin: per function a list of predicate, opcode and operands."""
-    return _run(["-json"], cubin)
-
-
 def as_text(cubin: Path) -> str:
     """nvdisasm's listing with source lines, calls that were inlined included."""
     return _run(["-gi", "-c"], cubin)
 
 
-def parse(text: str, source_name: str) -> list[Instruction]:
+@functools.lru_cache(maxsize=4)  # one kernel's cases come after each other
+def parse(text: str, source_name: str) -> tuple[Instruction, ...]:
     """Instructions of `as_text`, each with the line of ``source_name`` it came from.
 
     Code inlined from a header is charged to the line of the kernel file that called it.
@@ -94,7 +90,7 @@ def parse(text: str, source_name: str) -> list[Instruction]:
             for place in (PLACE.search(row), INLINED.search(row)):
                 if not line and place and place["file"].endswith("/" + source_name):
                     line = int(place["line"])
-    return found
+    return tuple(found)
 
 
 def lines(text: str, source_name: str, function: str) -> dict[int, int]:

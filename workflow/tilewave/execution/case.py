@@ -148,8 +148,9 @@ class _Case:
         self.instructions = 0
         self.slow = False
         cubin = Path(job["cubin"])
-        self.places = Places(Path(job["source"]), job["entry"], listing(cubin))
-        self.program = machine.load(cubin.read_bytes(), job["entry"])
+        text = listing(cubin)
+        self.places = Places(Path(job["source"]), job["entry"], text)
+        self.program = machine.load(cubin.read_bytes(), job["entry"], text)
 
     def launch(
         self, buffers: Mapping[str, np.ndarray], alpha: float = 1.0, beta: float = 0.0

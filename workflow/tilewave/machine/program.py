@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 import tempfile
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,11 @@ from tilewave.machine.decode import Raw, decode
 from tilewave.machine.errors import Unsupported
 from tilewave.machine.operands import PT
 
+PLACE = re.compile(r"^([^\s:/]+):$")
+LABEL = re.compile(r"\s*`\(([^)]+)\)")
+NOTE = re.compile(r"\s*\(\*.*?\*\)")
+SEPARATOR = re.compile(r"\s*,\s*|(?<=\w) (?=-?0x)")
+INSTRUCTION = re.compile(r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<text>.*?)\s*;")
 GUARD = re.compile(r"^@(?P<inverted>!?)(?P<uniform>U?)P(?P<index>\d|T)")
 BYTES = 16  # an instruction of sm_70 and later
 
@@ -58,7 +63,7 @@ def _listing(cubin: bytes) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
-        return sass.as_json(path)
+        return sass.as_text(path)
 
 
 @functools.lru_cache(maxsize=65536)
@@ -69,32 +74,33 @@ def _decoded(opcode: str, operands: str, predicate: str) -> tuple[bytes, Unsuppo
         return b"", error
 
 
-def _functions(image: cubins.Image, listing: str) -> list[Raw]:
+def _instruction(address: int, text: str, labels: Mapping[str, int]) -> Raw:
+    """One line of a listing, with byte offsets instead of labels."""
+    text = LABEL.sub(lambda found: f" {labels.get(found[1], -1):#x}", NOTE.sub("", text))
+    words = text.split(None, 2 if text.startswith("@") else 1)
+    predicate = words.pop(0) if text.startswith("@") else ""
+    # RET and BRX print no comma between their register and the label or offset.
+    operands = SEPARATOR.sub(",", words[1].strip()) if len(words) > 1 else ""
+    return Raw(address, words[0], operands, predicate)
+
+
+def _section(listing: str, entry: str) -> list[Raw]:
     """Instructions of the kernel's section: the kernel and the device functions behind it."""
-    section = f".text.{image.entry}"
-    found: list[Raw] = []
-    starts = {name: one.offset for name, one in image.symbols.items() if one.section == section}
-    for function in json.loads(listing)[1]:
-        name = function["function-name"]
-        if name not in starts:
-            continue
-        start = int(function["start"])
-        for number, one in enumerate(function["sass-instructions"]):
-            address = start + number * BYTES
-            found.append(
-                Raw(address, one["opcode"], one.get("operands", ""), one.get("predicate", ""))
-            )
-    unique = {raw.address: raw for raw in found}
-    return [unique[address] for address in sorted(unique)]
-
-
-def _with_addresses(raw: Raw, labels: dict[str, int]) -> Raw:
-    """The instruction with names of functions replaced by their byte offsets."""
-    if not any(part in raw.opcode for part in ("CALL", "RET", "BRX", "BRA", "BSSY")):
-        return raw
-    parts = [part.strip() for part in raw.operands.split(",")]
-    parts = [hex(labels[part]) if part in labels else part for part in parts]
-    return replace(raw, operands=",".join(parts))
+    start = listing.find(f"\n\t.section\t.text.{entry},")
+    if start < 0:
+        return []
+    rows: list[tuple[int, str]] = []
+    labels: dict[str, int] = {}
+    waiting: list[str] = []
+    for line in listing[start + 1 : listing.find("\n\t.section\t", start + 1)].splitlines():
+        if found := PLACE.match(line):
+            waiting.append(found[1])
+        elif instruction := INSTRUCTION.match(line):
+            address = int(instruction["address"], 16)
+            labels |= dict.fromkeys(waiting, address)
+            waiting = []
+            rows.append((address, instruction["text"]))
+    return [_instruction(address, text, labels) for address, text in rows]
 
 
 def _undecoded(row: np.ndarray, raw: Raw) -> None:
@@ -123,28 +129,23 @@ def _mark_swap_loops(rows: np.ndarray) -> None:
                 break
 
 
+@functools.lru_cache(maxsize=4)  # as above
 def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
     """Decode a kernel.
 
-    cubin: the ELF file; entry: the kernel's name in it; listing: nvdisasm's JSON of it, made here
+    cubin: the ELF file; entry: the kernel's name in it; listing: nvdisasm's text of it, made here
     where it is not given. Raises Unsupported where there is no such kernel or nothing of it can be
     decoded; an instruction that is not known ends the execution only where it is reached.
     """
     image = cubins.read(cubin, entry)
-    raws = _functions(image, listing if listing is not None else _listing(cubin))
+    raws = _section(listing if listing is not None else _listing(cubin), image.entry)
     if not raws:
         raise Unsupported(f"entry {entry}", detail="the listing has no such function")
-    labels = {
-        name: one.offset
-        for name, one in image.symbols.items()
-        if one.section == f".text.{entry}" and not name.startswith(".text")
-    }
     index = {raw.address: number for number, raw in enumerate(raws)}
     rows = np.zeros((len(raws), c.COLUMNS), np.int32)
     unsupported: dict[int, Unsupported] = {}
     for number, raw in enumerate(raws):
-        named = _with_addresses(raw, labels)
-        row, problem = _decoded(named.opcode, named.operands, named.predicate)
+        row, problem = _decoded(raw.opcode, raw.operands, raw.predicate)
         if problem is not None:
             unsupported[number] = Unsupported(raw.opcode, raw.address, problem.detail)
             _undecoded(rows[number], raw)
