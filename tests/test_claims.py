@@ -25,6 +25,7 @@ from tilewave.plots.claims.vectorised import PATTERNS, pattern_wavefronts
 from tilewave.project import ROOT
 from tilewave.records import tables
 from tilewave.records.recorded import Recorded
+from tilewave.stages.resolving import resolve
 from tilewave.theory import data_sheets
 
 CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
@@ -513,9 +514,9 @@ def recorded_study() -> StudyData:
     wanted = set(plan.studies["claims"])
     results = [made for made in recorded.results() if made["case"] in wanted]
     verdicts = tables.verdicts(made for made in results if made["stage"] == "check")
-    none: dict[str, Any] = {"variants": {}, "arch": "sm_90"}
-    compiled = dict.fromkeys(plan.kernels, none)
-    cases = tables.cases_table(plan, target, compiled, verdicts)
+    resolved = [resolve(one, target) for case, one in plan.requests.items() if case in wanted]
+    none: dict[str, Any] = {one.case.variant.id: {} for one in resolved}
+    cases = tables.cases_table(resolved, none, "sm_90", verdicts)
     records = tables.records_table(cases, results, verdicts)
     return StudyData(
         name="claims", title="Claims", question="Which claims hold?", options={},

@@ -37,6 +37,12 @@ def write(folder, data):
     return str(path)
 
 
+@pytest.fixture(scope="module")
+def dry(tmp_path_factory):
+    """A folder for dry runs, which leave nothing there but what they found out."""
+    return tmp_path_factory.mktemp("dry")
+
+
 def jobs(done):
     """What a dry run would do: verb -> the names that it does it for."""
     assert done.returncode == 0, done.stderr
@@ -49,21 +55,21 @@ def jobs(done):
     return found
 
 
-def test_a_fresh_study_compiles_and_executes(tmp_path):
+def test_a_fresh_study_compiles_and_executes(dry):
     """The small study does, whatever is recorded."""
-    done = snakemake(tmp_path, "-n", "report", "--configfile", str(ROOT / "config" / "smoke.yaml"))
+    done = snakemake(dry, "-n", "report", "--configfile", str(ROOT / "config" / "smoke.yaml"))
     found = jobs(done)
     assert {"hgemm_wmma_staged", "latency"} <= found["Compile"] & found["Execute"]
     assert "cublas" not in found["Compile"] | found["Execute"]
     assert found["Draw"] == {"smoke"}
     assert "Write the page" in done.stdout + done.stderr
-    assert not (tmp_path / "results").exists()
+    assert not (dry / "results").exists()
 
 
 @pytest.mark.skipif(not (ROOT / "resources/recorded/nvidia_h200").is_dir(), reason="no recording")
-def test_what_is_recorded_has_no_job(tmp_path):
+def test_what_is_recorded_has_no_job(dry):
     """Whatever was recorded of this very code is neither compiled nor executed nor checked again."""
-    found = jobs(snakemake(tmp_path, "-n", "report"))
+    found = jobs(snakemake(dry, "-n", "report"))
     recorded = json.loads((ROOT / "resources/recorded/nvidia_h200/compiled.json").read_text())
     made = projects.load(yaml.safe_load((ROOT / "config/config.yaml").read_text()), "config.yaml")
     changed = set()
@@ -81,8 +87,8 @@ def test_what_is_recorded_has_no_job(tmp_path):
     assert "ladder" in found["Draw"]
 
 
-def test_one_figure_by_its_path(tmp_path):
-    done = snakemake(tmp_path, "-n", "reports/figures/ladder.svg", "--config", "only=ladder")
+def test_one_figure_by_its_path(dry):
+    done = snakemake(dry, "-n", "reports/figures/ladder.svg", "--config", "only=ladder")
     assert done.returncode == 0, done.stderr
     output = done.stdout + done.stderr
     assert "Draw ladder" in output
@@ -168,8 +174,8 @@ def test_unlock_needs_no_cores(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_only_may_be_a_number(tmp_path):
-    done = snakemake(tmp_path, "-n", "report", "--config", "only=4096")
+def test_only_may_be_a_number(dry):
+    done = snakemake(dry, "-n", "report", "--config", "only=4096")
     assert done.returncode == 0, done.stderr
 
 
@@ -217,8 +223,8 @@ def test_small_study_without_a_gpu(tmp_path):
     assert found == {"Compile": {"good"}, "Execute": {"good"}, "Draw": {"study"}}
 
 
-def test_tune_asks_only_for_checks_and_races(tmp_path):
-    done = snakemake(tmp_path, "-n", "tune")
+def test_tune_asks_only_for_checks_and_races(dry):
+    done = snakemake(dry, "-n", "tune")
     assert done.returncode == 0, done.stderr
     output = done.stdout + done.stderr
     assert "best.csv" in output

@@ -5,7 +5,8 @@ import pytest
 from samples import FRONT, config, write_kernel
 from tilewave import project
 from tilewave.records import model
-from tilewave.stages import jobs
+from tilewave.stages import jobs, resolving
+from tilewave.stages.pipeline import Pipeline
 
 AWAY = {"device": {}, "arch": 90}
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
@@ -48,3 +49,28 @@ def test_what_cannot_be_planned_is_not_measured(tmp_path, target, more, reason):
     made = plan(tmp_path, target, **more).result
     assert made["status"] == model.NOT_MEASURED
     assert reason in made["reason"]
+
+
+def test_a_case_is_resolved_once(tmp_path, monkeypatch):
+    """By whoever comes first, for all that come after it: the Snakefile, each job, the tables."""
+    monkeypatch.chdir(tmp_path)
+    write_kernel(tmp_path / "kernels")
+    block = {"kernels": ["sample"], "macros": "one_at_a_time", "shapes": [64, "64 * sms", 65]}
+    made = project.load(config(block, kernel_folders=[str(tmp_path / "kernels")]), "test.yaml")
+    target = {**HERE, "live": False, "recorded": None, "host": "h", "environment": "h"}
+    target |= {"label": "-", "reason": "-", "environments": {}}
+    asked = []
+    resolve = resolving.resolve
+    monkeypatch.setattr(
+        resolving, "resolve", lambda one, aim: (asked.append(one.case.id), resolve(one, aim))[1]
+    )
+    first = Pipeline(made, target)
+    assert first.work()["execute"] == ["sample"]
+    again = Pipeline(made, target)
+    again.work()
+    assert again.results()["check"]
+    assert again.resolved == first.resolved
+    assert sorted(asked) == sorted(made.plan.requests)
+    # Another device, another answer.
+    other = {**target, "device": {**target["device"], "sms": 100}}
+    assert Pipeline(made, other).resolved != first.resolved

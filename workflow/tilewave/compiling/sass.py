@@ -59,8 +59,11 @@ def _run(arguments: list[str], cubin: Path) -> str:
 
 
 def as_text(cubin: Path) -> str:
-    """nvdisasm's listing with source lines, calls that were inlined included."""
-    return _run(["-gi", "-c"], cubin)
+    """nvdisasm's listing with source lines, calls that were inlined included.
+
+    Without its analysis of data flow, which takes a third of its time and adds but remarks.
+    """
+    return _run(["-gi", "-c", "-ndf"], cubin)
 
 
 @functools.lru_cache(maxsize=4)  # one kernel's cases come after each other

@@ -19,11 +19,13 @@ from tilewave.stages.resolving import Resolved, probe_document, resolve
 
 @dataclass(frozen=True)
 class Planned:
-    """A case of a stage: a job to run, or a result that is known without running."""
+    """A case of a stage: a job to run, a result that is known without running, or, as long as its
+    variant is not compiled, only the stage that it waits for."""
 
     case: Case
     job: dict[str, Any] | None
     result: dict[str, Any] | None
+    waits_for: str = ""
 
 
 # A check runs a product twice (with and without beta), a timing at least warm-up and three samples.
@@ -165,7 +167,7 @@ def of_case(
     if dear:
         return _known(stage, case, model.NOT_MEASURED, dear)
     if not entry:
-        return Planned(case, None, None)
+        return Planned(case, None, None, stage)
     if kernel.provider == "nvrtc" and "cubin" not in entry:
         job["no_cubin"] = entry["reason"]
     job["key"] = content_key(stage, entry["code"], job)

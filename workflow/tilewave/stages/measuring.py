@@ -188,6 +188,12 @@ def collect(
         if one.result is not None:
             results[one.case.id] = one.result
             continue
+        if one.waits_for:
+            reason = "its variant was not compiled"
+            results[one.case.id] = model.result(
+                one.waits_for, one.case.id, model.NOT_MEASURED, reason
+            )
+            continue
         job = one.job
         assert job is not None
         stop = blocked((checks or {}).get(one.case.id)) if checks is not None else None

@@ -153,7 +153,7 @@ class Pipeline:
         """Whether a case of a stage is to be measured here, as far as that is known."""
         if one.result is not None:
             return False
-        if one.job is None:  # not compiled yet, so that nobody can know of it
+        if one.waits_for:  # nobody can know of it
             return sources.measurable({"stage": stage, "provider": "nvrtc"})
         if stage not in ("check", executing.STAGE) and measuring.blocked(checks.get(one.case.id)):
             return False
