@@ -19,10 +19,12 @@ import yaml
 from samples import ROOT
 from tilewave import architectures, comparison, execution, operations
 from tilewave.cases import Shape, expand_shapes
-from tilewave.compiling import nvrtc, sass
-from tilewave.execution.case import beside_arguments, scratch, tensor_map
+from tilewave.compiling import sass
+from tilewave.execution.case import beside_arguments, listing, scratch, tensor_map
 from tilewave.kernels import Kernel, load_kernel
+from tilewave.records import model
 from tilewave.records.store import Store
+from tilewave.stages import compiling
 from tilewave.variants import TRIAL_DEVICE, Variant, variant
 
 FAULTS = ROOT / "tests" / "faults"
@@ -76,36 +78,30 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="tilewave-executed-")
 
 
+@functools.cache
+def _compiled(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> Path:
+    chosen, store = Variant(kernel(path), macros), Store(ROOT / ".tilewave")
+    folder = Path(_folder().name) / path.parent.as_posix().strip("/").replace("/", "-")
+    known = compiling.Compilations(store, None, folder)
+    if known.missing_cubin(chosen, arch):
+        compiling.compile_now(compiling.Task(chosen, arch), store)
+    entry = known.entry(chosen, arch)
+    assert entry is not None and entry["status"] == model.OK, f"{chosen.id} for {arch}: {entry}"
+    known.provide(chosen, arch)
+    return Path(entry["cubin"])
+
+
 def cubin_of(chosen: Variant, arch: str) -> bytes:
     """A variant's cubin: from this checkout's store, where the same compiler left that of the same
-    text, else compiled now.
+    text, else compiled into it now.
 
     Raises AssertionError where it does not compile.
     """
-    target = nvrtc.target_of(chosen.kernel, arch)
-    key = nvrtc.cache_key(chosen.kernel, target, chosen.names)
-    kept = Store(ROOT / ".tilewave").blob("compiled", key, ".cubin")
-    if kept.is_file():
-        return kept.read_bytes()
-    done = nvrtc.compile_kernel(chosen.kernel, target, chosen.names)
-    if done.cubin is None:
-        raise AssertionError(f"{chosen.id} for {arch}: {done.message}")
-    return done.cubin
-
-
-@functools.cache
-def _compiled(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> Path:
-    chosen = Variant(kernel(path), macros)
-    cubin = Path(_folder().name) / f"{chosen.id}.{arch}.cubin"
-    cubin.write_bytes(cubin_of(chosen, arch))
-    return cubin
-
-
-_listing = functools.cache(sass.as_text)
+    return compiled(chosen, arch).read_bytes()
 
 
 def compiled(chosen: Variant, arch: str) -> Path:
-    """The cubin's path."""
+    """The cubin's path; its listing lies beside it."""
     return _compiled(chosen.kernel.path, chosen.macros, arch)
 
 
@@ -251,7 +247,7 @@ def execute(
 
     work = job(path, case, macros, arch)
     cubin = Path(work["cubin"])
-    loaded = program.load(cubin.read_bytes(), work["entry"], _listing(cubin))
+    loaded = program.load(cubin.read_bytes(), work["entry"], listing(cubin))
     runs = launches(work)
     first: Any = None
     seconds = 0.0
