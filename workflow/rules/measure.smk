@@ -3,16 +3,6 @@
 MACHINE = project.machine_fingerprint()
 
 
-def done(stage, kernels=None):
-    """What the batches of a stage leave; of these kernels, where they are named."""
-    return [f"{RESULTS}/work/{stage}-{batch}.txt" for batch in WORK.of(stage, kernels)]
-
-
-def together(stage):
-    """Names of a batch's kernels, for its message."""
-    return lambda wildcards: ", ".join(WORK.kernels(stage, wildcards.batch))
-
-
 rule target:
     output:
         f"{RESULTS}/target.json",
@@ -39,7 +29,7 @@ rule compile:
         f"{RESULTS}/logs/compile-{{batch}}.log",
     threads: 1024
     params:
-        names=together("compile"),
+        names=WORK.names("compile"),
     message:
         "Compile {params.names}"
     script:
@@ -50,7 +40,7 @@ rule compile:
 rule execute:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=lambda wildcards: done("compile", WORK.kernels("execute", wildcards.batch)),
+        compiled=lambda wildcards: WORK.done("compile", WORK.kernels("execute", wildcards.batch)),
     output:
         temp(f"{RESULTS}/work/execute-{{batch}}.txt"),
     log:
@@ -58,7 +48,7 @@ rule execute:
     threads: 1024
     params:
         stage="execute",
-        names=together("execute"),
+        names=WORK.names("execute"),
     message:
         "Execute {params.names}"
     script:
@@ -70,7 +60,7 @@ rule execute:
 rule check:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=lambda wildcards: done("compile", WORK.kernels("check", wildcards.batch)),
+        compiled=lambda wildcards: WORK.done("compile", WORK.kernels("check", wildcards.batch)),
     output:
         temp(f"{RESULTS}/work/check-{{batch}}.txt"),
     log:
@@ -79,7 +69,7 @@ rule check:
         gpu=1,
     params:
         stage="check",
-        names=together("check"),
+        names=WORK.names("check"),
     message:
         "Check {params.names}"
     script:
@@ -91,8 +81,8 @@ rule check:
 rule time:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=lambda wildcards: done("compile", WORK.kernels("time", wildcards.batch)),
-        check=lambda wildcards: done("check", WORK.kernels("time", wildcards.batch)),
+        compiled=lambda wildcards: WORK.done("compile", WORK.kernels("time", wildcards.batch)),
+        check=lambda wildcards: WORK.done("check", WORK.kernels("time", wildcards.batch)),
     output:
         temp(f"{RESULTS}/work/time-{{batch}}.txt"),
     log:
@@ -102,7 +92,7 @@ rule time:
         gpu=1,
     params:
         stage="time",
-        names=together("time"),
+        names=WORK.names("time"),
     message:
         "Time {params.names}"
     script:
@@ -112,8 +102,8 @@ rule time:
 rule counters:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=lambda wildcards: done("compile", WORK.kernels("counters", wildcards.batch)),
-        check=lambda wildcards: done("check", WORK.kernels("counters", wildcards.batch)),
+        compiled=lambda wildcards: WORK.done("compile", WORK.kernels("counters", wildcards.batch)),
+        check=lambda wildcards: WORK.done("check", WORK.kernels("counters", wildcards.batch)),
     output:
         temp(f"{RESULTS}/work/counters-{{batch}}.txt"),
     log:
@@ -122,7 +112,7 @@ rule counters:
         gpu=1,
     params:
         stage="counters",
-        names=together("counters"),
+        names=WORK.names("counters"),
     message:
         "Collect counters of {params.names}"
     script:

@@ -8,7 +8,7 @@ COMPILED = f"{RESULTS}/compiled.json"
 
 rule tables:
     input:
-        work=[path for stage in BATCHED for path in done(stage)],
+        work=[path for stage in BATCHED for path in WORK.done(stage)],
         target=f"{RESULTS}/target.json",
     output:
         **TABLES,

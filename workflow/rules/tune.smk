@@ -6,8 +6,8 @@ RACED = PROJECT.stage_kernels("tune")
 rule race:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=done("compile", RACED),
-        check=done("check", RACED),
+        compiled=WORK.done("compile", RACED),
+        check=WORK.done("check", RACED),
     output:
         temp(f"{RESULTS}/work/tune-{{batch}}.txt"),
     log:
@@ -26,10 +26,10 @@ rule race:
 rule tune:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=done("compile", RACED),
-        executed=done("execute", RACED),
-        check=done("check", RACED),
-        races=done("tune"),
+        compiled=WORK.done("compile", RACED),
+        executed=WORK.done("execute", RACED),
+        check=WORK.done("check", RACED),
+        races=WORK.done("tune"),
     output:
         f"{REPORTS}/tables/best.csv",
     log:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,15 @@ APART = ("compile", "execute", "check")
 
 
 class Work:
-    """Stage -> batch -> kernels; and whether this run measures on a GPU of this machine."""
+    """Stage -> batch -> kernels; and whether this run measures on a GPU of this machine.
 
-    def __init__(self, live: bool, batches: Mapping[str, Mapping[str, list[str]]]) -> None:
-        self.live, self.batches = live, batches
+    folder: where a batch leaves a file that says that it is done.
+    """
+
+    def __init__(
+        self, folder: str, live: bool, batches: Mapping[str, Mapping[str, list[str]]]
+    ) -> None:
+        self.folder, self.live, self.batches = folder, live, batches
 
     def of(self, stage: str, kernels: object = None) -> list[str]:
         """The batches of a stage; those that hold one of these kernels, if any are given."""
@@ -37,6 +42,14 @@ class Work:
         if kernels is None:
             return list(found)
         return [batch for batch, mine in found.items() if set(mine) & set(kernels)]  # type: ignore[call-overload]
+
+    def done(self, stage: str, kernels: object = None) -> list[str]:
+        """What the batches of a stage leave; those of these kernels, where any are given."""
+        return [f"{self.folder}/{stage}-{batch}.txt" for batch in self.of(stage, kernels)]
+
+    def names(self, stage: str) -> Callable[[Any], str]:
+        """For a rule: its wildcards -> the names of the batch's kernels."""
+        return lambda wildcards: ", ".join(self.kernels(stage, wildcards.batch))
 
     def kernels(self, stage: str, batch: str) -> list[str]:
         """The kernels of a batch."""
@@ -90,9 +103,10 @@ def find(project: Project, decide: bool = True) -> Work:
     """The work of a run. ``decide``: now, and for all processes of the run; else as it was decided."""
     name = hashlib.sha256(project.results.as_posix().encode()).hexdigest()[:12]
     path = Path(project.store.root) / "work" / f"{name}.json"
+    folder = f"{project.results.as_posix()}/work"
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
-        work, state = Work(known["live"], known["batches"]), known["state"]
+        work, state = Work(folder, known["live"], known["batches"]), known["state"]
     except (OSError, ValueError, KeyError, TypeError):
         work, state = None, ""
     if work is not None and not decide:
@@ -105,7 +119,8 @@ def find(project: Project, decide: bool = True) -> Work:
 
     here = _here(project)
     target = targets.resolve(project.config, here, project.recorded_root, project.where)
-    work = Work(bool(target["live"]), _batches(project, Pipeline(project, target).work()))
+    batches = _batches(project, Pipeline(project, target).work())
+    work = Work(folder, bool(target["live"]), batches)
     told = {"live": work.live, "batches": work.batches, "state": now}
     write_where_other(path, json.dumps(told))
     return work
