@@ -5,7 +5,7 @@ import pytest
 from samples import FRONT, config, write_kernel
 from tilewave import project
 from tilewave.records import model
-from tilewave.stages import jobs, resolving
+from tilewave.stages import jobs, resolving, work
 from tilewave.stages.pipeline import Pipeline
 
 AWAY = {"device": {}, "arch": 90}
@@ -74,3 +74,22 @@ def test_a_case_is_resolved_once(tmp_path, monkeypatch):
     # Another device, another answer.
     other = {**target, "device": {**target["device"], "sms": 100}}
     assert Pipeline(made, other).resolved != first.resolved
+
+
+def test_a_newcomer_races_all_that_race(tmp_path, monkeypatch):
+    """Batches hold the kernels that have work, but for the race: it is one for all."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two", "three"):
+        write_kernel(tmp_path / "kernels", name)
+    block = {"kernels": ["one", "two"], "macros": "defaults", "shapes": [64]}
+    data = config(block, kernel_folders=[str(tmp_path / "kernels")])
+    data["studies"]["study"]["tune"] = True
+    data["studies"]["other"] = {**data["studies"]["study"], "tune": False}
+    data["studies"]["other"] |= {"cases": [{**block, "kernels": ["three"]}]}
+    made = project.load(data, "test.yaml")
+    waiting = {"check": ["two", "three"], "time": ["two", "three"], "tune": ["two"]}
+    assert work._batches(made, waiting) == {
+        "check": {"0": ["two"], "1": ["three"]},
+        "time": {"0": ["two", "three"]},
+        "tune": {"0": ["one", "two"]},
+    }

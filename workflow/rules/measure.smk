@@ -29,9 +29,9 @@ rule compile:
         f"{RESULTS}/logs/compile-{{batch}}.log",
     threads: 1024
     params:
-        names=WORK.names("compile"),
+        kernels=WORK.kernels_of("compile"),
     message:
-        "Compile {params.names}"
+        "Compile {params.kernels}"
     script:
         "../scripts/compile.py"
 
@@ -40,7 +40,7 @@ rule compile:
 rule execute:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=lambda wildcards: WORK.done("compile", WORK.kernels("execute", wildcards.batch)),
+        compiled=lambda wildcards: WORK.done("compile", WORK.batches["execute"][wildcards.batch]),
     output:
         temp(f"{RESULTS}/work/execute-{{batch}}.txt"),
     log:
@@ -48,9 +48,9 @@ rule execute:
     threads: 1024
     params:
         stage="execute",
-        names=WORK.names("execute"),
+        kernels=WORK.kernels_of("execute"),
     message:
-        "Execute {params.names}"
+        "Execute {params.kernels}"
     script:
         "../scripts/measure.py"
 
@@ -60,7 +60,7 @@ rule execute:
 rule check:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=lambda wildcards: WORK.done("compile", WORK.kernels("check", wildcards.batch)),
+        compiled=lambda wildcards: WORK.done("compile", WORK.batches["check"][wildcards.batch]),
     output:
         temp(f"{RESULTS}/work/check-{{batch}}.txt"),
     log:
@@ -69,9 +69,9 @@ rule check:
         gpu=1,
     params:
         stage="check",
-        names=WORK.names("check"),
+        kernels=WORK.kernels_of("check"),
     message:
-        "Check {params.names}"
+        "Check {params.kernels}"
     script:
         "../scripts/measure.py"
 
@@ -81,8 +81,8 @@ rule check:
 rule time:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=lambda wildcards: WORK.done("compile", WORK.kernels("time", wildcards.batch)),
-        check=lambda wildcards: WORK.done("check", WORK.kernels("time", wildcards.batch)),
+        compiled=lambda wildcards: WORK.done("compile", WORK.batches["time"][wildcards.batch]),
+        check=lambda wildcards: WORK.done("check", WORK.batches["time"][wildcards.batch]),
     output:
         temp(f"{RESULTS}/work/time-{{batch}}.txt"),
     log:
@@ -92,9 +92,9 @@ rule time:
         gpu=1,
     params:
         stage="time",
-        names=WORK.names("time"),
+        kernels=WORK.kernels_of("time"),
     message:
-        "Time {params.names}"
+        "Time {params.kernels}"
     script:
         "../scripts/measure.py"
 
@@ -102,8 +102,8 @@ rule time:
 rule counters:
     input:
         target=f"{RESULTS}/target.json",
-        compiled=lambda wildcards: WORK.done("compile", WORK.kernels("counters", wildcards.batch)),
-        check=lambda wildcards: WORK.done("check", WORK.kernels("counters", wildcards.batch)),
+        compiled=lambda wildcards: WORK.done("compile", WORK.batches["counters"][wildcards.batch]),
+        check=lambda wildcards: WORK.done("check", WORK.batches["counters"][wildcards.batch]),
     output:
         temp(f"{RESULTS}/work/counters-{{batch}}.txt"),
     log:
@@ -112,8 +112,8 @@ rule counters:
         gpu=1,
     params:
         stage="counters",
-        names=WORK.names("counters"),
+        kernels=WORK.kernels_of("counters"),
     message:
-        "Collect counters of {params.names}"
+        "Collect counters of {params.kernels}"
     script:
         "../scripts/measure.py"

@@ -17,6 +17,7 @@ rule race:
         gpu=1,
     params:
         stage="tune",
+        kernels=WORK.kernels_of("tune"),
     message:
         "Race the candidates of each shape"
     script:

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
-from tilewave.stages import run, work
+from tilewave.stages import run
 
 if __name__ == "__main__":
     with run.job(snakemake) as job:  # noqa: F821
-        stage = snakemake.params.stage  # noqa: F821
-        kernels = work.find(job.project, decide=False).kernels(stage, snakemake.wildcards.batch)  # noqa: F821
-        Path(snakemake.output[0]).write_text(run.measure(job, stage, kernels, snakemake.threads))  # noqa: F821
+        given = snakemake.params  # noqa: F821
+        kernels = given.kernels.split(", ")
+        Path(snakemake.output[0]).write_text(
+            run.measure(job, given.stage, kernels, snakemake.threads)
+        )  # noqa: F821

@@ -47,13 +47,9 @@ class Work:
         """What the batches of a stage leave; those of these kernels, where any are given."""
         return [f"{self.folder}/{stage}-{batch}.txt" for batch in self.of(stage, kernels)]
 
-    def names(self, stage: str) -> Callable[[Any], str]:
-        """For a rule: its wildcards -> the names of the batch's kernels."""
-        return lambda wildcards: ", ".join(self.kernels(stage, wildcards.batch))
-
-    def kernels(self, stage: str, batch: str) -> list[str]:
-        """The kernels of a batch."""
-        return self.batches[stage][batch]
+    def kernels_of(self, stage: str) -> Callable[[Any], str]:
+        """For a rule: its wildcards -> the kernels of the batch, parted by commas."""
+        return lambda wildcards: ", ".join(self.batches[stage][wildcards.batch])
 
 
 def _here(project: Project) -> dict[str, Any]:
@@ -75,11 +71,13 @@ def _here(project: Project) -> dict[str, Any]:
 
 
 def _batches(project: Project, work: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
-    raced = set(project.stage_kernels(RACES))
+    raced = project.stage_kernels(RACES)
     found: dict[str, dict[str, list[str]]] = {}
     for stage, kernels in work.items():
         parts = [kernels]
-        if stage in APART:
+        if stage == RACES:
+            parts = [raced]  # a newcomer meets those that reached the end before
+        elif stage in APART:
             first = [name for name in kernels if name in raced]
             parts = [first, [name for name in kernels if name not in raced]]
         found[stage] = {str(n): part for n, part in enumerate(filter(None, parts))}
