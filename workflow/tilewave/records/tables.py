@@ -139,7 +139,7 @@ def records_table(
     """One row a figure; a result without figures has one row with its status and reason."""
     known = cases.set_index("case")
     named = [name for name in RECORD_COLUMNS if name in known.columns and name != "verdict"]
-    facts = {case: known.loc[case, named].to_dict() for case in known.index}
+    facts = known[named].to_dict("index")
     ends = dict(zip(known.index, known["ends"], strict=True))
     finds = dict(zip(known.index, known["finds"], strict=True))
     vendors = (known["provider"] == "cublaslt").to_dict()

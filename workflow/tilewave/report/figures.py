@@ -251,13 +251,15 @@ def _key(project: Project, study: StudyData) -> str:
     """Digest of all that decides a study's files: what it shows, how, and the code that draws it."""
     entry = project.config.studies[study.name]
     frames = (study.cases, study.records, study.instructions)
+    # Not those that it shows nothing of: this machine's tells whether the tree was changed.
+    used = {study.target["environment"], *study.records["environment"]}
     told = [
         project.plan_digest(study.name),
         library.digest("report.figures", f"plots.{entry.plot}"),
         project.config.studies[study.name].plot,
         style_of(project).kernels,
         study.target,
-        study.environments,
+        {name: facts for name, facts in study.environments.items() if name in used},
         package_versions(DRAWING),
         [list(frame.columns) for frame in frames],
     ]
