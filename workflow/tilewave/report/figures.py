@@ -247,10 +247,17 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
 # ------------------------------------------------------------------------------------------ all of them
 
 
+def _content(frame: pd.DataFrame) -> pd.DataFrame:
+    """What a study's slice says, whatever columns and types other studies' rows bring into the table."""
+    kept = frame.dropna(axis=1, how="all")
+    numbers = dict.fromkeys(kept.select_dtypes("number").columns, float)
+    return kept[sorted(kept.columns)].astype(numbers).astype(str)
+
+
 def _key(project: Project, study: StudyData) -> str:
     """Digest of all that decides a study's files: what it shows, how, and the code that draws it."""
     entry = project.config.studies[study.name]
-    frames = (study.cases, study.records, study.instructions)
+    frames = [_content(one) for one in (study.cases, study.records, study.instructions)]
     # Not those that it shows nothing of: this machine's tells whether the tree was changed.
     used = {study.target["environment"], *study.records["environment"]}
     told = [
@@ -265,7 +272,7 @@ def _key(project: Project, study: StudyData) -> str:
     ]
     made = hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode())
     for frame in frames:
-        made.update(pd.util.hash_pandas_object(frame.astype(str)).to_numpy().tobytes())
+        made.update(pd.util.hash_pandas_object(frame).to_numpy().tobytes())
     return made.hexdigest()
 
 
