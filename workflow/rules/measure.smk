@@ -24,7 +24,7 @@ rule compile:
     input:
         target=f"{RESULTS}/target.json",
     output:
-        temp(f"{RESULTS}/work/compile-{{batch}}.txt"),
+        temp(f"{RESULTS}/batches/compile-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/compile-{{batch}}.log",
     threads: 1024
@@ -42,7 +42,7 @@ rule execute:
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["execute"][wildcards.batch]),
     output:
-        temp(f"{RESULTS}/work/execute-{{batch}}.txt"),
+        temp(f"{RESULTS}/batches/execute-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/execute-{{batch}}.log",
     threads: 1024
@@ -62,7 +62,7 @@ rule check:
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["check"][wildcards.batch]),
     output:
-        temp(f"{RESULTS}/work/check-{{batch}}.txt"),
+        temp(f"{RESULTS}/batches/check-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/check-{{batch}}.log",
     resources:
@@ -84,7 +84,7 @@ rule time:
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["time"][wildcards.batch]),
         check=lambda wildcards: WORK.done("check", WORK.batches["time"][wildcards.batch]),
     output:
-        temp(f"{RESULTS}/work/time-{{batch}}.txt"),
+        temp(f"{RESULTS}/batches/time-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/time-{{batch}}.log",
     threads: 1024 if WORK.live else 1
@@ -105,7 +105,7 @@ rule counters:
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["counters"][wildcards.batch]),
         check=lambda wildcards: WORK.done("check", WORK.batches["counters"][wildcards.batch]),
     output:
-        temp(f"{RESULTS}/work/counters-{{batch}}.txt"),
+        temp(f"{RESULTS}/batches/counters-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/counters-{{batch}}.log",
     resources:

@@ -9,7 +9,7 @@ rule race:
         compiled=WORK.done("compile", RACED),
         check=WORK.done("check", RACED),
     output:
-        temp(f"{RESULTS}/work/tune-{{batch}}.txt"),
+        temp(f"{RESULTS}/batches/tune-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/tune-{{batch}}.log",
     threads: 1024

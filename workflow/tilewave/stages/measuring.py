@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -154,16 +154,9 @@ class Sources:
         )
 
 
-def outstanding(planned: Iterable[Planned], sources: Sources) -> list[dict[str, Any]]:
-    """The jobs that this machine has to measure: nobody knows them, and it can."""
-    return [
-        one.job
-        for one in planned
-        if one.job is not None
-        and sources.measurable(one.job)
-        and not one.job.get("no_cubin")
-        and sources.find(one.job) is None
-    ]
+def outstanding(job: dict[str, Any], sources: Sources) -> bool:
+    """Whether this machine has to measure a job: nobody knows it, and it can."""
+    return sources.measurable(job) and not job.get("no_cubin") and sources.find(job) is None
 
 
 def collect(

@@ -157,7 +157,7 @@ class Pipeline:
             return sources.measurable({"stage": stage, "provider": "nvrtc"})
         if stage not in ("check", executing.STAGE) and measuring.blocked(checks.get(one.case.id)):
             return False
-        return bool(measuring.outstanding([one], sources))
+        return one.job is not None and measuring.outstanding(one.job, sources)
 
     def _to_compile(self, one: Resolved, run: set[str]) -> bool:
         variant = one.case.variant

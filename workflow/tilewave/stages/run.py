@@ -170,7 +170,7 @@ def best(job: Job) -> pd.DataFrame:
         raise UserError(project.where, "studies", "no study that races", "a study with tune: true")
     raced = dataclasses.replace(project, plan=project.raced_plan)
     pipeline = Pipeline(raced, _target(project))
-    results = pipeline.results((*CHECKS, tuning.STAGE))
+    results = pipeline.results(("check", tuning.STAGE))
     verdict = tidy.verdicts(results["check"])
     cases = tidy.cases_table(pipeline.resolved.values(), pipeline.compiled, pipeline.arch, verdict)
     flat = [*results["check"], *results[tuning.STAGE]]
@@ -185,9 +185,6 @@ def best(job: Job) -> pd.DataFrame:
         ],
         ignore_index=True,
     )
-
-
-CHECKS = ("check",)
 
 
 def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:

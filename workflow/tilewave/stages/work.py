@@ -100,8 +100,8 @@ def _state(project: Project) -> str:
 def find(project: Project, decide: bool = True) -> Work:
     """The work of a run. ``decide``: now, and for all processes of the run; else as it was decided."""
     name = hashlib.sha256(project.results.as_posix().encode()).hexdigest()[:12]
-    path = Path(project.store.root) / "work" / f"{name}.json"
-    folder = f"{project.results.as_posix()}/work"
+    path = Path(project.store.root) / "batches" / f"{name}.json"
+    folder = f"{project.results.as_posix()}/batches"
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
         work, state = Work(folder, known["live"], known["batches"]), known["state"]
