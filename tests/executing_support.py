@@ -23,6 +23,7 @@ from tilewave.compiling import sass
 from tilewave.execution.case import beside_arguments, listing, scratch, tensor_map
 from tilewave.kernels import Kernel, load_kernel
 from tilewave.records import model
+from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.stages import compiling
 from tilewave.variants import TRIAL_DEVICE, Variant, variant
@@ -79,12 +80,18 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 @functools.cache
+def _recording() -> Recorded | None:
+    """Has the listings of most of the ladder: what nvdisasm says of the same bytes."""
+    return next(map(Recorded, folders(ROOT / "resources" / "recorded")), None)
+
+
+@functools.cache
 def _compiled(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> Path:
     chosen, store = Variant(kernel(path), macros), Store(ROOT / ".tilewave")
     folder = Path(_folder().name) / path.parent.as_posix().strip("/").replace("/", "-")
     known = compiling.Compilations(store, None, folder)
     if known.missing_cubin(chosen, arch):
-        compiling.compile_now(compiling.Task(chosen, arch), store)
+        compiling.compile_now(compiling.Task(chosen, arch), store, _recording())
     entry = known.entry(chosen, arch)
     assert entry is not None and entry["status"] == model.OK, f"{chosen.id} for {arch}: {entry}"
     known.provide(chosen, arch)

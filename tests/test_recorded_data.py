@@ -9,7 +9,7 @@ import pytest
 
 import executing_support as support
 from tilewave.cases import expand
-from tilewave.compiling import cubin, nvrtc
+from tilewave.compiling import cubin, nvrtc, sass
 from tilewave.config import check_folders, parse
 from tilewave.kernels import find_kernels, host_code, source_digest
 from tilewave.project import ROOT
@@ -86,6 +86,19 @@ def test_cubins_are_the_recorded_bytes(folder: Path) -> None:
             assert hashlib.sha256(made).hexdigest() == old["sha256"], name
             compared += 1
     assert compared > 0
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
+@pytest.mark.parametrize("name", ["matmul_tiled", "hgemm_wgmma", "vector_add"])
+@pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
+def test_listings_are_nvdisasms(folder: Path, name: str) -> None:
+    """Whoever compiles the same bytes takes the recorded listing instead of asking nvdisasm."""
+    cubin_file = support.compiled(support.choose(KERNELS[name].path), "sm_90")
+    digest = hashlib.sha256(cubin_file.read_bytes()).hexdigest()
+    listing = Recorded(folder).listing_of_cubin(digest)
+    if listing is None:
+        pytest.skip(f"{name} has changed since it was recorded")
+    assert listing == sass.as_text(cubin_file)
 
 
 KERNELS = find_kernels([ROOT / "kernels"])

@@ -62,6 +62,19 @@ class Recorded:
         path = self.folder / "listings.parquet"
         return _table(path) if path.is_file() else None
 
+    @functools.cached_property
+    def _keys_by_cubin(self) -> dict[str, str]:
+        return {
+            entry["sha256"]: entry["key"]
+            for entry in self.compiled.values()
+            if "sha256" in entry and "key" in entry
+        }
+
+    def listing_of_cubin(self, sha256: str) -> str | None:
+        """SASS of a cubin with the very same bytes, its lines as they are in it."""
+        found = self.listing(self._keys_by_cubin.get(sha256, ""))
+        return found[0] if found else None
+
     def listing(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
         """SASS of a compilation by its key, and the numbers of the lines that had code, by file."""
         table = self._listings

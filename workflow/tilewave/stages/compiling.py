@@ -71,8 +71,11 @@ def _stored(task: Task, store: Store) -> Entry | None:
     return found if whole else None
 
 
-def compile_now(task: Task, store: Store) -> Entry:
-    """Compile a variant into the store; also a refusal by the compiler is kept."""
+def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> Entry:
+    """Compile a variant into the store; also a refusal by the compiler is kept.
+
+    recorded: may have the listing of a cubin of the same bytes, which is then not made again.
+    """
     kernel, begun = task.variant.kernel, time.monotonic()
     done = nvrtc.compile_kernel(kernel, task.arch, task.variant.names)
     entry: Entry = {
@@ -91,8 +94,9 @@ def compile_now(task: Task, store: Store) -> Entry:
     if done.cubin:
         path = store.blob(KIND, task.key, ".cubin")
         write_atomically(path, done.cubin)
-        # For people and for lines of the source; an execution makes the form that it reads itself.
-        write_atomically(store.blob(KIND, task.key, ".sass"), sass.as_text(path).encode())
+        listing = recorded.listing_of_cubin(done.sha256) if recorded is not None else None
+        listing = listing or sass.as_text(path)
+        write_atomically(store.blob(KIND, task.key, ".sass"), listing.encode())
         symbol = nvrtc.symbol(kernel.entry, done.resources)
         used = done.resources.get(symbol)
         entry |= {
@@ -111,11 +115,12 @@ def compile_all(
     store: Store,
     cores: int,
     done: Callable[[Task, Entry], object] = lambda task, made: None,
+    recorded: Recorded | None = None,
 ) -> None:
     """Compile into the store, in as many processes as there are cores to use: a compiler is single
     threaded, and changes its process's working folder. ``done`` is called for each that is compiled."""
     waiting = list({task.key: task for task in tasks}.values())
-    for task, made in sharing.each(lambda task: compile_now(task, store), waiting, cores):
+    for task, made in sharing.each(lambda task: compile_now(task, store, recorded), waiting, cores):
         done(task, made)
 
 
