@@ -6,14 +6,15 @@ import functools
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-FUNCTION = re.compile(r"^\.text\.(?P<name>\w+):", re.M)
-PLACE = re.compile(r'//## File "(?P<file>[^"]+)", line (?P<line>\d+)')
-INLINED = re.compile(r'inlined at "(?P<file>[^"]+)", line (?P<line>\d+)')
-INSTRUCTION = re.compile(r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<text>.*?)\s*;")
+# A function's label, an instruction, or the places in the source that the next instruction came from.
+ROW = re.compile(
+    r"^(?:\.text\.(?P<function>\w+):|\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<text>.*?)\s*;|\s*//##(?P<place>.*))",
+    re.M,
+)
 
 
 @dataclass(frozen=True)
@@ -66,39 +67,41 @@ def as_text(cubin: Path) -> str:
     return _run(["-gi", "-c", "-ndf"], cubin)
 
 
-@functools.lru_cache(maxsize=4)  # one kernel's cases come after each other
-def parse(text: str, source_name: str) -> tuple[Instruction, ...]:
-    """Instructions of `as_text`, each with the line of ``source_name`` it came from.
+def _rows(text: str, source_name: str) -> Iterator[tuple[str, int, str, int]]:
+    """Function, address, text and line of each instruction of `as_text`.
 
-    Code inlined from a header is charged to the line of the kernel file that called it.
+    The line is the one of ``source_name`` that it came from: code inlined from a header is charged to
+    the line of the kernel file that called it.
     """
-    found: list[Instruction] = []
-    function, line = "", 0
-    fresh = True
-    for row in text.splitlines():
-        start = FUNCTION.match(row.strip())
-        if start:
-            function, line = start["name"], 0
-            continue
-        instruction = INSTRUCTION.match(row)
-        if instruction:
-            text_ = re.sub(r"\s+", " ", instruction["text"])
-            found.append(Instruction(function, int(instruction["address"], 16), text_, line))
+    # The deepest call comes first: the first place in the kernel's own file is the one.
+    own = re.compile(rf'/{re.escape(source_name)}", line (\d+)')
+    function, line, fresh = "", 0, True
+    for row in ROW.finditer(text):
+        if row["address"]:
+            yield function, int(row["address"], 16), row["text"], line
             fresh = True
-            continue
-        if "//##" in row:
+        elif row["function"]:
+            function, line = row["function"], 0
+        else:
             if fresh:
                 line, fresh = 0, False
-            # The deepest call comes first: the first place in the kernel's own file is the one.
-            for place in (PLACE.search(row), INLINED.search(row)):
-                if not line and place and place["file"].endswith("/" + source_name):
-                    line = int(place["line"])
-    return tuple(found)
+            if not line and (place := own.search(row["place"])):
+                line = int(place[1])
 
 
-def lines(text: str, source_name: str, function: str) -> dict[int, int]:
+def parse(text: str, source_name: str) -> tuple[Instruction, ...]:
+    """Instructions of `as_text`, each with the line of ``source_name`` it came from."""
+    return tuple(
+        Instruction(function, address, " ".join(words.split()), line)
+        for function, address, words, line in _rows(text, source_name)
+    )
+
+
+@functools.lru_cache(maxsize=4)  # one kernel's cases come after each other
+def lines(text: str, source_name: str, function: str) -> Mapping[int, int]:
     """Address -> line of the kernel file, of one function of a listing."""
-    return {one.address: one.line for one in parse(text, source_name) if one.function == function}
+    rows = _rows(text, source_name)
+    return {address: line for name, address, _, line in rows if name == function}
 
 
 def relined(listing: str, moved: Mapping[str, Mapping[int, int]]) -> str:

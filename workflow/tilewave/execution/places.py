@@ -28,8 +28,7 @@ class Places:
     def __init__(self, source: Path, entry: str, listing: str) -> None:
         self.source, self.entry = source, entry
         self.name = relative(source)
-        parsed = sass.parse(listing, source.name)
-        self._lines = {one.address: one.line for one in parsed if one.function == entry}
+        self._lines = sass.lines(listing, source.name, entry)
         try:
             self._texts = source.read_text(encoding="utf-8").splitlines()
         except OSError:

@@ -197,6 +197,16 @@ class Compilations:
         text, lines = found
         return sass.relined(text, source.moved(lines, _own_texts(variant.kernel)))
 
+    def lines(self, variant: Variant, entry: Mapping[str, Any], function: str) -> Mapping[int, int]:
+        """Address -> line of the kernel file as it is now, of a function of a compiled variant."""
+        found = self.as_compiled(entry)
+        if found is None:
+            return {}
+        name = variant.kernel.path.name
+        lines = sass.lines(found[0], name, function)
+        moved = source.moved(found[1], _own_texts(variant.kernel)).get(name)
+        return {at: moved.get(line, line) for at, line in lines.items()} if moved else lines
+
     def provide(self, variant: Variant, wanted: str) -> None:
         """Put a variant's cubin and listing where its entry says; what is not known stays away."""
         entry = self.entry(variant, wanted)

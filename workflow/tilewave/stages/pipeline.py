@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewave.compiling import sass
 from tilewave.project import Project, machine_fingerprint
 from tilewave.records import model
 from tilewave.records.store import Store, write_where_other
@@ -121,21 +120,22 @@ class Pipeline:
 
     # ------------------------------------------------------------------------------- what is to be done
 
-    def work(self) -> dict[str, list[str]]:
-        """Stage -> kernels of which something is to be compiled or measured here."""
-        found: dict[str, list[str]] = {}
-        run: set[str] = set()  # variants that run here
+    @functools.cached_property
+    def waiting(self) -> dict[str, list[Planned]]:
+        """Stage -> the cases that are to be measured here, as far as that is known."""
+        found: dict[str, list[Planned]] = {}
         checks: Results = {}
         for stage in MEASURED:
             planned, sources = self.planned(stage), self.sources(stage)
             if stage == "check":
                 checks = self._known(planned, sources)
-            waiting = [one for one in planned if self._waits(stage, one, sources, checks)]
-            found[stage] = self._kernels(waiting)
-            run |= {one.case.variant.id for one in waiting}
-        found["compile"] = self._kernels(
-            [one for one in self.resolved.values() if self._to_compile(one, run)]
-        )
+            found[stage] = [one for one in planned if self._waits(stage, one, sources, checks)]
+        return found
+
+    def work(self) -> dict[str, list[str]]:
+        """Stage -> kernels of which something is to be compiled or measured here."""
+        found = {stage: self._kernels(waiting) for stage, waiting in self.waiting.items()}
+        found["compile"] = list(dict.fromkeys(one.variant.kernel.name for one in self._tasks))
         return {stage: kernels for stage, kernels in found.items() if kernels}
 
     @staticmethod
@@ -159,28 +159,27 @@ class Pipeline:
             return False
         return one.job is not None and measuring.outstanding(one.job, sources)
 
-    def _to_compile(self, one: Resolved, run: set[str]) -> bool:
-        variant = one.case.variant
-        if any(entry is None for entry in self.compiled[variant.id].values()):
-            return True
-        return variant.id in run and self.compilations.missing_cubin(variant, self.arch)
+    @functools.cached_property
+    def _tasks(self) -> list[Task]:
+        """What is to be compiled: what nobody knows, and what is to run here and has no cubin."""
+        run = {one.case.variant.id for waiting in self.waiting.values() for one in waiting}
+        return [
+            Task(variant, arch)
+            for name, variant in self.variants.items()
+            for arch, entry in self.compiled[name].items()
+            if (entry is None or (name in run and arch == self.arch))
+            and self.compilations.missing_cubin(variant, arch)
+        ]
 
     @staticmethod
-    def _kernels(cases: Sequence[Planned] | Sequence[Resolved]) -> list[str]:
+    def _kernels(cases: Sequence[Planned]) -> list[str]:
         return list(dict.fromkeys(one.case.variant.kernel.name for one in cases))
 
     # ---------------------------------------------------------------------------------------- doing it
 
     def tasks(self, kernels: Sequence[str]) -> list[Task]:
         """The compilations of these kernels that are to be done."""
-        variants = [one for one in self.variants.values() if one.kernel.name in kernels]
-        return [
-            Task(variant, arch)
-            for variant in variants
-            if variant.kernel.provider == "nvrtc"
-            for arch in self.wanted(variant)
-            if self.compilations.missing_cubin(variant, arch)
-        ]
+        return [one for one in self._tasks if one.variant.kernel.name in kernels]
 
     def measure(
         self, stage: str, kernels: Sequence[str] | None, measure: Measure
@@ -245,16 +244,13 @@ class Pipeline:
                 found[stage] = made
         return found
 
-    def places(self, variant: str) -> tuple[dict[int, int], list[str]]:
+    def places(self, variant: str) -> tuple[Mapping[int, int], list[str]]:
         """Address -> line of the kernel file, of a variant's code; and the file's lines."""
         chosen = self.variants[variant]
         kernel = chosen.kernel
         entry = self.compiled[variant].get(self.arch) or {}
-        text = self.compilations.listing(chosen, entry)
-        if text is None:
-            return {}, []
         function = entry.get("symbol", kernel.entry)
-        return sass.lines(text, kernel.path.name, function), kernel.text.splitlines()
+        return self.compilations.lines(chosen, entry, function), kernel.text.splitlines()
 
     def write_listings(self) -> None:
         """Each variant's listing where its entry says, for whoever reads it."""
