@@ -180,7 +180,8 @@ def _counts(values: Iterable[object]) -> dict[str, int]:
 
 def figures_of(records: pd.DataFrame) -> pd.DataFrame:
     """The rows of the tidy table that hold a value."""
-    return records[records["metric"].map(present).astype(bool) & records["value"].notna()]
+    metrics = records["metric"]
+    return records[metrics.notna() & metrics.ne("") & records["value"].notna()]
 
 
 def sidecar(study: StudyData) -> dict[str, Any]:

@@ -143,15 +143,15 @@ def device_name(facts: Mapping[str, Any]) -> str:
 def sources(records: pd.DataFrame, environments: Mapping[str, Mapping[str, Any]]) -> list[Source]:
     """How many figures came from which source and environment."""
     valued = figures.figures_of(records)
-    pairs = [(str(s), str(e)) for s, e in zip(valued["source"], valued["environment"])]
+    counts = valued[["source", "environment"]].astype(str).value_counts().to_dict()
     return [
         Source(
             source,
-            plural(pairs.count((source, identity)), "value"),
+            plural(number, "value"),
             identity,
             device_name(environments.get(identity, {})),
         )
-        for source, identity in sorted(set(pairs))
+        for (source, identity), number in sorted(counts.items())
     ]
 
 
