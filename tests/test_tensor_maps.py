@@ -17,9 +17,10 @@ from tilewave.errors import UserError
 from tilewave.gpu import launch, tensor_maps
 from tilewave.gpu.device import CudaError
 from tilewave.kernels import load_kernel
+from tilewave.launches import MapPlan
 from tilewave.records import keys, model
 from tilewave.stages import jobs
-from tilewave.variants import TRIAL_DEVICE, MapPlan
+from tilewave.variants import TRIAL_DEVICE
 
 KERNEL = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}

@@ -14,11 +14,12 @@ from typing import Any
 from tilewave.cases import Case, Plan, Request
 from tilewave.errors import UserError
 from tilewave.expressions import ExpressionError, evaluate, names_in
+from tilewave.launches import LaunchPlan
 from tilewave.operations import probe
 from tilewave.records import model
 from tilewave.records.keys import digest
 from tilewave.records.store import Store, write_atomically
-from tilewave.variants import DEVICE_NAMES, LaunchPlan, MapPlan, Scratch
+from tilewave.variants import DEVICE_NAMES
 
 VERSION = 1
 """Raised when the same plan and target resolve to something else."""
@@ -131,26 +132,13 @@ def _document(one: Resolved) -> dict[str, Any]:
     return rest | {"launch": None if one.launch is None else asdict(one.launch)}
 
 
-def _launch(document: Mapping[str, Any]) -> LaunchPlan:
-    triples = {
-        name: None if document[name] is None else tuple(document[name])
-        for name in ("grid", "block", "cluster", "tile")
-    }
-    maps = tuple(
-        MapPlan(**{**one, "sizes": tuple(one["sizes"]), "box": tuple(one["box"])})
-        for one in document["tensor_maps"]
-    )
-    scratch = tuple(Scratch(**one) for one in document["scratch"])
-    return LaunchPlan(**{**document, **triples, "tensor_maps": maps, "scratch": scratch})
-
-
 def _of_document(request: Request, document: Mapping[str, Any]) -> Resolved:
     refusal, launch = document["refusal"], document["launch"]
     return Resolved(
         request,
         document["shape"],
         None if refusal is None else (refusal[0], refusal[1]),
-        None if launch is None else _launch(launch),
+        None if launch is None else LaunchPlan.of_document(launch),
         document["device"],
         document["work"],
     )

@@ -13,13 +13,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tilewave.launches import LaunchPlan
 from tilewave.records import model
 from tilewave.records.store import Store
 from tilewave.stages.jobs import Planned
 from tilewave.stages.resolving import Resolved
 from tilewave.theory import selection
 from tilewave.theory.occupancy import SmLimits
-from tilewave.variants import LaunchPlan
 
 STAGE = "tune"
 
