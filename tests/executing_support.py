@@ -9,23 +9,25 @@ from __future__ import annotations
 import functools
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
-from samples import ROOT
+from samples import ROOT, a_job
 from tilewave import architectures, comparison, execution, operations
-from tilewave.cases import Shape, expand_shapes
+from tilewave.cases import Case, Shape, expand_shapes
 from tilewave.compiling import sass
 from tilewave.execution.case import beside_arguments, listing, scratch, tensor_map
+from tilewave.jobs import Job
 from tilewave.kernels import Kernel, load_kernel
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.stages import compiling
+from tilewave.stages.resolving import probe_of
 from tilewave.variants import TRIAL_DEVICE, Variant, variant
 
 FAULTS = ROOT / "tests" / "faults"
@@ -53,7 +55,7 @@ class Executed:
     counts: Counts
     outputs: dict[str, np.ndarray]
     program: Any
-    job: dict[str, Any]
+    job: Job
     seconds: float = 0.0
 
     @property
@@ -124,9 +126,7 @@ def shape_of(chosen: Variant, text: Any) -> Shape | None:
     return next(iter(expand_shapes([text], operation.DIMENSIONS, chosen.kernel.path, "shape")))
 
 
-def job(
-    path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: str = "sm_90"
-) -> dict[str, Any]:
+def job(path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: str = "sm_90") -> Job:
     """The job of one case, as the stages plan it. ``case`` is a shape, or the name of a probe's
     case, which brings its own macros.
 
@@ -142,66 +142,54 @@ def job(
     launch = chosen.plan(shape, device(arch))
     assert not launch.beyond(device(arch)), launch.beyond(device(arch))
     cubin = compiled(chosen, arch)
-    buffers = {name: buffer.model_dump() for name, buffer in front.buffers.items()}
-    return {
-        "case": f"{chosen.id}@{named.id if named else case}",
-        "kernel": path.stem,
-        "variant": chosen.id,
-        "provider": "nvrtc",
-        "operation": front.operation,
-        "cubin": str(cubin),
-        "source": str(path),
-        "entry": kernel(path).entry,
-        "grid": list(launch.grid),
-        "block": list(launch.block),
-        "shared_bytes": launch.shared_bytes,
-        "cluster": list(launch.cluster) if launch.cluster else None,
-        "tensor_maps": {one.name: one.document() for one in launch.tensor_maps},
-        "arguments": list(front.arguments),
-        "shape": shape,
-        "dtypes": chosen.dtypes,
-        "layouts": chosen.layouts if front.operation == "matmul" else {},
-        "macros": chosen.names,
-        "probe": probe
-        and {
-            "buffers": buffers,
-            "case": probe.model_dump(include={"macros", "values", "sizes", "scalars"}),
-        },
-        "scratch": [vars(one) for one in launch.scratch],
-        "seed": SEED,
-        "limit_s": LIMIT_S,
-    }
+    about = probe_of(Case(chosen, named, case if probe else None))
+    return a_job(
+        stage=model.EXECUTE,
+        case=f"{chosen.id}@{named.id if named else case}",
+        kernel=path.stem,
+        variant=chosen.id,
+        operation=front.operation,
+        source=str(path),
+        entry=kernel(path).entry,
+        arguments=tuple(front.arguments),
+        shape=shape,
+        dtypes=chosen.dtypes,
+        layouts=chosen.layouts if front.operation == "matmul" else {},
+        seed=SEED,
+        launch=launch,
+        limit_s=LIMIT_S,
+        cubin=str(cubin),
+        # A test may choose macros that the case does not name.
+        probe=about and replace(about, macros={**chosen.names, **about.macros}),
+    )
 
 
 def _poisoned(dtype: Any, count: int) -> np.ndarray:
     return np.full(count * np.dtype(dtype).itemsize, POISON, np.uint8).view(dtype)
 
 
-def _packed(
-    work: Mapping[str, Any], buffers: Mapping[str, np.ndarray], alpha: float, beta: float
-) -> list[Any]:
+def _packed(work: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: float) -> list[Any]:
     from tilewave.machine import executor
 
     kinds: dict[str, Any] = {"f64": np.float64, "i32": np.int32}
-    real = kinds.get(work["dtypes"].get("accumulate", ""), np.float32)
-    numbers = {**work["shape"], **((work["probe"] or {}).get("case", {}).get("scalars") or {})}
-    maps = work["tensor_maps"]
+    real = kinds.get(work.dtypes.get("accumulate", ""), np.float32)
+    numbers, maps = work.numbers, {one.name: one for one in work.launch.tensor_maps}
     values: list[Any] = []
-    for name in work["arguments"]:
+    for name in work.arguments:
         if name in buffers:
             values.append(executor.Buffer(name, buffers[name]))
         elif name in ("alpha", "beta"):
             values.append(real(alpha if name == "alpha" else beta))
         elif name in maps:
-            values.append(tensor_map(execution.engine(), name, maps[name]))
+            values.append(tensor_map(execution.engine(), maps[name]))
         else:
             values.append(np.int32(int(numbers[name])))
     return values
 
 
-def launches(work: Mapping[str, Any]) -> list[tuple[dict[str, np.ndarray], float, float]]:
+def launches(work: Job) -> list[tuple[dict[str, np.ndarray], float, float]]:
     """Buffers, alpha and beta of each launch of a check: a product runs with and without beta."""
-    if work["operation"] == "matmul":
+    if work.operation == "matmul":
         made = []
         for alpha, beta in comparison.scalars(work):
             buffers = {name: comparison.matrix(work, name) for name in "abc"}
@@ -209,7 +197,7 @@ def launches(work: Mapping[str, Any]) -> list[tuple[dict[str, np.ndarray], float
                 buffers["c"] = _poisoned(buffers["c"].dtype, buffers["c"].size)
             made.append((buffers | scratch(work), alpha, beta))
         return made
-    operation = operations.load(work["operation"])
+    operation = operations.load(work.operation)
     given = {name: data.copy() for name, data in operation.inputs(work).items()}
     outputs = {
         name: _poisoned(dtype, size)
@@ -219,11 +207,9 @@ def launches(work: Mapping[str, Any]) -> list[tuple[dict[str, np.ndarray], float
     return [({**given, **outputs}, 1.0, 0.0)]
 
 
-def judge(
-    work: Mapping[str, Any], runs: list[tuple[dict[str, np.ndarray], float, float]]
-) -> tuple[str, str]:
+def judge(work: Job, runs: list[tuple[dict[str, np.ndarray], float, float]]) -> tuple[str, str]:
     """Verdict and reason of the buffers that the launches left."""
-    if work["operation"] == "matmul":
+    if work.operation == "matmul":
         judged = []
         for buffers, alpha, beta in runs:
             if dirty := comparison.left_dirty(work, buffers.__getitem__):
@@ -233,7 +219,7 @@ def judge(
             judged.append(comparison.compare(work, buffers["c"], want, alpha, beta))
         worst = comparison.worst(judged)
         return comparison.verdict(worst)[0], worst.reason
-    operation = operations.load(work["operation"])
+    operation = operations.load(work.operation)
     left = {name: runs[-1][0][name] for name in operation.outputs(work)}
     verdict, reason, _ = operation.judge(work, left)
     return verdict, reason
@@ -253,18 +239,18 @@ def execute(
     from tilewave.machine import executor, program
 
     work = job(path, case, macros, arch)
-    cubin = Path(work["cubin"])
-    loaded = program.load(cubin.read_bytes(), work["entry"], listing(cubin))
+    cubin = Path(work.cubin)
+    loaded = program.load(cubin.read_bytes(), work.entry, listing(cubin))
     runs = launches(work)
     first: Any = None
     seconds = 0.0
     for index, (buffers, alpha, beta) in enumerate(runs):
         done = executor.execute(
             loaded,
-            grid=tuple(work["grid"]),
-            block=tuple(work["block"]),
+            grid=work.launch.grid,
+            block=work.launch.block,
             arguments=_packed(work, buffers, alpha, beta),
-            shared_bytes=work["shared_bytes"],
+            shared_bytes=work.launch.shared_bytes,
             limits=executor.Limits(**{"seconds": LIMIT_S, **limits}),
             **beside_arguments(execution.engine(), work, buffers),
         )
@@ -308,8 +294,8 @@ def line_of(done: Executed, fault: Any) -> int:
     if fault.index < 0:
         return 0
     address = done.program.instructions[fault.index].address
-    source, entry = Path(done.job["source"]), done.job["entry"]
-    return _lines(Path(done.job["cubin"]), source.name, entry).get(address, 0)
+    source, entry = Path(done.job.source), done.job.entry
+    return _lines(Path(done.job.cubin), source.name, entry).get(address, 0)
 
 
 @functools.cache

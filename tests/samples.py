@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tilewave.jobs import Job, Timing
+from tilewave.launches import LaunchPlan
+
 ROOT = Path(__file__).parent.parent
 
 FRONT = """\
@@ -44,6 +47,18 @@ extern "C" __global__ void NAME(const REAL* a, const REAL* b, REAL* c, int m, in
     *target = beta == 0 ? held[threadIdx.x] * sum : held[threadIdx.x] * sum + beta * *target;
 }
 """
+
+
+def a_job(kind: type[Job] = Job, **more: Any) -> Job:
+    """A job, plain but for what is given."""
+    plain = {
+        "stage": "check", "case": "a@64", "kernel": "a", "variant": "a", "provider": "nvrtc",
+        "operation": "matmul", "source": "a.cu", "entry": "a", "arguments": (), "shape": {},
+        "dtypes": {}, "layouts": {}, "seed": 1, "limit_s": 20.0,
+        "launch": LaunchPlan((1, 1, 1), (1, 1, 1), 0, None, 1), "timing": Timing(2.0, 5),
+        "clock_control": "none", "cache_control": "all",
+    }  # fmt: skip
+    return kind(**{**plain, **more})
 
 
 def write_kernel(folder: Path, name: str = "sample", front: str = FRONT, body: str = BODY) -> Path:

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from samples import a_job
 from tilewave import comparison
 from tilewave.errors import UserError
 from tilewave.gpu.cublaslt import Plan
 from tilewave.gpu.device import CudaError, cuda_errors
 from tilewave.inputs import storage
+from tilewave.jobs import Job
 from tilewave.kernels import load_kernel
 from tilewave.project import ROOT
 from tilewave.variants import Variant, choices, variant
@@ -144,26 +146,23 @@ def cublas(**macros: str) -> Variant:
     return variant(CUBLAS, macros, "config", "macros")
 
 
-def job(chosen: Variant, m: int, n: int, k: int) -> dict[str, Any]:
-    return {
-        "case": chosen.id,
-        "provider": "cublaslt",
-        "operation": "matmul",
-        "arguments": [],
-        "shape": {"m": m, "n": n, "k": k},
-        "dtypes": chosen.dtypes,
-        "layouts": chosen.layouts,
-        "seed": 1,
-    }
+def job(chosen: Variant, m: int, n: int, k: int) -> Job:
+    return a_job(
+        case=chosen.id,
+        provider="cublaslt",
+        shape={"m": m, "n": n, "k": k},
+        dtypes=chosen.dtypes,
+        layouts=chosen.layouts,
+    )
 
 
-def multiplied(library: Any, work: dict[str, Any], alpha: float, beta: float) -> np.ndarray:
+def multiplied(library: Any, work: Job, alpha: float, beta: float) -> np.ndarray:
     """C as the library leaves it in memory."""
     buffers = {name: comparison.matrix(work, name).copy() for name in "abc"}
     if not beta:
         buffers["c"].view(np.uint8).fill(0xFF)
     pointers = {name: data.ctypes.data for name, data in buffers.items()}
-    with Plan(library, work["shape"], work["dtypes"], work["layouts"]) as plan:
+    with Plan(library, work.shape, work.dtypes, work.layouts) as plan:
         plan.prepare(pointers, alpha, beta)()
     assert library.lt.alive == 0
     return buffers["c"]
@@ -183,7 +182,7 @@ def test_every_layout_gives_the_product_of_odd_sizes(library, dtype, a, b):
 
 def test_bytes_are_multiplied_exactly_and_judged_so(library):
     work = job(cublas(TYPE="i8", B="col"), 7, 12, 20)
-    assert work["dtypes"] == {"a": "i8", "b": "i8", "c": "i32", "accumulate": "i32"}
+    assert work.dtypes == {"a": "i8", "b": "i8", "c": "i32", "accumulate": "i32"}
     assert comparison.scalars(work) == [(1.0, 0.0), (2.0, -1.0)]
     matrices = {name: comparison.matrix(work, name) for name in "abc"}
     assert [matrices[name].dtype for name in "abc"] == [np.int8, np.int8, np.int32]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samples import ROOT
+from samples import ROOT, a_job
 from tilewave import project as projects
 from tilewave.cases import Case, Request, wants
 from tilewave.config import parse
@@ -91,9 +91,7 @@ def test_which_cases_are_executed(when: str, asks: bool, live: bool, cases: set[
 def recorded_with(project: projects.Project, folder: Any, stages: tuple[str, ...]) -> Recorded:
     requests = list(project.plan.requests.values())
     made = [
-        model.result(
-            stage, p.case.id, "ok", key=p.job["key"], environment="gpu1", verdict="correct"
-        )
+        model.result(stage, p.case.id, "ok", key=p.job.key, environment="gpu1", verdict="correct")
         for stage in stages
         for p in jobs.plan(stage, requests, compiled(project), target(), project.config)
         if p.job and p.case.id == "matmul_naive@64x64x64"
@@ -119,7 +117,7 @@ def planned(project: projects.Project, **more: Any) -> list[Planned]:
 def test_a_case_that_is_too_dear_is_not_begun() -> None:
     project = load(study={"cases": [{"kernels": ["matmul_naive"], "shapes": [64, 4096]}]})
     small, large = planned(project)[:2]
-    assert small.job is not None and small.job["limit_s"] == 10.0
+    assert small.job is not None and small.job.limit_s == 10.0
     assert large.result is not None and large.result["status"] == model.NOT_MEASURED
     assert "execute: case_limit_s = 10 s" in large.result["reason"]
 
@@ -133,9 +131,9 @@ def test_without_a_cubin_nothing_is_executed(tmp_path: Any) -> None:
 
 def test_the_key_holds_the_machines_version(monkeypatch: pytest.MonkeyPatch) -> None:
     project = load()
-    before = [one.job["key"] for one in planned(project) if one.job]
+    before = [one.job.key for one in planned(project) if one.job]
     monkeypatch.setattr("tilewave.execution.version", lambda: [99, 99])
-    after = [one.job["key"] for one in planned(project) if one.job]
+    after = [one.job.key for one in planned(project) if one.job]
     assert not set(before) & set(after)
 
 
@@ -149,14 +147,14 @@ class Executor:
     def __call__(self, waiting: Any, finished: Any) -> Any:
         made = []
         for job in waiting:
-            self.asked.append(job["case"])
+            self.asked.append(job.case)
             status, verdict = self._ending
             figures = [{"metric": "smsp__inst_executed.sum", "value": 5.0, "unit": "inst"}]
             notes = {"check": {"figures": [{"metric": "max_error", "value": 0.1, "unit": ""}]}}
             ok = (
                 {"figures": figures, "source": "executed", "notes": notes} if status == "ok" else {}
             )
-            made.append(model.result("execute", job["case"], status, "why", verdict=verdict, **ok))
+            made.append(model.result("execute", job.case, status, "why", verdict=verdict, **ok))
             finished(made[-1])
         return made
 
@@ -209,14 +207,11 @@ def one(
     first: bool = False, status: str = model.OK,
 ) -> dict[str, Any]:  # fmt: skip
     """The result of a stage for the case that ``made`` is the execution of."""
-    job = {
-        "stage": stage, "case": "a@64", "key": "aa11", "provider": "nvrtc", "limit_s": 9.0,
-        "metrics": ["smsp__inst_executed.sum"], "sections": [],
-    }  # fmt: skip
+    job = a_job(stage=stage, key="aa11", limit_s=9.0, metrics=("smsp__inst_executed.sum",))
     plan = [Planned(SimpleNamespace(id="a@64"), job, None)]  # type: ignore[arg-type]
 
     def measure(waiting: Any, finished: Any) -> Any:
-        return [model.result(stage, job["case"], status, "no permission") for job in waiting]
+        return [model.result(stage, job.case, status, "no permission") for job in waiting]
 
     sources = measuring.Sources(
         target(live), Store(tmp_path / "store"), recorded,

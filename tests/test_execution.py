@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 
 import fake_machine
 from fake_machine import CODE, WARPS, Fault, Machine
+from samples import a_job
 from tilewave.counters import catalogue
 from tilewave.execution import case, cost, counters, opcodes, results, worker
 from tilewave.execution.places import Places
+from tilewave.jobs import Job, Probe, ProbeBuffer, write_jobs
+from tilewave.launches import LaunchPlan
 from tilewave.records import model
 
 WORDS = [text.split()[0] for _, text in CODE]
@@ -21,22 +25,21 @@ SOURCE = "// one\n// two\n// three\n"
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> dict[str, Any]:
+def job(tmp_path: Path) -> Job:
     """A product of an invented kernel, with its cubin and listing beside it."""
     source = tmp_path / "fake.cu"
     source.write_text(SOURCE)
     cubin = tmp_path / "fake.sm_90.cubin"
     cubin.write_bytes(b"ELF")
     cubin.with_suffix(".sass").write_text(fake_machine.listing("fake", "fake.cu"))
-    return {
-        "case": "fake@33x17x9", "kernel": "fake", "variant": "fake", "stage": "execute", "key": "k1",
-        "provider": "nvrtc", "operation": "matmul", "cubin": str(cubin), "source": str(source),
-        "entry": "fake", "grid": [2, 3, 1], "block": [16, 16, 1], "shared_bytes": 64,
-        "arguments": ["a", "b", "c", "m", "n", "k", "alpha", "beta"],
-        "shape": {"m": 33, "n": 17, "k": 9}, "layouts": {},
-        "dtypes": {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"},
-        "probe": None, "seed": 1, "limit_s": 10.0, "versions": [1, 1],
-    }  # fmt: skip
+    return a_job(
+        stage="execute", case="fake@33x17x9", kernel="fake", variant="fake", key="k1",
+        cubin=str(cubin), source=str(source), entry="fake",
+        arguments=("a", "b", "c", "m", "n", "k", "alpha", "beta"),
+        shape={"m": 33, "n": 17, "k": 9},
+        dtypes={"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"},
+        launch=LaunchPlan((2, 3, 1), (16, 16, 1), 64, None, 6), limit_s=10.0, versions=(1, 1),
+    )  # fmt: skip
 
 
 def figures(made: dict[str, Any]) -> dict[str, float]:
@@ -140,7 +143,7 @@ def test_predicated_off_instructions_do_no_operations() -> None:
     assert found["sm__ops_path_tensor_src_fp16.sum"] == 0
 
 
-def test_rows_are_those_of_a_profile(job: dict[str, Any]) -> None:
+def test_rows_are_those_of_a_profile(job: Job) -> None:
     made = case.run(job, Machine()).result
     rows = {row["opcode"]: row for row in made["instructions"]}
     assert list(rows) == ["LDC", "LDG.E", "STS", "LDS.128", "LDGSTS.E.BYPASS.128",
@@ -157,7 +160,7 @@ def test_rows_are_those_of_a_profile(job: dict[str, Any]) -> None:
     assert len(case.run(job, Machine()).rows()) == len(CODE)
 
 
-def test_classes_add_up(job: dict[str, Any]) -> None:
+def test_classes_add_up(job: Job) -> None:
     rows = case.classes(case.run(job, Machine()))
     assert sum(row["executed"] for row in rows) == WARPS * len(CODE)
     assert {"tensor", "f32", "shared memory", "asynchronous copy"} <= {row["class"] for row in rows}
@@ -166,7 +169,7 @@ def test_classes_add_up(job: dict[str, Any]) -> None:
 # ------------------------------------------------------------------------------------------ a case
 
 
-def test_a_product_is_checked_with_both_scalings(job: dict[str, Any]) -> None:
+def test_a_product_is_checked_with_both_scalings(job: Job) -> None:
     machine = Machine()
     made = case.run(job, machine).result
     assert (made["status"], made["verdict"], made["source"]) == ("ok", "correct", "executed")
@@ -182,7 +185,7 @@ def test_a_product_is_checked_with_both_scalings(job: dict[str, Any]) -> None:
     assert figures(made)["wavefronts_shared_LDS"] == 3 * WARPS
 
 
-def test_c_is_poisoned_where_beta_is_zero(job: dict[str, Any]) -> None:
+def test_c_is_poisoned_where_beta_is_zero(job: Job) -> None:
     seen = []
 
     def act(call: Any) -> None:
@@ -196,10 +199,10 @@ def test_c_is_poisoned_where_beta_is_zero(job: dict[str, Any]) -> None:
     assert "C[0, 0] is nan (never written, or" in made["reason"]
 
 
-def test_f64_kernels_get_wide_scalars(job: dict[str, Any]) -> None:
+def test_f64_kernels_get_wide_scalars(job: Job) -> None:
     machine = Machine()
     f64 = dict.fromkeys(("a", "b", "c", "accumulate"), "f64")
-    made = case.run(job | {"dtypes": f64}, machine).result
+    made = case.run(replace(job, dtypes=f64), machine).result
     assert made["verdict"] == "correct"
     assert isinstance(machine.calls[0]["arguments"][-1], np.float64)
 
@@ -216,7 +219,7 @@ def test_f64_kernels_get_wide_scalars(job: dict[str, Any]) -> None:
     ],
 )
 def test_faults_become_statuses_and_verdicts(
-    job: dict[str, Any], kind: str, status: str, verdict: str | None
+    job: Job, kind: str, status: str, verdict: str | None
 ) -> None:
     made = case.run(job, Machine(faults=(Fault(kind),), endless=True)).result
     assert (made["status"], made["verdict"]) == (status, verdict)
@@ -237,14 +240,14 @@ def test_faults_become_statuses_and_verdicts(
     assert bool(made["figures"]) == counted == bool(made["instructions"])
 
 
-def test_the_worst_fault_decides(job: dict[str, Any]) -> None:
+def test_the_worst_fault_decides(job: Job) -> None:
     faults = (Fault("uninitialised read"), Fault("race", 3), Fault("invalid access", 4))
     made = case.run(job, Machine(faults=faults)).result
     assert made["status"] == model.INVALID_ACCESS
     assert "2 further findings" in made["reason"]
 
 
-def test_what_the_machine_does_not_know_is_named_with_its_line(job: dict[str, Any]) -> None:
+def test_what_the_machine_does_not_know_is_named_with_its_line(job: Job) -> None:
     error = fake_machine.Unsupported("HGMMA.64x128x16.F32.BF16", 0x50)
     for machine in (Machine(refuses=error),):
         made = case.run(job, machine).result
@@ -253,25 +256,26 @@ def test_what_the_machine_does_not_know_is_named_with_its_line(job: dict[str, An
         assert "fake.cu (SASS address 0x0050)" in made["reason"]
 
 
-def test_a_bad_launch_fails_to_launch(job: dict[str, Any]) -> None:
+def test_a_bad_launch_fails_to_launch(job: Job) -> None:
     made = case.run(job, Machine(refuses=fake_machine.BadLaunch("1025 threads"))).result
     assert (made["status"], made["verdict"]) == (model.FAILED_TO_LAUNCH, None)
-    made = case.run(job | {"arguments": ["a", "b", "x"]}, Machine()).result
+    made = case.run(replace(job, arguments=("a", "b", "x")), Machine()).result
     assert made["status"] == model.FAILED_TO_LAUNCH
     assert "argument 'x' is none of a, b, c" in made["reason"]
 
 
-def probe(job: dict[str, Any], **values: str) -> dict[str, Any]:
+def probe(job: Job, **more: Any) -> Job:
     buffers = {
-        "index": {"dtype": "i32", "size": 32},
-        "errors": {"dtype": "i32", "size": 32, "expect": 0},
-        "cycles": {"dtype": "f32", "size": 1, "report": {"metric": "latency", "unit": "cycle"}},
+        "index": ProbeBuffer("i32", 32),
+        "errors": ProbeBuffer("i32", 32, expect=0),
+        "cycles": ProbeBuffer("f32", 1, report={"metric": "latency", "unit": "cycle"}),
     }
-    about = {"values": {"index": "lane"}, "scalars": {"n": 32}, "macros": {}, "sizes": {}}
-    return job | {
-        "operation": "probe", "shape": {}, "dtypes": {}, "arguments": ["index", "errors", "cycles", "n"],
-        "probe": {"buffers": buffers, "case": about}, "instruction": "LDS", "case": "fake@one",
-    }  # fmt: skip
+    about = Probe(buffers, values={"index": "lane"}, scalars={"n": 32})
+    given = {"dtypes": {}, "instruction": "LDS", **more}
+    return replace(
+        job, operation="probe", shape={}, arguments=("index", "errors", "cycles", "n"),
+        probe=about, case="fake@one", **given,
+    )  # fmt: skip
 
 
 def probed(call: Any) -> None:
@@ -280,7 +284,7 @@ def probed(call: Any) -> None:
     given["cycles"].array[:] = 7
 
 
-def test_a_probe_is_judged_by_its_buffers(job: dict[str, Any]) -> None:
+def test_a_probe_is_judged_by_its_buffers(job: Job) -> None:
     made = case.run(probe(job), Machine(act=probed)).result
     assert made["verdict"] == "correct"
     assert made["notes"]["check"]["figures"] == [
@@ -289,7 +293,7 @@ def test_a_probe_is_judged_by_its_buffers(job: dict[str, Any]) -> None:
 
 
 def test_cycles_of_a_machine_without_time_are_no_figure(
-    job: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fake_machine, "CODE", [*CODE[:-1], (0x90, "CS2R R2, SR_CLOCKLO")])
     made = case.run(probe(job), Machine(act=probed)).result
@@ -301,21 +305,21 @@ def test_cycles_of_a_machine_without_time_are_no_figure(
 # ------------------------------------------------------------------------- results of other stages
 
 
-def test_a_check_from_an_execution(job: dict[str, Any]) -> None:
+def test_a_check_from_an_execution(job: Job) -> None:
     made = case.run(job, Machine()).result | {"environment": "laptop"}
-    check = results.of_stage(job | {"stage": "check", "key": "c1"}, made)
+    check = results.of_stage(replace(job, stage="check", key="c1"), made)
     assert (check["stage"], check["key"], check["source"]) == ("check", "c1", "executed")
     assert (check["status"], check["verdict"], check["environment"]) == ("ok", "correct", "laptop")
     assert set(figures(check)) == {"max_error", "tolerance", "relative_error"}
     assert check["notes"]["executed"] == "k1"
 
 
-def counters_job(job: dict[str, Any], sets: list[str], **more: Any) -> dict[str, Any]:
-    names, sections = catalogue.merged(sets)
-    return job | {"stage": "counters", "key": "m1", "metrics": names, "sections": sections, **more}
+def counters_job(job: Job, sets: list[str], **more: Any) -> Job:
+    names, sections = map(tuple, catalogue.merged(sets))
+    return replace(job, stage="counters", key="m1", metrics=names, sections=sections, **more)
 
 
-def test_counters_from_an_execution_are_those_that_were_asked_for(job: dict[str, Any]) -> None:
+def test_counters_from_an_execution_are_those_that_were_asked_for(job: Job) -> None:
     made = case.run(job, Machine()).result | {"environment": "laptop"}
     few = results.of_stage(counters_job(job, ["quantization"]), made)
     assert few["source"] == "executed" and not few["instructions"]
@@ -329,7 +333,7 @@ def test_counters_from_an_execution_are_those_that_were_asked_for(job: dict[str,
     assert not {name for name in figures(more) if "cycles" in name or "dram" in name}
 
 
-def test_a_probes_own_instruction_is_counted(job: dict[str, Any]) -> None:
+def test_a_probes_own_instruction_is_counted(job: Job) -> None:
     asked = counters_job(probe(job), ["memory"], instruction="LDS.128")
     made = case.run(probe(job), Machine(act=probed)).result | {"environment": "laptop"}
     found = figures(results.of_stage(asked, made))
@@ -337,13 +341,13 @@ def test_a_probes_own_instruction_is_counted(job: dict[str, Any]) -> None:
     assert found["wavefronts_by_instruction"] == 3 * WARPS
 
 
-def test_a_slow_cpu_is_no_fault_of_the_kernels(job: dict[str, Any]) -> None:
+def test_a_slow_cpu_is_no_fault_of_the_kernels(job: Job) -> None:
     made = case.run(job, Machine(faults=(Fault("timed out"),))).result
     assert made["status"] == model.NOT_MEASURED
     assert "not done within 10 s (execute: case_limit_s)" in made["reason"]
 
 
-def test_an_endless_product_is_stopped_long_before_a_slow_one(job: dict[str, Any]) -> None:
+def test_an_endless_product_is_stopped_long_before_a_slow_one(job: Job) -> None:
     """The budget is far above what a product can need, and far below what seconds allow."""
     least = 2 * 33 * 17 * 9 * 2 / 32
     assert 20 * least < cost.budget(job) < 1e8
@@ -351,18 +355,18 @@ def test_an_endless_product_is_stopped_long_before_a_slow_one(job: dict[str, Any
 
 
 @pytest.mark.parametrize("kind", ["invalid access", "timed out"])
-def test_a_failure_has_the_same_status_in_both_stages(job: dict[str, Any], kind: str) -> None:
+def test_a_failure_has_the_same_status_in_both_stages(job: Job, kind: str) -> None:
     machine = Machine(faults=(Fault(kind),), endless=True)
     made = case.run(job, machine).result | {"environment": "laptop"}
-    for one in (job | {"stage": "check"}, counters_job(job, ["memory"])):
+    for one in (replace(job, stage="check"), counters_job(job, ["memory"])):
         told = results.of_stage(one, made)
         assert (told["status"], told["source"], told["figures"]) == (kind, "", [])
         assert "executed on the CPU" in told["reason"]
 
 
-def test_counters_of_a_kernel_that_never_met_its_barrier_are_none(job: dict[str, Any]) -> None:
+def test_counters_of_a_kernel_that_never_met_its_barrier_are_none(job: Job) -> None:
     made = case.run(job, Machine(faults=(Fault("barrier"),))).result | {"environment": "laptop"}
-    assert results.of_stage(job | {"stage": "check"}, made)["verdict"] == model.BARRIER
+    assert results.of_stage(replace(job, stage="check"), made)["verdict"] == model.BARRIER
     told = results.of_stage(counters_job(job, ["memory"]), made)
     assert (told["status"], told["figures"]) == (model.NOT_MEASURED, [])
 
@@ -371,7 +375,7 @@ def test_counters_of_a_kernel_that_never_met_its_barrier_are_none(job: dict[str,
 
 
 def test_the_worker_gives_a_result_for_whatever_happens(
-    job: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def bad(call: Any) -> None:
         if call["arguments"][3] == 34:
@@ -380,8 +384,8 @@ def test_the_worker_gives_a_result_for_whatever_happens(
 
     monkeypatch.setattr("tilewave.execution.engine", lambda *_: Machine(act=bad))
     monkeypatch.setattr("tilewave.execution.warm_up", lambda *_: None)
-    other = job | {"case": "fake@34x17x9", "shape": {"m": 34, "n": 17, "k": 9}}
-    (tmp_path / "jobs.json").write_text(json.dumps([job, other]))
+    other = replace(job, case="fake@34x17x9", shape={"m": 34, "n": 17, "k": 9})
+    write_jobs(tmp_path / "jobs.json", [job, other])
     events = tmp_path / "events"
     code = worker.main(["execute", str(tmp_path / "jobs.json"), "--events", str(events)])
     told = [json.loads(line) for line in events.read_text().splitlines()]
@@ -392,16 +396,16 @@ def test_the_worker_gives_a_result_for_whatever_happens(
     assert "RuntimeError: the interpreter lost its way" in told[4]["result"]["reason"]
 
 
-def test_cost_grows_with_the_work(job: dict[str, Any]) -> None:
+def test_cost_grows_with_the_work(job: Job) -> None:
     small = cost.predicted_s(job)
-    large = cost.predicted_s(job | {"shape": {"m": 4096, "n": 4096, "k": 4096}})
+    large = cost.predicted_s(replace(job, shape={"m": 4096, "n": 4096, "k": 4096}))
     assert small < 0.01 < 100 < large
-    tensor = {**job["dtypes"], "a": "f16", "b": "f16"}
+    tensor = {**job.dtypes, "a": "f16", "b": "f16"}
     shape = {"m": 2048, "n": 2048, "k": 2048}
-    assert cost.predicted_s(job | {"shape": shape, "dtypes": tensor}) < 10
+    assert cost.predicted_s(replace(job, shape=shape, dtypes=tensor)) < 10
     assert cost.predicted_s(probe(job)) == 0
     # A probe that counts its work: 6e9 operations at 6e8 a second.
-    assert cost.predicted_s(probe(job | {"dtypes": {"a": "f32"}}), 6e9) == 10
+    assert cost.predicted_s(probe(job, dtypes={"a": "f32"}), 6e9) == 10
 
 
 def test_places_know_lines_of_the_kernels_own_file(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """Planning: what cannot be measured is a status with its reason before anything runs."""
 
+import pickle
+
 import pytest
 
-from samples import FRONT, config, write_kernel
+from samples import FRONT, a_job, config, write_kernel
 from tilewave import project
-from tilewave.records import model
+from tilewave.jobs import Probe, ProbeBuffer, read_jobs, write_jobs
+from tilewave.launches import LaunchPlan, MapPlan, Scratch
+from tilewave.records import keys, model
 from tilewave.stages import jobs, resolving, work
 from tilewave.stages.pipeline import Pipeline
 
@@ -27,13 +31,48 @@ def plan(folder, target, arch="sm_90", shapes=(64,), front=FRONT):
 def test_a_job_with_its_key(tmp_path):
     planned = plan(tmp_path, HERE)
     assert planned.result is None
-    assert (planned.job["grid"], planned.job["shape"]["m"]) == ([4, 4, 1], 64)
+    assert (planned.job.launch.grid, planned.job.shape["m"]) == ((4, 4, 1), 64)
+
+
+def test_a_job_is_read_as_it_was_written(tmp_path):
+    maps = (MapPlan("map_a", "a", "f16", (72, 40), (64, 32), 128, 256),)
+    scratch = (Scratch("arrived", 24, True),)
+    launch = LaunchPlan((4, 2, 1), (32, 1, 1), 64, (16, 16, 1), 7, scratch, (2, 1, 1), maps)
+    looked_at = ProbeBuffer("f32", "32 * sms", "lane", {"metric": "latency", "unit": "cycle"})
+    probe = Probe({"found": looked_at}, {"WIDTH": 4}, {"index": "lane"}, {"found": 8}, {"n": 2})
+    given = [
+        plan(tmp_path, HERE).job,
+        a_job(launch=launch, arguments=("a", "map_a"), shape={"n": 8}, work={"flop": 2.0}),
+        a_job(operation="probe", probe=probe, device={"sms": 132}, versions=(1, 2)),
+    ]
+    write_jobs(tmp_path / "jobs.json", given)
+    assert read_jobs(tmp_path / "jobs.json") == given
+    assert pickle.loads(pickle.dumps(given)) == given
+
+
+def test_a_probes_key_holds_its_case_and_its_buffers():
+    buffer = {"dtype": "i32", "size": 32, "expect": "lane", "report": None}
+    case = {"macros": {"WIDTH": 4}, "values": {"index": "lane"}, "sizes": {}, "scalars": {"n": 2}}
+    probe = Probe({"found": ProbeBuffer(**buffer)}, **case)
+    parts = {
+        "stage": "counters", "method_version": 1, "code": "c", "provider": "nvrtc",
+        "operation": "probe", "entry": "a", "grid": [1, 1, 1], "block": [1, 1, 1],
+        "shared_bytes": 0, "cluster": None, "arguments": ["found"], "shape": {}, "dtypes": {},
+        "layouts": {}, "probe": {"buffers": {"found": buffer}, "case": case}, "seed": 1,
+        "device": {"sms": 132}, "instruction": "LDS", "metrics": ["x.sum"], "sections": [],
+        "clock_control": "none", "cache_control": "all",
+    }  # fmt: skip
+    job = a_job(
+        stage="counters", operation="probe", probe=probe, arguments=("found",),
+        device={"sms": 132}, instruction="LDS", metrics=("x.sum",),
+    )  # fmt: skip
+    assert keys.key("c", job) == keys.digest(parts)
 
 
 def test_a_symbolic_shape_and_its_number_have_one_key(tmp_path):
     one, other = plan(tmp_path, HERE, shapes=["64 * sms"]), plan(tmp_path, HERE, shapes=[8448])
     assert one.case.id != other.case.id
-    assert one.job["key"] == other.job["key"]
+    assert one.job.key == other.job.key
 
 
 @pytest.mark.parametrize(

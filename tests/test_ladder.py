@@ -65,5 +65,5 @@ def test_every_architecture_gives_the_same_product(path, macros) -> None:
 
 def wide(done) -> np.ndarray:
     """The product of another execution, as a reference."""
-    numbers = to_float64(done.outputs["c"], done.job["dtypes"]["c"])
-    return numbers.reshape(done.job["shape"]["m"], -1)
+    numbers = to_float64(done.outputs["c"], done.job.dtypes["c"])
+    return numbers.reshape(done.job.shape["m"], -1)

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from samples import a_job
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
@@ -15,7 +16,7 @@ OLD_NCU, NEW_NCU = "2025.1.0", "2025.3.1"
 
 
 def job(case="a@64", key="aa11", stage="time", provider="nvrtc", limit_s=60.0):
-    return {"stage": stage, "case": case, "key": key, "provider": provider, "limit_s": limit_s}
+    return a_job(stage=stage, case=case, key=key, provider=provider, limit_s=limit_s)
 
 
 def target(live=True, ncu=NEW_NCU):
@@ -46,11 +47,11 @@ class Machine:
         self._ending = status, reason
 
     def __call__(self, waiting, finished):
-        self.asked += [one["case"] for one in waiting]
+        self.asked += [one.case for one in waiting]
         results = []
         for one in waiting:
             figures = [{"metric": "duration", "value": 7.0, "unit": "us"}]
-            results.append(model.result(one["stage"], one["case"], *self._ending, figures=figures))
+            results.append(model.result(one.stage, one.case, *self._ending, figures=figures))
             finished(results[-1])
         return results
 
@@ -61,7 +62,7 @@ def store(tmp_path):
 
 
 def collect(store, machine, *jobs, recorded=None, checks=None, **machine_is):
-    planned = [Planned(SimpleNamespace(id=one["case"]), one, None) for one in jobs]
+    planned = [Planned(SimpleNamespace(id=one.case), one, None) for one in jobs]
     sources = measuring.Sources(target(**machine_is), store, recorded)
     return measuring.collect(planned, sources, machine, checks)
 

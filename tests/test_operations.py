@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from samples import a_job
 from tilewave import operations
 from tilewave.errors import UserError
+from tilewave.jobs import Job, Probe, ProbeBuffer
 from tilewave.operations import matmul, probe, reverse, vector_add
 
 F32 = {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"}
@@ -86,12 +88,7 @@ def test_tolerance_follows_alpha_dtypes_and_k() -> None:
 
 
 def test_vector_add() -> None:
-    job = {
-        "case": "vector_add@5",
-        "shape": {"n": 5},
-        "dtypes": {"a": "f32", "b": "f32", "c": "f32"},
-        "seed": 1,
-    }
+    job = a_job(shape={"n": 5}, dtypes={"a": "f32", "b": "f32", "c": "f32"})
     given = vector_add.inputs(job)
     assert vector_add.outputs(job) == {"c": (np.dtype(np.float32), 5)}
     c = given["a"] + given["b"]
@@ -107,13 +104,8 @@ def test_vector_add() -> None:
 @pytest.mark.parametrize("dtype", ["i32", "f32"])
 def test_reverse(arguments: list[str], target: str, dtype: str) -> None:
     names = [name for name in arguments if name != "n"]
-    job = {
-        "case": "reverse_static@8",
-        "arguments": arguments,
-        "shape": {"n": 8},
-        "dtypes": dict.fromkeys(names, dtype),
-        "seed": 1,
-    }
+    dtypes = dict.fromkeys(names, dtype)
+    job = a_job(arguments=tuple(arguments), shape={"n": 8}, dtypes=dtypes)
     (source,) = reverse.inputs(job).values()
     assert list(reverse.outputs(job)) == [target]
     assert reverse.judge(job, {target: source[::-1]})[0] == "correct"
@@ -122,8 +114,9 @@ def test_reverse(arguments: list[str], target: str, dtype: str) -> None:
     assert reverse.judge(job, {target: source[:4]})[1] == f"{target} has 4 elements, expected 8"
 
 
-def probe_job(case: dict[str, Any], **buffers: dict[str, Any]) -> dict[str, Any]:
-    return {"case": "p@x", "seed": 1, "shape": {}, "probe": {"buffers": buffers, "case": case}}
+def probe_job(case: dict[str, Any], **buffers: dict[str, Any]) -> Job:
+    made = {name: ProbeBuffer(**one) for name, one in buffers.items()}
+    return a_job(operation="probe", probe=Probe(made, **case))
 
 
 def test_probe_inputs_are_expressions_over_lanes() -> None:
@@ -192,10 +185,11 @@ def test_probe_buffers_of_many_elements_are_filled_at_once() -> None:
 
 
 def test_probe_verdicts() -> None:
+    cycles = {"dtype": "f32", "size": 3, "report": {"metric": "latency", "unit": "cycle"}}
     job = probe_job(
         {},
         errors={"dtype": "i32", "size": 4, "expect": "lane * 0"},
-        cycles={"dtype": "f32", "size": 3, "report": {"metric": "latency", "unit": "cycle"}},
+        cycles=cycles,
         scratch={"dtype": "i32", "size": 1},
     )
     good = {
@@ -214,5 +208,5 @@ def test_probe_verdicts() -> None:
         "wrong",
         "cycles holds a value that is no number: it was not written",
     )
-    only = probe_job({}, cycles=job["probe"]["buffers"]["cycles"])
+    only = probe_job({}, cycles=cycles)
     assert probe.judge(only, {"cycles": good["cycles"]})[0] == "not checked"

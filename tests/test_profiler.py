@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from samples import a_job
 from tilewave.counters import catalogue
 from tilewave.counters.figures import DERIVED
 from tilewave.gpu import profile_report, profile_run, profiler
+from tilewave.jobs import Job, read_jobs
+from tilewave.launches import LaunchPlan
 
 BASE = 0x7F00_1000
 
@@ -123,18 +126,19 @@ class FakeRange(list):  # type: ignore[type-arg]
         return len(self)
 
 
-def job(case: str, entry: str = "tiled", provider: str = "nvrtc", **more: Any) -> dict[str, Any]:
-    return {
+def job(case: str, entry: str = "tiled", provider: str = "nvrtc", **more: Any) -> Job:
+    given = {
+        "stage": "counters",
         "case": case,
         "key": f"key-{case}",
         "provider": provider,
         "entry": entry,
-        "grid": [4, 2, 1],
+        "launch": LaunchPlan((4, 2, 1), (1, 1, 1), 0, None, 8),
         "dtypes": {"a": "f16", "accumulate": "f32"},
         "source": "kernels/tiled.cu",
-        "metrics": catalogue.names("basic"),
-        **more,
+        "metrics": tuple(catalogue.names("basic")),
     }
+    return a_job(**{**given, **more})
 
 
 def named(result: dict[str, Any]) -> dict[str, float]:
@@ -416,7 +420,7 @@ def fake_ncu(tmp_path: Path, body: str) -> str:
     return str(path)
 
 
-def run(tmp_path: Path, ncu: str, jobs: list[dict[str, Any]], **more: Any) -> list[dict[str, Any]]:
+def run(tmp_path: Path, ncu: str, jobs: list[Job], **more: Any) -> list[dict[str, Any]]:
     return profiler.profile(
         jobs,
         cache=tmp_path / "cache",
@@ -437,7 +441,7 @@ def test_what_the_report_holds_is_kept(tmp_path: Path, monkeypatch: pytest.Monke
     assert first["status"] == "not measured" and first["reason"] == "ncu: lost it"
     assert second["status"] == "ok" and second["notes"]["report"] == "kernel.ncu-rep"
     assert "dram__bytes_write.sum" in second["notes"]["unknown_metrics"]
-    assert json.loads((tmp_path / "reports" / "kernel.jobs.json").read_text()) == jobs
+    assert read_jobs(tmp_path / "reports" / "kernel.jobs.json") == jobs
     run(tmp_path, ncu, jobs)
     assert (tmp_path / "queries").read_text() == "x"  # asked once
 
@@ -465,7 +469,7 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(
 
     monkeypatch.setattr(profiler, "load_report", load)
     two, one = NAMES[1:], NAMES[2:]
-    jobs = [job(name, metrics=two) for name in "abc"] + [job("d", metrics=one)]
+    jobs = [job(name, metrics=tuple(two)) for name in "abc"] + [job("d", metrics=tuple(one))]
     told: list[Any] = []
     ncu = fake_ncu(tmp_path, body)
     found = run(tmp_path, ncu, jobs, limit_s=None, on_result=told.append)

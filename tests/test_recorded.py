@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from samples import a_job
 from tilewave.command import main, parser, record
 from tilewave.errors import UserError
 from tilewave.records import model, tables
@@ -218,17 +219,20 @@ def test_record_from_a_checkout(tmp_path, below, capsys):
 def collect(recorded, *jobs, target=None, store=None):
     """Stage `time` on a machine with no GPU."""
     planned = [
-        Planned(SimpleNamespace(id=case), {"stage": "time", "case": case, "key": key,
-                                           "provider": provider}, None)
+        Planned(
+            SimpleNamespace(id=case),
+            a_job(stage="time", case=case, key=key, provider=provider),
+            None,
+        )
         for case, key, provider in jobs
-    ]  # fmt: skip
+    ]
     away = {"live": False, "host": "laptop", "environment": "gpu1", "label": "NVIDIA H200",
             "reason": "no NVIDIA GPU on this machine"}  # fmt: skip
     store = store or SimpleNamespace(get=lambda *_: None, put=lambda _: None)
 
     def measure(waiting, finished):
         for job in waiting:
-            finished(model.result("time", job["case"], model.OK))
+            finished(model.result("time", job.case, model.OK))
         return []
 
     sources = measuring.Sources(away | (target or {}), store, recorded)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import executing_support as support
-from samples import config, write_kernel
+from samples import a_job, config, write_kernel
 from tilewave import project
 from tilewave.compiling import nvrtc
 from tilewave.errors import UserError
 from tilewave.kernels import load_kernel
+from tilewave.launches import Scratch
 from tilewave.records import keys, model
 from tilewave.stages import jobs
 
@@ -106,10 +108,17 @@ def test_mistakes_in_scratch(tmp_path: Path, old: str, new: str, key: str) -> No
 
 
 def test_keys_without_scratch_and_work_are_what_they_were() -> None:
-    job = {"provider": "nvrtc", "operation": "matmul"}
-    plain = keys.key("check", "code", job)
-    assert keys.key("check", "code", {**job, "scratch": [], "work": {}, "device": {}}) == plain
-    assert keys.key("check", "code", {**job, "scratch": [{"name": "x"}]}) != plain
+    job = a_job()
+    plain = {
+        "stage": "check", "method_version": 1, "code": "c", "provider": "nvrtc",
+        "operation": "matmul", "entry": "a", "grid": [1, 1, 1], "block": [1, 1, 1],
+        "shared_bytes": 0, "cluster": None, "arguments": [], "shape": {}, "dtypes": {},
+        "layouts": {}, "probe": None, "seed": 1,
+    }  # fmt: skip
+    assert keys.key("c", job) == keys.digest(plain)
+    more = replace(job.launch, scratch=(Scratch("x", 4, True),))
+    scratch = [{"name": "x", "nbytes": 4, "zeroed": True}]
+    assert keys.key("c", replace(job, launch=more)) == keys.digest({**plain, "scratch": scratch})
 
 
 PROBE_FRONT = """\
@@ -148,8 +157,8 @@ def planned(folder: Path, stage: str, front: str = PROBE_FRONT) -> Any:
 def test_a_probe_that_says_its_work_is_timed(tmp_path: Path) -> None:
     (one,) = planned(tmp_path, "time")
     # 64 operations x 10 steps x 132 SMs; 16 bytes for each of 32 x 132 elements.
-    assert one.job["work"] == {"flop": 84480.0, "byte": 67584.0}
-    assert one.job["device"] == {"sms": 132} and one.job["baseline"] is False
+    assert one.job.work == {"flop": 84480.0, "byte": 67584.0}
+    assert one.job.device == {"sms": 132} and one.job.baseline is False
 
 
 def test_a_probe_without_work_is_not_timed(tmp_path: Path) -> None:

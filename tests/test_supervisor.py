@@ -4,10 +4,13 @@ import json
 import os
 import sys
 import time
+from dataclasses import dataclass
 
 import pytest
 
+from samples import a_job
 from tilewave.gpu.worker import main as worker_main
+from tilewave.jobs import Job, write_jobs
 from tilewave.processes import supervisor
 from tilewave.records import model
 
@@ -47,25 +50,33 @@ for i in range(o.start, len(jobs)):
 """
 
 
+@dataclass(frozen=True)
+class Deed(Job):
+    """A job that says how its worker misbehaves, and where a child of it leaves its id."""
+
+    do: str = ""
+    mark: str = ""
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     (tmp_path / "bad_worker.py").write_text(WORKER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
 
     def call(*deeds, **options):
+        mark = str(tmp_path / "mark")
         jobs = [
-            {"case": f"k@{i}", "key": f"{i:02x}", "limit_s": 20.0, "do": deed,
-             "mark": str(tmp_path / "mark")}
+            a_job(Deed, case=f"k@{i}", key=f"{i:02x}", do=deed, mark=mark)
             for i, deed in enumerate(deeds)
-        ]  # fmt: skip
+        ]
         seen = []
         log = tmp_path / "logs" / "worker.log"
         results = supervisor.run_jobs(
             "check", jobs, module="bad_worker", on_result=seen.append, log_path=log, **options
         )
-        assert [made["case"] for made in results] == [job["case"] for job in jobs]
-        assert [made["key"] for made in results] == [job["key"] for job in jobs]
-        assert sorted(made["case"] for made in seen) == sorted(job["case"] for job in jobs)
+        assert [made["case"] for made in results] == [job.case for job in jobs]
+        assert [made["key"] for made in results] == [job.key for job in jobs]
+        assert sorted(made["case"] for made in seen) == sorted(job.case for job in jobs)
         return results
 
     return call
@@ -175,20 +186,20 @@ def reads_c(a, b, c, alpha, beta):
 
 def cpu_job(tmp_path, entry, **more):
     (tmp_path / "kernel.py").write_text(CPU_KERNEL)
-    return {
-        "case": f"{entry}@40x50x60", "key": "aa", "provider": "cpu", "operation": "matmul",
-        "entry": entry, "source": str(tmp_path / "kernel.py"), "seed": 1, "limit_s": 20.0,
-        "arguments": ["a", "b", "c", "m", "n", "k", "alpha", "beta"],
+    given = {
+        "case": f"{entry}@40x50x60", "key": "aa", "provider": "cpu", "entry": entry,
+        "source": str(tmp_path / "kernel.py"),
+        "arguments": ("a", "b", "c", "m", "n", "k", "alpha", "beta"),
         "shape": {"m": 40, "n": 50, "k": 60},
         "dtypes": {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"},
         "layouts": {"a": "row", "b": "col", "c": "row"},
-        **more,
     }  # fmt: skip
+    return a_job(**{**given, **more})
 
 
 def cpu(stage, tmp_path, *jobs):
     """Results of the real worker, in this process."""
-    (tmp_path / "jobs.json").write_text(json.dumps(jobs))
+    write_jobs(tmp_path / "jobs.json", jobs)
     events = tmp_path / f"{stage}.jsonl"
     code = worker_main([stage, str(tmp_path / "jobs.json"), "--events", str(events)])
     assert code == 0
@@ -220,7 +231,7 @@ def test_cpu_time_and_its_limit(tmp_path):
 
 def test_worker_without_a_gpu_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWAVE_GPU", "GPU-that-is-not-there")
-    (tmp_path / "jobs.json").write_text(json.dumps([cpu_job(tmp_path, "x", provider="nvrtc")]))
+    write_jobs(tmp_path / "jobs.json", [cpu_job(tmp_path, "x", provider="nvrtc")])
     events = tmp_path / "events.jsonl"
     assert worker_main(["check", str(tmp_path / "jobs.json"), "--events", str(events)]) == 87
     told = json.loads(events.read_text().splitlines()[-1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from tilewave.errors import UserError
 from tilewave.gpu import launch, tensor_maps
 from tilewave.gpu.device import CudaError
 from tilewave.kernels import load_kernel
+from tilewave.launches import MapPlan
 from tilewave.records import keys, model
 from tilewave.stages import jobs
-from tilewave.variants import TRIAL_DEVICE, MapPlan
+from tilewave.variants import TRIAL_DEVICE
 
 KERNEL = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
@@ -155,15 +157,15 @@ def plan_jobs(stage: str, macros: dict[str, Any], shape: str = "64x64x64") -> li
 def test_jobs_and_their_keys() -> None:
     """A job has the cluster and the maps, and its key tells maps apart."""
     (one,) = plan_jobs("execute", {"CLUSTER": 2})
-    assert one.job["cluster"] == [2, 1, 1]
-    assert one.job["tensor_maps"]["map_a"]["sizes"] == [64, 64]
+    assert one.job.launch.cluster == (2, 1, 1)
+    maps = {made.name: made for made in one.job.launch.tensor_maps}
+    assert maps["map_a"].sizes == (64, 64)
     (plain,) = plan_jobs("execute", {})
-    assert plain.job["cluster"] is None
-    assert plain.job["key"] != one.job["key"]
-    other = {**one.job, "tensor_maps": {}}
-    assert keys.key("execute", "c", other) != one.job["key"]
-    without = {name: value for name, value in other.items() if name != "tensor_maps"}
-    assert keys.key("execute", "c", other) == keys.key("execute", "c", without)
+    assert plain.job.launch.cluster is None
+    assert plain.job.key != one.job.key
+    assert keys.key("c", one.job) == one.job.key
+    other = replace(one.job, launch=replace(one.job.launch, tensor_maps=()))
+    assert keys.key("c", other) != one.job.key
 
 
 # -------------------------------------------------------------------------------------- the launch
@@ -201,9 +203,9 @@ def encoder(monkeypatch: pytest.MonkeyPatch, code: int = 0) -> Encoder:
     return made
 
 
-def planned_map(dtype: str = "f16", **more: Any) -> dict[str, Any]:
+def planned_map(dtype: str = "f16", name: str = "map", **more: Any) -> MapPlan:
     given = {"sizes": (72, 40), "box": (64, 32), "swizzle": 128, "l2": 256, **more}
-    return MapPlan(name="map", of="a", dtype=dtype, **given).document()
+    return MapPlan(name=name, of="a", dtype=dtype, **given)
 
 
 def test_what_the_driver_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +256,7 @@ def test_every_swizzle_and_promotion(
 def test_one_map_for_each_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cuda.bindings.driver")
     asked = encoder(monkeypatch)
-    maps = tensor_maps.Maps({"map": planned_map(), "other": planned_map(box=(64, 8))})
+    maps = tensor_maps.Maps([planned_map(), planned_map(name="other", box=(64, 8))])
     first, again = maps.of({"a": 0x1000}), maps.of({"a": 0x1000})
     second = maps.of({"a": 0x2000})
     assert [call["address"] for call in asked.calls] == [0x1000, 0x1000, 0x2000, 0x2000]
@@ -266,7 +268,7 @@ def test_a_map_is_an_argument_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder(monkeypatch)
     (planned,) = plan_jobs("check", {})
     pointers = {"a": 0x1000, "b": 0x2000, "c": 0x3000}
-    maps = tensor_maps.Maps(planned.job["tensor_maps"]).of(pointers)
+    maps = tensor_maps.Maps(planned.job.launch.tensor_maps).of(pointers)
     packed = launch.pack(planned.job, pointers, 1.0, 0.0, maps)
     addresses = (ctypes.c_void_p * 8).from_address(packed.address)
     assert addresses[0] % 64 == addresses[1] % 64 == 0

@@ -251,5 +251,7 @@ def test_executing_counts_the_predicted_numbers(
     made = support.execute(path, sizes, macros)
     assert made.verdict == "correct"
     words = [str(one.opcode) for one in made.program.instructions]
-    found = counters.values(words, made.counts, grid=made.job["grid"], block=made.job["block"])
+    found = counters.values(
+        words, made.counts, grid=made.job.launch.grid, block=made.job.launch.block
+    )
     _assert_predicted(support.choose(path, macros), sizes, found)

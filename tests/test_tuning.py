@@ -2,15 +2,17 @@
 
 import json
 import os
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import pytest
 
-from samples import FRONT, config, write_kernel
+from samples import FRONT, a_job, config, write_kernel
 from tilewave import project
 from tilewave.gpu import races
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.worker import main as worker_main
+from tilewave.jobs import Job, write_jobs
 from tilewave.processes import supervisor
 from tilewave.records import model, tables
 from tilewave.records.recorded import Recorded, merge
@@ -39,24 +41,33 @@ TARGET = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Candidate(Job):
+    """A job that says what a launch takes, how it misbehaves, and where its runs are noted."""
+
+    us: float = 10.0
+    do: str = ""
+    diary: str = os.devnull
+
+
 def job(case, us=10.0, group="g", provider="nvrtc", **more):
-    return {
-        "case": case, "key": case, "stage": "tune", "group": group, "provider": provider,
-        "operation": "matmul", "shape": {"m": 64, "n": 64, "k": 64}, "limit_s": 5.0,
-        "timing": {"block_ms": 2.0, "rounds": 5}, "predicted_loads": us, "us": us, **more,
-    }  # fmt: skip
+    return a_job(
+        Candidate, case=case, key=case, stage="tune", group=group, provider=provider,
+        shape={"m": 64, "n": 64, "k": 64}, limit_s=5.0,
+        predicted_loads=us, us=us, **more,
+    )  # fmt: skip
 
 
 class FakeTrack:
     """Candidates that take the time their job says; `do` in a job says how it misbehaves."""
 
     def __init__(self, jobs, started, failed):
-        self.jobs = {one["case"]: one for one in jobs}
+        self.jobs = {one.case: one for one in jobs}
         self.started, self.failed = started, failed
 
     def screen(self, name, worst_us):
         self.started(name)
-        deed = self.jobs[name].get("do")
+        deed = self.jobs[name].do
         if deed == "fails":
             self.failed(model.result("tune", name, "failed to launch", "too many registers"))
             return None
@@ -65,15 +76,15 @@ class FakeTrack:
             raise races.Lost("illegal address")
         if deed == "kills":
             os.kill(os.getpid(), 11)
-        with open(self.jobs[name].get("diary", os.devnull), "a") as diary:
+        with open(self.jobs[name].diary, "a") as diary:
             diary.write(f"{name}\n")
-        return [self.jobs[name]["us"]] * 2
+        return [self.jobs[name].us] * 2
 
     def lap(self, name):
         self.started(name)
-        if self.jobs[name].get("do") == "kills in a lap":
+        if self.jobs[name].do == "kills in a lap":
             os.kill(os.getpid(), 11)
-        return self.jobs[name]["us"]
+        return self.jobs[name].us
 
     def about(self, name):
         return {"launches": 100, "cache": "cold"}
@@ -155,14 +166,14 @@ def test_buffers_that_do_not_fit():
 
 WORKER = """
 import argparse, json, sys
-from test_tuning import FakeTrack
+from test_tuning import Candidate, FakeTrack
 from tilewave.gpu.races import run_races
 p = argparse.ArgumentParser()
 p.add_argument("stage"); p.add_argument("jobs"); p.add_argument("--events")
 p.add_argument("--cache"); p.add_argument("--start", type=int, default=0)
 p.add_argument("--done", default="")
 o = p.parse_args()
-jobs = json.load(open(o.jobs))
+jobs = [Candidate.of_document(one) for one in json.load(open(o.jobs))]
 out = open(o.events, "a")
 def send(event, **more):
     out.write(json.dumps({"event": event, **more}) + "\\n"); out.flush()
@@ -183,7 +194,7 @@ def supervised(tmp_path, monkeypatch):
 
     def call(*jobs):
         seen = []
-        jobs = [{**one, "diary": str(diary)} for one in jobs]
+        jobs = [replace(one, diary=str(diary)) for one in jobs]
         results = supervisor.run_jobs(
             "tune", jobs, module="tuning_worker", on_result=seen.append, limit_s=20.0
         )
@@ -223,7 +234,7 @@ def test_destroyed_contexts_are_replaced(supervised):
 
 def test_the_worker_itself_without_a_gpu(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWAVE_GPU", "GPU-that-is-not-there")
-    (tmp_path / "jobs.json").write_text(json.dumps([job("a"), job("b")]))
+    write_jobs(tmp_path / "jobs.json", [a_job(case="a"), a_job(case="b")])
     events = tmp_path / "events.jsonl"
     arguments = ["tune", str(tmp_path / "jobs.json"), "--events", str(events), "--done", "1"]
     assert worker_main(arguments) == 87
@@ -269,20 +280,19 @@ def track(monkeypatch):
             seen.closed += 1
 
     def contestants(session, job, pointers, stack, notes):
-        assert job["baseline"] is False
-        if job.get("do") == "unavailable":
+        assert job.baseline is False
+        if job.do == "unavailable":
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "no algorithm")
         return (lambda one: job), None
 
     def first_launch_us(session, launch):
-        if launch.get("do") == "poisons":
+        if launch.do == "poisons":
             raise CudaError("CUDA_ERROR_ILLEGAL_ADDRESS", "illegal")
-        return launch["us"]
+        return launch.us
 
     def build(session, launches, block_us):
-        seen.blocks.append(
-            FakeBlock(launches[0]["us"], max(1, round(block_us / launches[0]["us"])))
-        )
+        us = launches[0].us
+        seen.blocks.append(FakeBlock(us, max(1, round(block_us / us))))
         return seen.blocks[-1]
 
     monkeypatch.setattr(races, "Memory", FakeMemory)
@@ -371,23 +381,23 @@ def planned(folder, *names, target=TARGET, verdict=model.CORRECT, status=model.O
     }
     resolved = {case: resolve(one, target) for case, one in made.plan.requests.items()}
     waiting = jobs.of_stage("tune", resolved.values(), compiled, "sm_90", made.config)
-    return stage.plan(waiting, resolved, compiled, checks, target)
+    return stage.plan(waiting, compiled, checks, target)
 
 
 def test_candidates_of_all_kernels_share_a_group(tmp_path):
     found = planned(tmp_path, "one", "two")
     groups = {}
     for one in found:
-        groups.setdefault(one.job["group"], []).append(one.case.id)
+        groups.setdefault(one.job.group, []).append(one.case.id)
     assert sorted(map(len, groups.values())) == [4, 4]
     # 64^3 with 16x16x1 tiles: 16 blocks of 256 threads with 32 registers, eight on an SM, one
     # wave of 1056 places with 64 steps of 32 elements.
-    assert found[0].job["predicted_loads"] == 1056 * 64 * 32
+    assert found[0].job.predicted_loads == 1056 * 64 * 32
 
 
 def test_a_rival_does_not_change_a_key(tmp_path):
-    alone = {one.case.id: one.job["key"] for one in planned(tmp_path, "one")}
-    both = {one.case.id: one.job["key"] for one in planned(tmp_path, "one", "two")}
+    alone = {one.case.id: one.job.key for one in planned(tmp_path, "one")}
+    both = {one.case.id: one.job.key for one in planned(tmp_path, "one", "two")}
     assert alone.items() <= both.items()
 
 
@@ -403,10 +413,10 @@ def measured(store, found, slow=()):
     asked = []
 
     def measure(waiting, finished):
-        asked.extend(one["case"] for one in waiting)
+        asked.extend(one.case for one in waiting)
         for one in waiting:
-            notes = {"out": "screening" if one["case"] in slow else ""}
-            finished(model.result("tune", one["case"], notes=notes, status=model.OK))
+            notes = {"out": "screening" if one.case in slow else ""}
+            finished(model.result("tune", one.case, notes=notes, status=model.OK))
         return []
 
     sources = measuring.Sources(TARGET, store, again=stage.race_again(found, TARGET, store))
@@ -431,7 +441,7 @@ def test_recorded_races_are_taken_without_a_gpu(tmp_path):
     store = Store(tmp_path / "store")
     first = planned(tmp_path / "k", "one")
     measured(store, first)
-    results = [store.get(HERE, "tune", one.job["key"]) for one in first]
+    results = [store.get(HERE, "tune", one.job.key) for one in first]
     whole = [
         made
         | {
@@ -460,7 +470,7 @@ def test_without_a_gpu_nothing_races_again(tmp_path):
 
 def test_jobs_of_a_group_stand_together():
     given = [job("a", group="x"), job("b", group="y"), job("c", group="x")]
-    assert [one["case"] for one in stage.by_group(given)] == ["a", "c", "b"]
+    assert [one.case for one in stage.by_group(given)] == ["a", "c", "b"]
 
 
 def test_what_elimination_saved():

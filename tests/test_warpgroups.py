@@ -1,5 +1,6 @@
 """Warpgroup products, mbarriers, tensor copies and clusters: kernels that use them are executed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import executing_support as support
 from samples import ROOT
 from tilewave.compiling import nvrtc
 from tilewave.execution import case, counters, opcodes
+from tilewave.launches import MapPlan
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 
@@ -123,16 +125,16 @@ def test_types(name):
     from tilewave.machine import program
 
     job = support.job(CEILINGS, name)
-    cubin = Path(job["cubin"])
-    loaded = program.load(cubin.read_bytes(), job["entry"])
+    cubin = Path(job.cubin)
+    loaded = program.load(cubin.read_bytes(), job.entry)
     counted = np.zeros(256, np.int32)
-    scalars = job["probe"]["case"]["scalars"]
+    scalars = job.probe.scalars
     done = executor.execute(
         loaded,
         (1, 1, 1),
         (256, 1, 1),
         [executor.Buffer("counted", counted), np.int32(scalars["largest"]), np.int32(4)],
-        shared_bytes=job["shared_bytes"],
+        shared_bytes=job.launch.shared_bytes,
     )
     assert [fault.message for fault in done.faults] == []
     assert np.all(counted == 4)
@@ -167,19 +169,18 @@ def test_cluster_memory(name, blocks):
     assert np.array_equal(written, hundreds + blocks * thread)
 
 
-MAP = {"of": "a", "dtype": "f16", "sizes": [64, 40], "pitch": 128, "box": [64, 8], "swizzle": 128,
-       "l2": 128}  # fmt: skip
+MAP = MapPlan("map_a", "a", "f16", sizes=(64, 40), box=(64, 8), swizzle=128, l2=128)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"box": [60, 8]}, "a row of the box is 120 bytes; allowed: multiples of 16"),
-        ({"box": [64, 512]}, r"box is \(64, 512\); allowed: 1 to 256 elements"),
+        ({"box": (60, 8)}, "a row of the box is 120 bytes; allowed: multiples of 16"),
+        ({"box": (64, 512)}, r"box is \(64, 512\); allowed: 1 to 256 elements"),
         ({"swizzle": 64}, "a row of the box is 128 bytes; allowed: at most the swizzle's 64"),
         ({"swizzle": 16}, "swizzle is 16; allowed: 0, 32, 64, 128"),
         ({"pitch": 120}, "pitch is 120; allowed: multiples of 16 from 128 on"),
-        ({"sizes": [64, 41]}, "its matrix is 5248 bytes; allowed: at most the 5120 of a"),
+        ({"sizes": (64, 41)}, "its matrix is 5248 bytes; allowed: at most the 5120 of a"),
     ],
 )
 def test_maps_that_no_driver_makes(change, message):
@@ -187,7 +188,7 @@ def test_maps_that_no_driver_makes(change, message):
     from tilewave.machine import maps
     from tilewave.machine.errors import BadLaunch
 
-    made = case.tensor_map(execution.engine(), "map_a", MAP | change)
+    made = replace(case.tensor_map(execution.engine(), MAP), **change)
     with pytest.raises(BadLaunch, match=f"tensor map map_a: {message}"):
         maps.encoded(made, 1 << 35, 5120)
 
@@ -197,7 +198,7 @@ def test_rows_that_do_not_fill_a_swizzle():
     from tilewave.machine import maps
     from tilewave.machine.errors import Unsupported
 
-    made = case.tensor_map(execution.engine(), "map_a", MAP | {"box": [32, 8]})
+    made = replace(case.tensor_map(execution.engine(), MAP), box=(32, 8))
     with pytest.raises(Unsupported, match="rows of 64 bytes in a swizzle of 128"):
         maps.encoded(made, 1 << 35, 5120)
 

@@ -8,6 +8,7 @@ make bench ARGS="--json"
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import sys
@@ -54,7 +55,7 @@ def measure(kernel: str, shape: str, macros: Sequence[str], repeats: int) -> dic
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         planned, _ = command.planned(options, Path(folder))
         assert planned.job is not None, planned.result
-        job = planned.job | {"limit_s": 3600.0}
+        job = dataclasses.replace(planned.job, limit_s=3600.0)
         best, threads = float("inf"), 0
         for _ in range(repeats):
             one = case.launch_once(job, machine)

@@ -230,7 +230,7 @@ def document(
     """All that is known of the execution, as one JSON document."""
     made = done.result if done is not None else plan.result
     assert made is not None
-    asked, job = plan.case, plan.job or {}
+    asked, job = plan.case, plan.job
     kernel = asked.variant.kernel
     rows = done.rows() if done is not None else []
     notes = made["notes"]
@@ -244,10 +244,10 @@ def document(
         "macros": asked.variant.names,
         "case": asked.id,
         "arch": arch,
-        "shape": job.get("shape", {}),
-        "grid": job.get("grid", []),
-        "block": job.get("block", []),
-        "dynamic_shared_bytes": job.get("shared_bytes", 0),
+        "shape": job.shape if job else {},
+        "grid": list(job.launch.grid) if job else [],
+        "block": list(job.launch.block) if job else [],
+        "dynamic_shared_bytes": job.launch.shared_bytes if job else 0,
         "resources": entry.get("resources", {}).get(kernel.entry, {}),
         "status": made["status"],
         "reason": made["reason"],

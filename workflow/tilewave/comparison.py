@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tilewave.inputs import to_float64, uniform
+from tilewave.jobs import Job
 from tilewave.operations.matmul import OPERANDS, Tolerance, exact, tolerance
-from tilewave.processes import Job
 from tilewave.records import model
 
 ALPHA, BETA = 0.75, -0.5  # exact in every floating-point dtype
@@ -63,11 +63,11 @@ class Run:
 
 def scalars(job: Job) -> list[tuple[float, float]]:
     """The (alpha, beta) that a job is checked with."""
-    names = job["arguments"] or ["alpha", "beta"]
-    whole = exact(job["dtypes"].get("accumulate", ""))
+    names = job.arguments or ("alpha", "beta")
+    whole = exact(job.dtypes.get("accumulate", ""))
     alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if whole else (ALPHA, BETA)
     second = (alpha if "alpha" in names else 1.0, beta if "beta" in names else 0.0)
-    if job["provider"] != "nvrtc":
+    if job.provider != "nvrtc":
         second = (alpha, beta)
     return [(1.0, 0.0)] + ([second] if second != (1.0, 0.0) else [])
 
@@ -75,12 +75,12 @@ def scalars(job: Job) -> list[tuple[float, float]]:
 def left_dirty(job: Job, read: Callable[[str], np.ndarray]) -> str:
     """Empty where a launch left the product's zeroed scratch zero, else a sentence: the next launch
     would count on it. ``read`` gives a buffer's bytes."""
-    for one in job.get("scratch") or ():
-        if not one["zeroed"]:
+    for one in job.launch.scratch:
+        if not one.zeroed:
             continue
-        found = np.flatnonzero(read(one["name"]))
+        found = np.flatnonzero(read(one.name))
         if found.size:
-            return f"left byte {int(found[0])} of scratch buffer {one['name']} not zero"
+            return f"left byte {int(found[0])} of scratch buffer {one.name} not zero"
     return ""
 
 
@@ -109,12 +109,12 @@ def judged(
     value, expected: C and its reference at ``found.first``; label: which of several
     implementations ran.
     """
-    shape = {name: int(size) for name, size in job["shape"].items()}
-    bound = tolerance(job["dtypes"], shape["k"], alpha, beta)
+    shape = job.shape
+    bound = tolerance(job.dtypes, shape["k"], alpha, beta)
     scaled = f"alpha = {alpha:g}, beta = {beta:g}"
     reason = ""
     if found.wrong:
-        column_major = job.get("layouts", {}).get("c") == "col"
+        column_major = job.layouts.get("c") == "col"
         second, first = divmod(found.first, shape["m"] if column_major else shape["n"])
         row, column = (first, second) if column_major else (second, first)
         unwritten = (
@@ -122,7 +122,7 @@ def judged(
             if math.isnan(value) and not beta
             else ""
         )
-        digits = ".0f" if exact(job["dtypes"]["c"]) else ".6g"
+        digits = ".0f" if exact(job.dtypes["c"]) else ".6g"
         reason = (
             f"{found.wrong} of {shape['m'] * shape['n']} elements are wrong with {scaled}; "
             f"C[{row}, {column}] is {value:{digits}}{unwritten}, expected {expected:{digits}}"
@@ -164,12 +164,13 @@ def verdict(run: Run) -> tuple[str, list[dict[str, Any]], dict[str, Any]]:
 
 def matrix(job: Job, name: str) -> np.ndarray:
     """A matrix's random elements as the memory holds them, one dimension (see `inputs.uniform`)."""
-    rows, columns = (int(job["shape"][size]) for size in OPERANDS[name])
-    return uniform(int(job["seed"]), STREAMS[name], rows * columns, job["dtypes"][name])
+    rows, columns = (job.shape[size] for size in OPERANDS[name])
+    return uniform(job.seed, STREAMS[name], rows * columns, job.dtypes[name])
 
 
-def _order(job: Job, name: str) -> Any:
-    return "F" if job.get("layouts", {}).get(name) == "col" else "C"
+def order(job: Job, name: str) -> Literal["C", "F"]:
+    """numpy's word for a matrix's layout."""
+    return "F" if job.layouts.get(name) == "col" else "C"
 
 
 def reference(
@@ -180,8 +181,8 @@ def reference(
     C is not looked at where beta is 0.
     """
     wide = {
-        name: to_float64(matrices[name], job["dtypes"][name]).reshape(
-            [int(job["shape"][size]) for size in OPERANDS[name]], order=_order(job, name)
+        name: to_float64(matrices[name], job.dtypes[name]).reshape(
+            [job.shape[size] for size in OPERANDS[name]], order=order(job, name)
         )
         for name in ("a", "b", *("c" if beta else ""))
     }
@@ -196,10 +197,10 @@ def compare(
 
     An element that is NaN is wrong and enters neither error.
     """
-    shape = {name: int(size) for name, size in job["shape"].items()}
-    bound = tolerance(job["dtypes"], shape["k"], alpha, beta)
-    flat = want.ravel(order=_order(job, "c"))
-    values = to_float64(got, job["dtypes"]["c"])
+    shape = job.shape
+    bound = tolerance(job.dtypes, shape["k"], alpha, beta)
+    flat = want.ravel(order=order(job, "c"))
+    values = to_float64(got, job.dtypes["c"])
     with np.errstate(invalid="ignore"):
         error = np.abs(values - flat)
     bad = ~(error <= bound.absolute + bound.relative_out * np.abs(flat))

@@ -62,6 +62,10 @@ OPERATORS = {
 }
 
 
+Expression = int | float | str
+"""What a file may have where a value is asked for: the value, or a text that has it."""
+
+
 class ExpressionError(ValueError):
     """An expression that cannot be evaluated; the message says why and which names exist."""
 

@@ -16,10 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tilewave import operations
 from tilewave.compiling import headers
 from tilewave.errors import UserError
+from tilewave.expressions import Expression
+from tilewave.launches import Provider
 from tilewave.validation import YAML_LOADER, first_problem, key_twice
 
 Scalar = int | float | str
-Expression = int | float | str
 
 # Where the front matter stands in each kind of file, and who runs what the file holds.
 FENCES = {".cu": ("/*---", "---*/", "nvrtc"), ".py": ('"""---', '---"""', "cpu")}
@@ -97,7 +98,7 @@ class FrontMatter(BaseModel):
     operation: str
     idea: str = ""
     follows: str | None = None
-    provider: Literal["nvrtc", "cublaslt", "cpu"] | None = None
+    provider: Provider | None = None
     dtypes: dict[str, str] = Field(default_factory=dict)
     layouts: dict[str, str] = Field(default_factory=dict)
     macros: dict[str, list[Scalar]] = Field(default_factory=dict)
@@ -141,7 +142,7 @@ class Kernel:
         return self.path.stem
 
     @property
-    def provider(self) -> str:
+    def provider(self) -> Provider:
         return self.front.provider or "nvrtc"
 
     @property

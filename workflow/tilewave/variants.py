@@ -23,14 +23,10 @@ from tilewave.expressions import (
     names_in,
 )
 from tilewave.kernels import Kernel
+from tilewave.launches import LaunchPlan, MapPlan, Scratch
 from tilewave.operations.matmul import OPERANDS
-from tilewave.tensor_map_limits import ALIGNMENT, BOX_LIMIT, L2_PROMOTIONS, SWIZZLES
+from tilewave.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
 
-GRID_LIMITS = (2**31 - 1, 65535, 65535)
-BLOCK_LIMIT = 1024
-CLUSTER_LIMIT = 16
-"""Blocks of a cluster on Hopper with the function's non-portable attribute; 8 are portable (CUDA
-programming guide, thread block clusters)."""
 # What an expression may ask of the device; the values come from its environment.
 DEVICE_NAMES = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
 # Values for a trial of the front matter before any device or shape is known.
@@ -42,99 +38,6 @@ TRIAL_DEVICE = {
     "l2_bytes": 2**25,
     "arch": 10_000,
 }
-
-
-@dataclass(frozen=True)
-class Scratch:
-    """Memory that a product needs beside its matrices; ``zeroed`` before and after each launch."""
-
-    name: str
-    nbytes: int
-    zeroed: bool
-
-
-@dataclass(frozen=True)
-class MapPlan:
-    """A tensor map of one launch: ``sizes`` and ``box`` in elements, the contiguous dimension first;
-    ``pitch`` in bytes from one row (or column) in memory to the next."""
-
-    name: str
-    of: str
-    dtype: str
-    sizes: tuple[int, int]
-    box: tuple[int, int]
-    swizzle: int
-    l2: int
-
-    @property
-    def pitch(self) -> int:
-        return self.sizes[0] * SIZES[self.dtype]
-
-    def beyond(self) -> str:
-        """Empty where CUDA can encode it; else which rule of cuTensorMapEncodeTiled it breaks."""
-        if max(self.box) > BOX_LIMIT:
-            return f"{self.name}: a box of {self.box} elements exceeds {BOX_LIMIT} an axis"
-        inner = self.box[0] * SIZES[self.dtype]
-        if inner % ALIGNMENT:
-            return f"{self.name}: {inner} bytes, the box's inner side, are no multiple of 16"
-        if self.swizzle and inner > self.swizzle:
-            return (
-                f"{self.name}: {inner} bytes, the box's inner side, exceed swizzle {self.swizzle}"
-            )
-        if self.pitch % ALIGNMENT:
-            return f"{self.name}: {self.pitch} bytes from row to row are no multiple of 16"
-        return ""
-
-    def document(self) -> dict[str, Any]:
-        """As a job has it, under the map's name."""
-        return {
-            "of": self.of,
-            "dtype": self.dtype,
-            "sizes": list(self.sizes),
-            "pitch": self.pitch,
-            "box": list(self.box),
-            "swizzle": self.swizzle,
-            "l2": self.l2,
-        }
-
-
-@dataclass(frozen=True)
-class LaunchPlan:
-    """Geometry of one launch. ``shared_bytes`` is the dynamic part, ``grid`` counts blocks with a
-    cluster too, ``cluster`` is None where a block stands alone."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    tile: tuple[int, ...] | None
-    working_blocks: int
-    scratch: tuple[Scratch, ...] = ()
-    cluster: tuple[int, int, int] | None = None
-    tensor_maps: tuple[MapPlan, ...] = ()
-
-    @property
-    def blocks(self) -> int:
-        return self.grid[0] * self.grid[1] * self.grid[2]
-
-    def beyond(self, device: Mapping[str, Any]) -> str:
-        """Empty where CUDA can launch it; else which limit it passes (CUDA programming guide,
-        compute capabilities)."""
-        for axis, size, limit in zip("xyz", self.grid, GRID_LIMITS):
-            if size > limit:
-                return f"grid {axis} = {size} exceeds {limit}"
-        threads = self.block[0] * self.block[1] * self.block[2]
-        if threads > BLOCK_LIMIT:
-            return f"a block of {threads} threads exceeds {BLOCK_LIMIT}"
-        most = device.get("shared_per_block_optin")
-        if most is not None and self.shared_bytes > most:
-            return f"{self.shared_bytes} bytes of shared memory exceed this device's {most}"
-        for axis, size, blocks in zip("xyz", self.grid, self.cluster or (1, 1, 1)):
-            if size % blocks:
-                return f"grid {axis} = {size} is not a multiple of {blocks}, the cluster's"
-        together = math.prod(self.cluster or ())
-        if together > CLUSTER_LIMIT:
-            return f"a cluster of {together} blocks exceeds {CLUSTER_LIMIT}"
-        return next(filter(None, (one.beyond() for one in self.tensor_maps)), "")
 
 
 @dataclass(frozen=True)

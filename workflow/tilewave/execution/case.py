@@ -16,7 +16,9 @@ from tilewave.compiling import sass
 from tilewave.dtypes import DTYPES, scalar_type
 from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
-from tilewave.processes import Job, Result
+from tilewave.jobs import Job
+from tilewave.launches import MapPlan
+from tilewave.processes import Result
 from tilewave.records import model
 
 STAGE = "execute"
@@ -78,10 +80,10 @@ def poisoned(dtype: Any, count: int) -> np.ndarray:
 def scratch(job: Job) -> dict[str, np.ndarray]:
     """A product's buffers beside its matrices, as the GPU's check makes them."""
     made = {}
-    for one in job.get("scratch") or ():
-        made[one["name"]] = poisoned(np.uint8, int(one["nbytes"]))
-        if one["zeroed"]:
-            made[one["name"]].fill(0)
+    for one in job.launch.scratch:
+        made[one.name] = poisoned(np.uint8, one.nbytes)
+        if one.zeroed:
+            made[one.name].fill(0)
     return made
 
 
@@ -92,12 +94,10 @@ def arguments(
 
     Raises ValueError for a name that is no buffer, no size, no scalar and no tensor map of the case.
     """
-    real = scalar_type(job.get("dtypes", {}).get("accumulate"))
-    probe = job.get("probe") or {}
-    numbers = {**job.get("shape", {}), **((probe.get("case") or {}).get("scalars") or {})}
-    maps = job.get("tensor_maps") or {}
+    real = scalar_type(job.dtypes.get("accumulate"))
+    numbers, maps = job.numbers, {one.name: one for one in job.launch.tensor_maps}
     made: list[Any] = []
-    for name in job["arguments"]:
+    for name in job.arguments:
         if name in buffers:
             made.append(machine.Buffer(name, buffers[name]))
         elif name in ("alpha", "beta"):
@@ -105,23 +105,23 @@ def arguments(
         elif name in numbers:
             made.append(np.int32(int(numbers[name])))
         elif name in maps:
-            made.append(tensor_map(machine, name, maps[name]))
+            made.append(tensor_map(machine, maps[name]))
         else:
             known = [*buffers, "alpha", "beta", *numbers, *maps]
             raise ValueError(f"argument {name!r} is none of {', '.join(known)}")
     return made
 
 
-def tensor_map(machine: Any, name: str, wanted: Mapping[str, Any]) -> Any:
-    """The machine's tensor map for an entry of a job's ``tensor_maps``."""
+def tensor_map(machine: Any, wanted: MapPlan) -> Any:
+    """The machine's tensor map for one of a launch."""
     return machine.TensorMap(
-        name,
-        buffer=wanted["of"],
-        element=DTYPES[wanted["dtype"]].size,
-        sizes=tuple(wanted["sizes"]),
-        pitch=int(wanted["pitch"]),
-        box=tuple(wanted["box"]),
-        swizzle=int(wanted["swizzle"]),
+        wanted.name,
+        buffer=wanted.of,
+        element=DTYPES[wanted.dtype].size,
+        sizes=wanted.sizes,
+        pitch=wanted.pitch,
+        box=wanted.box,
+        swizzle=wanted.swizzle,
     )
 
 
@@ -129,10 +129,10 @@ def beside_arguments(machine: Any, job: Job, buffers: Mapping[str, np.ndarray]) 
     """What a launch needs besides its arguments: the cluster, and the buffers to which only a tensor
     map leads."""
     more: dict[str, Any] = {}
-    if job.get("cluster"):
-        more["cluster"] = tuple(job["cluster"])
-    if maps := job.get("tensor_maps"):
-        names = {one["of"] for one in maps.values()} - set(job["arguments"])
+    if job.launch.cluster:
+        more["cluster"] = job.launch.cluster
+    if maps := job.launch.tensor_maps:
+        names = {one.of for one in maps} - set(job.arguments)
         more["memory"] = [machine.Buffer(name, buffers[name]) for name in sorted(names)]
     return more
 
@@ -147,25 +147,25 @@ class _Case:
         self.done: Any = None  # of the first launch, the one that ncu would count
         self.instructions = 0
         self.slow = False
-        cubin = Path(job["cubin"])
+        cubin = Path(job.cubin)
         text = listing(cubin)
-        self.places = Places(Path(job["source"]), job["entry"], text)
-        self.program = machine.load(cubin.read_bytes(), job["entry"], text)
+        self.places = Places(Path(job.source), job.entry, text)
+        self.program = machine.load(cubin.read_bytes(), job.entry, text)
 
     def launch(
         self, buffers: Mapping[str, np.ndarray], alpha: float = 1.0, beta: float = 0.0
     ) -> bool:
         """Execute once; whether what it computed can be judged."""
         job = self.job
-        left = float(job["limit_s"]) - self.spent  # compiling the interpreter is not the case's
+        left = job.limit_s - self.spent  # compiling the interpreter is not the case's
         more: dict[str, Any] = {"profile": True} if self.profile else {}
         more |= beside_arguments(self.machine, job, buffers)
         done = self.machine.execute(
             self.program,
-            grid=tuple(job["grid"]),
-            block=tuple(job["block"]),
+            grid=job.launch.grid,
+            block=job.launch.block,
             arguments=arguments(self.machine, job, buffers, alpha, beta),
-            shared_bytes=int(job.get("shared_bytes") or 0),
+            shared_bytes=job.launch.shared_bytes,
             limits=self.machine.Limits(instructions=cost.budget(job), seconds=max(left, 0.1)),
             **more,
         )
@@ -182,7 +182,7 @@ class _Case:
     def once(self) -> None:
         """One launch, unjudged."""
         job = self.job
-        if job["operation"] == "matmul":
+        if job.operation == "matmul":
             buffers = {name: comparison.matrix(job, name) for name in comparison.STREAMS}
             buffers |= scratch(job)
         else:
@@ -191,7 +191,7 @@ class _Case:
 
     def host_buffers(self) -> dict[str, np.ndarray]:
         """Buffers of an operation with host data; an output that is an input starts with it."""
-        operation = operations.load(self.job["operation"], self.job.get("source", "job"))
+        operation = operations.load(self.job.operation, self.job.source)
         outputs = operation.outputs(self.job)
         made = {name: poisoned(dtype, int(size)) for name, (dtype, size) in outputs.items()}
         given = operation.inputs(self.job)
@@ -221,7 +221,7 @@ class _Case:
     def on_host(self) -> tuple[str, str, list[dict[str, Any]], dict[str, Any]]:
         """The same of an operation that is judged on the host."""
         job = self.job
-        operation = operations.load(job["operation"], job.get("source", "job"))
+        operation = operations.load(job.operation, job.source)
         produced = operation.outputs(job)
         buffers = self.host_buffers()
         if not self.launch(buffers):
@@ -231,10 +231,8 @@ class _Case:
         notes: dict[str, Any] = {}
         if any(CLOCK.search(str(one.text)) for one in self.program.instructions):
             # Cycles of a machine that has no time: the verdict stands, the figures do not.
-            reported = {
-                (buffer.get("report") or {}).get("metric")
-                for buffer in ((job.get("probe") or {}).get("buffers") or {}).values()
-            }
+            known = job.probe.buffers.values() if job.probe else ()
+            reported = {one.report["metric"] for one in known if one.report}
             figures = [one for one in figures if one["metric"] not in reported]
             notes["clock"] = "the kernel reads a clock: what it reports needs a GPU"
         return verdict, reason, list(figures), notes
@@ -245,9 +243,9 @@ class _Case:
         return counters.values(
             [str(one.opcode) for one in self.program.instructions],
             self.done.counts,
-            grid=job["grid"],
-            block=job["block"],
-            shared_bytes=int(job.get("shared_bytes") or 0),
+            grid=job.launch.grid,
+            block=job.launch.block,
+            shared_bytes=job.launch.shared_bytes,
             arch=image.arch,
             registers=image.registers,
             static_shared=image.shared_size - image.shared_base,
@@ -255,7 +253,7 @@ class _Case:
 
 
 def _result(job: Job, status: str, reason: str = "", **more: Any) -> Result:
-    return model.result(STAGE, job["case"], status, reason, key=job.get("key", ""), **more)
+    return model.result(STAGE, job.case, status, reason, key=job.key, **more)
 
 
 def _worst(faults: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -275,7 +273,7 @@ def _named(opcode: str, address: int, places: Places) -> str:
 
 def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
     if places is None:
-        places = Places(Path(job["source"]), job["entry"], listing(Path(job["cubin"])))
+        places = Places(Path(job.source), job.entry, listing(Path(job.cubin)))
     detail = getattr(error, "detail", "")
     told = _named(error.opcode, int(getattr(error, "address", -1)), places)
     return told + (f": {detail}" if detail else "")
@@ -284,7 +282,7 @@ def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
 def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     """Execute a job; whatever the kernel does, there is a result.
 
-    job: as `stages.jobs` writes it, of stage execute. machine: see `execution.engine`. profile:
+    job: of stage execute. machine: see `execution.engine`. profile:
     sample where the time goes (`Execution.profile`).
     """
     machine = machine or execution.engine()
@@ -294,7 +292,7 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     except machine.Unsupported as error:
         return Execution(_result(job, model.UNSUPPORTED, _unsupported(job, error)))
     try:
-        judge = case.product if job["operation"] == "matmul" else case.on_host
+        judge = case.product if job.operation == "matmul" else case.on_host
         verdict, reason, figures, notes = judge()
     except machine.Unsupported as error:
         told = _unsupported(job, error, case.places)
@@ -308,7 +306,7 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
         "faults": case.faults,
         "seconds": round(seconds, 3),
         "thread_instructions": case.instructions,
-        "versions": job.get("versions"),
+        "versions": list(job.versions),
     }
     kind, told = _worst(case.faults)
     status = STATUSES.get(kind, model.OK)
@@ -318,7 +316,7 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
         return Execution(_result(job, status, told, notes=notes), case.program, places=case.places)
     if kind == "timed out" and case.slow:
         status = model.NOT_MEASURED
-        told = f"not done within {job['limit_s']:g} s (execute: case_limit_s); {told}"
+        told = f"not done within {job.limit_s:g} s (execute: case_limit_s); {told}"
     if kind:
         verdict = VERDICTS.get(kind, verdict)
         reason = f"{HERE}: {told}" + (f"; {reason}" if reason else "")
@@ -340,9 +338,7 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
         instructions, case.done.counts, case.places, case.places.source.name
     )
     made.result["instructions"] = rows
-    made.result["figures"] = counters.figures(
-        made.values, rows, str((job.get("dtypes") or {}).get("a", ""))
-    )
+    made.result["figures"] = counters.figures(made.values, rows, job.dtypes.get("a", ""))
     return made
 
 

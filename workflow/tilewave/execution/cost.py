@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from tilewave import operations
 from tilewave.dtypes import DTYPES
+from tilewave.jobs import Job
 
 # Operations of the product that one core gets through a second at best, measured with the ladder's
 # fastest kernels (`make bench`), so that what is left out would surely have taken too long.
@@ -23,28 +22,28 @@ WARPS_A_SECOND = 5e6
 PATIENCE_S = 60.0
 
 
-def budget(job: Mapping[str, Any]) -> int:
+def budget(job: Job) -> int:
     """Warp instructions after which a launch is taken for endless.
 
     Far more than an operation of this size can need (the plainest product executes two thread
     instructions for each of its operations); of a probe, whose work is not known, what the time
     limit allows, about.
     """
-    work = operations.load(job["operation"]).work(job["shape"], job["dtypes"])
+    work = operations.load(job.operation).work(job.shape, job.dtypes)
     if not work.bytes:
-        return int(WARPS_A_SECOND * min(float(job["limit_s"]), PATIENCE_S))
-    warps = -(-math.prod(job["block"]) // LANES) * math.prod(job["grid"])
+        return int(WARPS_A_SECOND * min(job.limit_s, PATIENCE_S))
+    warps = -(-math.prod(job.launch.block) // LANES) * job.launch.blocks
     return int(SLACK * ((2 * work.flops + work.bytes) / LANES + A_WARP * warps))
 
 
-def predicted_s(job: Mapping[str, Any], flop: float = 0) -> float:
+def predicted_s(job: Job, flop: float = 0) -> float:
     """Least seconds that executing a job takes on one core; 0 where nothing is known.
 
     flop: operations of one launch, of a probe whose front matter counts them (`work`).
     """
-    dtype = DTYPES.get(job["dtypes"].get("a", ""))
+    dtype = DTYPES.get(job.dtypes.get("a", ""))
     kind = "tensor" if dtype and dtype.tensor_cores else "scalar"
-    if job["operation"] != "matmul":
+    if job.operation != "matmul":
         return float(flop / FLOP_RATE[kind])
-    work = operations.load("matmul").work(job["shape"], job["dtypes"])
+    work = operations.load("matmul").work(job.shape, job.dtypes)
     return float(LAUNCHES * work.flops / FLOP_RATE[kind])

@@ -7,7 +7,8 @@ from typing import Any
 
 from tilewave.counters.instructions import probe_figures
 from tilewave.execution import counters
-from tilewave.processes import Job, Result
+from tilewave.jobs import Job
+from tilewave.processes import Result
 from tilewave.records import model
 
 
@@ -23,13 +24,12 @@ def of_counters(job: Job, made: Mapping[str, Any]) -> Result:
     if made["status"] == model.OK and not made["figures"]:
         made = {**made, "status": model.NOT_MEASURED}
     known = {one["metric"]: float(one["value"]) for one in made["figures"]}
-    rows = made["instructions"] if "SourceCounters" in job["sections"] else []
-    operand = str((job.get("dtypes") or {}).get("a", ""))
-    values = {name: known[name] for name in job["metrics"] if name in known}
-    figures = counters.figures(values, rows, operand)
-    notes: dict[str, Any] = {"not_executed": [n for n in job["metrics"] if n not in known]}
-    if job.get("instruction") and rows:
-        found, note = probe_figures(str(job["instruction"]), rows, values)
+    rows = made["instructions"] if "SourceCounters" in job.sections else []
+    values = {name: known[name] for name in job.metrics if name in known}
+    figures = counters.figures(values, rows, job.dtypes.get("a", ""))
+    notes: dict[str, Any] = {"not_executed": [n for n in job.metrics if n not in known]}
+    if job.instruction and rows:
+        found, note = probe_figures(job.instruction, rows, values)
         figures += found
         if note:
             notes["probe_instruction"] = note
@@ -38,14 +38,14 @@ def of_counters(job: Job, made: Mapping[str, Any]) -> Result:
 
 def _result(job: Job, made: Mapping[str, Any], **more: Any) -> Result:
     status, ok = made["status"], made["status"] == model.OK
-    common = {"key": job["key"], "environment": made["environment"]}
+    common = {"key": job.key, "environment": made["environment"]}
     notes = {"executed": made["key"], **(more.pop("notes") if ok else {})}
     if not ok:
-        more = {"verdict": made["verdict"] if job["stage"] == "check" else None}
+        more = {"verdict": made["verdict"] if job.stage == "check" else None}
     source = "executed" if ok else ""
-    reason = made["reason"] if job["stage"] == "check" or not ok else ""
+    reason = made["reason"] if job.stage == "check" or not ok else ""
     return model.result(
-        job["stage"], job["case"], status, reason, source=source, notes=notes, **common, **more
+        job.stage, job.case, status, reason, source=source, notes=notes, **common, **more
     )
 
 
@@ -54,4 +54,4 @@ STAGES = {"check": of_check, "counters": of_counters}
 
 def of_stage(job: Job, made: Mapping[str, Any]) -> Result:
     """The result of a check or counters job from the execution of its case."""
-    return STAGES[job["stage"]](job, made)
+    return STAGES[job.stage](job, made)

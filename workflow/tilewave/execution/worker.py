@@ -8,7 +8,6 @@ A process of its own, so that a fault of the interpreter, or memory that runs ou
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import traceback
@@ -23,7 +22,8 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 from tilewave import execution  # noqa: E402
 from tilewave.execution import case  # noqa: E402
-from tilewave.processes import Job, Result  # noqa: E402
+from tilewave.jobs import Job, read_jobs  # noqa: E402
+from tilewave.processes import Result  # noqa: E402
 from tilewave.processes.events import Events  # noqa: E402
 from tilewave.processes.lifetime import die_with_parent  # noqa: E402
 from tilewave.records import model  # noqa: E402
@@ -39,8 +39,7 @@ def one(job: Job, machine: Any) -> Result:
         traceback.print_exc()
         text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
         reason = f"{case.HERE}: {text.splitlines()[0]}"
-    key = job.get("key", "")
-    return model.result(case.STAGE, job["case"], model.NOT_MEASURED, reason, key=key)
+    return model.result(case.STAGE, job.case, model.NOT_MEASURED, reason, key=job.key)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--start", type=int, default=0, help="index of the first job to run")
     parser.add_argument("--cache", type=Path, help="folder for the interpreter's locks")
     options = parser.parse_args(arguments)
-    jobs = json.loads(options.jobs.read_text(encoding="utf-8"))
+    jobs = read_jobs(options.jobs)
     events = Events(options.events)
 
     def waiting() -> None:
@@ -62,9 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     machine = execution.engine(options.cache, waiting)
     events.send("ready", gpu=None)
     for index in range(options.start, len(jobs)):
-        events.send("started", index=index, case=jobs[index]["case"])
+        events.send("started", index=index, case=jobs[index].case)
         made = one(jobs[index], machine)
-        events.send("finished", index=index, case=jobs[index]["case"], result=made)
+        events.send("finished", index=index, case=jobs[index].case, result=made)
     return 0
 
 

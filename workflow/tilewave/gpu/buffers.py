@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from tilewave.dtypes import DTYPES
 from tilewave.gpu.device import CudaError, Gpu, ok
+from tilewave.jobs import Job
 from tilewave.operations.matmul import OPERANDS
 
 GUARD_BYTES = 64 << 10
@@ -139,25 +140,25 @@ class Memory:
             driver.cuMemFree(self._addresses.pop())
 
 
-def scratch(memory: Memory, job: Mapping[str, Any]) -> dict[str, Buffer]:
+def scratch(memory: Memory, job: Job) -> dict[str, Buffer]:
     """A product's buffers beside its matrices: zeroed where the kernel counts on that, else
     poisoned."""
     made = {}
-    for one in job.get("scratch") or ():
-        buffer = made[one["name"]] = memory.new(one["name"], int(one["nbytes"]))
-        if one["zeroed"]:
+    for one in job.launch.scratch:
+        buffer = made[one.name] = memory.new(one.name, one.nbytes)
+        if one.zeroed:
             buffer.clear()
         else:
             buffer.poison()
     return made
 
 
-def matrix_elements(shape: dict[str, int], name: str) -> int:
+def matrix_elements(shape: Mapping[str, int], name: str) -> int:
     """Elements of matrix a (m x k), b (k x n) or c (m x n)."""
     first, second = OPERANDS[name]
-    return int(shape[first]) * int(shape[second])
+    return shape[first] * shape[second]
 
 
-def matrix_bytes(shape: dict[str, int], dtypes: dict[str, str], name: str) -> int:
-    """Bytes of that matrix."""
-    return matrix_elements(shape, name) * DTYPES[dtypes[name]].size
+def matrix_bytes(job: Job, name: str) -> int:
+    """Bytes of that matrix of a product."""
+    return matrix_elements(job.shape, name) * DTYPES[job.dtypes[name]].size

@@ -21,8 +21,9 @@ from tilewave.gpu.buffers import Buffer, Memory, matrix_bytes, scratch
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel, Session, cpu_function, cpu_matrices
 from tilewave.inputs import storage, to_float64
+from tilewave.jobs import Job
 from tilewave.operations.matmul import tolerance
-from tilewave.processes import Job, Result, result
+from tilewave.processes import Result, result
 
 HOST_PRODUCT = 1 << 24
 """m n k up to which the device's reference is itself compared with numpy."""
@@ -35,11 +36,11 @@ def check(session: Session | None, job: Job) -> Result:
 
     Raises CudaError for what the kernel did to the GPU, cublaslt.Unavailable without cuBLASLt.
     """
-    if job["provider"] == "cpu":
+    if job.provider == "cpu":
         return _check_cpu(job)
     if session is None:
         raise ValueError("a GPU case needs a session")
-    if job["operation"] == "matmul":
+    if job.operation == "matmul":
         return _check_product(session, job)
     return _check_on_host(session, job)
 
@@ -51,7 +52,7 @@ def _implementations(
 
     What is known of a kernel before it runs is appended to ``figures``.
     """
-    if job["provider"] == "nvrtc":
+    if job.provider == "nvrtc":
         kernel = NvrtcKernel(session.gpu, job)
         close.append(kernel.close)
         figures.append(_fitting(kernel))
@@ -59,7 +60,7 @@ def _implementations(
         return
     from tilewave.gpu.cublaslt import Plan
 
-    plan = Plan(session.cublaslt, job["shape"], job["dtypes"], job.get("layouts", {}))
+    plan = Plan(session.cublaslt, job.shape, job.dtypes, job.layouts)
     close.append(plan.close)
     for rank, algorithm in enumerate(plan.algorithms):
 
@@ -76,24 +77,21 @@ def _fitting(kernel: NvrtcKernel) -> dict[str, Any]:
 
 
 def _check_product(session: Session, job: Job) -> Result:
-    gpu, support = session.gpu, session.support
-    shape, dtypes = dict(job["shape"]), job["dtypes"]
+    gpu, support, dtypes = session.gpu, session.support, job.dtypes
     runs: list[Run] = []
     figures: list[dict[str, Any]] = []
     close: list[Callable[[], None]] = []
     with Memory(gpu) as memory:
-        buffers = {
-            name: memory.new(name, matrix_bytes(shape, dtypes, name)) for name in ("a", "b", "c")
-        }
+        buffers = {name: memory.new(name, matrix_bytes(job, name)) for name in "abc"}
         buffers |= scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
         for name in ("a", "b"):
-            support.fill(buffers[name], dtypes[name], int(job["seed"]), STREAMS[name])
+            support.fill(buffers[name], dtypes[name], job.seed, STREAMS[name])
         try:
             for label, prepare in _implementations(session, job, close, figures):
                 for alpha, beta in scalars(job):
                     if beta:
-                        support.fill(buffers["c"], dtypes["c"], int(job["seed"]), STREAMS["c"])
+                        support.fill(buffers["c"], dtypes["c"], job.seed, STREAMS["c"])
                     want = _reference(session, job, pointers, alpha, beta)
                     if not beta:
                         buffers["c"].poison()
@@ -123,17 +121,16 @@ def _reference(
     session: Session, job: Job, pointers: dict[str, int], alpha: float, beta: float
 ) -> Buffer:
     """The float64 product, computed once for the same inputs; small ones are themselves checked."""
-    shape, dtypes, layouts = dict(job["shape"]), job["dtypes"], dict(job.get("layouts", {}))
+    shape, dtypes, layouts = job.shape, job.dtypes, job.layouts
     used = {name: (dtypes[name], layouts.get(name, "row")) for name in "abc"}
     if not beta:
         used["c"] = ("", used["c"][1])
-    key = (*sorted(shape.items()), *used.items(), int(job["seed"]), alpha, beta)
+    key = (*sorted(shape.items()), *used.items(), job.seed, alpha, beta)
     want, fresh = session.support.product(key, pointers, shape, dtypes, layouts, alpha, beta)
     if fresh and math.prod(shape.values()) <= HOST_PRODUCT:
         matrices = {name: comparison.matrix(job, name) for name in STREAMS}
         host = comparison.reference(job, matrices, alpha, beta)
-        order: Any = "F" if layouts.get("c") == "col" else "C"
-        error = np.abs(want.download(np.dtype(np.float64)) - host.ravel(order))
+        error = np.abs(want.download(np.dtype(np.float64)) - host.ravel(comparison.order(job, "c")))
         bound = 1e-14 * (1 + shape["k"])
         if not bool(np.all(error <= bound)):
             raise CudaError(
@@ -153,11 +150,9 @@ def _compare(
     beta: float,
     label: str,
 ) -> Run:
-    shape, dtype = dict(job["shape"]), job["dtypes"]["c"]
-    bound = tolerance(job["dtypes"], int(shape["k"]), alpha, beta)
-    found = session.support.compare(
-        got, dtype, want, bound.relative_out, bound.absolute, comparison.least_norm(shape, alpha)
-    )
+    dtype, least = job.dtypes["c"], comparison.least_norm(job.shape, alpha)
+    bound = tolerance(job.dtypes, job.shape["k"], alpha, beta)
+    found = session.support.compare(got, dtype, want, bound.relative_out, bound.absolute, least)
     value = expected = math.nan
     if found.wrong:
         value = float(to_float64(got.item(storage(dtype), found.first), dtype)[0])
@@ -181,7 +176,7 @@ def host_buffers(
     memory: Memory, job: Job
 ) -> tuple[dict[str, Buffer], dict[str, np.ndarray], dict[str, tuple[np.dtype, int]]]:
     """Buffers of an operation with host data, its inputs, and its outputs' dtype and size."""
-    operation = operations.load(job["operation"], job.get("source", "job"))
+    operation = operations.load(job.operation, job.source)
     given: dict[str, np.ndarray] = operation.inputs(job)
     produced: dict[str, tuple[np.dtype, int]] = {
         name: (np.dtype(dtype), int(size)) for name, (dtype, size) in operation.outputs(job).items()
@@ -198,7 +193,7 @@ def host_buffers(
 
 
 def _check_on_host(session: Session, job: Job) -> Result:
-    operation = operations.load(job["operation"], job.get("source", "job"))
+    operation = operations.load(job.operation, job.source)
     kernel = NvrtcKernel(session.gpu, job)
     try:
         fitting = _fitting(kernel)
@@ -217,17 +212,16 @@ def _check_on_host(session: Session, job: Job) -> Result:
 
 def _check_cpu(job: Job) -> Result:
     """A CPU baseline against numpy's float64 product."""
-    shape = {name: int(size) for name, size in job["shape"].items()}
     function = cpu_function(job)
     runs = []
     for alpha, beta in scalars(job):
-        matrices = cpu_matrices(job, shape)
+        matrices = cpu_matrices(job, job.shape)
         want = alpha * (matrices["a"].astype(np.float64) @ matrices["b"].astype(np.float64))
         if beta:
             want += beta * matrices["c"]
         else:
             matrices["c"].fill(np.nan)
         function(matrices["a"], matrices["b"], matrices["c"], alpha, beta)
-        order: Any = "F" if job.get("layouts", {}).get("c") == "col" else "C"
-        runs.append(comparison.compare(job, matrices["c"].ravel(order), want, alpha, beta))
+        flat = matrices["c"].ravel(comparison.order(job, "c"))
+        runs.append(comparison.compare(job, flat, want, alpha, beta))
     return _verdict(job, runs, {})

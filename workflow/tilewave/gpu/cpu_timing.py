@@ -9,7 +9,8 @@ import numpy as np
 
 from tilewave.counters.figures import figure
 from tilewave.gpu.launch import cpu_function, cpu_matrices
-from tilewave.processes import Job, Result, result
+from tilewave.jobs import Job
+from tilewave.processes import Result, result
 
 MIN_RUNS, MAX_RUNS, ENOUGH_S = 3, 9, 1.0
 
@@ -18,11 +19,10 @@ def time_cpu(job: Job) -> Result:
     """Median of at least three runs with alpha = 1, beta = 0, after one on small matrices that
     lets the function compile. *not measured* where three runs would exceed the limit."""
     function = cpu_function(job)
-    shape = {name: int(size) for name, size in job["shape"].items()}
-    small = cpu_matrices(job, dict.fromkeys(shape, 8))
+    small = cpu_matrices(job, dict.fromkeys(job.shape, 8))
     function(small["a"], small["b"], small["c"], 1.0, 0.0)
-    matrices = cpu_matrices(job, shape)
-    limit = float(job["limit_s"])
+    matrices = cpu_matrices(job, job.shape)
+    limit = job.limit_s
     samples: list[float] = []
     while len(samples) < MIN_RUNS or (len(samples) < MAX_RUNS and sum(samples) < ENOUGH_S * 1e6):
         start = time.perf_counter()
@@ -37,7 +37,7 @@ def time_cpu(job: Job) -> Result:
     figures = [
         figure("duration", duration, "us"),
         figure("duration_spread", high - low, "us"),
-        figure("tflops", 2.0 * math.prod(shape.values()) / duration * 1e-6, "TFLOP/s"),
+        figure("tflops", 2.0 * math.prod(job.shape.values()) / duration * 1e-6, "TFLOP/s"),
     ]
     notes = {"rounds": len(samples), "clock": "perf_counter"}
     return result(job, "time", figures=figures, samples={"duration_us": samples}, notes=notes)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import traceback
 
 from tilewave.gpu.device import CudaError
-from tilewave.processes import Job, Result, result
+from tilewave.jobs import Job
+from tilewave.processes import Result, result
 
 
 def failure(stage: str, job: Job, error: Exception) -> tuple[Result, bool]:

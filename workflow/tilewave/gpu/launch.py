@@ -16,7 +16,7 @@ from tilewave.dtypes import scalar_type
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.tensor_maps import Maps
 from tilewave.inputs import uniform
-from tilewave.processes import Job
+from tilewave.jobs import Job
 
 if TYPE_CHECKING:
     from tilewave.gpu.clocks import Clocks
@@ -58,13 +58,12 @@ def pack(
     where it is i32), a scalar of the probe case or a size (int). Raises CudaError for a name that
     is none of these.
     """
-    number = scalar_type(job.get("dtypes", {}).get("accumulate"))
+    number = scalar_type(job.dtypes.get("accumulate"))
     real = np.ctypeslib.as_ctypes_type(number)
-    probe = job.get("probe") or {}
-    scalars = {**job.get("shape", {}), **((probe.get("case") or {}).get("scalars") or {})}
+    scalars = job.numbers
     values: list[Any] = []
     maps = maps or {}
-    for name in job["arguments"]:
+    for name in job.arguments:
         if name in pointers:
             values.append(pointer(pointers[name]))
         elif name in maps:
@@ -160,13 +159,12 @@ class NvrtcKernel:
     """The kernel of a job, ready to be launched any number of times."""
 
     def __init__(self, gpu: Gpu, job: Job) -> None:
-        with open(job["cubin"], "rb") as file:
+        with open(job.cubin, "rb") as file:
             self._module = Module(file.read())
         self._job = job
-        self._maps = Maps(job.get("tensor_maps") or {})
-        self._function = self._module.function(job["entry"])
-        shared_bytes = int(job.get("shared_bytes") or 0)
-        cluster = job.get("cluster")
+        self._maps = Maps(job.launch.tensor_maps)
+        self._function = self._module.function(job.entry)
+        shared_bytes, cluster = job.launch.shared_bytes, job.launch.cluster
         allow_shared(self._function, shared_bytes)
         if cluster and cluster[0] * cluster[1] * cluster[2] > 8:  # what is portable
             from cuda.bindings import driver
@@ -174,16 +172,15 @@ class NvrtcKernel:
             key = driver.CUfunction_attribute
             name = key.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             ok(driver.cuFuncSetAttribute(self._function, name, 1))
-        self._config = configuration(gpu, job["grid"], job["block"], shared_bytes, cluster)
+        self._config = configuration(gpu, job.launch.grid, job.launch.block, shared_bytes, cluster)
 
     def blocks_per_sm(self) -> int:
         """Blocks of this launch that the driver says an SM holds at a time."""
         from cuda.bindings import driver
 
-        threads = math.prod(int(size) for size in self._job["block"])
-        dynamic = int(self._job.get("shared_bytes") or 0)
+        launch = self._job.launch
         ask = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
-        return int(ok(ask(self._function, threads, dynamic)))
+        return int(ok(ask(self._function, math.prod(launch.block), launch.shared_bytes)))
 
     def prepare(
         self, pointers: Mapping[str, int], alpha: float = 1.0, beta: float = 0.0
@@ -244,13 +241,13 @@ CpuFunction = Callable[[np.ndarray, np.ndarray, np.ndarray, float, float], objec
 
 def cpu_function(job: Job) -> CpuFunction:
     """The Python function `entry` of a CPU kernel file, imported from `source`."""
-    path = Path(job["source"])
+    path = Path(job.source)
     spec = importlib.util.spec_from_file_location(f"tilewave_kernel_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    function: CpuFunction = getattr(module, job["entry"])
+    function: CpuFunction = getattr(module, job.entry)
     return function
 
 
@@ -258,8 +255,8 @@ def cpu_matrices(job: Job, shape: Mapping[str, int]) -> dict[str, np.ndarray]:
     """Matrices a, b, c with two dimensions, in the job's layouts and with the GPU's numbers."""
     matrices = {}
     for stream, (name, sizes) in enumerate((("a", "mk"), ("b", "kn"), ("c", "mn"))):
-        rows, columns = (int(shape[size]) for size in sizes)
-        data = uniform(int(job["seed"]), stream, rows * columns, job["dtypes"][name])
-        order = "F" if job.get("layouts", {}).get(name) == "col" else "C"
+        rows, columns = (shape[size] for size in sizes)
+        data = uniform(job.seed, stream, rows * columns, job.dtypes[name])
+        order = "F" if job.layouts.get(name) == "col" else "C"
         matrices[name] = data.reshape((rows, columns), order=order)  # type: ignore[call-overload]
     return matrices

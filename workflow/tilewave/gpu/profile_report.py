@@ -14,7 +14,8 @@ from tilewave.counters.instructions import (
     instruction_totals,
     probe_figures,
 )
-from tilewave.processes import Job, Result
+from tilewave.jobs import Job
+from tilewave.processes import Result
 from tilewave.records.model import NOT_MEASURED, OK, result
 
 CASE_DOMAIN = "tilewave-job"
@@ -62,14 +63,14 @@ def grid_of(action: Any) -> tuple[int, int, int] | None:
 
 def mismatch(action: Any, job: Job) -> str:
     """Empty where a profiled kernel is the job's, else what is different."""
-    if job["provider"] != "nvrtc":
+    if job.provider != "nvrtc":
         return ""
     name = str(action.name())
-    if name != job["entry"]:
-        return f"the report has the kernel {name} where {job['entry']} was launched"
+    if name != job.entry:
+        return f"the report has the kernel {name} where {job.entry} was launched"
     grid = grid_of(action)
-    if grid is not None and list(grid) != [int(size) for size in job["grid"]]:
-        return f"the report has a grid of {list(grid)} where {list(job['grid'])} was launched"
+    if grid is not None and grid != job.launch.grid:
+        return f"the report has a grid of {list(grid)} where {list(job.launch.grid)} was launched"
     return ""
 
 
@@ -88,13 +89,13 @@ def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
         return found
     rest = list(actions)
     for index, job in enumerate(jobs):
-        if job["provider"] == "nvrtc":
+        if job.provider == "nvrtc":
             if rest and not mismatch(rest[0], job):
                 found[index].append(rest.pop(0))
             continue
         following = jobs[index + 1] if index + 1 < len(jobs) else None
         while rest:
-            ours = following is not None and following["provider"] == "nvrtc"
+            ours = following is not None and following.provider == "nvrtc"
             if (
                 found[index]
                 and following is not None
@@ -219,23 +220,23 @@ def _kernel_name(action: Any, ours: bool) -> str:
 
 def result_of(job: Job, actions: Sequence[Any], names: Sequence[str]) -> Result:
     """The result document of a case from its profiled kernels (at least one)."""
-    base: dict[str, Any] = {"key": job.get("key", "")}
+    base: dict[str, Any] = {"key": job.key}
     wrong = next((text for text in (mismatch(action, job) for action in actions) if text), "")
-    if not wrong and job["provider"] == "nvrtc" and len(actions) > 1:
+    if not wrong and job.provider == "nvrtc" and len(actions) > 1:
         wrong = f"the report has {len(actions)} launches where one was made"
     if wrong:
-        return result("counters", job["case"], NOT_MEASURED, wrong, **base)
+        return result("counters", job.case, NOT_MEASURED, wrong, **base)
     values, units, absent = counters_of(actions, names)
     if not values:
         reason = "ncu's report has the kernel but a value for none of the metrics"
-        return result("counters", job["case"], NOT_MEASURED, reason, **base)
+        return result("counters", job.case, NOT_MEASURED, reason, **base)
     for name in values:
         values[name] = _scaled(name, values[name], actions[0])
     figures = [figure(name, value, units[name]) for name, value in values.items()]
-    figures += derived(values, str((job.get("dtypes") or {}).get("a", "")))
-    rows = [instructions_of(action, str(job.get("source") or "")) for action in actions]
+    figures += derived(values, job.dtypes.get("a", ""))
+    rows = [instructions_of(action, job.source) for action in actions]
     figures += instruction_totals([row for kernel in rows for row in kernel])
-    ours = job["provider"] == "nvrtc"
+    ours = job.provider == "nvrtc"
     notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours) for action in actions]}
     optional = {name for name, metric in catalogue.METRICS.items() if metric.optional}
     missing = [name for name in absent if name not in optional]
@@ -244,10 +245,9 @@ def result_of(job: Job, actions: Sequence[Any], names: Sequence[str]) -> Result:
     passes = [_value(action, "profiler__replayer_passes") for action in actions]
     if all(catalogue.usable(count) for count in passes):
         notes["passes"] = int(sum(passes))
-    instruction = job.get("instruction")
-    if instruction and ours:
+    if job.instruction and ours:
         if rows[0]:
-            found, note = probe_figures(str(instruction), rows[0], values)
+            found, note = probe_figures(job.instruction, rows[0], values)
             figures += found
             if note:
                 notes["probe_instruction"] = note
@@ -255,7 +255,7 @@ def result_of(job: Job, actions: Sequence[Any], names: Sequence[str]) -> Result:
             notes["probe_instruction"] = "the report has no per-instruction counters"
     return result(
         "counters",
-        job["case"],
+        job.case,
         OK,
         source="counters",
         figures=figures,

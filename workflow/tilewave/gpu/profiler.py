@@ -28,7 +28,8 @@ from tilewave.gpu.profile_run import (
     run_ncu,
     split_known,
 )
-from tilewave.processes import Job, Result
+from tilewave.jobs import Job, write_jobs
+from tilewave.processes import Result
 from tilewave.records.model import NOT_MEASURED, OK, STATUSES, result
 
 
@@ -96,10 +97,10 @@ class Session:
 def settings_of(job: Job) -> Settings:
     """A job's settings."""
     return Settings(
-        tuple(dict.fromkeys(job.get("metrics") or [])),
-        tuple(dict.fromkeys(job.get("sections") or [])),
-        str(job.get("clock_control") or "none"),
-        str(job.get("cache_control") or "all"),
+        tuple(dict.fromkeys(job.metrics)),
+        tuple(dict.fromkeys(job.sections)),
+        job.clock_control,
+        job.cache_control,
     )
 
 
@@ -116,7 +117,7 @@ def _run_session(
     """One session of ncu, repeated without the metrics that ncu refuses."""
     stem = str(report_path).removesuffix(".ncu-rep")
     jobs_path, events_path = Path(f"{stem}.jobs.json"), Path(f"{stem}.events.jsonl")
-    jobs_path.write_text(json.dumps([dict(job) for job in jobs]), encoding="utf-8")
+    write_jobs(jobs_path, jobs)
     known, unknown = split_known(settings.metrics, query_metrics(program, cache))
     outcome = Outcome()
     for _ in range(ATTEMPTS):
@@ -162,7 +163,7 @@ def _run_session(
 
 
 def _missing(job: Job, status: str, reason: str) -> Result:
-    return result("counters", job["case"], status, reason, key=str(job.get("key", "")))
+    return result("counters", job.case, status, reason, key=job.key)
 
 
 def profile(
@@ -210,7 +211,7 @@ def profile(
             sessions += 1
             suffix = "" if sessions == 1 else f"-part{sessions}"
             batch = [jobs[index] for index in pending]
-            given = 60 + sum(float(job.get("limit_s") or 20) for job in batch)
+            given = 60 + sum(job.limit_s for job in batch)
             session = _run_session(
                 batch,
                 settings,

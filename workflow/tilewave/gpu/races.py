@@ -23,7 +23,8 @@ from tilewave.gpu.device import cuda_errors
 from tilewave.gpu.failure import failure
 from tilewave.gpu.launch import Session
 from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointers_of
-from tilewave.processes import Job, Result, result
+from tilewave.jobs import Job
+from tilewave.processes import Result, result
 from tilewave.racing import Entry, Outcome, Race, Rules, Track
 
 STAGE = "tune"
@@ -84,7 +85,7 @@ class GpuTrack:
         failed: Callable[[Result], None],
     ) -> None:
         self._session, self._started, self._failed = session, started, failed
-        self._jobs = {str(job["case"]): job for job in jobs}
+        self._jobs = {job.case: job for job in jobs}
         self._runners: dict[str, _Runner] = {}
         self._stacks: dict[str, contextlib.ExitStack] = {}
         self._warm = False
@@ -142,14 +143,13 @@ class GpuTrack:
         extra = {key: buffer.pointer for key, buffer in scratch(memory, job).items()}
         pointers = [one | extra for one in self._pointers]
         notes: dict[str, Any] = {}
-        alone = {**job, "baseline": False}
-        prepare, _ = contestants(session, alone, pointers, stack, notes)
+        prepare, _ = contestants(session, job, pointers, stack, notes)
         runner = _Runner([prepare(one) for one in pointers], notes=notes)
         self._runners[name] = runner
         first_launch_us(session, runner.launches[0])  # also loads the code
         launch_us = first_launch_us(session, runner.launches[-1])
         runner.launched += 2
-        predicted, limit = cost_s(job, launch_us), float(job["limit_s"])
+        predicted, limit = cost_s(job, launch_us), job.limit_s
         if predicted > limit:
             reason = f"predicted cost {predicted:.3g} s exceeds case_limit_s = {limit:g} s"
             figures = [figure("predicted_cost_s", predicted, "s")]
@@ -198,7 +198,7 @@ def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
     nothing else paired with it).
     """
     low, duration, high = (float(x) for x in np.percentile(outcome.samples, (25, 50, 75)))
-    operations = 2.0 * math.prod(job["shape"].values())
+    operations = 2.0 * math.prod(job.shape.values())
     notes = {key: value for key, value in about.items() if key != "launches"}
     notes |= {
         "out": outcome.out,
@@ -222,10 +222,9 @@ def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
 
 def entry(job: Job) -> Entry:
     """How a job enters its race: without a prediction it comes last in the screening."""
-    predicted = job.get("predicted_loads")
-    league = "vendor" if job["provider"] == VENDOR else "own"
-    order = math.inf if predicted is None else float(predicted)
-    return Entry(str(job["case"]), order, league)
+    league = "vendor" if job.provider == VENDOR else "own"
+    order = math.inf if job.predicted_loads is None else job.predicted_loads
+    return Entry(job.case, order, league)
 
 
 def run_races(
@@ -236,7 +235,7 @@ def run_races(
     """
     groups: dict[str, list[int]] = {}
     for index in todo:
-        groups.setdefault(str(jobs[index]["group"]), []).append(index)
+        groups.setdefault(jobs[index].group, []).append(index)
     for members in groups.values():
         try:
             _race([jobs[index] for index in members], members, send, open_track)
@@ -248,8 +247,8 @@ def run_races(
 def _race(
     group: Sequence[Job], indices: Sequence[int], send: Callable[..., None], open_track: Opened
 ) -> None:
-    places = {str(job["case"]): index for job, index in zip(group, indices)}
-    by_case = {str(job["case"]): job for job in group}
+    places = {job.case: index for job, index in zip(group, indices)}
+    by_case = {job.case: job for job in group}
 
     def started(case: str) -> None:
         send("started", index=places[case], case=case)
@@ -257,7 +256,7 @@ def _race(
     def finished(made: Result) -> None:
         send("finished", index=places[made["case"]], case=made["case"], result=made)
 
-    started(str(group[0]["case"]))  # whom a crash while the buffers are filled is laid to
+    started(group[0].case)  # whom a crash while the buffers are filled is laid to
     try:
         with cuda_errors():
             track = open_track(group, started, finished)

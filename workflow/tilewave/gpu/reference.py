@@ -134,7 +134,7 @@ class Support:
         self,
         key: tuple[Any, ...],
         pointers: Mapping[str, int],
-        shape: dict[str, int],
+        shape: Mapping[str, int],
         dtypes: Mapping[str, str],
         layouts: Mapping[str, str],
         alpha: float,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from tilewave.dtypes import DTYPES
 from tilewave.gpu.device import CudaError, ok
+from tilewave.launches import MapPlan
 from tilewave.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
 
 ALIGNMENT = 64
@@ -54,10 +54,10 @@ def _aligned() -> Map:
     return Map.from_buffer(memory, -ctypes.addressof(memory) % ALIGNMENT)
 
 
-def encode(wanted: Mapping[str, Any], address: int) -> Map:
+def encode(wanted: MapPlan, address: int) -> Map:
     """The map of the matrix at a device address; reads out of bounds give zero.
 
-    wanted: an entry of a job's ``tensor_maps``. Raises CudaError where the driver refuses it.
+    Raises CudaError where the driver refuses it.
     """
     from cuda.bindings import driver
 
@@ -67,37 +67,37 @@ def encode(wanted: Mapping[str, Any], address: int) -> Map:
     made = _aligned()
     code = _encoder()(
         ctypes.addressof(made),
-        number("CUtensorMapDataType", f"DATA_TYPE_{DTYPES[wanted['dtype']].tensor_map}"),
-        len(wanted["sizes"]),
+        number("CUtensorMapDataType", f"DATA_TYPE_{DTYPES[wanted.dtype].tensor_map}"),
+        len(wanted.sizes),
         address,
-        (ctypes.c_uint64 * 2)(*wanted["sizes"]),
-        (ctypes.c_uint64 * 1)(wanted["pitch"]),
-        (ctypes.c_uint32 * 2)(*wanted["box"]),
+        (ctypes.c_uint64 * 2)(*wanted.sizes),
+        (ctypes.c_uint64 * 1)(wanted.pitch),
+        (ctypes.c_uint32 * 2)(*wanted.box),
         (ctypes.c_uint32 * 2)(1, 1),
         number("CUtensorMapInterleave", "INTERLEAVE_NONE"),
-        number("CUtensorMapSwizzle", f"SWIZZLE_{SWIZZLES[wanted['swizzle']]}"),
-        number("CUtensorMapL2promotion", f"L2_PROMOTION_{L2_PROMOTIONS[wanted['l2']]}"),
+        number("CUtensorMapSwizzle", f"SWIZZLE_{SWIZZLES[wanted.swizzle]}"),
+        number("CUtensorMapL2promotion", f"L2_PROMOTION_{L2_PROMOTIONS[wanted.l2]}"),
         number("CUtensorMapFloatOOBfill", "FLOAT_OOB_FILL_NONE"),
     )
     if code:
         name = driver.CUresult(code).name
-        raise CudaError(name, f"cuTensorMapEncodeTiled of {dict(wanted)}")
+        raise CudaError(name, f"cuTensorMapEncodeTiled of {wanted.document()}")
     return made
 
 
 class Maps:
     """A job's tensor maps, each encoded once for a buffer however many launches use it."""
 
-    def __init__(self, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, wanted: Sequence[MapPlan]) -> None:
         self._wanted = wanted
         self._made: dict[tuple[str, int], Map] = {}
 
     def of(self, pointers: Mapping[str, int]) -> dict[str, Map]:
         """Name -> map for these buffers. Raises CudaError."""
         found = {}
-        for name, one in self._wanted.items():
-            place = name, pointers[one["of"]]
+        for one in self._wanted:
+            place = one.name, pointers[one.of]
             if place not in self._made:
                 self._made[place] = encode(one, place[1])
-            found[name] = self._made[place]
+            found[one.name] = self._made[place]
         return found

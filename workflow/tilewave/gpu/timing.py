@@ -3,11 +3,11 @@
 Habits. Buffers: R sets take turns, so that R sets exceed twice the L2 cache (at most 64 sets and
 half of the free memory); notes say whether that was reached (``cache``: cold or warm). Gate: the
 launches of a block are captured into one CUDA graph, enqueued behind a kernel that holds the stream,
-so no Python and no host lies between the two events. Blocks: about 2 ms each, in the order
-variant, baseline, baseline, variant; at least 5 such rounds (the job's `timing` may say otherwise:
-{"block_ms": 2, "rounds": 5}) and more while the spread is above
-0.5 %, at most 20 rounds, one second and the case's limit. The duration of a launch is a block's time
-over its launches, the figure the median over blocks, its spread the interquartile range.
+so no Python and no host lies between the two events. Blocks: about as long as the job's `timing` says
+(2 ms, as a rule), in the order variant, baseline, baseline, variant; at least as many such rounds as
+it says (5) and more while the spread is above 0.5 %, at most 20 rounds, one second and the case's
+limit. The duration of a launch is a block's time over its launches, the figure the median over
+blocks, its spread the interquartile range.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ import numpy as np
 
 from tilewave.comparison import STREAMS
 from tilewave.counters.figures import figure
-from tilewave.gpu.blocks import BLOCK_US, Block, build, empty_us, first_launch_us, span
+from tilewave.gpu.blocks import Block, build, empty_us, first_launch_us, span
 from tilewave.gpu.buffers import Buffer, Memory, matrix_bytes, scratch
 from tilewave.gpu.check import host_buffers
 from tilewave.gpu.clocks import Clocks
 from tilewave.gpu.cpu_timing import time_cpu
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel, Session
-from tilewave.processes import Job, Result, result
+from tilewave.jobs import Job
+from tilewave.processes import Result, result
 
-MIN_ROUNDS, MAX_ROUNDS, ENOUGH_S, ENOUGH_SPREAD = 5, 20, 1.0, 0.005
+MAX_ROUNDS, ENOUGH_S, ENOUGH_SPREAD = 20, 1.0, 0.005
 MAX_SETS = 64
 NEAR_EMPTY = 5.0
 """A launch shorter than this many empty launches is flagged."""
@@ -42,10 +43,9 @@ Prepare = Callable[[Mapping[str, int]], Callable[[], None]]
 def fill_sets(session: Session, job: Job, memory: Memory) -> tuple[list[dict[str, Buffer]], bool]:
     """Buffer sets with fresh inputs, and whether they exceed twice the L2 cache together."""
     gpu = session.gpu
-    product = job["operation"] == "matmul"
-    shape, dtypes = dict(job["shape"]), job["dtypes"]
+    product = job.operation == "matmul"
     if product:
-        first = {name: memory.new(name, matrix_bytes(shape, dtypes, name)) for name in "abc"}
+        first = {name: memory.new(name, matrix_bytes(job, name)) for name in "abc"}
     else:
         first, _, _ = host_buffers(memory, job)
     nbytes = max(1, sum(buffer.nbytes for buffer in first.values()))
@@ -58,7 +58,7 @@ def fill_sets(session: Session, job: Job, memory: Memory) -> tuple[list[dict[str
         for name, buffer in buffers.items():
             if product:
                 stream = STREAMS[name] + 16 * index
-                session.support.fill(buffer, dtypes[name], int(job["seed"]), stream)
+                session.support.fill(buffer, job.dtypes[name], job.seed, stream)
             elif index:
                 buffer.copy_from(first[name])
     gpu.sync()
@@ -71,9 +71,7 @@ def pointers_of(sets: list[dict[str, Buffer]]) -> list[dict[str, int]]:
 
 def plan_of(job: Job) -> tuple[float, int]:
     """Microseconds of a block and the fewest rounds."""
-    given = job.get("timing") or {}
-    block_us = 1e3 * float(given.get("block_ms") or BLOCK_US / 1e3)
-    return block_us, int(given.get("rounds") or MIN_ROUNDS)
+    return 1e3 * job.timing.block_ms, job.timing.rounds
 
 
 def cost_s(job: Job, *launches_us: float) -> float:
@@ -85,7 +83,7 @@ def cost_s(job: Job, *launches_us: float) -> float:
 
 def too_dear(job: Job, predicted: float) -> Result | None:
     """A result *not measured* where the predicted seconds exceed the case's limit."""
-    limit = float(job["limit_s"])
+    limit = job.limit_s
     if predicted <= limit:
         return None
     reason = f"predicted cost {predicted:.3g} s exceeds case_limit_s = {limit:g} s"
@@ -98,10 +96,9 @@ def time_job(session: Session | None, job: Job) -> Result:
 
     Raises CudaError, and cublaslt.Unavailable for a case that is itself a cuBLASLt product.
     """
-    predicted = job.get("predicted_s")
-    if predicted is not None and (refused := too_dear(job, float(predicted))):
+    if job.predicted_s is not None and (refused := too_dear(job, job.predicted_s)):
         return refused
-    if job["provider"] == "cpu":
+    if job.provider == "cpu":
         return time_cpu(job)
     if session is None:
         raise ValueError("a GPU case needs a session")
@@ -151,7 +148,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
             spent = time.monotonic() - started
             # Half of the limit: the supervisor counts set-up and the next round too.
             if number + 1 >= least_rounds and (
-                spent > min(ENOUGH_S, float(job["limit_s"]) / 2)
+                spent > min(ENOUGH_S, job.limit_s / 2)
                 or all(_spread(series) < ENOUGH_SPREAD for series in samples.values())
             ):
                 break
@@ -170,9 +167,9 @@ def contestants(
     """What is timed and what it is paired with: cuBLASLt's fastest, or for itself its rank 0."""
     from tilewave.gpu.cublaslt import Plan, Unavailable
 
-    wants_baseline = bool(job.get("baseline")) and job["operation"] == "matmul"
+    wants_baseline = job.baseline and job.operation == "matmul"
     kernel: NvrtcKernel | None = None
-    if job["provider"] == "nvrtc":
+    if job.provider == "nvrtc":
         kernel = NvrtcKernel(session.gpu, job)
         stack.callback(kernel.close)
         if not wants_baseline:
@@ -189,7 +186,7 @@ def contestants(
             block.close()
 
     try:
-        plan = Plan(session.cublaslt, job["shape"], job["dtypes"], job.get("layouts", {}))
+        plan = Plan(session.cublaslt, job.shape, job.dtypes, job.layouts)
         stack.callback(plan.close)
         with span("warmup"):
             fastest = plan.choose(measure, session.cache)
@@ -257,15 +254,14 @@ def _report(
     ]
     if duration < NEAR_EMPTY * empty:
         notes["near_empty"] = True
-    work = job.get("work") or {}
-    product = job["operation"] == "matmul"
-    operations = 2.0 * math.prod(job["shape"].values()) if product else float(work.get("flop", 0))
+    product, work = job.operation == "matmul", job.work
+    operations = 2.0 * math.prod(job.shape.values()) if product else work.get("flop", 0.0)
     if operations:
         figures.append(figure("tflops", operations / duration * 1e-6, "TFLOP/s"))
     if work.get("byte"):
-        figures.append(figure("bandwidth", float(work["byte"]) / duration * 1e-6, "TB/s"))
+        figures.append(figure("bandwidth", work["byte"] / duration * 1e-6, "TB/s"))
     series = samples.get("baseline_us")
-    if job["provider"] == "cublaslt":
+    if job.provider == "cublaslt":
         rank0 = float(np.median(series)) if series else duration
         figures.append(figure("rank0_duration", rank0, "us"))
         if series:

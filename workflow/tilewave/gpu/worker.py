@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -29,7 +28,8 @@ from pathlib import Path
 from tilewave.gpu.device import CudaError, cuda_errors, gpu_lock, open_gpu
 from tilewave.gpu.failure import failure
 from tilewave.gpu.launch import NvrtcKernel, Session
-from tilewave.processes import Job, Result, result
+from tilewave.jobs import Job, read_jobs
+from tilewave.processes import Result, result
 from tilewave.processes.events import Events
 from tilewave.processes.lifetime import die_with_parent
 
@@ -53,26 +53,25 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
     gpu = session.gpu
     with contextlib.ExitStack() as stack:
         memory = stack.enter_context(Memory(gpu))
-        if job["operation"] == "matmul":
-            shape, dtypes = dict(job["shape"]), job["dtypes"]
-            buffers = {name: memory.new(name, matrix_bytes(shape, dtypes, name)) for name in "abc"}
+        if job.operation == "matmul":
+            buffers = {name: memory.new(name, matrix_bytes(job, name)) for name in "abc"}
             for name, buffer in buffers.items():
-                session.support.fill(buffer, dtypes[name], int(job["seed"]), STREAMS[name])
+                session.support.fill(buffer, job.dtypes[name], job.seed, STREAMS[name])
             buffers |= scratch(memory, job)
         else:
             buffers = host_buffers(memory, job)[0]
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
-        if job["provider"] == "cublaslt":
+        if job.provider == "cublaslt":
             from tilewave.gpu.cublaslt import Plan
 
-            plan = Plan(session.cublaslt, job["shape"], job["dtypes"], job.get("layouts", {}))
+            plan = Plan(session.cublaslt, job.shape, job.dtypes, job.layouts)
             stack.callback(plan.close)
             launch = plan.prepare(pointers, algorithm=plan.remembered(session.cache))
         else:
             kernel = NvrtcKernel(gpu, job)
             stack.callback(kernel.close)
             launch = kernel.prepare(pointers)
-        if float(job.get("predicted_s") or 0.0) <= CHEAP_S and job["operation"] == "matmul":
+        if (job.predicted_s or 0.0) <= CHEAP_S and job.operation == "matmul":
             with span("warmup"):
                 launch()
         gpu.sync()
@@ -111,7 +110,7 @@ def _still_alive(session: Session) -> bool:
 def _warm(session: Session, jobs: Sequence[Job]) -> None:
     """Load what every job needs, so that its time counts for no single case."""
     _ = session.support
-    wants = any(job["provider"] == "cublaslt" or job.get("baseline") for job in jobs)
+    wants = any(job.provider == "cublaslt" or job.baseline for job in jobs)
     if wants:
         with contextlib.suppress(Exception):
             _ = session.cublaslt
@@ -129,7 +128,7 @@ def run(
     todo = [index for index in range(start, len(jobs)) if index not in done]
     with contextlib.ExitStack() as stack:
         session: Session | None = None
-        if any(job["provider"] != "cpu" for job in jobs[start:]):
+        if any(job.provider != "cpu" for job in jobs[start:]):
             try:
                 gpu = open_gpu()
                 stack.enter_context(gpu_lock(gpu.uuid, lambda: events.send("waiting")))
@@ -148,10 +147,10 @@ def run(
             todo = []
         for index in todo:
             job = jobs[index]
-            events.send("started", index=index, case=job["case"])
-            mine = None if job["provider"] == "cpu" else session
+            events.send("started", index=index, case=job.case)
+            mine = None if job.provider == "cpu" else session
             made, usable = run_one(stage, mine, job, index)
-            events.send("finished", index=index, case=job["case"], result=made)
+            events.send("finished", index=index, case=job.case, result=made)
             if not usable or (mine is not None and not _still_alive(mine)):
                 events.send("poisoned", index=index)
                 return POISONED
@@ -171,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--done", default="", help="indices behind it that have their result")
     options = parser.parse_args(arguments)
     done = {int(word) for word in options.done.split(",") if word}
-    jobs = json.loads(options.jobs.read_text(encoding="utf-8"))
+    jobs = read_jobs(options.jobs)
     return run(options.stage, jobs, Events(options.events), options.start, options.cache, done)
 
 

@@ -2,7 +2,8 @@
 
 Every operation has ``DIMENSIONS`` (order of the sizes in a case id) and ``work(shape, dtypes,
 beta)``. `matmul` is compared on the device and gives the formula of its tolerance; the others have
-``inputs(job)``, ``outputs(job)`` and ``judge(job, outputs)`` on the host.
+``inputs(job)``, ``outputs(job)`` and ``judge(job, outputs)`` on the host, each given a
+`tilewave.jobs.Job`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewave.dtypes import DTYPES
-from tilewave.expressions import ExpressionError, evaluate, integer
+from tilewave.expressions import Expression, ExpressionError, evaluate, integer
+from tilewave.jobs import Job, Probe
 from tilewave.operations._common import (
     CORRECT,
     NOT_CHECKED,
@@ -62,43 +63,49 @@ def chase(stride: int, size: int, seed: int = 1) -> np.ndarray:
     return table
 
 
-def launch_names(job: Mapping[str, Any]) -> dict[str, Any]:
+def launch_names(probe: Probe, *given: Mapping[str, Any]) -> dict[str, Any]:
     """Names for an expression about a launch: a buffer's, and the elements of every buffer."""
-    return {**_names(job), **{name: _size(job, name) for name in job["probe"]["buffers"]}}
+    names = _names(probe, *given)
+    return {**names, **{name: _size(probe, name, names) for name in probe.buffers}}
 
 
-def _names(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Names for a buffer's expressions: device facts, macros, shape, the case's scalars."""
-    case = job["probe"]["case"]
+def _names(probe: Probe, *given: Mapping[str, Any]) -> dict[str, Any]:
+    """Names for a buffer's expressions: those given, the case's macros and its scalars."""
     names: dict[str, Any] = {}
-    for source in (job.get("device"), job.get("macros"), job.get("shape"), case.get("macros")):
-        names.update(source or {})
-    for name, text in (case.get("scalars") or {}).items():
+    for source in (*given, probe.macros):
+        names.update(source)
+    for name, text in probe.scalars.items():
         names[name] = evaluate(text, names)
     return names
 
 
-def scalars(job: Mapping[str, Any]) -> dict[str, Any]:
+def _probe(job: Job) -> Probe:
+    assert job.probe is not None
+    return job.probe
+
+
+def scalars(job: Job) -> dict[str, Any]:
     """Values of the case's scalar arguments."""
-    names = _names(job)
-    return {name: names[name] for name in (job["probe"]["case"].get("scalars") or {})}
+    probe = _probe(job)
+    names = _names(probe, job.device)
+    return {name: names[name] for name in probe.scalars}
 
 
-def _size(job: Mapping[str, Any], name: str) -> int:
+def _size(probe: Probe, name: str, names: Mapping[str, Any]) -> int:
     """Elements of a buffer; a case may set its own."""
-    sizes = job["probe"]["case"].get("sizes") or {}
-    return integer(sizes.get(name, job["probe"]["buffers"][name]["size"]), _names(job))
+    return integer(probe.sizes.get(name, probe.buffers[name].size), names)
 
 
-def _dtype(job: Mapping[str, Any], name: str) -> np.dtype[Any]:
-    word = str(evaluate(job["probe"]["buffers"][name]["dtype"], _names(job)))
-    return np.dtype(DTYPES[word].storage)
+def _dtype(probe: Probe, name: str, names: Mapping[str, Any]) -> np.dtype[Any]:
+    return np.dtype(DTYPES[str(evaluate(probe.buffers[name].dtype, names))].storage)
 
 
-def _fill(job: Mapping[str, Any], name: str, text: Any) -> np.ndarray:
+def _fill(job: Job, name: str, text: Expression) -> np.ndarray:
     """A buffer's elements from an expression over ``lane``, the element's index."""
-    count, dtype, names = _size(job, name), _dtype(job, name), _names(job)
-    functions = {"chase": lambda stride: chase(int(stride), count, int(job.get("seed", 1)))}
+    probe = _probe(job)
+    names = _names(probe, job.device)
+    count, dtype = _size(probe, name, names), _dtype(probe, name, names)
+    functions = {"chase": lambda stride: chase(int(stride), count, job.seed)}
 
     def at(lane: Any) -> Any:
         return evaluate(text, {**names, "lane": lane}, functions)
@@ -120,28 +127,28 @@ def _fill(job: Mapping[str, Any], name: str, text: Any) -> np.ndarray:
     return np.array([at(lane) for lane in range(count)], dtype)
 
 
-def inputs(job: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def inputs(job: Job) -> dict[str, np.ndarray]:
     """Buffers that the case gives values.
 
     Raises ExpressionError for an expression that has no value.
     """
-    values = job["probe"]["case"].get("values") or {}
-    return {
-        name: _fill(job, name, values[name]) for name in job["probe"]["buffers"] if name in values
-    }
+    probe = _probe(job)
+    named = [name for name in probe.buffers if name in probe.values]
+    return {name: _fill(job, name, probe.values[name]) for name in named}
 
 
-def outputs(job: Mapping[str, Any]) -> dict[str, tuple[np.dtype[Any], int]]:
+def outputs(job: Job) -> dict[str, tuple[np.dtype[Any], int]]:
     """dtype and elements of every other buffer."""
-    values = job["probe"]["case"].get("values") or {}
+    probe = _probe(job)
+    names = _names(probe, job.device)
     return {
-        name: (_dtype(job, name), _size(job, name))
-        for name in job["probe"]["buffers"]
-        if name not in values
+        name: (_dtype(probe, name, names), _size(probe, name, names))
+        for name in probe.buffers
+        if name not in probe.values
     }
 
 
-def judge(job: Mapping[str, Any], outputs: Mapping[str, np.ndarray]) -> Judgement:
+def judge(job: Job, outputs: Mapping[str, np.ndarray]) -> Judgement:
     """Verdict, reason and the reported figures.
 
     *not checked* where no buffer has an expected value; *wrong* at the first element that is not
@@ -149,9 +156,9 @@ def judge(job: Mapping[str, Any], outputs: Mapping[str, np.ndarray]) -> Judgemen
     """
     verdict, reason = NOT_CHECKED, "no buffer of this probe has an expected value"
     figures: list[dict[str, Any]] = []
+    buffers = _probe(job).buffers
     for name, found in outputs.items():
-        buffer = job["probe"]["buffers"][name]
-        report = buffer.get("report")
+        report = buffers[name].report
         if report:
             values = np.asarray(found, dtype=np.float64)
             if not np.isfinite(values).all():
@@ -164,7 +171,7 @@ def judge(job: Mapping[str, Any], outputs: Mapping[str, np.ndarray]) -> Judgemen
                 }
             )
     for name, found in outputs.items():
-        expect = job["probe"]["buffers"][name].get("expect")
+        expect = buffers[name].expect
         if expect is None:
             continue
         difference = first_difference(name, np.asarray(found), _fill(job, name, expect))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewave.jobs import Job
 from tilewave.operations._common import Judgement, Work, compare, element_bytes
 
 DIMENSIONS = ("n",)
@@ -18,30 +19,29 @@ def work(shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -
     return Work(n, n * sum(element_bytes(dtypes, name) for name in ("a", "b", "c")))
 
 
-def _dtype(job: Mapping[str, Any], name: str) -> str:
-    dtypes = job["dtypes"]
-    return str(dtypes.get(name) or next(iter(dtypes.values())))
+def _dtype(job: Job, name: str) -> str:
+    return job.dtypes.get(name) or next(iter(job.dtypes.values()))
 
 
-def inputs(job: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def inputs(job: Job) -> dict[str, np.ndarray]:
     """a and b, each of n elements: streams 0 and 1 of the job's seed."""
     from tilewave.inputs import uniform
 
-    n, seed = int(job["shape"]["n"]), int(job["seed"])
+    n, seed = job.shape["n"], job.seed
     return {
         name: np.asarray(uniform(seed, stream, n, _dtype(job, name)))
         for stream, name in enumerate(("a", "b"))
     }
 
 
-def outputs(job: Mapping[str, Any]) -> dict[str, tuple[np.dtype[Any], int]]:
+def outputs(job: Job) -> dict[str, tuple[np.dtype[Any], int]]:
     """c, of n elements."""
     from tilewave.inputs import storage
 
-    return {"c": (np.dtype(storage(_dtype(job, "c"))), int(job["shape"]["n"]))}
+    return {"c": (np.dtype(storage(_dtype(job, "c"))), job.shape["n"])}
 
 
-def judge(job: Mapping[str, Any], outputs: Mapping[str, np.ndarray]) -> Judgement:
+def judge(job: Job, outputs: Mapping[str, np.ndarray]) -> Judgement:
     """Verdict, reason (first wrong index, found, expected) and figures."""
     given = inputs(job)
     found = outputs["c"]

@@ -1,15 +1,13 @@
 """Workers: processes that run a list of jobs and report each at once, and who starts them.
 
-A *job* is the JSON-able dict that the planning code writes for one measurement, a *result* the dict
-that a stage gives back for it (see `records`).
+A *result* is the dict that a stage gives back for a job (see `records`).
 """
 
-from collections.abc import Mapping
 from typing import Any
 
+from tilewave.jobs import Job
 from tilewave.records import model
 
-Job = Mapping[str, Any]
 Result = dict[str, Any]
 
 
@@ -18,4 +16,4 @@ def result(job: Job, stage: str, status: str = "ok", reason: str = "", **more: A
 
     `environment` is left empty: the caller that knows the environment fills it in.
     """
-    return model.result(stage, job.get("case", ""), status, reason, key=job.get("key", ""), **more)
+    return model.result(stage, job.case, status, reason, key=job.key, **more)

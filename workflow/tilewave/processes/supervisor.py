@@ -19,7 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tilewave.processes import Job, Result, result
+from tilewave.jobs import Job, write_jobs
+from tilewave.processes import Result, result
 from tilewave.processes.lifetime import ends_with_parent, kill_group
 
 GRACE_S = 60.0
@@ -67,7 +68,7 @@ def run_jobs(
 
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         jobs_path = Path(folder) / "jobs.json"
-        jobs_path.write_text(json.dumps([dict(job) for job in jobs]), encoding="utf-8")
+        write_jobs(jobs_path, jobs)
         log = Path(log_path) if log_path else Path(folder) / "worker.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         attempt = 0
@@ -108,7 +109,7 @@ def share_jobs(
     """
     variants: dict[str, list[Job]] = {}
     for job in jobs:
-        variants.setdefault(job["variant"], []).append(job)
+        variants.setdefault(job.variant, []).append(job)
     shares: list[list[Job]] = [[] for _ in range(max(1, min(workers, len(variants))))]
     for mine in sorted(variants.values(), key=len, reverse=True):
         min(shares, key=len).extend(mine)
@@ -124,7 +125,7 @@ def share_jobs(
 
     with ThreadPoolExecutor(len(shares)) as pool:
         made = {one["case"]: one for share in pool.map(run, range(len(shares))) for one in share}
-    return [made[job["case"]] for job in jobs]
+    return [made[job.case] for job in jobs]
 
 
 def _next(count: int, results: dict[int, Result]) -> int | None:
@@ -209,9 +210,7 @@ class _Watch:
                     time.sleep(POLL_S)
 
     def _limit(self, index: int) -> float:
-        if self._limit_s is not None:
-            return float(self._limit_s)
-        return float(self._jobs[index].get("limit_s") or GRACE_S)
+        return self._jobs[index].limit_s if self._limit_s is None else self._limit_s
 
     def _handle(self, line: bytes) -> None:
         """One line of the event file; what cannot be understood is passed over."""
@@ -243,7 +242,7 @@ class _Watch:
         job = self._jobs[index]
         if isinstance(made, dict) and isinstance(made.get("status"), str):
             # Identity comes from the job: a worker cannot file a result under another key.
-            return {**result(job, self._stage), **made, "case": job["case"], "key": job["key"]}
+            return {**result(job, self._stage), **made, "case": job.case, "key": job.key}
         reason = "the worker gave a result that cannot be read"
         return result(job, self._stage, "failed to launch", reason)
 

@@ -7,10 +7,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from tilewave.jobs import Job
+
 # Raised when the way of measuring changes, so that older figures are not taken for new ones.
 METHOD_VERSION = {"check": 1, "time": 1, "tune": 1, "counters": 1, "execute": 1}
 
-# What of a job decides the figure. Paths, case names and limits do not.
+# What of a job and its launch decides the figure. Paths, case names and limits do not.
 PARTS = (
     "provider",
     "operation",
@@ -40,21 +42,23 @@ STAGE_PARTS = {
 
 
 def digest(parts: Mapping[str, Any]) -> str:
-    """SHA-256 of canonical JSON."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """SHA-256 of canonical JSON; dataclasses count as their fields."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False, default=vars)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def key(stage: str, code: str, job: Mapping[str, Any]) -> str:
+def key(code: str, job: Job) -> str:
     """Key of a job: its code (digest of the cubin's code, or of a host kernel's source), its
     launch, its inputs and the method."""
-    names = (*PARTS, *STAGE_PARTS[stage])
+    parts = vars(job) | vars(job.launch)
+    parts["probe"] = job.probe and job.probe.document()
+    parts["tensor_maps"] = {one.name: one.document() for one in job.launch.tensor_maps}
     return digest(
         {
-            "stage": stage,
-            "method_version": METHOD_VERSION[stage],
+            "stage": job.stage,
+            "method_version": METHOD_VERSION[job.stage],
             "code": code,
-            **{name: job.get(name) for name in names},
-            **{name: job[name] for name in RARE_PARTS if job.get(name)},
+            **{name: parts[name] for name in (*PARTS, *STAGE_PARTS[job.stage])},
+            **{name: parts[name] for name in RARE_PARTS if parts[name]},
         }
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ from tilewave import execution, operations
 from tilewave.cases import Case, Request, wants
 from tilewave.config import Config
 from tilewave.execution import cost
+from tilewave.jobs import Job, Timing
 from tilewave.records import model
 from tilewave.records.keys import key as content_key
-from tilewave.stages.resolving import Resolved, probe_document, resolve
+from tilewave.stages.resolving import Resolved, probe_of, resolve
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Planned:
     variant is not compiled, only the stage that it waits for."""
 
     case: Case
-    job: dict[str, Any] | None
+    job: Job | None
     result: dict[str, Any] | None
     waits_for: str = ""
 
@@ -32,64 +33,40 @@ class Planned:
 LEAST_RUNS = {"check": 2, "time": 4, "tune": 4, "counters": 1}
 
 
-def predicted_s(stage: str, case: Case, shape: dict[str, int]) -> float | None:
-    """Seconds that a stage's fewest runs take at the `flop_rate` that the front matter is sure of.
+def too_dear(resolved: Resolved, job: Job) -> str:
+    """Empty where a job may be begun; else why its predicted time is too long.
 
-    None where it names no rate.
+    On a GPU: of the stage's fewest runs, at the `flop_rate` that the front matter is sure of.
     """
-    front = case.variant.kernel.front
-    if front.flop_rate is None:
-        return None
-    work = operations.load(front.operation).work(shape, case.variant.dtypes)
-    return float(LEAST_RUNS[stage] * work.flops / front.flop_rate)
-
-
-def too_dear(stage: str, resolved: Resolved, job: Mapping[str, Any]) -> str:
-    """Empty where a job may be begun; else why its predicted time is too long."""
-    limit = f"case_limit_s = {job['limit_s']:g} s"
-    if stage == "execute":
+    limit = f"case_limit_s = {job.limit_s:g} s"
+    rate = resolved.case.variant.kernel.front.flop_rate
+    if job.stage == "execute":
         seconds = cost.predicted_s(job, resolved.work.get("flop", 0))
-        if seconds > job["limit_s"]:
+        if seconds > job.limit_s:
             return f"executing it takes {seconds:.0f} s at least, and execute: {limit}"
-        return ""
-    known = predicted_s(stage, resolved.case, job["shape"])
-    if known is not None and known > job["limit_s"]:
-        return f"predicted cost {known:.0f} s exceeds {limit}"
+    elif rate is not None:
+        work = operations.load(job.operation).work(job.shape, job.dtypes)
+        seconds = LEAST_RUNS[job.stage] * work.flops / rate
+        if seconds > job.limit_s:
+            return f"predicted cost {seconds:.0f} s exceeds {limit}"
     return ""
 
 
 @functools.lru_cache(maxsize=64)
-def _counted(sets: tuple[str, ...]) -> tuple[list[str], list[str]]:
+def _counted(sets: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     from tilewave.counters import catalogue as metrics
 
-    return metrics.merged(list(sets))
+    names, sections = metrics.merged(sorted(sets))
+    return tuple(names), tuple(sections)
 
 
-def _stage_parts(stage: str, request: Request, config: Config) -> dict[str, Any]:
-    if stage == "execute":
-        return {"limit_s": config.execute.case_limit_s, "versions": execution.version()}
-    if stage == "check":
-        return {"limit_s": config.check.case_limit_s}
-    if stage == "tune":
-        return {
-            "limit_s": config.timing.case_limit_s,
-            "timing": {"block_ms": config.timing.block_ms, "rounds": config.timing.rounds},
-        }
-    if stage == "time":
-        timing = config.timing
-        return {
-            "limit_s": timing.case_limit_s,
-            "baseline": request.case.variant.kernel.front.operation == "matmul",
-            "timing": {"block_ms": timing.block_ms, "rounds": timing.rounds},
-        }
-    names, sections = _counted(tuple(sorted(request.counters)))
-    return {
-        "limit_s": config.counters.case_limit_s,
-        "metrics": names,
-        "sections": sections,
-        "clock_control": config.counters.clock_control,
-        "cache_control": config.counters.cache_control,
+def _limit_s(stage: str, config: Config) -> float:
+    limits = {
+        "execute": config.execute.case_limit_s,
+        "check": config.check.case_limit_s,
+        "counters": config.counters.case_limit_s,
     }
+    return limits.get(stage, config.timing.case_limit_s)
 
 
 def _known(stage: str, case: Case, status: str, reason: str) -> Planned:
@@ -121,57 +98,56 @@ def of_case(
     compiled: what is known of its variant by architecture, None where it is yet to be compiled;
     arch: the target's (``sm_90``).
     """
-    request, case = resolved.request, resolved.case
-    variant, kernel, launch = case.variant, case.variant.kernel, resolved.launch
+    case, launch = resolved.case, resolved.launch
+    variant, kernel = case.variant, case.variant.kernel
     refusal = resolved.refusal or _without_code(compiled, arch)
     if refusal is not None:
         return _known(stage, case, *refusal)
     assert launch is not None
     entry = compiled[arch] or {}
-    job: dict[str, Any] = {
-        "case": case.id,
-        "kernel": kernel.name,
-        "variant": variant.id,
-        "stage": stage,
-        "provider": kernel.provider,
-        "operation": kernel.front.operation,
-        "cubin": entry.get("cubin"),
-        "source": _source(kernel.path),
-        "entry": entry.get("symbol", kernel.entry),
-        "grid": list(launch.grid),
-        "block": list(launch.block),
-        "shared_bytes": launch.shared_bytes,
-        "cluster": list(launch.cluster) if launch.cluster else None,
-        "arguments": list(kernel.front.arguments),
-        "shape": dict(resolved.shape),
-        "dtypes": variant.dtypes,
-        "layouts": variant.layouts if kernel.front.operation == "matmul" else {},
-        "probe": probe_document(case),
-        "seed": config.seed,
-        "working_blocks": launch.working_blocks,
-        "scratch": [vars(one) for one in launch.scratch],
-        **_stage_parts(stage, request, config),
-    }
-    if resolved.device:
-        job["device"] = dict(resolved.device)
-    if launch.tensor_maps:
-        job["tensor_maps"] = {one.name: one.document() for one in launch.tensor_maps}
-    if stage == "time":
-        job["work"] = dict(resolved.work)
-    probe_case = kernel.front.cases.get(case.probe_case or "")
-    if probe_case is not None:
-        job["instruction"] = probe_case.instruction
-        if probe_case.limit_s is not None:
-            job["limit_s"] = min(job["limit_s"], probe_case.limit_s)
-    dear = too_dear(stage, resolved, job)
+    named = kernel.front.cases.get(case.probe_case or "")
+    product = kernel.front.operation == "matmul"
+    limit_s = _limit_s(stage, config)
+    if named is not None and named.limit_s is not None:
+        limit_s = min(limit_s, named.limit_s)
+    without = kernel.provider == "nvrtc" and "cubin" not in entry
+    counted = _counted(frozenset(resolved.request.counters)) if stage == "counters" else ((), ())
+    job = Job(
+        stage=stage,
+        case=case.id,
+        kernel=kernel.name,
+        variant=variant.id,
+        provider=kernel.provider,
+        operation=kernel.front.operation,
+        source=_source(kernel.path),
+        entry=entry.get("symbol", kernel.entry),
+        arguments=tuple(kernel.front.arguments),
+        shape=resolved.shape,
+        dtypes=variant.dtypes,
+        layouts=variant.layouts if product else {},
+        seed=config.seed,
+        launch=launch,
+        limit_s=limit_s,
+        cubin=entry.get("cubin") or "",
+        no_cubin=entry.get("reason", "") if without else "",
+        probe=probe_of(case),
+        device=resolved.device,
+        instruction=None if named is None else named.instruction,
+        timing=Timing(config.timing.block_ms, config.timing.rounds),
+        baseline=product and stage == "time",
+        work=resolved.work if stage == "time" else {},
+        metrics=counted[0],
+        sections=counted[1],
+        clock_control=config.counters.clock_control,
+        cache_control=config.counters.cache_control,
+        versions=tuple(execution.version()) if stage == "execute" else (),
+    )
+    dear = too_dear(resolved, job)
     if dear:
         return _known(stage, case, model.NOT_MEASURED, dear)
     if not entry:
         return Planned(case, None, None, stage)
-    if kernel.provider == "nvrtc" and "cubin" not in entry:
-        job["no_cubin"] = entry["reason"]
-    job["key"] = content_key(stage, entry["code"], job)
-    return Planned(case, job, None)
+    return Planned(case, replace(job, key=content_key(entry["code"], job)), None)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewave.execution import results as executed
+from tilewave.jobs import Job
+from tilewave.launches import Provider
 from tilewave.records import model
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
 from tilewave.stages.jobs import Planned
 
-Measure = Callable[[list[dict[str, Any]], Callable[[dict[str, Any]], None]], list[dict[str, Any]]]
+Measure = Callable[[list[Job], Callable[[dict[str, Any]], None]], list[dict[str, Any]]]
 
 
 def blocked(check: Mapping[str, Any] | None) -> tuple[str, str] | None:
@@ -23,20 +25,20 @@ def blocked(check: Mapping[str, Any] | None) -> tuple[str, str] | None:
 
 
 def from_recording(
-    job: Mapping[str, Any], recorded: Recorded | None, target: Mapping[str, Any]
+    job: Job, recorded: Recorded | None, target: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The recorded result of a job, or the result that says that there is none."""
-    stage, case = job["stage"], job["case"]
+    stage, case = job.stage, job.case
     if recorded is None:
-        return model.result(stage, case, model.NOT_MEASURED, target["reason"], key=job["key"])
-    found = recorded.get(stage, job["key"])
+        return model.result(stage, case, model.NOT_MEASURED, target["reason"], key=job.key)
+    found = recorded.get(stage, job.key)
     if found is not None:
         return found | {"case": case}
     if recorded.has_case(stage, case):
         reason = f"recorded on {target['label']} for other code, launch or method"
-        return model.result(stage, case, model.STALE, reason, key=job["key"])
+        return model.result(stage, case, model.STALE, reason, key=job.key)
     reason = f"{target['reason']}, and {target['label']} has no recorded figure of this case"
-    return model.result(stage, case, model.NOT_MEASURED, reason, key=job["key"])
+    return model.result(stage, case, model.NOT_MEASURED, reason, key=job.key)
 
 
 def _ncu(stage: str, target: Mapping[str, Any]) -> str | None:
@@ -48,12 +50,11 @@ def _ncu(stage: str, target: Mapping[str, Any]) -> str | None:
     return str(version) if version else None
 
 
-def _still_good(made: Mapping[str, Any], job: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
+def _still_good(made: Mapping[str, Any], job: Job, target: Mapping[str, Any]) -> bool:
     """Whether a stored result answers the job: read by the same ncu, and given no less time."""
-    enough = made["status"] != model.TIMED_OUT or float(made["notes"].get("limit_s", 0)) >= float(
-        job["limit_s"]
-    )
-    return enough and bool(made["notes"].get("ncu") == _ncu(job["stage"], target))
+    given = float(made["notes"].get("limit_s", 0))
+    enough = made["status"] != model.TIMED_OUT or given >= job.limit_s
+    return enough and bool(made["notes"].get("ncu") == _ncu(job.stage, target))
 
 
 def _says(execution: Mapping[str, Any] | None) -> bool:
@@ -65,7 +66,7 @@ def _says(execution: Mapping[str, Any] | None) -> bool:
 
 
 def _instead(
-    job: dict[str, Any], taken: dict[str, Any], execution: Mapping[str, Any] | None
+    job: Job, taken: dict[str, Any], execution: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """What an execution says where there is no figure; else the reason with the execution's."""
     if execution is None:
@@ -95,43 +96,43 @@ class Sources:
     executed_first: bool = False
     again: Container[str] = ()
 
-    def environment(self, job: Mapping[str, Any]) -> str:
+    def environment(self, job: Job) -> str:
         """Id of the environment in which this machine measures a job."""
-        live = self.target["live"] and job["stage"] != model.EXECUTE
+        live = self.target["live"] and job.stage != model.EXECUTE
         return str(self.target["environment"] if live else self.target["host"])
 
-    def measurable(self, job: Mapping[str, Any]) -> bool:
+    def measurable(self, stage: str, provider: Provider) -> bool:
         """Whether this machine can try: what a GPU runs needs one, the rest a CPU."""
-        on_host = job["provider"] == "cpu" or job["stage"] == model.EXECUTE
+        on_host = provider == "cpu" or stage == model.EXECUTE
         return bool(on_host or self.target["live"])
 
-    def _stored(self, job: dict[str, Any]) -> dict[str, Any] | None:
-        if job["case"] in self.again:
+    def _stored(self, job: Job) -> dict[str, Any] | None:
+        if job.case in self.again:
             return None
         for place in (self.store, self.attempts):
-            found = place and place.get(self.environment(job), job["stage"], job["key"])
+            found = place and place.get(self.environment(job), job.stage, job.key)
             if found and _still_good(found, job, self.target):
-                return found | {"case": job["case"]}
+                return found | {"case": job.case}
         return None
 
-    def _recorded(self, job: dict[str, Any]) -> dict[str, Any] | None:
-        found = self.recorded and self.recorded.get(job["stage"], job["key"])
-        return found | {"case": job["case"]} if found else None
+    def _recorded(self, job: Job) -> dict[str, Any] | None:
+        found = self.recorded and self.recorded.get(job.stage, job.key)
+        return found | {"case": job.case} if found else None
 
-    def _executed(self, job: dict[str, Any]) -> dict[str, Any] | None:
-        execution = self.executions.get(job["case"])
+    def _executed(self, job: Job) -> dict[str, Any] | None:
+        execution = self.executions.get(job.case)
         if execution is None or not _says(execution):
             return None
         return executed.of_stage(job, execution)
 
-    def find(self, job: dict[str, Any]) -> dict[str, Any] | None:
+    def find(self, job: Job) -> dict[str, Any] | None:
         """What is known of a job without measuring, None where nothing is."""
-        order: tuple[Callable[[dict[str, Any]], dict[str, Any] | None], ...]
-        if job["stage"] == model.EXECUTE:
+        order: tuple[Callable[[Job], dict[str, Any] | None], ...]
+        if job.stage == model.EXECUTE:
             order = (self._stored, self._recorded)
         elif self.target["live"]:
             order = (self._stored,)
-        elif job["provider"] == "cpu":
+        elif job.provider == "cpu":
             order = (self._recorded, self._stored)
         elif self.executed_first:
             order = (self._executed, self._recorded)
@@ -140,23 +141,26 @@ class Sources:
             order = (self._recorded, self._executed)
         return next((found for source in order if (found := source(job)) is not None), None)
 
-    def missing(self, job: dict[str, Any]) -> dict[str, Any]:
+    def missing(self, job: Job) -> dict[str, Any]:
         """The result of a job of which nothing is known and nothing was measured: the reason why."""
-        if self.measurable(job):
-            reason = job.get("no_cubin") or "it was not tried"
-            return model.result(
-                job["stage"], job["case"], model.NOT_MEASURED, reason, key=job["key"]
-            )
+        if self.measurable(job.stage, job.provider):
+            reason = job.no_cubin or "it was not tried"
+            return model.result(job.stage, job.case, model.NOT_MEASURED, reason, key=job.key)
         return _instead(
             job,
             from_recording(job, self.recorded, self.target),
-            self.executions.get(job["case"]),
+            self.executions.get(job.case),
         )
 
 
-def outstanding(job: dict[str, Any], sources: Sources) -> bool:
+def _possible(job: Job, sources: Sources) -> bool:
+    """Whether this machine can try a job: its code is there as well."""
+    return sources.measurable(job.stage, job.provider) and not job.no_cubin
+
+
+def outstanding(job: Job, sources: Sources) -> bool:
     """Whether this machine has to measure a job: nobody knows it, and it can."""
-    return sources.measurable(job) and not job.get("no_cubin") and sources.find(job) is None
+    return _possible(job, sources) and sources.find(job) is None
 
 
 def collect(
@@ -174,7 +178,7 @@ def collect(
     """
     target = sources.target
     results: dict[str, dict[str, Any]] = {}
-    waiting: dict[tuple[str, Any], dict[str, Any]] = {}
+    waiting: dict[tuple[str, float], Job] = {}
     twins: dict[str, list[str]] = {}
     counts = {"measured": 0, "reused": 0, "recorded": 0}
     for one in planned:
@@ -191,12 +195,10 @@ def collect(
         assert job is not None
         stop = blocked((checks or {}).get(one.case.id)) if checks is not None else None
         if stop:
-            results[one.case.id] = model.result(job["stage"], job["case"], *stop, key=job["key"])
+            results[one.case.id] = model.result(job.stage, job.case, *stop, key=job.key)
             continue
         found = sources.find(job)
-        if found is None and (
-            measure is None or job.get("no_cubin") or not sources.measurable(job)
-        ):
+        if found is None and (measure is None or not _possible(job, sources)):
             found = sources.missing(job)
         if found is not None:
             results[one.case.id] = found
@@ -205,23 +207,21 @@ def collect(
             counts["reused"] += not recorded and bool(found["environment"])
             continue
         # Cases that share key and limit are one measurement.
-        first = waiting.setdefault((job["key"], job.get("limit_s")), job)
-        if first is job:
-            job["environment"] = sources.environment(job)
-        else:
-            twins.setdefault(first["case"], []).append(one.case.id)
+        first = waiting.setdefault((job.key, job.limit_s), job)
+        if first is not job:
+            twins.setdefault(first.case, []).append(one.case.id)
 
     def finished(made: dict[str, Any]) -> None:
         job = by_case[made["case"]]
         whole = made | {
-            "key": job["key"],
-            "environment": job["environment"],
-            "source": model.SOURCES[job["stage"]] if made["status"] == model.OK else "",
+            "key": job.key,
+            "environment": sources.environment(job),
+            "source": model.SOURCES[job.stage] if made["status"] == model.OK else "",
         }
-        if _ncu(job["stage"], target) is not None:
-            whole["notes"] = {**made["notes"], "ncu": _ncu(job["stage"], target)}
+        if _ncu(job.stage, target) is not None:
+            whole["notes"] = {**made["notes"], "ncu": _ncu(job.stage, target)}
         if made["status"] == model.TIMED_OUT:
-            whole["notes"] = {**whole["notes"], "limit_s": job["limit_s"]}
+            whole["notes"] = {**whole["notes"], "limit_s": job.limit_s}
         model.validate(whole)
         if not sources.store.put(whole) and sources.attempts is not None:
             sources.attempts.put(whole, whatever=True)
@@ -231,7 +231,7 @@ def collect(
         counts["measured"] += whole["status"] == model.OK
         counts["reused"] += len(same) * (whole["status"] == model.OK)
 
-    by_case = {job["case"]: job for job in waiting.values()}
+    by_case = {job.case: job for job in waiting.values()}
     if waiting:
         assert measure is not None
         for made in measure(list(waiting.values()), finished):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewave.jobs import Job
 from tilewave.project import Project, machine_fingerprint
 from tilewave.records import model
 from tilewave.records.store import Store, write_where_other
@@ -154,7 +155,7 @@ class Pipeline:
         if one.result is not None:
             return False
         if one.waits_for:  # nobody can know of it
-            return sources.measurable({"stage": stage, "provider": "nvrtc"})
+            return sources.measurable(stage, "nvrtc")
         if stage not in ("check", executing.STAGE) and measuring.blocked(checks.get(one.case.id)):
             return False
         return one.job is not None and measuring.outstanding(one.job, sources)
@@ -195,7 +196,7 @@ class Pipeline:
         sources = self.sources(stage)
         if stage == tuning.STAGE:
             assert checks is not None
-            planned = tuning.plan(planned, self.resolved, self.compiled, checks, self.target)
+            planned = tuning.plan(planned, self.compiled, checks, self.target)
             sources = Sources(
                 self.target, self.store, self.recorded, self.attempts,
                 again=tuning.race_again(planned, self.target, self.store),
@@ -212,11 +213,11 @@ class Pipeline:
         """The same with the cubins of the jobs where the jobs say."""
 
         def provided(
-            waiting: list[dict[str, Any]], finished: Callable[[dict[str, Any]], None]
+            waiting: list[Job], finished: Callable[[dict[str, Any]], None]
         ) -> list[dict[str, Any]]:
-            for name in dict.fromkeys(job["variant"] for job in waiting if job.get("cubin")):
+            for name in dict.fromkeys(job.variant for job in waiting if job.cubin):
                 self.compilations.provide(self.variants[name], self.arch)
-            if waiting[0]["stage"] == tuning.STAGE:
+            if waiting[0].stage == tuning.STAGE:
                 waiting = tuning.by_group(waiting)
             return measure(waiting, finished)
 
@@ -234,9 +235,7 @@ class Pipeline:
             checks = None if stage in ("execute", "check") else by_case["check"]
             planned = self.planned(stage)
             if stage == tuning.STAGE:
-                planned = tuning.plan(
-                    planned, self.resolved, self.compiled, by_case["check"], self.target
-                )
+                planned = tuning.plan(planned, self.compiled, by_case["check"], self.target)
             sources = self.sources(stage, by_case.get(executing.STAGE))
             made = measuring.collect(planned, sources, None, checks)["results"]
             by_case[stage] = {one["case"]: one for one in made}

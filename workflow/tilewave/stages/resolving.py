@@ -14,11 +14,13 @@ from typing import Any
 from tilewave.cases import Case, Plan, Request
 from tilewave.errors import UserError
 from tilewave.expressions import ExpressionError, evaluate, names_in
+from tilewave.jobs import Probe, ProbeBuffer
+from tilewave.launches import LaunchPlan
 from tilewave.operations import probe
 from tilewave.records import model
 from tilewave.records.keys import digest
 from tilewave.records.store import Store, write_atomically
-from tilewave.variants import DEVICE_NAMES, LaunchPlan, MapPlan, Scratch
+from tilewave.variants import DEVICE_NAMES
 
 VERSION = 1
 """Raised when the same plan and target resolve to something else."""
@@ -45,18 +47,17 @@ class Resolved:
         return self.request.case
 
 
-def probe_document(case: Case) -> dict[str, Any] | None:
+def probe_of(case: Case) -> Probe | None:
     """Buffers and values of a probe's case, as a job has them; None for a product."""
     front = case.variant.kernel.front
     if case.probe_case is None:
         return None
-    # What only products have is left out: it would be part of every probe's key.
-    buffers = {name: one.model_dump(exclude={"zeroed"}) for name, one in front.buffers.items()}
-    kept = {"macros", "values", "sizes", "scalars"}
-    return {
-        "buffers": buffers,
-        "case": front.cases[case.probe_case].model_dump(include=kept),
+    own = front.cases[case.probe_case]
+    buffers = {
+        name: ProbeBuffer(one.dtype, one.size, one.expect, one.report)
+        for name, one in front.buffers.items()
     }
+    return Probe(buffers, own.macros, own.values, own.sizes, own.scalars)
 
 
 def _asked_device(case: Case, device: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,11 +78,10 @@ def _work(case: Case, device: Mapping[str, Any]) -> dict[str, float]:
 
     Raises UserError where an expression has no value.
     """
-    front = case.variant.kernel.front
-    if front.work is None or front.operation != "probe":
+    front, about = case.variant.kernel.front, probe_of(case)
+    if front.work is None or about is None:
         return {}
-    launch = {"probe": probe_document(case), "device": device, "macros": case.variant.names}
-    names = probe.launch_names(launch)
+    names = probe.launch_names(about, device, case.variant.names)
     found = {}
     for key, text in (("flop", front.work.flop), ("byte", front.work.byte)):
         if text is None:
@@ -131,26 +131,13 @@ def _document(one: Resolved) -> dict[str, Any]:
     return rest | {"launch": None if one.launch is None else asdict(one.launch)}
 
 
-def _launch(document: Mapping[str, Any]) -> LaunchPlan:
-    triples = {
-        name: None if document[name] is None else tuple(document[name])
-        for name in ("grid", "block", "cluster", "tile")
-    }
-    maps = tuple(
-        MapPlan(**{**one, "sizes": tuple(one["sizes"]), "box": tuple(one["box"])})
-        for one in document["tensor_maps"]
-    )
-    scratch = tuple(Scratch(**one) for one in document["scratch"])
-    return LaunchPlan(**{**document, **triples, "tensor_maps": maps, "scratch": scratch})
-
-
 def _of_document(request: Request, document: Mapping[str, Any]) -> Resolved:
     refusal, launch = document["refusal"], document["launch"]
     return Resolved(
         request,
         document["shape"],
         None if refusal is None else (refusal[0], refusal[1]),
-        None if launch is None else _launch(launch),
+        None if launch is None else LaunchPlan.of_document(launch),
         document["device"],
         document["work"],
     )

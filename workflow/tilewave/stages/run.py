@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewave import jobs
 from tilewave import project as projects
 from tilewave import target as targets
 from tilewave.environment import commit
@@ -197,7 +198,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
     os.environ["TILEWAVE_GPU"] = str(project.config.gpu)
 
     def measure(
-        waiting: list[dict[str, Any]], finished: Callable[[dict[str, Any]], None]
+        waiting: list[jobs.Job], finished: Callable[[dict[str, Any]], None]
     ) -> list[dict[str, Any]]:
         doing = "executing" if stage == executing.STAGE else "measuring"
         say(f"  {stage}: {doing} {len(waiting)} cases")
@@ -233,7 +234,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
             )
         if stage == "check":
             # Cases of the same inputs share a reference.
-            waiting = sorted(waiting, key=lambda job: json.dumps([job["shape"], job["dtypes"]]))
+            waiting = sorted(waiting, key=lambda job: json.dumps([job.shape, job.dtypes]))
         # A timing that keeps to its limit still needs inputs, a warm-up and cuBLAS's choice.
         limit_s = None if stage == "check" else project.config.timing.case_limit_s * 3 + 20
         return supervisor.run_jobs(
@@ -243,12 +244,12 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
     return measure
 
 
-def _report_name(waiting: Sequence[Mapping[str, Any]]) -> str:
+def _report_name(waiting: Sequence[jobs.Job]) -> str:
     """Of a session's reports: the kernel's, or one that says what was profiled together."""
-    names = list(dict.fromkeys(str(job["kernel"]) for job in waiting))
+    names = list(dict.fromkeys(job.kernel for job in waiting))
     if len(names) == 1:
         return names[0]
-    keys = "".join(sorted(str(job["key"]) for job in waiting))
+    keys = "".join(sorted(job.key for job in waiting))
     return f"{len(names)}_kernels_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
 
 

@@ -8,26 +8,25 @@ again beside a newcomer, so that the winner of a group always comes out of one r
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from tilewave.jobs import Job
 from tilewave.records import model
 from tilewave.records.store import Store
 from tilewave.stages.jobs import Planned
-from tilewave.stages.resolving import Resolved
 from tilewave.theory import selection
 from tilewave.theory.occupancy import SmLimits
-from tilewave.variants import LaunchPlan
 
 STAGE = "tune"
 
 
-def group_of(job: Mapping[str, Any]) -> str:
+def group_of(job: Job) -> str:
     """What a job's rivals share: the product, its sizes and its dtypes. Layouts may differ."""
-    shape = "x".join(str(size) for size in job["shape"].values())
-    return f"{job['operation']} {shape} {json.dumps(job['dtypes'], sort_keys=True)}"
+    shape = "x".join(str(size) for size in job.shape.values())
+    return f"{job.operation} {shape} {json.dumps(job.dtypes, sort_keys=True)}"
 
 
 def _limits(target: Mapping[str, Any]) -> tuple[SmLimits, int] | None:
@@ -40,16 +39,14 @@ def _limits(target: Mapping[str, Any]) -> tuple[SmLimits, int] | None:
 
 
 def predicted_loads(
-    one: Planned, launch: LaunchPlan, entry: Mapping[str, Any], target: Mapping[str, Any]
+    job: Job, resources: Mapping[str, Any], target: Mapping[str, Any]
 ) -> float | None:
-    """Elements that a case's launch loads (see `selection.loads`), for the order of the screening.
+    """Elements that a job's launch loads (see `selection.loads`), for the order of the screening.
 
-    entry: what was compiled of its variant. None where the tile, the registers or the GPU are not
-    known, as for a vendor's product.
+    resources: of its compiled kernel. None where the tile, the registers or the GPU are not known,
+    as for a vendor's product.
     """
-    variant, job, known = one.case.variant, one.job, _limits(target)
-    assert job is not None
-    resources = entry.get("resources", {}).get(variant.kernel.entry, {})
+    launch, known = job.launch, _limits(target)
     if launch.tile is None or known is None or not resources.get("registers"):
         return None
     limits, sms = known
@@ -59,7 +56,7 @@ def predicted_loads(
     found = selection.Launch.of(
         launch.tile, launch.working_blocks, limits, x * y * z, registers, shared
     )
-    return None if found is None else selection.loads(job["shape"], found, sms)
+    return None if found is None else selection.loads(job.shape, found, sms)
 
 
 def _judged(one: Planned, check: Mapping[str, Any] | None) -> Planned:
@@ -69,34 +66,31 @@ def _judged(one: Planned, check: Mapping[str, Any] | None) -> Planned:
     if check["verdict"] == model.CORRECT:
         return one
     reason = f"only correct cases race, and this one's check says {check['verdict']}"
-    known = model.result(STAGE, one.case.id, model.NOT_MEASURED, reason, key=one.job["key"])
+    known = model.result(STAGE, one.case.id, model.NOT_MEASURED, reason, key=one.job.key)
     return Planned(one.case, None, known)
 
 
 def plan(
     planned: Iterable[Planned],
-    resolved: Mapping[str, Resolved],
     compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
     checks: Mapping[str, Mapping[str, Any]],
     target: Mapping[str, Any],
 ) -> list[Planned]:
-    """The candidates that race, with their `group` and `predicted_loads`; by case: what they resolve
-    to and the results of the stage check.
+    """The candidates that race, with their `group` and `predicted_loads`.
 
-    planned: what `jobs.of_stage` has of this stage. compiled: by variant and architecture.
+    planned: what `jobs.of_stage` has of this stage. compiled: by variant and architecture. checks:
+    the results of that stage, by case.
     """
     found = []
     for one in planned:
         one = _judged(one, checks.get(one.case.id))
         if one.job is not None:
-            entry = compiled[one.case.variant.id][f"sm_{target['arch']}"]
-            launch = resolved[one.case.id].launch
-            assert entry is not None and launch is not None
-            more = {
-                "group": group_of(one.job),
-                "predicted_loads": predicted_loads(one, launch, entry, target),
-            }
-            one = dataclasses.replace(one, job=one.job | more)
+            entry = compiled[one.job.variant][f"sm_{target['arch']}"]
+            assert entry is not None
+            resources = entry.get("resources", {}).get(one.case.variant.kernel.entry, {})
+            loads = predicted_loads(one.job, resources, target)
+            job = replace(one.job, group=group_of(one.job), predicted_loads=loads)
+            one = replace(one, job=job)
         found.append(one)
     return found
 
@@ -111,11 +105,11 @@ def race_again(planned: Sequence[Planned], target: Mapping[str, Any], store: Sto
     for one in planned:
         if one.job is None:
             continue
-        made = store.get(target["environment"], STAGE, one.job["key"])
+        made = store.get(target["environment"], STAGE, one.job.key)
         if made is None:
-            incomplete.add(one.job["group"])
+            incomplete.add(one.job.group)
         else:
-            stored.setdefault(one.job["group"], {})[one.case.id] = made
+            stored.setdefault(one.job.group, {})[one.case.id] = made
     return {
         case
         for group in incomplete
@@ -124,11 +118,11 @@ def race_again(planned: Sequence[Planned], target: Mapping[str, Any], store: Sto
     }
 
 
-def by_group(waiting: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def by_group(waiting: Iterable[Job]) -> list[Job]:
     """Jobs with those of one group beside each other, groups in the order of their first."""
-    groups: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[str, list[Job]] = {}
     for job in waiting:
-        groups.setdefault(job["group"], []).append(dict(job))
+        groups.setdefault(job.group, []).append(job)
     return [job for members in groups.values() for job in members]
 
 

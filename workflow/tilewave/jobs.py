@@ -1,0 +1,131 @@
+"""A job: one measurement of a case, with all that it takes. `stages.jobs` makes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from tilewave.launches import LaunchPlan, Provider
+
+if TYPE_CHECKING:
+    from tilewave.expressions import Expression
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of a block of launches, and the fewest rounds of blocks."""
+
+    block_ms: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class ProbeBuffer:
+    """A probe's buffer: what it must hold afterwards, and the figure that it becomes (``metric``,
+    ``unit``), where it is looked at."""
+
+    dtype: str
+    size: Expression
+    expect: Expression | None = None
+    report: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A probe's buffers, and what its case gives them: expressions for their elements and sizes, the
+    scalar arguments, and the macros, which all of these may ask for."""
+
+    buffers: Mapping[str, ProbeBuffer]
+    macros: Mapping[str, Expression] = field(default_factory=dict)
+    values: Mapping[str, Expression] = field(default_factory=dict)
+    sizes: Mapping[str, Expression] = field(default_factory=dict)
+    scalars: Mapping[str, Expression] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """As a job's key has it."""
+        case = {name: value for name, value in vars(self).items() if name != "buffers"}
+        return {"buffers": self.buffers, "case": case}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker gets, as JSON (`write_jobs`, `read_jobs`), and what an operation is given.
+
+    stage: one of `records.model.STAGES`. source: the kernel file. entry: the kernel's symbol, or the
+    Python function's name. arguments: names of buffers, tensor maps, sizes, scalars, alpha and beta,
+    in the kernel's order. seed: of the inputs. limit_s: what the case may take; predicted_s: what it
+    is known to take. clock_control, cache_control: ncu's. key: see `records.keys`. cubin: its path,
+    empty where nothing was compiled; no_cubin then says why not.
+    """
+
+    stage: str
+    case: str
+    kernel: str
+    variant: str
+    provider: Provider
+    operation: str
+    source: str
+    entry: str
+    arguments: tuple[str, ...]
+    shape: Mapping[str, int]
+    dtypes: Mapping[str, str]
+    layouts: Mapping[str, str]  # of a product
+    seed: int
+    launch: LaunchPlan
+    limit_s: float
+    timing: Timing
+    clock_control: str
+    cache_control: str
+    key: str = ""
+    cubin: str = ""
+    no_cubin: str = ""
+    predicted_s: float | None = None
+    # Of a probe: what its expressions ask of the device, and the instruction that is counted.
+    probe: Probe | None = None
+    device: Mapping[str, Any] = field(default_factory=dict)
+    instruction: str | None = None
+    # Of the stage time: whether it is paired with cuBLAS, and a probe's operations and bytes.
+    baseline: bool = False
+    work: Mapping[str, float] = field(default_factory=dict)
+    # Of the stage tune: whom it races, and what orders the screening.
+    group: str = ""
+    predicted_loads: float | None = None
+    # Of the stage counters: ncu's metrics and sections.
+    metrics: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    # Of the stage execute: `execution.version`.
+    versions: tuple[int, ...] = ()
+
+    @property
+    def numbers(self) -> dict[str, Expression]:
+        """Sizes and a probe's scalars: the whole numbers that an argument may be."""
+        return {**self.shape, **(self.probe.scalars if self.probe else {})}
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """From JSON of its fields."""
+        probe = document["probe"]
+        if probe is not None:
+            buffers = {name: ProbeBuffer(**one) for name, one in probe["buffers"].items()}
+            probe = Probe(**{**probe, "buffers": buffers})
+        made = {
+            "launch": LaunchPlan.of_document(document["launch"]),
+            "timing": Timing(**document["timing"]),
+            "probe": probe,
+        }
+        lists = ("arguments", "metrics", "sections", "versions")
+        made |= {name: tuple(document[name]) for name in lists}
+        return cls(**{**document, **made})
+
+
+def write_jobs(path: Path, jobs: Iterable[Job]) -> None:
+    """A list of jobs, for the process that runs them."""
+    path.write_text(json.dumps(list(jobs), default=vars), encoding="utf-8")
+
+
+def read_jobs(path: Path) -> list[Job]:
+    """The jobs of such a file."""
+    return [Job.of_document(one) for one in json.loads(path.read_text(encoding="utf-8"))]

@@ -1,0 +1,126 @@
+"""One launch of a kernel in whole numbers: its geometry, its scratch memory and its tensor maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from tilewave.dtypes import SIZES
+from tilewave.tensor_map_limits import ALIGNMENT, BOX_LIMIT
+
+Provider = Literal["nvrtc", "cublaslt", "cpu"]
+"""Who launches: the driver what NVRTC compiled, the vendor's library, or Python on the host."""
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+BLOCK_LIMIT = 1024
+CLUSTER_LIMIT = 16
+"""Blocks of a cluster on Hopper with the function's non-portable attribute; 8 are portable (CUDA
+programming guide, thread block clusters)."""
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Memory that a product needs beside its matrices; ``zeroed`` before and after each launch."""
+
+    name: str
+    nbytes: int
+    zeroed: bool
+
+
+@dataclass(frozen=True)
+class MapPlan:
+    """A tensor map of one launch: ``sizes`` and ``box`` in elements, the contiguous dimension first;
+    ``pitch`` in bytes from one row (or column) in memory to the next."""
+
+    name: str
+    of: str
+    dtype: str
+    sizes: tuple[int, int]
+    box: tuple[int, int]
+    swizzle: int
+    l2: int
+
+    @property
+    def pitch(self) -> int:
+        return self.sizes[0] * SIZES[self.dtype]
+
+    def beyond(self) -> str:
+        """Empty where CUDA can encode it; else which rule of cuTensorMapEncodeTiled it breaks."""
+        if max(self.box) > BOX_LIMIT:
+            return f"{self.name}: a box of {self.box} elements exceeds {BOX_LIMIT} an axis"
+        inner = self.box[0] * SIZES[self.dtype]
+        if inner % ALIGNMENT:
+            return f"{self.name}: {inner} bytes, the box's inner side, are no multiple of 16"
+        if self.swizzle and inner > self.swizzle:
+            return (
+                f"{self.name}: {inner} bytes, the box's inner side, exceed swizzle {self.swizzle}"
+            )
+        if self.pitch % ALIGNMENT:
+            return f"{self.name}: {self.pitch} bytes from row to row are no multiple of 16"
+        return ""
+
+    def document(self) -> dict[str, Any]:
+        """As a job's key has it, under the map's name."""
+        return {
+            "of": self.of,
+            "dtype": self.dtype,
+            "sizes": list(self.sizes),
+            "pitch": self.pitch,
+            "box": list(self.box),
+            "swizzle": self.swizzle,
+            "l2": self.l2,
+        }
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """Geometry of one launch. ``shared_bytes`` is the dynamic part, ``grid`` counts blocks with a
+    cluster too, ``cluster`` is None where a block stands alone."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    tile: tuple[int, ...] | None
+    working_blocks: int
+    scratch: tuple[Scratch, ...] = ()
+    cluster: tuple[int, int, int] | None = None
+    tensor_maps: tuple[MapPlan, ...] = ()
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """From JSON of its fields."""
+        triples = {
+            name: None if document[name] is None else tuple(document[name])
+            for name in ("grid", "block", "cluster", "tile")
+        }
+        maps = tuple(
+            MapPlan(**{**one, "sizes": tuple(one["sizes"]), "box": tuple(one["box"])})
+            for one in document["tensor_maps"]
+        )
+        scratch = tuple(Scratch(**one) for one in document["scratch"])
+        return cls(**{**document, **triples, "tensor_maps": maps, "scratch": scratch})
+
+    @property
+    def blocks(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    def beyond(self, device: Mapping[str, Any]) -> str:
+        """Empty where CUDA can launch it; else which limit it passes (CUDA programming guide,
+        compute capabilities)."""
+        for axis, size, limit in zip("xyz", self.grid, GRID_LIMITS):
+            if size > limit:
+                return f"grid {axis} = {size} exceeds {limit}"
+        threads = self.block[0] * self.block[1] * self.block[2]
+        if threads > BLOCK_LIMIT:
+            return f"a block of {threads} threads exceeds {BLOCK_LIMIT}"
+        most = device.get("shared_per_block_optin")
+        if most is not None and self.shared_bytes > most:
+            return f"{self.shared_bytes} bytes of shared memory exceed this device's {most}"
+        for axis, size, blocks in zip("xyz", self.grid, self.cluster or (1, 1, 1)):
+            if size % blocks:
+                return f"grid {axis} = {size} is not a multiple of {blocks}, the cluster's"
+        together = math.prod(self.cluster or ())
+        if together > CLUSTER_LIMIT:
+            return f"a cluster of {together} blocks exceeds {CLUSTER_LIMIT}"
+        return next(filter(None, (one.beyond() for one in self.tensor_maps)), "")
