@@ -6,7 +6,6 @@ unsupported, by name: a modifier that is ignored would give a wrong result witho
 
 from __future__ import annotations
 
-import functools
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -29,10 +28,6 @@ class Raw:
     opcode: str
     operands: str = ""
     predicate: str = ""
-
-    @functools.cached_property
-    def text(self) -> str:
-        return " ".join(part for part in (self.predicate, self.opcode, self.operands) if part)
 
 
 def _signed(value: int) -> int:

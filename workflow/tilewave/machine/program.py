@@ -7,6 +7,7 @@ import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +31,7 @@ GUARD = re.compile(r"^@(?P<inverted>!?)(?P<uniform>U?)P(?P<index>\d|T)")
 BYTES = 16  # an instruction of sm_70 and later
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(NamedTuple):
     """One instruction; ``address`` is its byte offset in the kernel's section."""
 
     address: int
@@ -82,8 +82,9 @@ def _section(listing: str, entry: str) -> list[tuple[int, str]]:
             waiting.append(found["label"])
             continue
         address = int(found["address"], 16)
-        labels |= dict.fromkeys(waiting, address)
-        waiting = []
+        if waiting:
+            labels |= dict.fromkeys(waiting, address)
+            waiting = []
         rows.append((address, found["text"]))
 
     def plain(text: str) -> str:
@@ -104,17 +105,18 @@ def _undecoded(raw: Raw) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=65536)  # variants of a kernel have much in common
-def _decoded(text: str) -> tuple[Raw, bytes, Unsupported | None]:
-    """An instruction of `_section`, taken apart (it has no address), and its row."""
+def _decoded(text: str) -> tuple[Raw, str, bytes, Unsupported | None]:
+    """An instruction of `_section`, taken apart (it has no address), its text and its row."""
     words = text.split(None, 2 if text.startswith("@") else 1)
     predicate = words.pop(0) if text.startswith("@") else ""
     # RET and BRX print no comma between their register and the label or offset.
     operands = SEPARATOR.sub(",", words[1].strip()) if len(words) > 1 else ""
     raw = Raw(-1, words[0], operands, predicate)
+    text = " ".join(filter(None, (predicate, raw.opcode, operands)))
     try:
-        return raw, decode(raw).tobytes(), None
+        return raw, text, decode(raw).tobytes(), None
     except Unsupported as error:
-        return raw, _undecoded(raw).tobytes(), error
+        return raw, text, _undecoded(raw).tobytes(), error
 
 
 LOOK_BACK = 12  # instructions between the load and the swap of a compare-and-swap loop
@@ -146,10 +148,10 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
     if not lines:
         raise Unsupported(f"entry {entry}", detail="the listing has no such function")
     decoded = [_decoded(text) for _, text in lines]
-    rows = np.frombuffer(b"".join(row for _, row, _ in decoded), np.int32)
+    rows = np.frombuffer(b"".join(row for _, _, row, _ in decoded), np.int32)
     rows = rows.reshape(-1, c.COLUMNS).copy()
     unsupported: dict[int, Unsupported] = {}
-    for number, (raw, _, problem) in enumerate(decoded):
+    for number, (raw, _, _, problem) in enumerate(decoded):
         if problem is not None:
             unsupported[number] = Unsupported(raw.opcode, lines[number][0], problem.detail)
     index = {address: number for number, (address, _) in enumerate(lines)}
@@ -167,7 +169,7 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
     _mark_swap_loops(rows)
     liveness.mark(rows)
     instructions = tuple(
-        Instruction(address, raw.opcode, raw.text)
-        for (address, _), (raw, _, _) in zip(lines, decoded)
+        Instruction(address, raw.opcode, text)
+        for (address, _), (raw, text, _, _) in zip(lines, decoded)
     )
     return Program(image, instructions, rows, unsupported)
