@@ -307,5 +307,4 @@ def line_of(done: Executed, fault: Any) -> int:
 
 @functools.cache
 def _lines(cubin: Path, source: str, entry: str) -> dict[int, int]:
-    rows = sass.parse(sass.as_text(cubin), source)
-    return {row.address: row.line for row in rows if row.function == entry}
+    return sass.lines(listing(cubin), source, entry)
