@@ -6,6 +6,7 @@ dot. The classes are those of the tables; the counters are Nsight Compute's.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 
@@ -91,6 +92,7 @@ _SHAPES: Mapping[str, tuple[int, int, int]] = {
 _SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$")
 
 
+@functools.cache
 def base(opcode: str) -> str:
     """``LDS`` of ``LDS.U.128``."""
     return opcode.partition(".")[0]

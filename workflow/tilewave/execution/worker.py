@@ -8,6 +8,7 @@ A process of its own, so that a fault of the interpreter, or memory that runs ou
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import traceback
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     execution.warm_up(options.cache, waiting)
     machine = execution.engine(options.cache, waiting)
+    gc.freeze()  # what numba brought stays: no collection looks at it again
     events.send("ready", gpu=None)
     for index in range(options.start, len(jobs)):
         events.send("started", index=index, case=jobs[index].case)

@@ -7,8 +7,9 @@ and, for device functions and variables, the symbol table and the relocations.
 
 from __future__ import annotations
 
+import functools
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from tilewave.machine.errors import Unsupported
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import Section
 
 # Attributes of .nv.info (names as `cuobjdump -elf` prints them).
 PARAM_CBANK = 0x0A
@@ -24,14 +26,6 @@ KPARAM_INFO = 0x17
 MIN_STACK_SIZE = 0x12
 REGCOUNT = 0x2F
 SIZED = 4  # format of an attribute whose value has its own length
-
-
-@dataclass(frozen=True)
-class Symbol:
-    """A function or variable: its section's name and its byte offset in it."""
-
-    section: str
-    offset: int
 
 
 @dataclass(frozen=True)
@@ -52,7 +46,6 @@ class Image:
     shared_size: int
     stack_size: int
     constants: dict[int, bytes]
-    symbols: dict[str, Symbol]
     globals_: dict[str, bytes] = field(default_factory=dict)
     pointers: tuple[tuple[int, str, int], ...] = ()
 
@@ -87,19 +80,26 @@ def _parameters(info: bytes) -> tuple[tuple[tuple[int, int], ...], int]:
     return tuple(found[ordinal] for ordinal in sorted(found)), base
 
 
-def _relocated(elf: ELFFile, constant4: str) -> tuple[tuple[int, str, int], ...]:
+@functools.lru_cache(maxsize=4)  # one file's kernels come after each other
+def _opened(cubin: bytes) -> tuple[ELFFile, list[Section]]:
+    from elftools.elf.elffile import ELFFile
+
+    elf = ELFFile(io.BytesIO(cubin))
+    return elf, list(elf.iter_sections())
+
+
+def _relocated(numbered: Sequence[Section], constant4: str) -> tuple[tuple[int, str, int], ...]:
     """The addresses that the loader writes into bank 4."""
     from elftools.elf.relocation import RelocationSection
     from elftools.elf.sections import SymbolTableSection
 
-    section = elf.get_section_by_name(f".rela{constant4}")
-    if section is None:
-        section = elf.get_section_by_name(f".rel{constant4}")
-    bank = elf.get_section_by_name(constant4)
+    sections = {section.name: section for section in numbered}
+    section = sections.get(f".rela{constant4}", sections.get(f".rel{constant4}"))
+    bank = sections.get(constant4)
     if not isinstance(section, RelocationSection) or bank is None:
         return ()
     slots = bank.data()
-    table = elf.get_section(section["sh_link"])
+    table = numbered[section["sh_link"]]
     if not isinstance(table, SymbolTableSection):
         return ()
     found = []
@@ -111,7 +111,7 @@ def _relocated(elf: ELFFile, constant4: str) -> tuple[tuple[int, str, int], ...]
         # Without an addend of its own, a relocation adds to what the slot holds.
         held = _word(slots, int(entry["r_offset"]), 8)
         addend = entry.entry.get("r_addend", held)
-        name = elf.get_section(where).name
+        name = numbered[where].name
         found.append((int(entry["r_offset"]), name, int(symbol["st_value"]) + int(addend)))
     return tuple(found)
 
@@ -121,11 +121,10 @@ def read(cubin: bytes, entry: str) -> Image:
 
     Raises Unsupported where the cubin has no such kernel.
     """
-    from elftools.elf.elffile import ELFFile
     from elftools.elf.sections import SymbolTableSection
 
-    elf = ELFFile(io.BytesIO(cubin))
-    sections = {section.name: section for section in elf.iter_sections()}
+    elf, numbered = _opened(cubin)
+    sections = {section.name: section for section in numbered}
     if f".text.{entry}" not in sections:
         there = [name.removeprefix(".text.") for name in sections if name.startswith(".text.")]
         raise Unsupported(
@@ -135,17 +134,12 @@ def read(cubin: bytes, entry: str) -> Image:
     # Two layouts of e_flags: newer ones keep the architecture in bits 8 to 15.
     arch = (flags >> 8) & 0xFF if elf.header["e_ident"]["EI_ABIVERSION"] >= 8 else flags & 0xFF
     parameters, base = _parameters(sections[f".nv.info.{entry}"].data())
-    names = list(sections)
-    symbols: dict[str, Symbol] = {}
     stack = registers = 0
     table = sections.get(".symtab")
-    entries = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
-    for symbol in entries:
-        where = symbol["st_shndx"]
-        if isinstance(where, int) and symbol.name:
-            symbols[symbol.name] = Symbol(names[where], int(symbol["st_value"]))
     for attribute, value in _attributes(sections[".nv.info"].data()):
-        if attribute in (MIN_STACK_SIZE, REGCOUNT) and entries[_word(value, 0)].name == entry:
+        if attribute not in (MIN_STACK_SIZE, REGCOUNT) or not isinstance(table, SymbolTableSection):
+            continue
+        if table.get_symbol(_word(value, 0)).name == entry:
             if attribute == REGCOUNT:
                 registers = _word(value, 4)
             else:
@@ -163,7 +157,7 @@ def read(cubin: bytes, entry: str) -> Image:
         name: sections[name].data()
         if name.startswith(".nv.global.init")
         else bytes(int(sections[name]["sh_size"]))
-        for name in names
+        for name in sections
         if name.startswith(".nv.global")
     }
     return Image(
@@ -176,7 +170,6 @@ def read(cubin: bytes, entry: str) -> Image:
         shared_size=max(declared, reserved),
         stack_size=stack,
         constants=constants,
-        symbols=symbols,
         globals_=globals_,
-        pointers=_relocated(elf, ".nv.constant4"),
+        pointers=_relocated(numbered, ".nv.constant4"),
     )

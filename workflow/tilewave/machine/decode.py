@@ -29,10 +29,6 @@ class Raw:
     operands: str = ""
     predicate: str = ""
 
-    @property
-    def text(self) -> str:
-        return " ".join(part for part in (self.predicate, self.opcode, self.operands) if part)
-
 
 def _signed(value: int) -> int:
     """A 32-bit pattern as the int32 that a row holds."""
@@ -73,20 +69,24 @@ def _bf16_bits(text: str) -> int:
     return _f32_bits(text) >> 16
 
 
+NOTHING_YET = np.zeros(c.COLUMNS, np.int32)
+NOTHING_YET[[c.PD0, c.PD1, c.PIN0, c.PIN1, c.PIN2, c.GUARD]] = PT
+NOTHING_YET[[c.DST, c.A_REG, c.A_UREG, c.G_REG, c.G_UREG]] = RZ
+NOTHING_YET[[c.TARGET, c.MEMO, c.BANK]] = -1
+NOTHING_YET[c.DST_WORDS] = 1
+
+
 class Form:
     """One instruction on its way to a row."""
 
     def __init__(self, raw: Raw) -> None:
         self.raw = raw
         self.base, *self.modifiers = raw.opcode.split(".")
-        # LDGSTS of sm_80 prints its two addresses without a comma.
-        words = re.sub(r"^(\[[^\]]*\])\[", r"\1,[", raw.operands)
+        words = raw.operands
+        if words.startswith("["):  # LDGSTS of sm_80 prints its two addresses without a comma
+            words = re.sub(r"^(\[[^\]]*\])\[", r"\1,[", words)
         self.operands = [parse(part) for part in split(words)]
-        self.row = np.zeros(c.COLUMNS, np.int32)
-        self.row[[c.PD0, c.PD1, c.PIN0, c.PIN1, c.PIN2, c.GUARD]] = PT
-        self.row[[c.DST, c.A_REG, c.A_UREG, c.G_REG, c.G_UREG]] = (RZ, RZ, RZ, RZ, RZ)
-        self.row[[c.TARGET, c.MEMO, c.BANK]] = -1
-        self.row[c.DST_WORDS] = 1
+        self.row = NOTHING_YET.copy()
         self.sources = 0
         self.predicates_in = 0
         self.far = "E" in self.modifiers and self.base not in ("LDGSTS",)
@@ -189,7 +189,7 @@ class Form:
         slot = self.row[at : at + c.SOURCE_COLUMNS]
         self.sources += 1
         self.row[c.NSRC] = self.sources
-        slot[[c.AND, c.AND_HIGH]] = -1
+        slot[c.AND] = slot[c.AND_HIGH] = -1
         slot[c.WORDS] = words
         swizzles = list(operand.suffixes)
         if "64" in swizzles and words == 2:

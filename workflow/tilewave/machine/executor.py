@@ -6,7 +6,7 @@ Memory is bounded by one block and the buffers; cost is linear in the grid.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,7 +77,7 @@ class Execution:
 
 
 def _layout(held: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """One memory for all buffers: its words, the ranges of the buffers, their addresses."""
+    """One memory that holds all buffers: its words, the ranges of the buffers, their addresses."""
     ranges, starts, at = [], [], ALIGNMENT
     for argument in held:
         if not argument.array.flags.c_contiguous:
@@ -87,6 +87,9 @@ def _layout(held: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
         ranges.append((ORIGIN + at, ORIGIN + at + size))
         at += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT
     memory = np.full(at // 4, 0xFFFFFFFF, np.uint32)
+    view = memory.view(np.uint8)
+    for start, argument in zip(starts, held):
+        view[start : start + argument.array.nbytes] = _bytes(argument.array)
     return memory, np.array(ranges, np.int64).reshape(-1, 2), starts
 
 
@@ -167,27 +170,13 @@ def _constants(
     return banks
 
 
-def _global_variables(
-    program: Program, memory: np.ndarray, ranges: np.ndarray, banks: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Append the module's own variables to the memory and write their addresses into bank 4."""
-    places: dict[str, int] = {}
-    for name, data in program.image.globals_.items():
-        if not data:
-            continue
-        at = memory.nbytes
-        size = -(-len(data) // ALIGNMENT) * ALIGNMENT + ALIGNMENT
-        more = np.zeros(size // 4, np.uint32)
-        more.view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
-        memory = np.concatenate([memory, more])
-        ranges = np.concatenate([ranges, [[ORIGIN + at, ORIGIN + at + len(data)]]])
-        places[name] = ORIGIN + at
+def _point(program: Program, places: Mapping[str, int], banks: np.ndarray) -> None:
+    """Write the addresses of the module's own variables, by their sections, into bank 4."""
     for offset, section, inner in program.image.pointers:
         if section in places:
             address = places[section] + inner
             banks[4, offset // 4] = address & 0xFFFFFFFF
             banks[4, offset // 4 + 1] = address >> 32
-    return memory, ranges
 
 
 def _stack_top(program: Program, banks: np.ndarray, size: int) -> None:
@@ -286,14 +275,15 @@ def _state(
     held = [argument for argument in arguments if isinstance(argument, Buffer)]
     taken = {one.name for one in held}
     held += [one for one in memory if one.name not in taken]
-    words, ranges, starts = _layout(held)
+    variables = [
+        Buffer(name, np.frombuffer(data, np.uint8)) for name, data in image.globals_.items() if data
+    ]
+    words, ranges, starts = _layout([*held, *variables])
     banks = _constants(program, grid, block, arguments, held, starts, cluster)
     stack = bool(image.stack_size) or _uses_local(program.rows)
     _stack_top(program, banks, LOCAL_FREE if stack else 0)
-    words, ranges = _global_variables(program, words, ranges, banks)
-    view = words.view(np.uint8)
-    for start, buffer in zip(starts, held):
-        view[start : start + buffer.array.nbytes] = _bytes(buffer.array)
+    places = {one.name: ORIGIN + at for one, at in zip(variables, starts[len(held) :])}
+    _point(program, places, banks)
     rows = _resolved(program, banks)
     memos = s.rows_with_memos(rows)
     lanes.prepare(rows)

@@ -61,95 +61,93 @@ BITS = ir.VectorType(BIT, LANES)
 PAIRS = (DFMA, DADD, DMUL)
 
 
-def fast_kind(row: np.ndarray) -> int:
-    """Which of these operations a row is, all its modifiers considered; SLOW where none."""
-    family, op, flags, sub = (int(row[i]) for i in (c.FAMILY, c.OP, c.FLAGS, c.SUB))
-    if row[c.DST_UNIFORM] or row[c.FAMILY] not in (c.INTEGER, c.F32, c.F64, c.F16, c.CONVERT):
-        return SLOW
-    slots = [row[SOURCES + k * SOURCE_COLUMNS :][:SOURCE_COLUMNS] for k in range(int(row[NSRC]))]
-    outputs = row[PD0] != 7 or row[PD1] != 7
-    halves = [slot[c.SWIZZLE] for slot in slots]
-    if family == c.F16:
-        zeros = all(slot[KIND] == REGISTER and slot[INDEX] == 255 for slot in slots[:2])
-        if op == c.F_FMA and flags in (0, c.BF16) and len(slots) == 3 and zeros:
-            return MOVE if slots[2][KIND] == c.VALUE_KIND and not halves[2] else SLOW
-        first = slots[0]
-        plain_zero = first[KIND] == REGISTER and first[INDEX] == 255
-        if op == c.F_WIDEN and not flags and plain_zero and first[XOR] and not slots[1][XOR]:
-            low = halves[1] in (c.LOW_TWICE, c.HIGH_TWICE) and slots[1][KIND] == REGISTER
-            return WIDEN_HALF if low and slots[1][AND] == -1 else SLOW
-        return SLOW
-    if any(halves):
-        return SLOW
-    if family == c.CONVERT:
-        plain = op == c.C_PACK and sub == (c.T_F16 | c.T_F32 << 8) and not flags
-        return PACK_HALVES if plain else SLOW
-    if family == c.F32:
-        if flags or sub != c.NEAREST or outputs:
-            return SLOW
-        return {c.F_FMA: FFMA, c.F_ADD: FADD, c.F_MUL: FMUL}.get(op, SLOW)
-    if family == c.F64:
-        if flags or sub != c.NEAREST or outputs:
-            return SLOW
-        return {c.F_FMA: DFMA, c.F_ADD: DADD, c.F_MUL: DMUL}.get(op, SLOW)
-    uniform = row[PD0] > 7 or row[PD1] > 7
-    if op == c.COMPARE and not flags & c.EXTENDED and not uniform:
-        return COMPARE_SIGNED if flags & c.SIGNED else COMPARE_UNSIGNED
-    if outputs:
-        return SLOW
-    negations = (c.NEG0, c.NEG1, c.NEG2)
-    if op == c.MOVE:
-        return MOVE if row[c.DST_WORDS] == 1 else MOVE_PAIR if row[c.DST_WORDS] == 2 else SLOW
-    if op == c.ADD2 or (op == c.ADD3 and not flags & ~sum(negations)):
-        return SUM
-    if op == c.MUL_ADD and not flags & c.CARRY_IN:
-        return PRODUCT_SUM
-    if op == c.LUT3:
-        return LUT
-    if op == c.SELECT and row[c.DST_WORDS] == 1:
-        return CHOOSE
-    if op == c.SHIFT_ADD and not flags:
-        return SHIFTED_SUM
-    if op == c.MUL_ADD_WIDE and not flags & c.CARRY_IN:
-        return WIDE_SIGNED if flags & c.SIGNED else WIDE_UNSIGNED
-    if op == c.FUNNEL and not flags & (c.WRAP | c.UNSIGNED64):
-        if sub and not flags & c.HIGH:
-            return SHIFT_LEFT
-        if not sub and flags & c.HIGH:
-            return SHIFT_RIGHT_SIGNED if flags & c.SIGNED else SHIFT_RIGHT
-    return SLOW
+def _sources(rows: np.ndarray) -> np.ndarray:
+    """A view of the sources' columns: (rows, 4, SOURCE_COLUMNS)."""
+    return rows[:, SOURCES:].reshape(len(rows), 4, SOURCE_COLUMNS)
+
+
+def fast_kinds(rows: np.ndarray) -> np.ndarray:
+    """Which of these operations each row is, all its modifiers considered; SLOW where none."""
+    family, op, flags, sub = (rows[:, i] for i in (c.FAMILY, c.OP, c.FLAGS, c.SUB))
+    sources, count, words = _sources(rows), rows[:, NSRC], rows[:, c.DST_WORDS]
+    outputs = (rows[:, PD0] != 7) | (rows[:, PD1] != 7)
+    uniform = (rows[:, PD0] > 7) | (rows[:, PD1] > 7)
+    halves = sources[..., c.SWIZZLE]
+    zero = (sources[..., KIND] == REGISTER) & (sources[..., INDEX] == 255)
+    first, second, third = (sources[:, k] for k in range(3))
+
+    def without(*names: int) -> np.ndarray:
+        found: np.ndarray = flags & sum(names) == 0
+        return found
+
+    whole = ~np.any(halves.astype(bool) & (np.arange(4) < count[:, None]), axis=1)
+    nearest = whole & ~outputs & (flags == 0) & (sub == c.NEAREST)
+    compared = (family == c.INTEGER) & whole & (op == c.COMPARE) & ~uniform & without(c.EXTENDED)
+    integer = (family == c.INTEGER) & whole & ~outputs
+    carried = ~without(c.CARRY_IN)
+    signed = ~without(c.SIGNED)
+    summed = (op == c.ADD2) | ((op == c.ADD3) & without(~(c.NEG0 | c.NEG1 | c.NEG2)))
+    wide = integer & (op == c.MUL_ADD_WIDE) & ~carried
+    shift = integer & (op == c.FUNNEL) & without(c.WRAP, c.UNSIGNED64)
+    right = shift & (sub == 0) & ~without(c.HIGH)
+    constant = (family == c.F16) & (op == c.F_FMA) & without(~c.BF16) & (count == 3)
+    constant &= zero[:, 0] & zero[:, 1] & (third[:, KIND] == c.VALUE_KIND) & (halves[:, 2] == 0)
+    widened = (family == c.F16) & (op == c.F_WIDEN) & (flags == 0)
+    widened &= zero[:, 0] & (first[:, XOR] != 0) & (second[:, XOR] == 0) & (second[:, AND] == -1)
+    widened &= np.isin(halves[:, 1], (c.LOW_TWICE, c.HIGH_TWICE)) & (second[:, KIND] == REGISTER)
+    packed = (family == c.CONVERT) & whole & (op == c.C_PACK) & (flags == 0)
+    found = {
+        MOVE: (integer & (op == c.MOVE) & (words == 1)) | constant,
+        MOVE_PAIR: integer & (op == c.MOVE) & (words == 2),
+        SUM: integer & summed,
+        PRODUCT_SUM: integer & (op == c.MUL_ADD) & ~carried,
+        LUT: integer & (op == c.LUT3),
+        CHOOSE: integer & (op == c.SELECT) & (words == 1),
+        SHIFTED_SUM: integer & (op == c.SHIFT_ADD) & (flags == 0),
+        SHIFT_LEFT: shift & (sub != 0) & without(c.HIGH),
+        SHIFT_RIGHT: right & ~signed,
+        SHIFT_RIGHT_SIGNED: right & signed,
+        COMPARE_SIGNED: compared & signed,
+        COMPARE_UNSIGNED: compared & ~signed,
+        WIDE_SIGNED: wide & signed,
+        WIDE_UNSIGNED: wide & ~signed,
+        WIDEN_HALF: widened,
+        PACK_HALVES: packed & (sub == (c.T_F16 | c.T_F32 << 8)),
+    }
+    for real, kinds in ((c.F32, (FFMA, FADD, FMUL)), (c.F64, (DFMA, DADD, DMUL))):
+        for kind, name in zip(kinds, (c.F_FMA, c.F_ADD, c.F_MUL)):
+            found[kind] = nearest & (family == real) & (op == name)
+    made = np.full(len(rows), SLOW, np.int32)
+    for kind, chosen in found.items():
+        made[chosen & (rows[:, c.DST_UNIFORM] == 0)] = kind
+    return made
 
 
 def prepare(rows: np.ndarray) -> None:
     """Fill the FAST column and put what the operations need where they expect it, in place."""
-    for row in rows:
-        kind = fast_kind(row)
-        row[FAST] = kind
-        if kind == SLOW:
-            continue
-        slots = [row[SOURCES + k * SOURCE_COLUMNS :][:SOURCE_COLUMNS] for k in range(4)]
-        if kind == SUM:
-            # signs of IADD3 that its carries would have asked for
-            for slot, flag in zip(slots, (c.NEG0, c.NEG1, c.NEG2)):
-                if row[FLAGS] & flag:
-                    slot[[XOR, ADD]] = -1, 1
-                    if slot[KIND] == c.VALUE_KIND:
-                        negative = np.array([-int(slot[VALUE])], np.int64)
-                        slot[VALUE] = negative.astype(np.int32)[0]
-            row[FLAGS] = 0
-        if kind == MOVE and row[c.FAMILY] == c.F16:
-            slots[0][:] = slots[2]
-        if kind == WIDEN_HALF:
-            row[SUB] = 16 if slots[1][c.SWIZZLE] == c.HIGH_TWICE else 0
-            slots[0][:] = slots[1]
-        if kind in (SHIFT_RIGHT, SHIFT_RIGHT_SIGNED):
-            slots[0][:] = slots[2]
-        for slot in slots[int(row[NSRC]) :]:
-            slot[KIND], slot[INDEX] = REGISTER, 255
-            slot[[AND, AND_HIGH]] = -1
-        for slot in slots:
-            if slot[KIND] == c.VALUE_KIND:  # its modifiers have been applied
-                slot[[AND, AND_HIGH, XOR, XOR_HIGH, ADD]] = -1, -1, 0, 0, 0
+    kinds, sources = fast_kinds(rows), _sources(rows)
+    rows[:, FAST] = kinds
+    quick = (kinds != SLOW)[:, None]
+    # signs of IADD3 that its carries would have asked for
+    sums = kinds == SUM
+    for slot, flag in enumerate((c.NEG0, c.NEG1, c.NEG2)):
+        negated = sums & (rows[:, FLAGS] & flag != 0)
+        sources[negated, slot, XOR], sources[negated, slot, ADD] = -1, 1
+        sources[negated & (sources[:, slot, KIND] == c.VALUE_KIND), slot, VALUE] *= -1
+    rows[sums, FLAGS] = 0
+    # the source that counts goes first
+    halves = kinds == WIDEN_HALF
+    rows[halves, SUB] = np.where(sources[halves, 1, c.SWIZZLE] == c.HIGH_TWICE, 16, 0)
+    sources[halves, 0] = sources[halves, 1]
+    third = (kinds == SHIFT_RIGHT) | (kinds == SHIFT_RIGHT_SIGNED)
+    third |= (kinds == MOVE) & (rows[:, c.FAMILY] == c.F16)
+    sources[third, 0] = sources[third, 2]
+    missing = quick & (np.arange(4) >= rows[:, NSRC, None])
+    for column, value in ((KIND, REGISTER), (INDEX, 255), (AND, -1), (AND_HIGH, -1)):
+        sources[missing, column] = value
+    literal = quick & (sources[..., KIND] == c.VALUE_KIND)  # its modifiers have been applied
+    for column, value in ((AND, -1), (AND_HIGH, -1), (XOR, 0), (XOR_HIGH, 0), (ADD, 0)):
+        sources[literal, column] = value
 
 
 def _splat(builder, scalar, kind=WORDS):

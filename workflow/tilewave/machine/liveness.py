@@ -16,46 +16,45 @@ WIDEST = 8  # registers of a tensor operand, at most
 ADDRESSED = (c.LOAD, c.STORE, c.ATOMIC, c.MATRIX, c.COPY, c.MBARRIER)
 
 
-def _reads(row: np.ndarray, register: int) -> bool:
-    """Whether an instruction may read a register."""
-    family = int(row[c.FAMILY])
-    if family < 0:
-        return True
-
-    def within(first: int, words: int) -> bool:
-        return first != RZ and first <= register < first + words
-
-    for slot in range(int(row[c.NSRC])):
-        at = c.SOURCES + slot * c.SOURCE_COLUMNS
-        words = WIDEST if family in TENSOR else max(1, int(row[at + c.WORDS]))
-        if row[at + c.KIND] == c.REGISTER and within(int(row[at + c.INDEX]), words):
-            return True
-    if family in ADDRESSED:
-        for first, wide in ((c.A_REG, c.A_WIDE), (c.G_REG, c.G_WIDE)):
-            if within(int(row[first]), 1 + int(row[wide])):
-                return True
-        if family == c.STORE:
-            return within(int(row[c.DST]), max(1, int(row[c.WIDTH]) // 4))
-        if family == c.MATRIX and row[c.OP] == 1:
-            return within(int(row[c.DST]), int(row[c.WIDTH]))
-    return False
+EVERY = -1  # all registers, as bits
 
 
-def _overwrites(row: np.ndarray, register: int) -> bool:
-    """Whether an instruction writes a register in every lane that executes it."""
-    family = int(row[c.FAMILY])
-    keeps = family in (c.STORE, c.CONTROL, c.COPY, c.ATOMIC, c.MBARRIER) or row[c.DST_UNIFORM]
-    keeps = keeps or (family == c.MATRIX and row[c.OP] == 1)
-    if keeps or row[c.GUARD] != PT or row[c.GUARD_NOT]:
-        return False
-    first = int(row[c.DST])
-    return first != RZ and first <= register < first + int(row[c.DST_WORDS])
+def _bits(first: np.ndarray, words: np.ndarray) -> list[int]:
+    """Registers as bits of a number, for each row: ``words`` from the ``first`` on, of each column."""
+    words = np.where(first == RZ, 0, words)
+    most = int(words.max(initial=0))
+    made = np.zeros((len(first), RZ + most + 1), np.uint8)
+    for word in range(most):
+        row, column = np.nonzero(words > word)
+        made[row, first[row, column] + word] = 1
+    return [int.from_bytes(one, "little") for one in np.packbits(made, 1, bitorder="little")]
+
+
+def _reads(rows: np.ndarray) -> list[int]:
+    """The registers that each instruction may read."""
+    family, width = rows[:, c.FAMILY, None], rows[:, c.WIDTH, None]
+    sources = rows[:, c.SOURCES :].reshape(len(rows), 4, c.SOURCE_COLUMNS)
+    wide = np.where(np.isin(family, TENSOR), WIDEST, np.maximum(1, sources[..., c.WORDS]))
+    given = (sources[..., c.KIND] == c.REGISTER) & (np.arange(4) < rows[:, c.NSRC, None])
+    address = np.isin(family, ADDRESSED) * (1 + rows[:, [c.A_WIDE, c.G_WIDE]])
+    stored = (family == c.STORE) * np.maximum(1, width // 4)
+    stored += ((family == c.MATRIX) & (rows[:, c.OP, None] == 1)) * width
+    first = np.hstack([sources[..., c.INDEX], rows[:, [c.A_REG, c.G_REG, c.DST]]])
+    found = _bits(first, np.hstack([given * wide, address, stored]))
+    return [EVERY if unknown else one for unknown, one in zip(rows[:, c.FAMILY] < 0, found)]
+
+
+def _overwrites(rows: np.ndarray) -> list[int]:
+    """The registers that each instruction writes in every lane that executes it."""
+    family = rows[:, c.FAMILY]
+    keeps = np.isin(family, (c.STORE, c.CONTROL, c.COPY, c.ATOMIC, c.MBARRIER))
+    keeps |= ((family == c.MATRIX) & (rows[:, c.OP] == 1)) | (rows[:, c.DST_UNIFORM] != 0)
+    keeps |= (rows[:, c.GUARD] != PT) | (rows[:, c.GUARD_NOT] != 0)
+    return _bits(rows[:, [c.DST]], np.where(keeps, 0, rows[:, c.DST_WORDS])[:, None])
 
 
 def _following(row: np.ndarray, index: int) -> list[int] | None:
-    """Where an instruction may go on; None where that is not known."""
-    if row[c.FAMILY] != c.CONTROL:
-        return [index + 1]
+    """Where an instruction that decides it may go on; None where that is not known."""
     op = row[c.OP]
     sure = row[c.GUARD] == PT and not row[c.GUARD_NOT]
     if op in (c.RETURN, c.BRANCH_INDEXED):
@@ -67,32 +66,33 @@ def _following(row: np.ndarray, index: int) -> list[int] | None:
     return [index + 1] if row[c.TARGET] < 0 else [index + 1, int(row[c.TARGET])]
 
 
-def _dead(rows: np.ndarray, index: int, register: int) -> bool:
-    """Whether no path from after an instruction reads a register before writing it."""
-    waiting, seen = [index + 1], set()
-    while waiting:
-        at = waiting.pop()
-        if at in seen or at >= len(rows):
-            continue
-        seen.add(at)
-        row = rows[at]
-        if _reads(row, register):
-            return False
-        if _overwrites(row, register):
-            continue
-        following = _following(row, at)
-        if following is None:
-            return False
-        waiting.extend(following)
-    return True
+def _live(rows: np.ndarray) -> list[int]:
+    """The registers that some path from before each instruction reads before writing them; and
+    none behind the last one."""
+    reads, overwrites = _reads(rows), _overwrites(rows)
+    control = np.flatnonzero(rows[:, c.FAMILY] == c.CONTROL).tolist()
+    ways = {index: _following(rows[index], index) for index in control}
+    live, before = [0] * (len(rows) + 1), None
+    while live != before:
+        before = list(live)
+        for index in reversed(range(len(rows))):
+            after = live[index + 1]
+            if index in ways:
+                following = ways[index]
+                after = EVERY if following is None else 0
+                for other in following or ():
+                    after |= live[other]
+            live[index] = reads[index] | (after & ~overwrites[index])
+    return live
 
 
 def mark(rows: np.ndarray) -> None:
     """Fill the DEAD column of wide shared loads, in place: bit i for word i."""
     wide = (rows[:, c.FAMILY] == c.LOAD) & (rows[:, c.WIDTH] >= 8)
     wide &= np.isin(rows[:, c.OP], (c.SHARED, c.GENERIC)) & (rows[:, c.DST] != RZ)
-    for index in np.flatnonzero(wide):
-        first = int(rows[index, c.DST])
-        for word in range(int(rows[index, c.WIDTH]) // 4):
-            if _dead(rows, int(index), first + word):
-                rows[index, c.DEAD] |= 1 << word
+    if not wide.any():
+        return
+    live = _live(rows)
+    for index in np.flatnonzero(wide).tolist():
+        first, words = int(rows[index, c.DST]), int(rows[index, c.WIDTH]) // 4
+        rows[index, c.DEAD] = (~live[index + 1] >> first) & ((1 << words) - 1)

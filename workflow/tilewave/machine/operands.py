@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -97,6 +98,7 @@ def _address(text: str) -> tuple[tuple[Term, ...], int]:
     return tuple(terms), offset
 
 
+@functools.lru_cache(maxsize=16384)
 def parse(text: str) -> Operand:
     """One operand; raises Unsupported for a form that is not known."""
     raw = text.strip()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import re
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,17 +19,19 @@ from tilewave.machine.decode import Raw, decode
 from tilewave.machine.errors import Unsupported
 from tilewave.machine.operands import PT
 
-PLACE = re.compile(r"^([^\s:/]+):$")
 LABEL = re.compile(r"\s*`\(([^)]+)\)")
 NOTE = re.compile(r"\s*\(\*.*?\*\)")
 SEPARATOR = re.compile(r"\s*,\s*|(?<=\w) (?=-?0x)")
-INSTRUCTION = re.compile(r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<text>.*?)\s*;")
+# An instruction, or a label that stands by itself.
+LINE = re.compile(
+    r"^(?:[ \t]*/\*(?P<address>[0-9a-f]{4,})\*/[ \t]+(?P<text>.*?)[ \t]*;|(?P<label>[^\s:/]+):$)",
+    re.M,
+)
 GUARD = re.compile(r"^@(?P<inverted>!?)(?P<uniform>U?)P(?P<index>\d|T)")
 BYTES = 16  # an instruction of sm_70 and later
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(NamedTuple):
     """One instruction; ``address`` is its byte offset in the kernel's section."""
 
     address: int
@@ -66,51 +68,55 @@ def _listing(cubin: bytes) -> str:
         return sass.as_text(path)
 
 
-@functools.lru_cache(maxsize=65536)
-def _decoded(opcode: str, operands: str, predicate: str) -> tuple[bytes, Unsupported | None]:
-    try:
-        return decode(Raw(-1, opcode, operands, predicate)).tobytes(), None
-    except Unsupported as error:
-        return b"", error
-
-
-def _instruction(address: int, text: str, labels: Mapping[str, int]) -> Raw:
-    """One line of a listing, with byte offsets instead of labels."""
-    text = LABEL.sub(lambda found: f" {labels.get(found[1], -1):#x}", NOTE.sub("", text))
-    words = text.split(None, 2 if text.startswith("@") else 1)
-    predicate = words.pop(0) if text.startswith("@") else ""
-    # RET and BRX print no comma between their register and the label or offset.
-    operands = SEPARATOR.sub(",", words[1].strip()) if len(words) > 1 else ""
-    return Raw(address, words[0], operands, predicate)
-
-
-def _section(listing: str, entry: str) -> list[Raw]:
-    """Instructions of the kernel's section: the kernel and the device functions behind it."""
+def _section(listing: str, entry: str) -> list[tuple[int, str]]:
+    """Instructions of the kernel's section, the kernel and the device functions behind it: address
+    and text, with byte offsets instead of labels."""
     start = listing.find(f"\n\t.section\t.text.{entry},")
     if start < 0:
         return []
     rows: list[tuple[int, str]] = []
     labels: dict[str, int] = {}
     waiting: list[str] = []
-    for line in listing[start + 1 : listing.find("\n\t.section\t", start + 1)].splitlines():
-        if found := PLACE.match(line):
-            waiting.append(found[1])
-        elif instruction := INSTRUCTION.match(line):
-            address = int(instruction["address"], 16)
+    for found in LINE.finditer(listing[start + 1 : listing.find("\n\t.section\t", start + 1)]):
+        if found["label"]:
+            waiting.append(found["label"])
+            continue
+        address = int(found["address"], 16)
+        if waiting:
             labels |= dict.fromkeys(waiting, address)
             waiting = []
-            rows.append((address, instruction["text"]))
-    return [_instruction(address, text, labels) for address, text in rows]
+        rows.append((address, found["text"]))
+
+    def plain(text: str) -> str:
+        return LABEL.sub(lambda name: f" {labels.get(name[1], -1):#x}", NOTE.sub("", text))
+
+    return [(address, plain(text) if "(" in text else text) for address, text in rows]
 
 
-def _undecoded(row: np.ndarray, raw: Raw) -> None:
+def _undecoded(raw: Raw) -> np.ndarray:
     """A row that ends the execution where it is reached: only its guard is known."""
-    row[:] = 0
+    row = np.zeros(c.COLUMNS, np.int32)
     row[c.FAMILY], row[c.GUARD] = -1, PT
     found = GUARD.match(raw.predicate)
     if found and found["index"] != "T":
         row[c.GUARD] = int(found["index"]) + (8 if found["uniform"] else 0)
         row[c.GUARD_NOT] = bool(found["inverted"])
+    return row
+
+
+@functools.lru_cache(maxsize=65536)  # variants of a kernel have much in common
+def _decoded(text: str) -> tuple[Raw, str, bytes, Unsupported | None]:
+    """An instruction of `_section`, taken apart (it has no address), its text and its row."""
+    words = text.split(None, 2 if text.startswith("@") else 1)
+    predicate = words.pop(0) if text.startswith("@") else ""
+    # RET and BRX print no comma between their register and the label or offset.
+    operands = SEPARATOR.sub(",", words[1].strip()) if len(words) > 1 else ""
+    raw = Raw(-1, words[0], operands, predicate)
+    text = " ".join(filter(None, (predicate, raw.opcode, operands)))
+    try:
+        return raw, text, decode(raw).tobytes(), None
+    except Unsupported as error:
+        return raw, text, _undecoded(raw).tobytes(), error
 
 
 LOOK_BACK = 12  # instructions between the load and the swap of a compare-and-swap loop
@@ -138,29 +144,32 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
     decoded; an instruction that is not known ends the execution only where it is reached.
     """
     image = cubins.read(cubin, entry)
-    raws = _section(listing if listing is not None else _listing(cubin), image.entry)
-    if not raws:
+    lines = _section(listing if listing is not None else _listing(cubin), image.entry)
+    if not lines:
         raise Unsupported(f"entry {entry}", detail="the listing has no such function")
-    index = {raw.address: number for number, raw in enumerate(raws)}
-    rows = np.zeros((len(raws), c.COLUMNS), np.int32)
+    decoded = [_decoded(text) for _, text in lines]
+    rows = np.frombuffer(b"".join(row for _, _, row, _ in decoded), np.int32)
+    rows = rows.reshape(-1, c.COLUMNS).copy()
     unsupported: dict[int, Unsupported] = {}
-    for number, raw in enumerate(raws):
-        row, problem = _decoded(raw.opcode, raw.operands, raw.predicate)
+    for number, (raw, _, _, problem) in enumerate(decoded):
         if problem is not None:
-            unsupported[number] = Unsupported(raw.opcode, raw.address, problem.detail)
-            _undecoded(rows[number], raw)
-            continue
-        rows[number] = np.frombuffer(row, np.int32)
-        target = int(rows[number, c.TARGET])
-        if target >= 0:
-            if target * BYTES not in index:
-                unsupported[number] = Unsupported(raw.opcode, raw.address, f"target {raw.operands}")
-                _undecoded(rows[number], raw)
-                continue
-            rows[number, c.TARGET] = index[target * BYTES]
+            unsupported[number] = Unsupported(raw.opcode, lines[number][0], problem.detail)
+    index = {address: number for number, (address, _) in enumerate(lines)}
+    for number in np.flatnonzero((rows[:, c.FAMILY] >= 0) & (rows[:, c.TARGET] >= 0)).tolist():
+        target = index.get(int(rows[number, c.TARGET]) * BYTES)
+        if target is None:
+            raw = decoded[number][0]
+            detail = f"target {raw.operands}"
+            unsupported[number] = Unsupported(raw.opcode, lines[number][0], detail)
+            rows[number] = _undecoded(raw)
+        else:
+            rows[number, c.TARGET] = target
     if architectures.of(image.arch).hmma_two_steps:
         rows[rows[:, c.FAMILY] == c.HMMA, c.SUB] |= c.TWO_STEPS
     _mark_swap_loops(rows)
     liveness.mark(rows)
-    instructions = tuple(Instruction(raw.address, raw.opcode, raw.text) for raw in raws)
+    instructions = tuple(
+        Instruction(address, raw.opcode, text)
+        for (address, _), (raw, text, _, _) in zip(lines, decoded)
+    )
     return Program(image, instructions, rows, unsupported)
