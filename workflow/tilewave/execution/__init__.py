@@ -9,7 +9,6 @@ Nsight Compute has for it; and what the machine found wrong gets a place in the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,7 +33,6 @@ def version() -> list[int]:
 
 
 def engine(
-    locks: Path | None = None,
     waiting: Callable[[], object] | None = None,
     saying: Callable[[str], object] | None = None,
     processes: int = 1,
@@ -44,7 +42,8 @@ def engine(
 
     Loading a program has what it needs of the interpreter compiled, once on a machine:
     ``waiting`` is called before another process that does so has to be waited for, ``saying`` gets
-    lines about a compilation, which takes so many ``processes``. Tests hand a fake to the functions that take an engine. Imported late: numba is large.
+    lines about a compilation, which takes so many ``processes``. Tests hand a fake to the functions
+    that take an engine. Imported late: numba is large.
     """
     from tilewave.machine import codes, compiling, errors, executor, handlers, maps, program
 
@@ -66,7 +65,7 @@ def engine(
     )
 
 
-def warm_up(locks: Path | None = None, waiting: Callable[[], object] | None = None) -> None:
+def warm_up(waiting: Callable[[], object] | None = None) -> None:
     """Have the interpreter's loop compiled, or loaded from where an earlier process left it.
 
     So that it happens on no case's time, and by one process at a time.

@@ -1,6 +1,6 @@
 """The process that executes: a list of jobs, each reported at once (see `processes.events`).
 
-    python -m tilewave.execution.worker execute JOBS.json --events FILE [--start N] [--cache DIR]
+    python -m tilewave.execution.worker execute JOBS.json --events FILE [--start N]
 
 A process of its own, so that a fault of the interpreter, or memory that runs out, costs one case.
 """
@@ -50,7 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("jobs", type=Path, help="a JSON list of jobs")
     parser.add_argument("--events", type=Path, required=True)
     parser.add_argument("--start", type=int, default=0, help="index of the first job to run")
-    parser.add_argument("--cache", type=Path, help="folder for the interpreter's locks")
     options = parser.parse_args(arguments)
     jobs = read_jobs(options.jobs)
     events = Events(options.events)
@@ -58,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def waiting() -> None:
         events.send("waiting")
 
-    execution.warm_up(options.cache, waiting)
-    machine = execution.engine(options.cache, waiting)
+    execution.warm_up(waiting)
+    machine = execution.engine(waiting)
     gc.freeze()  # what numba brought stays: no collection looks at it again
     events.send("ready", gpu=None)
     for index in range(options.start, len(jobs)):
