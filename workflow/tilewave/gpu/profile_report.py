@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -114,14 +115,17 @@ def opcode_of(sass: str) -> str:
 def _source_texts(action: Any, source: str) -> Callable[[str, int], str]:
     """A function from file and line to the source's text: from the report, else from the disk."""
     lines: dict[str, list[str]] = {}
-    try:
-        imported = dict(action.source_files())
-    except (AttributeError, TypeError, RuntimeError):
-        imported = {}
+
+    @functools.cache
+    def imported() -> dict[str, str]:
+        try:
+            return dict(action.source_files())
+        except (AttributeError, TypeError, RuntimeError):
+            return {}
 
     def text(name: str, line: int) -> str:
         if name not in lines:
-            content = imported.get(name) or ""
+            content = imported().get(name) or ""
             if not content and source and Path(name).name == Path(source).name:
                 try:
                     content = Path(source).read_text(encoding="utf-8")
@@ -133,7 +137,44 @@ def _source_texts(action: Any, source: str) -> Callable[[str, int], str]:
     return text
 
 
-def instructions_of(action: Any, source: str = "") -> list[dict[str, Any]]:
+Code = dict[int, dict[str, Any] | None]
+"""Of the instructions of one cubin, by their distance from the function's first: opcode, sass and
+place in the source; None of an instruction that gets no row."""
+
+
+def _instruction(
+    action: Any, address: int, text: Callable[[str, int], str]
+) -> dict[str, Any] | None:
+    """What a report tells of an instruction besides its counters; None where it gets no row."""
+    sass = " ".join(str(action.sass_by_pc(address) or "").split()).rstrip(" ;")
+    opcode = opcode_of(sass)
+    if not KEPT.match(opcode):
+        return None
+    told: dict[str, Any] = {"opcode": opcode, "sass": sass}
+    place = action.source_info(address)
+    if place is not None:
+        name, line = str(place.file_name()), int(place.line())
+        told |= {"line": line, "text": text(name, line), "file": Path(name).name}
+    return told
+
+
+def _values_by_address(action: Any) -> dict[str, tuple[Any, dict[int, int]]]:
+    """By column of `INSTRUCTION_METRICS`: the metric, and which of its values each address has."""
+    found = {}
+    for name, column in INSTRUCTION_METRICS.items():
+        metric = action.metric_by_name(name)
+        if metric is None or not metric.num_instances():
+            continue
+        ids = metric.correlation_ids()
+        if ids is not None:
+            places = {int(ids.as_uint64(i)): i for i in range(metric.num_instances())}
+            found[column] = (metric, places)
+    return found
+
+
+def instructions_of(
+    action: Any, source: str = "", code: Code | None = None
+) -> list[dict[str, Any]]:
     """Per-instruction counters of a kernel, by address.
 
     Rows: address (bytes from the function's first instruction), opcode, sass, line, text, file
@@ -141,35 +182,40 @@ def instructions_of(action: Any, source: str = "") -> list[dict[str, Any]]:
     memory, barrier and tensor instructions are kept. Counters that ncu gives no value are left out.
     The ids of the values are absolute addresses; the function starts at the lowest one, because
     every launch executes its first instruction.
+
+    code: what earlier launches of the same cubin told of its instructions; what this one tells is
+    added. ncu_report disassembles for every question (0.12 ms an instruction, nine tenths of the
+    whole), so each is asked once, and values are read of the kept ones alone.
     """
-    counts: dict[int, dict[str, Any]] = {}
-    for name, column in INSTRUCTION_METRICS.items():
-        metric = action.metric_by_name(name)
-        if metric is None or not metric.num_instances():
-            continue
-        ids = metric.correlation_ids()
-        if ids is None:
-            continue
-        for i in range(metric.num_instances()):
-            value = metric.value(i)
-            if catalogue.usable(value):
-                counts.setdefault(int(ids.as_uint64(i)), {})[column] = int(value)
-    if not counts:
+    metrics = _values_by_address(action)
+
+    def counters(address: int) -> dict[str, int]:
+        row = {}
+        for column, (metric, places) in metrics.items():
+            if address in places and catalogue.usable(value := metric.value(places[address])):
+                row[column] = int(value)
+        return row
+
+    addresses = sorted(set().union(*(places for _, places in metrics.values())))
+    start = next((address for address in addresses if counters(address)), None)
+    if start is None:
         return []
-    start = min(counts)
+    code = {} if code is None else code
     text = _source_texts(action, source)
     rows = []
-    for address in sorted(counts):
-        sass = " ".join(str(action.sass_by_pc(address) or "").split()).rstrip(" ;")
-        opcode = opcode_of(sass)
-        if not KEPT.match(opcode):
+    for address in addresses[addresses.index(start) :]:
+        offset = address - start
+        if offset in code and code[offset] is None:
             continue
-        row: dict[str, Any] = {"address": address - start, "opcode": opcode, "sass": sass}
-        place = action.source_info(address)
-        if place is not None:
-            name, line = str(place.file_name()), int(place.line())
-            row |= {"line": line, "text": text(name, line), "file": Path(name).name}
-        row |= counts[address]
+        found = counters(address)
+        if not found:
+            continue
+        if offset not in code:
+            code[offset] = _instruction(action, address, text)
+        told = code[offset]
+        if told is None:
+            continue
+        row: dict[str, Any] = {"address": offset, **told, **found}
         if "wavefronts_shared" in row and "wavefronts_shared_ideal" in row:
             excess = row["wavefronts_shared"] - row["wavefronts_shared_ideal"]
             row["wavefronts_shared_excess"] = excess
