@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -263,8 +263,13 @@ def _kernel_name(action: Any, ours: bool) -> str:
     return str(action.name())
 
 
-def result_of(job: Job, actions: Sequence[Any], names: Sequence[str]) -> Result:
-    """The result document of a case from its profiled kernels (at least one)."""
+def result_of(
+    job: Job, actions: Sequence[Any], names: Sequence[str], code: Code | None = None
+) -> Result:
+    """The result document of a case from its profiled kernels (at least one).
+
+    code: see `instructions_of`; of a library's kernels nothing is known beforehand.
+    """
     base: dict[str, Any] = {"key": job.get("key", "")}
     wrong = next((text for text in (mismatch(action, job) for action in actions) if text), "")
     if not wrong and job["provider"] == "nvrtc" and len(actions) > 1:
@@ -279,9 +284,10 @@ def result_of(job: Job, actions: Sequence[Any], names: Sequence[str]) -> Result:
         values[name] = _scaled(name, values[name], actions[0])
     figures = [figure(name, value, units[name]) for name, value in values.items()]
     figures += derived(values, str((job.get("dtypes") or {}).get("a", "")))
-    rows = [instructions_of(action, str(job.get("source") or "")) for action in actions]
-    figures += instruction_totals([row for kernel in rows for row in kernel])
     ours = job["provider"] == "nvrtc"
+    source = str(job.get("source") or "")
+    rows = [instructions_of(action, source, code if ours else None) for action in actions]
+    figures += instruction_totals([row for kernel in rows for row in kernel])
     notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours) for action in actions]}
     optional = {name for name, metric in catalogue.METRICS.items() if metric.optional}
     missing = [name for name in absent if name not in optional]
@@ -311,14 +317,23 @@ def result_of(job: Job, actions: Sequence[Any], names: Sequence[str]) -> Result:
     )
 
 
-def parse_report(report: Any, jobs: Sequence[Job], names: Sequence[str]) -> dict[int, Result]:
-    """Results of the jobs that an ncu_report context holds, by the job's place in the batch."""
+def parse_report(
+    report: Any,
+    jobs: Sequence[Job],
+    names: Sequence[Sequence[str]],
+    places: Iterable[int] | None = None,
+) -> Iterator[tuple[int, Result]]:
+    """Results of the jobs that an ncu_report context holds, each with its job's place in the batch.
+
+    names: metrics of each job. places: of the jobs that are asked for (default: all).
+    """
     assigned = assign(actions_of(report), jobs)
-    return {
-        index: result_of(jobs[index], actions, names)
-        for index, actions in assigned.items()
-        if actions
-    }
+    codes: dict[str, Code] = {}  # by cubin
+    for index in range(len(jobs)) if places is None else places:
+        if assigned[index]:
+            cubin = jobs[index].get("cubin")
+            code = codes.setdefault(str(cubin), {}) if cubin else None
+            yield index, result_of(jobs[index], assigned[index], names[index], code)
 
 
 def load_report(path: Path) -> Any:

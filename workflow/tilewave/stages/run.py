@@ -205,11 +205,14 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
 
             reports = project.results / "ncu"
             return profiler.profile(
-                waiting,
+                # Launches of one cubin follow each other: it is loaded, and its report read, once.
+                sorted(waiting, key=lambda job: str(job["variant"])),
                 cache=cache,
                 report_path=reports / f"{_report_name(waiting)}.ncu-rep",
                 log_path=log,
+                cores=cores,
                 on_result=finished,
+                note=job.note,
             )
         from tilewave.processes import supervisor
 
