@@ -233,8 +233,8 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
                 log_path=log,
                 module="tilewave.execution.worker",
             )
-        if stage == "check":
-            # Cases of the same inputs share a reference.
+        if stage in ("check", "time"):
+            # Cases of the same inputs share buffers, and in a check the reference.
             waiting = sorted(waiting, key=lambda job: json.dumps([job["shape"], job["dtypes"]]))
         # A timing that keeps to its limit still needs inputs, a warm-up and cuBLAS's choice.
         limit_s = None if stage == "check" else project.config.timing.case_limit_s * 3 + 20
