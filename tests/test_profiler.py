@@ -496,7 +496,8 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(
 
     monkeypatch.setattr(profile_reading, "load_report", load)
     two, one = NAMES[1:], NAMES[2:]
-    jobs = [job(name, metrics=two) for name in "abc"] + [job("d", metrics=one)]
+    jobs = [job(name, metrics=two) for name in "abc"]
+    jobs.append(job("d", metrics=one, cache_control="none"))
     told: list[Any] = []
     ncu = fake_ncu(tmp_path, body)
     found = run(tmp_path, ncu, jobs, limit_s=None, on_result=told.append)
@@ -624,6 +625,30 @@ def test_a_result_that_cannot_be_kept_ends_ncu_and_the_readers(
     with pytest.raises(OSError, match="disk full"):
         run(tmp_path, fake_ncu(tmp_path, stay + WHOLE_SESSION), jobs, on_result=full)
     assert not pid.exists() or not alive(int(pid.read_text()))
+
+
+def test_few_cases_join_a_session_that_collects_all_they_ask_for() -> None:
+    def asking(count: int, sets: list[str], **more: Any) -> list[dict[str, Any]]:
+        metrics, sections = catalogue.merged(sets)
+        return [job("x", metrics=metrics, sections=sections, **more) for _ in range(count)]
+
+    jobs = [
+        *asking(2, ["flops"]),
+        *asking(7, ["basic"]),
+        *asking(1, ["basic", "limits"]),
+        *asking(20, ["limits"]),
+        *asking(12, ["memory"]),
+        *asking(2, ["flops", "memory"]),
+        *asking(1, ["flops"], cache_control="none"),
+        *asking(3, ["full"]),
+    ]
+    groups = profiler.sessions_of(jobs)
+    assert [len(places) for _, places in groups] == [14, 3, 10, 20, 1]
+    assert sorted(index for _, places in groups for index in places) == list(range(len(jobs)))
+    for settings, places in groups:
+        assert places == sorted(places)
+        for index in places:
+            assert settings.includes(profile_session.settings_of(jobs[index]))
 
 
 def test_a_refused_metric_is_dropped_and_the_run_repeated(

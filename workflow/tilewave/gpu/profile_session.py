@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewave.gpu.profile_run import (
@@ -69,6 +69,12 @@ class Settings:
     sections: tuple[str, ...]
     clock_control: str
     cache_control: str
+
+    def includes(self, other: Settings) -> bool:
+        """Whether this collects, in the same way and with the same sections, all that the other does."""
+        return replace(other, metrics=self.metrics) == self and set(other.metrics) <= set(
+            self.metrics
+        )
 
 
 @dataclass

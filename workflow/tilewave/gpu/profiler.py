@@ -22,14 +22,33 @@ from tilewave.gpu.profile_session import Session, Settings, metrics_of, run_sess
 from tilewave.processes import Job, Result
 from tilewave.records.model import NOT_MEASURED, OK, result
 
-MOST_SECTIONED, MOST_PLAIN = 80, 1000
+MOST_SECTIONED, MOST_PLAIN = 100, 1000
 """Cases of a session with sections of ncu, and without: about a minute and a half of either, beside
 the 5 s in which ncu, Python and CUDA start (on an H200: 1.3 s a case with SourceCounters, 0.1 s with
 a dozen metrics). A machine that goes away takes one session with it."""
+FEW = 10
+"""So few cases take less time with the metrics of others (0.2 s more) than in a session of their own."""
 
 
 def _missing(job: Job, status: str, reason: str) -> Result:
     return result("counters", job["case"], status, reason, key=str(job.get("key", "")))
+
+
+def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
+    """What is to be collected, each with the places of its jobs, in the order of the sessions.
+
+    Jobs that ask for the same share sessions; few of them join others that ask for more metrics.
+    Sections take long to read, so they come first: behind the last session nothing else runs.
+    """
+    groups: dict[Settings, list[int]] = {}
+    for index, job in enumerate(jobs):
+        groups.setdefault(settings_of(job), []).append(index)
+    for settings in sorted(groups, key=lambda one: len(one.metrics)):
+        wider = [one for one in groups if one != settings and one.includes(settings)]
+        if wider and len(groups[settings]) <= FEW:
+            host = min(wider, key=lambda one: len(one.metrics))
+            groups[host] = sorted(groups[host] + groups.pop(settings))
+    return sorted(groups.items(), key=lambda group: not group[0].sections)
 
 
 class _Results:
@@ -145,13 +164,9 @@ def profile(
     for path in (Path(stem), log_path.resolve(), cache / "x"):
         path.parent.mkdir(parents=True, exist_ok=True)
     log_path.write_bytes(b"")
-    groups: dict[Settings, list[int]] = {}
-    for index, job in enumerate(jobs):
-        groups.setdefault(settings_of(job), []).append(index)
     number, refused = 0, set[str]()
     try:
-        # Sections take long to read, so they come first: behind the last session nothing runs.
-        for settings, pending in sorted(groups.items(), key=lambda group: not group[0].sections):
+        for settings, pending in sessions_of(jobs):
             most = MOST_SECTIONED if settings.sections else MOST_PLAIN
             size = math.ceil(len(pending) / math.ceil(len(pending) / most))
             while pending:
