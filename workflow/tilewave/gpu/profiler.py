@@ -38,7 +38,8 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
     """What is to be collected, each with the places of its jobs, in the order of the sessions.
 
     Jobs that ask for the same share sessions; few of them join others that ask for more metrics.
-    Sections take long to read, so they come first: behind the last session nothing else runs.
+    Sections take long to read, and so do many cases: they come first, because nothing runs any more
+    while the last report is read.
     """
     groups: dict[Settings, list[int]] = {}
     for index, job in enumerate(jobs):
@@ -48,7 +49,7 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
         if wider and len(groups[settings]) <= FEW:
             host = min(wider, key=lambda one: len(one.metrics))
             groups[host] = sorted(groups[host] + groups.pop(settings))
-    return sorted(groups.items(), key=lambda group: not group[0].sections)
+    return sorted(groups.items(), key=lambda group: (not group[0].sections, -len(group[1])))
 
 
 class _Results:
