@@ -15,6 +15,7 @@ import pytest
 from tilewave.counters import catalogue
 from tilewave.counters.figures import DERIVED
 from tilewave.gpu import (
+    profile_instructions,
     profile_reading,
     profile_report,
     profile_run,
@@ -302,7 +303,9 @@ def instruction_counters() -> dict[str, Any]:
 
 
 def test_instructions_have_addresses_from_the_functions_start() -> None:
-    rows = profile_report.instructions_of(FakeAction("tiled", instruction_counters(), 0, sass=SASS))
+    rows = profile_instructions.instructions_of(
+        FakeAction("tiled", instruction_counters(), 0, sass=SASS)
+    )
     assert [(row["address"], row["opcode"]) for row in rows] == [
         (0, "LDC"),
         (32, "LDS.64"),
@@ -320,7 +323,7 @@ def test_instructions_have_addresses_from_the_functions_start() -> None:
         "wavefronts_shared_ideal": 2,
         "wavefronts_shared_excess": 6,
     }
-    assert profile_report.instructions_of(FakeAction("tiled", {}, 0)) == []
+    assert profile_instructions.instructions_of(FakeAction("tiled", {}, 0)) == []
 
 
 def test_a_cubin_is_disassembled_once() -> None:
@@ -332,12 +335,12 @@ def test_a_cubin_is_disassembled_once() -> None:
         sass = {pc - BASE + base: text for pc, text in SASS.items()}
         return FakeAction("tiled", {**COUNTERS, **moved}, 0, sass=sass)
 
-    code: profile_report.Code = {}
-    rows = profile_report.instructions_of(launch(BASE), code=code)
+    code: profile_instructions.Code = {}
+    rows = profile_instructions.instructions_of(launch(BASE), code=code)
     assert set(code) == {0, 16, 32, 48} and code[16] is None
     again = launch(BASE + 4096)
     again.sass_by_pc = again.source_info = None  # type: ignore[method-assign,assignment]
-    assert profile_report.instructions_of(again, code=code) == rows
+    assert profile_instructions.instructions_of(again, code=code) == rows
     # Another cubin's launch, of the same name, is none of it.
     jobs = [job("a", cubin="one"), job("b", cubin="one"), job("c", cubin="two")]
     other = launch(BASE)
@@ -376,7 +379,7 @@ def test_totals_by_kind_and_the_probes_own_instruction() -> None:
     ],
 )
 def test_opcode(sass: str, opcode: str) -> None:
-    assert profile_report.opcode_of(sass) == opcode
+    assert profile_instructions.opcode_of(sass) == opcode
 
 
 def test_reasons_say_what_to_do() -> None:

@@ -27,7 +27,7 @@ MOST_SECTIONED, MOST_PLAIN = 100, 1000
 the 5 s in which ncu, Python and CUDA start (on an H200: 1.3 s a case with SourceCounters, 0.1 s with
 a dozen metrics). A machine that goes away takes one session with it."""
 FEW = 10
-"""So few cases take less time with the metrics of others (0.2 s more) than in a session of their own."""
+"""So few cases take less time with all metrics of others than a session of their own takes to start."""
 
 
 def _missing(job: Job, status: str, reason: str) -> Result:
