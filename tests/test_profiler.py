@@ -15,7 +15,14 @@ import pytest
 from samples import a_job
 from tilewave.counters import catalogue
 from tilewave.counters.figures import DERIVED
-from tilewave.gpu import profile_report, profile_run, profiler
+from tilewave.gpu import (
+    profile_instructions,
+    profile_reading,
+    profile_report,
+    profile_run,
+    profile_session,
+    profiler,
+)
 from tilewave.jobs import Job, read_jobs
 from tilewave.launches import LaunchPlan
 
@@ -210,8 +217,9 @@ def test_kernels_find_their_cases_by_range() -> None:
         FakeRange([FakeAction("tiled", COUNTERS, 2)]),
         FakeRange([FakeAction("tiled", COUNTERS, 0)]),
     ]
-    found = profile_report.parse_report(report, jobs, NAMES)
+    found = dict(profile_report.parse_report(report, jobs, [NAMES] * 3))
     assert sorted(found) == [0, 2]
+    assert found[2] == dict(profile_report.parse_report(report, jobs, [NAMES] * 3, [1, 2]))[2]
     first = found[0]
     assert (first["case"], first["key"], first["status"]) == ("a", "key-a", "ok")
     assert first["source"] == "counters"
@@ -299,7 +307,9 @@ def instruction_counters() -> dict[str, Any]:
 
 
 def test_instructions_have_addresses_from_the_functions_start() -> None:
-    rows = profile_report.instructions_of(FakeAction("tiled", instruction_counters(), 0, sass=SASS))
+    rows = profile_instructions.instructions_of(
+        FakeAction("tiled", instruction_counters(), 0, sass=SASS)
+    )
     assert [(row["address"], row["opcode"]) for row in rows] == [
         (0, "LDC"),
         (32, "LDS.64"),
@@ -317,7 +327,31 @@ def test_instructions_have_addresses_from_the_functions_start() -> None:
         "wavefronts_shared_ideal": 2,
         "wavefronts_shared_excess": 6,
     }
-    assert profile_report.instructions_of(FakeAction("tiled", {}, 0)) == []
+    assert profile_instructions.instructions_of(FakeAction("tiled", {}, 0)) == []
+
+
+def test_a_cubin_is_disassembled_once() -> None:
+    def launch(base: int) -> FakeAction:
+        moved = {
+            name: FakeMetric(0, "", {pc - BASE + base: n for pc, n in metric._instances.items()})
+            for name, metric in instruction_counters().items()
+        }
+        sass = {pc - BASE + base: text for pc, text in SASS.items()}
+        return FakeAction("tiled", {**COUNTERS, **moved}, 0, sass=sass)
+
+    code: profile_instructions.Code = {}
+    rows = profile_instructions.instructions_of(launch(BASE), code=code)
+    assert set(code) == {0, 16, 32, 48} and code[16] is None
+    again = launch(BASE + 4096)
+    again.sass_by_pc = again.source_info = None  # type: ignore[method-assign,assignment]
+    assert profile_instructions.instructions_of(again, code=code) == rows
+    # Another cubin's launch, of the same name, is none of it.
+    jobs = [job("a", cubin="one"), job("b", cubin="one"), job("c", cubin="two")]
+    other = launch(BASE)
+    other.case, other.sass[BASE + 32] = 2, "LDS R2, [R4] ;"
+    report = [FakeRange([launch(BASE), other])]
+    found = dict(profile_report.parse_report(report, jobs, [NAMES] * 3))
+    assert [found[i]["instructions"][1]["opcode"] for i in (0, 2)] == ["LDS.64", "LDS"]
 
 
 def test_totals_by_kind_and_the_probes_own_instruction() -> None:
@@ -349,12 +383,12 @@ def test_totals_by_kind_and_the_probes_own_instruction() -> None:
     ],
 )
 def test_opcode(sass: str, opcode: str) -> None:
-    assert profile_report.opcode_of(sass) == opcode
+    assert profile_instructions.opcode_of(sass) == opcode
 
 
 def test_reasons_say_what_to_do() -> None:
     def why(log: str, **more: Any) -> str:
-        return profiler.explain(profile_run.Outcome(log=log, **more), 60)
+        return profile_run.explain(profile_run.Outcome(log=log, **more), 60)
 
     denied = why("==ERROR== ERR_NVGPUCTRPERM - The user\n==WARNING== No kernels were profiled.\n")
     assert "NVreg_RestrictProfilingToAdminUsers=0" in denied and "run as root" in denied
@@ -383,12 +417,12 @@ def test_events_of_the_worker(tmp_path: Path) -> None:
         {"event": "started", "index": 2, "case": "c"},
     ]
     path.write_text("\n".join(map(json.dumps, lines)) + '\n{"event": "fini')
-    told = profiler.read_events(path)
+    told = profile_session.read_events(path)
     assert (told.started, told.finished) == ([0, 1, 2], {0, 1})
     assert told.failures == {1: ("failed to launch", "r")} and not told.general
     path.write_text('{"event": "failed", "status": "not measured", "reason": "no usable GPU"}')
-    assert profiler.read_events(path).general == "no usable GPU"
-    assert profiler.read_events(tmp_path / "none") == profiler.Events()
+    assert profile_session.read_events(path).general == "no usable GPU"
+    assert profile_session.read_events(tmp_path / "none") == profile_session.Events()
 
 
 def test_no_ncu_is_a_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,7 +469,7 @@ def test_what_the_report_holds_is_kept(tmp_path: Path, monkeypatch: pytest.Monke
     ncu = fake_ncu(tmp_path, "report.write_text('x')\nprint('==ERROR== lost it')\nsys.exit(9)\n")
     counters = dict.fromkeys(catalogue.names("basic"), 1.0)
     report = [FakeRange([FakeAction("tiled", counters, 1)])]
-    monkeypatch.setattr(profiler, "load_report", lambda path: report)
+    monkeypatch.setattr(profile_reading, "load_report", lambda path: report)
     jobs = [job("a"), job("b")]
     first, second = run(tmp_path, ncu, jobs)
     assert first["status"] == "not measured" and first["reason"] == "ncu: lost it"
@@ -467,9 +501,10 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(
         done = json.loads(path.read_text())
         return [FakeRange([FakeAction("tiled", COUNTERS, i) for i in done])]
 
-    monkeypatch.setattr(profiler, "load_report", load)
+    monkeypatch.setattr(profile_reading, "load_report", load)
     two, one = NAMES[1:], NAMES[2:]
-    jobs = [job(name, metrics=tuple(two)) for name in "abc"] + [job("d", metrics=tuple(one))]
+    jobs = [job(name, metrics=tuple(two)) for name in "abc"]
+    jobs.append(job("d", metrics=tuple(one), cache_control="none"))
     told: list[Any] = []
     ncu = fake_ncu(tmp_path, body)
     found = run(tmp_path, ncu, jobs, limit_s=None, on_result=told.append)
@@ -483,36 +518,188 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(
     assert sorted(made["case"] for made in told) == ["a", "b", "c", "d"]
 
 
+# A session that reaches all of its cases and leaves a report of them.
+WHOLE_SESSION = (
+    "events = open(arguments[arguments.index('--events') + 1], 'a')\n"
+    "jobs = json.load(open(arguments[arguments.index('counters') + 1]))\n"
+    "for i in range(len(jobs)):\n"
+    "    print(json.dumps({'event': 'started', 'index': i}), file=events, flush=True)\n"
+    "report.write_text(json.dumps(len(jobs)))\n"
+)
+
+
+def test_a_report_is_read_by_several_processes_while_the_next_session_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters = dict.fromkeys(NAMES, 1.0)
+
+    def load(path: Path) -> list[FakeRange]:
+        mine = {**counters, **instruction_counters(), NAMES[0]: os.getpid()}
+        count = json.loads(path.read_text())
+        return [FakeRange([FakeAction("tiled", mine, i, sass=SASS) for i in range(count)])]
+
+    monkeypatch.setattr(profile_reading, "load_report", load)
+    monkeypatch.setattr(profile_reading, "LEAST_CASES", 1)
+    monkeypatch.setattr(profiler, "MOST_PLAIN", 4)
+    # The second session does not end before the results of the first are there.
+    told = tmp_path / "told"
+    wait = (
+        "end = time.monotonic() + 20\n"
+        f"while 'part2' in str(report) and len(os.listdir({str(told)!r})) < 4:\n"
+        "    time.sleep(0.02)\n"
+        "    assert time.monotonic() < end\n"
+    )
+    told.mkdir()
+    jobs = [
+        job(name, metrics=tuple(NAMES if i % 2 else NAMES[::-1]))
+        for i, name in enumerate("abcdefg")
+    ]
+    lines: list[str] = []
+
+    def profiled(cores: int) -> list[dict[str, Any]]:
+        return run(
+            tmp_path,
+            fake_ncu(tmp_path, WHOLE_SESSION + wait),
+            jobs,
+            cores=cores,
+            on_result=lambda made: (told / made["case"]).touch(),
+            note=lines.append,
+        )
+
+    found = profiled(cores=4)
+    assert [made["case"] for made in found] == list("abcdefg")
+    reports = [made["notes"]["report"] for made in found]
+    assert reports == ["kernel.ncu-rep"] * 4 + ["kernel-part2.ncu-rep"] * 3
+    processes = [named(made)[NAMES[0]] for made in found]
+    assert len(set(processes)) == 4 and os.getpid() not in processes
+    assert [len(made["instructions"]) for made in found] == [3] * 7
+    # The order in which a case names its metrics is that of its figures, and no session of its own.
+    assert found[0]["figures"][1]["metric"] == NAMES[0] == found[1]["figures"][0]["metric"]
+    assert len(lines) == 2 and "session 2 (3 metrics, 0 sections): 3 of 3 cases in" in lines[1]
+    assert "by 2 processes" in lines[1]
+
+    def alike(made: dict[str, Any]) -> dict[str, Any]:
+        figures = [one for one in made["figures"] if one["metric"] not in (NAMES[0], "dram_bytes")]
+        return {**made, "figures": figures}
+
+    assert [alike(made) for made in profiled(cores=1)] == [alike(made) for made in found]
+
+
+def test_a_reader_that_ends_takes_its_own_cases_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Deadly(FakeAction):
+        def name(self) -> str:
+            os.kill(os.getpid(), 9)
+            raise AssertionError
+
+    def load(path: Path) -> list[FakeRange]:
+        kinds = [FakeAction, FakeAction, Deadly, FakeAction]
+        return [FakeRange([kind("tiled", COUNTERS, i) for i, kind in enumerate(kinds)])]
+
+    monkeypatch.setattr(profile_reading, "load_report", load)
+    monkeypatch.setattr(profile_reading, "LEAST_CASES", 1)
+    jobs = [job(name, metrics=tuple(NAMES)) for name in "abcd"]
+    found = run(tmp_path, fake_ncu(tmp_path, WHOLE_SESSION), jobs, cores=6)
+    assert [made["status"] for made in found] == ["ok", "ok", "not measured", "ok"]
+    assert "could not be read: the process that read it ended" in found[2]["reason"]
+
+
+def test_readers_that_say_nothing_are_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profile_reading, "load_report", lambda path: time.sleep(60))
+    monkeypatch.setattr(profile_reading, "STUCK_S", 0.2)
+    (found,) = run(tmp_path, fake_ncu(tmp_path, WHOLE_SESSION), [job("a", metrics=tuple(NAMES))])
+    assert found["status"] == "not measured" and "said anything" in found["reason"]
+
+
+def test_a_result_that_cannot_be_kept_ends_ncu_and_the_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(path: Path) -> list[FakeRange]:
+        return [FakeRange([FakeAction("tiled", COUNTERS, i) for i in range(2)])]
+
+    def full(made: dict[str, Any]) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(profile_reading, "load_report", load)
+    monkeypatch.setattr(profiler, "MOST_PLAIN", 2)
+    pid = tmp_path / "pid"
+    stay = (
+        "if 'part2' in str(report):\n"
+        f"    open({str(pid)!r}, 'w').write(str(os.getpid()))\n"
+        "    time.sleep(60)\n"
+    )
+    jobs = [job(name, metrics=tuple(NAMES)) for name in "abcd"]
+    with pytest.raises(OSError, match="disk full"):
+        run(tmp_path, fake_ncu(tmp_path, stay + WHOLE_SESSION), jobs, on_result=full)
+    assert not pid.exists() or not alive(int(pid.read_text()))
+
+
+def test_few_cases_join_a_session_that_collects_all_they_ask_for() -> None:
+    def asking(count: int, sets: list[str], **more: Any) -> list[dict[str, Any]]:
+        metrics, sections = catalogue.merged(sets)
+        return [job("x", metrics=metrics, sections=sections, **more) for _ in range(count)]
+
+    jobs = [
+        *asking(2, ["flops"]),
+        *asking(7, ["basic"]),
+        *asking(1, ["basic", "limits"]),
+        *asking(20, ["limits"]),
+        *asking(12, ["memory"]),
+        *asking(2, ["flops", "memory"]),
+        *asking(1, ["flops"], cache_control="none"),
+        *asking(3, ["full"]),
+    ]
+    groups = profiler.sessions_of(jobs)
+    assert [len(places) for _, places in groups] == [14, 3, 20, 10, 1]
+    assert sorted(index for _, places in groups for index in places) == list(range(len(jobs)))
+    for settings, places in groups:
+        assert places == sorted(places)
+        for index in places:
+            assert settings.includes(profile_session.settings_of(jobs[index]))
+
+
 def test_a_refused_metric_is_dropped_and_the_run_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = (
+        f"open({str(tmp_path / 'runs')!r}, 'a').write('x')\n"
         "bad = 'gpu__time_duration.sum'\n"
         "if bad in metrics:\n"
         "    print('==ERROR== Failed to find metric ' + bad); sys.exit(1)\n"
-        "report.write_text('x')\n"
     )
     counters = dict.fromkeys(catalogue.names("basic"), 1.0)
     report = [FakeRange([FakeAction("tiled", counters, 0)])]
-    monkeypatch.setattr(profiler, "load_report", lambda path: report)
-    (found,) = run(tmp_path, fake_ncu(tmp_path, body), [job("a")])
-    assert found["status"] == "ok"
-    assert "gpu__time_duration.sum" in found["notes"]["unknown_metrics"]
-    assert "gpu__time_duration.sum" not in named(found)
+    monkeypatch.setattr(profile_reading, "load_report", lambda path: report)
+    monkeypatch.setattr(profiler, "MOST_PLAIN", 1)
+    for found in run(tmp_path, fake_ncu(tmp_path, body + WHOLE_SESSION), [job("a"), job("b")]):
+        assert found["status"] == "ok"
+        assert "gpu__time_duration.sum" in found["notes"]["unknown_metrics"]
+        assert "gpu__time_duration.sum" not in named(found)
+    assert (tmp_path / "runs").read_text() == "xxx"  # the second session knows it from the first
 
 
-def test_no_permission_is_a_status(tmp_path: Path) -> None:
-    ncu = fake_ncu(tmp_path, "print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n")
-    (found,) = run(tmp_path, ncu, [job("a")])
-    assert found["status"] == "not measured"
-    assert "NVreg_RestrictProfilingToAdminUsers=0" in found["reason"]
+@pytest.mark.parametrize("reached", ["", WHOLE_SESSION])
+def test_no_permission_is_a_status_and_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reached: str
+) -> None:
+    monkeypatch.setattr(profiler, "MOST_PLAIN", 2)
+    monkeypatch.setattr(profile_reading, "load_report", lambda path: [])
+    said = f"open({str(tmp_path / 'sessions')!r}, 'a').write('x')\n"
+    said += "print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n"
+    found = run(tmp_path, fake_ncu(tmp_path, reached + said), [job(name) for name in "abcde"])
+    assert [made["status"] for made in found] == ["not measured"] * 5
+    assert all("NVreg_RestrictProfilingToAdminUsers=0" in made["reason"] for made in found)
+    assert (tmp_path / "sessions").read_text() == "x"
 
 
 def test_an_unreadable_report_is_a_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> Any:
         raise RuntimeError("cut off")
 
-    monkeypatch.setattr(profiler, "load_report", refuse)
+    monkeypatch.setattr(profile_reading, "load_report", refuse)
     (found,) = run(tmp_path, fake_ncu(tmp_path, "report.write_text('no report')\n"), [job("a")])
     assert found["status"] == "not measured"
     assert found["reason"] == "kernel.ncu-rep could not be read: cut off"

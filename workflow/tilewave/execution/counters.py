@@ -188,7 +188,7 @@ def instruction_rows(
     file: str = "",
     every: bool = False,
 ) -> list[dict[str, Any]]:
-    """Rows as `gpu.profile_report.instructions_of` makes them, and the columns named above.
+    """Rows as `gpu.profile_instructions.instructions_of` makes them, and the columns named above.
 
     place: from an address to the line of the kernel file (0: unknown) and its text. Memory, barrier
     and tensor instructions are kept, or ``every`` one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -138,6 +138,40 @@ class Memory:
         driver.cuStreamSynchronize(self.gpu.handle)
         while self._addresses:
             driver.cuMemFree(self._addresses.pop())
+
+
+Sets = list[dict[str, Buffer]]
+
+
+class Kept:
+    """The buffers of the last case, for a next one that wants as many of the same sizes.
+
+    To allocate and free the many sets of a small product takes longer than to fill them. What is in
+    them, and in their guard bands, is the caller's to write again.
+    """
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._memory = Memory(gpu)
+        self._sizes: dict[str, int] = {}
+        self._sets: Sets = []
+
+    def sets(self, sizes: dict[str, int], allocate: Callable[[Memory], Sets]) -> Sets:
+        """Sets of buffers of these sizes; where the last ones had others, newly allocated ones,
+        when the last ones are freed."""
+        if sizes != self._sizes:
+            self.close()
+            try:
+                self._sets = allocate(self._memory)
+            except BaseException:
+                self.close()
+                raise
+            self._sizes = dict(sizes)
+        return self._sets
+
+    def close(self) -> None:
+        """Free them."""
+        self._sizes, self._sets = {}, []
+        self._memory.close()
 
 
 def scratch(memory: Memory, job: Job) -> dict[str, Buffer]:

@@ -82,8 +82,13 @@ def _check_product(session: Session, job: Job) -> Result:
     figures: list[dict[str, Any]] = []
     close: list[Callable[[], None]] = []
     with Memory(gpu) as memory:
-        buffers = {name: memory.new(name, matrix_bytes(job, name)) for name in "abc"}
-        buffers |= scratch(memory, job)
+        sizes = {name: matrix_bytes(job, name) for name in "abc"}
+        matrices = session.kept.sets(
+            sizes, lambda kept: [{name: kept.new(name, sizes[name]) for name in sizes}]
+        )[0]
+        for buffer in matrices.values():
+            buffer.set_guards()
+        buffers = matrices | scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
         for name in ("a", "b"):
             support.fill(buffers[name], dtypes[name], job.seed, STREAMS[name])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewave.dtypes import scalar_type
+from tilewave.gpu.buffers import Kept
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.tensor_maps import Maps
 from tilewave.inputs import uniform
@@ -156,11 +157,14 @@ def enqueue(config: Any, function: Any, arguments: Arguments) -> None:
 
 
 class NvrtcKernel:
-    """The kernel of a job, ready to be launched any number of times."""
+    """The kernel of a job, ready to be launched any number of times.
 
-    def __init__(self, gpu: Gpu, job: Job) -> None:
-        with open(job.cubin, "rb") as file:
-            self._module = Module(file.read())
+    module: its loaded cubin, which then stays loaded (see `Session.module`).
+    """
+
+    def __init__(self, gpu: Gpu, job: Job, module: Module | None = None) -> None:
+        self._own = module is None
+        self._module = module or Module(Path(job.cubin).read_bytes())
         self._job = job
         self._maps = Maps(job.launch.tensor_maps)
         self._function = self._module.function(job.entry)
@@ -190,7 +194,8 @@ class NvrtcKernel:
         return lambda: enqueue(self._config, self._function, arguments)
 
     def close(self) -> None:
-        self._module.close()
+        if self._own:
+            self._module.close()
 
 
 class Session:
@@ -200,6 +205,28 @@ class Session:
         self.gpu = gpu
         self.cache = cache
         self.empty_us: float | None = None  # blocks.empty_us keeps its measurement here
+        self._loaded: tuple[tuple[Any, ...], Module] | None = None
+
+    def module(self, job: Job) -> Module:
+        """The cubin of a job, loaded; the last job's where it is the same one.
+
+        For profiling, where to load one is work for ncu, too. A function keeps what `NvrtcKernel`
+        allows it, so launches of other shared memory or another cluster get a module of their own.
+        """
+        key = (job.cubin, job.launch.shared_bytes, job.launch.cluster)
+        if self._loaded is None or self._loaded[0] != key:
+            self._unload()
+            self._loaded = (key, Module(Path(job.cubin).read_bytes()))
+        return self._loaded[1]
+
+    def _unload(self) -> None:
+        if self._loaded is not None:
+            self._loaded[1].close()
+            self._loaded = None
+
+    @cached_property
+    def kept(self) -> Kept:
+        return Kept(self.gpu)
 
     @cached_property
     def clocks(self) -> Clocks:
@@ -230,7 +257,8 @@ class Session:
         return self._cublaslt
 
     def close(self) -> None:
-        for name in ("support", "_cublaslt", "clocks"):
+        self._unload()
+        for name in ("kept", "support", "_cublaslt", "clocks"):
             kept = self.__dict__.pop(name, None)
             if kept is not None and not isinstance(kept, Exception):
                 kept.close()

@@ -1,19 +1,15 @@
-"""What a report of Nsight Compute holds: its kernels, their counters and their instructions."""
+"""What a report of Nsight Compute holds: its kernels and their counters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from tilewave.counters import catalogue
 from tilewave.counters.figures import derived, figure
-from tilewave.counters.instructions import (
-    INSTRUCTION_METRICS,
-    KEPT,
-    instruction_totals,
-    probe_figures,
-)
+from tilewave.counters.instructions import instruction_totals, probe_figures
+from tilewave.gpu.profile_instructions import Code, instructions_of
 from tilewave.jobs import Job
 from tilewave.processes import Result
 from tilewave.records.model import NOT_MEASURED, OK, result
@@ -106,78 +102,6 @@ def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
     return found
 
 
-def opcode_of(sass: str) -> str:
-    """Opcode with its modifiers out of a line of SASS: ``@!P0 LDS.64 R2, [R4] ;`` -> ``LDS.64``."""
-    words = [word for word in sass.replace(";", " ").split() if not word.startswith("@")]
-    return words[0].rstrip(",") if words else ""
-
-
-def _source_texts(action: Any, source: str) -> Callable[[str, int], str]:
-    """A function from file and line to the source's text: from the report, else from the disk."""
-    lines: dict[str, list[str]] = {}
-    try:
-        imported = dict(action.source_files())
-    except (AttributeError, TypeError, RuntimeError):
-        imported = {}
-
-    def text(name: str, line: int) -> str:
-        if name not in lines:
-            content = imported.get(name) or ""
-            if not content and source and Path(name).name == Path(source).name:
-                try:
-                    content = Path(source).read_text(encoding="utf-8")
-                except OSError:
-                    content = ""
-            lines[name] = content.splitlines()
-        return lines[name][line - 1].strip() if 0 < line <= len(lines[name]) else ""
-
-    return text
-
-
-def instructions_of(action: Any, source: str = "") -> list[dict[str, Any]]:
-    """Per-instruction counters of a kernel, by address.
-
-    Rows: address (bytes from the function's first instruction), opcode, sass, line, text, file
-    and the columns of `INSTRUCTION_METRICS`, with ``wavefronts_shared_excess``. Only
-    memory, barrier and tensor instructions are kept. Counters that ncu gives no value are left out.
-    The ids of the values are absolute addresses; the function starts at the lowest one, because
-    every launch executes its first instruction.
-    """
-    counts: dict[int, dict[str, Any]] = {}
-    for name, column in INSTRUCTION_METRICS.items():
-        metric = action.metric_by_name(name)
-        if metric is None or not metric.num_instances():
-            continue
-        ids = metric.correlation_ids()
-        if ids is None:
-            continue
-        for i in range(metric.num_instances()):
-            value = metric.value(i)
-            if catalogue.usable(value):
-                counts.setdefault(int(ids.as_uint64(i)), {})[column] = int(value)
-    if not counts:
-        return []
-    start = min(counts)
-    text = _source_texts(action, source)
-    rows = []
-    for address in sorted(counts):
-        sass = " ".join(str(action.sass_by_pc(address) or "").split()).rstrip(" ;")
-        opcode = opcode_of(sass)
-        if not KEPT.match(opcode):
-            continue
-        row: dict[str, Any] = {"address": address - start, "opcode": opcode, "sass": sass}
-        place = action.source_info(address)
-        if place is not None:
-            name, line = str(place.file_name()), int(place.line())
-            row |= {"line": line, "text": text(name, line), "file": Path(name).name}
-        row |= counts[address]
-        if "wavefronts_shared" in row and "wavefronts_shared_ideal" in row:
-            excess = row["wavefronts_shared"] - row["wavefronts_shared_ideal"]
-            row["wavefronts_shared_excess"] = excess
-        rows.append(row)
-    return rows
-
-
 def counters_of(
     actions: Sequence[Any], names: Iterable[str]
 ) -> tuple[dict[str, float], dict[str, str], list[str]]:
@@ -218,8 +142,13 @@ def _kernel_name(action: Any, ours: bool) -> str:
     return str(action.name())
 
 
-def result_of(job: Job, actions: Sequence[Any], names: Sequence[str]) -> Result:
-    """The result document of a case from its profiled kernels (at least one)."""
+def result_of(
+    job: Job, actions: Sequence[Any], names: Sequence[str], code: Code | None = None
+) -> Result:
+    """The result document of a case from its profiled kernels (at least one).
+
+    code: see `instructions_of`; of a library's kernels nothing is known beforehand.
+    """
     base: dict[str, Any] = {"key": job.key}
     wrong = next((text for text in (mismatch(action, job) for action in actions) if text), "")
     if not wrong and job.provider == "nvrtc" and len(actions) > 1:
@@ -234,9 +163,9 @@ def result_of(job: Job, actions: Sequence[Any], names: Sequence[str]) -> Result:
         values[name] = _scaled(name, values[name], actions[0])
     figures = [figure(name, value, units[name]) for name, value in values.items()]
     figures += derived(values, job.dtypes.get("a", ""))
-    rows = [instructions_of(action, job.source) for action in actions]
-    figures += instruction_totals([row for kernel in rows for row in kernel])
     ours = job.provider == "nvrtc"
+    rows = [instructions_of(action, job.source, code if ours else None) for action in actions]
+    figures += instruction_totals([row for kernel in rows for row in kernel])
     notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours) for action in actions]}
     optional = {name for name, metric in catalogue.METRICS.items() if metric.optional}
     missing = [name for name in absent if name not in optional]
@@ -265,14 +194,23 @@ def result_of(job: Job, actions: Sequence[Any], names: Sequence[str]) -> Result:
     )
 
 
-def parse_report(report: Any, jobs: Sequence[Job], names: Sequence[str]) -> dict[int, Result]:
-    """Results of the jobs that an ncu_report context holds, by the job's place in the batch."""
+def parse_report(
+    report: Any,
+    jobs: Sequence[Job],
+    names: Sequence[Sequence[str]],
+    places: Iterable[int] | None = None,
+) -> Iterator[tuple[int, Result]]:
+    """Results of the jobs that an ncu_report context holds, each with its job's place in the batch.
+
+    names: metrics of each job. places: of the jobs that are asked for (default: all).
+    """
     assigned = assign(actions_of(report), jobs)
-    return {
-        index: result_of(jobs[index], actions, names)
-        for index, actions in assigned.items()
-        if actions
-    }
+    codes: dict[str, Code] = {}  # by cubin
+    for index in range(len(jobs)) if places is None else places:
+        if assigned[index]:
+            cubin = jobs[index].cubin
+            code = codes.setdefault(cubin, {}) if cubin else None
+            yield index, result_of(jobs[index], assigned[index], names[index], code)
 
 
 def load_report(path: Path) -> Any:

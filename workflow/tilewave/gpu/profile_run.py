@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ RANGE = "measure"
 QUERY_LIMIT_S = 120.0
 # What ncu may still take to write its report after the profiled process was told to end.
 GRACE_S = 30.0
+POLL_S = 0.1
 ATTEMPTS = 3
 
 NO_PERMISSION = (
@@ -199,10 +200,16 @@ def _end_worker(process: subprocess.Popen[bytes]) -> None:
         kill_group(process)
 
 
-def run_ncu(command: Sequence[str], log_path: Path, limit_s: float) -> Outcome:
+def run_ncu(
+    command: Sequence[str],
+    log_path: Path,
+    limit_s: float,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Outcome:
     """Run ncu in a process group of its own, its output in ``log_path`` (appended).
 
-    The group ends with this process, and at ``limit_s`` seconds.
+    The group ends with this process, and at ``limit_s`` seconds. ``meanwhile`` is called every
+    POLL_S until then.
     """
     library = str(Path(__file__).resolve().parents[2])
     before = os.environ.get("PYTHONPATH")
@@ -229,10 +236,10 @@ def run_ncu(command: Sequence[str], log_path: Path, limit_s: float) -> Outcome:
         try:
             while True:
                 try:
-                    outcome.code = process.wait(0.5)
+                    outcome.code = process.wait(POLL_S)
                     break
                 except subprocess.TimeoutExpired:
-                    pass
+                    meanwhile()
                 if time.monotonic() > end:
                     outcome.timed_out = True
                     _end_worker(process)

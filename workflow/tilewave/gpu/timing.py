@@ -23,11 +23,11 @@ import numpy as np
 from tilewave.comparison import STREAMS
 from tilewave.counters.figures import figure
 from tilewave.gpu.blocks import Block, build, empty_us, first_launch_us, span
-from tilewave.gpu.buffers import Buffer, Memory, matrix_bytes, scratch
+from tilewave.gpu.buffers import Buffer, Kept, Memory, Sets, matrix_bytes, scratch
 from tilewave.gpu.check import host_buffers
 from tilewave.gpu.clocks import Clocks
 from tilewave.gpu.cpu_timing import time_cpu
-from tilewave.gpu.device import CudaError
+from tilewave.gpu.device import CudaError, Gpu
 from tilewave.gpu.launch import NvrtcKernel, Session
 from tilewave.jobs import Job
 from tilewave.processes import Result, result
@@ -40,32 +40,54 @@ NEAR_EMPTY = 5.0
 Prepare = Callable[[Mapping[str, int]], Callable[[], None]]
 
 
-def fill_sets(session: Session, job: Job, memory: Memory) -> tuple[list[dict[str, Buffer]], bool]:
-    """Buffer sets with fresh inputs, and whether they exceed twice the L2 cache together."""
-    gpu = session.gpu
-    product = job.operation == "matmul"
-    if product:
-        first = {name: memory.new(name, matrix_bytes(job, name)) for name in "abc"}
-    else:
-        first, _, _ = host_buffers(memory, job)
-    nbytes = max(1, sum(buffer.nbytes for buffer in first.values()))
+def _sets(gpu: Gpu, first: dict[str, Buffer], memory: Memory) -> Sets:
+    """A set of buffers, and as many more as exceed twice the L2 cache with it."""
+    nbytes = _bytes_of(first)
     wanted = max(1, math.ceil(2 * gpu.l2_bytes / nbytes))
-    sets = [first]
     extra = min(wanted, MAX_SETS, 1 + gpu.free_bytes() // 2 // nbytes) - 1
-    for _ in range(extra):
-        sets.append({name: memory.new(name, buffer.nbytes) for name, buffer in first.items()})
-    for index, buffers in enumerate(sets):
-        for name, buffer in buffers.items():
-            if product:
+    more = [
+        {name: memory.new(name, buffer.nbytes) for name, buffer in first.items()}
+        for _ in range(extra)
+    ]
+    return [first, *more]
+
+
+def _bytes_of(buffers: Mapping[str, Buffer]) -> int:
+    return max(1, sum(buffer.nbytes for buffer in buffers.values()))
+
+
+def fill_sets(
+    session: Session, job: Job, memory: Memory, kept: Kept | None = None
+) -> tuple[Sets, bool]:
+    """Buffer sets with fresh inputs, and whether they exceed twice the L2 cache together.
+
+    kept: where a product's buffers come from instead of `memory`, which may be the last product's.
+    """
+    gpu = session.gpu
+    if job.operation == "matmul":
+        sizes = {name: matrix_bytes(job, name) for name in "abc"}
+
+        def allocate(memory: Memory) -> Sets:
+            return _sets(gpu, {name: memory.new(name, sizes[name]) for name in sizes}, memory)
+
+        sets = kept.sets(sizes, allocate) if kept is not None else allocate(memory)
+        for index, buffers in enumerate(sets):
+            for name, buffer in buffers.items():
                 stream = STREAMS[name] + 16 * index
                 session.support.fill(buffer, job.dtypes[name], job.seed, stream)
-            elif index:
+    else:
+        if kept is not None:
+            kept.close()
+        first, _, _ = host_buffers(memory, job)
+        sets = _sets(gpu, first, memory)
+        for buffers in sets[1:]:
+            for name, buffer in buffers.items():
                 buffer.copy_from(first[name])
     gpu.sync()
-    return sets, len(sets) * nbytes >= 2 * gpu.l2_bytes
+    return sets, len(sets) * _bytes_of(sets[0]) >= 2 * gpu.l2_bytes
 
 
-def pointers_of(sets: list[dict[str, Buffer]]) -> list[dict[str, int]]:
+def pointers_of(sets: Sets) -> list[dict[str, int]]:
     return [{name: buffer.pointer for name, buffer in one.items()} for one in sets]
 
 
@@ -110,7 +132,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     gpu = session.gpu
     began = time.monotonic()
     memory = stack.enter_context(Memory(gpu))
-    sets, cold = fill_sets(session, job, memory)
+    sets, cold = fill_sets(session, job, memory, session.kept)
     # One scratch for all sets, as a library has one workspace: the launches follow each other.
     extra = {name: buffer.pointer for name, buffer in scratch(memory, job).items()}
     pointers = [one | extra for one in pointers_of(sets)]

@@ -68,7 +68,7 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
             stack.callback(plan.close)
             launch = plan.prepare(pointers, algorithm=plan.remembered(session.cache))
         else:
-            kernel = NvrtcKernel(gpu, job)
+            kernel = NvrtcKernel(gpu, job, session.module(job))
             stack.callback(kernel.close)
             launch = kernel.prepare(pointers)
         if (job.predicted_s or 0.0) <= CHEAP_S and job.operation == "matmul":

@@ -207,11 +207,14 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
 
             reports = project.results / "ncu"
             return profiler.profile(
-                waiting,
+                # Launches of one cubin follow each other: it is loaded, and its report read, once.
+                sorted(waiting, key=lambda job: job.variant),
                 cache=cache,
                 report_path=reports / f"{_report_name(waiting)}.ncu-rep",
                 log_path=log,
+                cores=cores,
                 on_result=finished,
+                note=job.note,
             )
         from tilewave.processes import supervisor
 
@@ -232,8 +235,8 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
                 log_path=log,
                 module="tilewave.execution.worker",
             )
-        if stage == "check":
-            # Cases of the same inputs share a reference.
+        if stage in ("check", "time"):
+            # Cases of the same inputs share buffers, and in a check the reference.
             waiting = sorted(waiting, key=lambda job: json.dumps([job.shape, job.dtypes]))
         # A timing that keeps to its limit still needs inputs, a warm-up and cuBLAS's choice.
         limit_s = None if stage == "check" else project.config.timing.case_limit_s * 3 + 20

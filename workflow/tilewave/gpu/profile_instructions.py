@@ -1,0 +1,128 @@
+"""What a report of Nsight Compute holds of a kernel's single instructions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tilewave.counters import catalogue
+from tilewave.counters.instructions import INSTRUCTION_METRICS, KEPT
+
+
+def opcode_of(sass: str) -> str:
+    """Opcode with its modifiers out of a line of SASS: ``@!P0 LDS.64 R2, [R4] ;`` -> ``LDS.64``."""
+    words = [word for word in sass.replace(";", " ").split() if not word.startswith("@")]
+    return words[0].rstrip(",") if words else ""
+
+
+def _source_texts(action: Any, source: str) -> Callable[[str, int], str]:
+    """A function from file and line to the source's text: from the report, else from the disk."""
+    lines: dict[str, list[str]] = {}
+
+    @functools.cache
+    def imported() -> dict[str, str]:
+        try:
+            return dict(action.source_files())
+        except (AttributeError, TypeError, RuntimeError):
+            return {}
+
+    def text(name: str, line: int) -> str:
+        if name not in lines:
+            content = imported().get(name) or ""
+            if not content and source and Path(name).name == Path(source).name:
+                try:
+                    content = Path(source).read_text(encoding="utf-8")
+                except OSError:
+                    content = ""
+            lines[name] = content.splitlines()
+        return lines[name][line - 1].strip() if 0 < line <= len(lines[name]) else ""
+
+    return text
+
+
+Code = dict[int, dict[str, Any] | None]
+"""Of the instructions of one cubin, by their distance from the function's first: opcode, sass and
+place in the source; None of an instruction that gets no row."""
+
+
+def _instruction(
+    action: Any, address: int, text: Callable[[str, int], str]
+) -> dict[str, Any] | None:
+    """What a report tells of an instruction besides its counters; None where it gets no row."""
+    sass = " ".join(str(action.sass_by_pc(address) or "").split()).rstrip(" ;")
+    opcode = opcode_of(sass)
+    if not KEPT.match(opcode):
+        return None
+    told: dict[str, Any] = {"opcode": opcode, "sass": sass}
+    place = action.source_info(address)
+    if place is not None:
+        name, line = str(place.file_name()), int(place.line())
+        told |= {"line": line, "text": text(name, line), "file": Path(name).name}
+    return told
+
+
+def _values_by_address(action: Any) -> dict[str, tuple[Any, dict[int, int]]]:
+    """By column of `INSTRUCTION_METRICS`: the metric, and which of its values each address has."""
+    found = {}
+    for name, column in INSTRUCTION_METRICS.items():
+        metric = action.metric_by_name(name)
+        if metric is None or not metric.num_instances():
+            continue
+        ids = metric.correlation_ids()
+        if ids is not None:
+            places = {int(ids.as_uint64(i)): i for i in range(metric.num_instances())}
+            found[column] = (metric, places)
+    return found
+
+
+def instructions_of(
+    action: Any, source: str = "", code: Code | None = None
+) -> list[dict[str, Any]]:
+    """Per-instruction counters of a kernel, by address.
+
+    Rows: address (bytes from the function's first instruction), opcode, sass, line, text, file
+    and the columns of `INSTRUCTION_METRICS`, with ``wavefronts_shared_excess``. Only
+    memory, barrier and tensor instructions are kept. Counters that ncu gives no value are left out.
+    The ids of the values are absolute addresses; the function starts at the lowest one, because
+    every launch executes its first instruction.
+
+    code: what earlier launches of the same cubin told of its instructions; what this one tells is
+    added. ncu_report disassembles for every question (0.12 ms an instruction, nine tenths of the
+    whole), so each is asked once, and values are read of the kept ones alone.
+    """
+    metrics = _values_by_address(action)
+
+    def counters(address: int) -> dict[str, int]:
+        row = {}
+        for column, (metric, places) in metrics.items():
+            if address in places and catalogue.usable(value := metric.value(places[address])):
+                row[column] = int(value)
+        return row
+
+    addresses = sorted(set().union(*(places for _, places in metrics.values())))
+    start = next((address for address in addresses if counters(address)), None)
+    if start is None:
+        return []
+    code = {} if code is None else code
+    text = _source_texts(action, source)
+    rows = []
+    for address in addresses[addresses.index(start) :]:
+        offset = address - start
+        if offset in code and code[offset] is None:
+            continue
+        found = counters(address)
+        if not found:
+            continue
+        if offset not in code:
+            code[offset] = _instruction(action, address, text)
+        told = code[offset]
+        if told is None:
+            continue
+        row: dict[str, Any] = {"address": offset, **told, **found}
+        if "wavefronts_shared" in row and "wavefronts_shared_ideal" in row:
+            excess = row["wavefronts_shared"] - row["wavefronts_shared_ideal"]
+            row["wavefronts_shared_excess"] = excess
+        rows.append(row)
+    return rows

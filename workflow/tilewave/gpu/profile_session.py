@@ -1,0 +1,161 @@
+"""One session of Nsight Compute: the cases that it gets, and what became of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tilewave.gpu.profile_run import (
+    ATTEMPTS,
+    NO_PERMISSION,
+    Outcome,
+    build_command,
+    explain,
+    query_metrics,
+    run_ncu,
+    split_known,
+)
+from tilewave.jobs import Job, write_jobs
+from tilewave.records.model import OK, STATUSES
+
+
+@dataclass
+class Events:
+    """What the worker told. Cases go by their place in its batch.
+
+    started: in order. failures: status and reason of those that ended badly. finished: all that
+    ended. general: why no case could run.
+    """
+
+    started: list[int] = field(default_factory=list)
+    finished: set[int] = field(default_factory=set)
+    failures: dict[int, tuple[str, str]] = field(default_factory=dict)
+    general: str = ""
+
+
+def read_events(path: Path) -> Events:
+    """The worker's event file (one JSON object a line); a last line that a crash cut is ignored."""
+    told = Events()
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return told
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        kind, index = event.get("event"), event.get("index")
+        if kind == "failed":
+            told.general = str(event.get("reason") or "")
+        elif kind == "started" and isinstance(index, int):
+            told.started.append(index)
+        elif kind == "finished" and isinstance(index, int):
+            told.finished.add(index)
+            made = event.get("result") or {}
+            if made.get("status") in STATUSES and made["status"] != OK:
+                told.failures[index] = (str(made["status"]), str(made.get("reason") or ""))
+    return told
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one ncu session collects, and how."""
+
+    metrics: tuple[str, ...]
+    sections: tuple[str, ...]
+    clock_control: str
+    cache_control: str
+
+    def includes(self, other: Settings) -> bool:
+        """Whether this collects, in the same way and with the same sections, all that the other does."""
+        return replace(other, metrics=self.metrics) == self and set(other.metrics) <= set(
+            self.metrics
+        )
+
+
+@dataclass
+class Session:
+    """One session of ncu: its cases by their place among all jobs, how it went and what it left.
+
+    names: the metrics of each case that were asked for. unknown: those that ncu does not have.
+    """
+
+    number: int
+    places: list[int]
+    batch: list[Job]
+    settings: Settings
+    report_path: Path
+    names: list[list[str]] = field(default_factory=list)
+    unknown: set[str] = field(default_factory=set)
+    events: Events = field(default_factory=Events)
+    why: str = ""
+    seconds: float = 0.0
+
+
+def metrics_of(job: Job) -> list[str]:
+    """The metrics that a job asks for, each once."""
+    return list(dict.fromkeys(job.metrics))
+
+
+def settings_of(job: Job) -> Settings:
+    """A job's settings; the order in which its metrics are named makes no session of its own."""
+    return Settings(
+        tuple(sorted(metrics_of(job))),
+        tuple(dict.fromkeys(job.sections)),
+        job.clock_control,
+        job.cache_control,
+    )
+
+
+def run_session(
+    session: Session,
+    program: str,
+    *,
+    cache: Path,
+    log_path: Path,
+    limit_s: float,
+    refused: set[str],
+    meanwhile: Callable[[], object],
+) -> None:
+    """Run ncu, again without the metrics that it refuses; ``refused`` remembers them."""
+    began = time.monotonic()
+    settings, report_path = session.settings, session.report_path
+    stem = str(report_path).removesuffix(".ncu-rep")
+    jobs_path, events_path = Path(f"{stem}.jobs.json"), Path(f"{stem}.events.jsonl")
+    write_jobs(jobs_path, session.batch)
+    known, _ = split_known(settings.metrics, query_metrics(program, cache))
+    known = [name for name in known if name not in refused]
+    outcome = Outcome()
+    for _ in range(ATTEMPTS):
+        for path in (report_path, events_path):
+            path.unlink(missing_ok=True)
+        events_path.touch()
+        command = build_command(
+            program,
+            jobs_path=jobs_path,
+            events_path=events_path,
+            report_path=report_path,
+            cache=cache,
+            metrics=known,
+            sections=settings.sections,
+            clock_control=settings.clock_control,
+            cache_control=settings.cache_control,
+        )
+        outcome = run_ncu(command, log_path, limit_s, meanwhile)
+        told = [name for name in known if name in outcome.unknown]
+        if not told or len(told) == len(known):
+            break
+        # A name that the query could not tell: leave it out and run again.
+        known = [name for name in known if name not in told]
+        refused |= set(told)
+    session.names = [[name for name in metrics_of(job) if name in known] for job in session.batch]
+    session.unknown = set(settings.metrics) - set(known)
+    session.events = read_events(events_path)
+    session.why = explain(outcome, limit_s)
+    if session.events.general and NO_PERMISSION not in session.why:
+        session.why = session.events.general
+    session.seconds = time.monotonic() - began
