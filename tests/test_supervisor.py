@@ -216,17 +216,12 @@ def test_cpu_check_tells_right_from_wrong(tmp_path):
     assert "elements are wrong" in made[1]["reason"]
 
 
-def test_cpu_time_and_its_limit(tmp_path):
-    jobs = [
-        cpu_job(tmp_path, "product"),
-        cpu_job(tmp_path, "product", predicted_s=75.0),
-        cpu_job(tmp_path, "no_such_function"),
-    ]
+def test_cpu_time(tmp_path):
+    jobs = [cpu_job(tmp_path, "product"), cpu_job(tmp_path, "no_such_function")]
     made = cpu("time", tmp_path, *jobs)
-    assert statuses(made) == ["ok", "not measured", "failed to launch"]
+    assert statuses(made) == ["ok", "failed to launch"]
     assert len(made[0]["samples"]["duration_us"]) >= 3
-    assert made[1]["reason"] == "predicted cost 75 s exceeds case_limit_s = 20 s"
-    assert "no_such_function" in made[2]["reason"]
+    assert "no_such_function" in made[1]["reason"]
 
 
 def test_worker_without_a_gpu_says_so(tmp_path, monkeypatch):

@@ -56,9 +56,9 @@ class Job:
 
     stage: one of `records.model.STAGES`. source: the kernel file. entry: the kernel's symbol, or the
     Python function's name. arguments: names of buffers, tensor maps, sizes, scalars, alpha and beta,
-    in the kernel's order. seed: of the inputs. limit_s: what the case may take; predicted_s: what it
-    is known to take. clock_control, cache_control: ncu's. key: see `records.keys`. cubin: its path,
-    empty where nothing was compiled; no_cubin then says why not.
+    in the kernel's order. seed: of the inputs. limit_s: what the case may take. clock_control,
+    cache_control: ncu's. key: see `records.keys`. cubin: its path, empty where nothing was compiled;
+    no_cubin then says why not.
     """
 
     stage: str
@@ -82,7 +82,6 @@ class Job:
     key: str = ""
     cubin: str = ""
     no_cubin: str = ""
-    predicted_s: float | None = None
     # Of a probe: what its expressions ask of the device, and the instruction that is counted.
     probe: Probe | None = None
     device: Mapping[str, Any] = field(default_factory=dict)

@@ -118,8 +118,6 @@ def time_job(session: Session | None, job: Job) -> Result:
 
     Raises CudaError, and cublaslt.Unavailable for a case that is itself a cuBLASLt product.
     """
-    if job.predicted_s is not None and (refused := too_dear(job, job.predicted_s)):
-        return refused
     if job.provider == "cpu":
         return time_cpu(job)
     if session is None:

@@ -35,8 +35,6 @@ from tilewave.processes.lifetime import die_with_parent
 
 POISONED = 86
 UNUSABLE = 87
-CHEAP_S = 0.5
-"""A launch predicted to take longer gets no warm-up before it is profiled."""
 
 
 def _count(session: Session | None, job: Job, index: int) -> Result:
@@ -71,7 +69,7 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
             kernel = NvrtcKernel(gpu, job, session.module(job))
             stack.callback(kernel.close)
             launch = kernel.prepare(pointers)
-        if (job.predicted_s or 0.0) <= CHEAP_S and job.operation == "matmul":
+        if job.operation == "matmul":
             with span("warmup"):
                 launch()
         gpu.sync()
