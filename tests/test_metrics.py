@@ -19,7 +19,9 @@ def named(found: list[dict]) -> dict[str, float]:
 
 
 def test_sets_are_nested_and_have_no_name_twice() -> None:
-    assert set(catalogue.SETS) == {"flops", "basic", "memory", "quantization", "limits", "full"}
+    assert set(catalogue.SETS) == {
+        "flops", "basic", "traffic", "memory", "quantization", "limits", "full",
+    }  # fmt: skip
     for name in catalogue.SETS:
         names = catalogue.names(name)
         assert len(names) == len(set(names))
@@ -27,8 +29,11 @@ def test_sets_are_nested_and_have_no_name_twice() -> None:
         assert name == "limits" or set(names) <= set(catalogue.names("full"))
         for one in names:
             assert re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)*", one)
-    assert catalogue.SECTIONS["quantization"] == ()
-    assert "SourceCounters" in catalogue.SECTIONS["memory"]
+    assert catalogue.merged(["quantization"])[1] == []
+    traffic, memory = (catalogue.merged([name])[0] for name in ("traffic", "memory"))
+    assert memory == [*traffic, *catalogue.INSTRUCTION_METRICS]
+    assert catalogue.of_launches(memory) == traffic == catalogue.names("memory")
+    assert catalogue.of_instructions(memory) and not catalogue.of_instructions(traffic)
     assert not any("sass" in one for one in catalogue.names("quantization"))
 
 

@@ -18,7 +18,7 @@ from tilewave.errors import UserError
 from tilewave.validation import first_problem, key_twice
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-MetricSet = Literal["flops", "basic", "memory", "quantization", "limits", "full"]
+MetricSet = Literal["flops", "basic", "traffic", "memory", "quantization", "limits", "full"]
 
 
 class Model(BaseModel):

@@ -240,19 +240,26 @@ _BASIC = [*SCALAR_OPS, *TENSOR_OPS, *CYCLES, *LAUNCH, *GEOMETRY, *INSTRUCTIONS, 
 SETS: dict[str, tuple[Metric, ...]] = {
     "flops": (*SCALAR_OPS, *TENSOR_OPS, *LAUNCH),
     "basic": tuple(_BASIC),
+    "traffic": (*_BASIC, *SHARED, *GLOBAL),
     "memory": (*_BASIC, *SHARED, *GLOBAL),
     "quantization": (*TENSOR_OPS, *CYCLES, *LAUNCH),
     "limits": (*CYCLES, ELAPSED, *LAUNCH, *PIPES, ISSUED, *WARP_STATES),
     "full": (*_BASIC, *SHARED, *GLOBAL, *THROUGHPUT, *TENSOR_PATHS),
 }
-# Sections of ncu: SourceCounters brings the counters of each instruction; the others make the
-# report file worth opening in Nsight Compute.
+# Counters that have a value for each instruction, and the column of the instruction table.
+# `..._excess` follows from the two before it (ncu: derived__memory_l1_wavefronts_shared_excessive).
+INSTRUCTION_METRICS: dict[str, str] = {
+    "inst_executed": "executed",
+    "thread_inst_executed": "threads_executed",
+    "memory_l1_wavefronts_shared": "wavefronts_shared",
+    "memory_l1_wavefronts_shared_ideal": "wavefronts_shared_ideal",
+    "memory_l2_theoretical_sectors_global": "sectors_global",
+    "memory_l2_theoretical_sectors_global_ideal": "sectors_global_ideal",
+}
+OF_INSTRUCTIONS = ("memory", "full")
+"""Sets that have these, too: ncu patches the kernel for them, which costs most of what a case takes."""
+# Sections of ncu, which make the report file worth opening in Nsight Compute.
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "flops": (),
-    "basic": (),
-    "memory": ("SourceCounters",),
-    "quantization": (),
-    "limits": (),
     "full": (
         "SourceCounters",
         "SpeedOfLight",
@@ -266,7 +273,7 @@ METRICS: dict[str, Metric] = {metric.name: metric for names in SETS.values() for
 
 
 def names(metric_set: str) -> list[str]:
-    """ncu metric names of a set, in a fixed order.
+    """ncu's names of a set's metrics that have one value a launch, in a fixed order.
 
     Raises KeyError for a set that does not exist.
     """
@@ -277,7 +284,21 @@ def merged(metric_sets: Iterable[str]) -> tuple[list[str], list[str]]:
     """Metrics and sections of several sets together, each once, in a fixed order."""
     chosen = [name for name in SETS if name in set(metric_sets)]
     metrics = dict.fromkeys(metric for name in chosen for metric in names(name))
-    return list(metrics), list(dict.fromkeys(one for name in chosen for one in SECTIONS[name]))
+    if not set(OF_INSTRUCTIONS).isdisjoint(chosen):
+        metrics |= dict.fromkeys(INSTRUCTION_METRICS)
+    return list(metrics), list(
+        dict.fromkeys(one for name in chosen for one in SECTIONS.get(name, ()))
+    )
+
+
+def of_launches(metrics: Iterable[str]) -> list[str]:
+    """Those of a case's metrics that have one value a launch."""
+    return [name for name in metrics if name not in INSTRUCTION_METRICS]
+
+
+def of_instructions(metrics: Iterable[str]) -> bool:
+    """Whether a case asks for counters of each instruction."""
+    return any(name in INSTRUCTION_METRICS for name in metrics)
 
 
 def usable(value: object) -> bool:

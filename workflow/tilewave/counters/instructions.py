@@ -10,16 +10,6 @@ from tilewave.counters.figures import DERIVED, figure
 
 KEPT = re.compile(r"^(LD|ST|ATOM|RED|UTMA|UBLK|BAR|[A-Z]{1,2}MMA)")
 """Opcodes of instructions worth a row: memory, barriers and tensor cores."""
-# Counters that have a value for each instruction, and the column of the instruction table.
-# `..._excess` follows from the two before it (ncu: derived__memory_l1_wavefronts_shared_excessive).
-INSTRUCTION_METRICS: dict[str, str] = {
-    "inst_executed": "executed",
-    "thread_inst_executed": "threads_executed",
-    "memory_l1_wavefronts_shared": "wavefronts_shared",
-    "memory_l1_wavefronts_shared_ideal": "wavefronts_shared_ideal",
-    "memory_l2_theoretical_sectors_global": "sectors_global",
-    "memory_l2_theoretical_sectors_global_ideal": "sectors_global_ideal",
-}
 
 SHARED_KINDS = re.compile(r"^(LDSM|LDGSTS|LDS|STSM|STS|ATOMS|REDS|UTMALDG|UBLKCP)\b")
 

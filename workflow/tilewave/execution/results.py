@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tilewave.counters import catalogue
 from tilewave.counters.instructions import probe_figures
 from tilewave.execution import counters
 from tilewave.jobs import Job
@@ -24,10 +25,11 @@ def of_counters(job: Job, made: Mapping[str, Any]) -> Result:
     if made["status"] == model.OK and not made["figures"]:
         made = {**made, "status": model.NOT_MEASURED}
     known = {one["metric"]: float(one["value"]) for one in made["figures"]}
-    rows = made["instructions"] if "SourceCounters" in job.sections else []
-    values = {name: known[name] for name in job.metrics if name in known}
+    rows = made["instructions"] if catalogue.of_instructions(job.metrics) else []
+    asked = catalogue.of_launches(job.metrics)
+    values = {name: known[name] for name in asked if name in known}
     figures = counters.figures(values, rows, job.dtypes.get("a", ""))
-    notes: dict[str, Any] = {"not_executed": [n for n in job.metrics if n not in known]}
+    notes: dict[str, Any] = {"not_executed": [name for name in asked if name not in known]}
     if job.instruction and rows:
         found, note = probe_figures(job.instruction, rows, values)
         figures += found

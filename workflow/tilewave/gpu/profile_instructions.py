@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.counters import catalogue
-from tilewave.counters.instructions import INSTRUCTION_METRICS, KEPT
+from tilewave.counters.catalogue import INSTRUCTION_METRICS
+from tilewave.counters.instructions import KEPT
 
 
 def opcode_of(sass: str) -> str:

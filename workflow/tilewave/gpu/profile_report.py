@@ -155,7 +155,7 @@ def result_of(
         wrong = f"the report has {len(actions)} launches where one was made"
     if wrong:
         return result("counters", job.case, NOT_MEASURED, wrong, **base)
-    values, units, absent = counters_of(actions, names)
+    values, units, absent = counters_of(actions, catalogue.of_launches(names))
     if not values:
         reason = "ncu's report has the kernel but a value for none of the metrics"
         return result("counters", job.case, NOT_MEASURED, reason, **base)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tilewave.counters import catalogue
 from tilewave.gpu.profile_run import (
     ATTEMPTS,
     NO_PERMISSION,
@@ -70,11 +71,15 @@ class Settings:
     clock_control: str
     cache_control: str
 
+    @property
+    def slow(self) -> bool:
+        """Whether ncu patches the kernel or samples it, for what is counted by instruction."""
+        return bool(self.sections) or catalogue.of_instructions(self.metrics)
+
     def includes(self, other: Settings) -> bool:
-        """Whether this collects, in the same way and with the same sections, all that the other does."""
-        return replace(other, metrics=self.metrics) == self and set(other.metrics) <= set(
-            self.metrics
-        )
+        """Whether this collects, in the same way and no slower, all that the other does."""
+        alike = replace(other, metrics=self.metrics) == self and self.slow == other.slow
+        return alike and set(other.metrics) <= set(self.metrics)
 
 
 @dataclass

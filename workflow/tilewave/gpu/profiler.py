@@ -23,10 +23,10 @@ from tilewave.jobs import Job
 from tilewave.processes import Result
 from tilewave.records.model import NOT_MEASURED, OK, result
 
-MOST_SECTIONED, MOST_PLAIN = 100, 1000
-"""Cases of a session with sections of ncu, and without: about a minute and a half of either, beside
-the 5 s in which ncu, Python and CUDA start (on an H200: 1.3 s a case with SourceCounters, 0.1 s with
-a dozen metrics). A machine that goes away takes one session with it."""
+MOST_PATCHED, MOST_PLAIN = 100, 1000
+"""Cases of a session that asks for counters of instructions or sections of ncu, and of one that does
+not: about a minute of either, beside the 5 s in which ncu, Python and CUDA start. A machine that goes
+away takes one session with it."""
 FEW = 10
 """So few cases take less time with all metrics of others than a session of their own takes to start."""
 
@@ -39,8 +39,8 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
     """What is to be collected, each with the places of its jobs, in the order of the sessions.
 
     Jobs that ask for the same share sessions; few of them join others that ask for more metrics.
-    Sections take long to read, and so do many cases: they come first, because nothing runs any more
-    while the last report is read.
+    Counters of instructions take long to read, and so do many cases: they come first, because nothing
+    runs any more while the last report is read.
     """
     groups: dict[Settings, list[int]] = {}
     for index, job in enumerate(jobs):
@@ -50,7 +50,7 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
         if wider and len(groups[settings]) <= FEW:
             host = min(wider, key=lambda one: len(one.metrics))
             groups[host] = sorted(groups[host] + groups.pop(settings))
-    return sorted(groups.items(), key=lambda group: (not group[0].sections, -len(group[1])))
+    return sorted(groups.items(), key=lambda group: (not group[0].slow, -len(group[1])))
 
 
 class _Results:
@@ -169,7 +169,7 @@ def profile(
     number, refused = 0, set[str]()
     try:
         for settings, pending in sessions_of(jobs):
-            most = MOST_SECTIONED if settings.sections else MOST_PLAIN
+            most = MOST_PATCHED if settings.slow else MOST_PLAIN
             size = math.ceil(len(pending) / math.ceil(len(pending) / most))
             while pending:
                 number += 1
