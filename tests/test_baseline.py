@@ -52,9 +52,11 @@ def test_the_run_s_rows_come_from_executions_alone() -> None:
 
 
 def test_a_difference_names_case_found_and_allowed() -> None:
-    now = baseline.found(records(same=3, more=9, less=0), "sm_90")
     told, wrong = baseline.compared(
-        expected(row("same", 3), row("more", 3), row("less", 3)), now, NAME
+        expected(row("same", 3), row("more", 3), row("less", 3)),
+        records(same=3, more=9, less=0),
+        "sm_90",
+        NAME,
     )
     assert told == f"shared-memory excess: 1 of 3 as in {NAME}"
     assert wrong[0].startswith(
@@ -65,13 +67,22 @@ def test_a_difference_names_case_found_and_allowed() -> None:
 
 
 def test_a_new_kernel_and_another_architecture_need_no_row() -> None:
-    now = baseline.found(records(new=9, other=9), "sm_86")
-    told, wrong = baseline.compared(expected(row("other", 3)), now, NAME)
+    told, wrong = baseline.compared(
+        expected(row("other", 3)), records(new=9, other=9), "sm_86", NAME
+    )
     assert wrong == []
     assert told == (
         f"shared-memory excess: 0 of 0 as in {NAME}; no row for new and 1 more "
         "(`make baseline` adds it)"
     )
+
+
+def test_a_case_that_was_not_executed_is_no_success() -> None:
+    table = records(a=3, b=0, new=1)
+    table.loc[table["case"] != "a", ["status", "reason"]] = ["not measured", "the worker ended"]
+    told, wrong = baseline.compared(expected(row("a", 3), row("b", 0)), table, "sm_90", NAME)
+    assert told == f"shared-memory excess: 1 of 2 as in {NAME}"
+    assert wrong == ["b: not compared with the baseline: not measured: the worker ended"]
 
 
 def project(path: Path | None, strict: bool = True, only: str = "") -> Any:

@@ -100,19 +100,24 @@ def share_jobs(
     *,
     log_path: Path | str,
     on_result: Callable[[Result], object],
+    weight: Callable[[Job], float] = lambda job: 1.0,
     **how: Any,
 ) -> list[Result]:
     """`run_jobs` with several workers at a time, for stages that need no GPU.
 
     The jobs of a variant stay together, because loading its code costs more than many a launch; each
-    worker gets about as many.
+    worker gets about as much, by their ``weight``.
     """
     variants: dict[str, list[Job]] = {}
     for job in jobs:
         variants.setdefault(job.variant, []).append(job)
     shares: list[list[Job]] = [[] for _ in range(max(1, min(workers, len(variants))))]
-    for mine in sorted(variants.values(), key=len, reverse=True):
-        min(shares, key=len).extend(mine)
+    weights = {name: sum(map(weight, mine)) for name, mine in variants.items()}
+    loads = [0.0] * len(shares)
+    for name in sorted(variants, key=weights.__getitem__, reverse=True):
+        least = loads.index(min(loads))
+        shares[least] += variants[name]
+        loads[least] += weights[name]
     lock = threading.Lock()
 
     def told(made: Result) -> None:

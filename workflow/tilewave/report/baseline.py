@@ -2,7 +2,8 @@
 
 A CSV of case, architecture, wavefronts, ideal and excess, counted while the CPU executed the
 machine code, so the numbers are the same on every machine. A run of a config that names one
-(`execute: baseline`) must reproduce the excess of each case that has a row; a new kernel needs none.
+(`execute: baseline`) must reproduce the excess of each of its cases that has a row; a new kernel needs
+none.
 """
 
 from __future__ import annotations
@@ -86,18 +87,35 @@ def differences(
     return lines
 
 
+def not_executed(
+    expected: Mapping[tuple[str, str], Row], records: pd.DataFrame, arch: str
+) -> list[str]:
+    """A line for each case of this run that has a row and was not executed to its end."""
+    tried = records[(records["stage"] == STAGE) & (records["status"] != model.OK)]
+    reasons = tried[["case", "status", "reason"]].drop_duplicates("case")
+    return [
+        f"{case}: not compared with the baseline: {status}: {reason}"
+        for case, status, reason in reasons.itertuples(index=False, name=None)
+        if (case, arch) in expected
+    ]
+
+
 def compared(
-    expected: Mapping[tuple[str, str], Row], now: Mapping[str, Row], name: str
+    expected: Mapping[tuple[str, str], Row], records: pd.DataFrame, arch: str, name: str
 ) -> tuple[str, list[str]]:
-    """What the verdict says of the comparison in one line, and a line for each difference."""
-    known = [row for row in now.values() if (row.case, row.arch) in expected]
+    """What the verdict says of the comparison in one line, and a line for each case that is not as
+    it should be."""
+    now = found(records, arch)
+    missing = not_executed(expected, records, arch)
     wrong = differences(expected, now, name)
-    told = f"shared-memory excess: {len(known) - len(wrong)} of {len(known)} as in {name}"
+    known = sum((case, arch) in expected for case in now)
+    total = known + len(missing)
+    told = f"shared-memory excess: {known - len(wrong)} of {total} as in {name}"
     new = [case for case, row in now.items() if (case, row.arch) not in expected]
     if new:
         more = f" and {len(new) - 1} more" if len(new) > 1 else ""
         told += f"; no row for {new[0]}{more} ({UPDATE.replace('accepts it', 'adds it')})"
-    return told, wrong
+    return told, missing + wrong
 
 
 def write(project: Project, target_path: str | Path, records_path: str | Path) -> str:

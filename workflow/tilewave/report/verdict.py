@@ -127,8 +127,8 @@ def _against_baseline(
     name = project.config.execute.baseline or ""
     if not path.is_file():
         return f"no baseline: {name} is missing ({baseline.UPDATE})", [f"{name} is missing"]
-    now = baseline.found(records, f"sm_{read(Path(str(target_path)))['arch']}")
-    return baseline.compared(baseline.load(path), now, name)
+    arch = f"sm_{read(Path(str(target_path)))['arch']}"
+    return baseline.compared(baseline.load(path), records, arch, name)
 
 
 def judge(

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 COMPILING_S = 300.0
 """What the interpreter may take to be compiled, once on a machine."""
+LOADING_S = 0.1
+"""What a case costs a worker beside its instructions: its code, inputs and judge."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
 
         if stage == executing.STAGE:
             from tilewave import execution
+            from tilewave.execution import cost
 
             execution.prepare(lambda line: say(f"  {line}"), cores)
             # The machine keeps to the limit itself; building inputs, judging and compiling what no
@@ -228,12 +231,12 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
                 stage,
                 waiting,
                 cores,
-                cache=cache,
                 limit_s=project.config.execute.case_limit_s * 2 + COMPILING_S,
                 grace_s=COMPILING_S,
                 on_result=finished,
                 log_path=log,
                 module="tilewave.execution.worker",
+                weight=lambda job: LOADING_S + cost.predicted_s(job),
             )
         if stage in ("check", "time"):
             # Cases of the same inputs share buffers, and in a check the reference.
