@@ -265,3 +265,44 @@ def test_ids_of_the_row_major_variants_have_no_layout_in_them():
     plain = {one.dtype: one.id for one in choices(CUBLAS, "each_dtype", Path("x"), "macros")}
     assert plain["i8"] == "cublas-typei8-bcol"
     assert plain["bf16_f32"] == "cublas-typebf16_f32"
+
+
+class Drifting:
+    """Launches that take their time, and the longer the sooner they run after something heavy."""
+
+    ran = 0
+
+    def __init__(self, us: float) -> None:
+        self.us, self.closed = us, False
+
+    def run(self) -> float:
+        Drifting.ran += 1
+        return self.us * (1 + 0.2 * 0.8**Drifting.ran)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def chosen(**us: float) -> bytes:
+    plan = Plan.__new__(Plan)
+    plan.__dict__["algorithms"] = [name.encode() for name in us]
+    blocks = {name.encode(): Drifting(time) for name, time in us.items()}
+
+    def block_of(algorithm: bytes) -> Drifting:
+        if algorithm == b"broken":
+            raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "not here")
+        return blocks[algorithm]
+
+    Drifting.ran = 0
+    found = plan.choose(block_of, None)  # type: ignore[arg-type]
+    assert all(block.closed for name, block in blocks.items() if name != b"broken")
+    return found
+
+
+def test_the_fastest_algorithm_is_found_while_the_clock_recovers() -> None:
+    assert chosen(first=100, second=106, broken=1, third=108) == b"first"
+    assert chosen(first=106, second=104, third=100) == b"third"
+
+
+def test_among_equal_algorithms_the_heuristics_first_is_taken() -> None:
+    assert chosen(first=120, second=100.3, third=100) == b"second"

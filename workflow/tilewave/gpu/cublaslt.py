@@ -12,10 +12,11 @@ import ctypes
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+import statistics
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -24,11 +25,16 @@ from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import CudaError, Gpu, cuda_errors
 from tilewave.operations.matmul import OPERANDS
 
+if TYPE_CHECKING:
+    from tilewave.gpu.blocks import Block
+
 WORKSPACE_BYTES = 32 << 20
 # How split-K may add its parts: CUBLASLT_REDUCTION_SCHEME_INPLACE adds in C itself, ..._COMPUTE_TYPE
 # in a workspace; ..._OUTPUT_TYPE is left out (cuBLAS documentation).
 INPLACE, COMPUTE_TYPE = 1, 2
 REQUESTED_ALGORITHMS = 8
+EQUAL = 1.005
+"""Times of algorithms up to this ratio are the same: which is the smallest is chance."""
 MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
 
 
@@ -239,7 +245,7 @@ class Plan:
     def _file(self, cache: Path) -> Path:
         gpu = self.library.gpu
         key = [gpu.uuid, self.library.version, self.shape, self.dtypes, self.layouts]
-        limits = [WORKSPACE_BYTES, REQUESTED_ALGORITHMS, self._reductions]
+        limits = [WORKSPACE_BYTES, REQUESTED_ALGORITHMS, EQUAL, self._reductions]
         text = json.dumps([*key, *limits], sort_keys=True)
         return cache / "cublaslt" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
@@ -253,18 +259,20 @@ class Plan:
                 return algorithm
         return None
 
-    def choose(self, measure: Callable[[bytes], float], cache: Path | None) -> bytes:
-        """Time every algorithm with `measure` (us a product), keep and remember the fastest.
+    def choose(self, block_of: Callable[[bytes], Block], cache: Path | None) -> bytes:
+        """Time all algorithms in turn, keep and remember the fastest; among equals the heuristic's first.
 
-        An algorithm that fails to run is passed over; one that poisons the context is not.
+        block_of: launches of one algorithm. One that fails to run is passed over, one that poisons the
+        context is not.
         """
         known = self.remembered(cache)
         if known is not None:
             return known
-        times = dict(self._timed(measure))
+        times = self._timed(block_of)
         if not times:
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "no algorithm ran")
-        rank = min(times, key=lambda index: times[index])
+        best = min(times.values())
+        rank = min(index for index, us in times.items() if us <= EQUAL * best)
         chosen = self.algorithms[rank]
         if cache is not None:
             file = self._file(cache)
@@ -284,10 +292,24 @@ class Plan:
             os.replace(aside, file)
         return chosen
 
-    def _timed(self, measure: Callable[[bytes], float]) -> Iterator[tuple[int, float]]:
-        for rank, algorithm in enumerate(self.algorithms):
-            try:
-                yield rank, measure(algorithm)
-            except CudaError as error:
-                if error.poisoned:
-                    raise
+    def _timed(self, block_of: Callable[[bytes], Block]) -> dict[int, float]:
+        """Rank -> median microseconds of a product.
+
+        In turn, there and back again: after a heavy kernel the clock takes some milliseconds to
+        recover, and one after another the first ones would pay for it.
+        """
+        with contextlib.ExitStack() as stack:
+            blocks: dict[int, Block] = {}
+            for rank, algorithm in enumerate(self.algorithms):
+                try:
+                    blocks[rank] = block_of(algorithm)
+                    stack.callback(blocks[rank].close)
+                except CudaError as error:
+                    if error.poisoned:
+                        raise
+            ranks = list(blocks)
+            runs: dict[int, list[float]] = {rank: [] for rank in ranks}
+            for order in (ranks, ranks[::-1], ranks):
+                for rank in order:
+                    runs[rank].append(blocks[rank].run())
+        return {rank: statistics.median(us) for rank, us in runs.items()}

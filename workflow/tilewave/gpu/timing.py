@@ -195,21 +195,17 @@ def contestants(
         if not wants_baseline:
             return kernel.prepare, None
 
-    def measure(algorithm: bytes) -> float:
+    def block_of(algorithm: bytes) -> Block:
         launches = [plan.prepare(one, algorithm=algorithm) for one in pointers]
         launches[0]()
         session.gpu.sync()
-        block = build(session, launches)
-        try:
-            return min(block.run() for _ in range(3))
-        finally:
-            block.close()
+        return build(session, launches)
 
     try:
         plan = Plan(session.cublaslt, job.shape, job.dtypes, job.layouts)
         stack.callback(plan.close)
         with span("warmup"):
-            fastest = plan.choose(measure, session.cache)
+            fastest = plan.choose(block_of, session.cache)
     except (Unavailable, CudaError) as error:
         # A kernel is timed without a baseline; a lost context or a missing product is an error.
         if kernel is None or (isinstance(error, CudaError) and error.poisoned):
