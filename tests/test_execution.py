@@ -396,6 +396,22 @@ def test_the_worker_gives_a_result_for_whatever_happens(
     assert "RuntimeError: the interpreter lost its way" in told[4]["result"]["reason"]
 
 
+def test_what_a_smaller_case_shows_to_be_hopeless_is_not_begun(job: Job) -> None:
+    rates = cost.Rates()
+    small = replace(job, case="fake@256", shape={"m": 256, "n": 256, "k": 256}, limit_s=10.0)
+    large = replace(small, shape={"m": 512, "n": 512, "k": 512})  # eight times the work
+    rates.saw(small, 0.4)
+    assert rates.hopeless(large) == ""  # too short to tell
+    rates.saw(small, 1.5)
+    assert rates.hopeless(large) == ""  # 12 s are not certain to be more than 10
+    rates.saw(small, 2.0)
+    assert rates.hopeless(large) == (
+        "it would take 16 s, as fast as fake@256 was, and execute: case_limit_s = 10 s"
+    )
+    assert rates.hopeless(replace(large, variant="another")) == ""
+    assert rates.hopeless(probe(job)) == ""
+
+
 def test_cost_grows_with_the_work(job: Job) -> None:
     small = cost.predicted_s(job)
     large = cost.predicted_s(replace(job, shape={"m": 4096, "n": 4096, "k": 4096}))

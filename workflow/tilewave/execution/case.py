@@ -45,7 +45,8 @@ CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
 class Execution:
     """What an execution left: the result of the stage, and for the command line what it came from.
 
-    ``program`` and ``counts`` are None where the machine did not get as far as counting.
+    ``program`` and ``counts`` are None where the machine did not get as far as counting. seconds: of
+    the whole; launched_s: of the launches alone.
     """
 
     result: Result
@@ -54,6 +55,7 @@ class Execution:
     profile: Mapping[str, float] | None = None
     places: Places | None = None
     seconds: float = 0.0
+    launched_s: float = 0.0
     values: dict[str, float] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -327,6 +329,7 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
         getattr(case.done, "profile", None),
         case.places,
         seconds,
+        case.spent,
     )
     if status == model.OK:
         made.result["source"] = model.EXECUTED

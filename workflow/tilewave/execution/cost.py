@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 
 from tilewave import operations
 from tilewave.dtypes import DTYPES
@@ -20,6 +21,10 @@ A_WARP = 1000
 WARPS_A_SECOND = 5e6
 """Warp instructions a second that slow kernels reach, about."""
 PATIENCE_S = 60.0
+TELLING_S = 0.5
+"""Launches that took less tell of what it costs to begin one."""
+CERTAIN = 1.3
+"""So many times its limit a case must seem to take, to be left out: larger ones are somewhat faster."""
 
 
 def budget(job: Job) -> int:
@@ -47,3 +52,26 @@ def predicted_s(job: Job, flop: float = 0) -> float:
         return float(flop / FLOP_RATE[kind])
     work = operations.load("matmul").work(job.shape, job.dtypes)
     return float(LAUNCHES * work.flops / FLOP_RATE[kind])
+
+
+@dataclass
+class Rates:
+    """How much longer than predicted the cases of each variant took here, which tells of its larger
+    ones before they are begun."""
+
+    _seen: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def saw(self, job: Job, seconds: float) -> None:
+        """A case's launches took so long, or were given up after so long."""
+        predicted = predicted_s(job)
+        if predicted and seconds > TELLING_S:
+            self._seen[job.variant] = seconds / predicted, job.case
+
+    def hopeless(self, job: Job) -> str:
+        """Why a case cannot end within its limit; empty where it may."""
+        slower, case = self._seen.get(job.variant, (0.0, ""))
+        seconds = slower * predicted_s(job)
+        if seconds < CERTAIN * job.limit_s:
+            return ""
+        limit = f"execute: case_limit_s = {job.limit_s:g} s"
+        return f"it would take {seconds:.0f} s, as fast as {case} was, and {limit}"

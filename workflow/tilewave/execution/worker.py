@@ -22,7 +22,7 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
 from tilewave import execution  # noqa: E402
-from tilewave.execution import case  # noqa: E402
+from tilewave.execution import case, cost  # noqa: E402
 from tilewave.jobs import Job, read_jobs  # noqa: E402
 from tilewave.processes import Result  # noqa: E402
 from tilewave.processes.events import Events  # noqa: E402
@@ -30,10 +30,14 @@ from tilewave.processes.lifetime import die_with_parent  # noqa: E402
 from tilewave.records import model  # noqa: E402
 
 
-def one(job: Job, machine: Any) -> Result:
+def one(job: Job, machine: Any, rates: cost.Rates) -> Result:
     """A job's result, whatever happens."""
+    if reason := rates.hopeless(job):
+        return model.result(case.STAGE, job.case, model.NOT_MEASURED, reason, key=job.key)
     try:
-        return case.run(job, machine).result
+        done = case.run(job, machine)
+        rates.saw(job, done.launched_s)
+        return done.result
     except MemoryError:
         reason = f"{case.HERE}: out of memory"
     except Exception as error:
@@ -60,10 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     execution.warm_up(waiting)
     machine = execution.engine(waiting)
     gc.freeze()  # what numba brought stays: no collection looks at it again
+    rates = cost.Rates()
     events.send("ready", gpu=None)
     for index in range(options.start, len(jobs)):
         events.send("started", index=index, case=jobs[index].case)
-        made = one(jobs[index], machine)
+        made = one(jobs[index], machine, rates)
         events.send("finished", index=index, case=jobs[index].case, result=made)
     return 0
 

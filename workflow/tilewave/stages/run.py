@@ -229,7 +229,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
             # earlier case needed come on top.
             return supervisor.share_jobs(
                 stage,
-                waiting,
+                sorted(waiting, key=cost.predicted_s),  # a small case tells of the large ones
                 cores,
                 limit_s=project.config.execute.case_limit_s * 2 + COMPILING_S,
                 grace_s=COMPILING_S,
