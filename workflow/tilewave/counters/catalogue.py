@@ -237,14 +237,15 @@ TENSOR_PATHS = [
 ]
 
 _BASIC = [*SCALAR_OPS, *TENSOR_OPS, *CYCLES, *LAUNCH, *GEOMETRY, *INSTRUCTIONS, *DRAM]
+_TRAFFIC = [*_BASIC, *SHARED, *GLOBAL]
 SETS: dict[str, tuple[Metric, ...]] = {
     "flops": (*SCALAR_OPS, *TENSOR_OPS, *LAUNCH),
     "basic": tuple(_BASIC),
-    "traffic": (*_BASIC, *SHARED, *GLOBAL),
-    "memory": (*_BASIC, *SHARED, *GLOBAL),
+    "traffic": tuple(_TRAFFIC),
+    "memory": tuple(_TRAFFIC),
     "quantization": (*TENSOR_OPS, *CYCLES, *LAUNCH),
     "limits": (*CYCLES, ELAPSED, *LAUNCH, *PIPES, ISSUED, *WARP_STATES),
-    "full": (*_BASIC, *SHARED, *GLOBAL, *THROUGHPUT, *TENSOR_PATHS),
+    "full": (*_TRAFFIC, *THROUGHPUT, *TENSOR_PATHS),
 }
 # Counters that have a value for each instruction, and the column of the instruction table.
 # `..._excess` follows from the two before it (ncu: derived__memory_l1_wavefronts_shared_excessive).
@@ -286,9 +287,8 @@ def merged(metric_sets: Iterable[str]) -> tuple[list[str], list[str]]:
     metrics = dict.fromkeys(metric for name in chosen for metric in names(name))
     if not set(OF_INSTRUCTIONS).isdisjoint(chosen):
         metrics |= dict.fromkeys(INSTRUCTION_METRICS)
-    return list(metrics), list(
-        dict.fromkeys(one for name in chosen for one in SECTIONS.get(name, ()))
-    )
+    sections = dict.fromkeys(one for name in chosen for one in SECTIONS.get(name, ()))
+    return list(metrics), list(sections)
 
 
 def of_launches(metrics: Iterable[str]) -> list[str]:

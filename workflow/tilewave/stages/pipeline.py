@@ -37,9 +37,8 @@ class Pipeline:
         self.project, self.target = project, dict(target)
         self.recorded = project.recorded(target)
         # Compilations and executions hold on any machine: those of another GPU's recording, too.
-        self.deterministic = self.recorded or project.largest_recording()
-        if project.config.fresh:
-            self.deterministic = None
+        self.recording = self.recorded or project.largest_recording()
+        self.deterministic = None if project.config.fresh else self.recording
         self.store = project.store
         # What could not be done here is asked again where the machine can do more.
         machine = hashlib.sha256(machine_fingerprint().encode()).hexdigest()[:12]

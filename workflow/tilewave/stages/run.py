@@ -128,8 +128,7 @@ def compile_kernels(job: Job, kernels: Sequence[str], cores: int) -> str:
             refused += 1
             say(f"  {told}")
 
-    recorded = job.project.largest_recording()
-    compiling.compile_all(tasks, pipeline.store, _cores(pipeline, cores), done, recorded)
+    compiling.compile_all(tasks, pipeline.store, _cores(pipeline, cores), done, pipeline.recording)
     words = f"{len(tasks)} variants in {time.monotonic() - begun:.0f} s"
     say(f"  compile: {words}" + (f", {refused} refused" if refused else ""))
     return words
