@@ -10,7 +10,7 @@ from typing import Any
 from tilewave.jobs import Job
 
 # Raised when the way of measuring changes, so that older figures are not taken for new ones.
-METHOD_VERSION = {"check": 1, "time": 1, "tune": 1, "counters": 1, "execute": 1}
+METHOD_VERSION = {"check": 1, "time": 2, "tune": 2, "counters": 1, "execute": 1}
 
 # What of a job and its launch decides the figure. Paths, case names and limits do not.
 PARTS = (
