@@ -169,7 +169,7 @@ def _poisoned(dtype: Any, count: int) -> np.ndarray:
 
 
 def _packed(work: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: float) -> list[Any]:
-    from tilewave.machine import executor
+    from tilewave.machine import launch
 
     kinds: dict[str, Any] = {"f64": np.float64, "i32": np.int32}
     real = kinds.get(work.dtypes.get("accumulate", ""), np.float32)
@@ -177,7 +177,7 @@ def _packed(work: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: fl
     values: list[Any] = []
     for name in work.arguments:
         if name in buffers:
-            values.append(executor.Buffer(name, buffers[name]))
+            values.append(launch.Buffer(name, buffers[name]))
         elif name in ("alpha", "beta"):
             values.append(real(alpha if name == "alpha" else beta))
         elif name in maps:
@@ -236,7 +236,7 @@ def execute(
 
     The second launch (with beta) is left out where the first one had a fault.
     """
-    from tilewave.machine import executor, program
+    from tilewave.machine import launch, program
 
     work = job(path, case, macros, arch)
     cubin = Path(work.cubin)
@@ -245,13 +245,13 @@ def execute(
     first: Any = None
     seconds = 0.0
     for index, (buffers, alpha, beta) in enumerate(runs):
-        done = executor.execute(
+        done = launch.execute(
             loaded,
             grid=work.launch.grid,
             block=work.launch.block,
             arguments=_packed(work, buffers, alpha, beta),
             shared_bytes=work.launch.shared_bytes,
-            limits=executor.Limits(**{"seconds": LIMIT_S, **limits}),
+            limits=launch.Limits(**{"seconds": LIMIT_S, **limits}),
             **beside_arguments(execution.engine(), work, buffers),
         )
         seconds += done.seconds

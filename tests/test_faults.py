@@ -29,7 +29,7 @@ def every(arch):
 
 
 def execute(name, case, macros=None, arch="sm_90"):
-    pytest.importorskip("tilewave.machine.executor")
+    pytest.importorskip("tilewave.machine.launch")
     file = support.FAULTS / f"{name}.cu"
     return support.execute(file, case, macros, arch, instructions=BUDGET)
 

@@ -72,7 +72,7 @@ def every(arch, names=None):
 
 
 def executed(name, case, macros=None, arch="sm_90"):
-    pytest.importorskip("tilewave.machine.executor")
+    pytest.importorskip("tilewave.machine.launch")
     return support.execute(support.FOREIGN / f"{name}.cu", case, macros, arch)
 
 
@@ -93,7 +93,7 @@ def test_every_choice_can_be_launched():
     [*every("sm_80"), *every("sm_90"), *every("sm_86", VARIED), *every("sm_89", VARIED)],
 )
 def test_right(path, case, macros, arch):
-    pytest.importorskip("tilewave.machine.executor")
+    pytest.importorskip("tilewave.machine.launch")
     done = support.execute(path, case, macros, arch)
     assert not done.faults, [(fault.kind, fault.message) for fault in done.faults]
     assert done.verdict == "correct", done.reason

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tilewave.machine import codes as c
-from tilewave.machine import cubin, executor, handlers, lanes, program, views
+from tilewave.machine import cubin, handlers, lanes, launch, program, views
 from tilewave.machine.decode import Raw, decode
 
 TEXTS = [
@@ -46,9 +46,9 @@ def image() -> cubin.Image:
 def state(row: np.ndarray, seed: int, finite: bool = False):
     rows = np.stack([row, decode(Raw(16, "EXIT"))])
     instructions = tuple(program.Instruction(16 * k, "", "") for k in range(2))
-    made, _ = executor._state(
+    made, _ = launch._state(
         program.Program(image(), instructions, rows, {}), (1, 1, 1), (32, 1, 1), [], 0,
-        executor.Limits(),
+        launch.Limits(),
     )  # fmt: skip
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 1 << 32, (1, 255, 32), dtype=np.uint32)
@@ -82,7 +82,7 @@ def test_same_bits(text: str, mask: int, finite: bool) -> None:
         assert np.array_equal(short.registers, state(row, 7, finite).registers)
         return
     # The general way, from a row that was not prepared for the short one.
-    general.code[0] = executor._resolved(
+    general.code[0] = launch._resolved(
         program.Program(image(), (), np.stack([row, row]), {}), general.constants
     )[0]
     m = views.table(general)

@@ -55,20 +55,20 @@ def recording():
 
 def executed(kernel, text, arch=ARCH, inputs=None):
     """Results of a kernel on this CPU, uint32 of shape (threads, results)."""
-    from tilewave.machine import executor, program
+    from tilewave.machine import launch, program
 
     arrays = inputs or generate_inputs(kernel)
     out = np.full((kernel.threads, kernel.results), harness.POISON, np.uint32)
-    done = executor.execute(
+    done = launch.execute(
         program.load(compiled(kernel.file, arch), kernel.name, text),
         grid=(kernel.threads // manifest.BLOCK, 1, 1),
         block=(manifest.BLOCK, 1, 1),
         arguments=[
-            *(executor.Buffer(name, array) for name, array in zip("abc", arrays)),
-            executor.Buffer("out", out),
+            *(launch.Buffer(name, array) for name, array in zip("abc", arrays)),
+            launch.Buffer("out", out),
             np.int32(kernel.threads),
         ],
-        limits=executor.Limits(seconds=SECONDS, races=kernel.name not in manifest.RACES),
+        limits=launch.Limits(seconds=SECONDS, races=kernel.name not in manifest.RACES),
     )
     assert not done.faults, [(fault.kind, fault.message) for fault in done.faults[:3]]
     return out

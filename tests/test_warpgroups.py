@@ -21,7 +21,7 @@ BUDGET = 2_000_000  # warp instructions
 
 
 def execute(shape, macros, **limits):
-    pytest.importorskip("tilewave.machine.executor")
+    pytest.importorskip("tilewave.machine.launch")
     return support.execute(ROLES, shape, macros, instructions=BUDGET, **limits)
 
 
@@ -121,7 +121,7 @@ def test_counts():
 @pytest.mark.parametrize("name", ["f16_f32", "f16_f16", "bf16_f32", "tf32", "i8"])
 def test_types(name):
     """The kernel counts pairs of products that cancel but for 1, of every type that wgmma has."""
-    executor = pytest.importorskip("tilewave.machine.executor")
+    launch = pytest.importorskip("tilewave.machine.launch")
     from tilewave.machine import program
 
     job = support.job(CEILINGS, name)
@@ -129,11 +129,11 @@ def test_types(name):
     loaded = program.load(cubin.read_bytes(), job.entry)
     counted = np.zeros(256, np.int32)
     scalars = job.probe.scalars
-    done = executor.execute(
+    done = launch.execute(
         loaded,
         (1, 1, 1),
         (256, 1, 1),
-        [executor.Buffer("counted", counted), np.int32(scalars["largest"]), np.int32(4)],
+        [launch.Buffer("counted", counted), np.int32(scalars["largest"]), np.int32(4)],
         shared_bytes=job.launch.shared_bytes,
     )
     assert [fault.message for fault in done.faults] == []

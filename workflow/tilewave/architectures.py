@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 _AMPERE = frozenset({"f16", "i8", "bf16", "tf32", "f64"})
+_BLACKWELL: dict[str, Any] = {
+    "targets": "af", "clusters": True, "shared_start": 0x400, "block_at": 0x360, "grid_at": 0x370,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Architecture:
     with an f32 sum as with an f16 sum, and ncu counts both together.
 
     shared_start: bytes at the start of a block's shared window that code leaves to the system.
+    block_at, grid_at: where constant bank 0 keeps the sizes of block and grid (bytes).
+    cluster_constants: those of the cluster stand there too, where ptxas of sm_90 reads them.
     hmma_two_steps: an HMMA adds the two halves of its depth one after the other.
     """
 
@@ -44,6 +49,9 @@ class Architecture:
     tensor_inputs: frozenset[str] = frozenset()
     one_sum: bool = False
     shared_start: int = 0
+    block_at: int = 0x0
+    grid_at: int = 0xC
+    cluster_constants: bool = False
     hmma_two_steps: bool = False
 
     @property
@@ -71,13 +79,11 @@ ARCHITECTURES: Mapping[int, Architecture] = {
         Architecture(
             90, 64, 32, 233472, 232448, targets="a", clusters=True, wgmma=True,
             tensor_inputs=_AMPERE | {"f8"}, one_sum=True, shared_start=0x400,
+            cluster_constants=True,
         ),
-        Architecture(
-            100, 64, 32, 233472, 232448, targets="af", clusters=True, one_sum=True,
-            shared_start=0x400,
-        ),
-        Architecture(110, targets="af", clusters=True, shared_start=0x400),
-        Architecture(120, targets="af", clusters=True, shared_start=0x400),
+        Architecture(100, 64, 32, 233472, 232448, one_sum=True, **_BLACKWELL),
+        Architecture(110, **_BLACKWELL),
+        Architecture(120, **_BLACKWELL),
     )
 }  # fmt: skip
 

@@ -45,7 +45,7 @@ def engine(
     lines about a compilation, which takes so many ``processes``. Tests hand a fake to the functions
     that take an engine. Imported late: numba is large.
     """
-    from tilewave.machine import codes, compiling, errors, executor, handlers, maps, program
+    from tilewave.machine import codes, compiling, errors, handlers, launch, maps, program
 
     def load(*given: Any) -> Any:
         loaded = program.load(*given)
@@ -56,10 +56,10 @@ def engine(
 
     return SimpleNamespace(
         load=load,
-        execute=executor.execute,
-        Buffer=executor.Buffer,
+        execute=launch.execute,
+        Buffer=launch.Buffer,
         TensorMap=maps.TensorMap,
-        Limits=executor.Limits,
+        Limits=launch.Limits,
         Unsupported=errors.Unsupported,
         BadLaunch=errors.BadLaunch,
     )
@@ -85,7 +85,7 @@ def prepare(saying: Callable[[str], object], processes: int) -> None:
 
 def _run_nothing() -> None:
     """Execute an EXIT: compiles the loop."""
-    from tilewave.machine import cubin, decode, executor, program
+    from tilewave.machine import cubin, decode, launch, program
 
     image = cubin.Image(
         entry="nothing", arch=90, registers=8, parameters=(), parameter_base=0x210,
@@ -93,4 +93,4 @@ def _run_nothing() -> None:
     )  # fmt: skip
     ending = program.Instruction(0, "EXIT", "EXIT")
     rows = decode.decode(decode.Raw(0, "EXIT", "", "")).reshape(1, -1)
-    executor.execute(program.Program(image, (ending,), rows, {}), (1, 1, 1), (32, 1, 1), [])
+    launch.execute(program.Program(image, (ending,), rows, {}), (1, 1, 1), (32, 1, 1), [])

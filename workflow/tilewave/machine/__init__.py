@@ -1,6 +1,6 @@
 """The machine: its code, its threads and its memory. Knows nothing of GEMM, records or files.
 
-`executor.execute` takes a `program.load`ed kernel through a launch. From a cubin to counts and
+`launch.execute` takes a `program.load`ed kernel through a launch. From a cubin to counts and
 faults the way leads through these modules:
 
 What a kernel is, in plain Python
@@ -40,7 +40,7 @@ What runs, compiled by numba
 
 What comes before and after
 
-    executor      a launch: arguments to memory, state, limits; counts and buffers back
+    launch        a launch: arguments to memory, state, limits; counts and buffers back
     findings      faults in words
     tracing       a block once more, to learn the other side of a race
 """

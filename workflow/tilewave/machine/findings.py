@@ -16,7 +16,7 @@ from tilewave.machine.mbarrier import fields
 from tilewave.machine.program import Program
 
 if TYPE_CHECKING:
-    from tilewave.machine.executor import Buffer, Fault
+    from tilewave.machine.launch import Buffer, Fault
 
 KINDS = {
     s.OUTSIDE_GLOBAL: "invalid access", s.MISALIGNED: "invalid access",
@@ -427,7 +427,7 @@ def explained(
 
     Uses up the state: blocks with a race are executed again.
     """
-    from tilewave.machine.executor import Fault
+    from tilewave.machine.launch import Fault
 
     state = states[0]
     words = _Words(program, states, grid, block, buffers)

@@ -23,7 +23,7 @@ MARK = 0x54494C455741_4D41
 class TensorMap:
     """An argument: a box moves over a matrix of two dimensions.
 
-    ``buffer`` names the argument (`executor.Buffer`) whose memory the matrix is; ``sizes`` and
+    ``buffer`` names the argument (`launch.Buffer`) whose memory the matrix is; ``sizes`` and
     ``box`` count elements, the contiguous dimension first; ``pitch`` is the bytes of a row and what
     lies behind it; ``swizzle`` 0, 32, 64 or 128, the bytes within which 16-byte pieces of shared
     memory change places (CUDA driver API, cuTensorMapEncodeTiled).

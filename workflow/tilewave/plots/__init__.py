@@ -5,7 +5,8 @@ options its study entry may set, each with a sentence. `draw` is given the very 
 returned and is written beside the figure as CSV: every value that is drawn comes from it, the study tells
 the rest (options, title, what is missing, environments). A module whose table is what readers come for
 says `OPEN_TABLE = True`; one may offer `summary(table) -> DataFrame` besides, which the page shows before
-the table. A new figure is a new module: nothing here lists them. Plots know records only: no module of
+the table, and `takeaway(study, table) -> str`: the finding in one sentence, computed from the table, ""
+where the data do not give it; it is the figure's title and stands first on the page. A new figure is a new module: nothing here lists them. Plots know records only: no module of
 this package touches a GPU, a kernel or the store.
 """
 
@@ -91,6 +92,12 @@ def summary(name: str, study: StudyData) -> pd.DataFrame:
     module: Any = load(name)
     made: pd.DataFrame = module.summary(module.table(study))
     return made
+
+
+def takeaway(name: str, study: StudyData, table: pd.DataFrame) -> str:
+    """The finding of a study in one sentence, "" where the module or the data give none."""
+    module: Any = load(name)
+    return str(module.takeaway(study, table)) if _offers(name, "takeaway") else ""
 
 
 def check_options(

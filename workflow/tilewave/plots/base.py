@@ -64,6 +64,7 @@ class StudyData:
     instructions: one row a SASS instruction of a case, columns INSTRUCTION_COLUMNS.
     environments: environment id -> environment.
     target: label ("NVIDIA H200"), live (bool), sms (int), environment (id).
+    takeaway: the finding in one sentence, as the plot module's `takeaway` gives it; "" where none.
     """
 
     name: str
@@ -75,6 +76,7 @@ class StudyData:
     instructions: pd.DataFrame
     environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     target: Mapping[str, Any] = field(default_factory=dict)
+    takeaway: str = ""
 
     def option(self, name: str, default: Any) -> Any:
         """The study's option of that name, else the default."""

@@ -297,7 +297,7 @@ def finish(
     notes: Sequence[str] = (),
     stages: Iterable[str] | None = None,
 ) -> Figure:
-    """Put the question above the panels and legend, notes and source below them.
+    """Put the finding (else the question) above the panels and legend, notes and source below them.
 
     Parameters
     ----------
@@ -309,7 +309,9 @@ def finish(
     margin = 1.5 * MM
     width = style.width - 2 * margin
     tiny = 0.8 * style.font_size
-    title = wrap(fig, study.question or study.title, 1.15 * style.font_size, width, "bold")
+    title = wrap(
+        fig, study.takeaway or study.question or study.title, 1.15 * style.font_size, width, "bold"
+    )
     said = [line for note in notes for line in wrap(fig, note, tiny, width)]
     troubles = missing_notes(study, stages, most=2 if style.narrow else 3)
     if len(troubles) > 6:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -206,6 +207,7 @@ def sidecar(study: StudyData) -> dict[str, Any]:
         "study": study.name,
         "title": study.title,
         "question": study.question,
+        "takeaway": study.takeaway,
         "target": {"label": study.target["label"], "live": study.target["live"]},
         "cases": len(study.cases),
         "keys": sorted(keys),
@@ -230,6 +232,7 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
     module = plots.load(entry.plot, project.where, f"studies.{study.name}.plot")
     look_of = style_of(project)
     table, drawn = module.table(study), None
+    study = replace(study, takeaway=plots.takeaway(entry.plot, study, table))
     for path in map(Path, map(str, outputs)):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.parent.name == "tables":

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewave import architectures
 from tilewave.machine import blocks, handlers, lanes, orders, views
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
@@ -129,8 +130,6 @@ def _parameters(
         view[at : at + size] = np.frombuffer(data, np.uint8)
 
 
-# Where a launch keeps the sizes of block and grid in bank 0 (bytes), by architecture.
-GEOMETRY = ((100, 0x360, 0x370), (0, 0x0, 0xC))
 # Of sm_90, as the code that ptxas writes for its special registers reads them: whether there are
 # clusters, their size, its reciprocals as f32, the grid in clusters, the blocks of one, and the
 # generic address of the parameters.
@@ -153,13 +152,10 @@ def _constants(
     banks = np.zeros((5, -(-size // 4)), np.uint32)
     for number, data in image.constants.items():
         banks[number].view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
-    for arch, at_block, at_grid in GEOMETRY:
-        if image.arch >= arch:
-            banks[0, at_block // 4 : at_block // 4 + 3] = block
-            banks[0, at_grid // 4 : at_grid // 4 + 3] = grid
-            break
-    if 90 <= image.arch < 100:
-        bank = banks[0]
+    bank, row = banks[0], architectures.of(image.arch)
+    bank[row.block_at // 4 :][:3] = block
+    bank[row.grid_at // 4 :][:3] = grid
+    if row.cluster_constants:
         bank[CLUSTERED // 4] = int(np.prod(cluster)) > 1
         bank[CLUSTER_SIZE // 4 :][:3] = cluster
         bank[CLUSTER_RECIPROCAL // 4 :][:3] = (1 / np.array(cluster, np.float32)).view(np.uint32)
