@@ -1,0 +1,225 @@
+"""The report's pages: index.html, one page a study, one a kernel, the glossary, and what they link.
+
+The index says first whose figures these are. A machine without a GPU must never read as if recorded
+figures were its own, so its headline, every page's top line and every study's source line tell it.
+The pages need nothing from outside their folder, and no script to be read. The same tables give the
+same bytes: no date, no time of day, no order that depends on a set.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import jinja2
+import markupsafe
+import pandas as pd
+from PIL import Image as Picture
+
+from tilewave import plots
+from tilewave.project import LIBRARY, Project, read
+from tilewave.records.store import write_atomically
+from tilewave.report import FOLDERS, figures, in_short, kernel_views, studies, verdict, words
+from tilewave.report.cells import number
+from tilewave.report.environments import environment_views
+from tilewave.report.studies import Image, StudyView
+from tilewave.report.summary import banner, sources, status_matrix, troubles, verdict_counts
+
+TEMPLATES = LIBRARY.parent / "report"
+THUMBNAIL_PX = 440
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence that the data give, and the study that it comes from."""
+
+    sentence: str
+    title: str = ""
+    address: str = ""
+
+
+def commands(project: Project) -> list[tuple[str, str]]:
+    """What a reader types to get this report again, each with a remark."""
+    study = next(iter(project.plan.studies))
+    run = "snakemake --cores 1"
+    return [
+        ("make report", "install what is needed, then run the full study"),
+        (f"{run} report", "the same where it is installed"),
+        (f"{run} report --configfile FILE", "another config"),
+        (f"{run} report --config only={study}", "one study; kernels, dtypes and shapes work too"),
+        (f"{run} {project.reports.as_posix()}/figures/{study}.svg", "one figure"),
+        (f"{run} record", "keep a live run as recorded figures of its GPU"),
+    ]
+
+
+# -------------------------------------------------------------------------------------------- rendering
+
+
+def _minimal(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8").strip()
+
+
+def _allowed(text: str) -> str:
+    """What a content security policy calls a text that stands in the page."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+    @jinja2.pass_context
+    def terms(context: jinja2.runtime.Context, text: str, but: str = "") -> markupsafe.Markup:
+        return words.linked(text, f"{context['root']}glossary.html", but)
+
+    made.filters |= {"number": number, "terms": terms}
+    css, script = _minimal("page.css"), _minimal("page.js")
+    # Nothing is asked from anywhere but the report's own folder.
+    policy = (
+        "default-src 'none'; img-src 'self' file: data:; "
+        f"style-src {_allowed(css)}; script-src {_allowed(script)}; base-uri 'none'; form-action 'none'"
+    )
+    made.globals |= {
+        "css": markupsafe.Markup(css), "script": markupsafe.Markup(script), "policy": policy,
+        "extra": [],
+    }  # fmt: skip
+    return made
+
+
+def render(name: str, context: Mapping[str, Any]) -> str:
+    """A page's HTML; everything in the context is escaped."""
+    return _templates().get_template(name).render({"root": "", **context})
+
+
+# -------------------------------------------------------------------------------------------- the pages
+
+
+def _thumbnail(reports: Path, name: str) -> Image | None:
+    """A small picture of a figure for its card on the index."""
+    drawn = reports / "figures" / f"{name}.png"
+    if not drawn.is_file():
+        return None
+    small = reports / "thumbnails" / f"{name}.png"
+    small.parent.mkdir(parents=True, exist_ok=True)
+    with Picture.open(drawn) as picture:
+        picture.draft("RGB", (THUMBNAIL_PX, THUMBNAIL_PX))
+        # The upper part of a tall figure: its title and first panel.
+        part = picture.convert("RGB").crop((0, 0, picture.width, min(picture.height, picture.width)))
+        part = part.resize((THUMBNAIL_PX, round(THUMBNAIL_PX * part.height / part.width)))
+        part.quantize(32).save(small, optimize=True)
+        return Image(f"thumbnails/{name}.png", part.width // 2, part.height // 2)
+
+
+def findings(shown: Sequence[StudyView], cases: pd.DataFrame) -> list[Finding]:
+    """What the headline studies found, and what failed."""
+    found = [
+        Finding(one.takeaway, one.title, f"study/{one.name}.html")
+        for one in shown
+        if one.headline and one.takeaway
+    ]
+    bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
+    failed = ", ".join(f"{count} {word}" for word, count in bad.items())
+    checked = sum(verdict.checked(word) for word in cases["verdict"])
+    if checked:
+        right = number(checked - sum(bad.values()))
+        found.append(
+            Finding(
+                f"Of {number(checked)} checked cases {right} are correct"
+                + (f"; {failed}." if failed else ", none is wrong.")
+            )
+        )
+    return found
+
+
+class Inputs(figures.Inputs, Protocol):
+    """Those of the figures, and what is known of compilations."""
+
+    compiled: Any
+
+
+def write(project: Project, inputs: Inputs, path: str | Path) -> None:
+    """Write index.html and all other pages beside `figures/` and `tables/`.
+
+    Parameters
+    ----------
+    inputs: paths of the target document, of the tables (cases, records, instructions) and of the
+        document of compilations.
+    path: where the index goes; figures are looked for in `figures/` beside it.
+    """
+    index = Path(path)
+    reports = index.parent
+    target, cases, records, instructions = figures.loaded(inputs)
+    instructions = figures.without_executions(instructions)
+    environments = figures.environments(target)
+    compiled = read(Path(str(inputs.compiled)))
+    for folder in FOLDERS:
+        shutil.rmtree(reports / folder, ignore_errors=True)
+        (reports / folder).mkdir(parents=True)
+    shown = [
+        studies.view(project, name, (cases, records), environments, reports)
+        for name in project.plan.studies
+    ]
+    kernels = kernel_views.views(
+        project, (cases, records, instructions), environments, compiled, shown, reports
+    )
+    about = {"banner": banner(target, records)}
+
+    def page(name: str, template: str, context: Mapping[str, Any]) -> None:
+        root = "../" * name.count("/")
+        text = render(template, {**about, "root": root, **context})
+        write_atomically(reports / name, text.encode())
+
+    for one in shown:
+        page(f"study/{one.name}.html", "study.html.j2", {"study": one})
+    for kernel in kernels:
+        page(f"kernel/{kernel.name}.html", "kernel.html.j2", {"kernel": kernel})
+    page(
+        "glossary.html",
+        "glossary.html.j2",
+        {
+            "glossary": words.glossary(),
+            "status_words": words.STATUS_WORDS,
+            "verdict_words": words.VERDICT_WORDS,
+            "source_words": words.SOURCE_WORDS,
+        },
+    )
+    found = findings(shown, cases)
+    in_short.write(reports, about["banner"], found, shown, cases, records)
+    tables = [
+        (f"{name}.csv", f"tables/{name}.csv")
+        for name in ("records", "instructions")
+        if (reports / "tables" / f"{name}.csv").is_file()
+    ]
+    page(
+        index.name,
+        "index.html.j2",
+        {
+            "cases": len(cases),
+            "checked": sum(verdict.checked(word) for word in cases["verdict"]),
+            "verdicts": verdict_counts(cases),
+            "findings": found,
+            "troubles": troubles(cases, records),
+            "matrix": status_matrix(records),
+            "sources": sources(records, environments),
+            "studies": [
+                {**vars(one), "thumbnail": _thumbnail(reports, one.name)} for one in shown
+            ],
+            "kernels": [one.row for one in kernels],
+            "environments": environment_views(target, environments, records),
+            "tables": tables,
+            "commands": commands(project),
+        },
+    )
