@@ -151,11 +151,12 @@ def listing(
     columns = ["executed", "wavefronts_shared", "wavefronts_shared_excess"]
     rows = own[own["case"] == case]
     rows = rows.assign(**{name: pd.to_numeric(rows[name]).fillna(0.0) for name in columns})
-    sums = rows.groupby("line")[columns].sum()
+    # What a line calls in headers is charged to it here; `annotated` has the headers' own lines.
+    sums = rows.groupby("kernel_line")[columns].sum()
     using = rows[rows["wavefronts_shared"] > 0]
     opcodes = {
         line: ", ".join(sorted({str(opcode) for opcode in part["opcode"]}))
-        for line, part in using.groupby("line")
+        for line, part in using.groupby("kernel_line")
     }
     _, closing, _ = FENCES[kernel.path.suffix]
     texts = kernel.text.splitlines()
