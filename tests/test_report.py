@@ -163,7 +163,7 @@ class Made:
         rows = [
             {"case": f"tiled@{n}x{n}x{n}", "key": "i", "environment": "e1", "source": "counters",
              "address": 16 * i, "opcode": "LDS", "executed": 2.0, "wavefronts_shared": 1000.0 * n,
-             "wavefronts_shared_ideal": 500.0 * n, "line": line, "text": ""}
+             "wavefronts_shared_ideal": 500.0 * n, "line": line, "kernel_line": line, "text": ""}
             for n in (64, 128) for i, line in enumerate((20, 20, 0))
         ]  # fmt: skip
         frames = {

@@ -209,19 +209,38 @@ def _with_excess(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"excess": row["wavefronts_hardware"] - row["wavefronts_shared_ideal"]}
 
 
+def _summed(
+    rows: Iterable[Mapping[str, Any]], place: str, texts: Mapping[int, str]
+) -> list[dict[str, Any]]:
+    """Each of the lines with the sums of the rows that name it in the column ``place``."""
+    by_line: dict[int, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_line.setdefault(int(row[place]), []).append(row)
+    return [
+        _with_excess({"line": line, "text": text, **_sums(by_line.get(line, ()), LINE)})
+        for line, text in texts.items()
+    ]
+
+
 def _lines(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each line of the file behind its front matter, with the sums of what was made from it."""
+    """Each line of the file behind its front matter, with the sums of what was made from it and of
+    what it calls in headers."""
     texts = kernel.text.splitlines()
     closing = FENCES[kernel.path.suffix][1]
     start = next((i for i, text in enumerate(texts, 1) if closing in text), 0)
-    by_line: dict[int, list[Mapping[str, Any]]] = {}
+    return _summed(rows, "kernel_line", {i: t for i, t in enumerate(texts, 1) if i > start})
+
+
+def _headers(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Header -> its lines that instructions were made from, with their sums."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        by_line.setdefault(int(row["line"]), []).append(row)
-    return [
-        _with_excess({"line": i, "text": text, **_sums(by_line.get(i, ()), LINE)})
-        for i, text in enumerate(texts, 1)
-        if i > start
-    ]
+        if row["file"] not in ("", kernel.path.name):
+            found.setdefault(str(row["file"]), []).append(row)
+    return {
+        name: _summed(own, "line", dict(sorted({row["line"]: row["text"] for row in own}.items())))
+        for name, own in sorted(found.items())
+    }
 
 
 def document(
@@ -260,6 +279,7 @@ def document(
         "shared": [_with_excess(row) for row in _kinds(rows, "wavefronts_hardware", SHARED)],
         "global": _kinds(rows, "sectors_hardware", GLOBAL),
         "lines": _lines(kernel, rows) if rows else [],
+        "headers": _headers(kernel, rows),
         "instructions": rows,
         "thread_instructions": notes.get("thread_instructions", 0),
         "seconds": notes.get("seconds", 0.0),
@@ -312,9 +332,8 @@ def _headline(told: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _source(told: Mapping[str, Any]) -> list[str]:
-    """The kernel file, each line with its counts; ncu's column where it says something else."""
-    lines = told["lines"]
+def _source(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lines of a file with their counts; ncu's column where it says something else."""
     apart = any(one["wavefronts_shared"] != one["wavefronts_hardware"] for one in lines)
     names = ["executed", "wavefronts_hardware", *(["wavefronts_shared"] if apart else []), "excess"]
     names.append("sectors_hardware")
@@ -379,7 +398,10 @@ def text(told: Mapping[str, Any]) -> str:
         lines += ["", "Global memory"]
         rows = [[row["kind"], *(_count(row[name]) for name in GLOBAL)] for row in told["global"]]
         lines += _table(["kind", "requests", "sectors", "ideal"], rows)
-    lines += ["", told["file"], *_source(told)]
+    calls = ", lines that call a header with what it costs" if told["headers"] else ""
+    lines += ["", told["file"] + calls, *_source(told["lines"])]
+    for name, used in told["headers"].items():
+        lines += ["", f"{name}, the lines that instructions were made from", *_source(used)]
     rate = told["thread_instructions"] / told["seconds"] / 1e6 if told["seconds"] else 0.0
     lines += [
         "",

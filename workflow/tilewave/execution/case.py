@@ -59,12 +59,11 @@ class Execution:
     values: dict[str, float] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for every instruction of the kernel."""
+        """A row for every instruction of the kernel, with its `Origin`."""
         if self.counts is None or self.places is None:
             return []
-        return counters.instruction_rows(
-            self.program.instructions, self.counts, self.places, self.places.source.name, True
-        )
+        rows = counters.instruction_rows(self.program.instructions, self.counts, every=True)
+        return [{**row, **self.places(row["address"]).columns} for row in rows]
 
 
 def listing(cubin: Path) -> str:
@@ -336,10 +335,7 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     if status != model.OK or kind == "barrier":
         return made  # it did not run to its end: what was counted until then is no figure
     made.values = case.counted()
-    instructions = case.program.instructions
-    rows = counters.instruction_rows(
-        instructions, case.done.counts, case.places, case.places.source.name
-    )
+    rows = counters.instruction_rows(case.program.instructions, case.done.counts)
     made.result["instructions"] = rows
     made.result["figures"] = counters.figures(made.values, rows, job.dtypes.get("a", ""))
     return made

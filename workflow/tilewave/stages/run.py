@@ -282,7 +282,7 @@ def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
         "records": tidy.paired_shares(tidy.records_table(cases, flat, verdict), samples),
         "samples": samples,
         "instructions": tidy.instructions_table(
-            results["counters"] + results["execute"], pipeline.recorded, pipeline.places
+            results["counters"] + results["execute"], pipeline.recorded, pipeline.origins
         ),
     }
     pipeline.write_listings()
