@@ -71,6 +71,7 @@ rule page:
         directory(expand(f"{REPORTS}/{{folder}}", folder=report.FOLDERS)),
     log:
         f"{RESULTS}/logs/page.log",
+    threads: 1024
     params:
         plan=[PROJECT.plan_digest(), PROJECT.ideas_digest()],
         studies=[PROJECT.plan_digest(name) for name in PROJECT.plan.studies],

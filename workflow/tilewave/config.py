@@ -146,7 +146,10 @@ class Style(Model):
     font: str = "DejaVu Sans"
     font_size: float = Field(8.0, ge=4, le=24)
     narrow_mm: float = Field(
-        86.0, ge=60, le=400, description="Of the second file of each figure, for a column or a phone."
+        86.0,
+        ge=60,
+        le=400,
+        description="Of the second file of each figure, for a column or a phone.",
     )
     bare: bool = Field(
         False,

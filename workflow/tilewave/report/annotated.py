@@ -105,7 +105,9 @@ def _lines(name: str, text: str, rows: pd.DataFrame, kernel: bool) -> tuple[Line
     own = _sums(mine, ["line"])
     calls = _sums(others, ["kernel_line"]) if kernel else {}
     made = {
-        number: [list(dict.fromkeys(part)) for part in (found["opcode"], found["via"], found["address"])]
+        number: [
+            list(dict.fromkeys(part)) for part in (found["opcode"], found["via"], found["address"])
+        ]
         for number, found in mine.groupby("line")
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,20 +17,20 @@ import pandas as pd
 
 from tilewave.compiling import sass
 from tilewave.kernels import FENCES, Kernel, idea
-from tilewave.plots._rungs import order
 from tilewave.plots.base import BASELINE, shape_label
 from tilewave.project import Project
 from tilewave.records import model
 from tilewave.report import annotated
 from tilewave.report.annotated import Counts
 from tilewave.report.cells import Table, cell, number, plural, table
-from tilewave.report.studies import StudyView, data_of
+from tilewave.report.studies import StudyView
 from tilewave.report.summary import device_name, verdict_counts
 from tilewave.theory.occupancy import SmLimits, occupancy
 
 SHARE, SPEED = "paired_share", "tflops"
 SHOWN_ROWS = 12
 """Rows of a study's table on a kernel's page; the study's page and the CSV have the others."""
+_INSTRUCTION = re.compile(r"^ +(/\*[0-9a-f]{4,}\*/.*)$|^(\.text\..*)$", re.M)
 OPCODES = 15
 """Opcodes whose numbers changed most against the rung before."""
 
@@ -182,15 +183,13 @@ def _occupancy(
     return f"{100 * found.fraction:.0f} % ({', '.join(found.limiters)})"
 
 
-def _readable(source: Path, made: Path, file: str) -> str:
-    """Write a listing without the line tables' remarks, each instruction with its place; its name."""
-    made.parent.mkdir(parents=True, exist_ok=True)
+def _readable(source: Path, made: Path) -> str:
+    """Write the instructions of a listing, without the line tables' remarks between them; its name."""
     text = source.read_text(encoding="utf-8")
-    lines = [
-        f"/*{one.address:04x}*/ {one.text:<70}" + (f" // line {one.line}" if one.line else "")
-        for one in sass.parse(text, file)
-    ]
-    made.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    made.write_text(
+        "\n".join(code or label for code, label in _INSTRUCTION.findall(text)) + "\n",
+        encoding="utf-8",
+    )
     return made.name
 
 
@@ -214,8 +213,9 @@ def variants(
             shared = float(sizes.max()) if len(sizes) else used.get("static_shared_bytes")
             source, listing = Path(entry.get("sass") or "."), ""
             if source.is_file():
+                # One listing for all that link it, in the folder that the pages are in.
                 made = reports / "sass" / f"{name}.{arch}.txt"
-                listing = f"../sass/{_readable(source, made, kernel.path.name)}"
+                listing = f"../sass/{_readable(source, made)}"
             rows.append(
                 VariantView(
                     name=name,
@@ -245,13 +245,16 @@ def _values(records: pd.DataFrame, metric: str) -> dict[str, float]:
 
 
 def speed(
-    names: Sequence[str], cases: pd.DataFrame, records: pd.DataFrame, most: int = 8
+    names: Sequence[str],
+    cases: pd.DataFrame,
+    shares: Mapping[str, float],
+    rates: Mapping[str, float],
+    most: int = 8,
 ) -> Table | None:
     """One row a variant that was timed, of these kernels in order; a column a shape, from little work
     to much: share of cuBLAS and TFLOP/s. The shapes are those that most of the first kernel's variants
     were timed at."""
-    shares, rates = _values(records, SHARE), _values(records, SPEED)
-    timed = cases[cases["case"].isin(rates.keys()) & cases["kernel"].isin(names)]
+    timed = cases[cases["kernel"].isin(names) & cases["case"].isin(rates.keys())]
     timed = timed[timed["kernel"] != BASELINE]
     if not len(timed):
         return None
@@ -270,10 +273,16 @@ def speed(
             for case in timed["case"]
         ],
     )
-    counted = timed.groupby("shape", sort=False).agg(n=("variant", "nunique"), work=("work", "first"))
+    counted = timed.groupby("shape", sort=False).agg(
+        n=("variant", "nunique"), work=("work", "first")
+    )
     wanted = counted.nlargest(most, ["n", "work"]).sort_values("work").index
     found = timed[timed["shape"].isin(wanted)].pivot_table(
-        index=["kernel", "dtype", "variant"], columns="shape", values="text", aggfunc="first", sort=False
+        index=["kernel", "dtype", "variant"],
+        columns="shape",
+        values="text",
+        aggfunc="first",
+        sort=False,
     )
     place = {name: at for at, name in enumerate(names)}
     found = found.reindex(columns=wanted).reset_index()
@@ -374,22 +383,35 @@ def _file(file: annotated.File, start: int) -> SourceFile:
     return SourceFile(file.name, tuple(name for name, _ in columns), lines)
 
 
-def _sass(code: Iterable[annotated.Code], kernel: Kernel) -> list[SassLine]:
-    own = kernel.path.name
-    return [
-        SassLine(
-            f"{one.address:04x}",
-            one.text,
-            f"{'' if one.origin.file == own else one.origin.file + ':'}{one.origin.line}"
-            if one.origin.line
-            else "",
-            _shown(one.counts.executed),
-            _shown(one.counts.wavefronts_shared),
-            _shown(one.counts.wavefronts_shared_excess),
-            bool(one.counts.wavefronts_shared_excess),
+def _sass(code: Sequence[annotated.Code], kernel: Kernel) -> list[SassLine]:
+    """Counted instructions with their neighbours; the others are told by their number."""
+    own, last = kernel.path.name, len(code) - 1
+    counted = [one.counts.executed is not None for one in code]
+    shown: list[SassLine] = []
+    left = 0
+    for at, one in enumerate(code):
+        if not any(counted[max(0, at - 1) : at + 2]):
+            left += 1
+            if at < last:
+                continue
+        if left:
+            shown.append(SassLine("", f"… {plural(left, 'instruction')}", "", "", "", "", False))
+            left = 0
+            if not counted[at] and at == last:
+                continue
+        file = "" if one.origin.file == own else f"{one.origin.file}:"
+        shown.append(
+            SassLine(
+                f"{one.address:04x}",
+                one.text,
+                f"{file}{one.origin.line}" if one.origin.line else "",
+                _shown(one.counts.executed),
+                _shown(one.counts.wavefronts_shared),
+                _shown(one.counts.wavefronts_shared_excess),
+                bool(one.counts.wavefronts_shared_excess),
+            )
         )
-        for one in code
-    ]
+    return shown
 
 
 def listings(
@@ -410,21 +432,19 @@ def listings(
     _, closing, _ = FENCES[kernel.path.suffix]
     texts = kernel.text.splitlines()
     start = next((at for at, text in enumerate(texts, 1) if closing in text), 0)
-    made = []
+    made: list[Listing] = []
     for case in _largest(cases, own["case"]):
         found = annotated.annotated(kernel, own, case)
         if found is None:
             continue
         code: list[SassLine] = []
-        entry = next(iter(document.get(case.partition("@")[0], {}).values()), {})
+        entry: Mapping[str, Any] = next(iter(document.get(case.partition("@")[0], {}).values()), {})
         listing = Path(entry.get("sass") or ".")
         if not made and listing.is_file():
             text, rows = listing.read_text(encoding="utf-8"), annotated.rows_of(own, case)
             symbol = entry.get("symbol", kernel.entry)
             code = _sass(annotated.machine_code(kernel, text, symbol, rows), kernel)
-        files = [
-            _file(file, start if file.name == kernel.path.name else 0) for file in found.files
-        ]
+        files = [_file(file, start if file.name == kernel.path.name else 0) for file in found.files]
         total: Counts = found.total
         made.append(
             Listing(
@@ -449,7 +469,6 @@ def _row(
     cases: pd.DataFrame,
     shares: Mapping[str, float],
     variants: Sequence[VariantView],
-    shown: Sequence[Listing],
     excess: str,
 ) -> Row:
     counts = [(word, count) for word, count in verdict_counts(cases) if count]
@@ -484,13 +503,12 @@ def _excess(rows: pd.DataFrame) -> str:
     return f"{100 * excess / ideal:.1f}" if ideal else ""
 
 
-def _in_studies(name: str, shown: Sequence[StudyView], reports: Path) -> list[InStudy]:
+def _in_studies(name: str, shown: Sequence[StudyView]) -> list[InStudy]:
     found = []
     for study in shown:
         if name not in study.kernels:
             continue
-        data = data_of(reports, study.name)
-        mine = None
+        data, mine = study.data, None
         if data is not None and "kernel" in data:
             rows = data[data["kernel"] == name].dropna(axis=1, how="all")
             mine = table(rows.head(SHOWN_ROWS)) if len(rows) else None
@@ -511,61 +529,80 @@ def _profiles(project: Project, document: Mapping[str, Any], reports: Path) -> l
     return found
 
 
-def views(
-    project: Project,
-    frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
-    environments: Mapping[str, Mapping[str, Any]],
-    compiled: Mapping[str, Any],
-    shown: Sequence[StudyView],
-    reports: Path,
-) -> list[KernelView]:
-    """What the pages say of each kernel of the plan; frames are the run's cases, records and
-    instructions, compiled the document of variants and profiles by kernel."""
-    cases, records, instructions = frames
-    shares = _values(records, SHARE)
-    rungs = order(cases[cases["operation"] == "matmul"]) if len(cases) else []
-    owner = dict(zip(cases["case"], cases["kernel"]))
-    kernel_of = instructions["case"].map(owner) if len(instructions) else pd.Series(dtype=object)
-    main = next((one for one in environments.values() if one.get("gpu")), {})
-    made = []
-    for name in project.plan.kernels:
-        kernel = project.kernels[name]
-        mine = cases[cases["kernel"] == name]
-        document = compiled.get(name, {})
-        built = document.get("variants", {})
-        own = instructions[kernel_of == name] if len(instructions) else instructions
-        compiled_variants = (
-            variants(kernel, built, mine, main, reports) if kernel.provider == "nvrtc" else []
-        )
-        annotations = listings(kernel, mine, own, environments, built)
-        first = annotations[0].case if annotations else ""
-        follows = kernel.front.follows or ""
-        after = [other for other in rungs if project.kernels[other].front.follows == name]
-        neighbours = [one for one in (follows, name, *after) if one in project.plan.kernels]
-        excess = _excess(own[own["case"] == first]) if first else ""
-        made.append(
-            KernelView(
-                name=name,
-                file=kernel.path.name,
-                title=kernel.front.title,
-                follows=follows if follows in project.plan.kernels else "",
-                next=after,
-                operation=kernel.front.operation,
-                provider=kernel.provider,
-                idea=idea(kernel),
-                cases=plural(len(mine), "case"),
-                verdicts=[(word, count) for word, count in verdict_counts(mine) if count],
-                row=_row(kernel, mine, shares, compiled_variants, annotations, excess),
-                speed=speed(neighbours, cases, records) if kernel.provider == "nvrtc" else None,
-                studies=_in_studies(name, shown, reports),
-                variants=compiled_variants,
-                change=change(kernel, project.kernels[follows], compiled)
-                if follows in project.plan.kernels
-                else None,
-                profiles=_profiles(project, document, reports),
-                listings=annotations,
-                advised="",
-                advice=None,
-            )
-        )
-    return made
+@dataclass(frozen=True)
+class Run:
+    """What the pages of all kernels are made from: the run's tables, the document of variants and
+    profiles by kernel, the studies, and what was timed, by case."""
+
+    project: Project
+    cases: pd.DataFrame
+    instructions: Mapping[str, pd.DataFrame]
+    environments: Mapping[str, Mapping[str, Any]]
+    compiled: Mapping[str, Any]
+    studies: Sequence[StudyView]
+    reports: Path
+    shares: Mapping[str, float]
+    rates: Mapping[str, float]
+
+    @classmethod
+    def of(
+        cls,
+        project: Project,
+        frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
+        environments: Mapping[str, Mapping[str, Any]],
+        compiled: Mapping[str, Any],
+        studies: Sequence[StudyView],
+        reports: Path,
+    ) -> Run:
+        """frames: cases, records and instructions."""
+        cases, records, instructions = frames
+        kernel_of = dict(zip(cases["case"], cases["kernel"]))
+        owners = instructions["case"].map(kernel_of) if len(instructions) else []
+        return cls(
+            project, cases, dict(iter(instructions.groupby(owners))) if len(owners) else {},
+            environments, compiled, studies, reports,
+            _values(records, SHARE), _values(records, SPEED),
+        )  # fmt: skip
+
+
+def view(run: Run, name: str) -> KernelView:
+    """What the pages say of a kernel of the plan."""
+    project, cases = run.project, run.cases
+    kernel = project.kernels[name]
+    mine = cases[cases["kernel"] == name]
+    document = run.compiled.get(name, {})
+    built = document.get("variants", {})
+    own = run.instructions.get(name, pd.DataFrame())
+    with_code = kernel.provider == "nvrtc"
+    gpu = next((one for one in run.environments.values() if one.get("gpu")), {})
+    compiled_variants = variants(kernel, built, mine, gpu, run.reports) if with_code else []
+    annotations = listings(kernel, mine, own, run.environments, built)
+    follows = kernel.front.follows or ""
+    follows = follows if follows in project.plan.kernels else ""
+    after = [
+        other for other in project.plan.kernels if project.kernels[other].front.follows == name
+    ]
+    neighbours = [one for one in (follows, name, *after) if one]
+    first = annotations[0].case if annotations else ""
+    excess = _excess(own[own["case"] == first]) if first else ""
+    return KernelView(
+        name=name,
+        file=kernel.path.name,
+        title=kernel.front.title,
+        follows=follows,
+        next=after,
+        operation=kernel.front.operation,
+        provider=kernel.provider,
+        idea=idea(kernel),
+        cases=plural(len(mine), "case"),
+        verdicts=[(word, count) for word, count in verdict_counts(mine) if count],
+        row=_row(kernel, mine, run.shares, compiled_variants, excess),
+        speed=speed(neighbours, cases, run.shares, run.rates) if with_code else None,
+        studies=_in_studies(name, run.studies),
+        variants=compiled_variants,
+        change=change(kernel, project.kernels[follows], run.compiled) if follows else None,
+        profiles=_profiles(project, document, run.reports),
+        listings=annotations,
+        advised="",
+        advice=None,
+    )

@@ -22,8 +22,9 @@ import markupsafe
 import pandas as pd
 from PIL import Image as Picture
 
-from tilewave import plots
+from tilewave import sharing
 from tilewave.project import LIBRARY, Project, read
+from tilewave.records import model
 from tilewave.records.store import write_atomically
 from tilewave.report import FOLDERS, figures, in_short, kernel_views, studies, verdict, words
 from tilewave.report.cells import number
@@ -33,6 +34,8 @@ from tilewave.report.summary import banner, sources, status_matrix, troubles, ve
 
 TEMPLATES = LIBRARY.parent / "report"
 THUMBNAIL_PX = 440
+MILD = (model.NOT_MEASURED, model.NOT_CHECKED, model.UNSUPPORTED, model.STALE)
+"""What is no fault of a kernel."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,9 @@ def _thumbnail(reports: Path, name: str) -> Image | None:
     with Picture.open(drawn) as picture:
         picture.draft("RGB", (THUMBNAIL_PX, THUMBNAIL_PX))
         # The upper part of a tall figure: its title and first panel.
-        part = picture.convert("RGB").crop((0, 0, picture.width, min(picture.height, picture.width)))
+        part = picture.convert("RGB").crop(
+            (0, 0, picture.width, min(picture.height, picture.width))
+        )
         part = part.resize((THUMBNAIL_PX, round(THUMBNAIL_PX * part.height / part.width)))
         part.quantize(32).save(small, optimize=True)
         return Image(f"thumbnails/{name}.png", part.width // 2, part.height // 2)
@@ -150,7 +155,7 @@ class Inputs(figures.Inputs, Protocol):
     compiled: Any
 
 
-def write(project: Project, inputs: Inputs, path: str | Path) -> None:
+def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) -> None:
     """Write index.html and all other pages beside `figures/` and `tables/`.
 
     Parameters
@@ -172,9 +177,6 @@ def write(project: Project, inputs: Inputs, path: str | Path) -> None:
         studies.view(project, name, (cases, records), environments, reports)
         for name in project.plan.studies
     ]
-    kernels = kernel_views.views(
-        project, (cases, records, instructions), environments, compiled, shown, reports
-    )
     about = {"banner": banner(target, records)}
 
     def page(name: str, template: str, context: Mapping[str, Any]) -> None:
@@ -184,8 +186,16 @@ def write(project: Project, inputs: Inputs, path: str | Path) -> None:
 
     for one in shown:
         page(f"study/{one.name}.html", "study.html.j2", {"study": one})
-    for kernel in kernels:
-        page(f"kernel/{kernel.name}.html", "kernel.html.j2", {"kernel": kernel})
+    tables = cases, records, instructions
+    run = kernel_views.Run.of(project, tables, environments, compiled, shown, reports)
+
+    def kernel_page(name: str) -> kernel_views.Row:
+        kernel = kernel_views.view(run, name)
+        page(f"kernel/{name}.html", "kernel.html.j2", {"kernel": kernel})
+        return kernel.row
+
+    names = list(project.plan.kernels)
+    rows = dict(sharing.each(kernel_page, names, workers))
     page(
         "glossary.html",
         "glossary.html.j2",
@@ -196,9 +206,9 @@ def write(project: Project, inputs: Inputs, path: str | Path) -> None:
             "source_words": words.SOURCE_WORDS,
         },
     )
-    found = findings(shown, cases)
+    found, groups = findings(shown, cases), troubles(cases, records)
     in_short.write(reports, about["banner"], found, shown, cases, records)
-    tables = [
+    written = [
         (f"{name}.csv", f"tables/{name}.csv")
         for name in ("records", "instructions")
         if (reports / "tables" / f"{name}.csv").is_file()
@@ -211,15 +221,14 @@ def write(project: Project, inputs: Inputs, path: str | Path) -> None:
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
             "verdicts": verdict_counts(cases),
             "findings": found,
-            "troubles": troubles(cases, records),
+            "failures": [one for one in groups if one.word not in MILD],
+            "troubles": [one for one in groups if one.word in MILD],
             "matrix": status_matrix(records),
             "sources": sources(records, environments),
-            "studies": [
-                {**vars(one), "thumbnail": _thumbnail(reports, one.name)} for one in shown
-            ],
-            "kernels": [one.row for one in kernels],
+            "studies": [{**vars(one), "thumbnail": _thumbnail(reports, one.name)} for one in shown],
+            "kernels": [rows[name] for name in names],
             "environments": environment_views(target, environments, records),
-            "tables": tables,
+            "tables": written,
             "commands": commands(project),
         },
     )

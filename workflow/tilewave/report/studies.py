@@ -54,6 +54,7 @@ class StudyView:
     files: list[tuple[str, str]]
     figure: Image | None
     kernels: list[str]
+    data: pd.DataFrame | None
 
 
 def svg_size(path: Path) -> tuple[int, int]:
@@ -99,7 +100,9 @@ def view(
         files.append(("summary", f"../tables/{name}.csv"))
         summary = table(pd.read_csv(summed))
     sidecar = folder / f"{name}.json"
-    takeaway = json.loads(sidecar.read_text("utf-8")).get("takeaway", "") if sidecar.is_file() else ""
+    takeaway = (
+        json.loads(sidecar.read_text("utf-8")).get("takeaway", "") if sidecar.is_file() else ""
+    )
     data = data_of(reports, name)
     whole = plots.table_stays_open(entry.plot)
     shown = None if data is None else table(data if whole else data.head(FIRST_ROWS))
@@ -122,6 +125,7 @@ def view(
         files=files,
         figure=image(folder / f"{name}.svg", f"../figures/{name}.svg", alt, narrow),
         kernels=list(dict.fromkeys(map(str, cases["kernel"]))),
+        data=data,
     )
 
 
