@@ -79,6 +79,8 @@ BY_INSTRUCTION: Mapping[str, str] = {
     "sectors_global_ideal": "ideal sectors",
 }
 EACH = "each instruction: "
+_ORDER = [*COUNTERS.values(), *(f"{EACH}{words}" for words in BY_INSTRUCTION.values()), LAUNCH]
+"""The figure's rows."""
 UNEXPLAINED = "not known"
 _END = 100.0
 """Per cent at which the axis ends: larger differences stand there."""
@@ -359,13 +361,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         differ = compared[compared["equal"] == "no"]
         # What nobody explained is drawn above the rest.
         differ = differ.sort_values("why", key=lambda why: why == UNEXPLAINED, kind="stable")
-        listed = [
-            *COUNTERS.values(),
-            *(f"{EACH}{words}" for words in BY_INSTRUCTION.values()),
-            LAUNCH,
-        ]
-        order = [row for row in listed if row in set(differ["row"])]
-        equal = [row for row in listed if row in set(compared["row"]) - {*order}]
+        order = [row for row in _ORDER if row in set(differ["row"])]
+        equal = [row for row in _ORDER if row in set(compared["row"]) - {*order}]
         same = compared[compared["row"].isin(equal)]
         fig = look.new_figure(style, (len(order) + 1) * 1.5 * style.line * 25.4 + 16)
         ax = fig.subplots()
@@ -402,7 +399,7 @@ def _notes(
         f"Equal in all cases: {'; '.join(equal)}." if equal else "",
         *(f"{name.capitalize()}: {cause}." for name, cause in used.items()),
     ]
-    unknown = dict.fromkeys(differ[differ["why"] == UNEXPLAINED]["row"])
+    unknown = sorted({*differ[differ["why"] == UNEXPLAINED]["row"]}, key=_ORDER.index)
     if unknown:
         notes.append(f"Differences without a known cause: {', '.join(unknown)}.")
     alone = int((table["equal"] == "").sum())
