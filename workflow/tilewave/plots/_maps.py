@@ -18,19 +18,19 @@ PICK = "best that is predicted"
 
 def draw(
     ax: Axes, values: pd.DataFrame, words: pd.DataFrame, norm: Normalize, style: Style,
-    picks: pd.DataFrame | None = None,
+    picks: pd.DataFrame | None = None, framed: bool = True,
 ) -> None:  # fmt: skip
     """A cell for each row and column of `values`, with the text of `words` in it.
 
     norm: what makes a value's shade. picks: another frame of values; a cell that is the best of its
-    row by them has a corner marked. Cells without a value stay white.
+    row by them has a corner marked. framed: whether the best of a row is the largest. Cells without a value stay white.
     """
     sns.heatmap(
         values, annot=words, fmt="", cmap="Blues", norm=norm, cbar=False, linewidths=0.6,
         annot_kws={"size": style.small}, ax=ax,
     )  # fmt: skip
     for row, (_, cells) in enumerate(values.iterrows()):
-        if cells.notna().any():
+        if framed and cells.notna().any():
             place = (int(cells.argmax()) + 0.04, row + 0.04)
             ax.add_patch(Rectangle(place, 0.92, 0.92, fill=False, edgecolor=INK, linewidth=1.1))
     if picks is not None:
