@@ -95,9 +95,7 @@ def _agrees(addresses: NDArray[np.int64], mask: int, distance: int, alone: bool)
 
 
 @njit
-def transaction_lanes(
-    addresses: NDArray[np.int64], mask: int, width: int, is_store: bool
-) -> int:
+def transaction_lanes(addresses: NDArray[np.int64], mask: int, width: int, is_store: bool) -> int:
     """Lanes of each transaction of a shared load or store (`warp_shared`)."""
     unit = max(width, WORD_BYTES)
     lanes = min(LANES, LINE_BYTES // unit)
