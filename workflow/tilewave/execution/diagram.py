@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from html import escape
 
 from tilewave.execution.layout import BANKS, Cell, Layout, Row, finding, setting, text
-from tilewave.machine.capturing import LANES
+from tilewave.machine.access import LANES
 
 WIDTH, LEFT, STEP = 760, 104, 20
 LINE, ROW, TALL_ROW, WIRES = 17, 21, 27, 54
@@ -57,7 +57,7 @@ def _boxes(lanes: Iterable[int], top: int, look: str) -> str:
 
 def _lanes(layout: Layout, top: int) -> list[str]:
     """The lanes with their numbers, their wavefronts and the bytes that they ask for."""
-    access, taking_part = layout.access, set(layout.lanes)
+    access, taking_part = layout.access, set(layout.access.lanes)
     row_of = {lane: row for row in layout.rows for lane in row.lanes}
     made = ['<g text-anchor="end">']
     for offset, words in ((13, "lane"), (26, "wavefront"), (48, "byte")):
@@ -77,7 +77,7 @@ def _lanes(layout: Layout, top: int) -> list[str]:
             small = ' font-size="8"' if row_of[lane].wavefronts > 1 else ""
             made.append(_text(middle, top + 26, _number(row_of[lane]), BOLD + small))
     made.append('</g><g font-size="9" text-anchor="end">')
-    for lane in layout.lanes:
+    for lane in layout.access.lanes:
         x, y = _x(lane) + (STEP - 1) / 2 + 3, top + 35
         turned = f' transform="rotate(-90 {x:g} {y})"'
         made.append(_text(x, y, str(access.addresses[lane]), turned))
@@ -195,7 +195,9 @@ def drawn(layout: Layout, name: str, standalone: bool = True) -> str:
     ]
     top = 3 * LINE + 10
     body += _lanes(layout, top)
-    longest = max((len(str(layout.access.addresses[lane])) for lane in layout.lanes), default=1)
+    longest = max(
+        (len(str(layout.access.addresses[lane])) for lane in layout.access.lanes), default=1
+    )
     top += 38 + 6 * longest
     body += _wires(layout, top)
     top += WIRES + 12

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tilewave.machine.capturing import LANES, Access, service
+from tilewave.machine.access import LANES, Access
 
 BANKS, BANK_BYTES = 32, 4
 
@@ -57,21 +57,12 @@ class Layout:
     rows: tuple[Row, ...]
 
     @property
-    def lanes(self) -> list[int]:
-        """Those that take part."""
-        return [lane for lane in range(LANES) if self.access.mask >> lane & 1]
-
-    @property
     def wavefronts(self) -> int:
         return sum(row.wavefronts for row in self.rows)
 
     @property
     def transactions(self) -> int:
         return len({row.transaction for row in self.rows})
-
-    @property
-    def excess(self) -> int:
-        return max(0, self.wavefronts - self.access.ideal)
 
     def contended(self) -> dict[int, int]:
         """Bank -> the most words that one transaction wants from it, where that is more than one; of
@@ -94,12 +85,10 @@ class Layout:
 
 def laid_out(access: Access) -> Layout:
     """The rows of an access."""
-    served = service(access)
-    lanes = [lane for lane in range(LANES) if access.mask >> lane & 1]
     rows: list[Row] = []
-    turns = {lane: served.turns[lane] for lane in lanes if served.turns[lane] >= 0}
+    turns = {lane: access.turns[lane] for lane in access.lanes if access.turns[lane] >= 0}
     # The order of a copy that bypasses the cache is one of the whole access.
-    size = LANES if access.kind == "bypass" else served.lanes
+    size = LANES if access.kind == "bypass" else access.transaction
     wavefront, transaction = 1, 0
     for begin in range(0, LANES, size):
         part = {lane: turn for lane, turn in turns.items() if begin <= lane < begin + size}
@@ -110,11 +99,11 @@ def laid_out(access: Access) -> Layout:
             cells = _cells(chosen, access.addresses, access.width)
             rows.append(Row(transaction, wavefront, 1, waits, cells))
             wavefront += 1
-    for begin in range(0, LANES, served.lanes):
+    for begin in range(0, LANES, access.transaction):
         rivals = {
-            lane: served.rivals[lane]
-            for lane in lanes
-            if served.rivals[lane] and begin <= lane < begin + served.lanes
+            lane: access.rivals[lane]
+            for lane in access.lanes
+            if access.rivals[lane] and begin <= lane < begin + access.transaction
         }
         if not rivals:
             continue
@@ -164,7 +153,7 @@ def plural(count: int, word: str) -> str:
 def finding(layout: Layout) -> str:
     """What an access costs and why, in a sentence."""
     told = plural(layout.wavefronts, "wavefront")
-    if not layout.excess:
+    if not layout.access.excess:
         return f"{told}, none too many"
     told += f" where {layout.access.ideal} would do"
     merged = [row.wavefronts for row in layout.rows if row.merged]
@@ -182,7 +171,7 @@ def setting(layout: Layout) -> str:
     """Whose access it is, and how it is split."""
     access = layout.access
     what = {"matrix": "row addresses of matrices, 16 bytes each"}.get(
-        access.kind, f"{plural(len(layout.lanes), 'lane')} of {plural(access.width, 'byte')}"
+        access.kind, f"{plural(len(layout.access.lanes), 'lane')} of {plural(access.width, 'byte')}"
     )
     return (
         f"warp {access.warp} of block {access.block}, {what}, "

@@ -8,8 +8,7 @@ any other launch pays nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy import int64, uint32
@@ -17,6 +16,7 @@ from numpy import int64, uint32
 from tilewave.machine import codes as c
 from tilewave.machine import memory as rules
 from tilewave.machine import views as view
+from tilewave.machine.access import BYPASS, COPY, KINDS, LANES, LOAD, MATRIX, STORE, Access
 from tilewave.machine.compiling import Entry, entry
 from tilewave.machine.handlers import SIGNATURE, call, pin
 from tilewave.machine.program import Program
@@ -31,35 +31,9 @@ from tilewave.machine.state import (
 )
 
 FAMILIES = (c.LOAD, c.STORE, c.ATOMIC, c.MATRIX, c.COPY)
-KINDS = ("load", "store", "matrix", "copy", "bypass")
-LOAD, STORE, MATRIX, COPY, BYPASS = range(len(KINDS))
-LANES = 32
 # What is noted of an access, before the addresses of its lanes and, of copies, where they read.
 MASK, READING, BLOCK, WARP, WAVEFRONTS, IDEAL = range(NOTED := 6)
 FIRST, WORST = range(2)
-
-
-@dataclass(frozen=True)
-class Access:
-    """One access to shared memory by one warp.
-
-    kind: of KINDS. width: bytes of a lane. mask: the lanes that take part, lane i as bit i; reading:
-    of a copy those that read, where others write zeros. addresses: byte addresses in the block's
-    shared memory, sources: of a copy, in global memory, counted from a multiple of 128; 32 each,
-    0 where the lane takes no part. wavefronts, ideal: as they were counted. warp: in its block, which
-    has a number in the grid.
-    """
-
-    kind: str
-    width: int
-    mask: int
-    addresses: tuple[int, ...]
-    wavefronts: int
-    ideal: int
-    reading: int = 0
-    sources: tuple[int, ...] = (0,) * LANES
-    block: int = 0
-    warp: int = 0
 
 
 def _captured(table, warp, pc, mask):
@@ -134,15 +108,15 @@ class Book:
         kind = {c.LOAD: LOAD, c.MATRIX: MATRIX, c.COPY: COPY}.get(int(family), STORE)
         if kind == COPY and row[c.FLAGS] & c.BYPASS:
             kind = BYPASS
-        return Access(
-            kind=KINDS[kind],
-            width=rules.MATRIX_BYTES if kind == MATRIX else abs(int(row[c.WIDTH])),
-            mask=noted[MASK],
-            addresses=tuple(noted[NOTED : NOTED + LANES]),
+        return access(
+            KINDS[kind],
+            rules.MATRIX_BYTES if kind == MATRIX else abs(int(row[c.WIDTH])),
+            noted[MASK],
+            noted[NOTED : NOTED + LANES],
+            reading=noted[READING],
+            sources=noted[NOTED + LANES :],
             wavefronts=noted[WAVEFRONTS],
             ideal=noted[IDEAL],
-            reading=noted[READING],
-            sources=tuple(noted[NOTED + LANES :]),
             block=noted[BLOCK],
             warp=noted[WARP],
         )
@@ -168,27 +142,24 @@ def _serve(addresses, sources, mask, reading, width, kind, turns, rivals):
     return rules.LINE_BYTES // width
 
 
-@dataclass(frozen=True)
-class Service:
-    """How an access is served.
-
-    lanes: of a transaction. turns: of each lane the wavefront of its transaction that serves it,
-    from 0 (of a copy that bypasses the cache: of the whole access), -1 for none. rivals: of each lane
-    of a copy through the cache the lanes, as a mask, that have a bank in common with it, itself
-    included; the lane with the most says how many wavefronts its transaction takes.
-    """
-
-    lanes: int
-    turns: tuple[int, ...]
-    rivals: tuple[int, ...]
-
-
-def service(access: Access) -> Service:
-    """Which wavefront serves which lane, by the rule that counts them."""
+def access(
+    kind: str,
+    width: int,
+    mask: int,
+    addresses: Sequence[int],
+    *,
+    reading: int = 0,
+    sources: Sequence[int] = (0,) * LANES,
+    wavefronts: int,
+    ideal: int,
+    block: int = 0,
+    warp: int = 0,
+) -> Access:
+    """An access, and by the rule that counts its wavefronts which of them serves which lane."""
     turns, rivals = np.full(LANES, -1, np.int64), np.zeros(LANES, np.uint32)
-    addresses, sources = (np.array(one, np.int64) for one in (access.addresses, access.sources))
-    lanes = _serve(
-        addresses, sources, access.mask, access.reading, access.width, KINDS.index(access.kind),
-        turns, rivals,
+    to, origin = np.array(addresses, np.int64), np.array(sources, np.int64)
+    lanes = _serve(to, origin, mask, reading, width, KINDS.index(kind), turns, rivals)
+    return Access(
+        kind, width, mask, reading, tuple(addresses), tuple(sources), wavefronts, ideal, block, warp,
+        int(lanes), tuple(turns.tolist()), tuple(rivals.tolist()),
     )  # fmt: skip
-    return Service(int(lanes), tuple(turns.tolist()), tuple(rivals.tolist()))

@@ -16,6 +16,7 @@ from tilewave import architectures
 from tilewave.machine import blocks, capturing, handlers, lanes, orders, views
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
+from tilewave.machine.access import Access
 from tilewave.machine.bulk import PARAMETERS
 from tilewave.machine.errors import BadLaunch
 from tilewave.machine.integer import SHARED_WINDOW
@@ -79,7 +80,7 @@ class Execution:
     seconds: float
     blocks: int
     profile: dict[str, float] = field(default_factory=dict)
-    accesses: Mapping[int, tuple[capturing.Access, capturing.Access]] = field(default_factory=dict)
+    accesses: Mapping[int, tuple[Access, Access]] = field(default_factory=dict)
 
 
 def _layout(held: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
