@@ -168,9 +168,10 @@ def _legend(layout: Layout) -> list[str]:
         )
     if any(row.merged for row in layout.rows):
         told = [
-            "A row is a transaction, which takes as many wavefronts as one of its lanes has lanes "
-            "with a bank in common.",
-            "+n: as many more lanes in that bank, in turn.",
+            "Lanes read from banks of the cache and write to banks of shared memory. "
+            "+n: as many more lanes in that bank.",
+            "A transaction takes as many wavefronts as one of its lanes has lanes, itself included, "
+            "in either of its banks.",
         ]
     elif any(len(cell.lanes) > 1 for row in layout.rows for cell in row.cells):
         told[0] += " +n: as many more lanes get the same word (broadcast)."

@@ -153,12 +153,16 @@ def plural(count: int, word: str) -> str:
 def finding(layout: Layout) -> str:
     """What an access costs and why, in a sentence."""
     told = plural(layout.wavefronts, "wavefront")
-    if not layout.access.excess:
+    waiting = sum(row.wavefronts - row.merged for row in layout.rows if row.waits)
+    if layout.access.excess:
+        told += f" where {layout.access.ideal} would do"
+    elif not waiting:
         return f"{told}, none too many"
-    told += f" where {layout.access.ideal} would do"
-    merged = [row.wavefronts for row in layout.rows if row.merged]
-    if merged and max(merged) > 1:
-        return f"{told}: {max(merged)} lanes of a transaction have a bank in common"
+    else:
+        told += f", as many as the ideal, {waiting} of them for conflicts"
+    if any(row.merged for row in layout.rows if row.waits):
+        most = max(row.wavefronts for row in layout.rows)
+        return f"{told}: {most} lanes of a transaction have a bank in common"
     if contended := layout.contended():
         most = max(contended.values())
         banks = [bank for bank, count in contended.items() if count == most]

@@ -98,8 +98,8 @@ class Book:
     def accesses(self) -> Mapping[int, tuple[Access, Access]]:
         """By index of the instruction: its first access and its worst."""
         return {
-            int(index): (self._access(index, FIRST), self._access(index, WORST))
-            for index in np.flatnonzero(self._noted[:, FIRST, MASK])
+            index: (self._access(index, FIRST), self._access(index, WORST))
+            for index in np.flatnonzero(self._noted[:, FIRST, MASK]).tolist()
         }
 
     def _access(self, index: int, which: int) -> Access:
