@@ -66,7 +66,7 @@ KNOWN: dict[str, Any] = {
 
 
 def known(name: str) -> Access:
-    return shared(*known(name))
+    return shared(*KNOWN[name][0])
 
 
 @pytest.mark.parametrize("name", KNOWN)
