@@ -14,6 +14,7 @@ from samples import ROOT
 from tilewave.advice import Finding, Subject, for_case, of_tables
 from tilewave.advice.comparing import compared
 from tilewave.advice.rules import LEAST_BOUND
+from tilewave.advice.subject import total
 from tilewave.cases import expand
 from tilewave.compiling import nvrtc
 from tilewave.config import check_folders, parse
@@ -256,14 +257,24 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     return cases, records, of_tables.subjects(target, cases, records, rows, {})
 
 
+# Stream-K spares the partial sums of split-K too: a seventh of its sectors is left at 4096x4096x4096, where they
+# were counted. Here they were not, and the gain is more than the idle SMs explain.
+SPARES_MORE = {("hgemm_split_k@256*(sms+1)x128x8192", "hgemm_stream_k@256*(sms+1)x128x8192")}
+
+
 def test_bounds_held_on_the_recorded_ladder() -> None:
     cases, records, known = recorded()
     made = of_tables.held(cases, records, known)
     judged = [(first, second, one) for first, second, one in made if one.held is not None]
-    assert [one for one in judged if not one[2].held] == []
+    assert {(first, second) for first, second, one in judged if not one.held} == SPARES_MORE
     rules = {one.finding.rule for _, _, one in judged}
     assert {"excess shared wavefronts", "sectors over ideal", "idle part of the last wave"} == rules
     assert sum(one.gained > 0.02 for _, _, one in judged) > 10
+    split, stream = (
+        total(known[f"{name}@4096x4096x4096"].instructions, "sectors_global")
+        for name in ("hgemm_split_k", "hgemm_stream_k")
+    )
+    assert stream < split / 6
 
 
 def test_what_the_next_rungs_mended_was_found() -> None:

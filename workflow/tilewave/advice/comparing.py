@@ -10,9 +10,9 @@ from tilewave.counters.catalogue import ISSUED
 
 MENDED = 0.5
 """The other does what a rule suggests where it leaves at most this part of what the rule looks at."""
-SAME_WORK = 0.995
-"""And where it does no less of the rest: a bound says nothing of instructions that are spared besides. They
-are counted to one, or follow from shares that are known to a thousandth."""
+SAME_WORK = 0.98
+"""And where it does no less of the rest, but for what two passes of the profiler differ by: a bound says nothing
+of what is spared besides. What was not counted (sectors, where a case has no rows of instructions) may be less."""
 PASSES = 0.03
 """Of a launch's cycles: what two runs of one kernel at the power limit differ by (see `plots.limits`)."""
 
