@@ -49,6 +49,12 @@ def test_small_enough(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
+def test_every_cubin_has_its_resources(folder: Path) -> None:
+    compiled = Recorded(folder).compiled
+    assert [name for name, one in compiled.items() if one.get("resources") == {}] == []
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
 @pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
 def test_cubins_are_the_recorded_bytes(folder: Path) -> None:
     """Compiled here, without a GPU, a kernel whose source was recorded has the same bytes.

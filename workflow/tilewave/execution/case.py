@@ -46,7 +46,8 @@ class Execution:
     """What an execution left: the result of the stage, and for the command line what it came from.
 
     ``program`` and ``counts`` are None where the machine did not get as far as counting. seconds: of
-    the whole; launched_s: of the launches alone.
+    the whole; launched_s: of the launches alone. accesses: where it was watched, see
+    `machine.launch.Execution`.
     """
 
     result: Result
@@ -56,6 +57,7 @@ class Execution:
     places: Places | None = None
     seconds: float = 0.0
     launched_s: float = 0.0
+    accesses: Mapping[int, Any] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -141,8 +143,8 @@ def beside_arguments(machine: Any, job: Job, buffers: Mapping[str, np.ndarray]) 
 class _Case:
     """A job on its way through the machine."""
 
-    def __init__(self, job: Job, machine: Any, profile: bool) -> None:
-        self.job, self.machine, self.profile = job, machine, profile
+    def __init__(self, job: Job, machine: Any, profile: bool, watch: bool = False) -> None:
+        self.job, self.machine, self.profile, self.watch = job, machine, profile, watch
         self.spent = 0.0
         self.faults: list[dict[str, Any]] = []
         self.done: Any = None  # of the first launch, the one that ncu would count
@@ -160,6 +162,8 @@ class _Case:
         job = self.job
         left = job.limit_s - self.spent  # compiling the interpreter is not the case's
         more: dict[str, Any] = {"profile": True} if self.profile else {}
+        if self.watch and self.done is None:
+            more["capture"] = True
         more |= beside_arguments(self.machine, job, buffers)
         done = self.machine.execute(
             self.program,
@@ -280,16 +284,17 @@ def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
     return told + (f": {detail}" if detail else "")
 
 
-def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
+def run(job: Job, machine: Any = None, profile: bool = False, watch: bool = False) -> Execution:
     """Execute a job; whatever the kernel does, there is a result.
 
     job: of stage execute. machine: see `execution.engine`. profile:
-    sample where the time goes (`Execution.profile`).
+    sample where the time goes (`Execution.profile`). watch: keep what accesses to shared memory
+    looked like (`Execution.accesses`).
     """
     machine = machine or execution.engine()
     begun = time.monotonic()
     try:
-        case = _Case(job, machine, profile)
+        case = _Case(job, machine, profile, watch)
     except machine.Unsupported as error:
         return Execution(_result(job, model.UNSUPPORTED, _unsupported(job, error)))
     try:
@@ -329,6 +334,7 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
         case.places,
         seconds,
         case.spent,
+        getattr(case.done, "accesses", {}),
     )
     if status == model.OK:
         made.result["source"] = model.EXECUTED

@@ -426,6 +426,13 @@ def dtype_label(dtype: object) -> str:
     return HEADINGS.get(str(dtype), str(dtype)) if present(dtype) else "no dtype"
 
 
+def dtype_short(dtype: object) -> str:
+    """The dtype in a word: FP32, BF16, and with its sum where others have the same operands."""
+    operands, _, rest = dtype_label(dtype).partition(", ")
+    alike = [heading for heading in HEADINGS.values() if heading.partition(", ")[0] == operands]
+    return f"{operands} ({rest.replace('accumulate', 'sum')})" if len(alike) > 1 else operands
+
+
 def rate_notes(study: StudyData) -> list[str]:
     """What a figure of rates must say of products that are not of floating-point numbers."""
     if "i8" not in dtypes_in_order(study):

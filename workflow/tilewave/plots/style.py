@@ -379,6 +379,17 @@ def finish(
     return fig
 
 
+def entries(axes: Iterable[Axes]) -> tuple[list[Artist], list[str]]:
+    """Handles and labels of what seaborn drew, each label once, for `finish`; its legends go."""
+    found: dict[str, Artist] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+        if (legend := ax.get_legend()) is not None:
+            legend.remove()
+    return list(found.values()), list(found)
+
+
 def empty(ax: Axes, sentence: str, style: Style) -> None:
     """An axes that says why it shows nothing."""
     ax.set_axis_off()
