@@ -145,7 +145,7 @@ function start() {
   let setting = data.setting;
 
   function svg(parent, tag, attributes, text = "") {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    const made = document.createElementNS(parent.namespaceURI, tag);
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
     made.textContent = text;
     parent.append(made);
@@ -249,8 +249,8 @@ function start() {
       .forEach((text, place) => (cells[place].textContent = text));
     const work = (2 * setting.m * setting.n * setting.k) / 1e9;
     const ratio = closedForms.operationsRatio(setting.m, setting.n, setting.rows, setting.columns);
-    tell("asked", work.toFixed(1));
-    tell("executed", (work * ratio).toFixed(1));
+    tell("asked", work.toFixed(3));
+    tell("executed", ratio.toFixed(3));
     const [low, high] = span(setting, sweep);
     const body = part("table").tBodies[0];
     body.replaceChildren();
@@ -301,6 +301,9 @@ function start() {
     show();
     draw();
   }
+  function toAddress() {
+    history.replaceState(null, "", `#${new URLSearchParams(setting)}`);
+  }
   part("inputs").addEventListener("input", ({ target }) => {
     const name = target.name || target.dataset.of;
     if (NAMES.includes(name)) {
@@ -310,12 +313,15 @@ function start() {
     }
     draw();
   });
+  // A reader can copy the address with the inputs in it.
+  part("inputs").addEventListener("change", toAddress);
   part("inputs").addEventListener("submit", (event) => event.preventDefault());
   part("use").addEventListener("click", () => {
     const sweep = draw();
     if (sweep) setting = { ...sweep.setting, n: setting.n };
     show();
     draw();
+    toAddress();
   });
   addEventListener("hashchange", fromAddress);
   for (const one of document.querySelectorAll("[data-needs-script]")) one.hidden = false;

@@ -9,5 +9,5 @@ FIGURE_FILES = (
 """The same with their places in the report's folder."""
 PAGES = ("index.html", "explorer.html", "glossary.html", "summary.md", "junit.xml")
 """Documents of the report beside those in FOLDERS, the index first."""
-FOLDERS = ("study", "kernel", "sass", "ncu", "thumbnails")
+FOLDERS = ("study", "kernel", "lesson", "sass", "ncu", "thumbnails")
 """Folders that the pages fill: one page a study, one a kernel, and what they link."""

@@ -32,6 +32,7 @@ from tilewave.report import (
     figures,
     in_short,
     kernel_views,
+    lessons,
     studies,
     verdict,
     words,
@@ -192,10 +193,9 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
         studies.view(project, name, (cases, records), environments, reports)
         for name in project.plan.studies
     ]
-    about: dict[str, Any] = {
-        "banner": banner(target, records),
-        "extra": [("Explorer", "explorer.html")],
-    }
+    taught = lessons.about(project.plan.kernels, project.plan.studies)
+    extra = [("Explorer", "explorer.html"), *(("Lessons", lesson.address) for lesson in taught[:1])]
+    about: dict[str, Any] = {"banner": banner(target, records), "extra": extra}
 
     def page(name: str, template: str, context: Mapping[str, Any]) -> None:
         root = "../" * name.count("/")
@@ -224,6 +224,8 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
             "source_words": words.SOURCE_WORDS,
         },
     )
+    for lesson in taught:
+        page(lesson.address, "lesson.html.j2", lessons.view(lesson, rows, shown, taught))
     swept = explorer.sweeps(shown, cases, records, environments)
     page("explorer.html", "explorer.html.j2", explorer.view(swept))
     found, groups = findings(shown, cases), troubles(cases, records)
@@ -241,6 +243,7 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
             "verdicts": verdict_counts(cases),
             "findings": found,
+            "lessons": taught,
             "failures": [one for one in groups if one.word not in MILD],
             "troubles": [one for one in groups if one.word in MILD],
             "matrix": status_matrix(records),
