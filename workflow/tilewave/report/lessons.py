@@ -1,0 +1,68 @@
+"""Lessons for a class: texts beside the run's own figures, each with a question for the machine."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from tilewave.project import LIBRARY
+from tilewave.report.kernel_views import Row
+from tilewave.report.studies import StudyView
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A page of text. kernels and studies: whose figures it shows where a run has them; command:
+    what follows `python -m tilewave` and answers the question; look: where the answer stands."""
+
+    place: int
+    name: str
+    title: str
+    text: list[str]
+    kernels: list[str]
+    studies: list[str]
+    question: str
+    command: str
+    look: str
+
+    @property
+    def address(self) -> str:
+        return f"lesson/{self.place}-{self.name}.html"
+
+
+@functools.cache
+def lessons() -> tuple[Lesson, ...]:
+    """All lessons in order."""
+    told = yaml.safe_load((LIBRARY.parent / "report" / "lessons.yaml").read_text("utf-8"))
+    return tuple(Lesson(place, **one) for place, one in enumerate(told, 1))
+
+
+def about(kernels: Container[str], studies: Container[str]) -> list[Lesson]:
+    """The lessons that have a kernel or a study among these."""
+    return [
+        one
+        for one in lessons()
+        if any(name in kernels for name in one.kernels)
+        or any(name in studies for name in one.studies)
+    ]
+
+
+def view(
+    lesson: Lesson, rows: Mapping[str, Row], shown: Sequence[StudyView], others: Sequence[Lesson]
+) -> dict[str, Any]:
+    """What the template needs: the run's rows and studies of the lesson, and what it lacks."""
+    studies = {one.name: one for one in shown}
+    return {
+        "lesson": lesson,
+        "lessons": others,
+        "rows": [rows[name] for name in lesson.kernels if name in rows],
+        "studies": [studies[name] for name in lesson.studies if name in studies],
+        "missing": [
+            *(f"the kernel {name}" for name in lesson.kernels if name not in rows),
+            *(f"the study {name}" for name in lesson.studies if name not in studies),
+        ],
+    }
