@@ -142,6 +142,8 @@ def _settings(style: Style) -> dict[str, Any]:
         "axes.edgecolor": INK,
         "axes.labelcolor": INK,
         "text.color": INK,
+        # Hinted widths depend on the resolution: labels that fit at the layout's are cut at the file's.
+        "text.hinting": "none",
         "xtick.color": INK,
         "ytick.color": INK,
         "xtick.major.width": 0.6,
