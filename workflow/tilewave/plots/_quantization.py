@@ -145,8 +145,8 @@ def draw(
                 axes[-1].tick_params(axis="x", labelbottom=row == len(panels) - 1)
             _ticks(axes[0], sweep, 5 if style.narrow else 8)
             _marks(axes, sweep, style, by)
-            axes[0].set_title(f"{_name(sweep, found)}, K = {sweep.k}", pad=style.font_size * 1.5)
-            axes[-1].set_xlabel("N")
+            axes[0].set_title(_name(sweep, found), pad=style.font_size * 1.5)
+            axes[-1].set_xlabel(f"N (K = {sweep.k})")
         handles, labels = look.entries(fig.axes)
         marks = _mark_handles(found, by)
         return look.finish(

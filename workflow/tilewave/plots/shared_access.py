@@ -128,14 +128,14 @@ def _panel(ax: Axes, rows: pd.DataFrame, style: Style, right: float) -> None:
         orient="y", dodge=False, native_scale=True, errorbar=None, saturation=1, edgecolor="#AAAAAA",
         linewidth=0.4, ax=ax,
     )  # fmt: skip
-    for points, column, label, marker, color, edge in (
-        (rows, "expected wavefronts", "expected", "D", "white", INK),
-        (rows[_apart(rows)], "attributed by ncu", _ATTRIBUTED, "X", BAD, "white"),
+    for points, column, label, marker, color, edge, size in (
+        (rows, "expected wavefronts", "expected", "D", "white", INK, 18),
+        (rows[_apart(rows)], "attributed by ncu", _ATTRIBUTED, "X", BAD, "white", 34),
     ):
         if points[column].notna().any():
             sns.scatterplot(
-                points, x=column, y="place", label=label, marker=marker, color=color, s=18,
-                edgecolor=edge, linewidth=0.7, zorder=5, ax=ax,
+                points, x=column, y="place", label=label, marker=marker, color=color, s=size,
+                edgecolor=edge, linewidth=0.6, zorder=5, ax=ax,
             )  # fmt: skip
     counted = ["measured wavefronts", "expected wavefronts", "attributed by ncu"]
     ends = rows[counted].max(axis=1).fillna(0.0)
