@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -12,14 +15,18 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT
+from samples import ROOT, a_job
 from tilewave.command import main
 from tilewave.compiling import nvrtc
 from tilewave.errors import UserError
-from tilewave.execution import case, diagram, engine, lanes, layout
+from tilewave.execution import case, engine, lanes
+from tilewave.lanes import captured, diagram, layout
 from tilewave.machine import memory
 from tilewave.machine.access import Access
 from tilewave.machine.capturing import access
+from tilewave.records import model
+from tilewave.records.store import Store
+from tilewave.stages import watching
 
 TRUTH = Path(__file__).parent / "data" / "truth"
 ALL = 0xFFFFFFFF
@@ -179,7 +186,7 @@ def test_what_is_found_is_said_in_a_sentence() -> None:
 
 
 def watched(path: Path, case_: Any, macros: Any = None) -> case.Execution:
-    return case.run(support.job(path, case_, macros), engine(), watch=True)
+    return case.run(replace(support.job(path, case_, macros), watch=True), engine())
 
 
 @needs_nvrtc
@@ -246,3 +253,102 @@ def test_the_line_with_the_most_excess_comes_first() -> None:
         lanes.at_line(found, "6", "kernels/k.cu")
     with pytest.raises(UserError, match="a kernel whose threads access shared memory"):
         lanes.at_line([], "6", "kernels/k.cu")
+
+
+# ------------------------------------------------------------------------------------ for the pages
+
+
+def launched(*accesses: Access) -> SimpleNamespace:
+    """What patterns are taken from: an instruction for each access."""
+    code = [SimpleNamespace(opcode="LDS", address=16 * at) for at in range(len(accesses))]
+    by_index = {index: (one, one) for index, one in enumerate(accesses)}
+    return SimpleNamespace(program=SimpleNamespace(instructions=code), accesses=by_index)
+
+
+def test_accesses_that_stand_alike_are_kept_once() -> None:
+    def moved(by: int, kind: str = "load") -> Access:
+        return shared(kind, 4, [8 * lane + by for lane in LANES])
+
+    rows = captured.patterns(
+        launched(moved(0), moved(4), moved(128), moved(0, "store"), moved(256))
+    )
+    assert [row["sass"] for row in rows] == [[0, 32, 64], [16], [48]]
+    again = json.loads(json.dumps(rows))
+    lines = {0: 7, 16: 9, 32: 7, 48: 9, 64: 8}
+    made = captured.diagrams(again, lambda address: ("k.cu", lines[address]))
+    # Once for each line of a pattern, the same from JSON as from the machine.
+    assert [(one.line, one.address) for one in made] == [(7, 0), (9, 16), (9, 48), (8, 64)]
+    assert made[0].access == moved(0)
+    assert made[0].svg == diagram.drawn(layout.laid_out(moved(0)), "k.cu:7 LDS", standalone=False)
+
+
+def test_the_worst_diagram_comes_first() -> None:
+    rows = captured.patterns(launched(known("broadcast"), known("2-way"), known("32-way")))
+    made = captured.diagrams(rows, lambda address: ("k.cu", address))
+    assert [one.access.excess for one in made] == [31, 1, 0]
+
+
+def pipeline(tmp_path: Path, sass: str = "LDS R1, [R2]", recorded: Any = None) -> Any:
+    listing = None if not sass else (sass, {})
+    compilations = SimpleNamespace(
+        as_compiled=lambda entry: listing, missing_cubin=lambda *_: False, provide=lambda *_: None
+    )
+    known_ = SimpleNamespace(accesses=recorded) if recorded else None
+    return SimpleNamespace(
+        store=Store(tmp_path), deterministic=known_, compiled={"k": {"sm_90": {}}}, arch="sm_90",
+        variants={"k": None}, compilations=compilations,
+    )  # fmt: skip
+
+
+def test_what_nobody_knows_is_watched_once(tmp_path: Path) -> None:
+    job = a_job(
+        stage="execute", case="k@256", variant="k", kernel="k", key="ab12", operation="probe"
+    )
+    asked: list[str] = []
+
+    def measure(waiting: Any, finished: Any) -> Any:
+        asked.extend(one.case for one in waiting)
+        for one in waiting:
+            finished(model.result("execute", one.case, model.OK, key=one.key, accesses=[{"a": 1}]))
+
+    for _ in range(2):
+        watching.watch(pipeline(tmp_path), [job], measure, 1)
+    assert asked == ["k@256"]
+    told = watching.document(pipeline(tmp_path), [job])
+    assert told["k@256"]["accesses"] == [{"a": 1}]
+    assert watching.foremost([job]) == [job] and not watching.foremost(
+        [replace(job, variant="k-x")]
+    )
+
+
+@pytest.mark.parametrize("given", [{"sass": "LDG.E R1, [R2]"}, {"recorded": {"ab12": [{"a": 2}]}}])
+def test_what_has_no_accesses_or_is_recorded_is_not_watched(tmp_path: Path, given: Any) -> None:
+    job = a_job(
+        stage="execute", case="k@256", variant="k", kernel="k", key="ab12", operation="probe"
+    )
+
+    def measure(*_: Any) -> Any:
+        raise AssertionError("nothing is to be executed")
+
+    watching.watch(pipeline(tmp_path, **given), [job], measure, 1)
+    assert bool(watching.document(pipeline(tmp_path, **given), [job])) == ("recorded" in given)
+
+
+@pytest.mark.parametrize(
+    ("operation", "sizes", "best"),
+    [("matmul", (8, 512, 256), 256), ("matmul", (8, 64), 64), ("vector_add", (8, 512), 8)],
+)
+def test_the_case_that_is_watched(operation: str, sizes: tuple[int, ...], best: int) -> None:
+    cases = [a_job(operation=operation, shape=dict.fromkeys("mnk", size)) for size in sizes]
+    assert watching._best(cases).shape["m"] == best
+
+
+@needs_nvrtc
+def test_a_worker_tells_what_a_watched_job_accessed() -> None:
+    from tilewave.execution import cost, worker
+
+    path = ROOT / "kernels" / "shared_access.cu"
+    job = replace(support.job(path, "load_32_conflict"), watch=True, key="ab12")
+    made = worker.one(job, engine(), cost.Rates())
+    (row,) = [row for row in made["accesses"] if row["opcode"] == "LDS"]
+    assert (made["status"], made["key"], row["wavefronts"]) == (model.OK, "ab12", 4)

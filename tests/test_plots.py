@@ -219,6 +219,20 @@ def test_wrong_outweighs_correct_and_statuses_are_the_worst() -> None:
     assert base.Missing(case, "stale", "moved") in base.missing_cases(study)
 
 
+def test_reasons_that_differ_by_numbers_are_told_once() -> None:
+    study = synthetic.make("latency")
+    reasons = ["no GPU", "predicted 5.04 s exceeds 5", "predicted 88 s exceeds 5"]
+    told = dict(zip(base.case_order(study), reasons))
+    records = study.records[study.records["case"].isin(told)]
+    records = records.assign(status="not measured", reason=records["case"].map(told))
+    study = replace(study, cases=study.cases[study.cases["case"].isin(told)], records=records)
+    assert base.missing_notes(study) == [
+        "not measured (no GPU): latency-levelregister@register",
+        "not measured (predicted 5.04 to 88 s exceeds 5): latency-levelshared@shared, "
+        "latency-levelconstant@constant",
+    ]
+
+
 def test_values_in_config_order_and_only_ok() -> None:
     study = synthetic.make("latency")
     values = base.value_of(study, "latency")

@@ -167,8 +167,9 @@ class Made:
         cases = tidy.cases_table(resolved, compiled, "sm_90", verdicts)
         rows = [
             {"case": f"tiled@{n}x{n}x{n}", "key": "i", "environment": "e1", "source": "counters",
-             "stage": "counters", "file": "tiled.cu", "via": "", "kernel_line": line, "address": 16 * i, "opcode": "LDS", "executed": 2.0, "wavefronts_shared": 1000.0 * n,
-             "wavefronts_shared_ideal": 500.0 * n, "line": line, "kernel_line": line, "text": ""}
+             "stage": "counters", "file": "tiled.cu", "via": "", "kernel_line": line,
+             "address": 16 * i, "opcode": "LDS", "executed": 2.0, "wavefronts_shared": 1000.0 * n,
+             "wavefronts_shared_ideal": 500.0 * n, "line": line, "text": ""}
             for n in (64, 128) for i, line in enumerate((20, 20, 0))
         ]  # fmt: skip
         frames = {

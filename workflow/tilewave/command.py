@@ -17,6 +17,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -441,7 +442,7 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
         done = None
         if plan.job is not None:
             machine = machine or execution.engine(saying=_say, processes=os.cpu_count() or 1)
-            done = case.run(plan.job, machine, watch=options.lanes is not None)
+            done = case.run(replace(plan.job, watch=options.lanes is not None), machine)
         told = document(options.arch, plan, entry, done)
         if options.lanes is not None and done is not None:
             told["lanes"] = _drawn(lanes.watched(done), told, options)

@@ -143,8 +143,8 @@ def beside_arguments(machine: Any, job: Job, buffers: Mapping[str, np.ndarray]) 
 class _Case:
     """A job on its way through the machine."""
 
-    def __init__(self, job: Job, machine: Any, profile: bool, watch: bool = False) -> None:
-        self.job, self.machine, self.profile, self.watch = job, machine, profile, watch
+    def __init__(self, job: Job, machine: Any, profile: bool) -> None:
+        self.job, self.machine, self.profile = job, machine, profile
         self.spent = 0.0
         self.faults: list[dict[str, Any]] = []
         self.done: Any = None  # of the first launch, the one that ncu would count
@@ -162,7 +162,7 @@ class _Case:
         job = self.job
         left = job.limit_s - self.spent  # compiling the interpreter is not the case's
         more: dict[str, Any] = {"profile": True} if self.profile else {}
-        if self.watch and self.done is None:
+        if job.watch and self.done is None:
             more["capture"] = True
         more |= beside_arguments(self.machine, job, buffers)
         done = self.machine.execute(
@@ -284,17 +284,16 @@ def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
     return told + (f": {detail}" if detail else "")
 
 
-def run(job: Job, machine: Any = None, profile: bool = False, watch: bool = False) -> Execution:
+def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     """Execute a job; whatever the kernel does, there is a result.
 
-    job: of stage execute. machine: see `execution.engine`. profile:
-    sample where the time goes (`Execution.profile`). watch: keep what accesses to shared memory
-    looked like (`Execution.accesses`).
+    job: of stage execute; one that is watched has `Execution.accesses`. machine: see
+    `execution.engine`. profile: sample where the time goes (`Execution.profile`).
     """
     machine = machine or execution.engine()
     begun = time.monotonic()
     try:
-        case = _Case(job, machine, profile, watch)
+        case = _Case(job, machine, profile)
     except machine.Unsupported as error:
         return Execution(_result(job, model.UNSUPPORTED, _unsupported(job, error)))
     try:
@@ -357,16 +356,20 @@ def classes(execution_: Execution) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch by itself: seconds in the machine, and the share of each class where sampled."""
+    """One launch by itself: seconds in the machine, the share of each class where sampled, and the
+    accesses of each instruction of the program where it was watched."""
 
     seconds: float
     thread_instructions: int
     profile: Mapping[str, float] | None
+    program: Any
+    accesses: Mapping[int, Any]
 
 
 def launch_once(job: Job, machine: Any = None, profile: bool = False) -> Launch:
-    """Execute a job's kernel once, for the benchmark. Raises what the machine raises."""
+    """Execute a job's kernel once, unjudged. Raises what the machine raises."""
     one = _Case(job, machine or execution.engine(), profile)
     one.once()
     sampled = getattr(one.done, "profile", None)
-    return Launch(float(one.done.seconds), one.instructions, sampled)
+    accesses = getattr(one.done, "accesses", {})
+    return Launch(float(one.done.seconds), one.instructions, sampled, one.program, accesses)

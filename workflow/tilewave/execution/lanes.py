@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewave.errors import UserError
-from tilewave.execution import diagram
 from tilewave.execution.case import Execution
-from tilewave.execution.layout import Layout, finding, laid_out, ranges, setting, text
+from tilewave.lanes import diagram
+from tilewave.lanes.layout import Layout, finding, laid_out, ranges, setting, text
 from tilewave.machine.access import Access
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -99,27 +98,52 @@ def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list
     return places
 
 
+def fitting(heights: Sequence[float], gap: float, order: Iterable[int]) -> list[int]:
+    """Which names can stand where they belong, `gap` from one another: those asked first in `order`."""
+    kept: list[int] = []
+    for i in order:
+        if all(abs(heights[i] - heights[other]) >= gap for other in kept):
+            kept.append(i)
+    return sorted(kept)
+
+
 def names_beside(
     ax: Axes,
     ends: Sequence[tuple[float, float, str, bool]],
     tall: float,
     style: Style,
+    all_of_them: bool = True,
 ) -> None:
     """Names at the right edge of an axes of `tall` mm, joined to the points that they belong to.
 
     ends: x, y, the text, and whether it is set in bold; the axes' limits must have been set.
+    all_of_them: name every end, moved apart where they crowd; otherwise those that fit, the highest
+        and the lowest first and those in bold last.
     """
+    if not ends:
+        return
     ends = sorted(ends, key=lambda end: (-end[1], end[2]))
     to_axes = ax.transData + ax.transAxes.inverted()
-    at = to_axes.transform([end[:2] for end in ends]) if ends else np.empty((0, 2))
-    gap = 1.3 * 0.8 * style.font_size / 72 / MM / tall
-    places = apart([float(y) for _, y in at], gap, gap / 2, 1 - gap / 2)
-    beside = offset_copy(ax.transAxes, ax.get_figure(root=True), x=9, units="points")
-    for (x, y, text, bold), place in zip(ends, places, strict=True):
+    heights = [float(y) for _, y in to_axes.transform([end[:2] for end in ends])]
+    gap = 1.25 * 0.8 * style.font_size / 72 / MM / tall
+    if not all_of_them:
+        plain = [i for i, end in enumerate(ends) if not end[3]]
+        order = dict.fromkeys([*plain[:1], *plain[-1:], *plain, *range(len(ends))])
+        kept = fitting(heights, gap, order)
+        ends, heights = [ends[i] for i in kept], [heights[i] for i in kept]
+    places = apart(heights, gap, gap / 2, 1 - gap / 2)
+    right = ax.get_xlim()[1]
+    ax.hlines(
+        [y for _, y, _, _ in ends], [x for x, _, _, _ in ends], right, color="#CCCCCC",
+        linewidth=0.4, zorder=0.5,
+    )  # fmt: skip
+    # The layout can only leave room for texts at a fixed distance from the axes.
+    beside = offset_copy(ax.transAxes, ax.get_figure(root=True), x=8, units="points")
+    for (_, _, text, bold), height, place in zip(ends, heights, places, strict=True):
         ax.annotate(
-            text, (x, y), xytext=(1.0, place), textcoords=beside, va="center", ha="left",
-            size=0.8 * style.font_size, color=INK, weight="bold" if bold else "normal",
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.35, "shrinkA": 0,
+            text, (1.0, height), xycoords="axes fraction", xytext=(1.0, place), textcoords=beside,
+            va="center", ha="left", size=0.8 * style.font_size, color=INK,
+            weight="bold" if bold else "normal", annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.4, "shrinkA": 0,
                         "shrinkB": 0, "relpos": (0, 0.5)},
         )  # fmt: skip

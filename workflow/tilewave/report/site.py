@@ -205,7 +205,7 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
     for one in shown:
         page(f"study/{one.name}.html", "study.html.j2", {"study": one})
     tables = cases, records, instructions
-    run = kernel_views.Run.of(project, tables, environments, compiled, shown, reports)
+    run = kernel_views.Run.of(project, target, tables, environments, compiled, shown, reports)
 
     def kernel_page(name: str) -> kernel_views.Row:
         kernel = kernel_views.view(run, name)

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable
 from html import escape
 
-from tilewave.execution.layout import BANKS, Cell, Layout, Row, finding, setting, text
+from tilewave.lanes.layout import BANKS, Cell, Layout, Row, finding, setting, text
 from tilewave.machine.access import LANES
 
 WIDTH, LEFT, STEP = 760, 104, 20
