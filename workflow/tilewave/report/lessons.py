@@ -16,8 +16,9 @@ from tilewave.report.studies import StudyView
 
 @dataclass(frozen=True)
 class Lesson:
-    """A page of text. kernels and studies: whose figures it shows where a run has them; command:
-    what follows `python -m tilewave` and answers the question; look: where the answer stands."""
+    """A page of text. kernels and studies: whose figures it shows where a run has them, of the first
+    study the drawing; command: what follows `python -m tilewave` and answers the question; look:
+    where the answer stands; also: titles and addresses of other pages."""
 
     place: int
     name: str
@@ -28,6 +29,7 @@ class Lesson:
     question: str
     command: str
     look: str
+    also: tuple[tuple[str, str], ...] = ()
 
     @property
     def address(self) -> str:
