@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
 import html.parser
 import json
 import random
+import re
 import shutil
 import subprocess
 from dataclasses import asdict, replace
@@ -170,6 +174,15 @@ def test_page_is_small_reads_without_a_script_and_escapes(sweeps: list[Sweep]) -
         assert "".join(f'<td class="n">{cell}</td>' for cell in row) in text
     assert "No sweep over N was measured" in page([])
     assert " style=" not in text and " onclick" not in text
+
+
+def test_the_policy_names_both_scripts_and_no_more(sweeps: list[Sweep]) -> None:
+    text = page(sweeps)
+    policy = re.search(r"script-src (.*?);", html.unescape(text))
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
+    assert policy and len(scripts) == 2
+    digests = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts]
+    assert policy[1] == " ".join(f"'sha256-{one}'" for one in digests)
 
 
 class Shown(html.parser.HTMLParser):

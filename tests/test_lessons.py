@@ -7,6 +7,7 @@ import shlex
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -77,7 +78,17 @@ def test_the_command_answers(
 
 def page(lesson: Lesson, rows: dict[str, Row], studies: list[Any]) -> str:
     banner = summary.Banner("nothing", "Nothing was measured", "")
-    context = lessons.view(lesson, rows, studies, LESSONS)
+    cases = pd.DataFrame(
+        [
+            {"case": f"{variant}@{n}", "kernel": name, "variant": variant, "dtype": "f32",
+             "m": n, "n": n, "k": n, "probe_case": ""}
+            for name in rows for variant in (name, f"{name}-other") for n in (64, 4096)
+        ],
+        columns=["case", "kernel", "variant", "dtype", "m", "n", "k", "probe_case"],
+    )  # fmt: skip
+    rates = {case: 12.5 if case.endswith("@64") else 47.25 for case in cases["case"]}
+    run: Any = SimpleNamespace(studies=studies, cases=cases, shares={}, rates=rates)
+    context = lessons.view(lesson, run, rows, LESSONS)
     return site.render("lesson.html.j2", {"banner": banner, "root": "../", **context})
 
 
@@ -90,7 +101,8 @@ def test_a_page_shows_what_the_run_has_and_says_what_it_lacks(lesson: Lesson) ->
     )
     text = page(lesson, {kernel: row}, [shown])
     assert f'href="../kernel/{kernel}.html"' in text and "A &lt;kernel&gt;" in text
-    assert f'href="../study/{study}.html"' in text and "41.5" in text and "Found." in text
+    assert f'href="../study/{study}.html"' in text and "Found." in text
+    assert "12.5" in text and "47.2" in text and "-other" not in text
     assert lesson.command in text
     for name in (*lesson.kernels[1:], *lesson.studies[1:]):
         assert re.search(rf"Left out.*\b{name}\b", text)

@@ -10,8 +10,7 @@ from typing import Any
 import yaml
 
 from tilewave.project import LIBRARY
-from tilewave.report.kernel_views import Row
-from tilewave.report.studies import StudyView
+from tilewave.report.kernel_views import Row, Run, speed
 
 
 @dataclass(frozen=True)
@@ -54,14 +53,17 @@ def about(kernels: Container[str], studies: Container[str]) -> list[Lesson]:
 
 
 def view(
-    lesson: Lesson, rows: Mapping[str, Row], shown: Sequence[StudyView], others: Sequence[Lesson]
+    lesson: Lesson, run: Run, rows: Mapping[str, Row], others: Sequence[Lesson]
 ) -> dict[str, Any]:
-    """What the template needs: the run's rows and studies of the lesson, and what it lacks."""
-    studies = {one.name: one for one in shown}
+    """What the template needs: the run's kernels and studies of the lesson, and what it lacks. The
+    speed is that of the kernels' first variants."""
+    studies = {one.name: one for one in run.studies}
+    plain = run.cases[run.cases["variant"] == run.cases["kernel"]]
     return {
         "lesson": lesson,
         "lessons": others,
         "rows": [rows[name] for name in lesson.kernels if name in rows],
+        "speed": speed(lesson.kernels, plain, run.shares, run.rates, most=5),
         "studies": [studies[name] for name in lesson.studies if name in studies],
         "missing": [
             *(f"the kernel {name}" for name in lesson.kernels if name not in rows),

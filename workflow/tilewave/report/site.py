@@ -225,7 +225,7 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
         },
     )
     for lesson in taught:
-        page(lesson.address, "lesson.html.j2", lessons.view(lesson, rows, shown, taught))
+        page(lesson.address, "lesson.html.j2", lessons.view(lesson, run, rows, taught))
     swept = explorer.sweeps(shown, cases, records, environments)
     page("explorer.html", "explorer.html.j2", explorer.view(swept))
     found, groups = findings(shown, cases), troubles(cases, records)
