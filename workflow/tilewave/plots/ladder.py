@@ -27,6 +27,7 @@ from tilewave.plots._rungs import in_order
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GOOD, GREY, INK, MARKERS, Style
 
+HEADLINE = True
 OPTIONS: Mapping[str, str] = {
     "log": "true draws the shares on a logarithmic axis (default: false)",
 }

@@ -22,6 +22,7 @@ from tilewave.plots.style import GREY, Style
 from tilewave.theory import roofline
 from tilewave.theory.traffic import MATH
 
+HEADLINE = True
 OPTIONS: Mapping[str, str] = {
     "bandwidths": "{level: probe case} whose measured bandwidth is the slope at the levels dram, l2 "
     "and l1 (default: dram_copy, l2_read, shared_read)",

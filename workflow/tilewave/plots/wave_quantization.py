@@ -15,6 +15,7 @@ from tilewave.plots._quantization import OPTIONS as OPTIONS
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
+HEADLINE = True
 _ORDER = ("tflops", "active")
 
 

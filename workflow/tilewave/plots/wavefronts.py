@@ -25,6 +25,7 @@ from tilewave.plots import style as look
 from tilewave.plots.base import StudyData, compact
 from tilewave.plots.style import GREY, INK, Style
 
+HEADLINE = True
 OPTIONS: Mapping[str, str] = {}
 _STAGES = ("counters",)
 

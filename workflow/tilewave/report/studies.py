@@ -114,7 +114,12 @@ def view(
         title=entry.title,
         question=entry.question,
         takeaway=takeaway,
-        headline=plots.is_headline(entry.plot),
+        # Of several studies with one kind of figure the first.
+        headline=plots.is_headline(entry.plot)
+        and name
+        == next(
+            one for one in project.plan.studies if project.config.studies[one].plot == entry.plot
+        ),
         # Of the caption what lies between the finding and the source.
         notes=caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else [],
         cases=plural(len(cases), "case"),
