@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tilewave.project import LIBRARY
+from tilewave.library import TEMPLATES
 from tilewave.report.kernel_views import Row, Run, speed
 
 
@@ -38,7 +38,7 @@ class Lesson:
 @functools.cache
 def lessons() -> tuple[Lesson, ...]:
     """All lessons in order."""
-    told = yaml.safe_load((LIBRARY.parent / "report" / "lessons.yaml").read_text("utf-8"))
+    told = yaml.safe_load((TEMPLATES / "lessons.yaml").read_text("utf-8"))
     return tuple(Lesson(place, **one) for place, one in enumerate(told, 1))
 
 

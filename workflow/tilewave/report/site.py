@@ -23,7 +23,8 @@ import pandas as pd
 from PIL import Image as Picture
 
 from tilewave import sharing
-from tilewave.project import LIBRARY, Project, read
+from tilewave.library import TEMPLATES
+from tilewave.project import Project, read
 from tilewave.records import model
 from tilewave.records.store import write_atomically
 from tilewave.report import (
@@ -42,7 +43,6 @@ from tilewave.report.environments import environment_views
 from tilewave.report.studies import Image, StudyView
 from tilewave.report.summary import banner, sources, status_matrix, troubles, verdict_counts
 
-TEMPLATES = LIBRARY.parent / "report"
 THUMBNAIL_PX = 440
 MILD = (model.NOT_MEASURED, model.NOT_CHECKED, model.UNSUPPORTED, model.STALE)
 """What is no fault of a kernel."""
