@@ -74,8 +74,8 @@ def _lanes(layout: Layout, top: int) -> list[str]:
         middle = _x(lane) + (STEP - 1) / 2
         made.append(_text(middle, top + 13, str(lane), "" if lane in taking_part else PALER))
         if lane in row_of:
-            small = ' font-size="8"' if row_of[lane].wavefronts > 1 else ""
-            made.append(_text(middle, top + 26, _number(row_of[lane]), BOLD + small))
+            look = ' font-size="7"' if row_of[lane].wavefronts > 1 else BOLD
+            made.append(_text(middle, top + 26, _number(row_of[lane]), look))
     made.append('</g><g font-size="9" text-anchor="end">')
     for lane in layout.access.lanes:
         x, y = _x(lane) + (STEP - 1) / 2 + 3, top + 35
