@@ -183,9 +183,11 @@ class Made:
             frame.to_parquet(folder / f"{name}.parquet", index=False)
         Path("results/target.json").write_text(json.dumps(self.target))
         Path("results/compiled.json").write_text(json.dumps(self.compiled))
+        Path("results/accesses.json").write_text("{}")
         self.inputs = SimpleNamespace(
             target="results/target.json",
             compiled="results/compiled.json",
+            accesses="results/accesses.json",
             **{name: folder / f"{name}.parquet" for name in frames},
         )
 

@@ -66,6 +66,7 @@ rule page:
         records=TABLES["records"],
         instructions=TABLES["instructions"],
         compiled=COMPILED,
+        accesses=ACCESSES,
     output:
         PAGES,
         directory(expand(f"{REPORTS}/{{folder}}", folder=report.FOLDERS)),

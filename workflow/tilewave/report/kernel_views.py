@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import markupsafe
 import pandas as pd
 
 from tilewave import advice
 from tilewave.advice import Subject, of_tables
-from tilewave.compiling import sass
+from tilewave.compiling import origins, sass
+from tilewave.compiling.origins import Origin
 from tilewave.kernels import FENCES, Kernel, idea
+from tilewave.lanes import captured
 from tilewave.plots.base import BASELINE, shape_label
 from tilewave.project import Project
 from tilewave.records import model
@@ -33,6 +36,8 @@ SHARE, SPEED = "paired_share", "tflops"
 SHOWN_ROWS = 12
 """Rows of a study's table on a kernel's page; the study's page and the CSV have the others."""
 _INSTRUCTION = re.compile(r"^ +(/\*[0-9a-f]{4,}\*/.*)$|^(\.text\..*)$", re.M)
+DRAWN = 6
+"""Accesses of a case that are drawn, those with the most excess."""
 OPCODES = 15
 """Opcodes whose numbers changed most against the rung before."""
 
@@ -151,6 +156,23 @@ class Advised:
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """An access to shared memory, drawn: where its instruction stands and what the drawing says."""
+
+    name: str
+    finding: str
+    svg: markupsafe.Markup
+
+
+@dataclass(frozen=True)
+class LanesOf:
+    """The accesses of a case."""
+
+    case: str
+    drawn: list[Drawn]
+
+
+@dataclass(frozen=True)
 class KernelView:
     """One kernel: all that its page says."""
 
@@ -171,6 +193,7 @@ class KernelView:
     change: Change | None
     profiles: list[str]
     listings: list[Listing]
+    lanes: list[LanesOf]
     advised: str
     advice: list[Advised]
 
@@ -544,6 +567,49 @@ def _profiles(project: Project, document: Mapping[str, Any], reports: Path) -> l
     return found
 
 
+# -------------------------------------------------------------------------------------------- lanes
+
+
+def _lanes(run: Run, kernel: Kernel) -> list[LanesOf]:
+    """Drawings of a kernel's accesses to shared memory, the most excess first; of a probe all cases, of
+    others the first variant's."""
+    told = {case: one for case, one in run.accesses.items() if one["kernel"] == kernel.name}
+    probe = kernel.front.operation == "probe"
+    made = []
+    for case, one in list(told.items())[: None if probe else 1]:
+        entry: Mapping[str, Any] = next(
+            iter(
+                run.compiled.get(kernel.name, {})
+                .get("variants", {})
+                .get(one["variant"], {})
+                .values()
+            ),
+            {},
+        )
+        listing = Path(entry.get("sass") or ".")
+        places: Mapping[int, Origin] = {}
+        if listing.is_file():
+            texts = origins.own_texts(kernel.text, kernel.path)
+            symbol = entry.get("symbol", kernel.entry)
+            places = origins.of_listing(listing.read_text(encoding="utf-8"), symbol, texts)
+
+        def place(address: int, places: Mapping[int, Origin] = places) -> tuple[str, int]:
+            origin = places.get(address, origins.NOWHERE)
+            return origin.file or kernel.path.name, origin.line
+
+        drawn: list[Drawn] = []
+        for found in captured.diagrams(one["accesses"], place):
+            if one["instruction"] and not found.opcode.startswith(one["instruction"]):
+                continue
+            if len(drawn) == (1 if probe else DRAWN):
+                break
+            name = f"{found.file}:{found.line} {found.opcode}"
+            drawn.append(Drawn(name, found.finding, markupsafe.Markup(found.svg)))
+        if drawn:
+            made.append(LanesOf(case, drawn))
+    return made
+
+
 @dataclass(frozen=True)
 class Run:
     """What the pages of all kernels are made from: the run's tables, the document of variants and
@@ -559,6 +625,7 @@ class Run:
     shares: Mapping[str, float]
     rates: Mapping[str, float]
     subjects: Mapping[str, Subject]
+    accesses: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def of(
@@ -569,6 +636,7 @@ class Run:
         environments: Mapping[str, Mapping[str, Any]],
         compiled: Mapping[str, Any],
         studies: Sequence[StudyView],
+        accesses: Mapping[str, Mapping[str, Any]],
         reports: Path,
     ) -> Run:
         """frames: cases, records and instructions."""
@@ -579,7 +647,7 @@ class Run:
             project, cases, dict(iter(instructions.groupby(owners))) if len(owners) else {},
             environments, compiled, studies, reports,
             _values(records, SHARE), _values(records, SPEED),
-            of_tables.subjects(target, cases, records, instructions, compiled),
+            of_tables.subjects(target, cases, records, instructions, compiled), accesses,
         )  # fmt: skip
 
 
@@ -641,6 +709,7 @@ def view(run: Run, name: str) -> KernelView:
         change=change(kernel, project.kernels[follows], run.compiled) if follows else None,
         profiles=_profiles(project, document, run.reports),
         listings=annotations,
+        lanes=_lanes(run, kernel),
         advised=advised,
         advice=found,
     )

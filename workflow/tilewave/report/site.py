@@ -166,9 +166,10 @@ def findings(shown: Sequence[StudyView], cases: pd.DataFrame) -> list[Finding]:
 
 
 class Inputs(figures.Inputs, Protocol):
-    """Those of the figures, and what is known of compilations."""
+    """Those of the figures, and what is known of compilations and of accesses to shared memory."""
 
     compiled: Any
+    accesses: Any
 
 
 def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) -> None:
@@ -177,7 +178,7 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
     Parameters
     ----------
     inputs: paths of the target document, of the tables (cases, records, instructions) and of the
-        document of compilations.
+        documents of compilations and of accesses.
     path: where the index goes; figures are looked for in `figures/` beside it.
     """
     index = Path(path)
@@ -205,7 +206,10 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
     for one in shown:
         page(f"study/{one.name}.html", "study.html.j2", {"study": one})
     tables = cases, records, instructions
-    run = kernel_views.Run.of(project, target, tables, environments, compiled, shown, reports)
+    accesses = read(Path(str(inputs.accesses)))
+    run = kernel_views.Run.of(
+        project, target, tables, environments, compiled, shown, accesses, reports
+    )
 
     def kernel_page(name: str) -> kernel_views.Row:
         kernel = kernel_views.view(run, name)

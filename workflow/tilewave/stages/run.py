@@ -294,7 +294,7 @@ def accesses(job: Job, cores: int = 1) -> dict[str, Any]:
     pipeline = _pipeline(job)
     wanted = watching.chosen(pipeline)
     live, when = pipeline.target["live"], job.project.config.execute.when
-    if when == "always" or (when == "no_gpu" and not live):
+    if not job.project.config.fresh and (when == "always" or (when == "no_gpu" and not live)):
         _watch(job, pipeline, watching.foremost(wanted), cores)
     return watching.document(pipeline, wanted)
 
