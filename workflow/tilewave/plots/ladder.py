@@ -186,7 +186,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             dtype: row * len(order) * (1.7 if any("\n" in label for label in order) else 1)
             for dtype, order in orders.items()
         }
-        fig, columns = stacked(style, heights, [1.0, 0.3 * len(sizes)] if written else [1.0])
+        fig, columns = stacked(style, heights, [1.0, 0.34 * len(sizes)] if written else [1.0])
         # Long labels take more room in the file than at a screen's resolution, where letters are
         # moved to whole pixels: laid out as it is saved.
         fig.set_dpi(float(mpl.rcParams["savefig.dpi"]))
