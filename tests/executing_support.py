@@ -19,8 +19,8 @@ import yaml
 from samples import ROOT, a_job
 from tilewave import architectures, comparison, execution, operations
 from tilewave.cases import Case, Shape, expand_shapes
-from tilewave.compiling import sass
 from tilewave.execution.case import beside_arguments, listing, scratch, tensor_map
+from tilewave.execution.places import Places
 from tilewave.jobs import Job
 from tilewave.kernels import Kernel, load_kernel
 from tilewave.records import model
@@ -294,10 +294,10 @@ def line_of(done: Executed, fault: Any) -> int:
     if fault.index < 0:
         return 0
     address = done.program.instructions[fault.index].address
-    source, entry = Path(done.job.source), done.job.entry
-    return _lines(Path(done.job.cubin), source.name, entry).get(address, 0)
+    job = done.job
+    return _places(Path(job.cubin), Path(job.source), job.entry)(address).kernel_line
 
 
 @functools.cache
-def _lines(cubin: Path, source: str, entry: str) -> Mapping[int, int]:
-    return sass.lines(listing(cubin), source, entry)
+def _places(cubin: Path, source: Path, entry: str) -> Places:
+    return Places(source, entry, listing(cubin))

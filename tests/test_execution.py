@@ -13,6 +13,7 @@ import pytest
 import fake_machine
 from fake_machine import CODE, WARPS, Fault, Machine
 from samples import a_job
+from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.counters import catalogue
 from tilewave.execution import case, cost, counters, opcodes, results, worker
 from tilewave.execution.places import Places
@@ -149,15 +150,18 @@ def test_rows_are_those_of_a_profile(job: Job) -> None:
     assert list(rows) == ["LDC", "LDG.E", "STS", "LDS.128", "LDGSTS.E.BYPASS.128",
                           "HMMA.16816.F32", "STG.E"]  # fmt: skip
     load = rows["LDS.128"]
-    assert (load["address"], load["line"], load["file"]) == (0x30, 2, "fake.cu")
-    assert load["text"] == "// two"
+    assert load["address"] == 0x30
     # What ncu attributes, and what the hardware counts, under names of their own.
     assert load["wavefronts_shared"] == 3 * WARPS and load["wavefronts_hardware"] == 4 * WARPS
     assert load["wavefronts_shared_excess"] == WARPS
     assert "wavefronts_shared" not in rows["LDG.E"] and "sectors_global" not in load
     assert rows["LDG.E"]["sectors_global"] == 4 * WARPS
     assert "wavefronts_shared" not in rows["HMMA.16816.F32"]
-    assert len(case.run(job, Machine()).rows()) == len(CODE)
+    every = case.run(job, Machine()).rows()
+    assert len(every) == len(CODE)
+    (load,) = [row for row in every if row["opcode"] == "LDS.128"]
+    place = {"file": "fake.cu", "line": 2, "text": "// two", "via": "", "kernel_line": 2}
+    assert place.items() <= load.items()
 
 
 def test_classes_add_up(job: Job) -> None:
@@ -428,7 +432,7 @@ def test_places_know_lines_of_the_kernels_own_file(tmp_path: Path) -> None:
     source = tmp_path / "fake.cu"
     source.write_text(SOURCE)
     places = Places(source, "fake", fake_machine.listing("fake", "fake.cu", 1, 0, 3))
-    assert places(0x50) == (3, "// three") and places(0x999) == (0, "")
+    assert places(0x50) == Origin("fake.cu", 3, "// three", "", 3) and places(0x999) == NOWHERE
     assert places.at(0x50).startswith("line 3 of ")
     other = Places(source, "other", fake_machine.listing("fake", "fake.cu"))
-    assert other(0x50) == (0, "")
+    assert other(0x50) == NOWHERE and other.at(0x50) == other.name

@@ -17,7 +17,7 @@ import synthetic
 from tilewave import plots
 from tilewave.errors import UserError
 from tilewave.plots import _sweeps, ablation, base, latency, scaling, wavefronts
-from tilewave.plots.style import PALETTES, Style, check_style, kernel_colors, save
+from tilewave.plots.style import PALETTES, Style, apply, check_style, kernel_colors, save
 
 NAMES = sorted(synthetic.MAKERS)
 WIDTHS = (178.0, 86.0)
@@ -43,7 +43,7 @@ def texts_of(fig: Figure) -> list[tuple[str, Bbox]]:
             found.append((self.get_text(), Text.get_window_extent(self, renderer)))
         draw(self, renderer)
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, apply(Style()):  # as a file is written
         patch.setattr(Text, "draw", recorded)
         fig.draw_without_rendering()
     return found

@@ -1,7 +1,7 @@
 # Figures, the page, and last the verdict: a job that fails has its outputs deleted, so the one
 # that may fail is not the one that writes the page.
-FIGURE_KINDS = ["svg", "pdf", "png", "csv", "json"]
-FIGURE_FILES = [f"{REPORTS}/figures/{{study}}.{kind}" for kind in FIGURE_KINDS]
+FIGURE_FILES = [f"{REPORTS}/{path}" for path in report.FIGURE_FILES]
+PAGES = [f"{REPORTS}/{name}" for name in report.PAGES]
 SUMMARISED = PROJECT.summarised_studies
 PLOTS = {name: PROJECT.config.studies[name].plot for name in PROJECT.plan.studies}
 
@@ -67,15 +67,17 @@ rule page:
         instructions=TABLES["instructions"],
         compiled=COMPILED,
     output:
-        f"{REPORTS}/index.html",
+        PAGES,
+        directory(expand(f"{REPORTS}/{{folder}}", folder=report.FOLDERS)),
     log:
         f"{RESULTS}/logs/page.log",
+    threads: 1024
     params:
         plan=[PROJECT.plan_digest(), PROJECT.ideas_digest()],
         studies=[PROJECT.plan_digest(name) for name in PROJECT.plan.studies],
-        library=library.digest("report.page", *(f"plots.{plot}" for plot in PLOTS.values())),
+        library=library.digest("report.site", *(f"plots.{plot}" for plot in PLOTS.values())),
     message:
-        "Write the page"
+        "Write the pages"
     script:
         "../scripts/page.py"
 

@@ -2,6 +2,7 @@
 
     python -m tilewave execute KERNEL.cu --shape 128x128x64 [--macro NAME=VALUE ...] [--arch sm_90]
     python -m tilewave execute PROBE.cu --case NAME
+    python -m tilewave execute KERNEL.cu --shape 128 --lanes LINE [--output FILE.svg]
     python -m tilewave record --from FOLDER [--keep]
 
 Exit code of execute 0: what it computed is right (or nothing says what would be); 1: it is wrong, failed, or
@@ -16,6 +17,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from tilewave.compiling import nvrtc
 from tilewave.config import Config
 from tilewave.counters.instructions import instruction_kind
 from tilewave.errors import UserError
-from tilewave.execution import case
+from tilewave.execution import case, lanes
 from tilewave.execution.places import relative
 from tilewave.kernels import FENCES, Kernel, load_kernel
 from tilewave.project import ROOT
@@ -59,6 +61,14 @@ def parser() -> argparse.ArgumentParser:
     execute.add_argument("--seed", type=int, default=1, help="of the inputs; default: 1")
     execute.add_argument(
         "--limit", type=float, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
+    )
+    execute.add_argument(
+        "--lanes", metavar="LINE",
+        help="draw the worst access of a line to shared memory, lane by lane and bank by bank; "
+        "FILE:LINE for a header's",
+    )  # fmt: skip
+    execute.add_argument(
+        "--output", type=Path, metavar="FILE", help="of --lanes; default: KERNEL_line_LINE.svg"
     )
     execute.add_argument("--json", action="store_true", help="one JSON document instead of text")
     record = commands.add_parser(
@@ -209,19 +219,38 @@ def _with_excess(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"excess": row["wavefronts_hardware"] - row["wavefronts_shared_ideal"]}
 
 
+def _summed(
+    rows: Iterable[Mapping[str, Any]], place: str, texts: Mapping[int, str]
+) -> list[dict[str, Any]]:
+    """Each of the lines with the sums of the rows that name it in the column ``place``."""
+    by_line: dict[int, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_line.setdefault(int(row[place]), []).append(row)
+    return [
+        _with_excess({"line": line, "text": text, **_sums(by_line.get(line, ()), LINE)})
+        for line, text in texts.items()
+    ]
+
+
 def _lines(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each line of the file behind its front matter, with the sums of what was made from it."""
+    """Each line of the file behind its front matter, with the sums of what was made from it and of
+    what it calls in headers."""
     texts = kernel.text.splitlines()
     closing = FENCES[kernel.path.suffix][1]
     start = next((i for i, text in enumerate(texts, 1) if closing in text), 0)
-    by_line: dict[int, list[Mapping[str, Any]]] = {}
+    return _summed(rows, "kernel_line", {i: t for i, t in enumerate(texts, 1) if i > start})
+
+
+def _headers(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Header -> its lines that instructions were made from, with their sums."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        by_line.setdefault(int(row["line"]), []).append(row)
-    return [
-        _with_excess({"line": i, "text": text, **_sums(by_line.get(i, ()), LINE)})
-        for i, text in enumerate(texts, 1)
-        if i > start
-    ]
+        if row["file"] not in ("", kernel.path.name):
+            found.setdefault(str(row["file"]), []).append(row)
+    return {
+        name: _summed(own, "line", dict(sorted({row["line"]: row["text"] for row in own}.items())))
+        for name, own in sorted(found.items())
+    }
 
 
 def document(
@@ -260,6 +289,7 @@ def document(
         "shared": [_with_excess(row) for row in _kinds(rows, "wavefronts_hardware", SHARED)],
         "global": _kinds(rows, "sectors_hardware", GLOBAL),
         "lines": _lines(kernel, rows) if rows else [],
+        "headers": _headers(kernel, rows),
         "instructions": rows,
         "thread_instructions": notes.get("thread_instructions", 0),
         "seconds": notes.get("seconds", 0.0),
@@ -312,9 +342,8 @@ def _headline(told: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _source(told: Mapping[str, Any]) -> list[str]:
-    """The kernel file, each line with its counts; ncu's column where it says something else."""
-    lines = told["lines"]
+def _source(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lines of a file with their counts; ncu's column where it says something else."""
     apart = any(one["wavefronts_shared"] != one["wavefronts_hardware"] for one in lines)
     names = ["executed", "wavefronts_hardware", *(["wavefronts_shared"] if apart else []), "excess"]
     names.append("sectors_hardware")
@@ -343,6 +372,9 @@ def _source(told: Mapping[str, Any]) -> list[str]:
 def text(told: Mapping[str, Any]) -> str:
     """The document for a reader at a terminal."""
     lines = _headline(told)
+    if "lanes" in told:
+        drawn = told["lanes"]
+        return "\n".join([*lines, "", *drawn["text"], "", f"drawn in {drawn['file']}"]) + "\n"
     if not told["instructions"]:
         return "\n".join(lines) + "\n"
     classes = told["classes"]
@@ -379,7 +411,10 @@ def text(told: Mapping[str, Any]) -> str:
         lines += ["", "Global memory"]
         rows = [[row["kind"], *(_count(row[name]) for name in GLOBAL)] for row in told["global"]]
         lines += _table(["kind", "requests", "sectors", "ideal"], rows)
-    lines += ["", told["file"], *_source(told)]
+    calls = ", lines that call a header with what it costs" if told["headers"] else ""
+    lines += ["", told["file"] + calls, *_source(told["lines"])]
+    for name, used in told["headers"].items():
+        lines += ["", f"{name}, the lines that instructions were made from", *_source(used)]
     rate = told["thread_instructions"] / told["seconds"] / 1e6 if told["seconds"] else 0.0
     lines += [
         "",
@@ -407,8 +442,24 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
         done = None
         if plan.job is not None:
             machine = machine or execution.engine(saying=_say, processes=os.cpu_count() or 1)
-            done = case.run(plan.job, machine)
-        return document(options.arch, plan, entry, done)
+            done = case.run(replace(plan.job, watch=options.lanes is not None), machine)
+        told = document(options.arch, plan, entry, done)
+        if options.lanes is not None and done is not None:
+            told["lanes"] = _drawn(lanes.watched(done), told, options)
+        return told
+
+
+def _drawn(
+    found: Sequence[lanes.Watched], told: Mapping[str, Any], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Write the diagram that is asked for; what it shows, as lines of text, and where it is."""
+    one = lanes.at_line(found, options.lanes, told["file"])
+    path = options.output or Path(f"{told['kernel']}_line_{options.lanes.replace(':', '_')}.svg")
+    try:
+        path.write_text(one.svg(), encoding="utf-8")
+    except OSError as error:
+        raise UserError(HERE, "--output", str(path), f"a file to write ({error})") from error
+    return {"file": str(path), "text": one.told()}
 
 
 def _say(line: str) -> None:

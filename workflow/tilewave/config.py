@@ -68,6 +68,14 @@ class CaseBlock(Model):
     )
 
 
+class StudyStyle(Model):
+    """What a study's figure has otherwise than the others; what is not set is as `style` says."""
+
+    width_mm: float | None = Field(None, ge=60, le=400)
+    font_size: float | None = Field(None, ge=4, le=24)
+    bare: bool | None = None
+
+
 class Study(Model):
     """A question with its cases and its figure."""
 
@@ -88,6 +96,7 @@ class Study(Model):
     )
     cases: list[CaseBlock] = Field(min_length=1)
     options: dict[str, Any] = Field(default_factory=dict, description="Handed to the plot module.")
+    style: StudyStyle = StudyStyle()
 
 
 class Timing(Model):
@@ -136,6 +145,17 @@ class Style(Model):
     width_mm: float = Field(178.0, ge=60, le=400, description="178 two columns, 86 one column.")
     font: str = "DejaVu Sans"
     font_size: float = Field(8.0, ge=4, le=24)
+    narrow_mm: float = Field(
+        86.0,
+        ge=60,
+        le=400,
+        description="Of the second file of each figure, for a column or a phone.",
+    )
+    bare: bool = Field(
+        False,
+        description="Leave title, notes and sources out of the figures: the captions beside them have "
+        "them.",
+    )
 
 
 class Output(Model):

@@ -9,12 +9,14 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 # A function's label, an instruction, or the places in the source that the next instruction came from.
 ROW = re.compile(
     r"^(?:\.text\.(?P<function>\w+):|\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<text>.*?)\s*;|\s*//##(?P<place>.*))",
     re.M,
 )
+PLACE = re.compile(r'"(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
 @dataclass(frozen=True)
@@ -67,41 +69,60 @@ def as_text(cubin: Path) -> str:
     return _run(["-gi", "-c", "-ndf"], cubin)
 
 
-def _rows(text: str, source_name: str) -> Iterator[tuple[str, int, str, int]]:
-    """Function, address, text and line of each instruction of `as_text`.
+class Place(NamedTuple):
+    """A line of a source file, by the file's last name."""
 
-    The line is the one of ``source_name`` that it came from: code inlined from a header is charged to
-    the line of the kernel file that called it.
-    """
-    # The deepest call comes first: the first place in the kernel's own file is the one.
-    own = re.compile(rf'/{re.escape(source_name)}", line (\d+)')
-    function, line, fresh = "", 0, True
+    file: str
+    line: int
+
+
+Chain = tuple[Place, ...]
+"""Where an instruction came from: the line that it was made from, then the lines that called that
+code, the outermost last. Empty where the listing does not say."""
+
+
+@functools.lru_cache(maxsize=65536)
+def _place(words: str) -> Place | None:
+    found = PLACE.search(words)
+    return Place(found["file"].rpartition("/")[2], int(found["line"])) if found else None
+
+
+def _rows(text: str) -> Iterator[tuple[str, int, str, Chain]]:
+    """Function, address, text and places of each instruction of `as_text`."""
+    function, fresh = "", True
+    chain: list[Place] = []
+    told: Chain = ()
     for row in ROW.finditer(text):
         if row["address"]:
-            yield function, int(row["address"], 16), row["text"], line
-            fresh = True
+            if not fresh:
+                told, fresh = tuple(chain), True
+            yield function, int(row["address"], 16), row["text"], told
         elif row["function"]:
-            function, line = row["function"], 0
+            function, told, fresh = row["function"], (), True
         else:
             if fresh:
-                line, fresh = 0, False
-            if not line and (place := own.search(row["place"])):
-                line = int(place[1])
+                chain, fresh = [], False
+            if place := _place(row["place"]):
+                chain.append(place)
 
 
 def parse(text: str, source_name: str) -> tuple[Instruction, ...]:
-    """Instructions of `as_text`, each with the line of ``source_name`` it came from."""
+    """Instructions of `as_text`, each with the line of ``source_name`` it came from: code inlined from
+    a header is charged to the line that called it."""
+
+    def own(chain: Chain) -> int:
+        return next((place.line for place in chain if place.file == source_name), 0)
+
     return tuple(
-        Instruction(function, address, " ".join(words.split()), line)
-        for function, address, words, line in _rows(text, source_name)
+        Instruction(function, address, " ".join(words.split()), own(chain))
+        for function, address, words, chain in _rows(text)
     )
 
 
 @functools.lru_cache(maxsize=4)  # one kernel's cases come after each other
-def lines(text: str, source_name: str, function: str) -> Mapping[int, int]:
-    """Address -> line of the kernel file, of one function of a listing."""
-    rows = _rows(text, source_name)
-    return {address: line for name, address, _, line in rows if name == function}
+def chains(text: str, function: str) -> Mapping[int, Chain]:
+    """Address -> places in the source, of one function of a listing."""
+    return {address: chain for name, address, _, chain in _rows(text) if name == function}
 
 
 def relined(listing: str, moved: Mapping[str, Mapping[int, int]]) -> str:
@@ -114,4 +135,4 @@ def relined(listing: str, moved: Mapping[str, Mapping[int, int]]) -> str:
         number = int(found["line"])
         return f'"{found["file"]}", line {lines.get(number, number)}'
 
-    return re.sub(r'"(?P<file>[^"]+)", line (?P<line>\d+)', line, listing)
+    return PLACE.sub(line, listing)

@@ -46,7 +46,8 @@ class Execution:
     """What an execution left: the result of the stage, and for the command line what it came from.
 
     ``program`` and ``counts`` are None where the machine did not get as far as counting. seconds: of
-    the whole; launched_s: of the launches alone.
+    the whole; launched_s: of the launches alone. accesses: where it was watched, see
+    `machine.launch.Execution`.
     """
 
     result: Result
@@ -56,15 +57,15 @@ class Execution:
     places: Places | None = None
     seconds: float = 0.0
     launched_s: float = 0.0
+    accesses: Mapping[int, Any] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for every instruction of the kernel."""
+        """A row for every instruction of the kernel, with its `Origin`."""
         if self.counts is None or self.places is None:
             return []
-        return counters.instruction_rows(
-            self.program.instructions, self.counts, self.places, self.places.source.name, True
-        )
+        rows = counters.instruction_rows(self.program.instructions, self.counts, every=True)
+        return [{**row, **self.places(row["address"]).columns} for row in rows]
 
 
 def listing(cubin: Path) -> str:
@@ -161,6 +162,8 @@ class _Case:
         job = self.job
         left = job.limit_s - self.spent  # compiling the interpreter is not the case's
         more: dict[str, Any] = {"profile": True} if self.profile else {}
+        if job.watch and self.done is None:
+            more["capture"] = True
         more |= beside_arguments(self.machine, job, buffers)
         done = self.machine.execute(
             self.program,
@@ -284,8 +287,8 @@ def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
 def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     """Execute a job; whatever the kernel does, there is a result.
 
-    job: of stage execute. machine: see `execution.engine`. profile:
-    sample where the time goes (`Execution.profile`).
+    job: of stage execute; one that is watched has `Execution.accesses`. machine: see
+    `execution.engine`. profile: sample where the time goes (`Execution.profile`).
     """
     machine = machine or execution.engine()
     begun = time.monotonic()
@@ -330,16 +333,14 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
         case.places,
         seconds,
         case.spent,
+        getattr(case.done, "accesses", {}),
     )
     if status == model.OK:
         made.result["source"] = model.EXECUTED
     if status != model.OK or kind == "barrier":
         return made  # it did not run to its end: what was counted until then is no figure
     made.values = case.counted()
-    instructions = case.program.instructions
-    rows = counters.instruction_rows(
-        instructions, case.done.counts, case.places, case.places.source.name
-    )
+    rows = counters.instruction_rows(case.program.instructions, case.done.counts)
     made.result["instructions"] = rows
     made.result["figures"] = counters.figures(made.values, rows, job.dtypes.get("a", ""))
     return made
@@ -355,16 +356,20 @@ def classes(execution_: Execution) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch by itself: seconds in the machine, and the share of each class where sampled."""
+    """One launch by itself: seconds in the machine, the share of each class where sampled, and the
+    accesses of each instruction of the program where it was watched."""
 
     seconds: float
     thread_instructions: int
     profile: Mapping[str, float] | None
+    program: Any
+    accesses: Mapping[int, Any]
 
 
 def launch_once(job: Job, machine: Any = None, profile: bool = False) -> Launch:
-    """Execute a job's kernel once, for the benchmark. Raises what the machine raises."""
+    """Execute a job's kernel once, unjudged. Raises what the machine raises."""
     one = _Case(job, machine or execution.engine(), profile)
     one.once()
     sampled = getattr(one.done, "profile", None)
-    return Launch(float(one.done.seconds), one.instructions, sampled)
+    accesses = getattr(one.done, "accesses", {})
+    return Launch(float(one.done.seconds), one.instructions, sampled, one.program, accesses)

@@ -6,7 +6,7 @@ sectors, the launch. Caches, cycles and DRAM depend on time, which nothing here 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -184,28 +184,20 @@ def figures(
 def instruction_rows(
     instructions: Sequence[Any],
     counts: Counts,
-    place: Callable[[int], tuple[int, str]],
-    file: str = "",
     every: bool = False,
 ) -> list[dict[str, Any]]:
-    """Rows as `gpu.profile_instructions.instructions_of` makes them, and the columns named above.
-
-    place: from an address to the line of the kernel file (0: unknown) and its text. Memory, barrier
-    and tensor instructions are kept, or ``every`` one.
+    """Rows as `gpu.profile_instructions.instructions_of` makes them, without places in the source, and
+    the columns named above. Memory, barrier and tensor instructions are kept, or ``every`` one.
     """
     rows = []
     for index, instruction in enumerate(instructions):
         opcode = str(instruction.opcode)
         if not every and not KEPT.match(opcode):
             continue
-        line, text = place(int(instruction.address))
         row: dict[str, Any] = {
             "address": int(instruction.address),
             "opcode": opcode,
             "sass": str(instruction.text).rstrip(" ;"),
-            "line": line,
-            "text": text,
-            "file": file,
             "executed": int(counts["executed"][index]),
             "threads_executed": int(counts["threads_executed"][index]),
         }

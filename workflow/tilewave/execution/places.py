@@ -1,4 +1,4 @@
-"""Where an instruction stands in the kernel file, and what the machine found, in one sentence."""
+"""Where an instruction stands in the source, and what the machine found, in one sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewave.compiling import sass
+from tilewave.compiling import origins
+from tilewave.compiling.origins import Origin
 
 SHOWN = 4
 """Threads and addresses that a sentence names; the result's notes have all that were reported."""
@@ -23,31 +24,35 @@ def relative(path: Path) -> str:
 
 
 class Places:
-    """Lines of one kernel file by SASS address."""
+    """Lines of one kernel file and of its own headers by SASS address."""
 
     def __init__(self, source: Path, entry: str, listing: str) -> None:
         self.source, self.entry = source, entry
         self.name = relative(source)
-        self._lines = sass.lines(listing, source.name, entry)
         try:
-            self._texts = source.read_text(encoding="utf-8").splitlines()
+            text = source.read_text(encoding="utf-8")
         except OSError:
-            self._texts = []
+            text = ""
+        self._origins = origins.of_listing(listing, entry, origins.own_texts(text, source))
 
-    def line(self, address: int) -> int:
-        """Line of the kernel file that an instruction came from, 0 where it is not known."""
-        return self._lines.get(address, 0)
+    def __call__(self, address: int) -> Origin:
+        """Where an instruction came from; its line is 0 where that is not known."""
+        return self._origins.get(address, origins.NOWHERE)
 
-    def __call__(self, address: int) -> tuple[int, str]:
-        """Line and its text."""
-        line = self.line(address)
-        known = 0 < line <= len(self._texts)
-        return line, self._texts[line - 1].strip() if known else ""
+    def file(self, address: int) -> str:
+        """The file of an instruction's line as a reader types it; the kernel's where it is not known."""
+        return relative(self.source.parent / (self(address).file or self.source.name))
 
     def at(self, address: int) -> str:
-        """``line 57 of kernels/matmul_tiled.cu``, or the file alone."""
-        line = self.line(address)
-        return f"line {line} of {self.name}" if line else self.name
+        """``line 57 of kernels/matmul_tiled.cu``, with the call sites of a header's line; or the file
+        alone."""
+        origin = self(address)
+        return _place(origin.line, self.file(address), origin.via)
+
+
+def _place(line: int, file: str, via: str) -> str:
+    called = f", called at {via}" if via else ""
+    return f"line {line} of {file}{called}" if line else file
 
 
 def _three(values: Sequence[int]) -> str:
@@ -77,14 +82,15 @@ def _with_lines(message: str, places: Places) -> str:
     """A message of the machine, which knows SASS addresses only, with their lines."""
 
     def named(found: re.Match[str]) -> str:
-        line = places.line(int(found[1], 16))
-        return f"at line {line}, SASS address {found[1]}" if line else found[0]
+        origin = places(int(found[1], 16))
+        where = f"line {origin.line}" + (f" of {origin.file}" if origin.via else "")
+        return f"at {where}, SASS address {found[1]}" if origin.line else found[0]
 
     return re.sub(r"\bat SASS address (0x[0-9a-f]+)", named, message)
 
 
 def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[str, Any]:
-    """A fault as plain data: kind, message, kernel, file, line, opcode, address, threads,
+    """A fault as plain data: kind, message, kernel, file, line, via, opcode, address, threads,
     addresses."""
     known = 0 <= fault.index < len(instructions)
     address = int(instructions[fault.index].address) if known else -1
@@ -92,8 +98,9 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
         "kind": str(fault.kind),
         "message": _with_lines(str(fault.message), places),
         "kernel": places.entry,
-        "file": places.name,
-        "line": places.line(address) if known else 0,
+        "file": places.file(address),
+        "line": places(address).line,
+        "via": places(address).via,
         "address": address,
         "opcode": str(instructions[fault.index].opcode) if known else "",
         "threads": [
@@ -106,8 +113,7 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
 
 def sentence(found: Mapping[str, Any]) -> str:
     """`described` in one sentence."""
-    place = f"line {found['line']} of {found['file']}" if found["line"] else found["file"]
-    parts = [f"{found['kernel']}, {place}"]
+    parts = [f"{found['kernel']}, {_place(found['line'], found['file'], found['via'])}"]
     if found["opcode"]:
         parts.append(f"{found['opcode']} at SASS address {found['address']:#06x}")
     if found["threads"] and "thread" not in found["message"]:

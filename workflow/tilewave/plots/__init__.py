@@ -6,7 +6,8 @@ returned and is written beside the figure as CSV: every value that is drawn come
 the rest (options, title, what is missing, environments). A module whose table is what readers come for
 says `OPEN_TABLE = True`; one may offer `summary(table) -> DataFrame` besides, which the page shows before
 the table, and `takeaway(study, table) -> str`: the finding in one sentence, computed from the table, ""
-where the data do not give it; it is the figure's title and stands first on the page. A new figure is a new module: nothing here lists them. Plots know records only: no module of
+where the data do not give it; it is the figure's title and stands first on the page; a module that says `HEADLINE = True` has one of the
+findings that the report begins with. A new figure is a new module: nothing here lists them. Plots know records only: no module of
 this package touches a GPU, a kernel or the store.
 """
 
@@ -85,6 +86,11 @@ def _offers(name: str, what: str) -> bool:
 def table_stays_open(name: str) -> bool:
     """Whether the page shows the module's table however long it is: its OPEN_TABLE."""
     return _offers(name, "OPEN_TABLE")
+
+
+def is_headline(name: str) -> bool:
+    """Whether the module's finding is one of those that the report begins with: its HEADLINE."""
+    return _offers(name, "HEADLINE")
 
 
 def summary(name: str, study: StudyData) -> pd.DataFrame:

@@ -36,7 +36,7 @@ RECORD_COLUMNS = (
     " status reason verdict key environment"
 ).split()
 INSTRUCTION_COLUMNS = (
-    "case key environment source address opcode line text wavefronts_shared"
+    "case key environment source address opcode file line text via kernel_line wavefronts_shared"
     " wavefronts_shared_ideal wavefronts_shared_excess executed"
 ).split()
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
 import seaborn as sns
@@ -71,6 +72,7 @@ class Style:
     palette: a name in PALETTES.
     kernels: all kernels that the report knows; give the same ones to every figure, so that a kernel
         keeps its colour from figure to figure. A figure adds those of its own that are not named.
+    bare: title, notes and sources stay out of the figure; `caption` still has them.
     """
 
     width_mm: float = 178.0
@@ -78,6 +80,7 @@ class Style:
     font_size: float = 7.5
     palette: str = "muted"
     kernels: tuple[str, ...] = ()
+    bare: bool = False
 
     @property
     def width(self) -> float:
@@ -120,7 +123,7 @@ def check_style(style: Style, where_file: object = "config", key: str = "style")
 
 
 def _settings(style: Style) -> dict[str, Any]:
-    family = ["sans-serif"] if style.font == _DEFAULT_FONT else [style.font, "sans-serif"]
+    family = [style.font] if style.font == _DEFAULT_FONT else [style.font, _DEFAULT_FONT]
     size = style.font_size
     return {
         **sns.axes_style("ticks"),
@@ -139,6 +142,8 @@ def _settings(style: Style) -> dict[str, Any]:
         "axes.edgecolor": INK,
         "axes.labelcolor": INK,
         "text.color": INK,
+        # Hinted widths depend on the resolution: labels that fit at the layout's are cut at the file's.
+        "text.hinting": "none",
         "xtick.color": INK,
         "ytick.color": INK,
         "xtick.major.width": 0.6,
@@ -158,8 +163,10 @@ def _settings(style: Style) -> dict[str, Any]:
         "hatch.linewidth": 0.5,
         "figure.dpi": 100,
         "savefig.dpi": 220,
-        "svg.fonttype": "none",
+        # Letters as they were laid out: an SVG looks the same where the font is missing.
+        "svg.fonttype": "path",
         "svg.hashsalt": "tilewave",
+        "text.parse_math": False,
         "pdf.fonttype": 42,
         "ps.fonttype": 42,
         "axes.unicode_minus": True,
@@ -288,6 +295,14 @@ def _legend(
     return legend, float(box.height / fig.dpi)
 
 
+_captions: WeakKeyDictionary[Figure, list[str]] = WeakKeyDictionary()
+
+
+def caption(fig: Figure) -> list[str]:
+    """The sentences that belong below a finished figure: notes, what is missing, the source."""
+    return _captions.get(fig, [])
+
+
 def finish(
     fig: Figure,
     study: StudyData,
@@ -319,6 +334,8 @@ def finish(
         troubles = [*troubles[:5], f"and {rest} further reasons: they are in the table."]
     gone = [line for note in troubles for line in wrap(fig, note, tiny, width)]
     source = wrap(fig, source_line(study), tiny, width)
+    if style.bare:
+        title, gone, source = [], [], []
     legend, legend_height = _legend(fig, handles, labels, width)
 
     def height(lines: Sequence[str], size: float) -> float:
@@ -362,6 +379,17 @@ def finish(
         bounds = ax.get_position(original=True).bounds
         ax.set_position(Bbox.from_bounds(*(round(float(part), 5) for part in bounds)))
     return fig
+
+
+def entries(axes: Iterable[Axes]) -> tuple[list[Artist], list[str]]:
+    """Handles and labels of what seaborn drew, each label once, for `finish`; its legends go."""
+    found: dict[str, Artist] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+        if (legend := ax.get_legend()) is not None:
+            legend.remove()
+    return list(found.values()), list(found)
 
 
 def empty(ax: Axes, sentence: str, style: Style) -> None:

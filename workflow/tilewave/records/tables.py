@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from tilewave.compiling.origins import Origin, columns
 from tilewave.counters import kernel_names
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, instruction_rows, sample_rows
@@ -227,23 +228,21 @@ def paired_shares(records: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([records, found[found["value"].notna()]], ignore_index=True)
 
 
-Places = Callable[[str], tuple[Mapping[int, int], Sequence[str]]]
-"""Variant -> (address -> line of the kernel file, the file's lines)."""
+Origins = Callable[[str], Mapping[int, Origin]]
+"""Variant -> address -> the line that the instruction came from."""
 
 
 def instructions_table(
-    results: Sequence[Mapping[str, Any]], recorded: Recorded | None, places: Places
+    results: Sequence[Mapping[str, Any]], recorded: Recorded | None, origins_of: Origins
 ) -> pd.DataFrame:
-    """Per-instruction counters with the source line that the tree's own listing gives."""
+    """Per-instruction counters, each with its `Origin` by the tree's own listing."""
     table = _long(results, instruction_rows(results), "instructions", recorded)
     if not len(table):
         return table
     variants = table["case"].str.partition("@")[0]
-    made = []
-    for variant, rows in table.groupby(variants, sort=False):
-        lines, texts = places(str(variant))
-        numbers = rows["address"].astype(int).map(lines).fillna(0).astype(int)
-        told = [texts[number - 1].strip() if number else "" for number in numbers]
-        made.append(pd.DataFrame({"line": numbers, "text": told}, index=rows.index))
+    made = [
+        pd.DataFrame(columns(origins_of(str(variant)), rows["address"]), index=rows.index)
+        for variant, rows in table.groupby(variants, sort=False)
+    ]
     placed = pd.concat(made)
-    return table.assign(line=placed["line"], text=placed["text"])
+    return table.assign(**{name: placed[name] for name in placed})

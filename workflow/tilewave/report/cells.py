@@ -92,3 +92,23 @@ def table(frame: pd.DataFrame) -> Table:
             kept.append((name, bool(numeric), texts))
     rows = [list(row) for row in zip(*(texts for _, _, texts in kept))]
     return Table([(name, numeric) for name, numeric, _ in kept], rows, same, empty)
+
+
+_LATEX = str.maketrans(
+    {**{sign: f"\\{sign}" for sign in "&%$#_{}"}, "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+     "\\": r"\textbackslash{}", "²": "$^2$", "³": "$^3$", "×": r"$\times$", "−": "$-$", "∞": r"$\infty$"}
+)  # fmt: skip
+
+
+def latex(shown: Table) -> str:
+    """The table for a paper: a tabular with the rules of booktabs."""
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        f"\\begin{{tabular}}{{{''.join('r' if numeric else 'l' for _, numeric in shown.columns)}}}",
+        "\\toprule",
+    ]
+    for number, row in enumerate([[name for name, _ in shown.columns], *shown.rows]):
+        lines.append(" & ".join(text.translate(_LATEX) for text in row) + r" \\")
+        if not number:
+            lines.append("\\midrule")
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"

@@ -6,6 +6,7 @@ figures from each source. The same tables give the same bytes in all of them.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from tilewave import library, plots, sharing
 from tilewave.environment import package_versions
@@ -23,6 +25,7 @@ from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, pr
 from tilewave.plots.style import Style
 from tilewave.project import Project, read
 from tilewave.records.store import write_atomically
+from tilewave.report import cells
 
 SIDECAR_VERSION = 1
 DRAWING = ("matplotlib", "seaborn", "pandas", "numpy")
@@ -156,20 +159,19 @@ def of_tables(
     )
 
 
-def style_of(project: Project) -> Style:
-    """The figures' look as the config sets it.
+def style_of(project: Project, name: str = "", narrow: bool = False) -> Style:
+    """The figures' look as the config sets it, for all or for one study.
 
     All matrix products are named, whatever the run is narrowed to, so that a kernel keeps its
     colour from figure to figure.
     """
     chosen = project.config.style
+    own = project.config.studies[name].style.model_dump(exclude_none=True) if name else {}
+    if narrow:
+        own["width_mm"] = chosen.narrow_mm
     ladder = [k.name for k in project.kernels.values() if k.front.operation == "matmul"]
-    return Style(
-        width_mm=chosen.width_mm,
-        font=chosen.font,
-        font_size=chosen.font_size,
-        kernels=tuple(ladder),
-    )
+    told = {"width_mm": chosen.width_mm, "font_size": chosen.font_size, "bare": chosen.bare}
+    return Style(font=chosen.font, kernels=tuple(ladder), **{**told, **own})
 
 
 def _counts(values: Iterable[object]) -> dict[str, int]:
@@ -222,7 +224,7 @@ def sidecar(study: StudyData) -> dict[str, Any]:
 
 
 def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> None:
-    """Write the study's files; each path's suffix says which: svg, pdf, png, csv, json.
+    """Write the study's files; each path's suffix says which (`FIGURE_KINDS`), its folder the width.
 
     Raises
     ------
@@ -230,9 +232,14 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
     """
     entry = project.config.studies[study.name]
     module = plots.load(entry.plot, project.where, f"studies.{study.name}.plot")
-    look_of = style_of(project)
-    table, drawn = module.table(study), None
+    table = module.table(study)
     study = replace(study, takeaway=plots.takeaway(entry.plot, study, table))
+    looks = {narrow: style_of(project, study.name, narrow) for narrow in (False, True)}
+
+    @functools.cache
+    def drawn(narrow: bool) -> Figure:
+        return module.draw(study, table, looks[narrow])
+
     for path in map(Path, map(str, outputs)):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.parent.name == "tables":
@@ -243,9 +250,16 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
         elif path.suffix == ".json":
             text = json.dumps(sidecar(study), indent=1, sort_keys=True, default=str)
             path.write_text(text + "\n", encoding="utf-8")
+        elif path.suffix == ".txt":
+            said = [study.takeaway or study.question, *look.caption(drawn(False))]
+            path.write_text("\n".join(one for one in said if one) + "\n", encoding="utf-8")
+        elif path.suffix == ".tex":
+            summed = entry.plot in plots.SUMMARISED
+            frame = plots.summary(entry.plot, study) if summed else table
+            path.write_text(cells.latex(cells.table(frame)), encoding="utf-8")
         else:
-            drawn = drawn or module.draw(study, table, look_of)
-            look.save(drawn, path, look_of)
+            narrow = path.parent.name == "narrow"
+            look.save(drawn(narrow), path, looks[narrow])
 
 
 # ------------------------------------------------------------------------------------------ all of them
@@ -268,7 +282,7 @@ def _key(project: Project, study: StudyData) -> str:
         project.plan_digest(study.name),
         library.digest("report.figures", f"plots.{entry.plot}"),
         project.config.studies[study.name].plot,
-        style_of(project).kernels,
+        style_of(project, study.name).kernels,
         study.target,
         {name: facts for name, facts in study.environments.items() if name in used},
         package_versions(DRAWING),
@@ -282,8 +296,8 @@ def _key(project: Project, study: StudyData) -> str:
 
 def _kept(project: Project, key: str, path: Path) -> Path:
     """Where the store has a file of a study."""
-    kind = "summary.csv" if path.parent.name == "tables" else path.suffix.strip(".")
-    return project.store.blob("figures", key, f".{kind}")
+    folder = {"tables": "summary", "narrow": "narrow"}.get(path.parent.name, "")
+    return project.store.blob("figures", key, f".{folder}{path.suffix}")
 
 
 def write_all(

@@ -1,19 +1,40 @@
-"""A kernel's section of the page: its idea, its variants, and its source with wavefronts."""
+"""A kernel's page: its idea, its speed beside the rungs next to it, what the studies say of it, its
+variants, what changed against the rung before, and its source and machine code with counters."""
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Iterable, Mapping
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from tilewave import advice
+from tilewave.advice import Subject, of_tables
+from tilewave.compiling import sass
 from tilewave.kernels import FENCES, Kernel, idea
+from tilewave.plots.base import BASELINE, shape_label
 from tilewave.project import Project
-from tilewave.report.cells import cell, number, plural
+from tilewave.records import model
+from tilewave.report import annotated
+from tilewave.report.annotated import Counts
+from tilewave.report.cells import Table, cell, number, plural, table
+from tilewave.report.studies import StudyView
 from tilewave.report.summary import device_name, verdict_counts
+from tilewave.theory.occupancy import SmLimits, occupancy
+
+SHARE, SPEED = "paired_share", "tflops"
+SHOWN_ROWS = 12
+"""Rows of a study's table on a kernel's page; the study's page and the CSV have the others."""
+_INSTRUCTION = re.compile(r"^ +(/\*[0-9a-f]{4,}\*/.*)$|^(\.text\..*)$", re.M)
+OPCODES = 15
+"""Opcodes whose numbers changed most against the rung before."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +50,75 @@ class VariantView:
     shared: str
     spills: str
     sha256: str
+    occupancy: str
     listing: str
 
 
 @dataclass(frozen=True)
+class Row:
+    """A kernel in the index's table."""
+
+    name: str
+    title: str
+    operation: str
+    dtypes: str
+    cases: str
+    verdict: str
+    bad: bool
+    share: str
+    at: str
+    registers: str
+    excess: str
+
+
+@dataclass(frozen=True)
+class InStudy:
+    """What a study's table says of a kernel."""
+
+    name: str
+    title: str
+    question: str
+    takeaway: str
+    table: Table | None
+
+
+@dataclass(frozen=True)
+class Change:
+    """Source and machine code of a kernel against those of the rung before."""
+
+    added: int
+    removed: int
+    lines: list[tuple[str, str]]
+    opcodes: Table | None
+
+
+@dataclass(frozen=True)
 class SourceLine:
-    """A line of a kernel file with its counters, summed over the instructions made from it."""
+    """A line of a file; cells hold what was counted, as `Listing.columns` names it."""
 
     line: int
     text: str
-    opcodes: str
+    cells: list[str]
+    hot: bool
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file's lines that are shown: all of the kernel's, of a header those that code came from, with
+    their neighbours."""
+
+    name: str
+    columns: tuple[str, ...]
+    lines: list[SourceLine]
+
+
+@dataclass(frozen=True)
+class SassLine:
+    """An instruction with its counters and its place in the source."""
+
+    address: str
+    text: str
+    place: str
     executed: str
     wavefronts: str
     excess: str
@@ -47,66 +127,108 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class Listing:
-    """Annotated source of a kernel for one case."""
+    """Source and machine code of one case with what was counted."""
 
     case: str
     device: str
     source: str
-    lines: list[SourceLine]
+    files: list[SourceFile]
+    sass: list[SassLine]
     wavefronts: str
     excess: str
     unplaced: str
 
-    @property
-    def busy(self) -> list[SourceLine]:
-        """The lines whose instructions use shared memory."""
-        return [line for line in self.lines if line.wavefronts]
+
+@dataclass(frozen=True)
+class Advised:
+    """A finding of a rule: what, how much, where, and what mending it can save at most."""
+
+    rule: str
+    sentence: str
+    where: str
+    text: str
+    bound: str
 
 
 @dataclass(frozen=True)
 class KernelView:
-    """One kernel on the page."""
+    """One kernel: all that its page says."""
 
     name: str
     file: str
     title: str
     follows: str
+    next: list[str]
     operation: str
     provider: str
     idea: list[str]
     cases: str
     verdicts: list[tuple[str, int]]
+    row: Row
+    speed: Table | None
+    studies: list[InStudy]
     variants: list[VariantView]
+    change: Change | None
     profiles: list[str]
-    listing: Listing | None
+    listings: list[Listing]
+    advised: str
+    advice: list[Advised]
 
 
-def link(path: str | Path, page: Path) -> str:
-    """A relative address from the page to a file, empty where there is no such file."""
-    if not path or not Path(path).is_file():
+# ------------------------------------------------------------------------------------------- variants
+
+
+def _limits(environment: Mapping[str, Any]) -> SmLimits | None:
+    try:
+        return SmLimits.from_environment(environment)
+    except (KeyError, TypeError):
+        return None
+
+
+def _occupancy(
+    limits: SmLimits | None, cases: pd.DataFrame, registers: object, shared: float | None
+) -> str:
+    """`25 % (registers)`: resident warps of those an SM has room for, and what limits them."""
+    threads = pd.to_numeric(cases["block_threads"]).dropna()
+    if limits is None or not len(threads) or not registers:
         return ""
-    return Path(os.path.relpath(path, page.parent)).as_posix()
+    found = occupancy(limits, int(threads.max()), int(str(registers)), int(shared or 0))
+    return f"{100 * found.fraction:.0f} % ({', '.join(found.limiters)})"
 
 
-def _shared(cases: pd.DataFrame, variant: str, declared: int | None) -> str:
-    """Static and dynamic bytes of a block: the largest of the variant's cases."""
-    sizes = pd.to_numeric(cases[cases["variant"] == variant]["shared_bytes"]).dropna()
-    if len(sizes):
-        return number(float(sizes.max()))
-    return "" if declared is None else number(declared)
+def _readable(source: Path, made: Path) -> str:
+    """Write the instructions of a listing, without the line tables' remarks between them; its name."""
+    text = source.read_text(encoding="utf-8")
+    made.write_text(
+        "\n".join(code or label for code, label in _INSTRUCTION.findall(text)) + "\n",
+        encoding="utf-8",
+    )
+    return made.name
 
 
 def variants(
-    kernel: Kernel, document: Mapping[str, Any], cases: pd.DataFrame, page: Path
+    kernel: Kernel,
+    document: Mapping[str, Any],
+    cases: pd.DataFrame,
+    environment: Mapping[str, Any],
+    reports: Path,
 ) -> list[VariantView]:
     """What is known of a kernel's compiled variants (``document``: by variant and architecture); only
     kernels with a cubin have rows."""
-    rows = []
+    limits, rows = _limits(environment), []
     for name, compiled in document.items():
+        mine = cases[cases["variant"] == name]
         for arch, entry in compiled.items():
             used = entry.get("resources", {}).get(kernel.entry, {})
             spilled = [used.get("spill_store_bytes"), used.get("spill_load_bytes")]
             macros = ", ".join(f"{key} {value}" for key, value in entry.get("macros", {}).items())
+            sizes = pd.to_numeric(mine["shared_bytes"]).dropna()
+            shared = float(sizes.max()) if len(sizes) else used.get("static_shared_bytes")
+            source, listing = Path(entry.get("sass") or "."), ""
+            if source.is_file():
+                # One listing for all that link it, in the folder that the pages are in.
+                made = reports / "sass" / f"{name}.{arch}.txt"
+                listing = f"../sass/{_readable(source, made)}"
             rows.append(
                 VariantView(
                     name=name,
@@ -115,112 +237,408 @@ def variants(
                     status=entry["status"],
                     reason=entry.get("reason", ""),
                     registers=cell(used.get("registers")),
-                    shared=_shared(cases, name, used.get("static_shared_bytes")),
+                    shared=cell(shared),
                     spills=" / ".join(map(str, spilled)) if None not in spilled else "",
                     sha256=str(entry.get("sha256", "")),
-                    listing=link(entry.get("sass", ""), page),
+                    occupancy=_occupancy(limits, mine, used.get("registers"), shared),
+                    listing=listing,
                 )
             )
     return rows
 
 
-def _largest(cases: pd.DataFrame, names: Iterable[str]) -> str:
-    """The case with the largest shape among those named; the first in config order of equals."""
-    wanted = set(names)
-    rows = cases[cases["case"].isin(wanted)]
+# --------------------------------------------------------------------------------------------- speed
+
+
+def _values(records: pd.DataFrame, metric: str) -> dict[str, float]:
+    """Value by case, of the cases that are correct."""
+    rows = records[(records["metric"] == metric) & (records["verdict"] == model.CORRECT)]
+    rows = rows[rows["value"].notna()]
+    return dict(zip(rows["case"].astype(str), rows["value"].astype(float)))
+
+
+def speed(
+    names: Sequence[str],
+    cases: pd.DataFrame,
+    shares: Mapping[str, float],
+    rates: Mapping[str, float],
+    most: int = 8,
+) -> Table | None:
+    """One row a variant that was timed, of these kernels in order; a column a shape, from little work
+    to much: share of cuBLAS and TFLOP/s. The shapes are those that most of the first kernel's variants
+    were timed at."""
+    timed = cases[cases["kernel"].isin(names) & cases["case"].isin(rates.keys())]
+    timed = timed[timed["kernel"] != BASELINE]
+    if not len(timed):
+        return None
+    timed = timed.assign(
+        shape=[shape_label(row) for row in timed.to_dict("records")],
+        work=timed[["m", "n", "k"]].astype(float).prod(axis=1),
+        text=[
+            " · ".join(
+                part
+                for part in (
+                    f"{shares[case]:.1f} %" if case in shares else "",
+                    f"{cell(rates[case])}",
+                )
+                if part
+            )
+            for case in timed["case"]
+        ],
+    )
+    counted = timed.groupby("shape", sort=False).agg(
+        n=("variant", "nunique"), work=("work", "first")
+    )
+    wanted = counted.nlargest(most, ["n", "work"]).sort_values("work").index
+    found = timed[timed["shape"].isin(wanted)].pivot_table(
+        index=["kernel", "dtype", "variant"],
+        columns="shape",
+        values="text",
+        aggfunc="first",
+        sort=False,
+    )
+    place = {name: at for at, name in enumerate(names)}
+    found = found.reindex(columns=wanted).reset_index()
+    found = found.sort_values("kernel", key=lambda column: column.map(place), kind="stable")
+    return table(found.fillna("").rename_axis(columns=None).drop(columns="kernel"))
+
+
+# ------------------------------------------------------------------------------------------- changes
+
+
+def _code(kernel: Kernel) -> list[str]:
+    """The kernel file's lines without front matter."""
+    _, closing, _ = FENCES[kernel.path.suffix]
+    return kernel.text.partition(closing)[2].strip("\n").splitlines()
+
+
+def _opcodes(entry: Mapping[str, Any] | None, kernel: Kernel) -> Counter[str]:
+    path = Path((entry or {}).get("sass") or ".")
+    if not path.is_file():
+        return Counter()
+    parsed = sass.parse(path.read_text(encoding="utf-8"), kernel.path.name)
+    return Counter(one.opcode.partition(".")[0] for one in parsed)
+
+
+def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Change | None:
+    """What changed from one rung to the next: lines of source, and instructions by opcode of the first
+    compiled variant of each."""
+    if not {kernel.path.suffix, before.path.suffix} <= {".cu"}:
+        return None
+    diff = list(difflib.unified_diff(_code(before), _code(kernel), lineterm="", n=2))[2:]
+    kinds = {"+": "added", "-": "removed", "@": "place"}
+    lines = [(kinds.get(text[:1], "same"), text) for text in diff]
+
+    def first(one: Kernel) -> Mapping[str, Any] | None:
+        found = compiled.get(one.name, {}).get("variants", {})
+        return next((next(iter(archs.values()), None) for archs in found.values()), None)
+
+    old, new = _opcodes(first(before), before), _opcodes(first(kernel), kernel)
+    counts = pd.DataFrame({"opcode": sorted({*old, *new})})
+    opcodes = None
+    if old and new:
+        counts[before.name] = counts["opcode"].map(lambda name: old[name])
+        counts[kernel.name] = counts["opcode"].map(lambda name: new[name])
+        counts["difference"] = counts[kernel.name] - counts[before.name]
+        moved = counts["difference"].abs().sort_values(ascending=False, kind="stable")
+        counts = counts.loc[moved.index[:OPCODES]]
+        opcodes = table(counts[counts["difference"] != 0])
+    tallied = Counter(kind for kind, _ in lines)
+    return Change(tallied["added"], tallied["removed"], lines, opcodes)
+
+
+# ----------------------------------------------------------------------------------- source, counters
+
+
+def _largest(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:
+    """Of each variant the case with the largest shape among those named, in config order."""
+    rows = cases[cases["case"].isin(set(names))]
     sizes = rows[["m", "n", "k"]].apply(pd.to_numeric, errors="coerce").fillna(1.0).prod(axis=1)
-    return str(rows.loc[sizes.idxmax(), "case"])
+    best = sizes.groupby(rows["variant"], sort=False).idxmax()
+    return [str(rows.loc[place, "case"]) for place in best]
 
 
-def listing(
+_COLUMNS = (
+    ("executed", "executed"),
+    ("wavefronts", "wavefronts_shared"),
+    ("excess", "wavefronts_shared_excess"),
+    ("sectors", "sectors_global"),
+)
+
+
+def _shown(value: float | None) -> str:
+    return number(value) if value else ""
+
+
+def _file(file: annotated.File, start: int) -> SourceFile:
+    """A file as it is shown: lines before ``start`` (front matter) left out, of a header only those
+    near lines with counters."""
+    used = {line.number for line in file.lines if line.counts.executed}
+    near = {at for one in used for at in range(one - 2, one + 3)} if not start else None
+    has = [
+        any(getattr(line.counts, key) or getattr(line.called, key) for line in file.lines)
+        for _, key in _COLUMNS
+    ]
+    columns = [pair for pair, there in zip(_COLUMNS, has, strict=True) if there]
+
+    def texts(line: annotated.Line) -> list[str]:
+        called = line.called.executed and not line.counts.executed
+        found = [_shown(getattr(line.called if called else line.counts, key)) for _, key in columns]
+        return [f"({one})" if one and called else one for one in found]
+
+    lines = [
+        SourceLine(line.number, line.text, texts(line), bool(line.counts.wavefronts_shared_excess))
+        for line in file.lines
+        if line.number > start and (near is None or line.number in near)
+    ]
+    while lines and not lines[0].text.strip():
+        lines.pop(0)
+    return SourceFile(file.name, tuple(name for name, _ in columns), lines)
+
+
+def _sass(code: Sequence[annotated.Code], kernel: Kernel) -> list[SassLine]:
+    """Counted instructions with their neighbours; the others are told by their number."""
+    own, last = kernel.path.name, len(code) - 1
+    counted = [one.counts.executed is not None for one in code]
+    shown: list[SassLine] = []
+    left = 0
+    for at, one in enumerate(code):
+        if not any(counted[max(0, at - 1) : at + 2]):
+            left += 1
+            if at < last:
+                continue
+        if left:
+            shown.append(SassLine("", f"… {plural(left, 'instruction')}", "", "", "", "", False))
+            left = 0
+            if not counted[at] and at == last:
+                continue
+        file = "" if one.origin.file == own else f"{one.origin.file}:"
+        shown.append(
+            SassLine(
+                f"{one.address:04x}",
+                one.text,
+                f"{file}{one.origin.line}" if one.origin.line else "",
+                _shown(one.counts.executed),
+                _shown(one.counts.wavefronts_shared),
+                _shown(one.counts.wavefronts_shared_excess),
+                bool(one.counts.wavefronts_shared_excess),
+            )
+        )
+    return shown
+
+
+def listings(
     kernel: Kernel,
     cases: pd.DataFrame,
     instructions: pd.DataFrame,
     environments: Mapping[str, Mapping[str, Any]],
-) -> Listing | None:
-    """The kernel's source with the shared wavefronts of each line, for its largest profiled case.
+    document: Mapping[str, Any],
+) -> list[Listing]:
+    """The kernel's files and machine code with the counters of each line, of each profiled variant's
+    largest case; machine code of the first. Numbers in brackets are of headers that the line calls.
 
-    None where no instruction was profiled. Front matter is left out; line numbers are the file's.
+    Front matter is left out; line numbers are the files' own. Empty where no instruction was profiled.
     """
     if not len(instructions) or kernel.provider != "nvrtc":
-        return None
+        return []
     own = instructions[instructions["case"].isin(set(cases["case"]))]
-    if not len(own):
-        return None
-    case = _largest(cases, own["case"])
-    columns = ["executed", "wavefronts_shared", "wavefronts_shared_excess"]
-    rows = own[own["case"] == case]
-    rows = rows.assign(**{name: pd.to_numeric(rows[name]).fillna(0.0) for name in columns})
-    sums = rows.groupby("line")[columns].sum()
-    using = rows[rows["wavefronts_shared"] > 0]
-    opcodes = {
-        line: ", ".join(sorted({str(opcode) for opcode in part["opcode"]}))
-        for line, part in using.groupby("line")
-    }
     _, closing, _ = FENCES[kernel.path.suffix]
     texts = kernel.text.splitlines()
-    start = next((i for i, text in enumerate(texts, 1) if closing in text), 0)
-    lines = []
-    for place, text in enumerate(texts, 1):
-        if place <= start:
+    start = next((at for at, text in enumerate(texts, 1) if closing in text), 0)
+    made: list[Listing] = []
+    for case in _largest(cases, own["case"]):
+        found = annotated.annotated(kernel, own, case)
+        if found is None:
             continue
-        known = place in sums.index
-        executed, counted, excess = (float(sums.loc[place, c]) if known else 0.0 for c in columns)
-        lines.append(
-            SourceLine(
-                line=place,
-                text=text,
-                opcodes=opcodes.get(place, ""),
-                executed=number(executed) if executed else "",
-                wavefronts=number(counted) if counted else "",
-                excess=number(excess) if counted else "",
-                hot=excess > 0,
+        code: list[SassLine] = []
+        entry: Mapping[str, Any] = next(iter(document.get(case.partition("@")[0], {}).values()), {})
+        listing = Path(entry.get("sass") or ".")
+        if not made and listing.is_file():
+            text, rows = listing.read_text(encoding="utf-8"), annotated.rows_of(own, case)
+            symbol = entry.get("symbol", kernel.entry)
+            code = _sass(annotated.machine_code(kernel, text, symbol, rows), kernel)
+        files = [_file(file, start if file.name == kernel.path.name else 0) for file in found.files]
+        total: Counts = found.total
+        made.append(
+            Listing(
+                case=case,
+                device=device_name(environments.get(found.environment, {})),
+                source=found.source,
+                files=[file for file in files if file.lines],
+                sass=code,
+                wavefronts=_shown(total.wavefronts_shared),
+                excess=number(total.wavefronts_shared_excess or 0.0),
+                unplaced=_shown(found.unplaced.wavefronts_shared),
             )
         )
-    while lines and not lines[0].text.strip():
-        lines.pop(0)
-    total = sums[columns].sum()
-    unplaced = float(sums.loc[0, "wavefronts_shared"]) if 0 in sums.index else 0.0
-    first = rows.iloc[0]
-    return Listing(
-        case=case,
-        device=device_name(environments.get(str(first["environment"]), {})),
-        source=str(first["source"]),
-        lines=lines,
-        wavefronts=number(float(total["wavefronts_shared"])) if total["wavefronts_shared"] else "",
-        excess=number(float(total["wavefronts_shared_excess"])),
-        unplaced=number(unplaced) if unplaced else "",
+    return made
+
+
+# ---------------------------------------------------------------------------------------- all of it
+
+
+def _row(
+    kernel: Kernel,
+    cases: pd.DataFrame,
+    shares: Mapping[str, float],
+    variants: Sequence[VariantView],
+    excess: str,
+) -> Row:
+    counts = [(word, count) for word, count in verdict_counts(cases) if count]
+    bad = [f"{number(count)} {word}" for word, count in counts if word not in
+           (model.CORRECT, model.NOT_CHECKED)]  # fmt: skip
+    right = sum(count for word, count in counts if word == model.CORRECT)
+    mine = {case: shares[case] for case in cases["case"] if case in shares}
+    best = max(mine, key=lambda case: mine[case], default="")
+    row = cases[cases["case"] == best].to_dict("records")
+    registers = [int(one.registers) for one in variants if one.registers]
+    low, high = (min(registers), max(registers)) if registers else (0, 0)
+    dtypes = dict.fromkeys(str(one) for one in cases["dtype"] if one and one == one)
+    return Row(
+        name=kernel.name,
+        title=kernel.front.title,
+        operation=kernel.front.operation,
+        dtypes=", ".join(dtypes),
+        cases=number(len(cases)),
+        verdict=", ".join(bad) or (f"{number(right)} correct" if right else "not checked"),
+        bad=bool(bad),
+        share=f"{mine[best]:.1f}" if best else "",
+        at=f"{shape_label(row[0])} {row[0]['dtype']}" if best else "",
+        registers="" if not registers else str(low) if low == high else f"{low}–{high}",
+        excess=excess,
     )
 
 
-def kernel_view(
-    project: Project,
-    name: str,
-    frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
-    environments: Mapping[str, Mapping[str, Any]],
-    compiled: Mapping[str, Any],
-    page: Path,
-) -> KernelView:
-    """Everything the page says of a kernel; frames are its cases, records and instructions, compiled
-    the document of its variants and profiles."""
+def _excess(rows: pd.DataFrame) -> str:
+    """Excess wavefronts over the ideal ones in %, of a case's instructions."""
+    ideal = pd.to_numeric(rows["wavefronts_shared_ideal"]).sum()
+    excess = pd.to_numeric(rows["wavefronts_shared_excess"]).sum()
+    return f"{100 * excess / ideal:.1f}" if ideal else ""
+
+
+def _in_studies(name: str, shown: Sequence[StudyView]) -> list[InStudy]:
+    found = []
+    for study in shown:
+        if name not in study.kernels:
+            continue
+        data, mine = study.data, None
+        if data is not None and "kernel" in data:
+            rows = data[data["kernel"] == name].dropna(axis=1, how="all")
+            mine = table(rows.head(SHOWN_ROWS)) if len(rows) else None
+        found.append(InStudy(study.name, study.title, study.question, study.takeaway, mine))
+    return found
+
+
+def _profiles(project: Project, document: Mapping[str, Any], reports: Path) -> list[str]:
+    """Copies of Nsight Compute's reports, inside the folder that the pages are in."""
+    found = []
+    for name in document.get("profiles", []):
+        source = project.results / "ncu" / name
+        if source.is_file():
+            made = reports / "ncu" / os.path.basename(name)
+            made.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, made)
+            found.append(f"../ncu/{made.name}")
+    return found
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the pages of all kernels are made from: the run's tables, the document of variants and
+    profiles by kernel, the studies, and what was timed, by case."""
+
+    project: Project
+    cases: pd.DataFrame
+    instructions: Mapping[str, pd.DataFrame]
+    environments: Mapping[str, Mapping[str, Any]]
+    compiled: Mapping[str, Any]
+    studies: Sequence[StudyView]
+    reports: Path
+    shares: Mapping[str, float]
+    rates: Mapping[str, float]
+    subjects: Mapping[str, Subject]
+
+    @classmethod
+    def of(
+        cls,
+        project: Project,
+        target: Mapping[str, Any],
+        frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
+        environments: Mapping[str, Mapping[str, Any]],
+        compiled: Mapping[str, Any],
+        studies: Sequence[StudyView],
+        reports: Path,
+    ) -> Run:
+        """frames: cases, records and instructions."""
+        cases, records, instructions = frames
+        kernel_of = dict(zip(cases["case"], cases["kernel"]))
+        owners = instructions["case"].map(kernel_of) if len(instructions) else []
+        return cls(
+            project, cases, dict(iter(instructions.groupby(owners))) if len(owners) else {},
+            environments, compiled, studies, reports,
+            _values(records, SHARE), _values(records, SPEED),
+            of_tables.subjects(target, cases, records, instructions, compiled),
+        )  # fmt: skip
+
+
+def _advice(run: Run, cases: pd.DataFrame) -> tuple[str, list[Advised]]:
+    """The case with the most work whose counters are known, and what the rules find of it."""
+    known = cases[cases["case"].isin(list(run.subjects))]
+    if not len(known):
+        return "", []
+    sizes = known[["m", "n", "k"]].apply(pd.to_numeric, errors="coerce").fillna(1.0).prod(axis=1)
+    case = str(known.loc[sizes.idxmax(), "case"])
+    return case, [
+        Advised(
+            one.rule,
+            one.sentence,
+            f"{one.origin.file}:{one.origin.line}" if one.origin.line else "",
+            one.origin.text,
+            "" if one.bound is None else f"{100 * one.bound:.1f}",
+        )
+        for one in advice.for_case(run.subjects[case])
+    ]
+
+
+def view(run: Run, name: str) -> KernelView:
+    """What the pages say of a kernel of the plan."""
+    project, cases = run.project, run.cases
     kernel = project.kernels[name]
-    cases, _, instructions = frames
-    cases = cases[cases["kernel"] == name]
-    document = compiled.get(name, {})
-    reports = [project.results / "ncu" / one for one in document.get("profiles", [])]
+    mine = cases[cases["kernel"] == name]
+    document = run.compiled.get(name, {})
+    built = document.get("variants", {})
+    own = run.instructions.get(name, pd.DataFrame())
+    with_code = kernel.provider == "nvrtc"
+    gpu = next((one for one in run.environments.values() if one.get("gpu")), {})
+    compiled_variants = variants(kernel, built, mine, gpu, run.reports) if with_code else []
+    annotations = listings(kernel, mine, own, run.environments, built)
+    follows = kernel.front.follows or ""
+    follows = follows if follows in project.plan.kernels else ""
+    after = [
+        other for other in project.plan.kernels if project.kernels[other].front.follows == name
+    ]
+    neighbours = [one for one in (follows, name, *after) if one]
+    first = annotations[0].case if annotations else ""
+    excess = _excess(own[own["case"] == first]) if first else ""
+    advised, found = _advice(run, mine)
     return KernelView(
         name=name,
         file=kernel.path.name,
         title=kernel.front.title,
-        follows=kernel.front.follows or "",
+        follows=follows,
+        next=after,
         operation=kernel.front.operation,
         provider=kernel.provider,
         idea=idea(kernel),
-        cases=plural(len(cases), "case"),
-        verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
-        variants=variants(kernel, document.get("variants", {}), cases, page)
-        if kernel.provider == "nvrtc"
-        else [],
-        profiles=[address for one in reports if (address := link(one, page))],
-        listing=listing(kernel, cases, instructions, environments),
+        cases=plural(len(mine), "case"),
+        verdicts=[(word, count) for word, count in verdict_counts(mine) if count],
+        row=_row(kernel, mine, run.shares, compiled_variants, excess),
+        speed=speed(neighbours, cases, run.shares, run.rates) if with_code else None,
+        studies=_in_studies(name, run.studies),
+        variants=compiled_variants,
+        change=change(kernel, project.kernels[follows], run.compiled) if follows else None,
+        profiles=_profiles(project, document, run.reports),
+        listings=annotations,
+        advised=advised,
+        advice=found,
     )

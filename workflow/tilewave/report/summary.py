@@ -163,6 +163,11 @@ class Banner:
     headline: str
     detail: str
 
+    @property
+    def short(self) -> str:
+        """The headline without its reason, for the top line of every page."""
+        return self.headline.partition(" (")[0]
+
 
 def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     """The headline; a machine that measured nothing must not read as if it had."""

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewave import sharing
-from tilewave.compiling import cubin, headers, nvrtc, sass, source
+from tilewave.compiling import cubin, nvrtc, origins, sass, source
+from tilewave.compiling.origins import Origin
 from tilewave.kernels import Kernel, host_code, source_digest
 from tilewave.records import model
 from tilewave.records.recorded import Recorded
@@ -55,8 +56,7 @@ class Task:
 
 
 def _own_texts(kernel: Kernel) -> dict[str, str]:
-    """Texts that line tables speak of, by file name: the kernel's and its own headers'."""
-    return {kernel.path.name: kernel.text, **headers.own(kernel.text, kernel.path.parent)}
+    return origins.own_texts(kernel.text, kernel.path)
 
 
 def _stored(task: Task, store: Store) -> Entry | None:
@@ -197,15 +197,13 @@ class Compilations:
         text, lines = found
         return sass.relined(text, source.moved(lines, _own_texts(variant.kernel)))
 
-    def lines(self, variant: Variant, entry: Mapping[str, Any], function: str) -> Mapping[int, int]:
-        """Address -> line of the kernel file as it is now, of a function of a compiled variant."""
-        found = self.as_compiled(entry)
-        if found is None:
+    def origins(self, variant: Variant, entry: Mapping[str, Any]) -> Mapping[int, Origin]:
+        """Address -> the line as it is now that an instruction of a compiled variant came from."""
+        listing = self.listing(variant, entry)
+        if listing is None:
             return {}
-        name = variant.kernel.path.name
-        lines = sass.lines(found[0], name, function)
-        moved = source.moved(found[1], _own_texts(variant.kernel)).get(name)
-        return {at: moved.get(line, line) for at, line in lines.items()} if moved else lines
+        function = entry.get("symbol", variant.kernel.entry)
+        return origins.of_listing(listing, function, _own_texts(variant.kernel))
 
     def provide(self, variant: Variant, wanted: str) -> None:
         """Put a variant's cubin and listing where its entry says; what is not known stays away."""

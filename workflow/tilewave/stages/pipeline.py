@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewave.compiling.origins import Origin
 from tilewave.jobs import Job
 from tilewave.project import Project, machine_fingerprint
 from tilewave.records import model
@@ -242,13 +243,10 @@ class Pipeline:
                 found[stage] = made
         return found
 
-    def places(self, variant: str) -> tuple[Mapping[int, int], list[str]]:
-        """Address -> line of the kernel file, of a variant's code; and the file's lines."""
-        chosen = self.variants[variant]
-        kernel = chosen.kernel
+    def origins(self, variant: str) -> Mapping[int, Origin]:
+        """Address -> the line that an instruction of a variant's code came from."""
         entry = self.compiled[variant].get(self.arch) or {}
-        function = entry.get("symbol", kernel.entry)
-        return self.compilations.lines(chosen, entry, function), kernel.text.splitlines()
+        return self.compilations.origins(self.variants[variant], entry)
 
     def write_listings(self) -> None:
         """Each variant's listing where its entry says, for whoever reads it."""

@@ -1,0 +1,97 @@
+// What a reader without JavaScript does not miss: sorting and filtering of tables, and one choice of
+// several shown at a time.
+"use strict";
+function valueOf(cell) {
+  const text = cell ? cell.textContent.trim() : "";
+  const number = parseFloat(text.replace(/,/g, "").replace("−", "-"));
+  return { text, number: Number.isNaN(number) ? null : number, empty: text === "" };
+}
+function sortBy(table, column, header) {
+  const descending = header.getAttribute("aria-sort") === "ascending";
+  for (const one of table.tHead.rows[0].cells) one.removeAttribute("aria-sort");
+  header.setAttribute("aria-sort", descending ? "descending" : "ascending");
+  const body = table.tBodies[0];
+  const rows = Array.from(body.rows, (row) => ({ row, key: valueOf(row.cells[column]) }));
+  const numeric = header.classList.contains("n");
+  rows.sort((a, b) => {
+    if (a.key.empty !== b.key.empty) return a.key.empty ? 1 : -1; // nothing stays last
+    const order = numeric ? a.key.number - b.key.number : a.key.text.localeCompare(b.key.text, "en");
+    return descending ? -order : order;
+  });
+  body.append(...rows.map((one) => one.row));
+}
+function explore(table) {
+  const heads = Array.from(table.tHead.rows[0].cells);
+  heads.forEach((header, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "sort";
+    button.append(...header.childNodes);
+    button.addEventListener("click", () => sortBy(table, column, header));
+    header.append(button);
+  });
+  const rows = Array.from(table.tBodies[0].rows);
+  if (rows.length < 6) return;
+  const bar = document.createElement("form");
+  bar.className = "filters";
+  const search = document.createElement("input");
+  search.type = "search";
+  search.placeholder = "Find";
+  search.setAttribute("aria-label", "Show rows that contain");
+  bar.append(search);
+  const names = (table.dataset.filters || "").split("|").filter(Boolean);
+  const menus = [];
+  for (const name of names) {
+    const column = heads.findIndex((one) => one.textContent.trim() === name);
+    if (column < 0) continue;
+    const menu = document.createElement("select");
+    menu.setAttribute("aria-label", name);
+    const parts = (row) => row.cells[column].textContent.split(", ");
+    const values = Array.from(new Set(rows.flatMap(parts))).filter(Boolean).sort();
+    menu.append(new Option(`any ${name}`, ""), ...values.map((one) => new Option(one, one)));
+    menus.push((row) => !menu.value || parts(row).includes(menu.value));
+    bar.append(menu);
+  }
+  const told = document.createElement("output");
+  bar.append(told);
+  const filter = () => {
+    const wanted = search.value.trim().toLowerCase();
+    let shown = 0;
+    for (const row of rows) {
+      const fits = row.textContent.toLowerCase().includes(wanted) && menus.every((one) => one(row));
+      row.hidden = !fits;
+      shown += fits ? 1 : 0;
+    }
+    told.textContent = shown === rows.length ? `${shown} rows` : `${shown} of ${rows.length} rows`;
+  };
+  bar.addEventListener("input", filter);
+  bar.addEventListener("submit", (event) => event.preventDefault());
+  filter();
+  const box = table.closest(".scroll") || table;
+  box.before(bar);
+}
+function choose(note) {
+  const choices = Array.from(document.querySelectorAll("details.choice"));
+  if (choices.length < 2) return;
+  const menu = document.createElement("select");
+  menu.setAttribute("aria-label", "Case");
+  menu.append(...choices.map((one) => new Option(one.dataset.choice)));
+  const show = () => {
+    for (const one of choices) {
+      one.hidden = one.dataset.choice !== menu.value;
+      one.open = !one.hidden;
+    }
+  };
+  menu.addEventListener("input", show);
+  note.after(menu);
+  show();
+}
+function openTarget() {
+  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (let one = target; one; one = one.parentElement) if (one.tagName === "DETAILS") one.open = true;
+  if (target) target.scrollIntoView();
+}
+document.querySelectorAll("table.explore").forEach(explore);
+document.querySelectorAll(".chooser").forEach(choose);
+addEventListener("hashchange", openTarget);
+openTarget();

@@ -1,0 +1,87 @@
+"""The line an instruction was made from, in the kernel file or in a header of its own, and the calls that
+brought it there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewave.compiling import headers, sass
+
+CALLS = " < "
+"""Stands between the call sites of `Origin.via`."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an instruction came from.
+
+    file: name of the kernel file or of a header of its own, empty where neither is known; line: in that
+    file, from 1; text: of the line. via: the call sites that inlined it, the outermost first
+    (``matmul_async.cu:39 < sgemm_tile.cuh:380``), empty where it was not inlined. kernel_line: the kernel
+    file's line that the instruction is charged to there: ``line`` itself, or the line that called the
+    header. What was inlined from one of CUDA's headers belongs to the line that called it.
+    """
+
+    file: str = ""
+    line: int = 0
+    text: str = ""
+    via: str = ""
+    kernel_line: int = 0
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Name -> value, as the rows of instructions have them."""
+        return asdict(self)
+
+
+NOWHERE = Origin()
+
+
+def own_texts(text: str, path: Path) -> dict[str, str]:
+    """Texts that line tables speak of, by file name: the kernel's, then those of its own headers."""
+    return {path.name: text, **headers.own(text, path.parent)}
+
+
+def by_last_name(texts: Mapping[str, str]) -> dict[str, str]:
+    """Texts by the name that a line table and `Origin.file` have, whatever folder a header lies in."""
+    return {Path(name).name: text for name, text in texts.items()}
+
+
+def _origin(chain: sass.Chain, kernel: str, lines: Mapping[str, list[str]]) -> Origin:
+    own = [place for place in chain if place.file in lines]
+    if not own:
+        return NOWHERE
+    (file, line), *calls = own
+    texts = lines[file]
+    return Origin(
+        file,
+        line,
+        texts[line - 1].strip() if 0 < line <= len(texts) else "",
+        CALLS.join(f"{place.file}:{place.line}" for place in reversed(calls)),
+        next((place.line for place in own if place.file == kernel), 0),
+    )
+
+
+def of_listing(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, Origin]:
+    """Address -> origin of each instruction of a function whose origin is known.
+
+    listing: of `sass.as_text`; texts: of `own_texts`, the kernel's first.
+    """
+    kernel = next(iter(texts))
+    lines = {name: text.splitlines() for name, text in by_last_name(texts).items()}
+    made: dict[sass.Chain, Origin] = {}
+    found = {}
+    for address, chain in sass.chains(listing, function).items():
+        if chain not in made:
+            made[chain] = _origin(chain, kernel, lines)
+        if made[chain] is not NOWHERE:
+            found[address] = made[chain]
+    return found
+
+
+def columns(origins: Mapping[int, Origin], addresses: Iterable[int]) -> list[dict[str, Any]]:
+    """`Origin.columns` of each address."""
+    return [origins.get(int(address), NOWHERE).columns for address in addresses]

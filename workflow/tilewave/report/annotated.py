@@ -1,0 +1,164 @@
+"""A kernel's file, its headers and its machine code with the counters of one case, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pandas as pd
+
+from tilewave.compiling import origins, sass
+from tilewave.compiling.origins import NOWHERE, Origin
+from tilewave.kernels import Kernel
+from tilewave.plots.base import present
+from tilewave.records import model
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Sums over instructions; None where none of them has the counter. Named as the columns are."""
+
+    executed: float | None = None
+    wavefronts_shared: float | None = None
+    wavefronts_shared_ideal: float | None = None
+    wavefronts_shared_excess: float | None = None
+    sectors_global: float | None = None
+    sectors_global_ideal: float | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a file.
+
+    counts: of the instructions that were made from it; called: of those made from lines of headers that
+    it calls, in the kernel file only. opcodes and vias: of the former, each once; addresses: theirs, in
+    bytes from the function's first instruction.
+    """
+
+    number: int
+    text: str
+    counts: Counts
+    called: Counts
+    opcodes: tuple[str, ...]
+    vias: tuple[str, ...]
+    addresses: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file's lines, all of them: line numbers are the file's own."""
+
+    name: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """A case's files, the kernel's first, then the headers that instructions came from; ``unplaced``
+    are the counts that belong to no line. Only memory, barrier and tensor instructions count."""
+
+    case: str
+    source: str
+    environment: str
+    files: tuple[File, ...]
+    total: Counts
+    unplaced: Counts
+
+
+@dataclass(frozen=True)
+class Code:
+    """An instruction of the listing; counts are all None of those that have no row."""
+
+    address: int
+    text: str
+    origin: Origin
+    counts: Counts
+
+
+COUNTERS = [one.name for one in fields(Counts)]
+
+
+def _sums(rows: pd.DataFrame, by: Sequence[str]) -> dict[Any, Counts]:
+    """Sums of the counters by the values of these columns."""
+    numbers = rows.reindex(columns=COUNTERS).apply(pd.to_numeric).astype(float)
+    sums = numbers.groupby([rows[name] for name in by]).sum(min_count=1)
+    return {
+        key: Counts(*(value if present(value) else None for value in values))
+        for key, values in zip(sums.index, sums.to_numpy().tolist(), strict=True)
+    }
+
+
+def _counts(rows: pd.DataFrame) -> Counts:
+    return _sums(rows.assign(all=0), ["all"]).get(0, Counts())
+
+
+def rows_of(instructions: pd.DataFrame, case: str) -> pd.DataFrame:
+    """A case's rows that a GPU counted, else those of its execution here."""
+    rows = instructions[instructions["case"] == case]
+    counted = rows[rows["stage"] != model.EXECUTE]
+    return counted if len(counted) else rows
+
+
+def _lines(name: str, text: str, rows: pd.DataFrame, kernel: bool) -> tuple[Line, ...]:
+    mine, others = rows[rows["file"] == name], rows[rows["file"] != name]
+    own = _sums(mine, ["line"])
+    calls = _sums(others, ["kernel_line"]) if kernel else {}
+    made = {
+        number: [
+            list(dict.fromkeys(part)) for part in (found["opcode"], found["via"], found["address"])
+        ]
+        for number, found in mine.groupby("line")
+    }
+
+    def line(number: int, text: str) -> Line:
+        opcodes, vias, addresses = map(tuple, made.get(number, ((), (), ())))
+        counts, called = own.get(number, Counts()), calls.get(number, Counts())
+        return Line(number, text, counts, called, opcodes, vias, tuple(map(int, addresses)))
+
+    return tuple(line(number, text) for number, text in enumerate(text.splitlines(), 1))
+
+
+def annotated(kernel: Kernel, instructions: pd.DataFrame, case: str) -> Annotated | None:
+    """The files that a case's instructions came from, with the counters of each line; None where no
+    instruction of it was counted.
+
+    instructions: the run's table, with the columns of `Origin`.
+    """
+    rows = rows_of(instructions, case)
+    if not len(rows):
+        return None
+    texts = origins.by_last_name(origins.own_texts(kernel.text, kernel.path))
+    used = {kernel.path.name, *rows["file"]}
+    return Annotated(
+        case,
+        str(rows["source"].iloc[0]),
+        str(rows["environment"].iloc[0]),
+        tuple(
+            File(name, _lines(name, text, rows, kernel=name == kernel.path.name))
+            for name, text in texts.items()
+            if name in used
+        ),
+        _counts(rows),
+        _counts(rows[rows["line"] == 0]),
+    )
+
+
+def machine_code(kernel: Kernel, listing: str, function: str, rows: pd.DataFrame) -> Sequence[Code]:
+    """The instructions of a function in order, each with its origin and what was counted of it.
+
+    listing: of `sass.as_text`, as the variant's ``.sass`` holds it; rows: of `rows_of`.
+    """
+    texts = origins.own_texts(kernel.text, kernel.path)
+    places: Mapping[int, Origin] = origins.of_listing(listing, function, texts)
+    counted = _sums(rows, ["address"])
+    return [
+        Code(
+            one.address,
+            one.text,
+            places.get(one.address, NOWHERE),
+            counted.get(one.address, Counts()),
+        )
+        for one in sass.parse(listing, kernel.path.name)
+        if one.function == function
+    ]

@@ -1,0 +1,87 @@
+"""The run in short: summary.md for people who read a terminal or a pull request, junit.xml for CI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pandas as pd
+
+from tilewave.plots.base import present
+from tilewave.records import model
+from tilewave.records.store import write_atomically
+from tilewave.report import verdict
+from tilewave.report.cells import number
+from tilewave.report.summary import Banner, troubles, verdict_counts
+
+if TYPE_CHECKING:
+    from tilewave.report.site import Finding
+    from tilewave.report.studies import StudyView
+
+
+def markdown(
+    told: Banner,
+    found: Sequence[Finding],
+    shown: Sequence[StudyView],
+    cases: pd.DataFrame,
+    records: pd.DataFrame,
+) -> str:
+    """The summary: whose figures, verdicts, findings, studies, and what is not ok."""
+    counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases))
+    lines = [f"# {told.headline}", "", f"{number(len(cases))} cases: {counts}.", ""]
+    lines += [f"* {one.sentence}" for one in found]
+    lines += ["", "| study | cases | finding |", "|---|---|---|"]
+    lines += [f"| {one.title} | {one.cases} | {one.takeaway or '-'} |" for one in shown]
+    groups = troubles(cases, records)
+    if groups:
+        lines += ["", "| not ok | cases | stage | reason | first case |", "|---|---|---|---|---|"]
+        for one in groups:
+            reason = one.reason.replace("|", "\\|")
+            lines.append(
+                f"| {one.word} | {len(one.cases)} | {one.stages} | {reason} | {one.cases[0]} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def junit(cases: pd.DataFrame, records: pd.DataFrame) -> bytes:
+    """One test a case: failed where its verdict is bad or its check failed, skipped where it was not
+    checked."""
+    checks = records[records["stage"] == "check"].drop_duplicates("case").set_index("case")
+    suite = ElementTree.Element("testsuite", name="tilewave")
+    counted = {"failure": 0, "skipped": 0}
+    for case, kernel, word in zip(cases["case"], cases["kernel"], cases["verdict"], strict=True):
+        test = ElementTree.SubElement(suite, "testcase", name=str(case), classname=str(kernel))
+        known = checks.loc[case] if case in checks.index else None
+        status = model.OK if known is None else str(known["status"])
+        reason = str(known["reason"]) if known is not None and present(known["reason"]) else ""
+        if verdict.wrong(word) or status in model.FAILURES:
+            kind, said = "failure", str(word) if verdict.wrong(word) else status
+        elif not verdict.checked(word):
+            kind, said = "skipped", status if status != model.OK else str(word)
+        else:
+            continue
+        counted[kind] += 1
+        ElementTree.SubElement(test, kind, message=f"{said}: {reason}" if reason else said)
+    suite.attrib |= {
+        "tests": str(len(cases)), "failures": str(counted["failure"]),
+        "skipped": str(counted["skipped"]),
+    }  # fmt: skip
+    ElementTree.indent(suite)
+    made: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return made + b"\n"
+
+
+def write(
+    reports: Path,
+    told: Banner,
+    found: Sequence[Finding],
+    shown: Sequence[StudyView],
+    cases: pd.DataFrame,
+    records: pd.DataFrame,
+) -> None:
+    """Write summary.md and junit.xml into the report's folder."""
+    text = markdown(told, found, shown, cases, records)
+    write_atomically(reports / "summary.md", text.encode())
+    write_atomically(reports / "junit.xml", junit(cases, records))

@@ -1,0 +1,257 @@
+"""The report's pages: index.html, one page a study, one a kernel, the glossary, and what they link.
+
+The index says first whose figures these are. A machine without a GPU must never read as if recorded
+figures were its own, so its headline, every page's top line and every study's source line tell it.
+The pages need nothing from outside their folder, and no script to be read. The same tables give the
+same bytes: no date, no time of day, no order that depends on a set.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import jinja2
+import markupsafe
+import pandas as pd
+from PIL import Image as Picture
+
+from tilewave import sharing
+from tilewave.project import LIBRARY, Project, read
+from tilewave.records import model
+from tilewave.records.store import write_atomically
+from tilewave.report import (
+    FOLDERS,
+    explorer,
+    figures,
+    in_short,
+    kernel_views,
+    lessons,
+    studies,
+    verdict,
+    words,
+)
+from tilewave.report.cells import number
+from tilewave.report.environments import environment_views
+from tilewave.report.studies import Image, StudyView
+from tilewave.report.summary import banner, sources, status_matrix, troubles, verdict_counts
+
+TEMPLATES = LIBRARY.parent / "report"
+THUMBNAIL_PX = 440
+MILD = (model.NOT_MEASURED, model.NOT_CHECKED, model.UNSUPPORTED, model.STALE)
+"""What is no fault of a kernel."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence that the data give, and the study that it comes from."""
+
+    sentence: str
+    title: str = ""
+    address: str = ""
+
+
+def commands(project: Project) -> list[tuple[str, str]]:
+    """What a reader types to get this report again, each with a remark."""
+    study = next(iter(project.plan.studies))
+    run = "snakemake --cores 1"
+    return [
+        ("make report", "install what is needed, then run the full study"),
+        (f"{run} report", "the same where it is installed"),
+        (f"{run} report --configfile FILE", "another config"),
+        (f"{run} report --config only={study}", "one study; kernels, dtypes and shapes work too"),
+        (f"{run} {project.reports.as_posix()}/figures/{study}.svg", "one figure"),
+        (f"{run} record", "keep a live run as recorded figures of its GPU"),
+    ]
+
+
+# -------------------------------------------------------------------------------------------- rendering
+
+
+def _minimal(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8").strip()
+
+
+def _allowed(text: str) -> str:
+    """What a content security policy calls a text that stands in the page."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+    @jinja2.pass_context
+    def terms(context: jinja2.runtime.Context, text: str, but: str = "") -> markupsafe.Markup:
+        return words.linked(text, f"{context['root']}glossary.html", but)
+
+    made.filters |= {"number": number, "terms": terms}
+    css = _minimal("page.css")
+
+    def policy(scripts: Sequence[str]) -> str:
+        # Nothing is asked from anywhere but the report's own folder.
+        return (
+            f"default-src 'none'; img-src 'self' file: data:; style-src {_allowed(css)}; "
+            f"script-src {' '.join(_allowed(_minimal(one)) for one in scripts)}; "
+            "base-uri 'none'; form-action 'none'"
+        )
+
+    def source(script: str) -> markupsafe.Markup:
+        return markupsafe.Markup(_minimal(script))
+
+    made.globals |= {
+        "css": markupsafe.Markup(css), "policy": policy, "source": source, "extra": [],
+    }  # fmt: skip
+    return made
+
+
+def render(name: str, context: Mapping[str, Any]) -> str:
+    """A page's HTML; everything in the context is escaped."""
+    return _templates().get_template(name).render({"root": "", **context})
+
+
+# -------------------------------------------------------------------------------------------- the pages
+
+
+def _thumbnail(reports: Path, name: str) -> Image | None:
+    """A small picture of a figure for its card on the index."""
+    drawn = reports / "figures" / f"{name}.png"
+    if not drawn.is_file():
+        return None
+    small = reports / "thumbnails" / f"{name}.png"
+    small.parent.mkdir(parents=True, exist_ok=True)
+    with Picture.open(drawn) as picture:
+        picture.draft("RGB", (THUMBNAIL_PX, THUMBNAIL_PX))
+        # The upper part of a tall figure: its title and first panel.
+        part = picture.convert("RGB").crop(
+            (0, 0, picture.width, min(picture.height, picture.width))
+        )
+        part = part.resize((THUMBNAIL_PX, round(THUMBNAIL_PX * part.height / part.width)))
+        part.quantize(32).save(small, optimize=True)
+        return Image(f"thumbnails/{name}.png", part.width // 2, part.height // 2)
+
+
+def findings(shown: Sequence[StudyView], cases: pd.DataFrame) -> list[Finding]:
+    """What the headline studies found, and what failed."""
+    found = [
+        Finding(one.takeaway, one.title, f"study/{one.name}.html")
+        for one in shown
+        if one.headline and one.takeaway
+    ]
+    bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
+    failed = ", ".join(f"{count} {word}" for word, count in bad.items())
+    checked = sum(verdict.checked(word) for word in cases["verdict"])
+    if checked:
+        right = number(checked - sum(bad.values()))
+        found.append(
+            Finding(
+                f"Of {number(checked)} checked cases {right} are correct"
+                + (f"; {failed}." if failed else ", none is wrong.")
+            )
+        )
+    return found
+
+
+class Inputs(figures.Inputs, Protocol):
+    """Those of the figures, and what is known of compilations."""
+
+    compiled: Any
+
+
+def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) -> None:
+    """Write index.html and all other pages beside `figures/` and `tables/`.
+
+    Parameters
+    ----------
+    inputs: paths of the target document, of the tables (cases, records, instructions) and of the
+        document of compilations.
+    path: where the index goes; figures are looked for in `figures/` beside it.
+    """
+    index = Path(path)
+    reports = index.parent
+    target, cases, records, instructions = figures.loaded(inputs)
+    instructions = figures.without_executions(instructions)
+    environments = figures.environments(target)
+    compiled = read(Path(str(inputs.compiled)))
+    for folder in FOLDERS:
+        shutil.rmtree(reports / folder, ignore_errors=True)
+        (reports / folder).mkdir(parents=True)
+    shown = [
+        studies.view(project, name, (cases, records), environments, reports)
+        for name in project.plan.studies
+    ]
+    taught = lessons.about(project.plan.kernels, project.plan.studies)
+    extra = [("Explorer", "explorer.html"), *(("Lessons", lesson.address) for lesson in taught[:1])]
+    about: dict[str, Any] = {"banner": banner(target, records), "extra": extra}
+
+    def page(name: str, template: str, context: Mapping[str, Any]) -> None:
+        root = "../" * name.count("/")
+        text = render(template, {**about, "root": root, **context})
+        write_atomically(reports / name, text.encode())
+
+    for one in shown:
+        page(f"study/{one.name}.html", "study.html.j2", {"study": one})
+    tables = cases, records, instructions
+    run = kernel_views.Run.of(project, target, tables, environments, compiled, shown, reports)
+
+    def kernel_page(name: str) -> kernel_views.Row:
+        kernel = kernel_views.view(run, name)
+        page(f"kernel/{name}.html", "kernel.html.j2", {"kernel": kernel})
+        return kernel.row
+
+    names = list(project.plan.kernels)
+    rows = dict(sharing.each(kernel_page, names, workers))
+    page(
+        "glossary.html",
+        "glossary.html.j2",
+        {
+            "glossary": words.glossary(),
+            "status_words": words.STATUS_WORDS,
+            "verdict_words": words.VERDICT_WORDS,
+            "source_words": words.SOURCE_WORDS,
+        },
+    )
+    for lesson in taught:
+        page(lesson.address, "lesson.html.j2", lessons.view(lesson, run, rows, taught))
+    swept = explorer.sweeps(shown, cases, records, environments)
+    page("explorer.html", "explorer.html.j2", explorer.view(swept))
+    found, groups = findings(shown, cases), troubles(cases, records)
+    in_short.write(reports, about["banner"], found, shown, cases, records)
+    written = [
+        (f"{name}.csv", f"tables/{name}.csv")
+        for name in ("records", "instructions")
+        if (reports / "tables" / f"{name}.csv").is_file()
+    ]
+    page(
+        index.name,
+        "index.html.j2",
+        {
+            "cases": len(cases),
+            "checked": sum(verdict.checked(word) for word in cases["verdict"]),
+            "verdicts": verdict_counts(cases),
+            "findings": found,
+            "lessons": taught,
+            "failures": [one for one in groups if one.word not in MILD],
+            "troubles": [one for one in groups if one.word in MILD],
+            "matrix": status_matrix(records),
+            "sources": sources(records, environments),
+            "studies": [{**vars(one), "thumbnail": _thumbnail(reports, one.name)} for one in shown],
+            "kernels": [rows[name] for name in names],
+            "environments": environment_views(target, environments, records),
+            "tables": written,
+            "commands": commands(project),
+        },
+    )

@@ -1,0 +1,136 @@
+"""What the pages show of a study: its finding, its figure, its data and what is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tilewave import plots
+from tilewave.project import Project
+from tilewave.report import FIGURE_KINDS
+from tilewave.report.cells import Table, plural, table
+from tilewave.report.summary import Group, Source, sources, troubles, verdict_counts
+
+FIRST_ROWS = 25
+"""Rows of a study's data on its page, where the table is not what readers come for."""
+FILTERED = ("document", "verdict", "dtype", "kernel", "study")
+"""Columns that a table can be filtered by, where they have more than one value."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A drawing with its size in pixels of a page, so that nothing moves when it is loaded."""
+
+    address: str
+    width: int
+    height: int
+    alt: str = ""
+    narrow: Image | None = None
+
+
+@dataclass(frozen=True)
+class StudyView:
+    """One study on the pages; addresses are those of its own page."""
+
+    name: str
+    title: str
+    question: str
+    takeaway: str
+    headline: bool
+    notes: list[str]
+    cases: str
+    verdicts: list[tuple[str, int]]
+    sources: list[Source]
+    summary: Table | None
+    table: Table | None
+    more: int
+    filters: list[str]
+    groups: list[Group]
+    files: list[tuple[str, str]]
+    figure: Image | None
+    kernels: list[str]
+    data: pd.DataFrame | None
+
+
+def svg_size(path: Path) -> tuple[int, int]:
+    """Width and height of an SVG in pixels of 1/96 inch."""
+    found = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', path.read_text("utf-8")[:2000])
+    assert found, path
+    return round(float(found[1]) * 96 / 72), round(float(found[2]) * 96 / 72)
+
+
+def image(path: Path, address: str, alt: str, narrow: Image | None = None) -> Image | None:
+    """An SVG as a page shows it; None where there is no such file."""
+    if not path.is_file():
+        return None
+    return Image(address, *svg_size(path), alt, narrow)
+
+
+def data_of(reports: Path, name: str) -> pd.DataFrame | None:
+    """The CSV beside a study's figure, None where there is none."""
+    path = reports / "figures" / f"{name}.csv"
+    return pd.read_csv(path) if path.is_file() and path.stat().st_size > 1 else None
+
+
+def view(
+    project: Project,
+    name: str,
+    frames: tuple[pd.DataFrame, pd.DataFrame],
+    environments: Mapping[str, Mapping[str, Any]],
+    reports: Path,
+) -> StudyView:
+    """A study; frames are the run's cases and records, reports the folder that holds its figure."""
+    entry = project.config.studies[name]
+    wanted = set(project.plan.studies[name])
+    cases, records = (frame[frame["case"].isin(wanted)] for frame in frames)
+    folder = reports / "figures"
+    files = [
+        (kind.upper(), f"../figures/{name}.{kind}")
+        for kind in FIGURE_KINDS
+        if (folder / f"{name}.{kind}").is_file()
+    ]
+    summed = reports / "tables" / f"{name}.csv"
+    summary = None
+    if entry.plot in plots.SUMMARISED and summed.is_file():
+        files.append(("summary", f"../tables/{name}.csv"))
+        summary = table(pd.read_csv(summed))
+    sidecar, caption = folder / f"{name}.json", folder / f"{name}.txt"
+    takeaway = (
+        json.loads(sidecar.read_text("utf-8")).get("takeaway", "") if sidecar.is_file() else ""
+    )
+    data = data_of(reports, name)
+    whole = plots.table_stays_open(entry.plot)
+    shown = None if data is None else table(data if whole else data.head(FIRST_ROWS))
+    alt = f"Figure of the study {entry.title}: {takeaway or entry.question}"
+    narrow = image(folder / "narrow" / f"{name}.svg", f"../figures/narrow/{name}.svg", alt)
+    return StudyView(
+        name=name,
+        title=entry.title,
+        question=entry.question,
+        takeaway=takeaway,
+        headline=plots.is_headline(entry.plot),
+        # Of the caption what lies between the finding and the source.
+        notes=caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else [],
+        cases=plural(len(cases), "case"),
+        verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
+        sources=sources(records, environments),
+        summary=summary,
+        table=shown,
+        more=len(data) if data is not None and not whole and len(data) > FIRST_ROWS else 0,
+        filters=[] if data is None or not whole else _filters(data),
+        groups=troubles(cases, records),
+        files=files,
+        figure=image(folder / f"{name}.svg", f"../figures/{name}.svg", alt, narrow),
+        kernels=list(dict.fromkeys(map(str, cases["kernel"]))),
+        data=data,
+    )
+
+
+def _filters(data: pd.DataFrame) -> list[str]:
+    return [name for name in FILTERED if name in data and 1 < data[name].nunique() <= 40]
