@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -427,8 +426,6 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if lines.empty:
             return look.empty_figure(study, style, "race")
         fig = look.new_figure(style, (3.2 if style.narrow else 3.5) * len(lines) + 13)
-        # Laid out as it is saved: at a screen's resolution letters are moved to whole pixels.
-        fig.set_dpi(float(mpl.rcParams["savefig.dpi"]))
         if style.narrow:
             ax, winner = fig.subplots(1, 2, width_ratios=[1, 2.7])
         else:
