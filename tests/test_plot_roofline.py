@@ -45,7 +45,7 @@ def test_a_ceiling_without_a_record_is_left_out_and_listed() -> None:
     limits = roofline.ceilings(study)
     assert "dram" not in limits.bandwidths
     assert "ceilings_memory dram_copy" in limits.absent
-    told = texts(study)
+    told = " ".join(texts(study).split())  # a note is broken where a line ends
     assert "no ceiling" in told and "ceilings_memory dram_copy" in told
     for level in ("l2", "l1"):
         assert f"{limits.bandwidths[level]:.3g}" in told
@@ -102,7 +102,9 @@ def test_bulk_copies_are_taken_from_l2_and_told() -> None:
     waves = loads / 9 + loads / 90
     bulk = 32 * (sectors - loads - 2e6)
     assert found["l1 bytes"] == pytest.approx(32 * (loads + 2e6) + 128 * waves + bulk)
-    assert "bulk copies (TMA) of cublas-typef16_f32 are taken from L2's count" in texts(study)
+    assert "bulk copies (TMA) of cublas-typef16_f32 are taken from L2's count" in " ".join(
+        texts(study).split()
+    )
 
 
 def test_no_ratio_between_environments() -> None:

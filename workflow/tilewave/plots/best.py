@@ -9,16 +9,15 @@ best, both as measured.
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -32,6 +31,10 @@ STAGE = "tune"
 DURATION = "tune_duration"
 BEHIND = "tune_behind"
 _SIZES = ("m", "n", "k")
+_MARKS: Mapping[str, Mapping[str, Any]] = {
+    "pick": {"marker": "D", "color": "white", "edgecolor": INK, "s": 26, "linewidth": 0.8},
+    "best": {"marker": "o", "color": "#332288", "s": 13, "linewidth": 0},
+}
 Row = Mapping[str, Any]
 
 
@@ -276,7 +279,7 @@ def table(study: StudyData) -> pd.DataFrame:
             "reason": "" if group else (troubles[0].reason if troubles else "no own variant"),
         }
         rows.append(row)
-    return base.with_derived(pd.DataFrame(rows, columns=COLUMNS), found)
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 COLUMNS = [
@@ -288,150 +291,122 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def _name(group: Group, case: str) -> str:
-    return base.variant_label(group.rows[case], group.dtype).replace("\n", " ")
-
-
-def _winner(group: Group) -> str:
-    speed = base.digits(group.flops / group.own[group.ranked[0]] * 1e-6)
-    return f"{_name(group, group.ranked[0])}, {speed} TFLOP/s"
-
-
-def _choice(group: Group) -> str:
-    """What the model picks, in a few words."""
-    pick = group.pick
-    if pick is None:
-        return "knows none of the variants"
-    if group.calibration:
-        return "calibrated here"
-    if pick == group.ranked[0]:
-        return "the same"
-    return f"{_name(group, pick)}, {100 * (group.regret or 0.0):.1f} % slower"
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A row of a panel, in lines of text from the top: where its bar is, and its texts."""
-
-    bar: float
-    top: float
-    winner: list[str]
-    choice: list[str]
-
-
-def _places(mine: list[Group], style: Style) -> tuple[list[_Place], float]:
-    """The rows of a panel and its height in lines. Wide: texts beside the bar; narrow: above it."""
-    y, found = 0.0, []
-    ruler = look.new_figure(style, 10)
-
-    def broken(text: str, share: float) -> list[str]:
-        """Lines of a text that has this share of the figure's width."""
-        return look.wrap(ruler, text, style.small, share * style.width)
-
-    for group in mine:
-        if style.narrow:
-            winner = broken(_winner(group), 0.66)
-            choice = broken(f"model: {_choice(group)}", 0.66)
-            lines = len(winner) + len(choice)
-            found.append(_Place(y + lines + 0.45, y, winner, choice))
-            y += lines + 1.4
-        else:
-            winner, choice = (broken(text, 0.29) for text in (_winner(group), _choice(group)))
-            lines = max(len(winner), len(choice))
-            found.append(_Place(y + lines / 2, y, winner, choice))
-            y += lines + 0.3
-    return found, y
-
-
-def _bars(ax: Axes, mine: list[Group], places: list[_Place], height: float, style: Style) -> None:
-    """A panel's bars: the winner's share of cuBLAS, a diamond at the pick's."""
-    top = 100.0
-    colors = look.kernel_colors(style, {str(r["kernel"]) for g in mine for r in g.rows.values()})
-    for group, place in zip(mine, places):
-        first, pick = group.ranked[0], group.pick
-        share = group.share(first)
-        if share is not None:
-            color = colors[str(group.rows[first]["kernel"])]
-            ax.barh(place.bar, share, height=0.8, color=color, linewidth=0)
-            top = max(top, share)
-            chosen = None if pick is None or group.calibration else group.share(pick)
-            if chosen is not None:
-                ax.plot(
-                    [chosen], [place.bar], "D", color="white", markeredgecolor=INK, markersize=3.6
-                )
-        # The number stands behind the mark of cuBLAS where it would meet it.
-        at = 0.0 if share is None else max(share, 100.0) if share > 65 else share
-        ax.annotate(
-            "no figure of cuBLAS" if share is None else f"{share:.1f} %", (at, place.bar),
-            xytext=(5, 0), textcoords="offset points", va="center", ha="left",
-            size=style.small, color=GREY if share is None else INK,
-        )  # fmt: skip
-    bars = [place.bar for place in places]
-    ax.set_ylim(height, -0.2)
-    ax.set_yticks(bars, [base.shape_label(group.shape) for group in mine])
-    ax.tick_params(axis="y", length=0)
-    ax.vlines(
-        [100.0] * len(bars),
-        [y - 0.5 for y in bars],
-        [y + 0.5 for y in bars],
-        color=INK,
-        linewidth=0.9,
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """Where own variants pass cuBLAS, where they are furthest from it, and what the model's picks keep."""
+    share = table["% of cuBLAS"].astype(float).dropna()
+    if share.empty:
+        return ""
+    worst = table.loc[share.idxmin()].to_dict()
+    told = (
+        f"The best variant passes cuBLAS at {(share >= 100).sum()} of {len(share)} shapes, at worst it has "
+        f"{share.min():.0f} % ({base.dtype_short(worst['dtype'])}, {base.shape_label(worst)})"
     )
-    ax.set_xlim(0, top * 1.3)
-    ax.set_xticks(list(range(0, int(top) + 1, 25 if top <= 200 else 100)))
+    kept = _kept(table, "regret of the pick (%)")
+    return told + (
+        f"; the model's pick has {kept.median():.0f} % of its speed in the median"
+        if len(kept)
+        else ""
+    )
 
 
-def _say(ax: Axes, lines: list[str], y: float, color: str, style: Style) -> None:
-    """Lines of text from the left edge, the first one centred half a line below y."""
-    for number, line in enumerate(lines):
-        ax.annotate(
-            line, (0, y + number + 0.5), xytext=(2, 0), textcoords="offset points", va="center",
-            ha="left", size=style.small, color=color, annotation_clip=False,
-        )  # fmt: skip
+def _kept(table: pd.DataFrame, regret: str) -> pd.Series[float]:
+    """Percent of the best variant's speed that the pick reaches, where it is a prediction."""
+    return 100 / (1 + table[regret].astype(float).dropna() / 100)
 
 
-def _texts(axes: Sequence[Axes], places: list[_Place], height: float, style: Style) -> None:
-    """Who won and whom the model picks: above the bars where the figure is narrow, else beside."""
-    if style.narrow:
-        for place in places:
-            _say(axes[0], place.winner, place.top, INK, style)
-            _say(axes[0], place.choice, place.top + len(place.winner), GREY, style)
-        return
-    for ax in axes[1:]:
-        ax.set_axis_off()
-        ax.set_ylim(height, -0.2)
-        ax.set_xlim(0, 1)
-    for place in places:
-        for ax, lines, color in ((axes[1], place.winner, INK), (axes[2], place.choice, GREY)):
-            _say(ax, lines, place.bar - len(lines) / 2, color, style)
+def _lines(table: pd.DataFrame) -> pd.DataFrame:
+    """The races as the figure lists them, below a line for each dtype: `label`, percent of cuBLAS of the
+    best variant (`best`) and of the pick (`pick`), and what stands beside them."""
+    blocks = []
+    for dtype, races in table[table["status"] == "ok"].groupby("dtype", sort=False):
+        best = races["% of cuBLAS"].astype(float)
+        kept = _kept(races, "regret of the pick (%)")
+        told = races.to_dict("records")
+        lines = pd.DataFrame(
+            {
+                "label": [base.shape_label(row) for row in told],
+                "best": best,
+                "pick": kept.reindex(races.index) / 100 * best,
+                "winner": [_name(row["best variant"], dtype) for row in told],
+                "choice": [_choice(row, kept.get(at)) for at, row in zip(races.index, told)],
+                "% of cuBLAS": [f"{one:.1f}" if one == one else "–" for one in best],
+                "TFLOP/s": [base.digits(one) for one in races["TFLOP/s"].astype(float)],
+            }
+        )
+        blocks += [pd.DataFrame([{"label": base.dtype_short(dtype)}]), lines]
+    return pd.concat(blocks, ignore_index=True) if blocks else pd.DataFrame()
 
 
-def _notes(table: pd.DataFrame, found: list[Group]) -> list[str]:
+def _name(variant: str, dtype: object) -> str:
+    """A variant without the macros that only repeat its dtype."""
+    row = {"kernel": variant.partition("-")[0], "variant": variant}
+    return base.variant_label(row, str(dtype)).replace("\n", " ")
+
+
+def _choice(row: Row, kept: float | None) -> str:
+    """What the model picks and how much of the best variant's speed that is, in a few words."""
+    pick = row["the model's pick"]
+    if not base.present(pick):
+        return "knows none of the variants"
+    if row["model calibrated here"]:
+        return "calibrated here"
+    if pick == row["best variant"]:
+        return "the same"
+    return f"{kept:.0f} %: {_name(pick, row['dtype'])}"
+
+
+def _dots(ax: Axes, lines: pd.DataFrame) -> None:
+    """Percent of cuBLAS in each line: the best variant, the model's pick, a line between them."""
+    ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
+    ax.hlines(lines.index, lines["pick"], lines["best"], color=GREY, linewidth=0.8, zorder=1)
+    rows = lines.assign(row=lines.index)
+    for kind, look_of in _MARKS.items():
+        sns.scatterplot(rows, x=kind, y="row", ax=ax, legend=False, zorder=3, **look_of)
+    ax.set(xlabel="% of cuBLAS's speed", ylabel="")
+    look.rows_axis(ax, list(lines["label"]))
+    for label, best in zip(ax.get_yticklabels(), lines["TFLOP/s"], strict=True):
+        label.set_fontweight("normal" if base.present(best) else "bold")
+    ax.set_xlim(0, 1.07 * max(100.0, float(lines["best"].fillna(0).max())))
+    look.grid(ax)
+
+
+def _column(
+    ax: Axes, title: str, texts: pd.Series[Any], style: Style, right: bool, grey: bool = False
+) -> None:
+    """Texts in the lines of the figure, from the left edge of an axes or up to its right one."""
+    ax.set_axis_off()
+    ax.set(xlim=(0, 1), ylim=(len(texts) - 0.5, -0.5))
+    how: dict[str, Any] = {"x": float(right), "ha": "right" if right else "left", "va": "center"}
+    ax.text(y=-0.9, s=title, size=0.8 * style.font_size, weight="bold", **how)
+    for y, text in enumerate(texts):
+        if base.present(text):
+            ax.text(y=y, s=text, size=0.8 * style.font_size, color=GREY if grey else INK, **how)
+
+
+def _notes(table: pd.DataFrame) -> list[str]:
     """How the model was calibrated, how far its picks are from the best, what elimination saved."""
     notes = []
-    places: dict[str, list[str]] = {}
-    for group in found:
-        if group.calibration and group.pick is not None:
-            places.setdefault(base.shape_label(group.shape), []).append(group.dtype)
-    if places:
-        where = "; ".join(f"{', '.join(dtypes)} at {shape}" for shape, dtypes in places.items())
+    calibrated = table[table["model calibrated here"].eq(True) & (table["the model's pick"] != "")]
+    if len(calibrated):
+        told = calibrated.to_dict("records")
+        where = [f"{base.dtype_short(row['dtype'])} {base.shape_label(row)}" for row in told]
         notes.append(
             "Model: waves times the time of a wave, that from each variant's own measured time at "
-            f"the dtype's largest shape ({where}), in proportion to its steps along k."
+            f"the dtype's largest shape ({', '.join(where)}), in proportion to its steps along k."
         )
-    regrets = [100 * group.regret for group in found if group.regret is not None]
-    if regrets:
-        right = sum(g.pick == g.ranked[0] for g in found if g.regret is not None)
+    kept = _kept(table, "regret of the pick (%)")
+    if len(kept):
+        right = (table["the model's pick"] == table["best variant"])[kept.index].sum()
         notes.append(
-            f"The model picks the best variant at {right} of {len(regrets)} other shapes; its pick "
-            f"is slower than the best by {statistics.median(regrets):.1f} % in the median and "
-            f"{max(regrets):.1f} % at worst."
+            f"The model picks the best variant at {right} of {len(kept)} other shapes; its pick has "
+            f"{kept.median():.1f} % of the best one's speed in the median and {kept.min():.1f} % at worst."
         )
-        shared = [100 * group.shared_regret for group in found if group.shared_regret is not None]
-        notes[-1] += (
-            " With a last wave that is shorter where SMs hold fewer blocks: "
-            f"{statistics.median(shared):.1f} % and {max(shared):.1f} %."
-        )
+        shared = _kept(table, "regret where blocks share an SM (%)")
+        if len(shared):
+            notes[-1] += (
+                " With a last wave that is shorter where SMs hold fewer blocks: "
+                f"{shared.median():.1f} % and {shared.min():.1f} %."
+            )
     spent = table["GPU time spent (ms)"].sum() / 1e3
     full = table["GPU time without elimination (ms)"].sum() / 1e3
     if full:
@@ -444,35 +419,28 @@ def _notes(table: pd.DataFrame, found: list[Group]) -> list[str]:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """One panel a dtype, a bar a shape."""
+    """A line a shape, by dtype: the best variant and the model's pick; what they are in words beside,
+    where the figure is narrow only the best variant."""
     with look.apply(style):
-        found: list[Group] = base.derived(table)
-        if not found:
+        lines = _lines(table)
+        if lines.empty:
             return look.empty_figure(study, style, "race")
-        dtypes = list(dict.fromkeys(group.dtype for group in found))
-        parts = {dtype: [g for g in found if g.dtype == dtype] for dtype in dtypes}
-        laid = {dtype: _places(parts[dtype], style) for dtype in dtypes}
-        line = style.line * 25.4 * 0.95
-        heights = [laid[dtype][1] * line for dtype in dtypes]
-        columns = 1 if style.narrow else 3
-        fig = look.new_figure(style, sum(heights) + 9 * len(dtypes) + 5)
-        axes = fig.subplots(
-            len(dtypes), columns, squeeze=False,
-            gridspec_kw={"height_ratios": heights, "width_ratios": [1.1, 1, 1][:columns]},
-        )  # fmt: skip
-        for row, dtype in zip(axes, dtypes, strict=True):
-            places, height = laid[dtype]
-            _bars(row[0], parts[dtype], places, height, style)
-            _texts(row, places, height, style)
-            row[0].set_title(base.dtype_label(dtype))
-        for ax, title in zip(axes[0][1:], ("best variant, as measured", "the model's pick")):
-            ax.set_title(title)
-        axes[-1][0].set_xlabel("% of cuBLAS's speed")
+        fig = look.new_figure(style, (3.2 if style.narrow else 3.5) * len(lines) + 13)
+        if style.narrow:
+            ax, winner = fig.subplots(1, 2, width_ratios=[1, 2.7])
+        else:
+            ax, *numbers, winner, choice = fig.subplots(
+                1, 5, width_ratios=[1.0, 0.38, 0.28, 1.2, 1.35]
+            )
+            for other, name in zip(numbers, ("% of cuBLAS", "TFLOP/s"), strict=True):
+                _column(other, name, lines[name], style, right=True)
+            title = "the model's pick, % of the best"
+            _column(choice, title, lines["choice"], style, right=False, grey=True)
+        _dots(ax, lines)
+        _column(winner, "best variant", lines["winner"], style, right=False)
         handles = [
-            Patch(color="#BBBBBB", label="best own variant, as measured"),
-            Line2D([], [], linestyle="", marker="D", color="white", markeredgecolor=INK,
-                   markersize=3.6, label="the model's pick, as measured"),
-            Line2D([], [], linestyle="", marker="|", color=INK, label="cuBLAS"),
-        ]  # fmt: skip
-        labels = [str(handle.get_label()) for handle in handles]
-        return look.finish(fig, study, style, handles, labels, _notes(table, found), [STAGE])
+            *(ax.scatter([], [], **_MARKS[kind]) for kind in _MARKS),
+            Line2D([], [], color=INK, linewidth=0.9),
+        ]
+        labels = ["the model's pick", "best own variant", "cuBLAS"]
+        return look.finish(fig, study, style, handles, labels, _notes(table), [STAGE])

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import matplotlib as mpl
 import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
@@ -187,10 +186,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             dtype: row * len(order) * (1.7 if any("\n" in label for label in order) else 1)
             for dtype, order in orders.items()
         }
-        fig, columns = stacked(style, heights, [1.0, 0.3 * len(sizes)] if written else [1.0])
-        # Long labels take more room in the file than at a screen's resolution, where letters are
-        # moved to whole pixels: laid out as it is saved.
-        fig.set_dpi(float(mpl.rcParams["savefig.dpi"]))
+        fig, columns = stacked(style, heights, [1.0, 0.34 * len(sizes)] if written else [1.0])
         right = 1.04 * max(100.0, float(rows[_HIGH].max()))
         log = study.option("log", False)
         for column in columns:

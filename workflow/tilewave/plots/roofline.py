@@ -297,9 +297,10 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
     roofs = [(height, units) for height, units in roofs if height > low]
     ax.hlines([height for height, _ in roofs], left, right, color=GREY, linewidth=0.7, zorder=1)
     told = ", ".join(f"{units} {base.digits(height)}" for height, units in roofs)
+    told += "" if style.narrow or not told else " TFLOP/s"
     title = ax.set_title(base.dtype_short(dtype))
     ax.annotate(
-        f"{told} TFLOP/s".replace("mma.sync", "mma") if told else "no roof of arithmetic", (1, 0), xycoords=title,
+        told.replace("mma.sync", "mma") or "no roof of arithmetic", (1, 0), xycoords=title,
         xytext=(4, 0.5), textcoords="offset points", size=0.8 * style.font_size, color=GREY,
     ).set_in_layout(False)  # fmt: skip
 
@@ -422,9 +423,10 @@ def _slopes(study: StudyData, limits: Ceilings) -> str:
 
 def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame, style: Style) -> list[str]:
     notes = [
-        f"{base.common_shape(_products(study))}. Points: 2mnk over the bytes of a level, and TFLOP/s with "
-        f"inputs in no cache. Slopes: {_slopes(study, limits)}. Beside a name: how much of its lowest roof "
-        "it reaches; of arithmetic's, the lowest of its unit (tensor cores or FMA) that it does not pass."
+        f"{base.common_shape(_products(study))}, inputs in no cache. Up: TFLOP/s; roofs beside the dtype, the "
+        "highest first; right: 2mnk over the bytes of a level. Slopes: "
+        f"{_slopes(study, limits)}. Beside a name: how much of its lowest roof it reaches; of "
+        "arithmetic's, the lowest of its unit (tensor cores or FMA) that it does not pass."
     ]
     if style.narrow:
         notes.append("Where names crowd, the table has the rest.")
