@@ -144,6 +144,8 @@ def test_a_copy_through_the_cache_shows_both_sides() -> None:
     (row,) = made.rows
     assert (row.wavefronts, banks(row.sources), len(banks(row.cells))) == (32, Counter({0: 1}), 32)
     assert layout.finding(made).endswith("32 lanes of a transaction have a bank in common")
+    (line,) = layout.text(made)
+    assert "lanes 0-31, cache bank 0 to banks 0-31; lanes with a bank in common take turns" in line
     assert "cache banks" in diagram.drawn(made, "k.cu:1 LDGSTS")
 
 

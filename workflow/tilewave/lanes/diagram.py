@@ -31,12 +31,13 @@ def _x(column: int) -> int:
     return LEFT + STEP * column
 
 
-def _colour(number: int) -> str:
+def _colour(row: Row) -> str:
+    number = row.transaction if row.merged else row.wavefront
     return COLOURS[(number - 1) % len(COLOURS)]
 
 
 def _look(row: Row) -> str:
-    colour = _colour(row.wavefront)
+    colour = _colour(row)
     return f'fill="{colour}" fill-opacity=".25" stroke="{colour}"'
 
 
@@ -93,7 +94,7 @@ def _wires(layout: Layout, top: int) -> list[str]:
             for cell in row.cells
             for lane in cell.lanes
         )
-        made.append(f'<path d="{lines}" fill="none" stroke="{_colour(row.wavefront)}"/>')
+        made.append(f'<path d="{lines}" fill="none" stroke="{_colour(row)}"/>')
     return ['<g stroke-opacity=".75">', *made, "</g>"]
 
 

@@ -141,6 +141,10 @@ def ranges(numbers: Iterable[int]) -> str:
     return ", ".join(f"{a}-{b}" if b > a else f"{a}" for a, b in runs)
 
 
+def _banks(cells: Iterable[Cell]) -> list[int]:
+    return [bank for cell in cells for bank in range(cell.bank, cell.bank + cell.banks)]
+
+
 def _named(what: str, numbers: Iterable[int]) -> str:
     known = set(numbers)
     return f"{what}{'s' if len(known) > 1 else ''} {ranges(known)}"
@@ -190,10 +194,10 @@ def text(layout: Layout) -> list[str]:
         last = row.wavefront + row.wavefronts - 1
         number = f"{row.wavefront}-{last}" if last > row.wavefront else f"{row.wavefront}"
         head = f"wavefront{'s' if row.wavefronts > 1 else ''} {number}"
-        banks = [b for cell in row.cells for b in range(cell.bank, cell.bank + cell.banks)]
+        origin = f"{_named('cache bank', _banks(row.sources))} to " if row.sources else ""
         line = (
             f"{head:<16} transaction {row.transaction}: {_named('lane', row.lanes)}, "
-            f"{_named('bank', banks)}"
+            f"{origin}{_named('bank', _banks(row.cells))}"
         )
         shared = max(len(cell.lanes) for cell in row.cells)
         if row.merged and row.wavefronts > 1:
