@@ -152,6 +152,7 @@ class Advised:
     sentence: str
     where: str
     text: str
+    case: str
     bound: str
 
 
@@ -194,7 +195,7 @@ class KernelView:
     profiles: list[str]
     listings: list[Listing]
     lanes: list[LanesOf]
-    advised: str
+    advised: bool
     advice: list[Advised]
 
 
@@ -298,11 +299,11 @@ def speed(
         shape=[shape_label(row) for row in timed.to_dict("records")],
         work=timed[["m", "n", "k"]].astype(float).prod(axis=1),
         text=[
-            " · ".join(
+            "\u00a0· ".join(
                 part
                 for part in (
-                    f"{shares[case]:.1f} %" if case in shares else "",
-                    f"{cell(rates[case])}",
+                    f"{shares[case]:.1f}\u00a0%" if case in shares else "",
+                    cell(rates[case]),
                 )
                 if part
             )
@@ -651,22 +652,30 @@ class Run:
         )  # fmt: skip
 
 
-def _advice(run: Run, cases: pd.DataFrame) -> tuple[str, list[Advised]]:
-    """The case with the most work whose counters are known, and what the rules find of it."""
+def _advice(run: Run, cases: pd.DataFrame, profiled: Sequence[str]) -> list[Advised]:
+    """What the rules find of the case with the most work whose counters are known, and of the one whose
+    instructions were counted: not every case has all counters."""
     known = cases[cases["case"].isin(list(run.subjects))]
     if not len(known):
-        return "", []
+        return []
     sizes = known[["m", "n", "k"]].apply(pd.to_numeric, errors="coerce").fillna(1.0).prod(axis=1)
-    case = str(known.loc[sizes.idxmax(), "case"])
-    return case, [
+    largest = str(known.loc[sizes.idxmax(), "case"])
+    chosen = dict.fromkeys([largest, *(case for case in profiled[:1] if case in run.subjects)])
+    found = [(case, one) for case in chosen for one in advice.for_case(run.subjects[case])]
+    by_rule: dict[str, tuple[str, advice.Finding]] = {}
+    for case, one in found:  # the larger case says it where both do
+        by_rule.setdefault(one.rule, (case, one))
+    order = sorted(by_rule.values(), key=lambda pair: -(pair[1].bound or 0.0))
+    return [
         Advised(
             one.rule,
             one.sentence,
             f"{one.origin.file}:{one.origin.line}" if one.origin.line else "",
             one.origin.text,
+            case,
             "" if one.bound is None else f"{100 * one.bound:.1f}",
         )
-        for one in advice.for_case(run.subjects[case])
+        for case, one in order
     ]
 
 
@@ -690,7 +699,6 @@ def view(run: Run, name: str) -> KernelView:
     neighbours = [one for one in (follows, name, *after) if one]
     first = annotations[0].case if annotations else ""
     excess = _excess(own[own["case"] == first]) if first else ""
-    advised, found = _advice(run, mine)
     return KernelView(
         name=name,
         file=kernel.path.name,
@@ -710,6 +718,6 @@ def view(run: Run, name: str) -> KernelView:
         profiles=_profiles(project, document, run.reports),
         listings=annotations,
         lanes=_lanes(run, kernel),
-        advised=advised,
-        advice=found,
+        advised=bool(set(mine["case"]) & set(run.subjects)),
+        advice=_advice(run, mine, [one.case for one in annotations]),
     )

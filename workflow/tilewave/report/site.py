@@ -232,7 +232,7 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
         page(lesson.address, "lesson.html.j2", lessons.view(lesson, run, rows, taught))
     swept = explorer.sweeps(shown, cases, records, environments)
     page("explorer.html", "explorer.html.j2", explorer.view(swept))
-    found, groups = findings(shown, cases), troubles(cases, records)
+    found, groups = findings(shown, cases), troubles(cases, verdict.unplanned(cases, records))
     in_short.write(reports, about["banner"], found, shown, cases, records)
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
