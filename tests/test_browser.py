@@ -221,11 +221,15 @@ def test_the_chooser_shows_one_case(visit: Visits, reports: Path) -> None:
         assert shown.locator("table").first.is_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(visit: Visits, reports: Path, scheme: str) -> None:
+@pytest.mark.parametrize(
+    "context",
+    [{"color_scheme": "light"}, {"color_scheme": "dark"}, {"color_scheme": "dark", **PHONE}],
+    ids=["light", "dark", "phone"],
+)
+def test_axe_finds_nothing(visit: Visits, reports: Path, context: dict[str, Any]) -> None:
     found = {}
     for name in examples(reports):
-        page = opened(visit(name, color_scheme=scheme))
+        page = opened(visit(name, **context))
         page.evaluate(AXE.read_text("utf-8"))
         said = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
         for one in said:
