@@ -83,7 +83,8 @@ lock:
 
 # The store of measurements (.tilewave) and the environment stay.
 clean:
-	rm -rf results reports
+	rm -rf results
+	find reports -mindepth 1 ! -name README.md -delete
 
 $(VENV)/.base-%: | $(VENV)/.made
 	@echo "Installing requirements/base.txt into $(VENV)"

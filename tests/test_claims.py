@@ -16,7 +16,7 @@ from tilewave import plots
 from tilewave.cases import expand
 from tilewave.config import check_folders, parse
 from tilewave.kernels import find_kernels
-from tilewave.plots import claims
+from tilewave.plots import base, claims
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.claims.facts import Facts, Unknown, Value
@@ -582,6 +582,27 @@ def test_figures(recorded: StudyData, width: float, tmp_path: Path) -> None:
         assert all(f">{label}<" in drawn for label in {one.document for one in CLAIMS.values()})
         assert len(figure.axes) == (1 if width < 120 else 2)
         assert figure.get_figwidth() * 25.4 == pytest.approx(width)
+
+
+def test_takeaway_counts_the_verdicts(recorded: StudyData) -> None:
+    table = claims.table(recorded)
+    counts = table["verdict"].value_counts()
+    told = claims.takeaway(recorded, table)
+    assert told.startswith(f"{counts['holds']} of {len(CLAIMS)} claims hold on NVIDIA H200, ")
+    assert f", {counts['does not hold']} do not hold" in told
+    bare = synthetic.empty("claims")
+    nothing = [dataclasses.replace(one, verdict="not measured") for one in claims.judged(bare)]
+    for judged in ([], nothing):
+        assert claims.takeaway(bare, base.with_derived(table.copy(), judged)) == ""
+
+
+def test_a_narrow_figure_shows_what_does_not_hold(recorded: StudyData) -> None:
+    judged = claims.judged(recorded)
+    rows = [row for row in claims._rows(judged, narrow=True) if not isinstance(row, str)]
+    told = {one.verdict for row in rows for one in row if len(row) == 1}
+    assert told == {"does not hold", "holds elsewhere"}
+    documents = [row for row in claims._rows(judged, narrow=True) if isinstance(row, str)]
+    assert set(claims._held(judged)) == set(documents)
 
 
 def test_some_documents_only(recorded: StudyData) -> None:

@@ -102,11 +102,28 @@ def drawn(study: StudyData, width: float) -> str:
 def test_the_figure_tells_equal_from_different() -> None:
     study = synthetic.make("exactness")
     wide, narrow = drawn(study, 178.0), drawn(study, 86.0)
-    assert "= |" in wide and "| -33 |" in wide and "| -2a |" in wide
-    assert "≠ |" in narrow and "-33" not in narrow
+    assert "8 of 33 differ, most hgemm_wmma accumulatef32" in wide
+    assert "8 of 33 |" in narrow and "most" not in narrow
     for told in (wide, narrow):
-        assert "a: the hardware's counter" in told
+        assert "Equal in all cases: warp instructions" in told
+        assert "Lost arbitration: the hardware's counter" in told
         assert "Differences without a known cause: shared" in told
+    differ = exactness._compared(exactness.table(study)).query("equal == 'no'")
+    percents = set(differ[differ["why"] == exactness.UNEXPLAINED]["percent"].round(1))
+    assert -33.3 in percents and set(differ["why"]) == {exactness.UNEXPLAINED, "lost arbitration"}
+
+
+def test_takeaway() -> None:
+    study = synthetic.make("exactness")
+    table = exactness.table(study)
+    tested = table[table["equal"].isin(["yes", "no"]) & ~table["unit"].str.contains("instructions")]
+    equal = int((tested["equal"] == "yes").sum())
+    told = exactness.takeaway(study, table)
+    assert told.startswith(f"{equal} of {len(tested)} executed counters are what ncu measured")
+    same = table[table["equal"] != "no"]
+    assert exactness.takeaway(study, same).endswith("are what ncu measured")
+    bare = synthetic.empty("exactness")
+    assert exactness.takeaway(bare, exactness.table(bare)) == ""
 
 
 def test_nothing_executed_is_said() -> None:

@@ -48,6 +48,16 @@ def test_labels_say_how_many_times_the_claim() -> None:
     assert told[5] == "not measured   (500 claimed)"
 
 
+def test_the_finding() -> None:
+    study = synthetic.make("latency")
+    assert latency.takeaway(study, latency.table(study)) == (
+        "Cycles of one dependent access: 4.10 (register), 8.20 (constant), 29.0 (shared), 38.6 (L1), "
+        "262 (L2), 1.6 to 5.8 times what the lecture claims"
+    )
+    nothing = synthetic.empty("latency")
+    assert latency.takeaway(nothing, latency.table(nothing)) == ""
+
+
 def test_several_hundred_is_judged_where_it_was_measured() -> None:
     study = synthetic.make("latency")
     table = latency.table(study).set_index("probe_case")

@@ -156,3 +156,27 @@ def test_a_variant_is_shown_once_with_the_case_that_says_most() -> None:
         if row.variant == "matmul_naive"
     ]
     assert shown == ["matmul_naive@2048x2048x2048"]
+
+
+def test_variants_of_one_answer_are_one_row() -> None:
+    study = synthetic.make("occupancy")
+    frame = occupancy.answers(occupancy._shown(study, occupancy.table(study)))
+    assert list(frame["warps"]) == sorted(frame["warps"])
+    disputed = frame[frame["kernel"] == "matmul_disputed"].iloc[0]
+    assert disputed["differs"] and disputed["driver"] < disputed["closed"]
+    assert occupancy._named(pd.Series(["one", "two", "one"]), False) == "one ×2, two"
+    assert occupancy._named(pd.Series(["one", "two", "one"]), True) == "3"
+
+
+def test_takeaway() -> None:
+    study = synthetic.make("occupancy")
+    table = occupancy.table(study)
+    agreed, answered = occupancy._agreed(occupancy.rows(study))
+    assert agreed == answered - 1
+    told = occupancy.takeaway(study, table)
+    assert told.startswith(
+        f"Driver and ncu give the closed form's occupancy in {agreed} of {answered}"
+    )
+    assert "at ILP 1, " in told
+    bare = synthetic.empty("occupancy")
+    assert occupancy.takeaway(bare, occupancy.table(bare)) == ""

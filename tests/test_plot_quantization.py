@@ -35,11 +35,6 @@ def edited(study: StudyData, metric: str, where: str, value: float) -> StudyData
     return replace(study, records=records)
 
 
-def titles(study: StudyData) -> set[str]:
-    fig = synthetic.draw(wave_quantization, study, Style())
-    return {ax.get_title(loc="left") for ax in fig.axes}
-
-
 def test_errors_are_of_the_model_with_one_fitted_number() -> None:
     study = synthetic.make("wave_quantization")
     swept = first(study)
@@ -135,12 +130,47 @@ def test_cublas_of_other_layouts_is_another_product() -> None:
     assert frame["cublas_tflops"].notna().any(), "the paired figure is the case's own"
 
 
-def test_no_panel_for_tiles_that_nobody_told() -> None:
+def test_no_word_of_tiles_that_nobody_told() -> None:
     study = synthetic.make("wave_quantization")
-    panel = "Tile that cuBLAS chose, rows × columns"
-    assert panel in titles(study)
     records = study.records[~study.records["metric"].str.startswith("cublas_tile")]
-    assert panel not in titles(replace(study, records=records))
+    for told, shown in ((study, True), (replace(study, records=records), False)):
+        fig = synthetic.draw(wave_quantization, told, Style())
+        notes = " ".join(text.get_text() for text in fig.texts)
+        assert ("cuBLAS chose a smaller tile" in notes) == shown
+
+
+def test_a_figure_has_the_two_panels_that_answer() -> None:
+    study = synthetic.make("wave_quantization")
+    fig = synthetic.draw(wave_quantization, study, Style())
+    assert [ax.get_ylabel().partition("\n")[0] for ax in fig.axes[:2]] == [
+        "TFLOP/s", "SM cycles active,",
+    ]  # fmt: skip
+    assert len(fig.axes) == 2 * len(_sweeps.sweeps(study))
+    one = replace(study, options={"panels": ["duration"]})
+    assert {ax.get_ylabel() for ax in synthetic.draw(wave_quantization, one, Style()).axes} == {
+        "duration (µs)", "",
+    }  # fmt: skip
+
+
+def test_the_finding_is_the_worst_boundary() -> None:
+    study = synthetic.make("wave_quantization")
+    rates = first(study).frame.set_index("n")["tflops"]
+    lost, model = 1 - rates[1808] / rates[1792], 1 - 1808 / 1792 / 2
+    smaller = replace(study, cases=study.cases[study.cases["m"] == 2304])
+    table = wave_quantization.table(smaller)
+    assert wave_quantization.takeaway(smaller, table) == (
+        f"Past a full wave throughput falls by up to {100 * lost:.0f} % in hgemm_wmma_staged "
+        f"(N = 1792 → 1808, model {100 * model:.0f} %)"
+    )
+    tiles = synthetic.make("tile_quantization")
+    told = tile_quantization.takeaway(tiles, tile_quantization.table(tiles))
+    assert told.startswith("Past a full tile column throughput falls by up to ")
+    two = replace(study, options={"blocks_per_sm": 2})
+    told = wave_quantization.takeaway(two, wave_quantization.table(two))
+    assert told.startswith("Durations follow the blocks of the busiest SM (median error 0.")
+    for module in (tile_quantization, wave_quantization):
+        nothing = synthetic.empty("wave_quantization")
+        assert module.takeaway(nothing, module.table(nothing)) == ""
 
 
 def test_two_blocks_an_sm_have_two_limits() -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import synthetic
-from tilewave.plots import roofline
+from tilewave.plots import _panels, roofline
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
@@ -128,23 +128,47 @@ def test_another_card_of_the_kind_lends_its_roofs_but_no_ratio() -> None:
     mixed = replace(study, records=records, environments={**study.environments, "twin": facts})
     assert roofline.ceilings(mixed) == roofline.ceilings(study)
     assert rows(mixed)["of the roof (%)"].isna().all()
-    legend = synthetic.draw(roofline, mixed, Style()).legends[0]
-    assert "another card than the roofs'" in [text.get_text() for text in legend.get_texts()]
+    assert "cublas (another card)" in texts(mixed).splitlines()
 
 
-def test_labels_keep_their_distance() -> None:
-    assert roofline._apart([3.0, 2.9, 1.0], 0.5, 0.0, 4.0) == [3.0, 2.5, 1.0]
-    assert roofline._apart([0.3, 0.2], 0.5, 0.0, 4.0) == [0.5, 0.0]
-    assert roofline._apart([], 0.5, 0.0, 4.0) == []
+def test_names_keep_their_distance() -> None:
+    assert _panels.apart([3.0, 2.9, 1.0], 0.5, 0.0, 4.0) == [3.0, 2.5, 1.0]
+    assert _panels.apart([0.3, 0.2], 0.5, 0.0, 4.0) == [0.5, 0.0]
+    assert _panels.apart([], 0.5, 0.0, 4.0) == []
+    # Where they may not move, those asked first.
+    assert _panels.fitting([3.0, 2.9, 2.0, 1.2, 1.0], 0.5, [0, 4, 1, 2, 3]) == [0, 2, 4]
 
 
-def test_near_roofs_of_one_unit_share_a_line() -> None:
-    peaks = (
-        roofline.Peak("f16_f16", "mma", 620.0),
-        roofline.Peak("f16_f32", "mma", 610.0),
+def test_columns_keep_the_order_and_are_alike() -> None:
+    heights = {"a": 10.0, "b": 10.0, "c": 30.0}
+    assert _panels.columns(heights, 2) == [["a", "b"], ["c"]]
+    assert _panels.columns(heights, 1) == [["a", "b", "c"]]
+
+
+def test_near_roofs_of_a_dtype_share_a_line() -> None:
+    peaks = [
         roofline.Peak("f64", "mma", 61.0),
-        roofline.Peak("f32", "fma", 60.4),
+        roofline.Peak("f64", "mma_small", 33.0),
+        roofline.Peak("f64", "fma", 32.7),
+    ]
+    assert roofline._grouped(peaks) == [(61.0, "mma.sync"), (33.0, "mma.sync 8x8x4, FMA")]
+
+
+def test_a_panel_has_the_roofs_of_its_dtype_alone() -> None:
+    fig = synthetic.draw(roofline, synthetic.make("roofline"), Style())
+    told = {ax.get_title(loc="left"): [text.get_text() for text in ax.texts] for ax in fig.axes}
+    assert "FMA 60.4 TFLOP/s" in told["FP32"]
+    assert "wgmma 820, mma 610 TFLOP/s" in told["FP16 (FP32 sum)"]
+    assert "cublas 84 % wgmma" in told["FP16 (FP32 sum)"]
+    assert "matmul_two_outputs (wrong)" in told["FP32"]
+
+
+def test_the_finding() -> None:
+    study = synthetic.make("roofline")
+    # 393 of 620, 36.3 of 60.4, 350 of 610 TFLOP/s, and 4 of the 21 that the bytes at L1 allow.
+    assert roofline.takeaway(study, roofline.table(study)) == (
+        "Fastest kernels under their lowest roofs: FP16 (FP16 sum) 63 %, FP32 60 %, FP16 (FP32 sum) 57 % "
+        "of arithmetic, FP64 19 % of L1"
     )
-    groups = roofline._grouped(peaks)
-    assert [len(group) for group in groups] == [2, 1, 1]
-    assert roofline._group_label(groups[0], narrow=False) == "FP16 mma.sync: 610–620"
+    nothing = synthetic.empty("roofline")
+    assert roofline.takeaway(nothing, roofline.table(nothing)) == ""

@@ -120,3 +120,27 @@ def test_bytes_of_a_wrong_case_are_not_shown() -> None:
     records.loc[records["case"] == case, "verdict"] = "wrong"
     found = row(split_k.cells(replace(study, records=records)), TAIL, "4")
     assert not found["ranks"] and math.isnan(found["l2"]) and math.isnan(found["dram"])
+
+
+def test_the_finding_is_the_best_of_few_tiles_of_tails_and_of_full_waves() -> None:
+    study = replace(synthetic.make("split_k"), options={"blocks_per_sm": 1})
+    frame = split_k.cells(study).dropna(subset=["speed_up"])
+    told = split_k.takeaway(study, split_k.table(study))
+    for tiles, words in (
+        (frame["tiles"] < 132, "where tiles are fewer than places"),
+        (frame["tiles"].isin([133, 143, 275]), "past a full wave"),
+        (frame["tiles"] == 132, "at full waves"),
+    ):
+        assert f"{frame.loc[tiles, 'speed_up'].max():.2f}× {words} (" in told
+    for name in ("split_k", "tile_size"):
+        nothing = synthetic.empty(name)
+        assert split_k.takeaway(nothing, split_k.table(nothing)) == ""
+
+
+def test_speed_ups_from_the_aim_on_are_bold() -> None:
+    study = replace(synthetic.make("split_k"), options={"aim": 1.5})
+    known = split_k.cells(study)["speed_up"].dropna()
+    measured = synthetic.draw(split_k, study, Style()).axes[0]
+    bold = [text for text in measured.texts if text.get_fontweight() == "bold"]
+    assert len(bold) == (known.round(2) >= 1.5).sum() > 0
+    assert len(measured.texts) == len(known)

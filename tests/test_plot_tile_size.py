@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 import synthetic
@@ -78,7 +79,22 @@ def test_tiles_of_different_environments_are_not_compared() -> None:
 def test_notes_count_hits_and_losses() -> None:
     study = synthetic.make("tile_size")
     frame = tile_size.cells(study)
-    told = " ".join(tile_size.notes(study, frame, [(256, 128)]))
+    told = " ".join(tile_size.notes(study, frame))
     assert "throughput at 8192×8192×8192" in told
     assert "always 256×128 names it at 1 " in told and "other 8 shapes" in told
     assert "median 1.02" in told
+
+
+def test_the_finding_counts_winners_and_what_picking_keeps() -> None:
+    study = synthetic.make("tile_size")
+    frame = tile_size.cells(study)
+    best = tile_size.winners(frame, "share")
+    pairs = zip(frame["shape"], frame["tile"], frame["share"], strict=True)
+    small = pd.Series(
+        [share for shape, tile, share in pairs if shape != LARGE and tile == (256, 128)]
+    )
+    told = tile_size.takeaway(study, tile_size.table(study))
+    assert told.startswith(f"{len(set(best.values()))} of 8 tiles win at some of 9 shapes; of the")
+    assert f"always 256×128 keeps {100 * small.median():.0f} % (least" in told
+    nothing = synthetic.empty("tile_size")
+    assert tile_size.takeaway(nothing, tile_size.table(nothing)) == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,6 @@ from tilewave.errors import UserError
 from tilewave.plots import base, check_options, traffic
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style, save
-from tilewave.theory.traffic import V100
 
 WIDTHS = (178.0, 86.0)
 QUESTION = "What bounds each product, and how often does each kernel load its operands?"
@@ -225,18 +225,36 @@ def test_texts_stay_inside_and_apart(width: float, drawn: dict[float, Figure]) -
         assert not (wide > 1.5 and high > 2.5), f"{one!r} and {other!r} overlap"
 
 
-def test_predictions_are_hollow_and_counters_filled(drawn: dict[float, Figure]) -> None:
+def test_predictions_are_ticks_and_counters_marks(drawn: dict[float, Figure]) -> None:
     loads = drawn[178.0].axes[-1]
-    lines = [line for line in loads.get_lines() if len(line.get_xdata()) == 1]  # type: ignore[arg-type]
-    hollow = {float(line.get_xdata()[0]) for line in lines if line.get_color() == "none"}  # type: ignore[index]
-    filled = {float(line.get_xdata()[0]) for line in lines if line.get_color() != "none"}  # type: ignore[index]
+    at: dict[str, set[float]] = {}
+    for points in loads.collections:
+        label = str(points.get_label())
+        at.setdefault(label, set()).update(round(float(x), 6) for x in points.get_offsets()[:, 0])
     # Naive, tiled, tiled 32 and two outputs, register, double-buffered.
-    assert {2048.0, 128.0, 64.0, 32.0, 16.0} <= hollow
-    assert {2048.0, 128.0, 64.0} <= filled
+    assert {2048.0, 128.0, 64.0, 32.0, 16.0} <= at.pop("predicted")
     # As the multiplication document would have it: (32768 * 128 + 49152 * 256) / 81920.
-    assert 204.8 in filled
-    told = " ".join(text for text, _ in texts_of(drawn[178.0]))
-    assert "124.4 FLOP/byte" in told and f"{V100.flop_rate / 1e12:g}, its V100" in told
+    assert at.pop("asked for, if A were loaded k times") == {204.8}
+    assert {2048.0, 128.0, 64.0} <= set().union(*at.values())
+
+
+def test_one_gpu_in_a_panel(drawn: dict[float, Figure]) -> None:
+    assert not any("V100" in text for text, _ in texts_of(drawn[178.0]))
+    assert row(study(), THIN)["bound on the document's V100 (model)"] == "memory"
+
+
+def test_the_finding_is_what_the_baseline_reaches_and_how_often_is_loaded() -> None:
+    told = traffic.takeaway(study(), traffic.table(study()))
+    # 8192 x 1 x 8192 reaches 3.6 of 4 TFLOP/s; the thin product 400 of 496.
+    assert re.fullmatch(
+        r"cuBLAS reaches 81 to 9\d % of its roof; lanes ask for an element 2048 times in "
+        r"matmul_naive, 16 times in matmul_double_buffered",
+        told,
+    )
+    bare = study(ceilings=False)
+    assert traffic.takeaway(bare, traffic.table(bare)).startswith("lanes ask for an element 2048")
+    nothing = replace(bare, records=bare.records.iloc[:0], environments={})
+    assert traffic.takeaway(nothing, traffic.table(nothing)) == ""
 
 
 @pytest.mark.parametrize("width", WIDTHS)

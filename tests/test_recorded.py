@@ -8,7 +8,7 @@ from samples import a_job
 from tilewave.command import main, parser, record
 from tilewave.errors import UserError
 from tilewave.records import model, tables
-from tilewave.records.recorded import Recorded, adopt, folders, merge
+from tilewave.records.recorded import Recorded, adopt, folders, merge, merge_accesses
 from tilewave.stages import measuring
 from tilewave.stages.jobs import Planned
 
@@ -287,3 +287,31 @@ def test_recorded_host_figures_come_before_this_machines(tmp_path):
     assert made["figures"][0]["value"] == 9.0
     (made,) = collect(Recorded(folder), ("cpu@65", "k2", "cpu"), store=store)["results"]
     assert made["environment"] == "laptop"
+
+
+def touched(case, key, *places):
+    return [{"case": case, "key": key, "opcode": "LDS", "sass": [at]} for at in places]
+
+
+def test_accesses_of_a_case_replace_its_older_ones(folder):
+    merge_accesses(folder, [*touched("b@64", "x2", 16), *touched("a@64", "x1", 32, 48)])
+    assert [row["sass"] for row in Recorded(folder).accesses["x1"]] == [[32], [48]]
+    merge_accesses(folder, touched("a@64", "x3", 64))
+    assert Recorded(folder).accesses == {
+        "x3": [{"opcode": "LDS", "sass": [64]}],
+        "x2": [{"opcode": "LDS", "sass": [16]}],
+    }
+    merge_accesses(folder, touched("c@64", "x2", 16))  # the same code by another name
+    assert len(Recorded(folder).accesses["x2"]) == 1
+    merge_accesses(folder, [])
+    assert len(Recorded(folder).access_rows) == 3
+
+
+@pytest.mark.parametrize(("keep", "key"), [(False, "x2"), (True, "x1")])
+def test_accesses_are_adopted_with_the_rest(folder, tmp_path, keep, key):
+    other = tmp_path / "other"
+    merge(other, [], {}, {})
+    merge_accesses(folder, touched("a@64", "x1", 16))
+    merge_accesses(other, touched("a@64", "x2", 32) + touched("b@64", "x3", 48))
+    adopt(folder, other, keep)
+    assert set(Recorded(folder).accesses) == {key, "x3"}

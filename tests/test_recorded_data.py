@@ -12,6 +12,7 @@ from tilewave.cases import expand
 from tilewave.compiling import cubin, nvrtc, sass
 from tilewave.config import check_folders, parse
 from tilewave.kernels import find_kernels, host_code, source_digest
+from tilewave.lanes import captured, layout
 from tilewave.project import ROOT
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, folders
@@ -46,6 +47,12 @@ def test_environments_are_named(folder: Path) -> None:
 def test_small_enough(folder: Path) -> None:
     total = sum(path.stat().st_size for path in folder.iterdir())
     assert total < LIMIT_MB * 1024 * 1024
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
+def test_every_cubin_has_its_resources(folder: Path) -> None:
+    compiled = Recorded(folder).compiled
+    assert [name for name, one in compiled.items() if one.get("resources") == {}] == []
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
@@ -143,6 +150,22 @@ def test_shared_accesses_cost_what_the_front_matter_says(h200: Recorded) -> None
             found[case, metric] = figures.get(metric)
     assert len(expected) == 2 * 28
     assert found == expected
+
+
+def test_shared_accesses_are_drawn_with_the_wavefronts_of_the_front_matter(h200: Recorded) -> None:
+    """The probed instruction's lanes, as they were recorded, are served as the rule says."""
+    kernel = KERNELS["shared_access"]
+    drawn, expected = {}, {}
+    for name, probe in kernel.front.cases.items():
+        made = variant_of(kernel, probe.macros, kernel.path, f"cases.{name}")
+        case = f"{made.id}@{name}"
+        rows = [row for row in h200.access_rows if row["case"] == case]
+        asked = [row for row in rows if row["opcode"].startswith(str(probe.instruction))]
+        for one in captured.diagrams(asked, lambda address: ("shared_access.cu", address)):
+            laid = layout.laid_out(one.access)
+            drawn[case] = laid.wavefronts, laid.wavefronts - laid.transactions
+        expected[case] = probe.expect["wavefronts"], probe.expect["bank_conflicts"]
+    assert len(expected) == 28 and drawn == expected
 
 
 @pytest.mark.parametrize(

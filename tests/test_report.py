@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html.parser
 import json
 import math
+import os
 import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
 
 from tilewave import plots
 from tilewave import project as projects
+from tilewave.kernels import idea
 from tilewave.plots.base import StudyData
 from tilewave.records import model
 from tilewave.records import tables as tidy
-from tilewave.report import cells, figures, kernel_views, page, summary
+from tilewave.report import FIGURE_KINDS, cells, figures, site, studies, summary, words
 from tilewave.stages.resolving import resolve
 
 TILED = """/*---
@@ -162,8 +167,9 @@ class Made:
         cases = tidy.cases_table(resolved, compiled, "sm_90", verdicts)
         rows = [
             {"case": f"tiled@{n}x{n}x{n}", "key": "i", "environment": "e1", "source": "counters",
+             "stage": "counters", "file": "tiled.cu", "via": "", "kernel_line": line,
              "address": 16 * i, "opcode": "LDS", "executed": 2.0, "wavefronts_shared": 1000.0 * n,
-             "wavefronts_shared_ideal": 500.0 * n, "line": line, "kernel_line": line, "text": ""}
+             "wavefronts_shared_ideal": 500.0 * n, "line": line, "text": ""}
             for n in (64, 128) for i, line in enumerate((20, 20, 0))
         ]  # fmt: skip
         frames = {
@@ -183,18 +189,19 @@ class Made:
             **{name: folder / f"{name}.parquet" for name in frames},
         )
 
-    def page(self) -> str:
-        page.write(self.project, self.inputs, "reports/index.html")
-        return Path("reports/index.html").read_text(encoding="utf-8")
+    def page(self, name: str = "index") -> str:
+        site.write(self.project, self.inputs, "reports/index.html")
+        return Path(f"reports/{name}.html").read_text(encoding="utf-8")
 
     def study(self, name: str) -> StudyData:
         return figures.of_tables(self.project, name, *figures.loaded(self.inputs))
 
     def figure(self, name: str, folder: str = "reports/figures") -> dict[str, bytes]:
         study = self.study(name)
-        paths = [f"{folder}/{name}.{kind}" for kind in ("svg", "pdf", "png", "csv", "json")]
+        paths = [f"{folder}/{name}.{kind}" for kind in FIGURE_KINDS]
+        paths += [f"{folder}/narrow/{name}.svg"]
         figures.write(self.project, study, paths)
-        return {path.rpartition(".")[2]: Path(path).read_bytes() for path in paths}
+        return {path.removeprefix(f"{folder}/"): Path(path).read_bytes() for path in paths}
 
 
 @pytest.fixture
@@ -212,7 +219,7 @@ def heading(text: str) -> str:
 class Links(html.parser.HTMLParser):
     """Addresses and ids of a page; refuses tags that do not nest."""
 
-    VOID = frozenset({"meta", "link", "img", "br"})
+    VOID = frozenset({"meta", "link", "img", "br", "source", "input"})
 
     def __init__(self) -> None:
         super().__init__()
@@ -227,7 +234,7 @@ class Links(html.parser.HTMLParser):
         for name, value in attrs:
             if name == "id":
                 self.ids.append(str(value))
-            elif name in ("href", "src"):
+            elif name in ("href", "src", "srcset"):
                 self.addresses.append(str(value))
             elif name == "alt":
                 self.alts.append(str(value))
@@ -276,39 +283,82 @@ def test_a_target_without_any_figure_says_so(live: bool) -> None:
     assert ("Nothing was measured" if live else "none of it fits") in told.headline
 
 
-def test_page_is_whole_escaped_and_needs_nothing_from_outside(make: Any) -> None:
+def test_every_link_of_every_page_lands_and_nothing_comes_from_outside(make: Any) -> None:
     made = make()
     made.figure("right")
-    text = made.page()
-    found = links(text)
-    assert len(found.ids) == len(set(found.ids))
-    for address in found.addresses:
-        if address.startswith("#"):
-            assert address[1:] in found.ids, address
-        else:
-            assert address == "data:," or (Path("reports") / address).is_file(), address
-    assert "Figure of the study Right & wrong: Is a < b?" in found.alts
+    made.page()
+    pages = {path: links(path.read_text("utf-8")) for path in Path("reports").rglob("*.html")}
+    assert len(pages) == 3 + 2 + 3  # index, explorer and glossary, studies, kernels
+    for path, found in pages.items():
+        assert len(found.ids) == len(set(found.ids))
+        for address in found.addresses:
+            file, _, anchor = address.partition("#")
+            target = path.parent / file if file else path
+            assert address == "data:," or target.is_file(), (path, address)
+            if anchor and target.suffix == ".html":
+                assert anchor in pages[Path(os.path.normpath(target))].ids, (path, address)
+        text = path.read_text("utf-8")
+        assert "http" not in re.sub(r"[\w.]*https?_|http-equiv", "", text)
+        assert "<script>" in text and " style=" not in text and " onclick" not in text
+    text = Path("reports/kernel/tiled.html").read_text("utf-8")
     assert "Tiles &lt;b&gt;&amp; more&lt;/b&gt;" in text
-    assert "<script" not in text and "&lt;error&gt;" in text
-    assert "http" not in re.sub(r"[\w.]*https?_", "", text)
-    assert "This figure was not drawn." in text  # of the study that was not
+    assert "// &lt;script&gt;" in text and "&lt;error&gt;" in text
+    assert "This figure was not drawn." in Path("reports/study/probes.html").read_text("utf-8")
+
+
+def test_the_policy_names_the_style_and_script_that_the_page_has(make: Any) -> None:
+    text = make().page()
+    policy = re.search(r'Content-Security-Policy" content="(.*?)"', text)
+    assert policy
+    for tag in ("style", "script"):
+        inner = text.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+        digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
+        assert f"{tag}-src &#39;sha256-{digest}&#39;" in policy[1]
 
 
 def test_same_tables_give_the_same_bytes(make: Any) -> None:
     made = make()
     one, other = made.figure("right"), made.figure("right", "again")
     assert one == other
-    first = made.page()
-    assert made.page() == first
+    made.page()
+    first = {path: path.read_bytes() for path in Path("reports").rglob("*") if path.is_file()}
+    made.page()
+    assert first == {
+        path: path.read_bytes() for path in Path("reports").rglob("*") if path.is_file()
+    }
 
 
-def test_page_counts_and_lists_what_is_not_ok(make: Any) -> None:
+def test_index_counts_and_lists_what_is_not_ok(make: Any) -> None:
     text = make().page()
     assert "<b>7 of 11</b> cases checked" in text
     assert '<span class="tag bad">failed to compile</span>' in text
     assert "n = 12 is not a multiple of 8" in text
     assert '<span class="tag bad">wrong</span>' in text
     assert text.index('tag bad">wrong') < text.index('tag bad">failed to compile')
+    assert "Of 7 checked cases 6 are correct; 1 wrong." in text
+
+
+def test_a_finding_stands_on_the_index_and_in_the_figure(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tilewave.plots import correctness
+
+    made = make()
+    monkeypatch.setattr(plots, "_offers", lambda plot, what: plot == "correctness")
+    monkeypatch.setattr(
+        correctness,
+        "takeaway",
+        lambda study, table: f"{len(table)} rows & an excess",
+        raising=False,
+    )
+    monkeypatch.setattr(correctness, "summary", lambda table: table, raising=False)
+    monkeypatch.setattr(plots, "SUMMARISED", ())
+    told = made.figure("right")
+    assert json.loads(told["right.json"])["takeaway"] == "9 rows & an excess"
+    assert told["right.txt"].startswith(b"9 rows & an excess\n")
+    text = made.page()
+    assert '9 rows &amp; an <a class="term" href="glossary.html#excess">excess</a>' in text
+    assert Path("reports/study/right.html").read_text("utf-8").count("9 rows &amp; an") == 2
 
 
 def test_a_summary_stands_before_the_table(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,75 +366,100 @@ def test_a_summary_stands_before_the_table(make: Any, monkeypatch: pytest.Monkey
     for folder, name, text in (("figures", "right", "remark"), ("tables", "right", "answer")):
         (Path("reports") / folder).mkdir(parents=True)
         (Path("reports") / folder / f"{name}.csv").write_text(f"{text}\n{text}s\n")
-    assert ">answers</td>" not in made.page(), "a file of another origin"
+    assert ">answers</td>" not in made.page("study/right"), "a file of another origin"
     monkeypatch.setattr(plots, "SUMMARISED", ("correctness",))
-    text = made.page()
+    text = made.page("study/right")
     assert text.index(">answers</td>") < text.index(">remarks</td>")
-    assert '<a href="tables/right.csv">summary</a>' in text
+    assert '<a href="../tables/right.csv">summary</a>' in text
 
 
-def test_long_tables_are_folded_unless_they_are_what_readers_come_for(
+def test_a_study_shows_its_first_rows_unless_the_table_is_what_readers_come_for(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make(RECORDED)
     folder = Path("reports/figures")
     folder.mkdir(parents=True)
-    (folder / "right.csv").write_text("remark\n" + "words\n" * (cells.LONG + 1))
-    summary_of_table = f"<summary>Table: {cells.LONG + 1} rows</summary>"
-    assert summary_of_table in made.page()
+    rows = studies.FIRST_ROWS + 1
+    (folder / "right.csv").write_text("remark\n" + "words\n" * rows)
+    text = made.page("study/right")
+    assert text.count(">words</td>") == studies.FIRST_ROWS
+    assert f"first {studies.FIRST_ROWS} of {rows} rows" in text
     monkeypatch.setattr(plots, "table_stays_open", lambda name: name == "correctness")
-    text = made.page()
-    assert summary_of_table not in text
-    assert ">words</td>" in text
+    assert made.page("study/right").count(">words</td>") == rows
 
 
-def test_kernels_show_resources_and_annotated_source(make: Any) -> None:
-    text = make().page()
-    assert "0123456789ab</td>" in text and "0 / 4" in text
-    assert "Every element is read once &amp; kept, in a tile." in text
-    assert "tiled@128x128x128</span>" in text  # the larger shape
-    assert "384,000, 192,000 of them in excess" in text
-    assert "128,000 wavefronts belong to no line" in text
-
-
-def test_listing_adds_up_by_line(make: Any) -> None:
+def test_a_figures_place_is_kept_before_it_is_loaded(make: Any) -> None:
     made = make()
-    cases = pd.read_parquet(made.inputs.cases)
-    rows = figures.with_instruction_columns(pd.read_parquet(made.inputs.instructions))
-    shown = kernel_views.listing(made.project.kernels["tiled"], cases, rows, {"e1": GPU})
-    assert shown is not None
-    assert shown.case == "tiled@128x128x128" and shown.device == "NVIDIA H200"
-    (busy,) = shown.busy
-    assert (busy.line, busy.wavefronts, busy.excess, busy.executed) == (
-        20,
-        "256,000",
-        "128,000",
-        "4",
-    )
-    assert busy.hot and busy.opcodes == "LDS"
-    assert (shown.wavefronts, shown.excess, shown.unplaced) == ("384,000", "192,000", "128,000")
-    assert all(line.text != "title: Tiles <b>& more</b>" for line in shown.lines)
+    made.figure("right")
+    text = made.page("study/right")
+    found = re.search(r'<img src="\.\./figures/right\.svg" width="(\d+)" height="(\d+)"', text)
+    assert found and round(float(found[1]) * 25.4 / 96) == 178
     assert (
-        kernel_views.listing(
-            made.project.kernels["first"], cases[cases["kernel"] == "first"], rows, {}
-        )
-        is None
+        '<source media="(max-width: 40rem)" srcset="../figures/narrow/right.svg" width="325"'
+        in text
     )
 
 
-def test_idea_is_the_comment_after_the_front_matter(make: Any) -> None:
+def test_a_kernels_page_shows_resources_changes_and_annotated_source(make: Any) -> None:
+    text = make().page("kernel/tiled")
+    assert "0123456789ab</td>" in text and "0 / 4" in text
+    assert "Every element is read once &amp; kept, in a <a" in text
+    assert 'Follows <a class="id" href="first.html">' in text
+    assert '<span class="added">+x = t[0] &lt; t[1]; // &lt;script&gt;' in text
+    assert 'data-choice="tiled@128x128x128"' in text  # the larger shape
+    assert "384,000 shared-memory wavefronts, 192,000 of them in excess" in text
+    assert "128,000 wavefronts belong to no line" in text
+    row = (
+        r'<tr class="hot"><td class="n soft">20</td><td class="n">4</td><td class="n">256,000</td>'
+    )
+    assert re.search(row, text)
+    assert "title: Tiles" not in text  # front matter is left out
+
+
+def test_index_has_a_row_for_each_kernel(make: Any) -> None:
+    text = make().page()
+    row = re.search(r'<tr><td class="c"><a href="kernel/first.html">.*?</tr>', text, re.S)
+    assert row and "1 wrong" in row[0]
+    (tiled,) = re.findall(r'<tr><td class="c"><a href="kernel/tiled.html">.*?</tr>', text, re.S)
+    assert '<td class="n">40</td><td class="n">100.0</td>' in tiled
+
+
+def test_summary_and_junit_say_what_is_not_right(make: Any) -> None:
+    made = make()
+    made.page()
+    text = Path("reports/summary.md").read_text("utf-8")
+    assert text.startswith("# Recorded on NVIDIA H200") and "| wrong | 1 | check |" in text
+    suite = ElementTree.parse("reports/junit.xml").getroot()
+    told = {test.get("name"): [one.tag for one in test] for test in suite}
+    assert suite.attrib == {"name": "tilewave", "tests": "11", "failures": "4", "skipped": "1"}
+    assert told["first@64x64x64"] == ["failure"] and told["first@128x128x128"] == []
+    assert told["tiled@8x12x8"] == ["skipped"]
+
+
+def test_an_idea_is_the_comment_after_the_front_matter(make: Any) -> None:
     kernels = make().project.kernels
-    assert kernel_views.idea(kernels["tiled"]) == [
+    assert idea(kernels["tiled"]) == [
         "Every element is read once & kept, in a tile.",
         "A second paragraph.",
     ]
-    assert kernel_views.idea(kernels["first"]) == []
+    assert idea(kernels["first"]) == []
 
 
-def test_page_survives_missing_compile_documents(make: Any) -> None:
+def test_pages_survive_missing_compile_documents(make: Any) -> None:
     made = make()
     Path(made.inputs.compiled).write_text("{}")
     assert "The first rung" in made.page()
+
+
+def test_terms_are_linked_once_and_escaped() -> None:
+    text = str(words.linked("waves < wave, tile waste and tiles", "g.html"))
+    assert text == (
+        '<a class="term" href="g.html#wave">waves</a> &lt; wave, '
+        '<a class="term" href="g.html#tile-waste">tile waste</a> and '
+        '<a class="term" href="g.html#tile">tiles</a>'
+    )
+    for one in words.glossary():
+        assert one.text.endswith(".") and words.linked(one.text, "", one.id)
 
 
 def test_study_data_keeps_config_order_and_expectations(make: Any) -> None:
@@ -403,7 +478,7 @@ def test_study_data_keeps_config_order_and_expectations(make: Any) -> None:
 
 def test_sidecar_says_where_the_figure_came_from(make: Any) -> None:
     made = make()
-    told = json.loads(made.figure("probes")["json"])
+    told = json.loads(made.figure("probes")["probes.json"])
     assert told["question"] == "Expected?" and told["study"] == "probes"
     assert told["keys"] == ["c-probe@even", "c-probe@odd", "key-probe@even", "key-probe@odd"]
     assert told["commits"] == ["abc"]

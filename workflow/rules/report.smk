@@ -76,6 +76,7 @@ rule page:
         plan=[PROJECT.plan_digest(), PROJECT.ideas_digest()],
         studies=[PROJECT.plan_digest(name) for name in PROJECT.plan.studies],
         library=library.digest("report.site", *(f"plots.{plot}" for plot in PLOTS.values())),
+        templates=library.templates_digest(),
     message:
         "Write the pages"
     script:

@@ -26,6 +26,29 @@ rule tables:
         "../scripts/tables.py"
 
 
+# Where the lanes of accesses to shared memory stand: what no store and no recording knows is executed.
+ACCESSES = f"{RESULTS}/accesses.json"
+
+
+rule accesses:
+    input:
+        tables=TABLES.values(),
+        target=f"{RESULTS}/target.json",
+    output:
+        ACCESSES,
+    log:
+        f"{RESULTS}/logs/accesses.log",
+    threads: 1024
+    params:
+        plan=PROJECT.plan_digest(),
+        recorded=PROJECT.recorded_digest(),
+        library=library.digest("stages.run", "lanes.captured"),
+    message:
+        "Collect accesses to shared memory"
+    script:
+        "../scripts/accesses.py"
+
+
 # `snakemake --cores 1 reports/tables/records.csv`: a table for a spreadsheet.
 rule csv:
     input:
@@ -60,6 +83,7 @@ rule record:
     input:
         target=f"{RESULTS}/target.json",
         tables=TABLES.values(),
+        accesses=ACCESSES,
     log:
         f"{RESULTS}/logs/record.log",
     message:

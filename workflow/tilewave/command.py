@@ -2,6 +2,7 @@
 
     python -m tilewave execute KERNEL.cu --shape 128x128x64 [--macro NAME=VALUE ...] [--arch sm_90]
     python -m tilewave execute PROBE.cu --case NAME
+    python -m tilewave execute KERNEL.cu --shape 128 --lanes LINE [--output FILE.svg]
     python -m tilewave record --from FOLDER [--keep]
 
 Exit code of execute 0: what it computed is right (or nothing says what would be); 1: it is wrong, failed, or
@@ -16,6 +17,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from tilewave.compiling import nvrtc
 from tilewave.config import Config
 from tilewave.counters.instructions import instruction_kind
 from tilewave.errors import UserError
-from tilewave.execution import case
+from tilewave.execution import case, lanes
 from tilewave.execution.places import relative
 from tilewave.kernels import FENCES, Kernel, load_kernel
 from tilewave.project import ROOT
@@ -59,6 +61,14 @@ def parser() -> argparse.ArgumentParser:
     execute.add_argument("--seed", type=int, default=1, help="of the inputs; default: 1")
     execute.add_argument(
         "--limit", type=float, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
+    )
+    execute.add_argument(
+        "--lanes", metavar="LINE",
+        help="draw the worst access of a line to shared memory, lane by lane and bank by bank; "
+        "FILE:LINE for a header's",
+    )  # fmt: skip
+    execute.add_argument(
+        "--output", type=Path, metavar="FILE", help="of --lanes; default: KERNEL_line_LINE.svg"
     )
     execute.add_argument("--json", action="store_true", help="one JSON document instead of text")
     record = commands.add_parser(
@@ -362,6 +372,9 @@ def _source(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 def text(told: Mapping[str, Any]) -> str:
     """The document for a reader at a terminal."""
     lines = _headline(told)
+    if "lanes" in told:
+        drawn = told["lanes"]
+        return "\n".join([*lines, "", *drawn["text"], "", f"drawn in {drawn['file']}"]) + "\n"
     if not told["instructions"]:
         return "\n".join(lines) + "\n"
     classes = told["classes"]
@@ -429,8 +442,24 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
         done = None
         if plan.job is not None:
             machine = machine or execution.engine(saying=_say, processes=os.cpu_count() or 1)
-            done = case.run(plan.job, machine)
-        return document(options.arch, plan, entry, done)
+            done = case.run(replace(plan.job, watch=options.lanes is not None), machine)
+        told = document(options.arch, plan, entry, done)
+        if options.lanes is not None and done is not None:
+            told["lanes"] = _drawn(lanes.watched(done), told, options)
+        return told
+
+
+def _drawn(
+    found: Sequence[lanes.Watched], told: Mapping[str, Any], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Write the diagram that is asked for; what it shows, as lines of text, and where it is."""
+    one = lanes.at_line(found, options.lanes, told["file"])
+    path = options.output or Path(f"{told['kernel']}_line_{options.lanes.replace(':', '_')}.svg")
+    try:
+        path.write_text(one.svg(), encoding="utf-8")
+    except OSError as error:
+        raise UserError(HERE, "--output", str(path), f"a file to write ({error})") from error
+    return {"file": str(path), "text": one.told()}
 
 
 def _say(line: str) -> None:

@@ -95,8 +95,9 @@ class Job:
     # Of the stage counters: ncu's metrics and sections.
     metrics: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
-    # Of the stage execute: `execution.version`.
+    # Of the stage execute: `execution.version`, and whether accesses to shared memory are kept.
     versions: tuple[int, ...] = ()
+    watch: bool = False
 
     @property
     def numbers(self) -> dict[str, Expression]:

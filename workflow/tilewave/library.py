@@ -65,3 +65,15 @@ def digest(*modules: str) -> str:
     for path in sorted(closure(*modules)):
         made.update(str(path.relative_to(LIBRARY)).encode() + b"\0" + path.read_bytes())
     return made.hexdigest()[:16]
+
+
+TEMPLATES = LIBRARY.parent / "report"
+
+
+@functools.cache
+def templates_digest() -> str:
+    """Digest of the content of the pages' templates."""
+    made = hashlib.sha256()
+    for path in sorted(TEMPLATES.iterdir()):
+        made.update(path.name.encode() + b"\0" + path.read_bytes())
+    return made.hexdigest()[:16]

@@ -196,7 +196,8 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
         )
         if error:
             raise RuntimeError(f"nvrtcCreateProgram: {error}")
-        flags = [option.encode() for option in (*chosen, *folders)]
+        # Where there is a driver, its cache would give an equal program's cubin without ptxas' log.
+        flags = [option.encode() for option in (*chosen, "--no-cache", *folders)]
         (failed,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
         _, length = nvrtc.nvrtcGetProgramLogSize(program)
         buffer = b" " * length

@@ -46,7 +46,8 @@ class Execution:
     """What an execution left: the result of the stage, and for the command line what it came from.
 
     ``program`` and ``counts`` are None where the machine did not get as far as counting. seconds: of
-    the whole; launched_s: of the launches alone.
+    the whole; launched_s: of the launches alone. accesses: where it was watched, see
+    `machine.launch.Execution`.
     """
 
     result: Result
@@ -56,6 +57,7 @@ class Execution:
     places: Places | None = None
     seconds: float = 0.0
     launched_s: float = 0.0
+    accesses: Mapping[int, Any] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -160,6 +162,8 @@ class _Case:
         job = self.job
         left = job.limit_s - self.spent  # compiling the interpreter is not the case's
         more: dict[str, Any] = {"profile": True} if self.profile else {}
+        if job.watch and self.done is None:
+            more["capture"] = True
         more |= beside_arguments(self.machine, job, buffers)
         done = self.machine.execute(
             self.program,
@@ -283,8 +287,8 @@ def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
 def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     """Execute a job; whatever the kernel does, there is a result.
 
-    job: of stage execute. machine: see `execution.engine`. profile:
-    sample where the time goes (`Execution.profile`).
+    job: of stage execute; one that is watched has `Execution.accesses`. machine: see
+    `execution.engine`. profile: sample where the time goes (`Execution.profile`).
     """
     machine = machine or execution.engine()
     begun = time.monotonic()
@@ -329,6 +333,7 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
         case.places,
         seconds,
         case.spent,
+        getattr(case.done, "accesses", {}),
     )
     if status == model.OK:
         made.result["source"] = model.EXECUTED
@@ -351,16 +356,20 @@ def classes(execution_: Execution) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch by itself: seconds in the machine, and the share of each class where sampled."""
+    """One launch by itself: seconds in the machine, the share of each class where sampled, and the
+    accesses of each instruction of the program where it was watched."""
 
     seconds: float
     thread_instructions: int
     profile: Mapping[str, float] | None
+    program: Any
+    accesses: Mapping[int, Any]
 
 
 def launch_once(job: Job, machine: Any = None, profile: bool = False) -> Launch:
-    """Execute a job's kernel once, for the benchmark. Raises what the machine raises."""
+    """Execute a job's kernel once, unjudged. Raises what the machine raises."""
     one = _Case(job, machine or execution.engine(), profile)
     one.once()
     sampled = getattr(one.done, "profile", None)
-    return Launch(float(one.done.seconds), one.instructions, sampled)
+    accesses = getattr(one.done, "accesses", {})
+    return Launch(float(one.done.seconds), one.instructions, sampled, one.program, accesses)

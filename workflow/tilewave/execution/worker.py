@@ -24,6 +24,7 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 from tilewave import execution  # noqa: E402
 from tilewave.execution import case, cost  # noqa: E402
 from tilewave.jobs import Job, read_jobs  # noqa: E402
+from tilewave.lanes import captured  # noqa: E402
 from tilewave.processes import Result  # noqa: E402
 from tilewave.processes.events import Events  # noqa: E402
 from tilewave.processes.lifetime import die_with_parent  # noqa: E402
@@ -35,6 +36,9 @@ def one(job: Job, machine: Any, rates: cost.Rates) -> Result:
     if reason := rates.hopeless(job):
         return model.result(case.STAGE, job.case, model.NOT_MEASURED, reason, key=job.key)
     try:
+        if job.watch:
+            kept = captured.patterns(case.launch_once(job, machine))
+            return model.result(case.STAGE, job.case, model.OK, key=job.key, accesses=kept)
         done = case.run(job, machine)
         rates.saw(job, done.launched_s)
         return done.result

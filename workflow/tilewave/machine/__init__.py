@@ -43,6 +43,8 @@ What comes before and after
     launch        a launch: arguments to memory, state, limits; counts and buffers back
     findings      faults in words
     tracing       a block once more, to learn the other side of a race
+    access        one access to shared memory, lane by lane
+    capturing     where the lanes of accesses to shared memory stood, and which wavefront serves which
 """
 
 from __future__ import annotations

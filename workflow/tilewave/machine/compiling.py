@@ -44,7 +44,7 @@ TOGETHER = (
     ("f16", "convert", "mufu"),
     ("hmma", "imma", "dmma"),
     ("hgmma", "mbarrier", "bulk", "cluster"),
-    ("loop", "trace"),
+    ("loop", "trace", "capture"),
 )
 """Units with much in common, which one process translates once."""
 

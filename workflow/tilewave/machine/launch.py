@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from tilewave import architectures
-from tilewave.machine import blocks, handlers, lanes, orders, views
+from tilewave.machine import blocks, capturing, handlers, lanes, orders, views
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
+from tilewave.machine.access import Access
 from tilewave.machine.bulk import PARAMETERS
 from tilewave.machine.errors import BadLaunch
 from tilewave.machine.integer import SHARED_WINDOW
@@ -68,13 +69,18 @@ class Fault:
 
 @dataclass(frozen=True)
 class Execution:
-    """What a launch did: counts by instruction (int64 arrays), faults, and what it took."""
+    """What a launch did: counts by instruction (int64 arrays), faults, and what it took.
+
+    accesses: where asked for, by index of the instruction, its first access to shared memory and the
+    one with the most wavefronts.
+    """
 
     faults: tuple[Fault, ...]
     counts: dict[str, np.ndarray]
     seconds: float
     blocks: int
     profile: dict[str, float] = field(default_factory=dict)
+    accesses: Mapping[int, tuple[Access, Access]] = field(default_factory=dict)
 
 
 def _layout(held: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
@@ -407,6 +413,7 @@ def execute(
     profile: bool = False,
     cluster: Sequence[int] | None = None,
     memory: Sequence[Buffer] = (),
+    capture: bool = False,
 ) -> Execution:
     """Execute a launch of ``grid`` blocks of ``block`` threads (x, y, z).
 
@@ -414,7 +421,7 @@ def execute(
     place. memory: buffers of tensor maps that are no arguments themselves.
     shared_bytes: dynamic shared memory. cluster: blocks of a cluster (x, y, z). Raises BadLaunch for a launch that no GPU accepts.
     With ``profile`` the result says which share of the time each class of instructions took,
-    by sampling.
+    by sampling; with ``capture``, where the lanes of accesses to shared memory stood.
     """
     from tilewave.machine.findings import explained
 
@@ -423,6 +430,9 @@ def execute(
     if min(cluster) < 1 or any(blocks_ % size for blocks_, size in zip(grid, cluster)):
         raise BadLaunch(f"a grid that is a multiple of the cluster, not {grid} of {cluster}")
     state, buffers = _state(program, grid, block, arguments, shared_bytes, limits, cluster, memory)
+    book = capturing.Book(program) if capture else None
+    if book is not None:
+        state = book.watching(state)
     states = _cluster(state, int(np.prod(cluster)))
     started = time.perf_counter()
     total = int(np.prod(grid))
@@ -441,7 +451,8 @@ def execute(
     view = state.memory.view(np.uint8)
     for start, buffer in buffers:
         _bytes(buffer.array)[:] = view[start : start + buffer.array.nbytes]
+    accesses = book.accesses() if book is not None else {}
     names = [(ORIGIN + start, buffer) for start, buffer in buffers]
     faults = explained(program, states, tuple(grid), tuple(block), names)
     counts = {name: state.counts[:, index] for index, name in enumerate(s.COUNTS)}
-    return Execution(faults, counts, seconds, done, shares)
+    return Execution(faults, counts, seconds, done, shares, accesses)

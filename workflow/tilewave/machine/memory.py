@@ -22,6 +22,8 @@ LINE_BYTES = 128
 """Bytes of all 32 banks side by side, and of a cache line."""
 SECTOR_BYTES = 32
 WORD_BYTES = 4
+MATRIX_BYTES, MATRIX_ROWS = 16, 8
+"""Bytes of a row, and rows, of a matrix that ldmatrix loads."""
 
 SHARED_WIDTHS = {"load": (1, 2, 4, 8, 16), "store": (1, 2, 4, 8, 16), "ldmatrix": (16,)}
 """Bytes of a lane's access that each operation can have."""
@@ -40,11 +42,14 @@ def _count(mask: int) -> int:
 
 
 @njit
-def _worst_bank(addresses: NDArray[np.int64], mask: int, unit: int) -> int:
+def _worst_bank(
+    addresses: NDArray[np.int64], mask: int, unit: int, turns: NDArray[np.int64]
+) -> int:
     """Largest number of distinct words that the active lanes want from one bank.
 
     unit: bytes of an access, at least a word. Aligned accesses of one size are equal or disjoint,
     so units stand for their words, and a unit covers the same banks whenever it covers one.
+    turns: gets for each active lane how many other words of its bank come before its own.
     """
     columns = LINE_BYTES // unit
     first = bits.int64_lanes()  # of each column: the lane with the newest unit
@@ -64,8 +69,11 @@ def _worst_bank(addresses: NDArray[np.int64], mask: int, unit: int) -> int:
         if other < 0:
             before[lane] = first[column]
             first[column] = lane
+            turns[lane] = depth[column]
             depth[column] += 1
             worst = max(worst, depth[column])
+        else:
+            turns[lane] = turns[other]
     return worst
 
 
@@ -87,6 +95,36 @@ def _agrees(addresses: NDArray[np.int64], mask: int, distance: int, alone: bool)
 
 
 @njit
+def transaction_lanes(addresses: NDArray[np.int64], mask: int, width: int, is_store: bool) -> int:
+    """Lanes of each transaction of a shared load or store (`warp_shared`)."""
+    unit = max(width, WORD_BYTES)
+    lanes = min(LANES, LINE_BYTES // unit)
+    wide = not is_store and unit > WORD_BYTES
+    if wide and (_agrees(addresses, mask, 1, True) or _agrees(addresses, mask, 2, True)):
+        lanes *= 2
+    return lanes
+
+
+@njit
+def warp_turns(
+    addresses: NDArray[np.int64], mask: int, unit: int, lanes: int, turns: NDArray[np.int64]
+) -> tuple[int, int]:
+    """Wavefronts and transactions of a request that is split after every so many lanes.
+
+    turns: int64 (32,), gets for each active lane the wavefront of its transaction that serves it,
+    counted from 0.
+    """
+    wavefronts = 0
+    transactions = 0
+    for begin in range(0, LANES, lanes):
+        part = mask & (((1 << lanes) - 1) << begin)
+        if part:
+            wavefronts += _worst_bank(addresses, part, unit, turns)
+            transactions += 1
+    return wavefronts, transactions
+
+
+@njit
 def warp_shared(
     addresses: NDArray[np.int64], mask: int, width: int, is_store: bool
 ) -> tuple[int, int]:
@@ -102,25 +140,15 @@ def warp_shared(
     ``l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{ld,st}`` of one launch for each pattern;
     700 of the 700 in ``shared_access_h200.csv``.
     """
-    unit = max(width, WORD_BYTES)
-    lanes = min(LANES, LINE_BYTES // unit)
-    wide = not is_store and unit > WORD_BYTES
-    if wide and (_agrees(addresses, mask, 1, True) or _agrees(addresses, mask, 2, True)):
-        lanes *= 2
-    wavefronts = 0
-    transactions = 0
-    for begin in range(0, LANES, lanes):
-        part = mask & (((1 << lanes) - 1) << begin)
-        if part:
-            wavefronts += _worst_bank(addresses, part, unit)
-            transactions += 1
-    return wavefronts, transactions
+    lanes = transaction_lanes(addresses, mask, width, is_store)
+    return warp_turns(addresses, mask, max(width, WORD_BYTES), lanes, bits.int64_lanes())
 
 
 @njit
 def _attributed_load(addresses: NDArray[np.int64], mask: int, width: int) -> int:
     """Wavefronts that Nsight Compute attributes to a load of 8 or 16 bytes a lane."""
     lanes = LINE_BYTES // width
+    turns = bits.int64_lanes()
     count = 0
     same = True
     seen = np.int64(-1)
@@ -141,13 +169,13 @@ def _attributed_load(addresses: NDArray[np.int64], mask: int, width: int) -> int
             or _agrees(addresses, both, 1, last)
             or _agrees(addresses, both, 2, last)
         )
-        if merged and _worst_bank(addresses, both, width) == 1:
+        if merged and _worst_bank(addresses, both, width, turns) == 1:
             wavefronts += 1
             continue
         lower = both & (((1 << lanes) - 1) << begin)
         for part in (lower, both & ~lower):
             if part:
-                wavefronts += _worst_bank(addresses, part, width)
+                wavefronts += _worst_bank(addresses, part, width, turns)
     return wavefronts
 
 
@@ -193,14 +221,7 @@ def warp_ldmatrix(addresses: NDArray[np.int64], mask: int) -> tuple[int, int]:
     of 113 of 113 launches in ``memory_ops_h200.csv``; attributed in 768 of 768 instructions (16
     of which the compiler had put in another order).
     """
-    wavefronts = 0
-    transactions = 0
-    for begin in range(0, LANES, 8):
-        part = mask & (0xFF << begin)
-        if part:
-            wavefronts += _worst_bank(addresses, part, 16)
-            transactions += 1
-    return wavefronts, transactions
+    return warp_turns(addresses, mask, MATRIX_BYTES, MATRIX_ROWS, bits.int64_lanes())
 
 
 # --------------------------------------------------------------------------------------- cp.async
@@ -227,8 +248,13 @@ def warp_ldmatrix(addresses: NDArray[np.int64], mask: int) -> tuple[int, int]:
 
 
 @njit
-def _through_cache(
-    shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, reading: int, width: int
+def warp_through_cache(
+    shared: NDArray[np.int64],
+    source: NDArray[np.int64],
+    mask: int,
+    reading: int,
+    width: int,
+    rivals: NDArray[np.uint32],
 ) -> int:
     """Wavefronts of cp.async.ca (LDGSTS), 4, 8 or 16 bytes a lane.
 
@@ -237,6 +263,8 @@ def _through_cache(
     the most rivals: the number of lanes, itself included, that have their source bank or their
     shared bank in common with it. Lanes that do not read have no source bank. Exact for 20,096 of
     20,096 where all lanes read, and for 1,664 of 1,664 others.
+
+    rivals: uint32 (32,), gets for each active lane those lanes as a mask.
     """
     shift = 2 if width == 4 else 3 if width == 8 else 4
     columns = LINE_BYTES >> shift
@@ -255,16 +283,16 @@ def _through_cache(
         worst = 0
         for lane in range(begin, begin + columns):
             if (mask >> lane) & 1:
-                rivals = writers[(shared[lane] >> shift) & (columns - 1)]
+                rivals[lane] = writers[(shared[lane] >> shift) & (columns - 1)]
                 if (reading >> lane) & 1:
-                    rivals |= readers[(source[lane] >> shift) & (columns - 1)]
-                worst = max(worst, _count(rivals))
+                    rivals[lane] |= readers[(source[lane] >> shift) & (columns - 1)]
+                worst = max(worst, _count(rivals[lane]))
         wavefronts += worst
     return wavefronts
 
 
 @njit
-def _first_writers(shared: NDArray[np.int64], mask: int) -> int:
+def first_writers(shared: NDArray[np.int64], mask: int) -> int:
     """Lanes less those that write the 16 bytes that a lower lane writes as well."""
     lanes = 0
     for lane in range(LANES):
@@ -278,10 +306,12 @@ def _first_writers(shared: NDArray[np.int64], mask: int) -> int:
 
 
 @njit
-def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], lanes: int) -> int:
+def warp_bypass(
+    shared: NDArray[np.int64], source: NDArray[np.int64], lanes: int, turns: NDArray[np.int64]
+) -> int:
     """Wavefronts of cp.async.cg (LDGSTS.BYPASS), 16 bytes a lane, no two to the same place.
 
-    Of lanes that write the same 16 bytes only the first one counts (`_first_writers`), which the
+    Of lanes that write the same 16 bytes only the first one counts (`first_writers`), which the
     caller sees to. They go in rounds: in a round each
     16 bytes of the source are written once to low and once to high halves of sectors in a shared
     line, for the highest waiting lane. Within a round, what goes from one global sector to one
@@ -289,13 +319,17 @@ def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], lanes: int) ->
     wavefront where they have the round, the global line, the shared line and the way of the halves
     in common, and all of them or none change between even and odd sectors. Exact for 4,752 of
     4,752, and for 244 of the 244 older ones.
+
+    turns: int64 (32,), gets for each of these lanes the wavefront that moves its bytes, from 0.
     """
     place = bits.int64_lanes()  # of each write, in units of 16 bytes
+    writer = bits.int64_lanes()
     origin, turn = bits.int64_lanes(), bits.int64_lanes()
     writes = 0
     for lane in range(LANES):
         if (lanes >> lane) & 1:
             place[writes], origin[writes] = shared[lane] >> 4, source[lane] >> 4
+            writer[writes] = lane
             writes += 1
     for i in range(writes):
         turn[i] = 0
@@ -312,26 +346,29 @@ def _bypass(shared: NDArray[np.int64], source: NDArray[np.int64], lanes: int) ->
         if place[i] & 1:
             low, high = high, low
         with_low = False
+        other = i
         for j in range(writes):
             if place[j] == place[i] ^ 1 and origin[j] == origin[i] ^ 1 and turn[j] == turn[i]:
                 if place[i] & 1:
                     with_low = True
                 else:
                     high = 1 + (origin[j] & 1)
+                    other = j
         if with_low:
             continue
         parity = (origin[i] ^ place[i]) >> 1 & 1
         form = ((turn[i] * 3 + low) * 3 + high) * 2 + parity
-        fresh = True
+        turn_of = wavefronts
         for k in range(wavefronts):
             same = sources[k] == origin[i] >> 3 and lines[k] == place[i] >> 3
             if forms[k] == form and same:
-                fresh = False
+                turn_of = k
                 break
-        if fresh:
+        if turn_of == wavefronts:
             forms[wavefronts], sources[wavefronts] = form, origin[i] >> 3
             lines[wavefronts] = place[i] >> 3
             wavefronts += 1
+        turns[writer[i]] = turns[writer[other]] = turn_of
     return wavefronts
 
 
@@ -353,12 +390,14 @@ def warp_filled_copy(
     """
     every = (_count(mask) * width + LINE_BYTES - 1) // LINE_BYTES
     if not bypass:
-        return _through_cache(shared, source, mask, reading, width), every
-    lanes = _first_writers(shared, mask) & reading
-    wavefronts = _bypass(shared, source, lanes)
+        rivals = bits.uint32_lanes()
+        return warp_through_cache(shared, source, mask, reading, width, rivals), every
+    lanes = first_writers(shared, mask) & reading
+    wavefronts = warp_bypass(shared, source, lanes, bits.int64_lanes())
     ideal = (_count(lanes) * width + LINE_BYTES - 1) // LINE_BYTES
     if mask & ~reading:
-        wavefronts += _through_cache(shared, source, mask, reading, width)
+        rivals = bits.uint32_lanes()
+        wavefronts += warp_through_cache(shared, source, mask, reading, width, rivals)
         ideal += every
     return wavefronts, ideal
 
@@ -375,7 +414,7 @@ def warp_async_copy_sectors(
     """
     if not bypass:
         return warp_sectors(source, mask, width)
-    lanes = _first_writers(shared, mask)
+    lanes = first_writers(shared, mask)
     sectors = 0
     for lane in range(LANES):
         if (lanes >> lane) & 1:
@@ -437,7 +476,7 @@ def warp_async_copy_sectors_ideal(
 ) -> int:
     """Sectors that Nsight Compute would take for a well-formed cp.async; mask: lanes that read."""
     if bypass:
-        count = _count(_first_writers(shared, mask))
+        count = _count(first_writers(shared, mask))
         return (count * width + SECTOR_BYTES - 1) // SECTOR_BYTES
     return warp_sectors_ideal(source, mask, width)
 

@@ -1,7 +1,7 @@
 """Ablation: one macro of a kernel at a time against its default, in three aligned panels.
 
 The change of speed is formed only where the variant and the default were timed in one environment;
-elsewhere it is left out and said so. Both were timed in turn with cuBLAS: where that was the same
+elsewhere the speed alone stands there, hatched. Both were timed in turn with cuBLAS: where that was the same
 product, each is divided by the cuBLAS of its own run first, which cancels a clock that the power
 limit had moved between the two runs.
 """
@@ -12,13 +12,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData, compact
-from tilewave.plots.style import GREY, INK, Style
+from tilewave.plots.style import FAINT, GREY, INK, Style
 
 OPTIONS: Mapping[str, str] = {
     "default": "variant that the others are compared with (default: the one of no changed macro)",
@@ -27,6 +29,10 @@ L2_HIT_RATE = "lts__t_sector_hit_rate.pct"
 EXCESS = "wavefronts_shared_excess"
 _STAGES = ("time", "counters")
 _SPEED, _CHANGE = "TFLOP/s", "change of speed against the default (%)"
+_DEFAULT, _CHANGED, _ELSEWHERE, _BAD = (
+    "default", "one macro changed", "timed in another environment", "not correct",
+)  # fmt: skip
+_COLORS = {_DEFAULT: "#332288", _CHANGED: "#88CCEE", _ELSEWHERE: "#FFFFFF", _BAD: FAINT}
 _EXCESS, _HITS = "excess shared wavefronts", "L2 hit rate (%)"
 
 
@@ -72,120 +78,166 @@ def table(study: StudyData) -> pd.DataFrame:
     )
 
 
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """Which change costs most and which gains most; "" without two variants that may be compared."""
+    change = base.column(table, _CHANGE)
+    rows = study.cases.set_index("case", drop=False)
+    changes = change[[_default(study, rows.loc[case].to_dict()) != case for case in change.index]]
+    if changes.empty:
+        return ""
+
+    def told(case: Any, verb: str) -> str:
+        return f"{_label(study, rows.loc[case].to_dict())} {verb} most ({_signed(changes[case])})"
+
+    kernels = " and ".join(dict.fromkeys(rows.loc[changes.index, "kernel"]))
+    ends = [told(changes.idxmin(), "costs")] if changes.min() < 0 else []
+    ends += [told(changes.idxmax(), "gains")] if changes.max() > 0 else []
+    return f"Of {len(changes)} changes to {kernels}, " + " and ".join(ends) if ends else ""
+
+
+def _signed(percent: float) -> str:
+    return f"{percent:+.1f} %".replace("-", "−")
+
+
+def _label(study: StudyData, row: Mapping[str, Any]) -> str:
+    """What the variant changes: `STAGES 3 → 2`; its name where the macros are not known."""
+    default = _default(study, row)
+    if default == row["case"]:
+        return "default"
+    mine = base.macros_of(row)
+    known = study.cases[study.cases["case"] == default].to_dict("records")
+    other = base.macros_of({str(key): value for key, value in known[0].items()}) if known else {}
+    changed = [
+        f"{name} {other[name]} → {mine[name]}"
+        for name in mine
+        if mine[name] != other.get(name, mine[name])
+    ]
+    return ", ".join(changed) or base.variant_label(row).partition("\n")[2] or str(row["variant"])
+
+
+def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
+    """The table in the figure's order, with label, kind (of _COLORS) and what is said of its speed.
+
+    The default stands above its variants, which follow by what they gain.
+    """
+    about = study.cases.to_dict("records")
+    kernels, shapes = (
+        study.cases["kernel"].nunique(),
+        len(study.cases[["m", "n", "k"]].drop_duplicates()),
+    )
+    known = table.set_index("case")
+    may_rank = known.index[(known["verdict"] == "correct") & known[_SPEED].notna()]
+    states, listed = base.statuses(study, ("check", "time")), []
+    for row, found in zip(about, table.to_dict("records"), strict=True):
+        case, default = str(row["case"]), _default(study, {str(k): v for k, v in row.items()})
+        words = [str(row["kernel"])] if kernels > 1 else []
+        words += [_label(study, {str(k): v for k, v in row.items()})]
+        words += [base.shape_label(row)] if shapes > 1 else []
+        kind, rate = _CHANGED, base.digits(found[_SPEED])
+        told = f"{rate} TFLOP/s"
+        failed = states[case].status
+        if found["verdict"] != "correct":
+            kind, told = _BAD, failed if failed != "ok" else f"{found['verdict']}, not ranked"
+        elif not base.present(found[_SPEED]):
+            told = failed if failed != "ok" else "not timed"
+        elif base.present(found[_CHANGE]) and case != default:
+            told = f"{_signed(found[_CHANGE])} ({rate})"
+        elif case != default and default in may_rank:
+            kind, told = _ELSEWHERE, f"{told}, other environment"
+        if kind == _CHANGED and case == default:
+            kind = _DEFAULT
+        group = (str(row["kernel"]), base.shape_label(row))
+        listed.append({"label": "\n".join(words), "kind": kind, "told": told, "group": group})
+    rows = table.join(pd.DataFrame(listed))
+    order = {group: place for place, group in enumerate(dict.fromkeys(rows["group"]))}
+    return (
+        rows.assign(group=rows["group"].map(order), after=rows["kind"] != _DEFAULT)
+        .sort_values([*("group", "after"), _CHANGE], ascending=[True, True, False], kind="stable")
+        .reset_index(drop=True)
+    )
+
+
 def _panel(
-    ax: Axes, cases: list[str], values: pd.Series[float], colors: list[str], style: Style,
-    texts: Mapping[str, str], gone: Mapping[str, str],
-) -> None:  # fmt: skip
-    for place, case in enumerate(cases):
-        value = values.get(case)
-        if value is None:
-            ax.annotate(
-                gone.get(case, "no value"), (0, place), xytext=(2, 0), textcoords="offset points",
-                va="center", ha="left", size=style.small, color=GREY,
-            )  # fmt: skip
-            continue
-        ax.barh(place, float(value), height=0.66, color=colors[place], linewidth=0)
-        # Right of the bar, or of zero: there a row with a loss has room.
-        ax.annotate(
-            texts[case], (max(float(value), 0.0), place), xytext=(2, 0),
-            textcoords="offset points", va="center", ha="left", size=style.small, color=INK,
-        )  # fmt: skip
+    ax: Axes, rows: pd.DataFrame, column: str, told: list[str], room: float, style: Style
+) -> None:
+    """A bar a row with its words beside it; `room` is the axis' length over the longest bar's."""
+    sns.barplot(
+        rows, x=column, y=rows.index, hue="kind", hue_order=list(_COLORS), palette=_COLORS, orient="h",
+        saturation=1, width=0.66, dodge=False, errorbar=None, legend=False, linewidth=0.5, edgecolor=GREY, ax=ax,
+    )  # fmt: skip
+    for bar in ax.patches:
+        place = round(float(bar.get_path().get_extents(bar.get_patch_transform()).y0 + 0.5))
+        if rows["kind"].iloc[place] == _ELSEWHERE:
+            bar.set_hatch("////")
+    for place, (value, words) in enumerate(zip(rows[column].fillna(0.0), told, strict=True)):
+        ax.annotate(words, (value, place), xytext=(3, 0), textcoords="offset points", va="center",
+                    size=style.small, color=GREY if rows["kind"].iloc[place] == _BAD else INK, zorder=4,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4})  # fmt: skip
+    ax.set_xlim(0, room * (rows[column].max() or 1.0) if rows[column].notna().any() else 1.0)
+    ax.set_title(column[:1].upper() + column[1:].partition(" (")[0])
+    ax.set_xlabel(column)
+    ax.locator_params(axis="x", nbins=4)
+    ax.xaxis.set_major_formatter(lambda value, _: compact(value))
     look.grid(ax, "x")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Three panels that share their rows: speed, excess wavefronts, L2 hit rate."""
     with look.apply(style):
-        speed, change = base.column(table, _SPEED), base.column(table, _CHANGE)
-        excess, hit = base.column(table, _EXCESS), base.column(table, _HITS)
-        if study.cases.empty or (speed.empty and excess.empty and hit.empty):
+        if study.cases.empty or table[[_SPEED, _EXCESS, _HITS]].isna().all(axis=None):
             return look.empty_figure(study, style, "speed or counter")
-        rows = study.cases.to_dict("records")
-        cases = [str(row["case"]) for row in rows]
-        several = len(study.cases[["m", "n", "k"]].drop_duplicates()) > 1
-        kernels = study.cases["kernel"].nunique()
-        palette = look.kernel_colors(style, study.cases["kernel"].astype(str))
-        verdicts = dict(zip(table["case"], table["verdict"], strict=True))
-        labels, colors = [], []
-        for row in rows:
-            is_default = str(row["case"]) == _default(study, row)
-            label = base.variant_label(row)
-            if kernels == 1:
-                label = label.partition("\n")[2].replace(" ", "\n") or "default"
-            elif is_default:
-                label += "\n(default)"
-            labels.append(f"{label}\n{base.shape_label(row)}" if several else label)
-            color = palette[str(row["kernel"])]
-            colors.append(color if is_default else str(_hex(look.lighter(color, 0.35))))
-            if verdicts[str(row["case"])] != "correct":
-                colors[-1] = "#CCCCCC"
-        states = base.statuses(study, ("check", "time"))
-        gone = {}
-        for row in rows:
-            case = str(row["case"])
-            if verdicts[case] != "correct" and states[case].status == "ok":
-                gone[case] = f"{verdicts[case]}, not ranked"
-            elif case not in speed.index:
-                gone[case] = states[case].status if states[case].status != "ok" else "not timed"
-            else:
-                gone[case] = "other environment"
-        row_mm = max(6.0, max(1 + lb.count("\n") for lb in labels) * style.line * 25.4 * 0.95 + 1)
-        height = len(cases) * row_mm + 15
-        if style.narrow:
-            fig = look.new_figure(style, 3 * height)
-            axes = fig.subplots(3, 1)
-        else:
-            fig = look.new_figure(style, height)
-            axes = fig.subplots(1, 3)
-        said = {}
-        for c in change.index:
-            said[c] = f"{base.digits(float(speed[c]))} TFLOP/s"
-            if abs(change[c]) >= 1e-9:
-                said[c] = f"{change[c]:+.1f} % ({base.digits(float(speed[c]))})".replace("-", "−")
-        counted = dict.fromkeys(cases, "not counted")
-        _panel(axes[0], cases, change, colors, style, said, gone)
-        _panel(
-            axes[1], cases, excess, colors, style,
-            {c: compact(float(v)) for c, v in excess.items()}, counted,
-        )  # fmt: skip
-        _panel(
-            axes[2], cases, hit, colors, style,
-            {str(c): f"{v:.1f} %" for c, v in hit.items()}, counted,
-        )  # fmt: skip
-        low = min(0.0, float(change.min()) if len(change) else 0.0)
-        high = max(0.0, float(change.max()) if len(change) else 0.0)
-        text = 0.42 if style.narrow else 0.56  # of the panel's width, right of the longest bar
-        span = max(high - low, 2.0) / (1 - text)
-        axes[0].set_xlim(low - 0.04 * span, high + text * span)
-        axes[0].locator_params(axis="x", nbins=4)
-        axes[0].axvline(0, color=INK, linewidth=0.6)
-        axes[0].set_title("Change of speed (TFLOP/s)")
-        axes[0].set_xlabel("against the default (%)")
-        most = float(excess.max()) if len(excess) else 0.0
-        axes[1].set_xlim(0, 1.35 * (most or 1.0))
-        axes[1].xaxis.set_major_formatter(lambda v, _: compact(v))
-        axes[1].locator_params(axis="x", nbins=3)
-        axes[1].set_title("Excess shared wavefronts")
-        axes[1].set_xlabel("wavefronts beyond the ideal")
-        axes[2].set_xlim(0, 132)
-        axes[2].set_xticks([0, 25, 50, 75, 100])
-        axes[2].set_title("L2 hit rate")
-        axes[2].set_xlabel("sectors found in L2 (%)")
+        rows = _rows(study, table)
+        lines = max(1 + label.count("\n") for label in rows["label"])
+        height = len(rows) * max(6.0, lines * style.line * 25.4 * 0.95 + 1) + 15
+        fig = look.new_figure(style, (3 if style.narrow else 1) * height)
+        axes = list(fig.subplots(3, 1) if style.narrow else fig.subplots(1, 3))
+        counted = [
+            (_EXCESS, [compact(value) for value in rows[_EXCESS]]),
+            (_HITS, [f"{value:.1f} %" for value in rows[_HITS]]),
+        ]
+        speeds = rows[_SPEED].where(rows["kind"] != _BAD)
+        _panel(axes[0], rows.assign(**{_SPEED: speeds}), _SPEED, list(rows["told"]), 1.9, style)
+        for ax, (column, told) in zip(axes[1:], counted, strict=True):
+            known = rows[column].notna()
+            _panel(
+                ax,
+                rows,
+                column,
+                [w if k else "not counted" for w, k in zip(told, known, strict=True)],
+                1.4,
+                style,
+            )
+        for value in speeds[rows["kind"] == _DEFAULT].unique():
+            axes[0].axvline(value, color=INK, linewidth=0.6, linestyle=":")
+        axes[0].set_title("Speed, and its change")
         for place, ax in enumerate(axes):
-            look.rows_axis(ax, labels if place == 0 or style.narrow else [""] * len(cases))
-        shapes = list(dict.fromkeys(base.shape_label(row) for row in rows))
-        names = ", ".join(dict.fromkeys(str(row["kernel"]) for row in rows))
+            look.rows_axis(
+                ax, list(rows["label"]) if place == 0 or style.narrow else [""] * len(rows)
+            )
+            ax.set_ylabel("")
+        handles = [
+            Patch(
+                facecolor=color,
+                edgecolor=GREY,
+                linewidth=0.5,
+                label=kind,
+                hatch="////" if kind == _ELSEWHERE else None,
+            )
+            for kind, color in _COLORS.items()
+            if kind in set(rows["kind"])
+        ]
+        shapes = list(
+            dict.fromkeys(base.shape_label(row) for row in study.cases.to_dict("records"))
+        )
+        names = ", ".join(dict.fromkeys(study.cases["kernel"].astype(str)))
         notes = [f"{names}; shape {shapes[0]}." if len(shapes) == 1 else f"{names}."]
         dtypes = study.cases["dtype"].nunique()
         notes.append(
             "Change of the share of the cuBLAS timed in turn with it, so that the clock cancels"
             + ("; another dtype has another cuBLAS: there of TFLOP/s." if dtypes > 1 else ".")
         )
-        environments = set(base.environment_of(study, "tflops", "time").values())
-        if len(environments) > 1:
+        if len(set(base.environment_of(study, "tflops", "time").values())) > 1:
             notes.append("Timed in several environments: changes only within one of them.")
-        return look.finish(fig, study, style, (), (), notes, _STAGES)
-
-
-def _hex(color: tuple[float, float, float]) -> str:
-    return "#" + "".join(f"{round(255 * part):02x}" for part in color)
+        return look.finish(
+            fig, study, style, handles, [str(h.get_label()) for h in handles], notes, _STAGES
+        )

@@ -1,30 +1,32 @@
 """Alignment: throughput as one dimension leaves its power of two, by dtype, dimension and layout.
 
 All shapes of a line are the reference shape with one dimension made smaller by a little, so that the
-number of tiles hardly changes. What fewer tiles can explain is the grey band: a product that is no
-larger takes no longer, so its rate is at least its share of the reference's size. What lies below
-the band is the price of the alignment.
+number of tiles hardly changes. A product that is no larger takes no longer, so its rate is at least its
+share of the reference's size: what is missing to that is the price of the alignment. A dtype in which
+no alignment has a price is not drawn but named.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from tilewave.operations.matmul import DIMENSIONS
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.style import FAINT, GREY, INK, MARKERS, MODEL, Style
+from tilewave.plots.style import GREY, INK, MARKERS, Style
 from tilewave.theory import alignment as theory
 
 OPTIONS: Mapping[str, str] = {
@@ -36,6 +38,10 @@ _TOLERANCE = 0.02
 # The baseline is black in its first layout; the others must be told apart too.
 _LAYOUT_COLORS = {"row, row": "#000000", "row, col": "#0072B2", "col, row": "#D55E00"}
 _OTHER_LAYOUT = "#009E73"
+_CLEAN = 0.1  # a dtype whose lines lose no more anywhere is named only
+_DASHES: Mapping[str, Any] = {
+    "varied dimension is contiguous in A, B or C": "", "it is in none": (2, 1.2),
+}  # fmt: skip
 _ASIDE = 0.14  # of a step, from one line of a panel to the next
 
 
@@ -74,16 +80,17 @@ class Line:
         """The measured points without the reference itself."""
         return self.measured[self.measured["least"] < 1]
 
-    def lost(self, alignment: int) -> float:
-        """What is missing to the share that needs no alignment to explain (1).
+    @property
+    def losses(self) -> pd.Series[float]:
+        """What is missing to the share that needs no alignment to explain (1), by alignment."""
+        rows = self.smaller.set_index("alignment")
+        return (1 - rows["share"] / rows["least"]).clip(lower=0.0)
 
-        At the least alignment measured that is no smaller; NaN without one below the reference.
-        """
-        rows = self.smaller[self.smaller["alignment"] >= alignment]
-        if rows.empty:
-            return math.nan
-        first = rows.iloc[0]
-        return max(0.0, 1.0 - float(first["share"]) / float(first["least"]))
+    def lost(self, alignment: int) -> float:
+        """The loss at the least alignment measured that is no smaller; NaN without one below the
+        reference."""
+        losses = self.losses[self.losses.index >= alignment]
+        return math.nan if losses.empty else float(losses.iloc[0])
 
     @property
     def smallest_enough(self) -> float:
@@ -240,16 +247,33 @@ def table(study: StudyData) -> pd.DataFrame:
     return base.with_derived(pd.concat([whole, last], ignore_index=True), found)
 
 
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """What the vendor loses below the recommended multiple, from it on, and where it cannot matter."""
+    worst: dict[str, tuple[float, str]] = {}
+    for line in base.derived(table):
+        told = theory.recommendation(line.dtype)
+        if line.kernel != BASELINE or told is None:
+            continue
+        for alignment, loss in line.losses.items():
+            met = "met" if alignment >= told.recommended else "missed"
+            found = (float(loss), f"{line.dtype} {line.dimension.upper()}")
+            kind = met if line.along else "free"
+            worst[kind] = max(worst.get(kind, found), found)
+    if not {"met", "missed"} <= set(worst):
+        return ""
+    lost = {kind: f"{100 * loss:.0f} %" for kind, (loss, _) in worst.items()}
+    return (
+        f"A contiguous dimension that misses the recommended multiple costs cuBLAS up to {lost['missed']} "
+        f"({worst['missed'][1]}), one that meets it {lost['met']}"
+        + (f"; others cost up to {lost['free']}" if "free" in lost else "")
+    )
+
+
 # ---------------------------------------------------------------------------------------- figure
 
 
-def _steps(found: list[Line]) -> list[int]:
-    """The alignments of all points; they stand at equal distances."""
-    return sorted({int(one) for line in found for one in line.points["alignment"]})
-
-
 def _looks(found: list[Line], style: Style) -> dict[str, tuple[str, str]]:
-    """Colour and marker of each variant: the baseline by its layout, own kernels by their name."""
+    """Colour and marker by `_who`: the baseline by its layout, own kernels by their name."""
     colors = look.kernel_colors(style, {line.kernel for line in found})
     own = sorted({line.kernel for line in found} - {BASELINE})
     layouts = list(_LAYOUT_COLORS)
@@ -261,50 +285,50 @@ def _looks(found: list[Line], style: Style) -> dict[str, tuple[str, str]]:
         else:
             place = len(layouts) + 1 + own.index(line.kernel)
             color = colors[line.kernel]
-        looks[line.variant] = (color, MARKERS[place % len(MARKERS)])
+        looks[_who(line)] = (color, MARKERS[place % len(MARKERS)])
     return looks
 
 
-def _band(ax: Axes, found: list[Line], steps: list[int]) -> None:
-    """What a smaller number of tiles can explain, from its least share to all of it."""
-    least: dict[int, float] = {}
-    for line in found:
-        for step, value in zip(line.points["alignment"], line.points["least"], strict=True):
-            least[int(step)] = min(float(value), least.get(int(step), 1.0))
-    known = [step for step in steps if step in least]
-    places = [steps.index(step) for step in known]
-    ax.fill_between(
-        places, [100 * least[step] for step in known], 100.0, color=FAINT, linewidth=0, zorder=1
-    )
-    ax.plot(places, [100 * least[step] for step in known], color=MODEL, linewidth=0.6, zorder=1)
+def _who(line: Line) -> str:
+    return f"{line.kernel}, A {line.layout.replace(', ', ', B ')}"
 
 
-def _draw_lines(
+def _tidy(found: list[Line], steps: list[int]) -> pd.DataFrame:
+    """The points of a panel's lines: place (of the alignment among all), percent, who, line, status.
+
+    Lines that agree stand side by side instead of on top of one another.
+    """
+    parts = [
+        line.points.assign(
+            place=line.points["alignment"].map(steps.index) + _ASIDE * (i - (len(found) - 1) / 2),
+            percent=100 * line.points["share"],
+            who=_who(line),
+            line=list(_DASHES)[not line.along],
+        )
+        for i, line in enumerate(found)
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _panel(
     ax: Axes, found: list[Line], steps: list[int], looks: Mapping[str, tuple[str, str]]
 ) -> None:
-    for number, line in enumerate(found):
-        color, marker = looks[line.variant]
-        # Lines that agree stand side by side instead of on top of one another.
-        aside = _ASIDE * (number - (len(found) - 1) / 2)
-        places = line.points["alignment"].map(steps.index) + aside
-        shares = 100 * line.points["share"]
-        # A size without a value stays in the line, so that it breaks there.
-        ax.plot(
-            places, shares, color=color, linewidth=0.9, zorder=3,
-            linestyle="-" if line.along else (0, (2, 1.2)),
-        )  # fmt: skip
-        for enough in (True, False):
-            chosen = line.points["share"].notna() & (line.points["enough"] == enough)
-            ax.plot(
-                places[chosen], shares[chosen], linestyle="", marker=marker, markersize=2.8,
-                markerfacecolor=color if enough else "white", markeredgecolor=color,
-                markeredgewidth=0.7, zorder=4,
-            )  # fmt: skip
-        refused = line.points["status"] == "unsupported"
-        ax.plot(
-            places[refused], [4.0] * int(refused.sum()), linestyle="", marker="x", color=color,
-            markersize=4, zorder=4,
-        )  # fmt: skip
+    points = _tidy(found, steps)
+    colors = {who: color for who, (color, _) in looks.items()}
+    ax.plot([-1, len(steps)], [100, 100], color=GREY, linewidth=0.6, zorder=1)
+    sns.lineplot(
+        points, x="place", y="percent", hue="who", palette=colors, style="line", dashes=_DASHES,
+        estimator=None, errorbar=None, linewidth=0.9, legend=False, zorder=3, ax=ax,
+    )  # fmt: skip
+    sns.scatterplot(
+        points.dropna(subset="percent"), x="place", y="percent", hue="who", palette=colors,
+        style="who", markers={who: marker for who, (_, marker) in looks.items()}, s=13,
+        edgecolor="white", linewidth=0.3, zorder=4, ax=ax,
+    )  # fmt: skip
+    refused = points[points["status"] == "unsupported"]
+    if len(refused):
+        ax.plot(refused["place"], [4.0] * len(refused), "x", color=GREY, markersize=4,
+                label="unsupported")  # fmt: skip
 
 
 def _mark(ax: Axes, dtype: str, steps: list[int]) -> None:
@@ -312,16 +336,19 @@ def _mark(ax: Axes, dtype: str, steps: list[int]) -> None:
     told = theory.recommendation(dtype)
     if told is None:
         return
-    for multiple, dash in ((told.recommended, "-"), (told.on_a100, (0, (1, 1.2)))):
+    for multiple, dash, label in (
+        (told.recommended, "-", "recommended multiple"),
+        (told.on_a100, (0, (1, 1.2)), "on A100"),
+    ):
         if multiple in steps:
             ax.axvline(steps.index(multiple), color=look.GOOD, linewidth=0.9, linestyle=dash,
-                       zorder=2)  # fmt: skip
+                       zorder=2, label=label)  # fmt: skip
 
 
 def _axis(ax: Axes, steps: list[int], style: Style) -> None:
-    ax.set_xlim(-0.4, len(steps) - 0.6)
-    ax.set_ylim(0, 112)
-    ax.set_yticks(range(0, 101, 25))
+    ax.set(
+        xlim=(-0.4, len(steps) - 0.6), ylim=(0, 112), yticks=range(0, 101, 25), xlabel="", ylabel=""
+    )
     # The last step is the reference's, the widest of the labels: it keeps its neighbours away.
     last = len(steps) - 1
     every, apart = (2, 3) if style.narrow else (1, 1)
@@ -330,68 +357,51 @@ def _axis(ax: Axes, steps: list[int], style: Style) -> None:
     look.grid(ax, "y")
 
 
+def _worst(found: list[Line]) -> float:
+    """The highest loss of some lines (1); 0 where nothing is known."""
+    return max((float(line.losses.max()) for line in found if len(line.losses)), default=0.0)
+
+
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A row of panels for each dtype, a column for each dimension, a line a variant."""
+    """A row of panels for each dtype that loses something, a column a dimension, a line a variant."""
     with look.apply(style):
         found: list[Line] = base.derived(table)
         if not any(len(line.measured) for line in found):
             return look.empty_figure(study, style, "throughput")
-        dtypes = [d for d in base.dtypes_in_order(study) if any(x.dtype == d for x in found)]
+        of = {d: [x for x in found if x.dtype == d] for d in base.dtypes_in_order(study)}
+        dtypes = [d for d in of if _worst(of[d]) > _CLEAN] or [d for d in of if of[d]]
         columns = [d for d in DIMENSIONS if any(line.dimension == d for line in found)]
-        steps, looks = _steps(found), _looks(found, style)
-        height = 26.0 if style.narrow else 30.0
-        fig = look.new_figure(style, height * len(dtypes) + 6)
+        steps = sorted({int(one) for line in found for one in line.points["alignment"]})
+        looks = _looks(found, style)
+        fig = look.new_figure(style, (24.0 if style.narrow else 29.0) * len(dtypes) + 8)
         axes = fig.subplots(len(dtypes), len(columns), sharex=True, sharey=True, squeeze=False)
-        for i, dtype in enumerate(dtypes):
-            for j, dimension in enumerate(columns):
-                ax = axes[i, j]
-                here = [x for x in found if (x.dtype, x.dimension) == (dtype, dimension)]
-                _band(ax, here, steps)
-                _mark(ax, dtype, steps)
-                _draw_lines(ax, here, steps, looks)
-                _axis(ax, steps, style)
-                if j == 0:
-                    ax.set_title(base.dtype_label(dtype))
-                    ax.set_ylabel("% of aligned")
-                elif i == 0:
-                    ax.set_title(" ")  # keeps the first row's panels alike
-                if i == len(dtypes) - 1:
-                    ax.set_xlabel(f"alignment of {dimension.upper()}")
-        handles, labels = _legend(study, found, looks)
-        return look.finish(fig, study, style, handles, labels, list(_notes(study, found)), _STAGES)
-
-
-def _legend(
-    study: StudyData, found: list[Line], looks: Mapping[str, tuple[str, str]]
-) -> tuple[list[Artist], list[str]]:
-    entries: dict[tuple[str, str], str] = {}
-    for line in found:
-        entries.setdefault(
-            looks[line.variant], f"{line.kernel}, A {line.layout.replace(', ', ', B ')}"
-        )
-    handles: list[Artist] = [
-        Line2D([], [], color=color, marker=marker, markersize=3.2) for color, marker in entries
-    ]
-    labels = list(entries.values())
-    tolerance = 100 * float(study.option("tolerance", _TOLERANCE))
-    more: list[tuple[Artist, str]] = [
-        (Line2D([], [], color=INK), "varied dimension is the fastest of A, B or C"),
-        (Line2D([], [], color=INK, linestyle=(0, (2, 1.2))), "of none"),
-        (
-            Line2D([], [], linestyle="", marker="o", markerfacecolor="white", color=INK,
-                   markersize=3.2),
-            f"more than {tolerance:g} % below the line's best",
-        ),
-        (Patch(facecolor=FAINT, edgecolor=MODEL, linewidth=0.6), "explained by tiles"),
-    ]  # fmt: skip
-    if any(theory.recommendation(line.dtype) for line in found):
-        more += [
-            (Line2D([], [], color=look.GOOD), "recommended multiple"),
-            (Line2D([], [], color=look.GOOD, linestyle=(0, (1, 1.2))), "on A100"),
+        for (i, dtype), (j, dimension) in itertools.product(enumerate(dtypes), enumerate(columns)):
+            ax = axes[i, j]
+            _mark(ax, dtype, steps)
+            if here := [x for x in of[dtype] if x.dimension == dimension]:
+                _panel(ax, here, steps, looks)
+            _axis(ax, steps, style)
+            # A title in every column keeps a row's panels alike.
+            ax.set_title(" " if j else base.dtype_label(dtype))
+            if j == 0:
+                ax.set_ylabel("% of aligned")
+            if i == len(dtypes) - 1:
+                ax.set_xlabel(f"alignment of {dimension.upper()}")
+        handles, labels = look.entries(axes.flat)
+        dashes: list[Artist] = [
+            Line2D([], [], color=INK, dashes=d or (1, 0)) for d in _DASHES.values()
         ]
-    if any((line.points["status"] == "unsupported").any() for line in found):
-        more.append((Line2D([], [], linestyle="", marker="x", color=GREY), "unsupported"))
-    return [*handles, *(h for h, _ in more)], [*labels, *(text for _, text in more)]
+        clean = [d for d in of if of[d] and d not in dtypes]
+        return look.finish(
+            fig, study, style, [*handles, *dashes], [*labels, *_DASHES],
+            [*_notes(study, found), *_clean_notes({d: of[d] for d in clean})], _STAGES,
+        )  # fmt: skip
+
+
+def _clean_notes(of: Mapping[str, list[Line]]) -> Iterator[str]:
+    told = [f"{base.dtype_label(d)} ({100 * _worst(some):.1f} %)" for d, some in of.items()]
+    if told:
+        yield f"Not drawn, as no alignment costs more than {100 * _CLEAN:g} %: {', '.join(told)}."
 
 
 def _notes(study: StudyData, found: list[Line]) -> Iterator[str]:

@@ -11,6 +11,7 @@ the table, goes with the frame (`with_derived`, `derived`) and not into the CSV.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -233,15 +234,31 @@ def missing_cases(study: StudyData, stages: Iterable[str] | None = None) -> list
     return listed
 
 
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
+
+
+def _span(numbers: Iterable[str]) -> str:
+    """`5.04` or `5.04 to 88`."""
+    ends = sorted(set(numbers), key=float)
+    return ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
+
+
 def missing_notes(
     study: StudyData, stages: Iterable[str] | None = None, most: int = 4
 ) -> list[str]:
-    """The missing cases as sentences for the foot of a figure, one for each status and reason."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    """The missing cases as sentences for the foot of a figure, one for each status and reason; reasons
+    that differ by their numbers alone are one, with the least and the largest of them."""
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, list[str]]]] = {}
     for gone in missing_cases(study, stages):
-        groups.setdefault((gone.status, gone.reason), []).append(gone.case)
+        words = tuple(_NUMBER.split(gone.reason))
+        groups.setdefault((gone.status, words), []).append(
+            (gone.case, _NUMBER.findall(gone.reason))
+        )
     notes = []
-    for (status, reason), cases in groups.items():
+    for (status, words), found in groups.items():
+        cases = [case for case, _ in found]
+        spans = [_span(numbers) for numbers in zip(*(numbers for _, numbers in found), strict=True)]
+        reason = "".join(itertools.chain(*itertools.zip_longest(words, spans, fillvalue="")))
         told = status + (f" ({reason})" if reason else "")
         if len(cases) == len(case_order(study)) > 1:
             notes.append(f"{told}: all {len(cases)} cases")
@@ -424,6 +441,13 @@ def variant_label(row: Mapping[str, Any], dtype: str | None = None) -> str:
 def dtype_label(dtype: object) -> str:
     """The dtype as a panel's title names it."""
     return HEADINGS.get(str(dtype), str(dtype)) if present(dtype) else "no dtype"
+
+
+def dtype_short(dtype: object) -> str:
+    """The dtype in a word: FP32, BF16, and with its sum where others have the same operands."""
+    operands, _, rest = dtype_label(dtype).partition(", ")
+    alike = [heading for heading in HEADINGS.values() if heading.partition(", ")[0] == operands]
+    return f"{operands} ({rest.replace('accumulate', 'sum')})" if len(alike) > 1 else operands
 
 
 def rate_notes(study: StudyData) -> list[str]:

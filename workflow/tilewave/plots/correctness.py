@@ -1,32 +1,34 @@
-"""Correctness: the verdict, or the status that kept it from one, of every variant at every shape."""
+"""Correctness: the verdict, or the status that kept it from one, of every kernel at every shape.
+
+A row is a kernel and a cell the outcomes of its variants at a shape, the worst one in colour. Kernels that
+are right everywhere are one row. A probe that ended badly on purpose, as its kernel file says, is no
+failure.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import MM, Style
+from tilewave.plots.style import Style
 
 OPTIONS: Mapping[str, str] = {}
 
-# Verdicts and statuses with a colour and a letter each: no colour alone carries a meaning.
+EXPECTED = "ended as planned"
+# Verdicts and statuses with a colour and a sign each, the worst first: no colour alone carries a meaning.
 OUTCOMES: Mapping[str, tuple[str, str]] = {
-    "correct": ("#44AA99", "+"),
-    "not checked": ("#DDDDDD", "?"),
-    "unsupported": ("#F3F3F3", "u"),
-    "not measured": ("#E3EAF4", "n"),
-    "stale": ("#DDCC77", "s"),
     "wrong": ("#CC3311", "W"),
     "race": ("#AA4499", "R"),
     "uninitialised read": ("#AA4499", "U"),
@@ -35,16 +37,18 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
     "failed to launch": ("#882255", "L"),
     "invalid access": ("#882255", "A"),
     "timed out": ("#882255", "T"),
+    "other": ("#AA4499", "!"),
+    "stale": ("#DDCC77", "s"),
+    "not measured": ("#C5D5EA", "n"),
+    "not checked": ("#DDDDDD", "?"),
+    "correct": ("#9AD5CB", "+"),
+    EXPECTED: ("#DDF1EE", "e"),
+    "unsupported": ("#F3F3F3", "u"),
 }
-_OTHER = ("#AA4499", "!")
-
-
-@dataclass(frozen=True)
-class _Panel:
-    """A piece of the matrix: rows and columns (labels) and the outcome of each cell."""
-
-    title: str
-    cells: pd.DataFrame
+_SIGNS = list(OUTCOMES)
+_BAD = frozenset(_SIGNS[: _SIGNS.index("stale")])
+_MOST = 3
+"""So many rows that are right everywhere stand by themselves; more are one row."""
 
 
 def outcomes(study: StudyData) -> dict[str, str]:
@@ -59,9 +63,12 @@ def outcomes(study: StudyData) -> dict[str, str]:
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case: outcome, errors of the result and the tolerance that they were held against."""
     frame = base.base_table(study)
-    found = pd.Series(outcomes(study), dtype=object)
-    frame.insert(7, "outcome", found.reindex(frame.index))
-    frame.insert(2, "probe_case", study.cases.set_index("case")["probe_case"])
+    found = pd.Series(outcomes(study), dtype=object).reindex(frame.index)
+    frame.insert(7, "outcome", found)
+    about = study.cases.set_index("case").reindex(columns=["probe_case", "ends", "finds"])
+    planned = (found == about["ends"]) & (found != "ok") | (found == about["finds"])
+    frame.insert(8, "as its kernel file says", planned.map({True: "yes", False: ""}))
+    frame.insert(2, "probe_case", about["probe_case"])
     return base.with_columns(
         frame,
         {
@@ -72,93 +79,140 @@ def table(study: StudyData) -> pd.DataFrame:
     )
 
 
-def _panels(study: StudyData, found: Mapping[str, str], columns: int) -> list[_Panel]:
-    panels = []
-    for operation, group in study.cases.groupby("operation", sort=False):
-        by = group.assign(
-            row=[
-                str(r["kernel"]) if base.present(r.get("probe_case"))
-                else base.variant_label(r).replace("\n", " ")
-                for r in group.to_dict("records")
-            ],
-            column=[base.shape_label(r) for r in group.to_dict("records")],
-            outcome=group["case"].map(found),
-        )  # fmt: skip
-        names = list(dict.fromkeys(by["column"]))
-        for start in range(0, len(names), columns):
-            part = by[by["column"].isin(names[start : start + columns])]
-            wide = part.drop_duplicates(["row", "column"], keep="last").pivot(
-                index="row", columns="column", values="outcome"
-            )
-            order = list(dict.fromkeys(part["row"]))
-            wide = wide.reindex(index=order, columns=names[start : start + columns])
-            more = f" ({1 + start // columns})" if start else ""
-            panels.append(_Panel(f"{str(operation).replace('_', ' ')}{more}", wide))
-    return panels
+def shown(table: pd.DataFrame) -> pd.Series[Any]:
+    """The entry of OUTCOMES of each row."""
+    known = table["outcome"].where(table["outcome"].isin(_SIGNS), "other")
+    return known.mask(table["as its kernel file says"] == "yes", EXPECTED)
 
 
-def _draw_panel(ax: Axes, panel: _Panel, style: Style) -> None:
-    cells = panel.cells
-    high, wide = cells.shape
-    names = [*OUTCOMES, "other"]
-    shades = np.array([to_rgb(color) for color, _ in (*OUTCOMES.values(), _OTHER)])
-    linear = np.where(shades <= 0.03928, shades / 12.92, ((shades + 0.055) / 1.055) ** 2.4)
-    luminance = linear @ [0.2126, 0.7152, 0.0722]
-    codes = np.full(cells.shape, np.nan)
-    for (y, x), outcome in np.ndenumerate(cells.to_numpy(dtype=object)):
-        if base.present(outcome):
-            codes[y, x] = names.index(outcome if outcome in OUTCOMES else "other")
-    ax.pcolormesh(
-        np.ma.masked_invalid(codes), cmap=ListedColormap(shades), vmin=-0.5, vmax=len(names) - 0.5,
-        linewidths=0.6, edgecolors="white",
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """Whether all that was checked is right, else what is not; "" where nothing was checked."""
+    counts = Counter(shown(table))
+    bad = table[shown(table).isin(_BAD)]
+    checked = counts["correct"] + len(bad)
+    if not checked:
+        return ""
+    rest = [
+        f"{counts[name]} {name}"
+        for name in _SIGNS
+        if name not in _BAD and name != "correct" and counts[name]
+    ]
+    if bad.empty:
+        return "; ".join([f"All {checked} checked cases are right", *rest])
+    kernels = ", ".join(dict.fromkeys(bad["kernel"]))
+    return f"{len(bad)} of {checked} checked cases fail, of {kernels}"
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """A piece of the matrix: for each row and column the number of cases by outcome."""
+
+    title: str
+    cells: pd.DataFrame
+
+
+def _panels(study: StudyData, table: pd.DataFrame) -> tuple[list[_Panel], list[str]]:
+    """The operations' panels, and a note for each operation that is right everywhere."""
+    about = study.cases.to_dict("records")
+    probes = study.cases["operation"] == "probe"
+    frame = pd.DataFrame(
+        {
+            "operation": study.cases["operation"],
+            "kernel": study.cases["kernel"].astype(str),
+            "place": [base.shape_label(row) for row in about],
+            "shown": shown(table),
+        }
+    )
+    # A probe has many cases of its own names: they go down, its kernels across.
+    frame["row"], frame["column"] = (
+        frame["kernel"].mask(probes, frame["place"]), frame["place"].mask(probes, frame["kernel"])
     )  # fmt: skip
-    for (y, x), code in np.ndenumerate(codes):
-        if not np.isnan(code):
-            _, letter = OUTCOMES.get(names[int(code)], _OTHER)
-            ax.text(
-                x + 0.5, y + 0.5, letter, ha="center", va="center", size=0.75 * style.font_size,
-                color=".15" if luminance[int(code)] > 0.408 else "w",
-            )  # fmt: skip
-    ax.set(xlim=(0, wide), ylim=(high, 0))
-    ax.set_xticks(np.arange(wide) + 0.5, cells.columns, rotation=90 if _turned(panel, style) else 0)
-    ax.set_yticks(np.arange(high) + 0.5, cells.index, va="center")
-    ax.tick_params(length=0)
-    ax.spines[["left", "bottom"]].set_visible(False)
+    panels: list[_Panel] = []
+    notes: list[str] = []
+    right = frame["shown"].eq("correct").groupby(frame["operation"]).all()
+    for operation, group in frame.groupby("operation", sort=False):
+        name = str(operation).replace("_", " ")
+        if right[operation] and panels:
+            notes.append(f"{name.capitalize()}: all {len(group)} cases correct.")
+            continue
+        group, folded = _folded(group, "cases" if operation == "probe" else "kernels")
+        notes += folded
+        cells = group.groupby(["row", "column"], sort=False)["shown"].agg(Counter).unstack()
+        order = [list(dict.fromkeys(group[side])) for side in ("row", "column")]
+        panels.append(_Panel(name, cells.reindex(index=order[0], columns=order[1])))
+    return panels, notes
+
+
+def _folded(group: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str]]:
+    """The cells with one row, the last, for what is right everywhere, and a note of the names."""
+    clean = group["shown"].eq("correct").groupby(group["row"], sort=False).all()
+    names = list(clean.index[clean])
+    if len(names) <= _MOST:
+        return group, []
+    last, row = group["row"].isin(names), f"{len(names)} {what}, all right"
+    folded = pd.concat([group[~last], group[last].assign(row=row)])
+    return folded, [f"{len(names)} {what} right everywhere: {', '.join(names)}."]
+
+
+def _written(counts: Any) -> str:
+    """A cell's outcomes: `+`, or with several variants `+8 u1`."""
+    if not isinstance(counts, Counter):
+        return ""
+    single = sum(counts.values()) == 1
+    order = sorted(counts, key=_SIGNS.index)
+    return " ".join(OUTCOMES[name][1] + ("" if single else str(counts[name])) for name in order)
+
+
+def _code(counts: Any) -> float:
+    """The place among OUTCOMES of a cell's worst."""
+    return min(map(_SIGNS.index, counts)) if isinstance(counts, Counter) else float("nan")
+
+
+def _draw_panel(ax: Axes, panel: _Panel, high: int, style: Style) -> None:
+    """The panel as a heat map, its columns' names on top, in an axes for `high` rows."""
+    sns.heatmap(
+        panel.cells.map(_code).astype(float), annot=panel.cells.map(_written).to_numpy(), fmt="",
+        cmap=ListedColormap([color for color, _ in OUTCOMES.values()]), vmin=-0.5,
+        vmax=len(_SIGNS) - 0.5, cbar=False, linewidths=0.6, linecolor="white",
+        annot_kws={"size": style.small}, xticklabels=True, yticklabels=True, ax=ax,
+    )  # fmt: skip
+    ax.set(xlabel="", ylabel="", ylim=(high, 0))
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0, labelrotation=0)
+    ax.tick_params(axis="x", labelrotation=90 if _upright(panel) else 0)
     ax.set_title(panel.title)
 
 
-def _turned(panel: _Panel, style: Style) -> bool:
-    """Whether the names of the shapes stand upright."""
-    return panel.cells.shape[1] > 6 or style.narrow
+def _upright(panel: _Panel) -> bool:
+    """Whether the names of the columns stand upright."""
+    return len(panel.cells.columns) > 3
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A matrix of variants and shapes for each operation, a colour and a letter an outcome."""
+    """A matrix of kernels and shapes for each operation, a colour and a sign an outcome."""
     with look.apply(style):
         if study.cases.empty:
             return look.empty_figure(study, style, "verdict")
-        cell = max(2.6, 1.15 * style.small / 72 / MM)
-        longest = max(len(str(v)) for v in study.cases["variant"])
-        room = style.width_mm - 8 - 0.6 * longest * style.small / 72 / MM
-        found = dict(zip(table["case"], table["outcome"], strict=True))
-        panels = _panels(study, found, max(4, int(room / cell)))
-        heights = []
-        for panel in panels:
-            names = max((len(str(c)) for c in panel.cells.columns), default=4)
-            below = 0.62 * names * style.small / 72 / MM if _turned(panel, style) else 5
-            heights.append(below + 7)
-        rows = [panel.cells.shape[0] for panel in panels]
-        fig = look.new_figure(style, sum(rows) * max(4.0, cell) + sum(heights))
-        axes = fig.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": rows})
-        for ax, panel in zip(axes[:, 0], panels, strict=True):
-            _draw_panel(ax, panel, style)
-        counts = Counter(found.values())
-        handles, labels = [], []
-        order = [o for o in OUTCOMES if o in counts] + [o for o in counts if o not in OUTCOMES]
-        for outcome in order:
-            color, letter = OUTCOMES.get(outcome, _OTHER)
-            handles.append(Patch(facecolor=color, edgecolor="#BBBBBB"))
-            labels.append(f"{letter}  {outcome} ({counts[outcome]})")
-        checked = sum(n for o, n in counts.items() if o in ("correct", "wrong"))
-        notes = [f"Checked {checked} of {len(study.cases)} cases. N³ is the shape N×N×N."]
-        return look.finish(fig, study, style, handles, labels, notes, ("check",))
+        panels, notes = _panels(study, table)
+        rows = [len(panel.cells) for panel in panels]
+        row_mm = 1.25 * style.line * 25.4
+        if style.narrow:
+            heads = sum(28 if _upright(panel) else 12 for panel in panels)
+            fig = look.new_figure(style, sum(rows) * row_mm + heads)
+            axes = fig.subplots(len(rows), 1, squeeze=False, height_ratios=rows)[:, 0]
+        else:
+            fig = look.new_figure(style, max(rows) * row_mm + 24)
+            wide = [2 + len(panel.cells.columns) for panel in panels]
+            axes = fig.subplots(1, len(rows), squeeze=False, width_ratios=wide)[0]
+        for ax, panel in zip(axes, panels, strict=True):
+            _draw_panel(ax, panel, len(panel.cells) if style.narrow else max(rows), style)
+        counts = Counter(shown(table))
+        handles = [
+            Patch(facecolor=color, edgecolor="#BBBBBB", label=f"{sign}  {name} ({counts[name]})")
+            for name, (color, sign) in OUTCOMES.items()
+            if counts[name]
+        ]
+        notes.append("A number counts a kernel's variants; N³ is the shape N×N×N.")
+        return look.finish(
+            fig, study, style, handles, [str(h.get_label()) for h in handles], notes, ("check",)
+        )

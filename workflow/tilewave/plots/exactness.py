@@ -1,33 +1,33 @@
 """Exactness: what executing the machine code predicts beside what Nsight Compute measured.
 
-One mark for each counter and variant: equal at every shape, or the largest relative difference. The
-predicted values are those of stage execute, made on this machine's CPU; the measured ones those of
+A row is a counter that somewhere differs, a mark one case's relative difference; counters that are equal
+in all cases are one row. The predicted values are those of stage execute, made on this machine's CPU; the measured ones those of
 stage counters, live or recorded, and their keys say that they are of the same machine code. These
-are counts, not times, so they may be compared between environments. A difference whose cause is
-known carries a letter; the causes stand in `exactness.yaml` beside this module.
+are counts, not times, so they may be compared between environments. The causes
+that are known stand in `exactness.yaml` beside this module.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
+import seaborn as sns
 import yaml
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import INK, MM, Style
+from tilewave.plots.style import BAD, GREY, Style
 
 OPTIONS: Mapping[str, str] = {}
 PREDICTED, MEASURED = "execute", "counters"
@@ -79,15 +79,11 @@ BY_INSTRUCTION: Mapping[str, str] = {
     "sectors_global_ideal": "ideal sectors",
 }
 EACH = "each instruction: "
-# Relative difference up to which a mark has this colour; what is equal has the first.
-SHADES: tuple[tuple[float, str, str], ...] = (
-    (0.0, "#44AA99", "equal"),
-    (0.01, "#DDCC77", "off by 1 % at most"),
-    (0.1, "#CC6677", "by 10 % at most"),
-    (math.inf, "#882255", "by more"),
-)
-UNKNOWN = "#F3F3F3"
+_ORDER = [*COUNTERS.values(), *(f"{EACH}{words}" for words in BY_INSTRUCTION.values()), LAUNCH]
+"""The figure's rows."""
 UNEXPLAINED = "not known"
+_END = 100.0
+"""Per cent at which the axis ends: larger differences stand there."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +95,7 @@ class Cause:
     measured: str
     at_most: float
     of: str
+    name: str
     cause: str
 
     def explains(
@@ -137,6 +134,7 @@ def causes() -> tuple[Cause, ...]:
             str(one.get("measured", "either")),
             float(one.get("at_most", math.inf)),
             str(one.get("of", "")),
+            str(one["name"]),
             " ".join(str(one["cause"]).split()),
         )
         for one in listed
@@ -274,156 +272,137 @@ def table(study: StudyData) -> pd.DataFrame:
 # ---------------------------------------------------------------------------------------- figure
 
 
-def _row_of(counter: str) -> str:
-    if counter.startswith("launch__"):
-        return LAUNCH
-    return COUNTERS.get(counter, counter)
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """How many counters are equal, and of how many others the cause is known."""
+    tested = _tested(table)
+    differ = tested[tested["equal"] == "no"]
+    if tested.empty:
+        return ""
+    told = f"{len(tested) - len(differ)} of {len(tested)} executed counters are what ncu measured"
+    if differ.empty:
+        return told
+    known = int((differ["cause"] != UNEXPLAINED).sum())
+    return f"{told}; of the {len(differ)} others the cause is known of {known}"
 
 
-def _grid(study: StudyData, compared: pd.DataFrame) -> tuple[list[str], list[str], dict[Any, Any]]:
-    """Row names, column names (variants) and (row, column) -> the comparisons of that cell."""
-    about = study.cases.set_index("case")
-    labels = {
-        case: base.variant_label(row).replace("\n", " ")
-        if not base.present(row.get("probe_case"))
-        else str(row["kernel"])
-        for case, row in zip(about.index, about.to_dict("records"))
-    }
-    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for one in compared.to_dict("records"):
-        cells.setdefault((_row_of(str(one["counter"])), labels[one["case"]]), []).append(one)
-    order = [*COUNTERS.values(), *(f"{EACH}{words}" for words in BY_INSTRUCTION.values()), LAUNCH]
-    measured = bool((compared["equal"] != "").any())
-    useful = {
-        row
-        for (row, _), members in cells.items()
-        if any(
-            (one["equal"] or not measured) and (one["predicted"] or one["measured"] > 0)
-            for one in members
-        )
-    }
-    columns = [name for name in dict.fromkeys(labels.values()) if any(c == name for _, c in cells)]
-    return [row for row in order if row in useful], columns, cells
+def _tested(table: pd.DataFrame) -> pd.DataFrame:
+    """The comparisons of whole kernels' counters that were predicted and measured."""
+    rows = table[table["counter"].notna()]
+    return rows[
+        rows["equal"].isin(["yes", "no"]) & ~rows["counter"].astype(str).str.startswith(EACH)
+    ]
 
 
-def _shade(relative: float) -> str:
-    return next(color for limit, color, _ in SHADES if abs(relative) <= limit)
-
-
-def _told(relative: float) -> str:
-    """A difference in few characters: per cent (+0.5, -12), or a multiple."""
-    if math.isinf(relative):
-        return "≠0"
-    if relative >= 1:
-        return f"×{1 + relative:.2g}"
-    percent = 100 * relative
-    return f"{percent:+.0f}" if abs(percent) >= 1 else f"{percent:+.1g}".replace("0.", ".")
-
-
-def _draw_cell(
-    ax: Axes, x: int, y: int, members: Sequence[Mapping[str, Any]], letters: Mapping[str, str],
-    style: Style,
-) -> None:  # fmt: skip
-    size = (0.62 if style.narrow else 0.75) * style.font_size
-    known = [one for one in members if one["equal"]]
-    if not known:
-        ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=UNKNOWN, edgecolor="white"))
-        ax.text(x, y, "?", ha="center", va="center", size=size, color="#AAAAAA")
-        return
-    worst = max(known, key=lambda one: abs(float(one["relative difference"])))
-    relative = float(worst["relative difference"])
-    nothing = not any(one["predicted"] or one["measured"] for one in known)
-    color = UNKNOWN if nothing else _shade(relative)
-    explained = bool(worst["cause"]) and worst["cause"] in letters
-    ax.add_patch(
-        Rectangle(
-            (x - 0.5, y - 0.5), 1, 1, facecolor=look.lighter(color, 0.35), edgecolor="white",
-            linewidth=0.6, hatch="////" if relative and explained else None,
-        )
-    )  # fmt: skip
-    text = "0" if nothing else "="
-    if relative:
-        letter = letters.get(str(worst["cause"]), "")
-        if style.narrow:
-            text = letter or "≠"
-        elif str(worst["counter"]).startswith(EACH):
-            text = f"{int(worst['predicted'] - worst['measured'])}≠{letter}"
-        else:
-            text = f"{_told(relative)}{letter}"
-    tint = "#AAAAAA" if nothing else INK
-    size *= min(1.0, 4 / len(text))  # no wider than the cell
-    ax.text(x, y, text, ha="center", va="center", size=size, color=tint)
+def _marks() -> dict[str, tuple[str, str]]:
+    """Colour and marker of each cause, by its name."""
+    names = dict.fromkeys(one.name for one in causes())
+    looks = itertools.cycle(
+        (("#332288", "o"), ("#44AA99", "s"), ("#DDCC77", "D"), ("#88CCEE", "^"))
+    )
+    return {**dict(zip(names, looks, strict=False)), UNEXPLAINED: (BAD, "X")}
 
 
 def _compared(table: pd.DataFrame) -> pd.DataFrame:
-    """The table's comparisons, first those of counters, then those of instructions by column."""
-    rows = table[table["counter"].notna()]
-    columns = [f"{EACH}{words}" for words in BY_INSTRUCTION.values()]
-    place = rows["counter"].map(lambda name: columns.index(name) if name in columns else -1)
-    return rows.loc[place.sort_values(kind="stable").index]
+    """What was predicted and measured: the figure's row, the difference (%), the cause's name."""
+    rows = table[table["counter"].notna() & table["equal"].isin(["yes", "no"])]
+    names = {one.cause: one.name for one in causes()} | {UNEXPLAINED: UNEXPLAINED}
+    return rows.assign(
+        row=rows["counter"].astype(str).map(_row_of),
+        percent=(100 * rows["relative difference"].astype(float)).clip(-_END, _END),
+        why=rows["cause"].map(names),
+    )
+
+
+def _row_of(counter: str) -> str:
+    return LAUNCH if counter.startswith("launch__") else COUNTERS.get(counter, counter)
+
+
+def _differences(ax: Axes, differ: pd.DataFrame, order: list[str], style: Style) -> None:
+    """One mark a case that differs, on an axis that is linear between -1 and 1 %."""
+    marks = {why: mark for why, mark in _marks().items() if why in set(differ["why"])}
+    if len(differ):
+        sns.scatterplot(
+            x=differ["percent"], y=differ["row"].map(order.index), hue=differ["why"],
+            style=differ["why"], hue_order=list(marks), style_order=list(marks), s=24, alpha=0.7,
+            linewidth=0.3, palette={why: color for why, (color, _) in marks.items()},
+            markers={why: marker for why, (_, marker) in marks.items()}, ax=ax,
+        )  # fmt: skip
+    ax.axvline(0, color=GREY, linewidth=0.7)
+    ax.set_xscale("symlog", linthresh=1)
+    ax.set_xlim(-1.6 * _END, 1.6 * _END)
+    ticks = [-100, 0, 100] if style.narrow else [-100, -10, -1, 0, 1, 10, 100]
+    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:+g}".replace("-", "−") if value else "0")
+    ax.set_xlabel(
+        "predicted less\nmeasured (%)"
+        if style.narrow
+        else "predicted less measured (% of measured)"
+    )
+    ax.set_ylabel("")
+    look.grid(ax, "both")
+
+
+def _told(rows: pd.DataFrame, differ: pd.DataFrame, style: Style) -> str:
+    """How many of a row's comparisons differ, and where the most."""
+    told = f"{len(differ)} of {len(rows)} differ"
+    if style.narrow:
+        return told.removesuffix(" differ")
+    worst = differ.loc[differ["percent"].abs().idxmax()].to_dict()
+    return f"{told}, most {base.variant_label(worst)}".replace("\n", " ")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A matrix of counters and variants, one mark a cell."""
+    """A row a counter that differs anywhere, a mark a case; what is equal everywhere is one row."""
     with look.apply(style):
         compared = _compared(table)
-        rows, columns, cells = _grid(study, compared)
-        if not rows:
-            return look.empty_figure(study, style, "executed counters")
-        known = [c for c in dict.fromkeys(compared["cause"]) if c and c != UNEXPLAINED]
-        letters = {cause: chr(ord("a") + i) for i, cause in enumerate(known)}
-        longest = max(map(len, columns))
-        row_mm = max(3.2, 0.9 * style.line * 25.4)
-        below = 0.55 * longest * style.small / 72 / MM + 4
-        fig = look.new_figure(style, len(rows) * row_mm + below)
+        if compared.empty:
+            return look.empty_figure(study, style, "executed counters beside measured ones")
+        differ = compared[compared["equal"] == "no"]
+        # What nobody explained is drawn above the rest.
+        differ = differ.sort_values("why", key=lambda why: why == UNEXPLAINED, kind="stable")
+        order = [row for row in _ORDER if row in set(differ["row"])]
+        equal = [row for row in _ORDER if row in set(compared["row"]) - {*order}]
+        same = compared[compared["row"].isin(equal)]
+        fig = look.new_figure(style, (len(order) + 1) * 1.5 * style.line * 25.4 + 16)
         ax = fig.subplots()
-        for y, row in enumerate(rows):
-            for x, column in enumerate(columns):
-                if (row, column) in cells:
-                    _draw_cell(ax, x, y, cells[row, column], letters, style)
-        ax.set_xlim(-0.5, len(columns) - 0.5)
-        look.rows_axis(ax, rows)
-        ax.set_xticks(np.arange(len(columns)), columns, rotation=90)
-        ax.tick_params(axis="both", length=0)
-        for side in ("left", "bottom"):
-            ax.spines[side].set_visible(False)
-        tested = compared[(compared["equal"] != "") & ~compared["counter"].str.startswith(EACH)]
-        equal = int((tested["equal"] == "yes").sum())
-        ax.set_title(
-            f"{equal} of {len(tested)} counters equal" if len(tested) else "Nothing measured"
-        )
-        used = {SHADES[0][1]} | {
-            _shade(float(r)) for r in compared["relative difference"].dropna() if r
-        }
-        handles = [
-            Patch(facecolor=look.lighter(color, 0.35), label=words)
-            for _, color, words in SHADES
-            if color in used
+        _differences(ax, differ, order, style)
+        told = [
+            _told(compared[compared["row"] == row], differ[differ["row"] == row], style)
+            for row in order
         ]
-        if compared["equal"].eq("").any():
-            handles.append(Patch(facecolor=UNKNOWN, label="? executed, not measured"))
-        shapes = list(
-            dict.fromkeys(
-                base.shape_label(row)
-                for row in study.cases.to_dict("records")
-                if not base.present(row.get("probe_case"))
-            )
-        )
-        notes = [
-            f"Shapes: {', '.join(shapes)}. A mark holds for all of a variant's cases: = equal, "
-            "0 nothing counted on either side, "
-            + (
-                "≠ or a letter different: the table says by how much."
-                if style.narrow
-                else "else the largest difference of predicted from measured in per cent, with the "
-                "letter of its cause, or how many instructions differ (≠)."
-            ),
-            *(f"{letter}: {cause}." for cause, letter in letters.items()),
-        ]
-        unknown = tested[tested["cause"] == UNEXPLAINED]
-        if len(unknown):
-            names = list(dict.fromkeys(_row_of(str(one)) for one in unknown["counter"]))
-            notes.append(f"Differences without a known cause: {', '.join(names)}.")
+        told.append(f"{len(same)} equal")
+        for place, words in enumerate(told):
+            ax.annotate(
+                words, (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0),
+                textcoords="offset points", va="center", size=style.small,
+            )  # fmt: skip
+        look.rows_axis(ax, [*order, f"{len(equal)} others"])
+        ax.set_title("Where they differ")
+        handles, labels = ax.get_legend_handles_labels()
+        legend = ax.get_legend()
+        if legend is not None:
+            legend.remove()
         return look.finish(
-            fig, study, style, handles, [str(h.get_label()) for h in handles], notes, _STAGES
+            fig, study, style, handles, labels, _notes(study, table, differ, equal), _STAGES
         )
+
+
+def _notes(
+    study: StudyData, table: pd.DataFrame, differ: pd.DataFrame, equal: list[str]
+) -> list[str]:
+    cases = study.cases[study.cases["operation"] != "probe"].to_dict("records")
+    shapes = dict.fromkeys(base.shape_label(row) for row in cases)
+    used = {one.name: one.cause for one in causes() if one.name in set(differ["why"])}
+    notes = [
+        f"Shapes: {', '.join(shapes)}.",
+        f"Equal in all cases: {'; '.join(equal)}." if equal else "",
+        *(f"{name.capitalize()}: {cause}." for name, cause in used.items()),
+    ]
+    unknown = sorted({*differ[differ["why"] == UNEXPLAINED]["row"]}, key=_ORDER.index)
+    if unknown:
+        notes.append(f"Differences without a known cause: {', '.join(unknown)}.")
+    alone = int((table["equal"] == "").sum())
+    if alone:
+        notes.append(f"Executed, not measured: {alone} counters.")
+    return [note for note in notes if note]

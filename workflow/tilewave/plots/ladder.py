@@ -8,7 +8,7 @@ slowness.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import matplotlib as mpl
@@ -22,10 +22,12 @@ from matplotlib.patches import Patch
 
 from tilewave.plots import base
 from tilewave.plots import style as look
+from tilewave.plots._panels import heatmap, stacked
 from tilewave.plots._rungs import in_order
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GOOD, GREY, INK, MARKERS, Style
 
+HEADLINE = True
 OPTIONS: Mapping[str, str] = {
     "log": "true draws the shares on a logarithmic axis (default: false)",
 }
@@ -35,6 +37,9 @@ _SHARE, _LOW, _HIGH = "% of cuBLAS", "lower quartile (%)", "upper quartile (%)"
 _SPEED, _RATIO = "TFLOP/s", "counted FLOPs / 2mnk"
 _MOST_SHAPES = 5
 """More sizes than these have no columns of numbers: they would not fit."""
+_MORE_WORK = 0.01
+"""A rung that counts this much over 2 m n k is named."""
+_LONG = 28  # letters of a label in one line
 _BAND = "#F6F6F6"
 
 
@@ -83,191 +88,170 @@ def _shapes(cases: pd.DataFrame) -> pd.DataFrame:
     return sizes.loc[sizes.prod(axis=1).sort_values(kind="stable").index]
 
 
-def _rows(study: StudyData, table: pd.DataFrame, dtype: str) -> list[pd.DataFrame]:
-    """A panel's rows: the table's of each variant that cuBLAS is a measure for.
-
-    Not cuBLAS, and no code of the CPU: nothing of it was timed in turn with cuBLAS.
-    """
-    rows = table[(table["dtype"].astype(str) == dtype) & (table["kernel"] != BASELINE)]
+def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
+    """The table's rows that cuBLAS is a measure for: not its own, and none of the CPU's code, which is
+    not timed in turn with cuBLAS. `label` names the row's variant, `size` its shape."""
+    rows = table[table["kernel"] != BASELINE]
     if "provider" in study.cases:
         by_cpu = study.cases.loc[study.cases["provider"] == "cpu", "case"]
         rows = rows[~rows["case"].isin(by_cpu)]
-    return [group for _, group in rows.groupby("variant", sort=False)]
+    told = rows.to_dict("records")
+    return rows.assign(
+        label=[_in_lines(base.variant_label(r, str(r["dtype"]))) for r in told],
+        size=[base.shape_label(r) for r in told],
+        ranks=rows["verdict"] == "correct",
+    )
 
 
-class _Looks:
-    """Colour, marker and place in the row of each size."""
-
-    def __init__(self, table: pd.DataFrame) -> None:
-        shapes = _shapes(table).to_dict("records")
-        self.labels = [base.shape_label(row) for row in shapes]
-        colors = sns.color_palette("crest", len(shapes))
-        step = min(0.2, 0.8 / len(shapes))
-        self.of = {
-            label: (color, MARKERS[i % len(MARKERS)], (i - (len(shapes) - 1) / 2) * step)
-            for i, (label, color) in enumerate(zip(self.labels, colors, strict=True))
-        }
+def _in_lines(label: str) -> str:
+    """The label in one line where it is short."""
+    return label.replace("\n", " ") if len(label) <= _LONG else label
 
 
-def _shares(ax: Axes, rows: list[pd.DataFrame], looks: _Looks) -> float:
-    """Draw a panel's shares with their quartiles; returns the largest in percent."""
-    top = 100.0
-    for place, group in enumerate(rows):
-        if place % 2:
-            ax.axhspan(place - 0.5, place + 0.5, color=_BAND, linewidth=0, zorder=-2)
-        for row in group.to_dict("records"):
-            share, low, high = row[_SHARE], row[_LOW], row[_HIGH]
-            if pd.isna(share):
-                continue
-            color, marker, shift = looks.of[base.shape_label(row)]
-            top = max(top, float(high))
-            if row["verdict"] != "correct":
-                ax.plot([share], [place + shift], "x", color=GREY, markersize=3.5)
-                continue
-            ax.plot([low, high], [place + shift] * 2, "-", color=color, linewidth=0.9)
-            ax.plot(
-                [share], [place + shift], marker, color=color, markersize=2.9, markeredgewidth=0
-            )
-    return top
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """At the largest shape, the best rung of each dtype; ahead of cuBLAS first."""
+    rows = _rows(study, table)
+    rows = rows[rows["ranks"] & rows[_SHARE].notna()]
+    if rows.empty:
+        return ""
+    largest = base.shape_label(_shapes(rows).iloc[-1].to_dict())
+    best = rows[rows["size"] == largest].sort_values(_SHARE, ascending=False, kind="stable")
+    best = best.drop_duplicates("dtype")
+    told = [
+        f"{base.dtype_short(dtype)} {share:.0f} %"
+        for dtype, share in zip(best["dtype"], best[_SHARE])
+    ]
+    return f"Best rungs at {largest}, in % of cuBLAS: {', '.join(told)}"
+
+
+def _looks(sizes: list[str]) -> dict[str, Any]:
+    """How seaborn draws the sizes: from light to dark, each with a marker of its own."""
+    return {
+        "hue_order": sizes,
+        "palette": sns.color_palette("crest", len(sizes)).as_hex(),
+        "markers": [MARKERS[i % len(MARKERS)] for i in range(len(sizes))],
+    }
+
+
+def _shares(ax: Axes, rows: pd.DataFrame, order: list[str], looks: Mapping[str, Any]) -> None:
+    """A panel's medians with their quartiles; what is not correct as a cross."""
+    good = rows[rows["ranks"]]
+    # Seaborn's median and range of the three are the median and the quartiles.
+    spread = good.melt(["label", "size"], [_LOW, _SHARE, _HIGH])
+    sns.pointplot(
+        spread, x="value", y="label", hue="size", order=order, **looks, ax=ax, estimator="median",
+        errorbar=("pi", 100), dodge=0.14 * len(looks["hue_order"]), linestyle="none", legend=False,
+        markersize=3.0, markeredgewidth=0, err_kws={"linewidth": 0.9},
+    )  # fmt: skip
+    bad = rows[~rows["ranks"]]
+    ax.plot(bad[_SHARE], bad["label"].map(order.index), "x", color=GREY, markersize=3.5)
+    for place in range(1, len(order), 2):
+        ax.axhspan(place - 0.5, place + 0.5, color=_BAND, linewidth=0, zorder=-2)
+    ax.set(xlabel="", ylabel="", ylim=(len(order) - 0.5, -0.5))
+    ax.tick_params(axis="y", length=0)
 
 
 def _numbers(
-    ax: Axes, own: pd.DataFrame, rows: list[pd.DataFrame], looks: _Looks, style: Style
+    ax: Axes, rows: pd.DataFrame, order: list[str], sizes: list[str], style: Style
 ) -> None:
-    """The medians as columns of numbers, below them what 100 % is in TFLOP/s: cuBLAS's `own` rows."""
-
-    def say(x: int, y: float, text: str, color: Any = INK, weight: str = "normal") -> None:
-        ax.text(
-            x + 0.92, y, text, ha="right", va="center", size=style.small, color=color, weight=weight
-        )
-
-    for place, group in enumerate(rows):
-        if place % 2:
-            ax.axhspan(place - 0.5, place + 0.5, color=_BAND, linewidth=0, zorder=-2)
-        told = {base.shape_label(row): row for row in group.to_dict("records")}
-        for x, label in enumerate(looks.labels):
-            if label not in told:
-                continue
-            share = told[label][_SHARE]
-            if base.present(share) and told[label]["verdict"] == "correct":
-                good = share >= 100
-                say(x, place, f"{share:.1f}", GOOD if good else INK, "bold" if good else "normal")
-            else:
-                say(x, place, "×" if base.present(share) else "–", GREY)
-    for x, label in enumerate(looks.labels):
-        say(x, -1, label.removesuffix("³"), looks.of[label][0], "bold")
-    for row in own.drop_duplicates(["m", "n", "k"]).to_dict("records"):
-        if base.present(row[_SPEED]) and row["verdict"] == "correct":
-            at = looks.labels.index(base.shape_label(row))
-            say(at, len(rows), base.digits(row[_SPEED]), GREY)
-    ax.set_axis_off()
-    ax.set_xlim(0, len(looks.labels))
-
-
-def _ratios(ax: Axes, rows: list[pd.DataFrame], looks: _Looks, style: Style) -> None:
-    """Counted FLOPs over 2 m n k, of each variant the one of its largest counted size."""
-    top = 1.0
-    for place, group in enumerate(rows):
-        if place % 2:
-            ax.axhspan(place - 0.5, place + 0.5, color=_BAND, linewidth=0, zorder=-2)
-        counted = group[group[_RATIO].notna()].to_dict("records")
-        if not counted:
-            continue
-        value = counted[-1][_RATIO]
-        top = max(top, value)
-        ax.plot([value], [place], "o", color=looks.of[base.shape_label(counted[-1])][0])
-        ax.annotate(
-            f"{value:.3f}", (value, place), xytext=(4, 0), textcoords="offset points",
-            va="center", ha="left", size=style.small, color=INK,
-        )  # fmt: skip
-    ax.axvline(1.0, color=GREY, linewidth=0.6, zorder=0)
+    """The medians in figures: bold and green where they pass cuBLAS, a cross where they do not rank."""
+    shares = rows.pivot(index="label", columns="size", values=_SHARE).reindex(order, columns=sizes)
+    ranks = rows.pivot(index="label", columns="size", values="ranks").reindex(order, columns=sizes)
+    ranked = shares.where(ranks.eq(True))
+    told = shares.map(lambda share: "×" if base.present(share) else "–").where(
+        ranked.isna(), ranked.map("{:.1f}".format)
+    )
+    heatmap(ax, ranked.fillna(0.0), told, style, vmin=0, vmax=300, cmap="Blues")
+    for text, share in zip(ax.texts, ranked.to_numpy().ravel(), strict=True):
+        if share >= 100:
+            text.set(color=GOOD, weight="bold")
     ax.set_yticks([])
-    ax.set_xlim(0.93, 1.0 + max(0.45 if style.narrow else 0.3, (top - 1.0) * 2.2))
-    ax.set_xticks([1.0], ["1"])
-    ax.spines["left"].set_visible(False)
-
-
-def _labels(rows: list[pd.DataFrame], dtype: str, style: Style) -> list[str]:
-    """The rows' labels: in one line where the figure is wide."""
-    labels = [base.variant_label(group.iloc[0].to_dict(), dtype) for group in rows]
-    return labels if style.narrow else [label.replace("\n", " ") for label in labels]
+    ax.set_xticks(ax.get_xticks(), [size.removesuffix("³") for size in sizes], rotation=0)
+    ax.tick_params(labelsize=0.8 * style.font_size, labelbottom=False)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """One panel a dtype, a row a rung, a marker a size."""
     with look.apply(style):
-        parts = {dtype: _rows(study, table, dtype) for dtype in base.dtypes_in_order(study)}
-        parts = {dtype: rows for dtype, rows in parts.items() if rows}
-        if not parts or table[_SHARE].isna().all():
+        rows = _rows(study, table)
+        if rows[_SHARE].isna().all():
             return look.empty_figure(study, style, "share of cuBLAS")
-        looks, line = _Looks(table), style.line * 25.4
-        written = not style.narrow and len(looks.labels) <= _MOST_SHAPES
-        labels = {dtype: _labels(rows, dtype, style) for dtype, rows in parts.items()}
-        heights = [
-            (len(rows) + 2) * 3.9
-            + sum(label.count("\n") for label in labels[dtype]) * max(0.0, 2 * line - 3.9)
-            for dtype, rows in parts.items()
-        ]
-        fig = look.new_figure(style, sum(heights) + 9 * len(parts) + 6)
+        sizes = [base.shape_label(row) for row in _shapes(table).to_dict("records")]
+        looks = _looks(sizes)
+        written = not style.narrow and len(sizes) <= _MOST_SHAPES
+        wanted = [dtype for dtype in base.dtypes_in_order(study) if dtype in set(rows["dtype"])]
+        parts = {dtype: rows[rows["dtype"] == dtype] for dtype in wanted}
+        orders = {dtype: list(dict.fromkeys(part["label"])) for dtype, part in parts.items()}
+        row = 3.1 if style.narrow else 3.7
+        heights = {
+            dtype: row * len(order) * (1.7 if any("\n" in label for label in order) else 1)
+            for dtype, order in orders.items()
+        }
+        fig, columns = stacked(style, heights, [1.0, 0.3 * len(sizes)] if written else [1.0])
         # Long labels take more room in the file than at a screen's resolution, where letters are
         # moved to whole pixels: laid out as it is saved.
         fig.set_dpi(float(mpl.rcParams["savefig.dpi"]))
-        widths = [3, 0.33 * len(looks.labels), 0.55] if written else [3, 0.8]
-        axes = fig.subplots(
-            len(parts), len(widths), squeeze=False,
-            gridspec_kw={"height_ratios": heights, "width_ratios": widths},
-        )  # fmt: skip
-        # As the config has them: of several variants of cuBLAS the first is the one compared with.
-        baseline = table.set_index("case", drop=False).loc[base.case_order(study)]
-        baseline = baseline[baseline["kernel"] == BASELINE]
-        tops = []
-        for line_of_axes, (dtype, rows) in zip(axes, parts.items(), strict=True):
-            left, right = line_of_axes[0], line_of_axes[-1]
-            last = dtype == list(parts)[-1]
-            tops.append(_shares(left, rows, looks))
-            look.rows_axis(left, labels[dtype])
-            left.set_title(base.dtype_label(dtype))
-            left.set_xlabel("% of cuBLAS" if last else "")
-            _ratios(right, rows, looks, style)
-            if written:
-                own = baseline[baseline["dtype"].astype(str) == dtype]
-                _numbers(line_of_axes[1], own, rows, looks, style)
-                left.set_yticks(range(len(rows) + 1), [*labels[dtype], "cuBLAS itself, TFLOP/s"])
-                left.get_yticklabels()[-1].set_color(GREY)
-            for ax in line_of_axes:
-                ax.set_ylim(len(rows) + (0.6 if written else -0.4), -1.6 if written else -0.6)
-        for ax in axes[:, 0]:
-            if study.option("log", False):
-                ax.set_xscale("log")
-            else:
-                ax.set_xlim(left=0)
-            ax.set_xlim(right=1.03 * max(tops))
-            ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
-            ax.axvspan(100, 1.03 * max(tops), color=GOOD, alpha=0.08, linewidth=0, zorder=-1)
-            look.grid(ax, "x")
-        axes[0][-1].set_title("FLOPs\n/ 2mnk")
-        handles, told = _legend(table, looks)
-        return look.finish(fig, study, style, handles, told, _notes(study, table, parts), _STAGES)
+        right = 1.04 * max(100.0, float(rows[_HIGH].max()))
+        log = study.option("log", False)
+        for column in columns:
+            for dtype, (ax, *numbers) in column.items():
+                _shares(ax, parts[dtype], orders[dtype], looks)
+                for other in numbers:
+                    _numbers(other, parts[dtype], orders[dtype], sizes, style)
+                    other.tick_params(labeltop=dtype == next(iter(column)))
+                ax.set_xscale("log" if log else "linear")
+                ax.set_xlim(None if log else 0, right)
+                ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
+                ax.axvspan(100, right, color=GOOD, alpha=0.08, linewidth=0, zorder=-1)
+                look.grid(ax, "x")
+                heads = bool(numbers) and dtype == next(iter(column))
+                ax.set_title(base.dtype_short(dtype), pad=11 if heads else 4)
+                ax.annotate(
+                    _hundred(dtype, table, sizes[-1]), (0, 1), xytext=(-3, 4), ha="right",
+                    xycoords="axes fraction", textcoords="offset points", color=GREY,
+                    size=0.8 * style.font_size,
+                )  # fmt: skip
+                ax.tick_params(labelbottom=dtype == list(column)[-1])
+            ax.set_xlabel("% of cuBLAS")
+        handles, told = _legend(table, sizes, looks)
+        return look.finish(fig, study, style, handles, told, _notes(study, rows), _STAGES)
 
 
-def _legend(table: pd.DataFrame, looks: _Looks) -> tuple[list[Artist], list[str]]:
-    handles: list[Artist] = []
-    for label in looks.labels:
-        color, marker, _ = looks.of[label]
-        handles.append(Line2D([], [], color=color, marker=marker, markersize=3.4, linewidth=0.9))
-    told = list(looks.labels)
+def _hundred(dtype: str, table: pd.DataFrame, size: str) -> str:
+    """What 100 % is: cuBLAS's speed at the largest shape; "" where it has none."""
+    own = table[(table["kernel"] == BASELINE) & (table["dtype"] == dtype)]
+    own = own[(own["verdict"] == "correct") & own[_SPEED].notna()].to_dict("records")
+    speed = [base.digits(row[_SPEED]) for row in own if base.shape_label(row) == size]
+    return f"100 %: {speed[0]} TFLOP/s" if speed else ""
+
+
+def _legend(
+    table: pd.DataFrame, sizes: list[str], looks: Mapping[str, Any]
+) -> tuple[list[Artist], list[str]]:
+    handles: list[Artist] = [
+        Line2D([], [], color=color, marker=marker, markersize=3.4, linewidth=0.9)
+        for color, marker in zip(looks["palette"], looks["markers"], strict=True)
+    ]
     handles += [Line2D([], [], color=INK, linewidth=0.9), Patch(color=GOOD, alpha=0.15)]
-    told += ["cuBLAS, timed in turn", "faster than cuBLAS"]
+    told = [*sizes, "cuBLAS, timed in turn", "faster than cuBLAS"]
     if (table[_SHARE].notna() & (table["verdict"] != "correct")).any():
         handles.append(Line2D([], [], color=GREY, marker="x", linestyle=""))
         told.append("not correct, not ranked")
     return handles, told
 
 
-def _notes(study: StudyData, table: pd.DataFrame, drawn: Collection[str]) -> list[str]:
-    notes = ["Markers: medians; lines: from the lower to the upper quartile."]
-    counted = table[table[_RATIO].notna()].to_dict("records")
-    shapes = {base.shape_label(row) for row in counted}
-    if len(shapes) == 1:
-        notes.append(f"FLOPs were counted at {shapes.pop()}.")
-    return notes + (base.rate_notes(study) if "i8" in drawn else [])
+def _notes(study: StudyData, rows: pd.DataFrame) -> list[str]:
+    """How to read the marks, and the work that was counted: who does more than 1 % too much is named."""
+    notes = [
+        "Markers: medians; lines: from the lower to the upper quartile. What 100 % is, is told of the "
+        "largest size."
+    ]
+    counted = rows[rows[_RATIO].notna()]
+    more = counted[counted[_RATIO] > 1 + _MORE_WORK].sort_values(_RATIO, ascending=False)
+    if len(counted):
+        at = f" at {counted['size'].iloc[0]}" if counted["size"].nunique() == 1 else ""
+        named = [f"{label} {ratio:.3f}" for label, ratio in zip(more["label"], more[_RATIO])]
+        told = f"; more than that: {', '.join(dict.fromkeys(named))}" if named else ""
+        least, most = counted[_RATIO].min(), counted[_RATIO].drop(more.index).max()
+        notes.append(f"FLOPs counted over 2mnk{at}: {least:.3f} to {most:.3f}{told}.")
+    return notes + (base.rate_notes(study) if (rows["dtype"] == "i8").any() else [])

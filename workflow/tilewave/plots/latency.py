@@ -8,11 +8,12 @@ cycles, and no clock is read while it runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
@@ -32,9 +33,13 @@ OPTIONS: Mapping[str, str] = {
 _CLAIMED: Mapping[str, float] = {"register": 1, "shared": 5, "constant": 5, "dram": 500}
 _HUNDREDS = ("l2", "dram")
 _SEVERAL = (200.0, 999.0)  # cycles that can be called several hundred
-_COLOR = "#332288"
 _MEASURED, _LECTURE = "measured (cycles)", "claimed by the lecture (cycles)"
 _ARTICLE = "claimed by the article"
+_MARKS: Mapping[str, Mapping[str, Any]] = {
+    _MEASURED: {"marker": "o", "color": "#332288", "s": 24, "linewidth": 0},
+    _LECTURE: {"marker": "D", "color": "white", "edgecolor": INK, "s": 18, "linewidth": 0.9},
+    "not correct": {"marker": "X", "color": GREY, "s": 26, "linewidth": 0},
+}
 
 
 def _claimed(study: StudyData) -> dict[str, float]:
@@ -98,73 +103,94 @@ def table(study: StudyData) -> pd.DataFrame:
     return frame.join(rest[["verdict", "status", "reason", "source"]])
 
 
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """The cycles of each level, from few to many, and how far the lecture is from them."""
+    good = table[(table["verdict"] == "correct") & table[_MEASURED].notna()].sort_values(_MEASURED)
+    if good.empty:
+        return ""
+    levels = good["probe_case"].map(_level)
+    told = [f"{base.digits(n)} ({level})" for level, n in zip(levels, good[_MEASURED], strict=True)]
+    times = good["measured / claimed"].dropna()
+    beside = ""
+    if len(times):
+        span = dict.fromkeys(f"{number:.1f}" for number in (times.min(), times.max()))
+        beside = f", {' to '.join(span)} times what the lecture claims"
+    return f"Cycles of one dependent access: {', '.join(told)}{beside}"
+
+
+def _level(probe_case: object) -> str:
+    """A level as a reader writes it: L1, DRAM, register."""
+    name = str(probe_case).replace("_", " ")
+    return name.upper() if name in ("l1", "l2", "dram") else name
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    """What stands behind a level's dots: cycles, and how many times the claim they are."""
+    value, claim = row[_MEASURED], row[_LECTURE]
+    known = base.present(value)
+    told = row["status"] if row["status"] != "ok" else "no value"
+    if known:
+        told = base.digits(value) + ("" if row["verdict"] == "correct" else f" ({row['verdict']})")
+    if base.present(claim):
+        told += f"   ({base.digits(value / claim) + ' × ' if known else ''}{claim:g} claimed)"
+    return str(told)
+
+
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A bar a level on a logarithmic axis, the claim as a hollow diamond."""
+    """A row a level on a logarithmic axis: a dot measured, a hollow diamond claimed, a line between."""
     with look.apply(style):
-        values, claims = base.column(table, _MEASURED), base.column(table, _LECTURE)
-        if values.empty:
+        if table[_MEASURED].isna().all():
             return look.empty_figure(study, style, "latency")
-        rows = table.to_dict("records")
-        fig = look.new_figure(style, len(rows) * 6 + 13)
+        fig = look.new_figure(style, len(table) * 5 + 13)
         ax = fig.subplots()
-        labels, hatched, hundreds = [], False, set(table.loc[table[_ARTICLE] != "", "case"])
-        for place, row in enumerate(rows):
-            case, verdict = row["case"], row["verdict"]
-            labels.append(str(row["probe_case"]).replace("_", " "))
-            value, claim = values.get(case), claims.get(case)
-            ranks = verdict == "correct"
-            if value is not None:
-                hatched = hatched or not ranks
-                ax.barh(
-                    place, float(value), height=0.62, linewidth=0.4,
-                    color=_COLOR if ranks else "#EEEEEE", hatch=None if ranks else "////",
-                    edgecolor=_COLOR if ranks else "#AAAAAA",
-                )  # fmt: skip
-                told = base.digits(float(value)) + ("" if ranks else f" ({verdict})")
-            else:
-                told = row["status"] if row["status"] != "ok" else "no value"
-            if case in hundreds:
-                ax.barh(place, _SEVERAL[1] - _SEVERAL[0], left=_SEVERAL[0], height=0.9,
-                        color=FAINT, linewidth=0, zorder=0.5)  # fmt: skip
-            if claim is not None:
-                ax.plot([claim], [place], "D", color="white", markeredgecolor=INK, markersize=4.2)
-                times = "" if value is None else f"{base.digits(float(value) / claim)} × "
-                told += f"   ({times}{claim:g} claimed)"
-            reach = max(float(value) if value is not None else 0.7, claim or 0.7)
-            if case in hundreds and value is not None:
-                reach = max(reach, _SEVERAL[1])
-            if value is None and (claim or 0.0) > 60:
-                reach = 0.7  # the text fits left of the claim
+        rows = table.assign(row=range(len(table)), ranks=table["verdict"] == "correct")
+        hundreds = rows[rows[_ARTICLE] != ""]
+        ax.barh(
+            hundreds["row"], _SEVERAL[1] - _SEVERAL[0], left=_SEVERAL[0], height=0.9, color=FAINT,
+            linewidth=0, zorder=0.5,
+        )  # fmt: skip
+        ax.hlines(rows["row"], rows[_MEASURED], rows[_LECTURE], color=GREY, linewidth=0.8, zorder=1)
+        dots = rows.melt(["row", "ranks"], [_MEASURED, _LECTURE], "kind", "cycles").dropna()
+        claimed = dots["kind"] == _LECTURE
+        dots["kind"] = dots["kind"].where(claimed | dots["ranks"], "not correct")
+        names = {
+            _MEASURED: "measured", _LECTURE: "claimed by the lecture", "not correct": "not correct",
+        }  # fmt: skip
+        kinds = [kind for kind in names if (dots["kind"] == kind).any()]
+        for kind in kinds:
+            sns.scatterplot(
+                dots[dots["kind"] == kind], x="cycles", y="row", ax=ax, label=names[kind],
+                legend=False, zorder=3, **_MARKS[kind],
+            )  # fmt: skip
+        reach = rows[[_MEASURED, _LECTURE]].max(axis=1)
+        reach = reach.where(rows[_ARTICLE] == "", reach.clip(lower=_SEVERAL[1]))
+        for row, x in zip(rows.to_dict("records"), reach, strict=True):
+            # Behind the dots; a claim that was not measured stands far right, with its text before it.
+            after = base.present(row[_MEASURED]) or not base.present(x) or x < 60
             ax.annotate(
-                told, (reach, place), xytext=(5, 0), textcoords="offset points", va="center",
-                ha="left", size=style.small, color=INK if value is not None else GREY,
+                _told(row), (x if base.present(x) and after else 0.7, row["row"]), xytext=(6, 0),
+                textcoords="offset points", va="center", ha="left", size=style.small,
+                color=INK if base.present(row[_MEASURED]) else GREY,
             )  # fmt: skip
         ax.set_xscale("log")
-        top = max([float(values.max()), *claims, *([_SEVERAL[1]] if hundreds else [])])
-        ax.set_xlim(0.7, top * (20 if style.narrow else 5))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.set_xlabel("cycles for one dependent access (SM clock)")
+        ax.set_xlim(0.7, float(reach.max()) * (20 if style.narrow else 5))
+        ax.set(xlabel="cycles for one dependent access (SM clock)", ylabel="")
+        axes = [ax.xaxis]
         clock = clock_mhz(study)
         if clock is not None:
             ns = 1e3 / clock  # of a cycle
-            top_axis = ax.secondary_xaxis(
+            top = ax.secondary_xaxis(
                 "top", functions=(lambda c: np.asarray(c) * ns, lambda t: np.asarray(t) / ns)
             )
-            top_axis.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-            top_axis.xaxis.set_minor_locator(NullLocator())
-            top_axis.set_xlabel(f"ns at {clock:g} MHz, the highest SM clock")
-        look.rows_axis(ax, labels)
+            top.set_xlabel(f"ns at {clock:g} MHz, the highest SM clock")
+            axes.append(top.xaxis)
+        for axis in axes:
+            axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+            axis.set_minor_locator(NullLocator())
+        look.rows_axis(ax, [_level(name) for name in rows["probe_case"]])
         look.grid(ax, "x")
-        handles = [
-            Patch(color=_COLOR, label="measured"),
-            Line2D([], [], linestyle="", marker="D", color="white", markeredgecolor=INK,
-                   markersize=4.2, label="claimed by the lecture"),
-        ]  # fmt: skip
-        if hundreds:
-            handles.append(Patch(color=FAINT, label="the article's several hundred"))
-        if hatched:
-            handles.append(
-                Patch(facecolor="#EEEEEE", edgecolor="#AAAAAA", hatch="////", label="not correct")
-            )
-        return look.finish(fig, study, style, handles, [str(h.get_label()) for h in handles])
+        handles, labels = ax.get_legend_handles_labels()
+        if len(hundreds):
+            handles.append(Patch(color=FAINT))
+            labels.append("the article's several hundred")
+        return look.finish(fig, study, style, handles, labels)

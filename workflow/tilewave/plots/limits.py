@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -26,9 +27,10 @@ from matplotlib.patches import Patch
 from tilewave.counters.catalogue import PIPE, STALLED, STATES
 from tilewave.plots import base
 from tilewave.plots import style as look
+from tilewave.plots._panels import heatmap
 from tilewave.plots._rungs import in_order
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.style import GREY, INK, Style
+from tilewave.plots.style import Style
 
 OPTIONS: Mapping[str, str] = {}
 AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
@@ -40,7 +42,6 @@ PARTS: Mapping[str, str] = {
     "uneven": "SM has ended, others work",
     "around": "launch, end, passes apart",
 }
-_PART_COLORS = ("#117733", "#DDCC77", "#CC6677", "#BBBBBB")
 # States that a reader would mend in the same way, in the order in which they are stacked.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "issued": ("selected",),
@@ -53,11 +54,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "barrier, end of wgmma": ("barrier",),
 }
 OTHER = "other"
-_GROUP_COLORS = (
-    "#117733", "#88CCEE", "#44AA99", "#DDDDDD", "#AA4499", "#CC6677", "#332288", "#DDCC77", "#888888",
-)  # fmt: skip
 _STAGES = ("time", "counters")
 _CLOCK, _BY_CYCLES, _BY_TIME = "clock (MHz)", "% of cuBLAS by cycles", "% of cuBLAS by time"
+_FIGURES: Mapping[str, str] = {
+    "pipe": "pipe", _CLOCK: "MHz", _BY_CYCLES: "% of cuBLAS, cycles", _BY_TIME: "% of cuBLAS, time",
+}  # fmt: skip
 _PARTS = {name: f"{words} (% of cycles)" for name, words in PARTS.items()}
 _WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
 
@@ -146,89 +147,109 @@ def table(study: StudyData) -> pd.DataFrame:
     return frame.set_index("case", drop=False).loc[wanted].reset_index(drop=True)
 
 
-def _stack(ax: Axes, rows: pd.DataFrame, colors: tuple[str, ...]) -> None:
-    """A bar a row from 0 to 100; rows without values stay empty."""
-    for place, values in enumerate(rows.to_numpy(float)):
-        if not np.isnan(values).all():
-            left = np.concatenate([[0.0], values.cumsum()[:-1]])
-            ax.barh(place, values, left=left, height=0.72, color=colors, linewidth=0)
-    ax.set_xlim(0, 100)
-    ax.set_xticks([0, 50, 100])
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """How much of its cycles the pipe works in each dtype's fastest kernel, and what the clock does."""
+    work = _PARTS["at work"]
+    own = table[(table["kernel"] != BASELINE) & (table["verdict"] == "correct")]
+    own = own[own[work].notna() & own[_BY_TIME].notna()]
+    best = own.sort_values(_BY_TIME, ascending=False, kind="stable").drop_duplicates("dtype")
+    best = best.sort_values(work, ascending=False, kind="stable")
+    if best.empty:
+        return ""
+    told = [f"{base.dtype_short(d)} {n:.0f} %" for d, n in zip(best["dtype"], best[work])]
+    clocks = best[_CLOCK].dropna()
+    at = f", at {clocks.min():.0f} to {clocks.max():.0f} MHz" if len(clocks) > 1 else ""
+    return f"Pipe at work in the fastest kernels: {', '.join(told)}{at}"
 
 
-def _numbers(ax: Axes, columns: Mapping[str, pd.Series[Any]], style: Style, head: bool) -> None:
-    """Columns of figures beside the bars."""
-    for x, (title, values) in enumerate(columns.items()):
-        if head:
-            ax.text(
-                x + 0.95, -0.8, title, ha="right", va="bottom", size=style.small, color=GREY,
-                linespacing=0.95,
-            )  # fmt: skip
-        for place, value in enumerate(values):
-            told = value if base.present(value) else "–"
-            told = told if isinstance(told, str) else f"{told:.0f}" if told > 200 else f"{told:.1f}"
-            ax.text(x + 0.95, place, told, ha="right", va="center", size=style.small, color=INK)
-    ax.set_axis_off()
-    ax.set_xlim(0, len(columns))
+def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows that have something to draw, below a line of its own for each dtype; `label` names both,
+    `shape` is empty in the latter."""
+    rows = table[table[[*_PARTS.values(), *_WAITS.values()]].notna().any(axis=1)]
+    if rows.empty:
+        return rows
+    # Its name tells a probe's case, and is in no column of the table.
+    rows = rows.join(study.cases.set_index("case")["probe_case"], on="case")
+    rows["shape"] = [base.shape_label(row) for row in rows.to_dict("records")]
+    several = rows["shape"].nunique() > 1
+    rows["label"] = [
+        base.variant_label(row, str(row["dtype"])).replace("\n", " ")
+        + (f" {row['shape']}" if several else "")
+        + ("" if row["verdict"] == "correct" else f" ({row['verdict']})")
+        for row in rows.to_dict("records")
+    ]
+    rows[[_BY_CYCLES, _BY_TIME]] = rows[[_BY_CYCLES, _BY_TIME]].where(rows["verdict"] == "correct")
+    blocks = [
+        pd.concat([pd.DataFrame([{"label": base.dtype_short(dtype)}]), block])
+        for dtype, block in rows.groupby(rows["dtype"].astype(str), sort=False)
+    ]
+    return pd.concat(blocks, ignore_index=True)
+
+
+def _told(value: Any) -> str:
+    """A cell of the figures: names as they are, numbers to a tenth, clocks to a MHz."""
+    if isinstance(value, str) or not base.present(value):
+        return str(value) if base.present(value) else ""
+    return f"{value:.0f}" if value > 200 else f"{value:.1f}"
+
+
+def _cells(ax: Axes, texts: pd.DataFrame, shades: pd.DataFrame, style: Style) -> None:
+    """Columns of texts, each with its name above; the larger the shade, the darker."""
+    cmap = sns.blend_palette(["white", "#D55E00"], as_cmap=True)
+    heatmap(ax, shades, texts, style, cmap=cmap, vmin=0, vmax=160)
+    ax.set_yticks([])
+    ax.set_xticks(ax.get_xticks(), list(texts), rotation=90, size=0.8 * style.font_size)
+    ax.tick_params(labeltop=True, labelbottom=False)
+
+
+def _stack(ax: Axes, lines: pd.DataFrame) -> list[Artist]:
+    """A bar a row from 0 to 100; rows without values stay empty. Returns the legend's handles."""
+    colors = dict(zip(PARTS, sns.color_palette("Blues_r", len(PARTS)), strict=True))
+    parts = lines.rename(columns={told: name for name, told in _PARTS.items()})
+    sns.histplot(
+        parts.assign(row=parts.index).melt("row", list(PARTS), "part", "share").dropna(),
+        y="row", weights="share", hue="part", hue_order=list(PARTS)[::-1], palette=colors,
+        multiple="stack", discrete=True, shrink=0.75, alpha=1, linewidth=0, legend=False, ax=ax,
+    )  # fmt: skip
+    ax.set(xlim=(0, 100), xticks=[0, 50, 100], xlabel="% of elapsed cycles", ylabel="")
+    return [Patch(color=color) for color in colors.values()]
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """One block of rows a dtype, a row a variant: cycles, figures, what warps wait for."""
+    """A row a variant, by dtype: its cycles, its clock and shares, and what its warps wait for.
+
+    Where the figure is narrow, of the first two only the cycles in which the pipe works.
+    """
     with look.apply(style):
-        rows = table[table[[*_PARTS.values(), *_WAITS.values()]].notna().any(axis=1)]
-        if rows.empty:
+        lines = _lines(study, table)
+        if lines.empty:
             return look.empty_figure(study, style, "cycles of pipes")
-        # Its name tells a probe's case, and is in no column of the table.
-        rows = rows.join(study.cases.set_index("case")["probe_case"], on="case")
-        shapes = {base.shape_label(row) for row in rows.to_dict("records")}
-        blocks = dict(iter(rows.groupby(rows["dtype"].astype(str), sort=False)))
-        heights = [len(block) * 3.6 + 9 for block in blocks.values()]
-        fig = look.new_figure(style, sum(heights) + 8)
-        # Where the figure is narrow the table has the numbers.
-        widths = [1.15, 1.15] if style.narrow else [1.15, 0.95, 1.15]
-        axes = fig.subplots(
-            len(blocks), len(widths), squeeze=False,
-            gridspec_kw={"height_ratios": heights, "width_ratios": widths},
-        )  # fmt: skip
-        for place, (line, (dtype, block)) in enumerate(zip(axes, blocks.items(), strict=True)):
-            labels = []
-            for row in block.to_dict("records"):
-                label = base.variant_label(row, dtype).replace("\n", " ")
-                label += f" {base.shape_label(row)}" if len(shapes) > 1 else ""
-                verdict = row["verdict"]
-                labels.append(label if verdict == "correct" else f"{label} ({verdict})")
-            _stack(line[0], block[list(_PARTS.values())], _PART_COLORS)
-            _stack(line[-1], block[list(_WAITS.values())], _GROUP_COLORS)
-            if not style.narrow:
-                ranks = block["verdict"] == "correct"
-                columns: dict[str, pd.Series[Any]] = {
-                    "pipe": block["pipe"],
-                    "MHz": block[_CLOCK],
-                    "% by\ncycles": block[_BY_CYCLES].where(ranks),
-                    "% by\ntime": block[_BY_TIME].where(ranks),
-                }
-                _numbers(line[1], columns, style, place == 0)
-            for at, ax in enumerate(line):
-                if not (at == 1 and len(line) == 3):
-                    look.rows_axis(ax, labels if at == 0 else [""] * len(block))
-                ax.set_ylim(len(block) - 0.4, -0.6)
-            line[0].set_title(base.dtype_label(dtype), loc="left")
-            if place == len(blocks) - 1:
-                line[0].set_xlabel("% of elapsed cycles")
-                line[-1].set_xlabel("% of warps' time")
-        handles, told = _legend()
-        return look.finish(fig, study, style, handles, told, _notes(table, shapes), _STAGES)
-
-
-def _legend() -> tuple[list[Artist], list[str]]:
-    entries = [
-        *zip(PARTS.values(), _PART_COLORS, strict=True),
-        *(
-            (f"warps: {name}", color)
-            for name, color in zip([*GROUPS, OTHER], _GROUP_COLORS, strict=True)
-        ),
-    ]
-    return [Patch(color=color) for _, color in entries], [words for words, _ in entries]
+        fig = look.new_figure(style, (2.65 if style.narrow else 2.8) * len(lines) + 40)
+        waits = lines[list(_WAITS.values())].set_axis(list(_WAITS), axis=1)
+        handles: list[Artist] = []
+        if style.narrow:
+            ax = last = fig.subplots()
+            waits.insert(0, "pipe, % of cycles", lines[_PARTS["at work"]])
+        else:
+            ax, figures, last = fig.subplots(1, 3, width_ratios=[1, 0.75, 1.5])
+            handles = _stack(ax, lines)
+            told = lines[list(_FIGURES)].map(_told).set_axis(list(_FIGURES.values()), axis=1)
+            _cells(figures, told, pd.DataFrame(0.0, told.index, told.columns), style)
+        _cells(last, waits.map(lambda n: f"{n:.0f}" if n >= 0.5 else ""), waits, style)
+        middle = (
+            0.5 if style.narrow else 0.0
+        )  # of a line: cells begin at whole numbers, bars do not
+        ax.set_yticks(lines.index + middle, lines["label"], rotation=0)
+        ax.set_ylim(len(lines) - 0.5 + middle, -0.5 + middle)
+        ax.tick_params(axis="y", length=0, labelsize=0.8 * style.font_size)
+        for label, shape in zip(ax.get_yticklabels(), lines["shape"], strict=True):
+            label.set_fontweight("normal" if base.present(shape) else "bold")
+        last.set_title(
+            "% of warps' time by what they wait for", loc="right" if style.narrow else "left"
+        )
+        notes = _notes(table, set(lines["shape"].dropna()))
+        names = list(PARTS.values())[: len(handles)]
+        return look.finish(fig, study, style, handles, names, notes, _STAGES)
 
 
 def _notes(table: pd.DataFrame, shapes: set[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Occupancy: the closed form beside the driver's answer and ncu's, and what it takes to be fast.
 
-Three panels: every variant's occupancy by theory, driver and ncu with the resource that limits it;
-resident warps against registers for blocks of 128 and 256 threads, with the article's two blocks;
+Three panels: the occupancies that variants have by theory, driver and ncu, with the resource that limits
+them; resident warps against registers for blocks of 128 and 256 threads, with the article's two blocks;
 and multiply-adds per clock against resident warps and independent chains, from a probe.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -25,7 +26,7 @@ from matplotlib.ticker import FixedLocator, MultipleLocator, NullLocator
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import BAD, GREY, INK, Style, lighter
+from tilewave.plots.style import BAD, GREY, INK, Style
 from tilewave.theory import latency, occupancy
 from tilewave.theory.occupancy import TURING, Occupancy, SmLimits
 
@@ -54,6 +55,17 @@ _SAME = 0.01  # percentage points in which two occupancies may differ by roundin
 _MOST = 5  # differences that the figure spells out
 _EXAMPLES = ((128, 180, 0), (256, 128, 32768))  # the article's blocks: threads, registers, bytes
 _BLOCKS = {128: "#332288", 256: "#CC6677"}
+_FORM = "#C9D7EE"
+# Column of `answers` -> what it is called, and how it is drawn on the closed form's bar.
+_ASKED: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "driver": ("driver", {"marker": "|", "color": INK, "s": 60, "linewidth": 1.1}),
+    "theoretical": (
+        "ncu, theoretical",
+        {"marker": "o", "color": "none", "edgecolor": INK, "s": 26, "linewidth": 0.7},
+    ),
+    "achieved": ("ncu, achieved", {"marker": "o", "color": "#882255", "s": 9, "linewidth": 0}),
+}
+_BLOCK_MARKERS = {128: "o", 256: "s"}
 _CHAINS = ("#332288", "#117733", "#44AA99", "#DDCC77", "#CC6677", "#AA4499")
 
 
@@ -288,60 +300,102 @@ def _known(row: Row) -> int:
     return sum(value is not None for value in (row.driver, row.theoretical, row.achieved))
 
 
+def answers(shown: Sequence[Row]) -> pd.DataFrame:
+    """One row a variant: its block, warps on an SM, limiter, the four answers (%), whether they differ.
+
+    Those of one answer stand together, the fewest warps first.
+    """
+    columns = (
+        "kernel", "threads", "registers", "warps", "limit", "closed", "driver", "theoretical",
+        "achieved", "differs",
+    )  # fmt: skip
+    found = [
+        (
+            row.kernel, row.threads, row.registers, row.found.warps, _limited_by(row), row.percent,
+            math.nan if row.driver is None else row.percent * row.driver / max(1, row.found.blocks),
+            row.theoretical, row.achieved, bool(row.differences),
+        )
+        for row in shown
+    ]  # fmt: skip
+    frame = pd.DataFrame(found, columns=columns).astype({"theoretical": float, "achieved": float})
+    return frame.sort_values(["warps", "limit"], kind="stable", ignore_index=True)
+
+
 def _limited_by(row: Row) -> str:
     if row.found.fraction == 1:
         return "all slots"
     return ", ".join(row.found.limiters) or "nothing fits"
 
 
-def _variants(ax: Axes, shown: Sequence[Row], style: Style, colors: Mapping[str, str]) -> None:
-    for place, row in enumerate(shown):
-        color = colors[row.kernel]
-        high = 0.4 if style.narrow else 0.7
-        ax.barh(place, row.percent, height=high, color=lighter(color, 0.6), linewidth=0)
-        if row.driver is not None:
-            percent = row.percent * row.driver / max(1, row.found.blocks)
-            ax.plot([percent], [place], "|", color=INK, markersize=7, markeredgewidth=1.1)
-        if row.theoretical is not None:
-            ax.plot([row.theoretical], [place], "o", color="none", markeredgecolor=INK,
-                    markersize=4.4, markeredgewidth=0.7)  # fmt: skip
-        if row.achieved is not None:
-            ax.plot([row.achieved], [place], "o", color=color, markersize=2.8)
-        ax.annotate(
-            f"{row.found.warps} warps: {_limited_by(row)}",
-            (max(row.percent, row.theoretical or 0.0), place), xytext=(5, 0),
-            textcoords="offset points", va="center", size=style.small,
-            color=BAD if row.differences else INK,
-        )  # fmt: skip
-        if style.narrow:  # above its bar, where the name takes no width from the panels
-            ax.annotate(row.variant, (0, place - 0.23), xytext=(1, 0), textcoords="offset points",
-                        va="bottom", size=style.small, color=GREY)  # fmt: skip
-    look.rows_axis(ax, ["" if style.narrow else row.variant for row in shown])
-    if style.narrow:
-        ax.set_ylim(len(shown) - 0.6, -0.95)
-    ax.set_xlim(0, 150)
+def _named(kernels: pd.Series[Any], narrow: bool) -> str:
+    """The kernels of an answer with their variants counted, in lines; narrow: how many variants."""
+    if narrow:
+        return str(len(kernels))
+    counts = kernels.groupby(kernels, sort=False).size()
+    words = [name if count == 1 else f"{name} ×{count}" for name, count in counts.items()]
+    return textwrap.fill(", ".join(words), 54, break_long_words=False)
+
+
+def _variants(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
+    """A bar an answer, its variants' other answers on it and their kernels beside it."""
+    groups = frame.groupby(["warps", "limit"], sort=False)
+    named = [_named(group["kernel"], style.narrow) for _, group in groups]
+    high = [1 + names.count("\n") for names in named]
+    # A row is as high as the names beside it.
+    middle = [sum(high[:place]) + lines / 2 for place, lines in enumerate(high)]
+    y = groups.ngroup().map(dict(enumerate(middle)))
+    ax.barh(middle, groups["closed"].first(), height=0.7, color=_FORM, linewidth=0)
+    for column, (_, looks) in _ASKED.items():
+        if frame[column].notna().any():
+            sns.scatterplot(x=frame[column], y=y, legend=False, ax=ax, **looks)
+    for at, names, (_, group) in zip(middle, named, groups, strict=True):
+        ax.text(
+            104,
+            at,
+            names,
+            va="center",
+            size=style.small,
+            color=BAD if group["differs"].any() else INK,
+        )
+    between = ",\n" if style.narrow else ", "
+    told = [f"{warps} warps: {limit.replace(', ', between)}" for warps, limit in groups.groups]
+    ax.set_yticks(middle, told)
+    ax.tick_params(axis="y", length=0)
+    ax.set(xlim=(0, 112 if style.narrow else 260), ylim=(sum(high), 0), ylabel="")
+    ax.spines["bottom"].set_bounds(0, 100)
     ax.xaxis.set_major_locator(FixedLocator([0, 25, 50, 75, 100]))
-    ax.set_xlabel("occupancy (% of the SM's warp slots)")
+    ax.set_xlabel("occupancy (% of the SM's warp slots)", loc="left")
     look.grid(ax, "x")
 
 
 def _registers(
-    ax: Axes, study: StudyData, table: pd.DataFrame, shown: Sequence[Row], style: Style,
-    colors: Mapping[str, str],
-) -> None:  # fmt: skip
+    ax: Axes, study: StudyData, table: pd.DataFrame, frame: pd.DataFrame, style: Style
+) -> None:
     limits, rates = sm_limits(study), _tile_rates(study, table)
-    counts = np.arange(16, occupancy.MAX_REGISTERS_PER_THREAD + 1)
-    for threads, color in _BLOCKS.items():
-        warps = [occupancy.occupancy(limits, threads, int(r)).warps for r in counts]
-        ax.plot(counts, warps, color=color, linewidth=1.1, drawstyle="steps-pre",
-                linestyle="-" if threads == 128 else (0, (4, 1.5)))  # fmt: skip
-    for row in shown:
-        if row.threads in _BLOCKS and (row.theoretical is not None or row.driver is not None):
-            held = row.found.warps if row.driver is None else row.driver * row.threads // 32
-            ax.plot([row.registers], [held], "o", color=colors[row.kernel], markersize=3.2)
+    counts = range(16, occupancy.MAX_REGISTERS_PER_THREAD + 1)
+    steps = pd.DataFrame(
+        [
+            (threads, count, occupancy.occupancy(limits, threads, count).warps)
+            for threads, count in itertools.product(_BLOCKS, counts)
+        ],
+        columns=["threads", "registers", "warps"],
+    )
+    sns.lineplot(
+        steps, x="registers", y="warps", hue="threads", style="threads", palette=_BLOCKS,
+        dashes={128: "", 256: (4, 1.5)}, drawstyle="steps-pre", estimator=None, legend=False, ax=ax,
+    )  # fmt: skip
+    held = frame.assign(held=frame["driver"].fillna(frame["closed"]) * limits.max_warps / 100)
+    held = held[
+        held["threads"].isin(list(_BLOCKS)) & held[["driver", "theoretical"]].notna().any(axis=1)
+    ]
+    if len(held):
+        sns.scatterplot(
+            held, x="registers", y="held", hue="threads", style="threads", palette=_BLOCKS,
+            markers=_BLOCK_MARKERS, s=16, linewidth=0.3, legend=False, ax=ax,
+        )  # fmt: skip
     for threads, registers, shared in _EXAMPLES:
         one = occupancy.occupancy(limits, threads, registers, shared)
-        ax.plot([registers], [one.warps], "D", color="none", markeredgecolor=INK, markersize=6)
+        ax.plot([registers], [one.warps], "D", color="none", markeredgecolor=INK, markersize=6.5)
         # Below the steps nothing is drawn: in the middle of the lower one, left of the upper one's end.
         low = threads == min(_BLOCKS)
         between = ", " if low else "\n"
@@ -351,18 +405,22 @@ def _registers(
             xytext=(0, -6) if low else (-7, -3), va="top",
             ha="center" if low else "right", size=style.small,
         )  # fmt: skip
-    ax.axhline(TURING.max_warps, color=GREY, linewidth=0.6, linestyle=":")
-    ax.annotate(
-        "all slots of Turing", (255, TURING.max_warps), xytext=(0, 2), textcoords="offset points",
-        size=style.small, color=GREY, ha="right",
-    )  # fmt: skip
     ax.set_xlim(16, 258)
-    ax.set_ylim(0, limits.max_warps * 1.06)
     ax.xaxis.set_major_locator(MultipleLocator(32))
-    ax.yaxis.set_major_locator(MultipleLocator(max(8, limits.max_warps // 4)))
+    _doubling(ax, "y", 4, limits.max_warps)
     ax.set_xlabel("registers of a thread")
     ax.set_ylabel("warps on an SM")
     look.grid(ax, "y")
+
+
+def _doubling(ax: Axes, axis: str, low: float, high: float) -> None:
+    """A log2 axis from `low` to a little above `high`."""
+    ticks = [2**power for power in range(12) if low <= 2**power <= high]
+    ax.set(**{f"{axis}scale": "log", f"{axis}lim": (low * 0.88, high * 1.15)})
+    chosen = getattr(ax, f"{axis}axis")
+    chosen.set_major_locator(FixedLocator(ticks))
+    chosen.set_minor_locator(NullLocator())
+    chosen.set_major_formatter(lambda value, _: f"{value:g}")
 
 
 def _timed(table: pd.DataFrame) -> list[tuple[Row, float]]:
@@ -378,68 +436,99 @@ def _tile_rates(study: StudyData, table: pd.DataFrame) -> dict[int, float]:
 
 
 def _rates(ax: Axes, study: StudyData, made: Made, style: Style) -> None:
-    frame, cycles = made.chains, made.cycles
+    frame = made.chains
     if frame.empty:
         look.empty(ax, f"No case of {study.option('chains', 'occupancy')} to draw.", style)
         return
-    most = int(frame["warps"].max())
-    for color, (ilp, group) in zip(_CHAINS, frame.groupby("ilp"), strict=False):
-        if cycles is not None:
-            warps = range(1, most + 1)
-            model = [
-                latency.fma_per_cycle(w, float(str(ilp)), cycles, lanes=lanes_of(study))
-                for w in warps
-            ]
-            ax.plot(warps, model, color=color, linewidth=0.8, alpha=0.75, zorder=2)
-        good = group[group["ranks"] & group["measured"].notna()]
-        bad = group[~group["ranks"] & group["measured"].notna()]
-        ax.plot(good["warps"], good["measured"], "o", color=color, markersize=3.4, zorder=4)
-        ax.plot(bad["warps"], bad["measured"], "x", color=GREY, markersize=3.6, zorder=4)
-    ax.set_xscale("log", base=2)
-    ticks = [2**i for i in range(8) if 2**i <= most]
-    ax.xaxis.set_major_locator(FixedLocator(ticks))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xticks(ticks, [str(tick) for tick in ticks])
+    palette = dict(zip(sorted(set(frame["ilp"])), _CHAINS, strict=False))
+    # What lies on one point is seen around what lies above it.
+    sizes = {ilp: 44 - 9 * min(place, 3) for place, ilp in enumerate(palette)}
+    same: dict[str, Any] = {
+        "x": "warps",
+        "hue": "ilp",
+        "palette": palette,
+        "legend": False,
+        "ax": ax,
+    }
+    if made.cycles is not None:
+        sns.lineplot(frame, y="model", linewidth=0.9, estimator=None, **same)
+    measured = frame[frame["measured"].notna()]
+    good, bad = (measured[measured["ranks"] == ranks] for ranks in (True, False))
+    if len(good):
+        sns.scatterplot(
+            good, y="measured", style="ilp", size="ilp", sizes=sizes, linewidth=0.3,
+            markers=dict(zip(palette, look.MARKERS, strict=False)), zorder=4, **same,
+        )  # fmt: skip
+    ax.plot(bad["warps"], bad["measured"], "x", color=GREY, markersize=3.6, zorder=4)
     peak = latency.SCHEDULERS * lanes_of(study)
     ax.axhline(peak, color=GREY, linewidth=0.6, linestyle=":")
-    ax.set_ylim(0, peak * 1.08)
-    ax.yaxis.set_major_locator(MultipleLocator(32))
+    _doubling(ax, "x", 1, float(frame["warps"].max()))
+    _doubling(ax, "y", min(8.0, float(frame["measured"].min())), peak)
     ax.set_xlabel("warps on an SM")
     ax.set_ylabel("FMA per clock and SM")
     look.grid(ax, "y")
 
 
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """How often the closed form is what driver and ncu say, and how many warps hide a multiply-add."""
+    made, told = _made(table), []
+    agreed, answered = _agreed(made.rows)
+    if answered:
+        told.append(
+            f"Driver and ncu give the closed form's occupancy in {agreed} of {answered} cases"
+        )
+    if made.cycles is not None and not made.chains.empty:
+        few, many = made.chains["ilp"].min(), made.chains["ilp"].max()
+        needed = [
+            latency.warps_to_hide(made.cycles, float(n), lanes=lanes_of(study)) for n in (few, many)
+        ]
+        told.append(
+            f"an SM needs {needed[0]:.0f} warps to stay busy at ILP {few}, {needed[1]:.0f} at ILP {many}"
+        )
+    return "; ".join(told)
+
+
+def _agreed(rows: Sequence[Row]) -> tuple[int, int]:
+    """In how many cases driver and ncu say what the closed form does, and of how many they say anything."""
+    answered = [row for row in rows if row.driver is not None or row.theoretical is not None]
+    return sum(not row.differences for row in answered), len(answered)
+
+
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Variants on the left, registers and rates on the right; under one another where narrow."""
+    """Answers above, registers and rates side by side below them; under one another where narrow."""
     with look.apply(style):
         study = _on_gpu(study)
         shown, made = _shown(study, table), _made(table)
-        frame = made.chains
-        if not shown and frame.empty:
+        if not shown and made.chains.empty:
             return look.empty_figure(study, style, "occupancy")
-        tall = len(shown) * (5.8 if style.narrow else 3.7) + 14
+        frame = answers(shown)
+        groups = frame.groupby(["warps", "limit"])["kernel"]
+        lines = sum(1 + _named(names, style.narrow).count("\n") for _, names in groups)
+        tall = lines * style.line * 25.4 * (1.75 if style.narrow else 1.15) + 14
+        low = 44 if style.narrow else 58
         if style.narrow:
-            fig = look.new_figure(style, tall + 96)
-            grid = fig.add_gridspec(3, 1, height_ratios=[tall, 48, 48])
-            axes = [fig.add_subplot(grid[i, 0]) for i in range(3)]
+            fig = look.new_figure(style, tall + 2 * low)
+            axes = list(fig.subplots(3, 1, height_ratios=[tall, low, low]))
         else:
-            fig = look.new_figure(style, max(tall, 110))
-            grid = fig.add_gridspec(2, 2, width_ratios=[1.2, 1])
-            axes = [fig.add_subplot(grid[:, 0]), *(fig.add_subplot(grid[i, 1]) for i in range(2))]
-        colors = look.kernel_colors(style, [row.kernel for row in shown])
-        _variants(axes[0], shown, style, colors)
-        _registers(axes[1], study, table, shown, style, colors)
+            fig = look.new_figure(style, tall + low)
+            grid = fig.add_gridspec(2, 2, height_ratios=[tall, low])
+            axes = [fig.add_subplot(place) for place in (grid[0, :], grid[1, 0], grid[1, 1])]
+        if len(frame):
+            _variants(axes[0], frame, style)
+        _registers(axes[1], study, table, frame, style)
         _rates(axes[2], study, made, style)
-        for ax, title in zip(axes, _TITLES, strict=True):
+        titles = (
+            f"{len(frame)} variants, by what limits them",
+            "What registers allow",
+            "What it takes to be busy",
+        )
+        for ax, title in zip(axes, titles, strict=True):
             ax.set_title(title)
-        handles = _handles(shown, frame)
+        handles = _handles(frame, made.chains)
         return look.finish(
             fig, study, style, handles, [str(h.get_label()) for h in handles],
             _notes(study, table),
         )  # fmt: skip
-
-
-_TITLES = ("Every variant", "What registers allow", "What it takes to be busy")
 
 
 def _on_gpu(study: StudyData) -> StudyData:
@@ -449,45 +538,42 @@ def _on_gpu(study: StudyData) -> StudyData:
     return replace(study, cases=study.cases[study.cases["provider"] != "cpu"])
 
 
-def _handles(shown: Sequence[Row], frame: pd.DataFrame) -> list[Artist]:
-    handles: list[Artist] = [Patch(color="#CCCCCC", label="closed form")]
-    if any(row.driver is not None for row in shown):
-        handles.append(Line2D([], [], linestyle="", marker="|", color=INK, markersize=7,
-                              markeredgewidth=1.1, label="driver"))  # fmt: skip
-    if any(row.theoretical is not None for row in shown):
-        handles.append(Line2D([], [], linestyle="", marker="o", color="none", markeredgecolor=INK,
-                              markersize=4.4, label="ncu, theoretical"))  # fmt: skip
-    if any(row.achieved is not None for row in shown):
-        handles.append(Line2D([], [], linestyle="", marker="o", color=GREY, markersize=2.8,
-                              label="ncu, achieved"))  # fmt: skip
+def _handles(frame: pd.DataFrame, chains: pd.DataFrame) -> list[Artist]:
+    def mark(label: str, marker: str, **more: Any) -> Line2D:
+        return Line2D([], [], linestyle="", marker=marker, label=label, **more)
+
+    handles: list[Artist] = [Patch(color=_FORM, label="closed form")]
+    for column, (label, looks) in _ASKED.items():
+        if frame[column].notna().any():
+            edge = looks.get("edgecolor", looks["color"])
+            handles.append(mark(label, str(looks["marker"]), color=looks["color"], markeredgecolor=edge,
+                                markersize=math.sqrt(looks["s"])))  # fmt: skip
     handles += [
-        Line2D([], [], color=color, label=f"blocks of {threads} threads",
+        Line2D([], [], color=color, label=f"blocks of {threads} threads", marker=_BLOCK_MARKERS[threads],
                linestyle="-" if threads == 128 else (0, (4, 1.5)))
         for threads, color in _BLOCKS.items()
     ]  # fmt: skip
-    handles.append(Line2D([], [], linestyle="", marker="D", color="none", markeredgecolor=INK,
-                          markersize=6, label="the article's blocks"))  # fmt: skip
+    handles.append(mark("the article's blocks", "D", color="none", markeredgecolor=INK))
+    each = zip(sorted(set(chains["ilp"])), _CHAINS, look.MARKERS, strict=False)
     handles += [
-        Line2D([], [], color=color, marker="o", linewidth=0.8, markersize=3.4,
-               label=f"ILP {ilp}: model, measured")
-        for color, ilp in zip(_CHAINS, sorted(set(frame["ilp"])), strict=False)
-    ]  # fmt: skip
+        Line2D([], [], color=color, marker=marker, label=f"ILP {ilp}: model, measured")
+        for ilp, color, marker in each
+    ]
     return handles
 
 
 def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:
     notes, made = [], _made(table)
     every, frame, cycles = made.rows, made.chains, made.cycles
-    answered = [row for row in every if row.driver is not None or row.theoretical is not None]
+    agreed, answered = _agreed(every)
     if answered:
-        agreed = sum(not row.differences for row in answered)
-        by_driver = sum(row.driver is not None for row in answered)
-        by_ncu = sum(row.theoretical is not None for row in answered)
+        by_driver = sum(row.driver is not None for row in every)
+        by_ncu = sum(row.theoretical is not None for row in every)
         notes.append(
-            f"The closed form is what others say in {agreed} of {len(answered)} cases (the driver "
+            f"The closed form is what others say in {agreed} of {answered} cases (the driver "
             f"says something of {by_driver}, ncu of {by_ncu})."
         )
-    differ = [row for row in answered if row.differences]
+    differ = [row for row in every if row.differences]
     notes += [f"{row.case}: {'; '.join(row.differences)}." for row in differ[:_MOST]]
     if len(differ) > _MOST:
         notes.append(f"And {len(differ) - _MOST} more cases: they are in the table.")

@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-from matplotlib.transforms import offset_copy
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots.base import StudyData
-from tilewave.plots.style import GREY, INK, MARKERS, Style
+from tilewave.plots._panels import names_beside, stacked
+from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.style import GREY, Style
 from tilewave.theory import roofline
 from tilewave.theory.traffic import MATH
 
+HEADLINE = True
 OPTIONS: Mapping[str, str] = {
     "bandwidths": "{level: probe case} whose measured bandwidth is the slope at the levels dram, l2 "
     "and l1 (default: dram_copy, l2_read, shared_read)",
 }
 _STAGES = ("time", "counters")
 _LEVELS: Mapping[str, str] = {
-    "dram": "DRAM: bytes read and written",
-    "l2": "L2: sectors that the SMs ask for, 32 B each",
-    "l1": "L1 and shared: global sectors and shared wavefronts",
+    "dram": "DRAM, bytes read and written",
+    "l2": "L2, sectors that the SMs ask for",
+    "l1": "L1, global sectors and shared wavefronts",
 }
 _BANDWIDTHS: Mapping[str, str] = {"dram": "dram_copy", "l2": "l2_read", "l1": "shared_read"}
 _UNITS: Mapping[str, str] = {
     "fma": "FMA", "mma": "mma.sync", "mma_small": "mma.sync 8x8x4", "wgmma": "wgmma",
 }  # fmt: skip
-_SHORT: Mapping[str, str] = {
-    "f64": "FP64", "f32": "FP32", "tf32": "TF32", "f16_f32": "FP16 (FP32 sum)",
-    "f16_f16": "FP16 (FP16 sum)", "bf16_f32": "BF16", "i8": "INT8",
-}  # fmt: skip
+_NAMES: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
+_COLORS: Mapping[str, str] = {"dram": "#332288", "l2": "#CC6677", "l1": "#6CB4D8"}
+_MARKERS: Mapping[str, str] = {"dram": "o", "l2": "s", "l1": "^"}
+_DASHES: Mapping[str, Any] = {"dram": "-", "l2": (0, (4, 1.5)), "l1": (0, (1, 1))}
 _NEAR = 0.03  # roofs this close share a line and a label
-_LONG = 20  # characters of dtypes in a label that still fit beside the axes
 _L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
 _GLOBAL = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 _COPIES = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
@@ -55,7 +57,7 @@ class Peak:
 
     @property
     def label(self) -> str:
-        return f"{_SHORT.get(self.dtype, self.dtype)} {_UNITS.get(self.unit, self.unit)}"
+        return f"{base.dtype_short(self.dtype)} {_UNITS.get(self.unit, self.unit)}"
 
 
 @dataclass(frozen=True)
@@ -238,107 +240,125 @@ def table(study: StudyData) -> pd.DataFrame:
 # ------------------------------------------------------------------------------------------ figure
 
 
-def _grouped(peaks: tuple[Peak, ...]) -> list[list[Peak]]:
-    """Peaks of one unit that stand within a few percent of one another; the highest group first."""
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """Of each dtype's fastest own kernel: how much of its lowest roof it reaches, and whose that is."""
+    own = table[(table["kernel"] != BASELINE) & (table["verdict"] == "correct")]
+    own = own[own["of the roof (%)"].notna()].sort_values("TFLOP/s", ascending=False, kind="stable")
+    best = own.drop_duplicates("dtype").sort_values(
+        "of the roof (%)", ascending=False, kind="stable"
+    )
+    told = []
+    for bound, name in {MATH: "arithmetic", **_NAMES}.items():
+        mine = best[best["bound by"] == bound]
+        shares = [
+            f"{base.dtype_short(dtype)} {share:.0f} %"
+            for dtype, share in zip(mine["dtype"], mine["of the roof (%)"], strict=True)
+        ]
+        told += [f"{', '.join(shares)} of {name}"] if shares else []
+    return f"Fastest kernels under their lowest roofs: {', '.join(told)}" if told else ""
+
+
+def _reached(row: Mapping[str, Any]) -> str:
+    """How much of which roof a product reaches: `73 % wgmma`; "" without a roof."""
+    if not base.present(row["of the roof (%)"]):
+        return ""
+    unit = str(row["lowest roof"]).removeprefix(f"{base.dtype_short(row['dtype'])} ")
+    roof = _NAMES.get(row["bound by"], unit.replace("mma.sync", "mma"))
+    return f"{row['of the roof (%)']:.0f} % {roof}"
+
+
+def _grouped(peaks: Iterable[Peak]) -> list[tuple[float, str]]:
+    """Height (TFLOP/s) and units of a dtype's roofs, the highest first; those within a few percent of
+    one another share a line."""
     groups: list[list[Peak]] = []
     for peak in peaks:  # highest first
-        near = [
-            group
-            for group in groups
-            if group[0].unit == peak.unit and peak.tflops > group[0].tflops * (1 - _NEAR)
-        ]
-        if near:
-            near[0].append(peak)
+        if groups and peak.tflops > groups[-1][0].tflops * (1 - _NEAR):
+            groups[-1].append(peak)
         else:
             groups.append([peak])
-    return groups
+    return [
+        (group[0].tflops, ", ".join(_UNITS.get(peak.unit, peak.unit) for peak in group))
+        for group in groups
+    ]
 
 
-def _group_label(group: list[Peak], narrow: bool) -> str:
-    """Dtypes, unit and TFLOP/s (from the lowest to the highest) of the roofs that share a line."""
-    names = [_SHORT.get(peak.dtype, peak.dtype) for peak in group]
-    if {"FP16 (FP32 sum)", "FP16 (FP16 sum)"} <= set(names):
-        names = ["FP16", *(name for name in names if not name.startswith("FP16"))]
-    told = ", ".join(names)
-    if narrow or len(told) > _LONG:
-        told = told.replace(" sum)", ")")
-    height = base.digits(group[0].tflops)
-    if len(group) > 1 and base.digits(group[-1].tflops) != height:
-        height = f"{base.digits(group[-1].tflops)}–{height}"
-    unit = _UNITS.get(group[0].unit, group[0].unit)
-    return f"{told} {unit.replace('mma.sync', 'mma') if narrow else unit}: {height}"
-
-
-def _apart(heights: list[float], gap: float, low: float, high: float) -> list[float]:
-    """Places at least ``gap`` from one another, in the order of ``heights`` (descending), near them
-    and, where there is room, from ``low`` to ``high``."""
-    places: list[float] = []
-    for height in heights:
-        places.append(min(height, places[-1] - gap if places else high))
-    if places and places[-1] < low:  # too low: push up again from the bottom
-        places[-1] = low
-        for i in range(len(places) - 2, -1, -1):
-            places[i] = max(places[i], places[i + 1] + gap)
-    return places
-
-
-def _roofs(
-    ax: Axes, limits: Ceilings, level: str, span: tuple[float, float], tall: float, style: Style
-) -> None:
-    """The slope of the level's bandwidth and a roof for each peak, labelled at the right edge."""
-    left, right = span
-    bandwidth = limits.bandwidths.get(level)
-    top = max((peak.tflops for peak in limits.peaks), default=0.0)
-    if bandwidth is not None:
-        end = top / bandwidth if top else right
+def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
+    """The slope of each level's bandwidth up to the dtype's highest roof, and its roofs, which the title
+    names from the highest on."""
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    roofs = _grouped(peak for peak in limits.peaks if peak.dtype == dtype)
+    top = max((height for height, _ in roofs), default=high)
+    for level, bandwidth in limits.bandwidths.items():
+        end = top / bandwidth
         ax.plot(
-            [left, end], [left * bandwidth, end * bandwidth], color=INK, linewidth=1.0, zorder=2
-        )
-    groups = _grouped(limits.peaks)
-    heights = [group[0].tflops for group in groups]
-    for height in heights:
-        start = left if bandwidth is None else max(left, height / bandwidth)
-        ax.plot([start, right], [height, height], color=GREY, linewidth=0.7, zorder=1)
-    low, high = (math.log10(limit) for limit in ax.get_ylim())
-    gap = (high - low) * 1.32 * style.small / 72 * 25.4 / tall
-    places = _apart([math.log10(height) for height in heights], gap, low + gap / 2, high)
-    # The layout can only leave the right room for labels at a fixed distance from the axes.
-    edge = ax.get_yaxis_transform()
-    beside = offset_copy(edge, ax.get_figure(root=True), x=9, units="points")
-    for group, height, place in zip(groups, heights, places, strict=True):
-        ax.annotate(
-            _group_label(group, style.narrow), (1.0, height), xycoords=edge,
-            xytext=(1.0, 10**place), textcoords=beside,
-            size=style.small, color=INK, va="center", ha="left", annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.4, "shrinkA": 0,
-                        "shrinkB": 0, "relpos": (0, 0.5)},
+            [left, end], [left * bandwidth, top], color=_COLORS[level], linewidth=0.9,
+            linestyle=_DASHES[level], zorder=1,
         )  # fmt: skip
+    roofs = [(height, units) for height, units in roofs if height > low]
+    ax.hlines([height for height, _ in roofs], left, right, color=GREY, linewidth=0.7, zorder=1)
+    told = ", ".join(f"{units} {base.digits(height)}" for height, units in roofs)
+    title = ax.set_title(base.dtype_short(dtype))
+    ax.annotate(
+        f"{told} TFLOP/s".replace("mma.sync", "mma") if told else "no roof of arithmetic", (1, 0), xycoords=title,
+        xytext=(4, 0.5), textcoords="offset points", size=0.8 * style.font_size, color=GREY,
+    ).set_in_layout(False)  # fmt: skip
 
 
-def _title(level: str, limits: Ceilings, study: StudyData, style: Style) -> str:
-    bandwidth = limits.bandwidths.get(level)
-    rate = "no ceiling" if bandwidth is None else f"{base.digits(bandwidth)} TB/s"
-    if style.narrow:
-        return f"{_LEVELS[level].partition(':')[0]}: {rate}"
-    probe = {**_BANDWIDTHS, **dict(study.option("bandwidths", {}))}[level]
-    return f"{_LEVELS[level]} ({probe}: {rate})"
+def _points_of(points: pd.DataFrame) -> pd.DataFrame:
+    """A row for each point: case, level, intensity and rate, and whether it ranks."""
+    names = {f"{level} intensity": level for level in _LEVELS}
+    kept = points.reset_index(names="case").rename(columns=names)
+    long = kept.melt(["case", "tflops", "ranks"], list(_LEVELS), "level", "intensity")
+    return long[long["intensity"].map(math.isfinite)]
+
+
+def _panel(
+    ax: Axes, points: pd.DataFrame, dtype: str, limits: Ceilings, tall: float, style: Style
+) -> None:
+    """A dtype's products at each level under its roofs, each named beside."""
+    peaks = [peak.tflops for peak in limits.peaks if peak.dtype == dtype]
+    speeds = points["tflops"]
+    ax.set_ylim(speeds.min() / 1.6, 1.7 * max([*speeds, *peaks]))
+    ax.yaxis.set_major_locator(
+        LogLocator(10, subs=(1, 2, 5) if speeds.min() * 9 > speeds.max() else (1,))
+    )
+    long = _points_of(points)
+    spans = long.groupby("tflops")["intensity"].agg(["min", "max"])
+    ax.hlines(spans.index, spans["min"], spans["max"], color="#DDDDDD", linewidth=0.6, zorder=1)
+    sns.scatterplot(
+        long[long["ranks"]], x="intensity", y="tflops", hue="level", style="level",
+        hue_order=list(_LEVELS), style_order=list(_LEVELS), palette=_COLORS, markers=_MARKERS,
+        s=14, linewidth=0, legend=False, ax=ax, zorder=3,
+    )  # fmt: skip
+    bad = long[~long["ranks"]]
+    ax.plot(bad["intensity"], bad["tflops"], "x", color=GREY, markersize=3.5)
+    _roofs(ax, limits, dtype, style)
+    last = long.groupby("case")["intensity"].max()
+    ends = [
+        (float(last[case]), float(row["tflops"]), _name(row, dtype), row["kernel"] == BASELINE)
+        for case, row in zip(points.index, points.to_dict("records"), strict=True)
+    ]
+    names_beside(ax, ends, tall, style, all_of_them=not style.narrow)
+    ax.set(xlabel="", ylabel="")
+    look.grid(ax)
+
+
+def _name(row: Mapping[str, Any], dtype: str) -> str:
+    told = base.variant_label(row, dtype).replace("\n", " ")
+    if row["verdict"] != "correct":
+        return f"{told} ({row['verdict']})"
+    return f"{told} (another card)" if row["elsewhere"] else f"{told} {_reached(row)}".strip()
 
 
 def _span(points: pd.DataFrame, limits: Ceilings) -> tuple[float, float]:
-    """One range of intensities for all levels, so that a point's way from level to level shows."""
-    values = [
-        float(one)
-        for level in _LEVELS
-        for one in points[f"{level} intensity"]
-        if pd.notna(one) and math.isfinite(one)
-    ]
-    top = max((peak.tflops for peak in limits.peaks), default=0.0)
-    values += [top / bandwidth for bandwidth in limits.bandwidths.values() if top]
+    """One range of intensities for all panels."""
+    found = points[[f"{level} intensity" for level in _LEVELS]].to_numpy(float).ravel()
+    values = [float(one) for one in found if math.isfinite(one)]
     return min(values) / 2, max(values) * 2
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A panel a level, one above the other on one axis of intensity."""
+    """A panel a dtype: every product at each level of the memory, under the roofs of its dtype."""
     with look.apply(style):
         limits: Ceilings
         points: pd.DataFrame
@@ -347,80 +367,73 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         points = points[points["tflops"].notna() & seen]
         if points.empty:
             return look.empty_figure(study, style, "roofline")
-        tall = 46.0 if style.narrow else 54.0
-        fig = look.new_figure(style, 3 * (tall + 8) + 8)
-        axes = fig.subplots(len(_LEVELS), 1, sharex=True)
-        points = points.join(table.set_index("case")[["kernel", "dtype", "verdict"]])
-        kernels = list(dict.fromkeys(points["kernel"]))
-        colors = look.kernel_colors(style, study.cases["kernel"].astype(str))
-        dtypes = list(dict.fromkeys(points["dtype"]))
-        markers = {dtype: MARKERS[i % len(MARKERS)] for i, dtype in enumerate(dtypes)}
-        span = _span(points, limits)
-        highest = max([*points["tflops"], *(peak.tflops for peak in limits.peaks)])
-        for ax, level in zip(axes, _LEVELS, strict=True):
-            ax.set_xscale("log")
-            ax.set_yscale("log")
-            ax.set_xlim(*span)
-            ax.set_ylim(float(points["tflops"].min()) / 2, highest * 2)
-            for axis in (ax.xaxis, ax.yaxis):
-                axis.set_major_locator(LogLocator(10))
-                axis.set_minor_locator(NullLocator())
-                axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-            _roofs(ax, limits, level, span, tall, style)
-            for row in points.to_dict("records"):
-                x = row[f"{level} intensity"]
-                if not math.isfinite(x):
-                    continue
-                sure = "left" if row["elsewhere"] else "full"
-                ax.plot(
-                    [x], [row["tflops"]], markers[row["dtype"]], color=colors[row["kernel"]], zorder=3,
-                    markersize=4.2, markerfacecoloralt="white",
-                    fillstyle=sure if row["verdict"] == "correct" else "none",
-                )  # fmt: skip
-            ax.set_title(_title(level, limits, study, style))
-            ax.set_ylabel("TFLOP/s")
-            look.grid(ax)
-        axes[-1].set_xlabel("arithmetic intensity: 2mnk over the bytes of the level (FLOP/byte)")
-        if style.narrow:
-            axes[-1].set_xlabel("2mnk over the level's bytes (FLOP/byte)")
-        handles = [
-            Line2D([], [], color=colors[name], marker="s", linestyle="", label=name)
-            for name in kernels
+        told = [
+            "kernel",
+            "variant",
+            "dtype",
+            "verdict",
+            "lowest roof",
+            "of the roof (%)",
+            "bound by",
         ]
-        handles += [
-            Line2D(
-                [], [], color=GREY, marker=markers[dtype], linestyle="",
-                label=_SHORT.get(dtype, dtype),
-            )
-            for dtype in dtypes
+        points = points.join(table.set_index("case")[told])
+        points["ranks"] = points["verdict"] == "correct"
+        parts = dict(iter(points.groupby("dtype", sort=False)))
+        least, most = (11.0, 17.0) if style.narrow else (14.0, math.inf)
+        heights = {dtype: min(most, max(least, 3.0 * len(part))) for dtype, part in parts.items()}
+        fig, columns = stacked(style, heights, [1.0])
+        for column in columns:
+            for dtype, (ax,) in column.items():
+                ax.set(xscale="log", yscale="log", xlim=_span(points, limits))
+                ax.xaxis.set_major_locator(LogLocator(10))
+                for axis in (ax.xaxis, ax.yaxis):
+                    axis.set_minor_locator(NullLocator())
+                    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+                _panel(ax, parts[dtype], dtype, limits, heights[dtype], style)
+                ax.tick_params(labelbottom=dtype == list(column)[-1])
+            ax.set_xlabel("FLOP/byte")
+        handles = [
+            Line2D([], [], color=_COLORS[level], marker=_MARKERS[level], linestyle=_DASHES[level],
+                   markersize=3.4, markeredgewidth=0)
+            for level in _LEVELS
         ]  # fmt: skip
-        if (points["verdict"] != "correct").any():
-            handles.append(
-                Line2D([], [], color=GREY, marker="o", fillstyle="none", linestyle="",
-                       label="not ranked")
-            )  # fmt: skip
-        if points["elsewhere"].any():
-            handles.append(
-                Line2D([], [], color=GREY, marker="o", fillstyle="left", markerfacecoloralt="white",
-                       linestyle="", label="another card than the roofs'")
-            )  # fmt: skip
-        notes = _notes(study, limits, points)
-        labels = [str(one.get_label()) for one in handles]
-        return look.finish(fig, study, style, handles, labels, notes, _STAGES)
+        labels = list(_NAMES.values())
+        if not points["ranks"].all():
+            handles.append(Line2D([], [], color=GREY, marker="x", linestyle=""))
+            labels.append("not ranked")
+        return look.finish(
+            fig, study, style, handles, labels, _notes(study, limits, points, style), _STAGES
+        )
 
 
-def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame) -> list[str]:
+def _slopes(study: StudyData, limits: Ceilings) -> str:
+    """What the bytes of each level are, and the bandwidth that its slope is."""
+    probes = {**_BANDWIDTHS, **dict(study.option("bandwidths", {}))}
+    return "; ".join(
+        f"{words} ("
+        + (
+            f"{probes[level]}: {base.digits(limits.bandwidths[level])} TB/s)"
+            if level in limits.bandwidths
+            else "no ceiling)"
+        )
+        for level, words in _LEVELS.items()
+    )
+
+
+def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame, style: Style) -> list[str]:
     notes = [
-        f"{base.common_shape(_products(study))}. Time of launches that find their inputs in no cache, "
-        "bytes counted with caches flushed. Roofs are what the probes reached, with random operands; a "
-        "variant's own roof of arithmetic is the lowest of its dtype and kind of unit (tensor cores or "
-        "FMA) that it does not pass."
+        f"{base.common_shape(_products(study))}. Points: 2mnk over the bytes of a level, and TFLOP/s with "
+        f"inputs in no cache. Slopes: {_slopes(study, limits)}. Beside a name: how much of its lowest roof "
+        "it reaches; of arithmetic's, the lowest of its unit (tensor cores or FMA) that it does not pass."
     ]
+    if style.narrow:
+        notes.append("Where names crowd, the table has the rest.")
     bulk = [str(case).partition("@")[0] for case in points.index[points["bulk"]]]
     if bulk:
+        whose = ", ".join(bulk) if len(bulk) <= 3 else f"{len(bulk)} variants"
         notes.append(
-            f"At L1 and shared, bulk copies (TMA) of {', '.join(bulk)} are taken from L2's count, which "
-            "is the least they can be."
+            f"At L1, bulk copies (TMA) of {whose} are taken from L2's count, which is the "
+            "least they can be."
         )
     if limits.absent:
         notes.append(f"No ceiling was recorded for: {', '.join(limits.absent)}.")

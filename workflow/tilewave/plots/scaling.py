@@ -1,4 +1,4 @@
-"""Scaling: throughput against the size of a square product, one panel a dtype.
+"""Scaling: throughput against the size of a square product, one panel a dtype, and from where on it holds.
 
 Also the comparison with which the lecture ends and whose cells it leaves empty: the time of the
 CPU's triple loop, of the naive kernel and of the tiled kernel at N = 64 and N = 512.
@@ -6,10 +6,12 @@ CPU's triple loop, of the naive kernel and of the tiled kernel at N = 64 and N =
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,16 +20,21 @@ from matplotlib.ticker import NullLocator
 
 from tilewave.plots import base
 from tilewave.plots import style as look
+from tilewave.plots._panels import names_beside, stacked
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.style import GREY, INK, MARKERS, Style
+from tilewave.plots.style import GREY, Style
 
 OPTIONS: Mapping[str, str] = {
-    "log": "false draws TFLOP/s on a linear axis (default: true)",
+    "log": "true draws TFLOP/s on a logarithmic axis (default: false)",
     "lecture": "{rows: {label: variant}, sizes: [N, ...]} of the table of times in ms "
     "(default: CPU, naive and tiled at 64 and 512); false leaves it out",
 }
 _STAGES = ("time",)
-_SPEED, _LABEL = "TFLOP/s", "lecture"
+_SPEED, _LABEL, _REACHED = "TFLOP/s", "lecture", "% of its highest"
+_ENOUGH = 90
+"""Percent of its highest speed with which a variant counts as arrived."""
+_COLORS: Mapping[str, str] = {"cuBLAS": "#000000", "fastest own": "#CC3311", "other": "#AAAAAA"}
+_WIDTHS: Mapping[str, float] = {"cuBLAS": 1.2, "fastest own": 1.2, "other": 0.6}
 _LECTURE: Mapping[str, Any] = {
     "rows": {
         "CPU, triple loop, one core": "matmul_cpu",
@@ -74,12 +81,24 @@ def lecture_table(study: StudyData) -> pd.DataFrame:
     return pd.DataFrame.from_dict(filled, orient="index", columns=[f"{s}×{s} (ms)" for s in sizes])
 
 
+def of_highest(study: StudyData) -> pd.Series[float]:
+    """Percent of the highest speed that the variant reached at any size, by case: of correct cases,
+    among those measured in the same environment."""
+    speed, ranking = base.value_of(study, "tflops", "time"), set(base.ranking(study))
+    speed = speed[[case for case in speed.index if case in ranking]]
+    variants = study.cases.set_index("case")["variant"].reindex(speed.index)
+    places = pd.Series(base.environment_of(study, "tflops", "time"), dtype=object)
+    highest = speed.groupby([variants, places.reindex(speed.index)]).transform("max")
+    return 100 * speed / highest
+
+
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case, then the lecture's rows (column `lecture` names them)."""
     frame = base.with_columns(
         base.base_table(study),
         {
             _SPEED: base.value_of(study, "tflops", "time"),
+            _REACHED: of_highest(study),
             "% of cuBLAS": base.value_of(study, "percent_of_cublas", "time"),
             "duration (ms)": base.value_of(study, "duration", "time") / 1e3,
             "empty kernel (us)": base.value_of(study, "empty_kernel", "time"),
@@ -91,119 +110,145 @@ def table(study: StudyData) -> pd.DataFrame:
     return pd.concat([frame, lecture.rename_axis(_LABEL).reset_index()], ignore_index=True)
 
 
-def _parts(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The table's cases, and the lecture's table by label; empty where there is none."""
-    if _LABEL not in table:
-        return table, pd.DataFrame()
-    first = table.columns.get_loc(_LABEL)
-    told = table[_LABEL].notna()
-    return table[~told], table[told].iloc[:, first:].set_index(_LABEL)
+def _parts(study: StudyData, table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The table's cases that GPUs ran, each variant's from small to large, and those of CPUs."""
+    cases = table[table[_LABEL].isna()] if _LABEL in table else table
+    cases = cases.sort_values("n", kind="stable")
+    by_cpu = study.cases.loc[study.cases.get("provider", study.cases["case"]) == "cpu", "case"]
+    mine = cases["case"].isin(by_cpu)
+    return cases[~mine], cases[mine]
 
 
-def _lines(ax: Axes, cases: pd.DataFrame, looks: dict[str, tuple[str, str, Any]]) -> None:
-    for variant, group in cases.groupby("variant", sort=False):
-        color, marker, dash = looks[str(variant)]
-        points = group.sort_values("n")
-        ranks = points["verdict"] == "correct"
-        good = points[ranks]
-        if good[_SPEED].notna().any():
-            # Sizes without a value stay in the line's data, so that it breaks there.
-            ax.plot(
-                good["n"].astype(float), good[_SPEED].astype(float), color=color, marker=marker,
-                linestyle=dash, markeredgewidth=0, markeredgecolor="w",
-                zorder=3 if group["kernel"].iloc[0] == BASELINE else 2,
-            )  # fmt: skip
-        bad = points[~ranks & points[_SPEED].notna()]
-        ax.plot(bad["n"], bad[_SPEED], "x", color=GREY, markersize=4)
+def _arrivals(cases: pd.DataFrame) -> pd.DataFrame:
+    """The rows at which the variants first reach _ENOUGH percent of their highest speed."""
+    return cases[cases[_REACHED] >= _ENOUGH].drop_duplicates("variant")
 
 
-def _looks(study: StudyData, style: Style) -> dict[str, tuple[str, str, Any]]:
-    """Colour by kernel; marker and dash by the variant's place among those of its kernel."""
-    colors = look.kernel_colors(style, study.cases["kernel"].astype(str))
-    ordered = sorted(k for k in colors if k != BASELINE)
-    dashes: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
-    looks: dict[str, tuple[str, str, Any]] = {}
-    for kernel, group in study.cases.groupby("kernel", sort=True):
-        marker = "." if kernel == BASELINE else MARKERS[ordered.index(str(kernel)) % len(MARKERS)]
-        by_dtype: dict[str, int] = {}
-        for variant, dtype in group[["variant", "dtype"]].drop_duplicates().itertuples(index=False):
-            # A variant of another dtype stands in another panel: it may look the same.
-            place = by_dtype.get(str(dtype), 0)
-            by_dtype[str(dtype)] = place + 1
-            looks[str(variant)] = (colors[str(kernel)], marker, dashes[place % len(dashes)])
-    return looks
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """How many of the GPU's variants arrive at which size, and where cuBLAS does."""
+    cases, _ = _parts(study, table)
+    found = _arrivals(cases)
+    vendor = found.loc[found["kernel"] == BASELINE, "n"].astype(int)
+    own = found.loc[found["kernel"] != BASELINE, "n"].astype(int).value_counts().sort_index()
+    if own.empty:
+        return ""
+    told = ", ".join(f"{count} at N = {n}" for n, count in own.items())
+    ends = " to ".join(f"{n}" for n in sorted({vendor.min(), vendor.max()})) if len(vendor) else ""
+    return f"Variants reach {_ENOUGH} % of their highest speed: {told}" + (
+        f"; cuBLAS at {ends}" if ends else ""
+    )
+
+
+def _panel(ax: Axes, cases: pd.DataFrame, dtype: str, tall: float, style: Style) -> None:
+    """A dtype's variants as lines, a dot where each arrives, its name with its highest speed beside."""
+    good = cases[(cases["verdict"] == "correct") & cases[_SPEED].notna()]
+    best = good[good["kernel"] != BASELINE].nlargest(1, _SPEED)["variant"]
+    role = pd.Series("other", good.index).mask(good["variant"].isin(best), "fastest own")
+    role = role.mask(good["kernel"] == BASELINE, "cuBLAS")
+    # A line ends where a size has no value, and begins anew behind it.
+    gaps = (~cases.index.isin(good.index)).astype(int)
+    run = pd.Series(gaps, cases.index).groupby(cases["variant"]).cumsum().reindex(good.index)
+    lines = good.assign(
+        role=role, line=good["variant"] + run.astype(str), n=good["n"].astype(float)
+    )
+    sns.lineplot(
+        lines, x="n", y=_SPEED, hue="role", size="role", units="line", estimator=None, ax=ax,
+        palette=_COLORS, sizes=_WIDTHS, size_order=list(_WIDTHS), legend=False,
+    )  # fmt: skip
+    arrived = _arrivals(lines)
+    sns.scatterplot(
+        arrived, x="n", y=_SPEED, hue="role", palette=_COLORS, s=12, linewidth=0, legend=False,
+        ax=ax, zorder=3,
+    )  # fmt: skip
+    bad = cases[(cases["verdict"] != "correct") & cases[_SPEED].notna()]
+    ax.plot(bad["n"], bad[_SPEED], "x", color=GREY, markersize=4)
+    at = arrived.set_index("variant")["n"]
+    highest = good.groupby("variant")[_SPEED].max()
+    ends = []
+    for row in lines.drop_duplicates("variant", keep="last").to_dict("records"):
+        variant = row["variant"]
+        name = base.variant_label(row, dtype).replace("\n", " ")
+        ends.append(
+            (row["n"], row[_SPEED], f"{name} {base.digits(highest[variant])} at {at[variant]:.0f}",
+             row["kernel"] == BASELINE)
+        )  # fmt: skip
+    names_beside(ax, ends, tall, style, all_of_them=not style.narrow)
+    ax.set_title(f"{base.dtype_short(dtype)}, TFLOP/s")
+    ax.set(xlabel="", ylabel="")
+    look.grid(ax)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """One panel a dtype, a line a variant, cuBLAS in black; the lecture's table as the last panel."""
+    """One panel a dtype, a line a variant, cuBLAS in black."""
     with look.apply(style):
-        dtypes = base.dtypes_in_order(study)
-        cases, lecture = _parts(table)
-        if not dtypes or cases[_SPEED].isna().all():
+        cases, by_cpu = _parts(study, table)
+        cases = cases[cases.groupby("dtype")[_SPEED].transform("count") > 0]
+        if cases.empty:
             return look.empty_figure(study, style, "throughput")
-        panels = len(dtypes)
-        columns = 1 if style.narrow else min(2, panels)
-        rows = -(-panels // columns)
-        heights = [48.0 if style.narrow else 56.0] * rows + (
-            [(len(lecture) + 1.8) * style.line * 33] if len(lecture) else []
-        )
-        fig = look.new_figure(style, sum(heights))
-        grid = fig.add_gridspec(len(heights), columns, height_ratios=heights)
-        looks = _looks(study, style)
-        sizes = study.cases["n"].astype(float)
-        for place, dtype in enumerate(dtypes):
-            ax = fig.add_subplot(grid[place // columns, place % columns])
-            _lines(ax, cases[cases["dtype"].astype(str) == dtype], looks)
-            if study.option("log", True):
-                ax.set_yscale("log")
-                ax.yaxis.set_minor_locator(NullLocator())
+        wanted = [dtype for dtype in base.dtypes_in_order(study) if dtype in set(cases["dtype"])]
+        parts = {dtype: cases[cases["dtype"] == dtype] for dtype in wanted}
+        least, most = (10.0, 17.0) if style.narrow else (16.0, math.inf)
+        heights = {
+            dtype: min(most, max(least, 3.0 * part["variant"].nunique()))
+            for dtype, part in parts.items()
+        }
+        fig, columns = stacked(style, heights, [1.0])
+        sizes = cases["n"].astype(float)
+        for column in columns:
+            for dtype, (ax,) in column.items():
+                if study.option("log", False):
+                    ax.set_yscale("log")
+                    ax.yaxis.set_minor_locator(NullLocator())
                 ax.yaxis.set_major_formatter(lambda v, _: f"{v:g}")
-            look.powers_of_two(ax, sizes, 8)
-            ax.set_xlim(sizes.min() / 1.3, sizes.max() * 1.3)
-            ax.set_title(base.dtype_label(dtype))
-            ax.set_xlabel("N (m = n = k)" if place + columns >= panels else "")
-            ax.set_ylabel("TFLOP/s" if place % columns == 0 else "")
-            look.grid(ax)
-        if len(lecture):
-            _draw_lecture(fig.add_subplot(grid[rows, :]), lecture, style)
-        handles, labels = _legend_entries(study, cases, looks)
-        return look.finish(fig, study, style, handles, labels, base.rate_notes(study), _STAGES)
+                look.powers_of_two(ax, sizes, 3)
+                ax.set_xlim(sizes.min() / 1.3, sizes.max() * 1.2)
+                speeds = parts[dtype][_SPEED].dropna()
+                low = speeds.min() / 1.5 if ax.get_yscale() == "log" else 0.0
+                ax.set_ylim(low, speeds.max() * 1.08)
+                _panel(ax, parts[dtype], dtype, heights[dtype], style)
+                ax.tick_params(labelbottom=dtype == list(column)[-1])
+            ax.set_xlabel("N (m = n = k)")
+        handles, labels = _legend(cases)
+        notes = _notes(study, table, cases, by_cpu, style)
+        return look.finish(fig, study, style, handles, labels, notes, _STAGES)
 
 
-def _legend_entries(
-    study: StudyData, cases: pd.DataFrame, looks: dict[str, tuple[str, str, Any]]
-) -> tuple[list[Artist], list[str]]:
-    entries: dict[tuple[str, Any], tuple[Artist, str]] = {}
-    for row in study.cases.drop_duplicates("variant").to_dict("records"):
-        color, marker, dash = looks[str(row["variant"])]
-        label = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
-        line = Line2D([], [], color=color, marker=marker, linestyle=dash, markeredgewidth=0)
-        entries.setdefault((str(row["kernel"]), dash), (line, label))
-    handles = [handle for handle, _ in entries.values()]
-    labels = [label for _, label in entries.values()]
+def _legend(cases: pd.DataFrame) -> tuple[list[Artist], list[str]]:
+    handles: list[Artist] = [
+        Line2D([], [], color=_COLORS[role], linewidth=_WIDTHS[role]) for role in _COLORS
+    ]
+    handles.append(Line2D([], [], color=_COLORS["fastest own"], marker="o", linestyle=""))
+    labels = [*_COLORS, f"first size with {_ENOUGH} % of the highest speed"]
     if (cases[_SPEED].notna() & (cases["verdict"] != "correct")).any():
         handles.append(Line2D([], [], color=GREY, marker="x", linestyle=""))
         labels.append("not correct, not ranked")
     return handles, labels
 
 
-def _draw_lecture(ax: Axes, lecture: pd.DataFrame, style: Style) -> None:
-    """The table as text: a line a row."""
-    ax.set_axis_off()
-    ax.set_xlim(0, 1)
-    ax.set_ylim(len(lecture) + 0.9, -0.6)
-    ax.set_title("Time of one product, FP32")
-    first = 0.46 if style.narrow else 0.3
-    step = (1.0 - first) / max(2, len(lecture.columns)) if style.narrow else 0.16
-    stops = [first + step * (i + 1) for i in range(len(lecture.columns))]
-    for x, name in zip(stops, lecture.columns, strict=True):
-        ax.text(x, 0, str(name), ha="right", va="center", size=style.small, weight="bold")
-    for y, (label, cells) in enumerate(lecture.iterrows(), 1):
-        ax.axhline(y - 0.5, color="#DDDDDD", linewidth=0.5, xmax=stops[-1])
-        ax.text(0, y, str(label), ha="left", va="center", size=style.small)
-        for x, cell in zip(stops, cells, strict=True):
-            plain = str(cell)[:1].isdigit()
-            ax.text(
-                x, y, str(cell), ha="right", va="center", size=style.small,
-                color=INK if plain else GREY,
-            )  # fmt: skip
+def _notes(
+    study: StudyData, table: pd.DataFrame, cases: pd.DataFrame, by_cpu: pd.DataFrame, style: Style
+) -> list[str]:
+    """How to read names, what may not have reached its plateau, the CPU's speeds, the lecture's table."""
+    notes = [
+        f"Beside a name: its highest speed and the first size with {_ENOUGH} % of it, each variant at the "
+        "clock of its own moment: shares of cuBLAS are timed in turn and in the table."
+    ]
+    if style.narrow:
+        notes[0] += " Where names crowd, the table has the rest."
+    last = cases[(cases[_REACHED] == 100) & (cases["n"] == cases["n"].max())]
+    if len(last):
+        notes.append(
+            f"{len(last)} of {cases['variant'].nunique()} are fastest at the largest size and may not "
+            "have arrived."
+        )
+    speeds = by_cpu[by_cpu["verdict"] == "correct"].groupby("variant", sort=False)[_SPEED].max()
+    if speeds.notna().any():
+        told = [f"{name} {base.digits(speed)}" for name, speed in speeds.dropna().items()]
+        notes.append(f"On the CPU, TFLOP/s: {', '.join(told)}.")
+    if _LABEL in table:
+        rows = table[table[_LABEL].notna()]
+        columns = [name for name in rows if str(name).endswith("(ms)") and rows[name].notna().all()]
+        times = "; ".join(f"{row[_LABEL]} {', '.join(row[columns])}" for _, row in rows.iterrows())
+        sizes = ", ".join(str(name).removesuffix(" (ms)") for name in columns)
+        notes.append(f"Time of an FP32 product of {sizes} in ms: {times}.")
+    return notes + base.rate_notes(study)

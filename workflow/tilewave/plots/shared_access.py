@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -28,11 +27,18 @@ MEASURED = "wavefronts"
 EXPECTED = "wavefronts_expected"
 ATTRIBUTED = "wavefronts_by_instruction"
 _STAGES = ("counters",)
-_WIDTHS: Mapping[int, tuple[str, str]] = {
-    4: ("32-bit", "#88CCEE"),
-    8: ("64-bit", "#44AA99"),
-    16: ("128-bit", "#332288"),
-}
+_WIDTHS = {32: "#88CCEE", 64: "#44AA99", 128: "#332288"}  # by bits a lane
+_ATTRIBUTED = "attributed to its address by ncu, where different"
+_OTHER, _WRONG = "measured, width not told", "not correct"
+
+
+def _kind(bits: int) -> str:
+    return f"measured, {bits}-bit a lane" if bits in _WIDTHS else _OTHER
+
+
+_KINDS = {_kind(bits): color for bits, color in _WIDTHS.items()} | {
+    _OTHER: "#AAAAAA", _WRONG: "#EEEEEE",
+}  # fmt: skip
 
 
 def _operation(row: Mapping[str, Any]) -> str:
@@ -45,7 +51,7 @@ def _width(row: Mapping[str, Any]) -> int:
     """Bytes a lane, by the macro WIDTH, else by the number of bits in the case's name; 0: unknown."""
     macro = base.macros_of(row).get("WIDTH")
     if macro is not None and str(macro).isdigit():
-        return int(macro) if int(macro) in _WIDTHS else int(macro) // 8
+        return int(macro) if 8 * int(macro) in _WIDTHS else int(macro) // 8
     bits = re.search(r"(128|64|32)", str(row.get("probe_case", "")))
     return int(bits.group(1)) // 8 if bits else 0
 
@@ -75,46 +81,72 @@ def table(study: StudyData) -> pd.DataFrame:
     return frame.join(rest[["verdict", "status", "reason", "source"]])
 
 
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """How many patterns cost what the rule predicts, and which is the farthest above it."""
+    known = table[(table["as expected"] != "") & (table["verdict"] == "correct")]
+    if known.empty:
+        return ""
+    other = known[known["as expected"] == "no"]
+    told = (
+        f"{len(known) - len(other)} of {len(known)} access patterns cost the wavefronts predicted"
+    )
+    if len(other):
+        row = other.loc[(other["measured wavefronts"] / other["expected wavefronts"]).idxmax()]
+        counts = (base.number(row[f"{of} wavefronts"]) for of in ("measured", "expected"))
+        return "{}; {} costs {} where {} are".format(told, row["probe_case"], *counts)
+    apart = int(_apart(known).sum())
+    return f"{told}; ncu attributes others to {apart} of them" if apart else told
+
+
+def _apart(rows: pd.DataFrame) -> pd.Series[bool]:
+    """Where ncu attributes another number to the instruction's address."""
+    return (rows["attributed by ncu"] - rows["measured wavefronts"]).fillna(0.0) != 0.0
+
+
+def _said(row: Mapping[Any, Any]) -> tuple[str, str]:
+    """What stands at a bar's end, and its colour."""
+    measured = row["measured wavefronts"]
+    if not base.present(measured):
+        return str(row["status"]) if row["status"] != "ok" else "not counted", GREY
+    told = base.number(float(measured))
+    if row["as expected"] == "no":
+        return f"{told} (expected {base.number(float(row['expected wavefronts']))})", BAD
+    return (told, INK) if row["verdict"] == "correct" else (f"{told} ({row['verdict']})", GREY)
+
+
 def _panel(ax: Axes, rows: pd.DataFrame, style: Style, right: float) -> None:
-    labels = []
-    for place, row in enumerate(rows.to_dict("records")):
-        width = int(row["bits a lane"]) // 8
-        name = str(row["probe_case"]).removeprefix(f"{row['operation']}_")
-        labels.append(name.replace("_", " "))
-        measured, expected = row["measured wavefronts"], row["expected wavefronts"]
-        color = _WIDTHS.get(width, ("", "#AAAAAA"))[1]
-        ranks = row["verdict"] == "correct"
-        if base.present(measured):
-            ax.barh(
-                place, measured, height=0.62, linewidth=0.4, edgecolor="#AAAAAA" if not ranks else color,
-                color=color if ranks else "#EEEEEE", hatch=None if ranks else "////",
+    """Bars for what was measured; what is expected, and what ncu says otherwise, as marks on them."""
+    rows = rows.assign(place=range(len(rows)), kind=rows["bits a lane"].map(_kind))
+    rows["kind"] = rows["kind"].where(rows["verdict"] == "correct", _WRONG)
+    names = [
+        str(row["probe_case"]).removeprefix(f"{row['operation']}_").replace("_", " ")
+        for row in rows.to_dict("records")
+    ]
+    sns.barplot(
+        rows.dropna(subset="measured wavefronts"), x="measured wavefronts", y="place", hue="kind",
+        hue_order=[kind for kind in _KINDS if (rows["kind"] == kind).any()], palette=_KINDS, width=0.62,
+        orient="y", dodge=False, native_scale=True, errorbar=None, saturation=1, edgecolor="#AAAAAA",
+        linewidth=0.4, ax=ax,
+    )  # fmt: skip
+    for points, column, label, marker, color, edge, size in (
+        (rows, "expected wavefronts", "expected", "D", "white", INK, 18),
+        (rows[_apart(rows)], "attributed by ncu", _ATTRIBUTED, "X", BAD, "white", 34),
+    ):
+        if points[column].notna().any():
+            sns.scatterplot(
+                points, x=column, y="place", label=label, marker=marker, color=color, s=size,
+                edgecolor=edge, linewidth=0.6, zorder=5, ax=ax,
             )  # fmt: skip
-            wrong = row["as expected"] == "no"
-            told = f"{base.number(float(measured))}"
-            if wrong:
-                told += f" (expected {base.number(float(expected))})"
-            elif not ranks:
-                told += f" ({row['verdict']})"
-            tint = BAD if wrong else INK if ranks else GREY
-        else:
-            told, tint = str(row["status"]) if row["status"] != "ok" else "not counted", GREY
-        if base.present(expected):
-            ax.plot(
-                [expected], [place], "D", color="white", markeredgecolor=INK, markersize=3.4, zorder=4,
-            )  # fmt: skip
-        attributed = row["attributed by ncu"]
-        if base.present(attributed) and attributed != measured:
-            ax.plot([attributed], [place], "x", color=BAD, markersize=4.2, zorder=5)
-        reach = max(
-            [float(v) for v in (measured, expected, attributed) if base.present(v)], default=0.0
-        )
+    counted = ["measured wavefronts", "expected wavefronts", "attributed by ncu"]
+    ends = rows[counted].max(axis=1).fillna(0.0)
+    for place, (row, end) in enumerate(zip(rows.to_dict("records"), ends, strict=True)):
+        told, tint = _said(row)
         ax.annotate(
-            told, (reach, place), xytext=(5, 0), textcoords="offset points",
-            va="center", ha="left", size=style.small, color=tint,
+            told, (end, place), xytext=(5, 0), textcoords="offset points", va="center",
+            size=style.small, color=tint,
         )  # fmt: skip
-    look.rows_axis(ax, labels)
-    ax.set_xlim(0, right)
-    ax.set_xticks(range(0, int(right) + 1, 1 if right < 12 else 4))
+    look.rows_axis(ax, names)
+    ax.set(xlim=(0, right), xticks=range(0, int(right) + 1, 1 if right < 12 else 4), ylabel="")
     ax.set_xlabel("wavefronts of the probe instruction")
     look.grid(ax, "x")
 
@@ -125,44 +157,17 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         values = table[["expected wavefronts", "measured wavefronts", "attributed by ncu"]]
         if table.empty or values.isna().all(axis=None):
             return look.empty_figure(study, style, "wavefronts")
-        parts = [(op, table[table["operation"] == op]) for op in ("load", "store")]
-        parts = [(op, rows) for op, rows in parts if not rows.empty]
+        parts = [(op, rows) for op, rows in table.groupby("operation") if len(rows)]
         row_mm = max(4.4, 1.1 * style.line * 25.4)
         heights = [len(rows) * row_mm + 13 for _, rows in parts]
+        fig = look.new_figure(style, sum(heights) if style.narrow else max(heights))
         if style.narrow:
-            fig = look.new_figure(style, sum(heights))
-            axes = fig.subplots(
-                len(parts), 1, squeeze=False, gridspec_kw={"height_ratios": heights}
-            )[:, 0]
+            axes = fig.subplots(len(parts), 1, squeeze=False, height_ratios=heights)[:, 0]
         else:
-            fig = look.new_figure(style, max(heights))
             axes = fig.subplots(1, len(parts), squeeze=False)[0]
         right = float(values.max(axis=None)) * (1.5 if style.narrow else 1.35) + 0.5
         for ax, (operation, rows) in zip(axes, parts, strict=True):
             _panel(ax, rows, style, right)
-            known = rows[rows["as expected"] != ""]
-            equal = int((known["as expected"] == "yes").sum())
-            ax.set_title(f"{operation.capitalize()}s: {equal} of {len(rows)} as expected")
-        handles: list[Any] = [
-            Patch(color=color, label=f"measured, {name} a lane")
-            for width, (name, color) in _WIDTHS.items()
-            if (table["bits a lane"] == width * 8).any()
-        ]
-        handles.append(
-            Line2D([], [], linestyle="", marker="D", color="white", markeredgecolor=INK,
-                   markersize=3.4, label="expected")
-        )  # fmt: skip
-        apart = table["attributed by ncu"].notna() & table["measured wavefronts"].notna()
-        if (apart & (table["attributed by ncu"] != table["measured wavefronts"])).any():
-            handles.append(
-                Line2D([], [], linestyle="", marker="x", color=BAD, markersize=4.2,
-                       label="attributed to its address by ncu, where different")
-            )  # fmt: skip
-        drawn = table["measured wavefronts"].notna()
-        if (drawn & (table["verdict"] != "correct")).any():
-            handles.append(
-                Patch(facecolor="#EEEEEE", edgecolor="#AAAAAA", hatch="////", label="not correct")
-            )
-        return look.finish(
-            fig, study, style, handles, [str(h.get_label()) for h in handles], [], _STAGES
-        )
+            equal = int((rows["as expected"] == "yes").sum())
+            ax.set_title(f"{str(operation).capitalize()}s: {equal} of {len(rows)} as expected")
+        return look.finish(fig, study, style, *look.entries(axes), [], _STAGES)

@@ -1,28 +1,28 @@
 """Split-K and stream-K: what sharing a tile among blocks gains, and what its workspace costs.
 
-A panel is a shape. Speed-ups are over the data-parallel kernel with the same tile; lines are what
-the balance of the SMs and the workspace's traffic predict, points are measured. Below: the bytes
-that the workspace adds.
+A row is a shape and tile, a column a way to share its tiles. Speed-ups are over the data-parallel
+kernel with the same tile, measured and as the balance of the SMs and the workspace's traffic predict
+them; beside them the bytes that the workspace adds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
-from tilewave.plots import base
+from tilewave.plots import _maps, base
 from tilewave.plots import style as look
 from tilewave.plots._quantization import percent
 from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import GREY, INK, MODEL, Style
+from tilewave.plots.style import Style
 from tilewave.theory import quantization, splitting
 
 OPTIONS: Mapping[str, str] = {
@@ -31,7 +31,7 @@ OPTIONS: Mapping[str, str] = {
     "stream_k": "kernel that deals out chunks evenly (default: hgemm_stream_k)",
     "bandwidth": "probe case whose bandwidth (TB/s) the workspace's traffic is charged with "
     "(default: l2_read)",
-    "aim": "speed-up to be drawn as a line (default: none)",
+    "aim": "speed-up from which on a cell is bold (default: none)",
     "blocks_per_sm": "blocks that an SM holds at a time (default: from registers, shared memory "
     "and threads of the data-parallel kernel)",
 }
@@ -43,7 +43,6 @@ L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
 DRAM_BYTES = "dram_bytes"
 STREAM = "stream"
 _STAGES = ("time",)
-_ALONE_DASH = (0, (4, 1.2, 1, 1.2))
 
 
 def bandwidth(study: StudyData) -> float:
@@ -197,111 +196,96 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def _ways(frame: pd.DataFrame) -> list[str]:
-    """The x axis: data-parallel, the numbers of splits in order, stream-K."""
+    """The columns: the numbers of splits in order, stream-K."""
     splits = sorted({int(how) for how in frame["how"] if how != STREAM})
-    return ["1", *map(str, splits), *([STREAM] if (frame["how"] == STREAM).any() else [])]
+    return [*map(str, splits), *([STREAM] if (frame["how"] == STREAM).any() else [])]
 
 
-def _speed(
-    ax: Axes, group: pd.DataFrame, ways: Sequence[str], color: str, aim: float | None
-) -> None:
-    at = group.set_index("how").reindex(ways)
-    at.loc["1", ["alone", "waves"]] = 1.0
-    places = range(len(ways))
-    chain = [place for place in places if ways[place] != STREAM]
-    lines: list[tuple[str, object]] = [("alone", "-")]
-    if (group["per_sm"] > 1).any():
-        lines.append(("waves", _ALONE_DASH))
-    for column, dash in lines:
-        values = at[column].to_numpy()
-        ax.plot(chain, values[chain], color=MODEL, linewidth=1.1, linestyle=dash)  # type: ignore[arg-type]
-        for place in places:
-            if ways[place] == STREAM:
-                ax.plot([place - 0.32, place + 0.32], [values[place]] * 2, color=MODEL,
-                        linewidth=1.1, linestyle=dash)  # type: ignore[arg-type]  # fmt: skip
-    ax.axhline(1.0, color=INK, linewidth=0.5, zorder=0)
-    if aim is not None:
-        ax.axhline(aim, color=look.GOOD, linewidth=0.7, linestyle=":", zorder=0)
-    measured = at["speed_up"].to_numpy()
-    ax.plot(places, measured, "o", color=color, markersize=3.6, zorder=4)
-    top = pd.concat([at["speed_up"], at["alone"], at["waves"]]).max()
-    ax.set_ylim(0, 1.12 * max(float(top), aim or 0.0))
-    ax.yaxis.set_major_locator(MaxNLocator(4))
+def _map(ax: Axes, frame: pd.DataFrame, title: str, style: Style, aim: float | None) -> None:
+    """A cell for each product and way to share its tiles, the products of most gain on top."""
+    column, norm = _MAPS[title]
+    frame = frame.assign(
+        row=[f"{label}\n{tiles} of {m}×{n}" for label, tiles, (m, n) in
+             zip(frame["label"], frame["tiles"], frame["tile"], strict=True)],
+    )  # fmt: skip
+    rows = frame.groupby("row", sort=False)["speed_up"].max().sort_values(ascending=False).index
+
+    def told(name: str) -> pd.DataFrame:
+        return frame.pivot(index="row", columns="how", values=name).reindex(rows)[_ways(frame)]
+
+    values = told(column).astype(float)
+    if column == "l2":
+        values /= 1e6
+    words = values.map(
+        lambda value: f"{value:z.0f}".replace("-", "−") if column == "l2" else f"{value:.2f}"
+    )
+    _maps.draw(
+        ax, values.clip(lower=norm.vmin), words, norm, style,
+        told("alone").astype(float) if style.narrow and column == "speed_up" else None,
+        framed=column != "l2",
+    )  # fmt: skip
+    for text in ax.texts:
+        if aim is not None and column == "speed_up" and float(text.get_text()) >= aim:
+            text.set_fontweight("bold")
+    ax.set_xticklabels([way if way != STREAM else "S-K" for way in values])
+    ax.set_title(title)
 
 
-def _traffic(ax: Axes, group: pd.DataFrame, ways: Sequence[str], color: str) -> None:
-    at = group.set_index("how").reindex(ways)
-    for place in range(len(ways)):
-        value = at["traffic"].iloc[place] / 1e6
-        ax.plot([place - 0.32, place + 0.32], [value, value], color=MODEL, linewidth=1.1)
-    ax.plot(range(len(ways)), at["l2"] / 1e6, "o", color=color, markersize=3.2, zorder=4)
-    ax.plot(range(len(ways)), at["dram"] / 1e6, "o", color=color, markersize=3.6, fillstyle="none",
-            markeredgewidth=0.7, zorder=3)  # fmt: skip
-    known = pd.concat([at["traffic"], at["l2"], at["dram"]]) / 1e6
-    ax.set_ylim(min(0.0, 1.1 * float(known.min())), 1.15 * max(float(known.max()), 1e-3))
-    ax.yaxis.set_major_locator(MaxNLocator(3))
+_MEASURED, _MODEL, _BYTES = "Speed-up", "Speed-up, model", "MB more asked of L2"
+_MAPS: Mapping[str, tuple[str, Normalize]] = {
+    _MEASURED: ("speed_up", LogNorm(0.5, 16)),
+    _MODEL: ("alone", LogNorm(0.5, 16)),
+    _BYTES: ("l2", LogNorm(1, 4000)),
+}
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A panel for each shape and tile, four beside one another (two at a narrow width)."""
+    """Speed-ups measured and predicted, and the bytes that they cost, side by side; at a narrow
+    width those measured, the best that is predicted marked."""
     with look.apply(style):
         frame = _cells_of(table)
         if frame.empty or frame["speed_up"].isna().all():
             return look.empty_figure(study, style, "speed-up")
-        ways = _ways(frame)
-        groups = [group for _, group in frame.groupby(["shape", "tile"], sort=False)]
-        across = min(2 if style.narrow else 4, len(groups))
-        down = -(-len(groups) // across)
-        fig = look.new_figure(style, down * 50.0)
-        grid = fig.add_gridspec(2 * down, across, height_ratios=[3, 1.8] * down)
-        kernel = str(study.option("split_k", _KERNELS["split_k"]))
-        color = look.kernel_colors(style, [*study.cases["kernel"].astype(str), kernel])[kernel]
+        shown = [name for name, (column, _) in _MAPS.items() if frame[column].notna().any()]
+        if style.narrow:
+            shown = [name for name in shown if name != _MODEL]
+        rows = (6.5 if style.narrow else 7.0) * frame.groupby(["shape", "tile"]).ngroups
+        down, across = (len(shown), 1) if style.narrow else (1, len(shown))
+        fig = look.new_figure(style, down * (rows + 12.0))
+        axes = fig.subplots(down, across, squeeze=False).ravel()
         given = study.option("aim", None)
         aim = None if given is None else float(given)
-        for place, group in enumerate(groups):
-            band, column = divmod(place, across)
-            upper = fig.add_subplot(grid[2 * band, column])
-            lower = fig.add_subplot(grid[2 * band + 1, column], sharex=upper)
-            _speed(upper, group, ways, color, aim)
-            _traffic(lower, group, ways, color)
-            head = group.iloc[0]
-            upper.set_title(head["label"], size=style.font_size, pad=1.7 * style.small)
-            upper.text(
-                0.0, 1.02, f"{head['tiles']} tiles of {head['tile'][0]}×{head['tile'][1]}",
-                transform=upper.transAxes, ha="left", va="bottom", size=style.small, color=GREY,
-            )  # fmt: skip
-            upper.tick_params(axis="x", labelbottom=False)
-            lower.set_xticks(range(len(ways)), [w if w != STREAM else "S-K" for w in ways])
-            lower.set_xlim(-0.5, len(ways) - 0.5)
-            for ax, words in ((upper, "speed-up"), (lower, "MB")):
-                look.grid(ax, "y")
-                ax.set_ylabel(words if column == 0 else "")
-        handles = _handles(frame, color, aim)
+        for place, (ax, name) in enumerate(zip(axes, shown, strict=True)):
+            _map(ax, frame, name, style, aim)
+            if place and not style.narrow:
+                ax.set_yticks([])
+        handles = _maps.legend(style.narrow)
+        if aim is not None:
+            handles.append(Line2D([], [], linestyle="", label=f"bold: {aim:g} and more"))
         return look.finish(
-            fig, study, style, handles, [str(h.get_label()) for h in handles], notes(study, frame),
-            _STAGES,
+            fig, study, style, handles, [str(h.get_label()) for h in handles],
+            notes(study, frame)[: 2 if style.narrow else None], _STAGES,
         )  # fmt: skip
 
 
-def _handles(frame: pd.DataFrame, color: str, aim: float | None) -> list[Artist]:
-    shared = (frame["per_sm"] > 1).any()
-    handles: list[Artist] = [
-        Line2D([], [], linestyle="", marker="o", color=color, markersize=3.6,
-               label="measured; bytes: asked of L2"),
-        Line2D([], [], color=MODEL, label="model" + (", an SM's blocks share it" if shared else "")),
-    ]  # fmt: skip
-    if shared:
-        handles.append(
-            Line2D([], [], color=MODEL, linestyle=_ALONE_DASH, label="model, whole waves")
-        )
-    if frame["dram"].notna().any():
-        handles.append(
-            Line2D([], [], linestyle="", marker="o", color=color, fillstyle="none",
-                   markeredgewidth=0.7, markersize=3.6, label="bytes: DRAM")
-        )  # fmt: skip
-    if aim is not None:
-        handles.append(Line2D([], [], color=look.GOOD, linestyle=":", label=f"aim: {aim:g}"))
-    return handles
+def _filled(row: Mapping[str, Any], sms: int) -> str:
+    """How the tiles of a product fill the places of the SMs."""
+    waves = quantization.waves(int(row["tiles"]), sms, int(row["per_sm"]))
+    if not waves.full:
+        return "where tiles are fewer than places"
+    return "at full waves" if waves.efficiency == 1 else "past a full wave"
+
+
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """The largest speed-up of products with few tiles, with a tail, and with full waves."""
+    known = _cells_of(table).dropna(subset=["speed_up"]) if "splits" in table else table.iloc[:0]
+    best: dict[str, dict[str, Any]] = {}
+    if len(known):
+        for row in known.sort_values("speed_up", ascending=False).to_dict("records"):
+            told = {str(key): value for key, value in row.items()}
+            best.setdefault(_filled(told, sms_of(study)), told)
+    parts = [f"{row['speed_up']:.2f}× {when} ({_way(row['how'])})" for when, row in best.items()]
+    return f"Sharing tiles among blocks reaches {', '.join(parts)}" if parts else ""
 
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
@@ -309,10 +293,9 @@ def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     sms, rate = sms_of(study), float(frame["rate"].iloc[0])
     per_sm = sorted(set(frame["per_sm"]))
     told = [
-        f"Across: blocks that share a tile; 1 is the data-parallel kernel, S-K is stream-K. {sms} "
-        f"SMs, {' and '.join(map(str, per_sm))} block{'s' if per_sm != [1] else ''} an SM at a "
-        "time. Bytes: more than the data-parallel kernel's; lines are the workspace, written and "
-        "read.",
+        "Columns: blocks that share a tile, S-K is stream-K; speed-ups are over the data-parallel kernel, "
+        f"bytes those more than its. {sms} SMs, {' and '.join(map(str, per_sm))} "
+        f"block{'s' if per_sm != [1] else ''} an SM at a time.",
         "Model: the data-parallel duration times the chunks of the busiest SM over the data-"
         "parallel ones, "
         + (

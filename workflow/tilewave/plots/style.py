@@ -142,6 +142,8 @@ def _settings(style: Style) -> dict[str, Any]:
         "axes.edgecolor": INK,
         "axes.labelcolor": INK,
         "text.color": INK,
+        # Hinted widths depend on the resolution: labels that fit at the layout's are cut at the file's.
+        "text.hinting": "none",
         "xtick.color": INK,
         "ytick.color": INK,
         "xtick.major.width": 0.6,
@@ -377,6 +379,17 @@ def finish(
         bounds = ax.get_position(original=True).bounds
         ax.set_position(Bbox.from_bounds(*(round(float(part), 5) for part in bounds)))
     return fig
+
+
+def entries(axes: Iterable[Axes]) -> tuple[list[Artist], list[str]]:
+    """Handles and labels of what seaborn drew, each label once, for `finish`; its legends go."""
+    found: dict[str, Artist] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+        if (legend := ax.get_legend()) is not None:
+            legend.remove()
+    return list(found.values()), list(found)
 
 
 def empty(ax: Axes, sentence: str, style: Style) -> None:

@@ -15,12 +15,17 @@ from tilewave.plots._quantization import OPTIONS as OPTIONS
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
-_ORDER = ("tflops", "duration", "error", "cublas", "useful", "tiles")
+_ORDER = ("tflops", "useful")
 
 
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case of a sweep, measured beside predicted."""
     return _sweeps.table(study)
+
+
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """What the worst boundary costs each kernel, in a sentence; "" where nothing was timed."""
+    return _quantization.takeaway(table, "columns")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:

@@ -9,24 +9,21 @@ its tiles and waves at the shape.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
+import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from tilewave.dtypes import SIZES
-from tilewave.plots import base
+from tilewave.plots import _maps, base
 from tilewave.plots import style as look
 from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.style import FAINT, GREY, INK, Style
+from tilewave.plots.style import GREY, INK, Style
 from tilewave.theory import quantization, tiling
 
 OPTIONS: Mapping[str, str] = {
@@ -38,7 +35,11 @@ OPTIONS: Mapping[str, str] = {
 L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
 _SECTOR = 32  # bytes
 _STAGES = ("time",)
-_PREDICTIONS = {"alone": "blocks over SMs", "waves": "whole waves of SMs times occupancy"}
+_PREDICTIONS = {
+    "alone": "the prediction by blocks over SMs",
+    "waves": "the prediction by whole waves of SMs times occupancy",
+}
+_ORDERS = {"guide": "guide's order, against measured", "model": "prediction, against measured"}
 
 
 def _order(tile: tuple[int, int]) -> tuple[int, int, int]:
@@ -186,130 +187,124 @@ def table(study: StudyData) -> pd.DataFrame:
 # ------------------------------------------------------------------------------------------ figure
 
 
-def _map(
-    ax: Axes, frame: pd.DataFrame, column: str, shapes: Sequence[tuple[int, ...]],
-    tiles: Sequence[tuple[int, int]], style: Style,
-) -> None:  # fmt: skip
-    """A cell for each shape and tile, its percentage in it, the best framed."""
-    cmap = mpl.colormaps["Blues"]
-    at = {(s, t): v for s, t, v in zip(frame["shape"], frame["tile"], frame[column], strict=True)}
-    asked = set(zip(frame["shape"], frame["tile"], strict=True))
-    best = winners(frame, column)
-    for y, shape in enumerate(shapes):
-        for x, tile in enumerate(tiles):
-            value = at.get((shape, tile), math.nan)
-            empty = math.isnan(value)
-            shade = cmap(0.03 + 0.72 * max(0.0, value) ** 2) if not empty else "#FFFFFF"
-            ax.add_patch(
-                Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=shade, edgecolor="white", lw=0.6)
-            )
-            if not empty:
-                ax.text(
-                    x, y, f"{100 * value:.0f}", ha="center", va="center", size=style.small,
-                    color="white" if value > 0.86 else INK,
-                )  # fmt: skip
-            elif (shape, tile) in asked:
-                ax.text(x, y, "×", ha="center", va="center", size=style.small, color=GREY)
-    for y, shape in enumerate(shapes):
-        if shape in best:
-            x = tiles.index(best[shape])
-            ax.add_patch(
-                Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor=INK, lw=1.1)
-            )
+def _told(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    """A column by shape and tile, in the order of the rows and of the guide."""
+    shapes = list(dict.fromkeys(frame["label"]))
+    tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)
+    return frame.pivot(index="label", columns="tile", values=column).reindex(shapes)[tiles]
+
+
+def _map(ax: Axes, frame: pd.DataFrame, column: str, style: Style, marked: bool = False) -> None:
+    """A cell for each shape and tile with its percentage, a cross for a case that has none; the best
+    framed, at a narrow width the best that is predicted marked."""
+    values = _told(frame, column).astype(float)
+    words = values.map(lambda value: f"{100 * value:.0f}")
+    picks = _told(frame, "predicted_alone").astype(float) if marked else None
+    _maps.draw(ax, values, words, PowerNorm(2, 0.0, 1.25), style, picks)
+    asked = _told(frame, "case").notna().to_numpy() & values.isna().to_numpy()
+    for y, x in zip(*np.nonzero(asked), strict=True):
+        ax.text(x + 0.5, y + 0.5, "×", ha="center", va="center", size=style.small, color=GREY)
+    tiles = list(values)
     for x in range(1, len(tiles)):
         if tiling.priority(tiles[x]) != tiling.priority(tiles[x - 1]):
-            ax.axvline(x - 0.5, color=GREY, linewidth=0.6)
-    ax.set_xlim(-0.5, len(tiles) - 0.5)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
-    ax.tick_params(length=0)
-
-
-def _columns(ax: Axes, tiles: Sequence[tuple[int, int]], frame: pd.DataFrame, style: Style) -> None:
+            ax.axvline(x, color=GREY, linewidth=0.6)
     reuse = dict(zip(frame["tile"], frame["intensity"], strict=True))
-    ax.set_xticks(range(len(tiles)), [f"{m}×{n}  {reuse[m, n]:.0f}" for m, n in tiles])
-    ax.tick_params(axis="x", labelrotation=90, labelsize=style.small)
+    ax.set_xticks(np.arange(len(tiles)) + 0.5, [f"{m}×{n}  {reuse[m, n]:.0f}" for m, n in tiles])
+    ax.tick_params(axis="x", labelrotation=90)
 
 
-def _rows(ax: Axes, frame: pd.DataFrame, shapes: Sequence[tuple[int, ...]], style: Style) -> None:
-    labels = dict(zip(frame["shape"], frame["label"], strict=True))
-    look.rows_axis(ax, [labels[shape] for shape in shapes])
-    ax.tick_params(axis="y", labelsize=style.small)
-
-
-def _best_told(
-    ax: Axes, frame: pd.DataFrame, shapes: Sequence[tuple[int, ...]], places: int, style: Style
-) -> None:
+def _best_told(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
     """The best tile's TFLOP/s, and its share of cuBLAS, at the right of the measured map."""
-    ranked = frame[frame["share"] == 1.0].drop_duplicates("shape").set_index("shape")
-    for y, shape in enumerate(shapes):
-        if shape in ranked.index:
-            rate, of_cublas = ranked.at[shape, "tflops"], ranked.at[shape, "cublas"]
-            told = base.digits(rate)
-            told += "" if math.isnan(of_cublas) else f" ({of_cublas:.0f} %)"
-            ax.text(places - 0.35, y, told, va="center", ha="left", size=style.small, color=INK)
+    ranked = frame[frame["share"] == 1.0].drop_duplicates("label").set_index("label")
+    for y, label in enumerate(dict.fromkeys(frame["label"])):
+        if label in ranked.index:
+            rate, of_cublas = ranked.at[label, "tflops"], ranked.at[label, "cublas"]
+            told = base.digits(rate) + ("" if math.isnan(of_cublas) else f" ({of_cublas:.0f} %)")
+            ax.annotate(told, (1, y + 0.5), xycoords=("axes fraction", "data"), xytext=(3, 0),
+                        textcoords="offset points", va="center", size=style.small)  # fmt: skip
 
 
-def _correlation(
-    ax: Axes, rho: pd.DataFrame, shapes: Sequence[tuple[int, ...]], style: Style
-) -> None:
-    for y, shape in enumerate(shapes):
-        ax.axhline(y, color=FAINT, linewidth=0.5, zorder=0)
-        if shape in rho.index:
-            ax.plot([rho.at[shape, "guide"]], [y], "s", color=INK, markersize=3.2)
-            ax.plot([rho.at[shape, "model"]], [y], "D", fillstyle="none", color=INK,
-                    markersize=3.6, markeredgewidth=0.7)  # fmt: skip
+def _correlation(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
+    rho = correlations(frame).reindex(list(dict.fromkeys(frame["shape"])))
+    rho = rho.rename(columns=_ORDERS).assign(place=np.arange(len(rho)) + 0.5)
+    sns.scatterplot(
+        rho.melt("place", var_name="order", value_name="rho").dropna(), x="rho", y="place",
+        hue="order", style="order", palette=dict(zip(_ORDERS.values(), (INK, GREY), strict=True)), s=16,
+        markers=dict(zip(_ORDERS.values(), "sD", strict=True)), ax=ax,
+    )  # fmt: skip
     ax.axvline(0.0, color=GREY, linewidth=0.6)
-    ax.set_xlim(-1.12, 1.12)
-    ax.xaxis.set_major_locator(FixedLocator([-1, 0, 1]))
-    ax.yaxis.set_minor_locator(NullLocator())
+    ax.set(xlim=(-1.12, 1.12), ylim=(len(rho), 0), xticks=[-1, 0, 1], yticks=[], ylabel="")
     ax.set_xlabel("Spearman's ρ", size=style.small)
     ax.spines["left"].set_visible(False)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Measured and predicted maps side by side (under one another at a narrow width), and how well
-    two orders of the tiles agree with the measured one."""
+    """Measured and predicted maps side by side, and how well two orders of the tiles agree with the
+    measured one; at a narrow width the measured map alone, with the predicted best marked."""
     with look.apply(style):
         frame: pd.DataFrame = base.derived(table)
         if frame.empty or frame["share"].isna().all():
             return look.empty_figure(study, style, "throughput of a tile")
-        tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)
-        shapes = list(dict.fromkeys(frame["shape"]))
-        height = 4.4 * len(shapes)
+        fig = look.new_figure(style, 4.6 * frame["label"].nunique() + 28)
         if style.narrow:
-            fig = look.new_figure(style, 3 * height + 52)
-            axes = list(fig.subplots(3, 1, gridspec_kw={"height_ratios": [1, 1, 0.9]}))
+            axes = [fig.subplots()]
         else:
-            fig = look.new_figure(style, height + 28)
             axes = list(fig.subplots(1, 3, gridspec_kw={"width_ratios": [8, 8, 3]}))
-        _map(axes[0], frame, "share", shapes, tiles, style)
-        _best_told(axes[0], frame, shapes, len(tiles), style)
-        _map(axes[1], frame, "predicted_alone", shapes, tiles, style)
-        _correlation(axes[2], correlations(frame), shapes, style)
-        for place, ax in enumerate(axes):
-            _rows(ax, frame, shapes, style)
-            if place and not style.narrow:
-                ax.set_yticklabels([])
-        for ax in axes[:2]:
-            _columns(ax, tiles, frame, style)
+            _map(axes[1], frame, "predicted_alone", style)
+            axes[1].set_yticks([])
+            _correlation(axes[2], frame, style)
+        _map(axes[0], frame, "share", style, marked=style.narrow)
+        _best_told(axes[0], frame, style)
         titles = ("Measured, % of the best", "Predicted, % of the best", "Agreement")
-        for ax, title in zip(axes, titles, strict=True):
+        for ax, title in zip(axes, titles):
             ax.set_title(title)
-        handles: list[Artist] = [
-            Patch(facecolor="none", edgecolor=INK, linewidth=1.1, label="best tile of the shape"),
-            Line2D([], [], linestyle="", marker="s", color=INK, markersize=3.2,
-                   label="guide's order, against measured"),
-            Line2D([], [], linestyle="", marker="D", fillstyle="none", color=INK,
-                   markersize=3.6, label="prediction, against measured"),
-        ]  # fmt: skip
-        return look.finish(
-            fig, study, style, handles, [str(h.get_label()) for h in handles],
-            notes(study, frame, tiles), _STAGES,
-        )  # fmt: skip
+        handles, labels = look.entries(axes[2:])
+        handles = [*_maps.legend(style.narrow), *handles]
+        labels = [*(str(h.get_label()) for h in _maps.legend(style.narrow)), *labels]
+        return look.finish(fig, study, style, handles, labels, notes(study, frame), _STAGES)
 
 
-def notes(study: StudyData, frame: pd.DataFrame, tiles: Sequence[tuple[int, int]]) -> list[str]:
+def _kept(study: StudyData, frame: pd.DataFrame) -> dict[str, tuple[int, int, float, float]]:
+    """By what a tile may be picked, the reference shape aside: at how many shapes it is the best, of
+    how many, and the median and the least share of the best tile's speed that it keeps."""
+    reference = reference_shape(study, frame.assign(valid=frame["tflops"].where(frame["ranks"])))
+    if reference is None or frame["predicted_alone"].isna().all():
+        return {}
+    others = frame[[shape != reference for shape in frame["shape"]]]
+    best = winners(others, "share")
+    share = {(s, t): v for s, t, v in zip(others["shape"], others["tile"], others["share"])}
+    first = min(frame["tile"], key=_order)
+    picks = {words: winners(others, f"predicted_{name}") for name, words in _PREDICTIONS.items()}
+    picks[f"always {first[0]}×{first[1]}"] = dict.fromkeys(best, first)
+    found = {}
+    for words, picked in picks.items():
+        kept = [share.get((shape, picked[shape]), math.nan) for shape in best if shape in picked]
+        kept = [value for value in kept if not math.isnan(value)]
+        if kept:
+            hits = sum(picked.get(shape) == tile for shape, tile in best.items())
+            found[words] = (hits, len(best), float(np.median(kept)), min(kept))
+    return found
+
+
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """How many tiles win somewhere, and what picking one by its waves or always the same keeps."""
+    frame: pd.DataFrame = base.derived(table)
+    kept = {} if frame.empty else _kept(study, frame)
+    if not kept:
+        return ""
+    winning = winners(frame, "share")
+    parts = [
+        f"{words} keeps {100 * median:.0f} % (least {100 * least:.0f} %)"
+        for words, (_, _, median, least) in kept.items()
+        if words != _PREDICTIONS["waves"]
+    ]
+    return (
+        f"{len(set(winning.values()))} of {frame['tile'].nunique()} tiles win at some of "
+        f"{len(winning)} shapes; of the best tile's speed {', '.join(parts)}"
+    )
+
+
+def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     """How to read the maps, and what following the prediction or the guide would cost."""
     kernels = ", ".join(dict.fromkeys(str(case).partition("-")[0].partition("@")[0]
                                       for case in frame["case"]))  # fmt: skip
@@ -319,34 +314,21 @@ def notes(study: StudyData, frame: pd.DataFrame, tiles: Sequence[tuple[int, int]
         "A and B that it fetches. At the right of a row: TFLOP/s of the best tile and its share of "
         "cuBLAS."
     ]
-    valid = frame["tflops"].where(frame["ranks"])
-    reference = reference_shape(study, frame.assign(valid=valid))
-    if reference is None or frame["predicted_alone"].isna().all():
+    kept = _kept(study, frame)
+    if not kept:
         return told
+    reference = reference_shape(study, frame.assign(valid=frame["tflops"].where(frame["ranks"])))
     told.append(
-        f"Predicted: throughput at {'×'.join(map(str, reference))}, one number a tile, times tile "
-        "efficiency and wave efficiency at the shape (blocks over SMs)."
+        f"Predicted: throughput at {'×'.join(map(str, reference or ()))}, one number a tile, times "
+        "tile efficiency and wave efficiency at the shape (blocks over SMs)."
     )
-    others = frame[[shape != reference for shape in frame["shape"]]]
-    best = winners(others, "share")
-    share = {(s, t): v for s, t, v in zip(others["shape"], others["tile"], others["share"])}
-    picks = {
-        f"the prediction by {words}": winners(others, f"predicted_{name}")
-        for name, words in _PREDICTIONS.items()
-    }
-    picks[f"always {tiles[0][0]}×{tiles[0][1]}"] = dict.fromkeys(best, tiles[0])
-    parts = []
-    for words, picked in picks.items():
-        kept = [share.get((shape, picked[shape]), math.nan) for shape in best if shape in picked]
-        kept = [value for value in kept if not math.isnan(value)]
-        if kept:
-            hits = sum(picked.get(shape) == tile for shape, tile in best.items())
-            parts.append(
-                f"{words} names it at {hits} and keeps {100 * np.median(kept):.0f} % of its speed "
-                f"(median; least {100 * min(kept):.0f} %)"
-            )
-    if parts:
-        told.append(f"Best tile of the other {len(best)} shapes: " + "; ".join(parts) + ".")
+    parts = [
+        f"{words} names it at {hits} and keeps {100 * median:.0f} % of its speed (median; least "
+        f"{100 * least:.0f} %)"
+        for words, (hits, _, median, least) in kept.items()
+    ]
+    among = next(iter(kept.values()))[1]
+    told.append(f"Best tile of the other {among} shapes: " + "; ".join(parts) + ".")
     traffic = (frame["l2_bytes"] / frame["model_bytes"]).dropna()
     if len(traffic):
         told.append(

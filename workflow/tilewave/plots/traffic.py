@@ -1,32 +1,30 @@
 """Work and traffic: what bounds each product, and how often its operands are loaded.
 
-Above, products against their arithmetic intensity: the rate under the roof of this GPU's own measured
-ceilings and the DRAM bytes over the compulsory ones, beside what the GPU-performance document says of
-the same shapes. Below, how often an element of A and B is loaded at each level, as the closed forms of
-tilewave.theory.traffic predict it and as the counters read.
+Above, products with their arithmetic intensity: the rate over what this GPU's own measured ceilings
+allow, and the DRAM bytes over the compulsory ones. Below, how often an element of A and B is loaded at
+each level, as the closed forms of tilewave.theory.traffic predict it and as the counters read. What the
+GPU-performance document says of the same shapes on its own GPU stands in the table.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
+import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from tilewave.dtypes import SIZES
 from tilewave.errors import UserError
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.style import FAINT, GREY, INK, MARKERS, PALETTES, Style
+from tilewave.plots.style import FAINT, GREY, INK, PALETTES, Style
 from tilewave.theory import traffic
 from tilewave.theory.traffic import V100, WARP, Access, Machine
 
@@ -61,6 +59,12 @@ _COUNTED = {
     "store_sectors": _STORES.format("sectors"),
 }
 _PALETTE = PALETTES["okabe-ito"]  # kernels have the other one
+_BOUNDS = {traffic.MEMORY: "bound by memory", traffic.MATH: "bound by arithmetic"}
+_KINDS = {
+    "bound by memory": _PALETTE[4], "bound by arithmetic": _PALETTE[0], "bound not known": GREY,
+    "not correct": FAINT,
+}  # fmt: skip
+_PREDICTED, _CLAIMED_LOADS = "predicted", "asked for, if A were loaded k times"
 # Inputs whose products run at the TFLOP/s that the document states for its V100.
 _V100_INPUTS = "f16"
 
@@ -76,12 +80,11 @@ class Level:
     place: float = 0.0
 
 
-_DRAM_LEVEL = Level("dram", "read from DRAM", "^", _PALETTE[1])
 _LEVELS = (
     Level("asked", "asked for by lanes (requests)", "D", _PALETTE[0], -0.2),
     Level("sectors", "32-byte sectors (L1)", "s", _PALETTE[5], 0.2),
     Level("l2", "read from L2", "o", _PALETTE[2]),
-    _DRAM_LEVEL,
+    Level("dram", "read from DRAM", "^", _PALETTE[1]),
 )
 
 
@@ -321,7 +324,7 @@ def table(study: StudyData) -> pd.DataFrame:
     rest = base.base_table(study)
     rest = rest[rest.index.isin(frame.index)]
     columns = {told: frame[name] for name, told in _FACTS.items() if told}
-    return base.with_derived(base.with_columns(rest, columns), machines)
+    return base.with_columns(rest, columns)
 
 
 def _facts_of(table: pd.DataFrame) -> pd.DataFrame:
@@ -352,115 +355,36 @@ def _rows_of(study: StudyData, frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.Da
     return frame[above], frame[below]
 
 
-def _shape_markers(frame: pd.DataFrame) -> dict[str, str]:
-    shapes = list(dict.fromkeys(frame["shape"]))
-    return {shape: MARKERS[i % len(MARKERS)] for i, shape in enumerate(shapes)}
-
-
-def _machine_name(study: StudyData) -> str:
-    return str(study.target.get("label") or "this GPU")
-
-
-def _roof(
-    ax: Axes, name: str, machines: Mapping[str, tuple[Machine | None, str]], frame: pd.DataFrame,
-    colors: Mapping[str, str],
-) -> list[Artist]:  # fmt: skip
-    """TFLOP/s against intensity, below the roofs; returns the legend's entries of the roofs."""
-    low = min(0.3, 0.6 * float(frame["intensity"].min()))
-    claimed = frame["claimed_intensity"].astype(float).max()
-    high = 1.8 * max(float(frame["intensity"].max()), 0.0 if math.isnan(claimed) else claimed, 1e3)
-    handles: list[Artist] = []
-    # The highest roof (tensor cores) is drawn in ink, those of other types thinner.
-    roofs = []
-    for dtype in dict.fromkeys(frame["dtype"]):
-        found, _ = machines[str(dtype)]
-        if found is not None:
-            roofs.append((str(dtype), found))
-    roofs.sort(key=lambda one: -one[1].flop_rate)
-    for place, (dtype, one) in enumerate(roofs):
-        xs = [low, one.balance, high]
-        line = ax.plot(
-            xs, [1e-12 * one.attainable(x) for x in xs], color=INK if place == 0 else GREY,
-            linewidth=1.1 if place == 0 else 0.8, zorder=2,
-            label=f"{name} measured, {dtype}: balance {base.digits(one.balance)} FLOP/byte",
-        )  # fmt: skip
-        handles += line
-        ax.axvline(one.balance, color=FAINT, linewidth=0.7, zorder=0)
-    xs = [low, V100.balance, high]
-    handles += ax.plot(
-        xs, [1e-12 * V100.attainable(x) for x in xs], color=GREY, linewidth=0.8, linestyle=(0, (4, 2)),
-        zorder=1, label=f"V100 as the document has it: balance {V100.balance:.1f} FLOP/byte",
+def _products_panel(ax: Axes, frame: pd.DataFrame, column: str, style: Style) -> None:
+    """A bar for each product, by what bounds it; what is not correct is grey."""
+    kinds = frame["bound"].map(_BOUNDS).fillna("bound not known")
+    frame = frame.assign(kind=kinds.where(frame["verdict"] == "correct", "not correct"))
+    frame["row"] = [
+        f"{row['kernel']} {row['shape']}\n{row['intensity']:.4g} FLOP/byte"
+        for row in frame.to_dict("records")
+    ]
+    frame[column] = frame[column].astype(float)
+    sns.barplot(
+        frame, x=column, y="row", hue="kind", dodge=False, palette=_KINDS, hue_order=_drawn(frame),
+        errorbar=None, width=0.6, saturation=1, edgecolor=GREY, linewidth=0.4, ax=ax,
     )  # fmt: skip
-    ax.axvline(V100.balance, color=FAINT, linewidth=0.7, linestyle=(0, (4, 2)), zorder=0)
-    for ratio, claim in sorted({(r, c) for r, c in zip(frame["intensity"], frame["claimed_intensity"], strict=True) if not math.isnan(c)}):  # fmt: skip
-        ends = [1e-12 * V100.attainable(x) for x in (claim, ratio)]
-        ax.plot([claim, ratio], ends, color=GREY, linewidth=2.2, alpha=0.45, zorder=1)
-        ax.plot([claim], ends[:1], "D", color="white", markeredgecolor=GREY, markersize=4, zorder=3)
-        ax.plot([ratio], ends[1:], "D", color=GREY, markersize=3, zorder=3)
-    markers = _shape_markers(frame)
-    for row in frame.to_dict("records"):
-        rate = float(row["tflops"])
-        if math.isnan(rate):
-            continue
-        good = row["verdict"] == "correct"
-        ax.plot(
-            [row["intensity"]], [rate], markers[row["shape"]] if good else "x",
-            color=colors[str(row["kernel"])] if good else GREY, markersize=4.2, zorder=4,
-            markeredgecolor="white" if good else GREY, markeredgewidth=0.4 if good else 1.0,
-        )  # fmt: skip
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.set_xlim(low, high)
-    bottom = frame["tflops"].astype(float).min()
-    ax.set_ylim(
-        bottom=0.3 * min(1e-12 * V100.attainable(low), 1.0 if math.isnan(bottom) else bottom)
-    )
-    ax.set_xlabel("FLOP / compulsory byte")
-    ax.set_ylabel("TFLOP/s")
-    ax.set_title("Rate under the roof")
-    look.grid(ax, "y")
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(LogLocator(10, numticks=6))
-        axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-        axis.set_minor_locator(NullLocator())
-    return handles
-
-
-def _against_model(ax: Axes, frame: pd.DataFrame, colors: Mapping[str, str], style: Style) -> None:
-    """A row for each product: rate over the attainable one, DRAM bytes over the compulsory ones."""
-    markers = _shape_markers(frame)
-    labels, reach = [], 1.0
-    for place, row in enumerate(frame.to_dict("records")):
-        bound = row["bound"] or (f"{row['v100_bound']} on the V100" if row["v100_bound"] else "")
-        labels.append(
-            f"{row['kernel']} {row['shape']}\n{row['intensity']:.4g} FLOP/byte"
-            + (f", {bound}" if bound else "")
-        )
-        told, right = [], 0.0
-        rate, moved = float(row["share"]) / 100, float(row["dram_ratio"])
-        if not math.isnan(rate):
-            color = colors[str(row["kernel"])]
-            ax.plot([rate], [place], markers[row["shape"]], color=color, markersize=4.2, zorder=4)
-            told.append(f"{base.digits(100 * rate)} %")
-            right = rate
-        if not math.isnan(moved):
-            good = row["verdict"] == "correct"
-            color = _DRAM_LEVEL.color if good else GREY
-            sign = _DRAM_LEVEL.marker if good else "x"
-            ax.plot([moved], [place], sign, color=color, markersize=3.6, zorder=5)
-            told.append(f"{base.digits(moved)}×")
-            right = max(right, moved)
-        ax.annotate(
-            ", ".join(told), (right, place), xytext=(5, 0), textcoords="offset points", va="center",
-            size=style.small, color=INK,
-        )  # fmt: skip
-        reach = max(reach, right)
-    ax.axvline(1.0, color=look.MODEL, linewidth=1.0, zorder=1)
-    ax.set_xlim(0, (1.8 if style.narrow else 1.6) * reach)
-    look.rows_axis(ax, labels)
-    ax.set_xlabel("measured / model")
-    ax.set_title("Rate and DRAM bytes")
+    unit = " %" if column == "share" else "×"
+    for bars in ax.containers:
+        assert isinstance(bars, BarContainer)
+        told = [bar.get_width() for bar in bars]
+        labels = ["" if math.isnan(value) else base.digits(value) + unit for value in told]
+        ax.bar_label(bars, labels, padding=2, size=style.small,
+                     bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
+    ax.axvline(100.0 if column == "share" else 1.0, color=look.MODEL, linewidth=1.0)
+    reach = max(float(frame[column].max()), 1.0) if frame[column].notna().any() else 1.0
+    ax.set(xlim=(0, (1.9 if style.narrow else 1.3) * reach), ylabel="")
+    ax.set_xlabel("% of attainable" if column == "share" else "/ compulsory")
+    ax.tick_params(axis="y", length=0)
     look.grid(ax, "x")
+
+
+def _drawn(frame: pd.DataFrame) -> list[str]:
+    return [kind for kind in _KINDS if (frame["kind"] == kind).any()]
 
 
 def _told_apart(row: Mapping[Any, Any]) -> bool:
@@ -470,96 +394,84 @@ def _told_apart(row: Mapping[Any, Any]) -> bool:
 
 
 def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
-    """A row for each variant: predictions hollow, counters filled, on one logarithmic axis."""
+    """A row for each variant: counters are marks, predictions ticks, on one logarithmic axis."""
     usual = base.common_shape(frame)
-    labels = []
+    labels, points = [], []
     for place, row in enumerate(frame.to_dict("records")):
         label = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
         labels.append(label if row["shape"] == usual else f"{label}\n{row['shape']}")
         for level in _LEVELS:
-            model, value = float(row.get(f"{level.key}_model", math.nan)), float(row[level.key])
-            if not math.isnan(model):
-                ax.plot(
-                    [model], [place + level.place], level.marker, color="none", markeredgecolor=level.color,
-                    markersize=6.6, markeredgewidth=0.9, zorder=3,
-                )  # fmt: skip
-            if not math.isnan(value):
-                ax.plot(
-                    [value],
-                    [place + level.place],
-                    level.marker,
-                    color=level.color,
-                    markersize=3,
-                    zorder=4,
-                )
+            at = {"place": place + level.place, "level": level.label}
+            points.append({**at, "kind": "counted", "loads": row[level.key]})
+            points.append({**at, "kind": _PREDICTED, "loads": row.get(f"{level.key}_model")})
         if _told_apart(row):
-            ax.plot([row["asked_claimed"]], [place + _LEVELS[0].place], "x", color=INK, zorder=5)
-    values = frame[
-        [c for level in _LEVELS for c in (level.key, f"{level.key}_model") if c in frame]
-    ]
-    numbers = values.to_numpy(dtype=float)
-    ax.set_xscale("log", base=2)
-    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
-    look.powers_of_two(
-        ax, [0.5, *numbers[np.isfinite(numbers)].tolist()], 6 if style.narrow else 13
-    )
-    ax.set_xlim(0.6 * min(low, 1.0), 1.7 * high)
+            at = {"place": place + _LEVELS[0].place, "level": ""}
+            points.append({**at, "kind": _CLAIMED_LOADS, "loads": row["asked_claimed"]})
+    tidy = pd.DataFrame(points).astype({"loads": float}).dropna(subset="loads")
+    sns.scatterplot(
+        tidy[tidy["kind"] == "counted"], x="loads", y="place", hue="level", style="level",
+        palette={level.label: level.color for level in _LEVELS}, s=22, linewidth=0.3, ax=ax,
+        markers={level.label: level.marker for level in _LEVELS}, zorder=4,
+        hue_order=[level.label for level in _LEVELS],
+    )  # fmt: skip
+    for kind, marker, size in ((_PREDICTED, "|", 70), (_CLAIMED_LOADS, "x", 16)):
+        if (tidy["kind"] == kind).any():
+            sns.scatterplot(tidy[tidy["kind"] == kind], x="loads", y="place", marker=marker, s=size,
+                            color=INK, linewidth=1.0, label=kind, zorder=5, ax=ax)  # fmt: skip
+    most = 6 if style.narrow else 13
+    look.powers_of_two(ax, [0.5, *tidy["loads"]], most)
+    ax.set_xlim(0.6 * min(tidy["loads"].min(), 1.0), 1.7 * tidy["loads"].max())
     look.rows_axis(ax, labels)
-    ax.set_xlabel("bytes at the level / bytes of A and B")
-    ax.set_title(f"Loads, {usual}" if usual else "Loads")
+    ax.set(ylabel="", xlabel="bytes / bytes of A and B")
+    ax.set_title(f"Loads of an element, {usual}" if usual else "Loads of an element")
     look.grid(ax, "x")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Rate and moved bytes against intensity, and below them the loads at each level."""
+    """Rate and moved bytes over what they could be, and below them the loads at each level."""
     with look.apply(style):
         frame = _facts_of(table)
         shown = [*("tflops", "dram_ratio", "asked", "sectors", "dram")]
         if frame.empty or not bool(frame[shown].notna().any(axis=None)):
             return look.empty_figure(study, style, "traffic")
         above, below = _rows_of(study, frame)
-        colors = look.kernel_colors(style, study.cases["kernel"].astype(str))
-        rows = 8.0 * len(above) + 12.0
-        top = [] if above.empty else ([44.0, rows] if style.narrow else [max(48.0, rows)])
-        heights = [*top, *([] if below.empty else [6.0 * len(below) + 14.0])]
-        fig = look.new_figure(style, sum(heights))
-        grid = fig.add_gridspec(len(heights), 1 if style.narrow else 2, height_ratios=heights)
-        handles: list[Artist] = []
+        parts = {"above": 7.0 * len(above) + 14.0, "below": 6.0 * len(below) + 14.0}
+        parts = {name: mm for name, mm in parts.items() if len(above if name == "above" else below)}
+        fig = look.new_figure(style, sum(parts.values()))
+        grid = fig.add_gridspec(len(parts), 2, height_ratios=list(parts.values()))
         if len(above):
-            rate = fig.add_subplot(grid[0, 0])
-            handles += _roof(rate, _machine_name(study), base.derived(table), above, colors)
-            place = grid[1, 0] if style.narrow else grid[0, 1]
-            _against_model(fig.add_subplot(place), above, colors, style)
+            axes = [fig.add_subplot(grid[0, 0])]
+            axes.append(fig.add_subplot(grid[0, 1], sharey=axes[0]))
+            for ax, column in zip(axes, ("share", "dram_ratio"), strict=True):
+                _products_panel(ax, above, column, style)
+            axes[1].tick_params(axis="y", labelleft=False)
+            axes[0].set_title("Rate")
+            axes[1].set_title("DRAM bytes")
         if len(below):
-            _reuse(fig.add_subplot(grid[len(heights) - 1, :]), below, style)
-        handles += _handles(above, below)
-        labels = [str(handle.get_label()) for handle in handles]
+            _reuse(fig.add_subplot(grid[len(parts) - 1, :]), below, style)
+        handles, labels = look.entries(fig.axes)
         return look.finish(fig, study, style, handles, labels, _notes(above, below), _STAGES)
 
 
-def _handles(above: pd.DataFrame, below: pd.DataFrame) -> list[Artist]:
-    """The legend but for the roofs; the marks of the products stand in the rows of their panel."""
-
-    def mark(marker: str, color: str, label: str, hollow: bool = False) -> Line2D:
-        return Line2D(
-            [], [], linestyle="", marker=marker, label=label, markersize=4.2,
-            color="none" if hollow else color, markeredgecolor=color,
-        )  # fmt: skip
-
-    handles: list[Artist] = []
-    if above["claimed_intensity"].notna().any():
-        handles.append(mark("D", GREY, "intensity claimed by the document", hollow=True))
-        handles.append(mark("D", GREY, "intensity as it is"))
-    if len(above):
-        handles.append(
-            Line2D([], [], color=look.MODEL, label="model: attainable rate; each byte moves once")
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """What the baseline reaches of the attainable rate, and the most and fewest loads of an element."""
+    if table.empty:
+        return ""
+    above, below = _rows_of(study, _facts_of(table))
+    parts = []
+    reached = above.loc[above["kernel"] == BASELINE, "share"].astype(float).dropna()
+    if len(reached):
+        ends = sorted({f"{share:.0f}" for share in (reached.min(), reached.max())}, key=float)
+        parts.append(f"cuBLAS reaches {' to '.join(ends)} % of its roof")
+    below = below[(below["shape"] == base.common_shape(below)) & (below["verdict"] == "correct")]
+    asked = below["asked"].astype(float).dropna().sort_values(ascending=False, kind="stable")
+    if len(asked) > 1:
+        kernels = below["kernel"]
+        parts.append(
+            f"lanes ask for an element {asked.iloc[0]:.0f} times in {kernels[asked.index[0]]}, "
+            f"{asked.iloc[-1]:.0f} times in {kernels[asked.index[-1]]}"
         )
-    if len(below):
-        handles += [mark(level.marker, level.color, level.label) for level in _LEVELS]
-        handles.append(mark("o", INK, "hollow: predicted", hollow=True))
-        if any(_told_apart(row) for row in below.to_dict("records")):
-            handles.append(mark("x", INK, "asked for, if A were loaded k times"))
-    return handles
+    return "; ".join(parts)
 
 
 def _agreement(frame: pd.DataFrame) -> str:
@@ -578,19 +490,14 @@ def _agreement(frame: pd.DataFrame) -> str:
     return told + ("." if same == compared else f"; the worst is {base.digits(100 * worst)} % off.")
 
 
-def _notes(above: pd.DataFrame, below: pd.DataFrame) -> Sequence[str]:
+def _notes(above: pd.DataFrame, below: pd.DataFrame) -> list[str]:
     notes = []
     if len(above):
         notes.append(
-            "Attainable: min(peak, intensity × bandwidth) (%). DRAM bytes over compulsory bytes (×): read and "
-            "written; what the L2 still holds at the end is not in them. Shapes are m×n×k; every timed product has "
-            "beta = 0, so C is written and not read."
+            "Attainable: min(peak, intensity × bandwidth) of this GPU. DRAM bytes: read and "
+            "written; what the L2 still holds at the end is not in them. Shapes are m×n×k; every timed "
+            "product has beta = 0, so C is written and not read."
         )
-        if above["claimed_intensity"].notna().any():
-            notes.append(
-                f"The document compares intensities with {1e-12 * V100.flop_rate:g}, its V100's TFLOP/s, "
-                f"where by its own numbers the balance is {V100.balance:.1f}."
-            )
         if above["attainable"].isna().all():
             notes.append("No ceiling of this GPU is measured, so no share is formed.")
     if len(below):

@@ -1,41 +1,49 @@
-"""Wavefronts: where a kernel's shared-memory wavefronts go, by instruction kind.
+"""Wavefronts: which instruction kinds need more shared-memory wavefronts than their data does.
 
 The per-instruction table gives each instruction's wavefronts and what they would be with every bank
-used (ideal). Three readings of it, with a row for each variant: the share of each kind in all
-wavefronts with the excess hatched; the absolute counts, from the ideal (hollow) to the counted
-(full); and the two bank-conflict counters, which are blind to asynchronous copies: a kernel whose
-padded rows free ldmatrix and burden cp.async has conflicts of zero there.
+used (ideal). A row is a kind of instruction of a variant with more than that, the most wavefronts first;
+variants without any are one row. Beside it stand the two bank-conflict counters, which are blind to
+asynchronous copies: a kernel whose padded rows free ldmatrix and burden cp.async has conflicts of zero
+there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import NullLocator
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData, compact
 from tilewave.plots.style import GREY, INK, Style
 
+HEADLINE = True
 OPTIONS: Mapping[str, str] = {}
 _STAGES = ("counters",)
 
-KINDS: Mapping[str, tuple[str, str]] = {
-    "LDS": ("LDS (loads)", "#332288"),
-    "STS": ("STS (stores)", "#DDCC77"),
-    "LDSM": ("LDSM (ldmatrix)", "#44AA99"),
-    "LDGSTS": ("LDGSTS (cp.async)", "#CC6677"),
-    "STSM": ("STSM (stmatrix)", "#999933"),
-    "HGMMA": ("HGMMA (wgmma operands)", "#88CCEE"),
-    "other": ("other", "#999999"),
+# Instruction kind -> colour; the row names the kind, so no colour alone carries it.
+KINDS: Mapping[str, str] = {
+    "LDS": "#332288",
+    "STS": "#DDCC77",
+    "LDSM": "#44AA99",
+    "LDGSTS": "#CC6677",
+    "STSM": "#999933",
+    "HGMMA": "#88CCEE",
+    "other": "#999999",
 }
+_WORDS = {"LDSM": "ldmatrix", "STSM": "stmatrix", "LDGSTS": "cp.async", "HGMMA": "wgmma operands"}
+_BAD = "not correct"
+_PALETTE = {**KINDS, _BAD: "#DDDDDD"}
+_EXACT = 1.0005
+"""Counts up to this quotient are the same count."""
 # The hardware's own counts. ncu's per-instruction counts come from a model of the access pattern
 # that is exact for most patterns but not for all 128-bit loads: the tick shows the hardware's.
 HARDWARE = {
@@ -112,65 +120,103 @@ def table(study: StudyData) -> pd.DataFrame:
     return merged[[*first, *[c for c in merged.columns if c not in first]]]
 
 
-def _shares(ax: Axes, kinds: pd.DataFrame) -> None:
-    for place, (_, rows) in enumerate(kinds.groupby("case", sort=False)):
-        total, start = float(rows["wavefronts"].sum()), 0.0
-        for row in rows.to_dict("records"):
-            color = KINDS[str(row["kind"])][1]
-            for part, excess in ((row["ideal"], False), (row["excess"], True)):
-                share = 100.0 * float(part) / total
-                if share <= 0:
-                    continue
-                ax.barh(
-                    place, share, left=start, height=0.66, linewidth=0.5, edgecolor=color,
-                    color=look.lighter(color, 0.72) if excess else color,
-                    hatch="/////" if excess else None,
-                )  # fmt: skip
-                start += share
-    ax.set_xlim(0, 100)
-    ax.set_xlabel("share of the kernel's shared wavefronts (%)")
-    ax.set_title("Normalised to each kernel")
+def burdened(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a case and kind whose wavefronts exceed the ideal, the most of correct cases first.
+
+    A column `of all` is their excess as a share of the case's shared wavefronts (%).
+    """
+    total = table.groupby("case")["shared wavefronts"].transform("sum")
+    rows = table.assign(**{"of all": 100 * table[_COUNTS["excess"]] / total})
+    rows = rows[rows["wavefronts / ideal"].between(_EXACT, math.inf, inclusive="neither")]
+    ranks = rows["verdict"] == "correct"
+    rows = rows.assign(ranks=ranks, shown=rows["kind"].where(ranks, _BAD))
+    return rows.sort_values(["ranks", _COUNTS["excess"]], ascending=False, kind="stable")
 
 
-def _counts(ax: Axes, kinds: pd.DataFrame, style: Style) -> None:
-    for place, (_, group) in enumerate(kinds.groupby("case", sort=False)):
-        rows = group.to_dict("records")
-        sides = [SIDES.get(str(row["kind"])) for row in rows]
-        told: list[str] = []
-        for lane, row in enumerate(rows):
-            y = place + (lane - (len(rows) - 1) / 2) * 0.86 / max(2, len(rows))
-            color = KINDS[str(row["kind"])][1]
-            ideal, counted = float(row["ideal"]), float(row["wavefronts"])
-            if ideal > 0:
-                ax.plot([ideal, counted], [y, y], color=color, linewidth=1.6)
-                ax.plot([ideal], [y], "o", color="white", markeredgecolor=color, markersize=3.6)
-            ax.plot([counted], [y], "o", color=color, markersize=3.6, markeredgecolor=color)
-            side = sides[lane]
-            exact = row[_HARDWARE[side]] if side and sides.count(side) == 1 else None
-            if base.present(exact) and exact and not 0.9995 < exact / counted < 1.0005:
-                ax.plot([exact], [y], "|", color=INK, markersize=7, markeredgewidth=1.4)
-            if ideal > 0 and counted > 1.0005 * ideal:
-                told.append(f"{row['kind']} {counted / ideal:.2f}×")
-        if told:
-            ax.annotate(
-                ", ".join(told), (1, place), xycoords=ax.get_yaxis_transform(), xytext=(-2, 0),
-                size=style.small, textcoords="offset points", va="center", ha="right", color=INK,
-            )  # fmt: skip
-    ax.set_xscale("log")
-    ax.xaxis.set_minor_locator(NullLocator())
-    low, high = kinds["ideal"].where(kinds["ideal"] > 0).min(), kinds["wavefronts"].max()
-    # Right of the largest count there is room for the ratios.
-    ax.set_xlim(low / 2, high * (high / low) ** 1.1)
-    decades = [10.0**power for power in range(20) if low / 2 <= 10.0**power <= 2 * high]
-    ax.set_xticks(decades[:: 1 + len(decades) // 5])
-    ax.set_xlabel("shared wavefronts")
-    ax.set_title("Ideal (hollow) to counted (full)")
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """How many variants have excess, the worst of them, and to how many the conflict counters are blind."""
+    with_kind = table[table["kind"].notna() & (table["verdict"] == "correct")]
+    rows = burdened(with_kind)
+    if with_kind.empty:
+        return ""
+    cases = with_kind["case"].nunique()
+    if rows.empty:
+        return f"None of {cases} variants needs more shared-memory wavefronts than its data does"
+    worst, paying = rows.iloc[0], rows.drop_duplicates("case")
+    name = base.variant_label(worst).replace("\n", " ")
+    conflicts = paying[[f"bank conflicts, {side}" for side in CONFLICTS]]
+    blind = int((conflicts == 0).all(axis=1).sum())
+    return (
+        f"{len(paying)} of {cases} variants have excess wavefronts: {name} most, whose "
+        f"{worst['kind']} takes {worst['wavefronts / ideal']:.2f} times the ideal; ncu's bank conflicts "
+        f"are 0 for {blind} of them"
+    )
 
 
-def _conflicts(ax: Axes, cases: pd.DataFrame, style: Style) -> None:
+def _labels(study: StudyData, rows: pd.DataFrame, narrow: bool) -> list[str]:
+    """Variant and kind of each row; the shape where it is not the usual one, a verdict that is bad."""
+    # Its name tells a probe's case, and is in no column of the table.
+    rows = rows.join(study.cases.set_index("case")["probe_case"], on="case")
+    usual, labels = base.common_shape(study.cases), []
+    for row in rows.to_dict("records"):
+        shape = base.shape_label(row)
+        name = base.variant_label(row).replace("\n", " ")
+        words = [name, *([shape] if shape != usual else []), str(row["kind"])]
+        if row["verdict"] != "correct":
+            words.append(f"({row['verdict']})")
+        labels.append(f"{words[0]}\n{' '.join(words[1:])}" if narrow else " ".join(words))
+    return labels
+
+
+def _bars(ax: Axes, rows: pd.DataFrame, style: Style) -> None:
+    sns.barplot(
+        x=rows[_COUNTS["excess"]].to_numpy(), y=range(len(rows)), hue=rows["shown"].to_numpy(),
+        orient="h", palette=_PALETTE, saturation=1, width=0.66, dodge=False, errorbar=None,
+        legend=False, ax=ax,
+    )  # fmt: skip
+    most = float(rows[_COUNTS["excess"]].max())
+    for place, row in enumerate(rows.to_dict("records")):
+        excess, ratio = float(row[_COUNTS["excess"]]), float(row["wavefronts / ideal"])
+        told = compact(excess) + (
+            f", {ratio:.2f}×" if style.narrow else f" ({row['of all']:.0f} %)"
+        )
+        ax.annotate(told, (excess, place), xytext=(3, 0), textcoords="offset points", va="center",
+                    size=style.small, color=INK if row["ranks"] else GREY)  # fmt: skip
+    ax.set_xlim(0, most * (2.1 if style.narrow else 1.5))
+    ax.xaxis.set_major_formatter(lambda value, _: compact(value))
+    ax.locator_params(axis="x", nbins=4)
+    ax.set_xlabel("excess wavefronts" + ("" if style.narrow else " (share of all)"))
+    ax.set_title("Beyond the ideal")
+    look.grid(ax, "x")
+
+
+def _ratios(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame) -> None:
+    """Counted over ideal; a tick where the hardware's counter of that side says otherwise."""
+    ratio = rows["wavefronts / ideal"].to_numpy()
+    sns.scatterplot(
+        x=ratio, y=range(len(rows)), hue=rows["shown"].to_numpy(), palette=_PALETTE, s=26,
+        edgecolor=INK, linewidth=0.4, legend=False, ax=ax,
+    )  # fmt: skip
+    alone = table.assign(side=table["kind"].map(SIDES)).groupby(["case", "side"]).size()
+    for place, row in enumerate(rows.to_dict("records")):
+        side = SIDES.get(str(row["kind"]))
+        exact = row[_HARDWARE[side]] if side and alone[row["case"], side] == 1 else None
+        counted = row[_COUNTS["wavefronts"]]
+        if base.present(exact) and exact and not 2 - _EXACT < exact / counted < _EXACT:
+            ax.plot([exact / row[_COUNTS["ideal"]]], [place], "|", color=INK, markersize=8,
+                    markeredgewidth=1.4)  # fmt: skip
+    ax.set_xlim(0.8, 1.1 * max(2.0, float(ratio.max())))
+    ax.axvline(1, color=GREY, linewidth=0.7)
+    ax.locator_params(axis="x", integer=True)
+    ax.set_xlabel("counted / ideal")
+    ax.set_title("Times the ideal")
+    look.grid(ax, "both")
+
+
+def _conflicts(ax: Axes, rows: pd.DataFrame, style: Style) -> None:
     ax.set_xlim(0, 1)
     for x, side in zip((0.45, 0.95), CONFLICTS, strict=True):
-        for place, value in enumerate(cases[f"bank conflicts, {side}"]):
+        for place, value in enumerate(rows[f"bank conflicts, {side}"]):
             known = base.present(value)
             ax.text(
                 x, place, compact(float(value)) if known else "–", ha="right",
@@ -179,81 +225,57 @@ def _conflicts(ax: Axes, cases: pd.DataFrame, style: Style) -> None:
     ax.xaxis.tick_top()
     ax.set_xticks([0.45, 0.95], list(CONFLICTS), ha="right", color=GREY)
     ax.tick_params(axis="x", length=0, pad=0)
-    ax.spines["bottom"].set_visible(False)
-    ax.spines["left"].set_visible(False)
-    ax.set_title("Conflicts" if style.narrow else "Bank conflicts", loc="right")
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.set_title("ncu's bank conflicts", loc="right")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Three panels that share their rows, one row a variant; stacked at a narrow width."""
+    """Excess, counted over ideal and conflict counters of each burdened kind; narrow: the first."""
     with look.apply(style):
-        without = table[table["kind"].isna()]
-        kinds = table[table["kind"].notna()].rename(columns={v: k for k, v in _COUNTS.items()})
+        kinds = table[table["kind"].notna()]
         if kinds.empty:
             return look.empty_figure(study, style, "shared-memory wavefronts")
-        # Its name tells a probe's case, and is in no column of the table.
-        probes = study.cases.set_index("case")["probe_case"]
-        cases = kinds.drop_duplicates("case").join(probes, on="case")
-        usual = base.common_shape(cases)
-        labels = []
-        for row in cases.to_dict("records"):
-            label = base.variant_label(row)
-            if base.shape_label(row) != usual:
-                label += (" " if "\n" in label else "\n") + base.shape_label(row)
-            bad = row["verdict"]
-            label = label if bad == "correct" else f"{label}\n({bad})"
-            labels.append(label if style.narrow else label.replace("\n", " "))
-        lanes = int(kinds.groupby("case").size().max())
-        tall = max(1 + label.count("\n") for label in labels)
-        row_mm = max(4.4, 1.3 * lanes, tall * style.line * 25.4 * 0.95 + 1)
-        height = len(cases) * row_mm + 16
-        if style.narrow:
-            upper = len(cases) * max(6.0, tall * style.line * 25.4 + 1) + 16
-            fig = look.new_figure(style, upper + height)
-            grid = fig.add_gridspec(2, 2, width_ratios=[1.6, 1], height_ratios=[upper, height])
-            first = fig.add_subplot(grid[0, 0])
-            texts = fig.add_subplot(grid[0, 1])
-            second = fig.add_subplot(grid[1, :])
-        else:
-            fig = look.new_figure(style, height)
-            first, second, texts = fig.subplots(1, 3, gridspec_kw={"width_ratios": [3, 4, 1.5]})
-        _shares(first, kinds)
-        _counts(second, kinds, style)
-        _conflicts(texts, cases, style)
-        for ax in (first, second, texts):
-            named = ax is first or (style.narrow and ax is second)
-            look.rows_axis(ax, labels if named else [""] * len(cases))
-        texts.set_yticks([])
-        if style.narrow:
-            first.set_xlabel("share of its shared\nwavefronts (%)")
-            first.set_title("Normalised")
-        look.grid(first, "x")
-        look.grid(second, "x")
-        handles: list[Artist] = []
-        for kind, (name, color) in KINDS.items():
-            if kind in set(kinds["kind"]):
-                handles.append(Patch(color=color, label=name))
-        handles.append(
-            Patch(facecolor="white", edgecolor=GREY, hatch="/////", label="excess over the ideal")
-        )
-        handles.append(
-            Line2D([], [], color=GREY, marker="o", markerfacecolor="white", label="ideal")
-        )
-        handles.append(
-            Line2D([], [], linestyle="", color=INK, marker="|", markersize=7,
-                   label="hardware counter, where different")
-        )  # fmt: skip
-        several = len(cases[["m", "n", "k"]].drop_duplicates()) > 1
-        notes = [
-            f"Shape: {usual}{', where no other is named' if several else ''}.",
-            "Bars: counted for each instruction. The hardware's counters also hold what is lost when "
-            "warps compete, so conflicts may be counted where no address pattern causes any. Named: the "
-            "kinds with excess, counted over ideal.",
+        rows = burdened(table)
+        clean = kinds[~kinds["case"].isin(rows["case"])]
+        folded = f"no excess: {clean['case'].nunique()} variants"
+        labels = [*_labels(study, rows, style.narrow), folded]
+        row_mm = (2.0 if style.narrow else 1.2) * style.line * 25.4 + 0.6
+        fig = look.new_figure(style, len(labels) * row_mm + 16)
+        widths = [1] if style.narrow or rows.empty else [3, 2.2, 1.5]
+        axes = fig.subplots(1, len(widths), squeeze=False, gridspec_kw={"width_ratios": widths})[0]
+        if len(rows):
+            _bars(axes[0], rows, style)
+        if len(axes) > 1:
+            _ratios(axes[1], rows, kinds)
+            _conflicts(axes[2], rows, style)
+        for ax in axes:
+            look.rows_axis(ax, labels if ax is axes[0] else [""] * len(labels))
+        handles: list[Artist] = [
+            Patch(color=color, label=f"{kind} ({_WORDS[kind]})" if kind in _WORDS else kind)
+            for kind, color in _PALETTE.items()
+            if kind in set(rows["shown"])
         ]
-        states = base.statuses(study, _STAGES)
-        empty = [case for case in without["case"] if states[case].status == "ok"]
-        if empty:
-            notes.append(f"No shared-memory instruction counted: {', '.join(empty)}.")
+        if len(axes) > 1:
+            handles.append(Line2D([], [], linestyle="", color=INK, marker="|", markersize=8,
+                                  label="hardware counter, where different"))  # fmt: skip
         return look.finish(
-            fig, study, style, handles, [str(h.get_label()) for h in handles], notes, _STAGES
-        )
+            fig, study, style, handles, [str(h.get_label()) for h in handles],
+            _notes(study, table, clean), _STAGES,
+        )  # fmt: skip
+
+
+def _notes(study: StudyData, table: pd.DataFrame, clean: pd.DataFrame) -> list[str]:
+    notes = [
+        f"Shape {base.common_shape(study.cases)}, where no other is named; counted for each "
+        "instruction. The hardware's counters also hold what is lost when warps compete."
+    ]
+    conflicts = [f"bank conflicts, {side}" for side in CONFLICTS]
+    most = clean.assign(sum=clean[conflicts].sum(axis=1)).sort_values("sum").tail(1)
+    for row in most[most["sum"] > 0].to_dict("records"):
+        name = base.variant_label(row).replace("\n", " ")
+        notes.append(f"Most conflicts without excess: {name}, {compact(row['sum'])}.")
+    states = base.statuses(study, _STAGES)
+    none = [case for case in table[table["kind"].isna()]["case"] if states[case].status == "ok"]
+    if none:
+        notes.append(f"{len(none)} cases without a shared-memory instruction.")
+    return notes

@@ -6,7 +6,8 @@ A folder ``resources/recorded/<gpu>/`` holds
 * ``compiled.json``: variant -> what its cubin was (source and cubin SHA-256, code digest, ...),
 * ``results.parquet``: one row a result, its figures and notes as JSON,
 * ``samples.parquet`` and ``instructions.parquet``: long tables by key,
-* ``listings.parquet``: SASS with its source lines, by the key of the compilation.
+* ``listings.parquet``: SASS with its source lines, by the key of the compilation,
+* ``accesses.parquet``: accesses to shared memory, lane by lane, by the key of an execution.
 """
 
 from __future__ import annotations
@@ -82,6 +83,24 @@ class Recorded:
         if table is None or place < 0:
             return None
         return table["sass"][place].as_py(), json.loads(table["lines"][place].as_py())
+
+    @functools.cached_property
+    def accesses(self) -> dict[str, list[dict[str, Any]]]:
+        """Accesses to shared memory by the key of an execution (see `stages.watching`)."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        cases: dict[str, str] = {}  # that share a key have the same rows
+        for row in self.access_rows:
+            plain = {name: row[name] for name in row if name not in ("case", "key")}
+            if cases.setdefault(row["key"], row["case"]) == row["case"]:
+                found.setdefault(row["key"], []).append(plain)
+        return found
+
+    @functools.cached_property
+    def access_rows(self) -> list[dict[str, Any]]:
+        """The same as long rows, with the case that was executed."""
+        path = self.folder / "accesses.parquet"
+        rows: list[dict[str, Any]] = _table(path).to_pylist() if path.is_file() else []
+        return rows
 
     @functools.cached_property
     def main_environment(self) -> str:
@@ -209,6 +228,19 @@ def _merge_long(path: Path, rows: list[dict[str, Any]], keys: set[str], kept: se
     _write(path, pa.table({name: [row.get(name) for row in merged] for name in columns}))
 
 
+def merge_accesses(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Merge accesses (`Recorded.access_rows`): those of a case replace its older ones."""
+    fresh = list(rows)
+    if not fresh:
+        return
+    cases = {row["case"] for row in fresh}
+    before = Recorded(folder).access_rows
+    merged = [row for row in before if row["case"] not in cases] + fresh
+    merged.sort(key=lambda row: str(row["case"]))  # of a case they stay in the order of its code
+    columns = {name: [row[name] for row in merged] for name in merged[0]}
+    _write(folder / "accesses.parquet", pa.table(columns))
+
+
 def _merge_listings(
     path: Path,
     listings: Mapping[str, tuple[str, Mapping[str, list[int]]]],
@@ -297,6 +329,8 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
         same = mine is not None and all(mine[name] == made[name] for name in (*PLAIN, *PACKED))
         return mine is None or not (same or keep)
 
+    mine = {row["case"] for row in here.access_rows} if here and keep else set()
+    accesses = [row for row in there.access_rows if row["case"] not in mine]
     taken = [made for made in there.results() if new(made)]
     used = {made["environment"] for made in taken}
     for name in sorted(used):
@@ -305,6 +339,7 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
             where = other / "environments.json"
             found = "dirty" if facts.get("dirty") else None
             raise UserError(where, f"{name}.commit", found, "a clean commit that the figures name")
+    merge_accesses(folder, accesses)
     if not taken:
         return {"added": 0, "replaced": 0, "kept": len(held)}
     variants = {made["case"].partition("@")[0] for made in taken}

@@ -7,7 +7,7 @@ FIGURE_FILES = (
     *(f"figures/narrow/{{study}}.{kind}" for kind in ("svg", "pdf")),
 )
 """The same with their places in the report's folder."""
-PAGES = ("index.html", "glossary.html", "summary.md", "junit.xml")
+PAGES = ("index.html", "explorer.html", "glossary.html", "summary.md", "junit.xml")
 """Documents of the report beside those in FOLDERS, the index first."""
-FOLDERS = ("study", "kernel", "sass", "ncu", "thumbnails")
+FOLDERS = ("study", "kernel", "lesson", "sass", "ncu", "thumbnails")
 """Folders that the pages fill: one page a study, one a kernel, and what they link."""

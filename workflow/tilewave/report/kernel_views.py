@@ -15,6 +15,8 @@ from typing import Any
 
 import pandas as pd
 
+from tilewave import advice
+from tilewave.advice import Subject, of_tables
 from tilewave.compiling import sass
 from tilewave.kernels import FENCES, Kernel, idea
 from tilewave.plots.base import BASELINE, shape_label
@@ -138,6 +140,17 @@ class Listing:
 
 
 @dataclass(frozen=True)
+class Advised:
+    """A finding of a rule: what, how much, where, and what mending it can save at most."""
+
+    rule: str
+    sentence: str
+    where: str
+    text: str
+    bound: str
+
+
+@dataclass(frozen=True)
 class KernelView:
     """One kernel: all that its page says."""
 
@@ -159,7 +172,7 @@ class KernelView:
     profiles: list[str]
     listings: list[Listing]
     advised: str
-    advice: list[Any] | None
+    advice: list[Advised]
 
 
 # ------------------------------------------------------------------------------------------- variants
@@ -475,9 +488,11 @@ def _row(
     bad = [f"{number(count)} {word}" for word, count in counts if word not in
            (model.CORRECT, model.NOT_CHECKED)]  # fmt: skip
     right = sum(count for word, count in counts if word == model.CORRECT)
-    mine = {case: shares[case] for case in cases["case"] if case in shares}
-    best = max(mine, key=lambda case: mine[case], default="")
-    row = cases[cases["case"] == best].to_dict("records")
+    timed = cases[cases["case"].isin(shares.keys())]
+    work = timed[["m", "n", "k"]].astype(float).prod(axis=1)
+    # At its largest size, where a launch's own time no longer shows.
+    largest = timed[work == work.max()].to_dict("records")
+    best = max(largest, key=lambda row: shares[row["case"]], default=None)
     registers = [int(one.registers) for one in variants if one.registers]
     low, high = (min(registers), max(registers)) if registers else (0, 0)
     dtypes = dict.fromkeys(str(one) for one in cases["dtype"] if one and one == one)
@@ -489,8 +504,8 @@ def _row(
         cases=number(len(cases)),
         verdict=", ".join(bad) or (f"{number(right)} correct" if right else "not checked"),
         bad=bool(bad),
-        share=f"{mine[best]:.1f}" if best else "",
-        at=f"{shape_label(row[0])} {row[0]['dtype']}" if best else "",
+        share=f"{shares[best['case']]:.1f}" if best else "",
+        at=f"{shape_label(best)} {best['dtype']}" if best else "",
         registers="" if not registers else str(low) if low == high else f"{low}–{high}",
         excess=excess,
     )
@@ -543,11 +558,13 @@ class Run:
     reports: Path
     shares: Mapping[str, float]
     rates: Mapping[str, float]
+    subjects: Mapping[str, Subject]
 
     @classmethod
     def of(
         cls,
         project: Project,
+        target: Mapping[str, Any],
         frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
         environments: Mapping[str, Mapping[str, Any]],
         compiled: Mapping[str, Any],
@@ -562,7 +579,27 @@ class Run:
             project, cases, dict(iter(instructions.groupby(owners))) if len(owners) else {},
             environments, compiled, studies, reports,
             _values(records, SHARE), _values(records, SPEED),
+            of_tables.subjects(target, cases, records, instructions, compiled),
         )  # fmt: skip
+
+
+def _advice(run: Run, cases: pd.DataFrame) -> tuple[str, list[Advised]]:
+    """The case with the most work whose counters are known, and what the rules find of it."""
+    known = cases[cases["case"].isin(list(run.subjects))]
+    if not len(known):
+        return "", []
+    sizes = known[["m", "n", "k"]].apply(pd.to_numeric, errors="coerce").fillna(1.0).prod(axis=1)
+    case = str(known.loc[sizes.idxmax(), "case"])
+    return case, [
+        Advised(
+            one.rule,
+            one.sentence,
+            f"{one.origin.file}:{one.origin.line}" if one.origin.line else "",
+            one.origin.text,
+            "" if one.bound is None else f"{100 * one.bound:.1f}",
+        )
+        for one in advice.for_case(run.subjects[case])
+    ]
 
 
 def view(run: Run, name: str) -> KernelView:
@@ -585,6 +622,7 @@ def view(run: Run, name: str) -> KernelView:
     neighbours = [one for one in (follows, name, *after) if one]
     first = annotations[0].case if annotations else ""
     excess = _excess(own[own["case"] == first]) if first else ""
+    advised, found = _advice(run, mine)
     return KernelView(
         name=name,
         file=kernel.path.name,
@@ -603,6 +641,6 @@ def view(run: Run, name: str) -> KernelView:
         change=change(kernel, project.kernels[follows], run.compiled) if follows else None,
         profiles=_profiles(project, document, run.reports),
         listings=annotations,
-        advised="",
-        advice=None,
+        advised=advised,
+        advice=found,
     )

@@ -23,16 +23,26 @@ import pandas as pd
 from PIL import Image as Picture
 
 from tilewave import sharing
-from tilewave.project import LIBRARY, Project, read
+from tilewave.library import TEMPLATES
+from tilewave.project import Project, read
 from tilewave.records import model
 from tilewave.records.store import write_atomically
-from tilewave.report import FOLDERS, figures, in_short, kernel_views, studies, verdict, words
+from tilewave.report import (
+    FOLDERS,
+    explorer,
+    figures,
+    in_short,
+    kernel_views,
+    lessons,
+    studies,
+    verdict,
+    words,
+)
 from tilewave.report.cells import number
 from tilewave.report.environments import environment_views
 from tilewave.report.studies import Image, StudyView
 from tilewave.report.summary import banner, sources, status_matrix, troubles, verdict_counts
 
-TEMPLATES = LIBRARY.parent / "report"
 THUMBNAIL_PX = 440
 MILD = (model.NOT_MEASURED, model.NOT_CHECKED, model.UNSUPPORTED, model.STALE)
 """What is no fault of a kernel."""
@@ -89,15 +99,21 @@ def _templates() -> jinja2.Environment:
         return words.linked(text, f"{context['root']}glossary.html", but)
 
     made.filters |= {"number": number, "terms": terms}
-    css, script = _minimal("page.css"), _minimal("page.js")
-    # Nothing is asked from anywhere but the report's own folder.
-    policy = (
-        "default-src 'none'; img-src 'self' file: data:; "
-        f"style-src {_allowed(css)}; script-src {_allowed(script)}; base-uri 'none'; form-action 'none'"
-    )
+    css = _minimal("page.css")
+
+    def policy(scripts: Sequence[str]) -> str:
+        # Nothing is asked from anywhere but the report's own folder.
+        return (
+            f"default-src 'none'; img-src 'self' file: data:; style-src {_allowed(css)}; "
+            f"script-src {' '.join(_allowed(_minimal(one)) for one in scripts)}; "
+            "base-uri 'none'; form-action 'none'"
+        )
+
+    def source(script: str) -> markupsafe.Markup:
+        return markupsafe.Markup(_minimal(script))
+
     made.globals |= {
-        "css": markupsafe.Markup(css), "script": markupsafe.Markup(script), "policy": policy,
-        "extra": [],
+        "css": markupsafe.Markup(css), "policy": policy, "source": source, "extra": [],
     }  # fmt: skip
     return made
 
@@ -177,7 +193,9 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
         studies.view(project, name, (cases, records), environments, reports)
         for name in project.plan.studies
     ]
-    about = {"banner": banner(target, records)}
+    taught = lessons.about(project.plan.kernels, project.plan.studies)
+    extra = [("Explorer", "explorer.html"), *(("Lessons", lesson.address) for lesson in taught[:1])]
+    about: dict[str, Any] = {"banner": banner(target, records), "extra": extra}
 
     def page(name: str, template: str, context: Mapping[str, Any]) -> None:
         root = "../" * name.count("/")
@@ -187,7 +205,7 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
     for one in shown:
         page(f"study/{one.name}.html", "study.html.j2", {"study": one})
     tables = cases, records, instructions
-    run = kernel_views.Run.of(project, tables, environments, compiled, shown, reports)
+    run = kernel_views.Run.of(project, target, tables, environments, compiled, shown, reports)
 
     def kernel_page(name: str) -> kernel_views.Row:
         kernel = kernel_views.view(run, name)
@@ -206,6 +224,10 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
             "source_words": words.SOURCE_WORDS,
         },
     )
+    for lesson in taught:
+        page(lesson.address, "lesson.html.j2", lessons.view(lesson, run, rows, taught))
+    swept = explorer.sweeps(shown, cases, records, environments)
+    page("explorer.html", "explorer.html.j2", explorer.view(swept))
     found, groups = findings(shown, cases), troubles(cases, records)
     in_short.write(reports, about["banner"], found, shown, cases, records)
     written = [
@@ -221,6 +243,7 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
             "verdicts": verdict_counts(cases),
             "findings": found,
+            "lessons": taught,
             "failures": [one for one in groups if one.word not in MILD],
             "troubles": [one for one in groups if one.word in MILD],
             "matrix": status_matrix(records),

@@ -43,6 +43,7 @@ class StudyView:
     question: str
     takeaway: str
     headline: bool
+    notes: list[str]
     cases: str
     verdicts: list[tuple[str, int]]
     sources: list[Source]
@@ -99,7 +100,7 @@ def view(
     if entry.plot in plots.SUMMARISED and summed.is_file():
         files.append(("summary", f"../tables/{name}.csv"))
         summary = table(pd.read_csv(summed))
-    sidecar = folder / f"{name}.json"
+    sidecar, caption = folder / f"{name}.json", folder / f"{name}.txt"
     takeaway = (
         json.loads(sidecar.read_text("utf-8")).get("takeaway", "") if sidecar.is_file() else ""
     )
@@ -113,7 +114,14 @@ def view(
         title=entry.title,
         question=entry.question,
         takeaway=takeaway,
-        headline=plots.is_headline(entry.plot),
+        # Of several studies with one kind of figure the first.
+        headline=plots.is_headline(entry.plot)
+        and name
+        == next(
+            one for one in project.plan.studies if project.config.studies[one].plot == entry.plot
+        ),
+        # Of the caption what lies between the finding and the source.
+        notes=caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else [],
         cases=plural(len(cases), "case"),
         verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
         sources=sources(records, environments),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import markupsafe
 import yaml
 
-from tilewave.project import LIBRARY
+from tilewave.library import TEMPLATES
 from tilewave.records import model
 
 STATUS_WORDS: Mapping[str, str] = {
@@ -55,7 +55,7 @@ class Term:
 @functools.cache
 def glossary() -> tuple[Term, ...]:
     """The terms, by name."""
-    told = yaml.safe_load((LIBRARY.parent / "report" / "glossary.yaml").read_text("utf-8"))
+    told = yaml.safe_load((TEMPLATES / "glossary.yaml").read_text("utf-8"))
     return tuple(
         Term(one["term"].replace(" ", "-"), one["term"], one["text"],
              (one["term"], *one.get("also", ())))

@@ -24,7 +24,7 @@ from tilewave.environment import commit
 from tilewave.errors import UserError
 from tilewave.records import model
 from tilewave.records.store import write_atomically
-from tilewave.stages import compiling, executing, measuring, tuning
+from tilewave.stages import compiling, executing, measuring, tuning, watching
 from tilewave.stages.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -289,6 +289,21 @@ def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     return frames, pipeline.about_kernels(results["counters"])
 
 
+def accesses(job: Job, cores: int = 1) -> dict[str, Any]:
+    """Accesses to shared memory of a case of each variant (see `tilewave.stages.watching`)."""
+    pipeline = _pipeline(job)
+    wanted = watching.chosen(pipeline)
+    live, when = pipeline.target["live"], job.project.config.execute.when
+    if when == "always" or (when == "no_gpu" and not live):
+        _watch(job, pipeline, watching.foremost(wanted), cores)
+    return watching.document(pipeline, wanted)
+
+
+def _watch(job: Job, pipeline: Pipeline, wanted: list[jobs.Job], cores: int) -> None:
+    cores = _cores(pipeline, cores)
+    watching.watch(pipeline, wanted, _measure(job, executing.STAGE, cores), cores)
+
+
 def _clean_tree() -> str:
     """Empty where the tree is a clean commit; else what is not."""
     done = subprocess.run(
@@ -336,6 +351,17 @@ def record(job: Job) -> str:
     name = re.sub(r"[^a-z0-9]+", "_", aim["label"].lower()).strip("_")
     counts = shipped.merge(
         project.recorded_root / name, kept, {aim["host"]: measured}, *pipeline.shipped()
+    )
+    watched = watching.chosen(pipeline)
+    _watch(job, pipeline, watched, os.cpu_count() or 1)
+    told = watching.document(pipeline, watched)
+    shipped.merge_accesses(
+        project.recorded_root / name,
+        [
+            {"case": case, "key": one["key"], **row}
+            for case, one in told.items()
+            for row in one["accesses"]
+        ],
     )
     words = ", ".join(f"{number} {what}" for what, number in counts.items())
     return f"resources/recorded/{name}: {words}"

@@ -7,6 +7,7 @@ is judged by, a closed form (`predicted`) and a question to the records (`measur
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -84,11 +85,30 @@ def table(study: StudyData) -> pd.DataFrame:
     return base.with_derived(judging.frame(found), found)
 
 
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """How many claims hold, hold elsewhere and do not; "" where none was judged."""
+    counts = Counter(one.verdict for one in base.derived(table))
+    if counts.total() == counts[judging.NOT_MEASURED]:
+        return ""
+    rest = {
+        judging.ELSEWHERE: "hold elsewhere only",
+        judging.FALSE: "do not hold",
+        judging.THEORY_ONLY: "rest on theory alone",
+        judging.NOT_MEASURED: "were not measured",
+    }
+    told = [f"{counts[verdict]} {words}" for verdict, words in rest.items() if counts[verdict]]
+    hold = f"{counts[judging.HOLDS]} of {counts.total()} claims hold on {study.target['label']}"
+    return ", ".join([hold, *told])
+
+
 # ------------------------------------------------------------------------------------------ rows
 
 
-def _rows(claims: Sequence[Judged]) -> list[str | list[Judged]]:
-    """The figure's rows from top to bottom: a document's name, or the claims that share a label."""
+def _rows(claims: Sequence[Judged], narrow: bool) -> list[str | list[Judged]]:
+    """The figure's rows from top to bottom: a document's name, or the claims that share a label.
+
+    A narrow figure has those that do not hold here; its documents' rows count the others.
+    """
     rows: list[str | list[Judged]] = []
     places: dict[tuple[str, str], list[Judged]] = {}
     for one in claims:
@@ -100,7 +120,15 @@ def _rows(claims: Sequence[Judged]) -> list[str | list[Judged]]:
         else:
             places[document, label] = [one]
             rows.append(places[document, label])
-    return rows
+    told = (judging.FALSE, judging.ELSEWHERE)
+    return [row for row in rows if isinstance(row, str) or not narrow or _worst(row) in told]
+
+
+def _held(claims: Sequence[Judged]) -> dict[str, str]:
+    """How many claims of each document hold, in words."""
+    documents = [one.claim.document for one in claims]
+    held = Counter(one.claim.document for one in claims if one.verdict == judging.HOLDS)
+    return {name: f"{held[name]} of {count} hold" for name, count in Counter(documents).items()}
 
 
 def _columns(rows: list[str | list[Judged]], count: int) -> list[list[str | list[Judged]]]:
@@ -204,13 +232,17 @@ def _draw_row(ax: Axes, y: int, claims: Sequence[Judged], reach: float, style: S
     _mark(ax, y, _worst(claims))
 
 
-def _panel(ax: Axes, rows: list[str | list[Judged]], reach: float, style: Style) -> None:
+def _panel(
+    ax: Axes, rows: list[str | list[Judged]], held: Mapping[str, str], reach: float, style: Style
+) -> None:
     labels: list[str] = []
     ax.set_xscale("log")
     ax.axvline(1.0, color=GREY, linewidth=0.7, zorder=2)
     for y, row in enumerate(rows):
         if isinstance(row, str):
             labels.append(row)
+            if row in held:
+                _write(ax, y, held[row], INK, style)
             continue
         count = f" ({len(row)})" if len(row) > 1 else ""
         labels.append(row[0].claim.row + count)
@@ -240,17 +272,23 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if not claims:
             return look.empty_figure(study, style, "claim")
         reach = max(2.0, float(study.option("range", 12)))
-        columns = _columns(_rows(claims), 1 if style.narrow else 2)
+        columns = _columns(_rows(claims, style.narrow), 1 if style.narrow else 2)
         height = max(len(column) for column in columns)
         fig = look.new_figure(style, height * _ROW_MM * style.font_size / 7.5 + 10)
         axes = fig.subplots(1, len(columns), squeeze=False)[0]
         for ax, column in zip(axes, columns, strict=True):
             # Columns of one length, so that a row is as high in both.
-            _panel(ax, column, reach, style)
+            _panel(ax, column, _held(claims), reach, style)
             ax.set_ylim(height - 0.5, -0.5)
         handles = _handles(claims)
         return look.finish(
-            fig, study, style, handles, [str(h.get_label()) for h in handles], _notes(claims), ()
+            fig,
+            study,
+            style,
+            handles,
+            [str(h.get_label()) for h in handles],
+            _notes(claims, style),
+            (),
         )
 
 
@@ -270,10 +308,12 @@ def _handles(claims: Sequence[Judged]) -> list[Artist]:
     return handles
 
 
-def _notes(claims: Sequence[Judged]) -> list[str]:
+def _notes(claims: Sequence[Judged], style: Style) -> list[str]:
     notes = [
         "The symbol left of a row is its verdict; a number in brackets counts the claims of a row."
     ]
+    if style.narrow:
+        notes.append("Shown are the claims that do not hold here; the table has all of them.")
     if any(one.ratio is None for one in claims):
         notes.append("Claims of yes or no, and of 0, have no place on the axis.")
     return notes

@@ -177,7 +177,8 @@ def told(value: Value | None) -> str:
     if value == int(value) and abs(value) < 1e15:
         return str(int(value))
     figures = max(0, 3 - math.floor(math.log10(abs(value))))
-    return f"{value:.{figures}f}".rstrip("0").rstrip(".")
+    text = f"{value:.{figures}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _margin(claim: Claim) -> str:

@@ -1,0 +1,68 @@
+"""The figure of correctness: what it says first, what it folds away, and which endings are no failure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pandas as pd
+
+import synthetic
+from tilewave.plots import correctness
+from tilewave.plots.base import StudyData
+
+
+def ended(study: StudyData, case: str, ends: str) -> StudyData:
+    """The study with a case that timed out and was said to end so."""
+    about = [ends if one == case else "ok" for one in study.cases["case"]]
+    records = study.records.copy()
+    records.loc[records["case"] == case, ["status", "verdict", "value"]] = ["timed out", None, None]
+    return replace(study, cases=study.cases.assign(ends=about), records=records)
+
+
+def panels(study: StudyData) -> dict[str, pd.DataFrame]:
+    made, _ = correctness._panels(study, correctness.table(study))
+    return {panel.title: panel.cells for panel in made}
+
+
+def test_takeaway() -> None:
+    study = synthetic.make("correctness")
+    told = correctness.takeaway(study, correctness.table(study))
+    assert told == "2 of 162 checked cases fail, of matmul_two_outputs, matmul_register"
+    right = study.records[~study.records["status"].eq("invalid access")]
+    right = right[right["verdict"] != "wrong"]
+    cases = study.cases[study.cases["case"].isin(right["case"])]
+    study = replace(study, records=right, cases=cases)
+    told = correctness.takeaway(study, correctness.table(study))
+    assert told.startswith("All 160 checked cases are right; 1 stale; 2 not checked; ")
+    bare = synthetic.empty("correctness")
+    assert correctness.takeaway(bare, correctness.table(bare)) == ""
+
+
+def test_what_is_right_everywhere_is_one_row() -> None:
+    study = synthetic.make("correctness")
+    cells = panels(study)["matmul"]
+    assert "cublas" in cells.index and len(cells) == 8, "a few that are right keep their rows"
+    assert cells.at["matmul_two_outputs", "130³"] == Counter({"wrong": 1})
+    assert "vector add" not in panels(study)
+    records = study.records.assign(status="ok", verdict="correct", reason="")
+    cells = panels(replace(study, records=records))["matmul"]
+    (row,) = cells.index
+    assert row.endswith("kernels, all right") and cells.at[row, "16³"].keys() == {"correct"}
+
+
+def test_an_ending_that_the_file_announces_is_no_failure() -> None:
+    case = "barrier_divergent-fragmenttwo@two_lanes_all"
+    study = synthetic.make("correctness")
+    for ends, expected in (("timed out", correctness.EXPECTED), ("ok", "timed out")):
+        table = correctness.table(ended(study, case, ends))
+        shown = correctness.shown(table)[table["case"] == case]
+        assert list(shown) == [expected]
+        assert list(table[table["case"] == case]["outcome"]) == ["timed out"]
+
+
+def test_several_outcomes_of_a_cell_are_told_the_worst_first() -> None:
+    counts = Counter({"unsupported": 1, "correct": 9, "wrong": 1})
+    assert correctness._written(counts) == "W1 +9 u1"
+    assert correctness._written(Counter(correct=1)) == "+"
+    assert correctness._code(counts) == 0

@@ -1,0 +1,330 @@
+// The quantization explorer. The closed forms are those of tilewave/theory/quantization.py and
+// tiling.py, and tests hold both to the same values; what follows them draws the page again when an
+// input changes.
+"use strict";
+const closedForms = {
+  tiles: (m, n, rows, columns) => [Math.ceil(m / rows), Math.ceil(n / columns)],
+  tileCount(m, n, rows, columns) {
+    const [down, across] = closedForms.tiles(m, n, rows, columns);
+    return down * across;
+  },
+  tileEfficiency: (m, n, rows, columns) =>
+    (m * n) / (closedForms.tileCount(m, n, rows, columns) * rows * columns),
+  lastColumnUseful: (n, columns) => (n - (Math.ceil(n / columns) - 1) * columns) / columns,
+  operationsRatio: (m, n, rows, columns) => 1 / closedForms.tileEfficiency(m, n, rows, columns),
+  waves(blocks, sms, blocksPerSm) {
+    const capacity = sms * blocksPerSm;
+    const count = Math.ceil(blocks / capacity);
+    return {
+      full: Math.floor(blocks / capacity),
+      tail: blocks % capacity,
+      count,
+      fraction: blocks / capacity,
+      efficiency: blocks / (count * capacity),
+    };
+  },
+  roundsOnSms: (blocks, sms) => Math.ceil(blocks / sms),
+  cyclesActiveRatio: (blocks, sms) => blocks / (sms * Math.ceil(blocks / sms)),
+  parallelEfficiency: (m, n, rows, columns, sms, blocksPerSm) =>
+    closedForms.tileEfficiency(m, n, rows, columns) *
+    closedForms.waves(closedForms.tileCount(m, n, rows, columns), sms, blocksPerSm).efficiency,
+};
+// ------------------------------------------------------------------ one view, as explorer.py has it
+const MOST_ROWS = 24;
+const FRAME = { left: 84, top: 12, right: 624, bottom: 232 };
+const NAMES = ["m", "n", "k", "rows", "columns", "sms", "blocks"];
+function at(setting, n) {
+  return { ...setting, n };
+}
+function blocksOf(one) {
+  return closedForms.tileCount(one.m, one.n, one.rows, one.columns);
+}
+function wavesOf(one) {
+  return closedForms.waves(blocksOf(one), one.sms, one.blocks);
+}
+function efficiencyOf(one) {
+  return closedForms.parallelEfficiency(one.m, one.n, one.rows, one.columns, one.sms, one.blocks);
+}
+// With blocks that share an SM's throughput, the time goes by blocks on the busiest SM.
+function sharedEfficiencyOf(one) {
+  return (
+    closedForms.tileEfficiency(one.m, one.n, one.rows, one.columns) *
+    closedForms.cyclesActiveRatio(blocksOf(one), one.sms)
+  );
+}
+function span(setting, sweep) {
+  const sizes = [setting.n, ...(sweep ? sweep.points.map((point) => point[0]) : [])];
+  const [low, high] = [Math.min(...sizes), Math.max(...sizes)];
+  const room = Math.max(setting.columns, Math.floor((high - low) / 20));
+  return [Math.max(1, low - room), high + room];
+}
+function endsOfColumns(setting, low, high) {
+  const sizes = [];
+  const size = setting.columns;
+  for (let column = Math.ceil(low / size); column <= Math.ceil(high / size); column++) {
+    sizes.push(Math.max(low, (column - 1) * size + 1), Math.min(high, column * size));
+  }
+  return sizes;
+}
+function curve(setting, low, high, of = efficiencyOf) {
+  return endsOfColumns(setting, low, high).map((n) => [n, of(at(setting, n))]);
+}
+function percent(share) {
+  const tenths = Math.floor(1000 * share + 0.5);
+  return `${Math.floor(tenths / 10)}.${tenths % 10} %`;
+}
+function values(one) {
+  const [down, across] = closedForms.tiles(one.m, one.n, one.rows, one.columns);
+  const waves = wavesOf(one);
+  const shares = [
+    closedForms.lastColumnUseful(one.n, one.columns),
+    closedForms.tileEfficiency(one.m, one.n, one.rows, one.columns),
+    waves.efficiency,
+    efficiencyOf(one),
+  ];
+  const counts = [one.n, `${down} × ${across}`, waves.count, waves.tail];
+  return [...counts.map(String), ...shares.map(percent)];
+}
+function tableOf(setting, low, high) {
+  const sizes = Array.from(new Set(endsOfColumns(setting, low, high)));
+  const stride = Math.ceil(sizes.length / MOST_ROWS);
+  return sizes.filter((_, place) => place % stride === 0).map((n) => values(at(setting, n)));
+}
+function plotOf(setting, sweep) {
+  const [low, high] = span(setting, sweep);
+  const measured = sweep ? sweep.points : [];
+  const most = Math.max(1, ...measured.map((point) => point[2]));
+  const top = Math.ceil(10 * most - 1e-9) / 10;
+  const { left, right, bottom } = FRAME;
+  const x = (n) => (left + ((right - left) * (n - low)) / (high - low)).toFixed(1);
+  const y = (share) => (bottom - ((bottom - FRAME.top) * share) / top).toFixed(1);
+  const path = (points) => "M" + points.map(([n, share]) => `${x(n)} ${y(share)}`).join("L");
+  let step = 1;
+  while ((high - low) / step > 6) step *= 2;
+  const across = [];
+  for (let n = Math.ceil(low / step) * step; n <= high; n += step) across.push([x(n), String(n)]);
+  return {
+    path: path(curve(setting, low, high)),
+    // Between the ends of a column the share grows linearly here, too.
+    shared: setting.blocks > 1 ? path(curve(setting, low, high, sharedEfficiencyOf)) : "",
+    own: sweep && !sameSetting(setting, sweep) ? path(curve(sweep.setting, low, high)) : "",
+    points: measured.map(([n, rate, share]) => [
+      x(n), y(share), `N = ${n}: ${rate.toFixed(1)} TFLOP/s, ${percent(share)}`,
+    ]),
+    across,
+    up: [0, 0.25, 0.5, 0.75, 1].map((share) => [y(share), `${Math.round(100 * share)} %`]),
+    here: [x(setting.n), y(efficiencyOf(setting))],
+  };
+}
+function sameSetting(setting, sweep) {
+  return NAMES.every((name) => ["n", "k"].includes(name) || setting[name] === sweep.setting[name]);
+}
+// The tile counts most, then what an SM holds, the GPU, M and K: in factors of two. The first of
+// equals.
+function nearest(sweeps, setting, dtype = "") {
+  const apart = (one) => {
+    const off = (name) => Math.abs(Math.log2(one.setting[name] / setting[name]));
+    return [off("rows") + off("columns"), off("blocks"), off("sms"), off("m"), off("k")];
+  };
+  const before = (one, other) => {
+    const place = one.findIndex((value, i) => value !== other[i]);
+    return place >= 0 && one[place] < other[place];
+  };
+  let found = null;
+  for (const sweep of sweeps.filter((one) => !dtype || one.dtype === dtype)) {
+    if (!found || before(apart(sweep), apart(found))) found = sweep;
+  }
+  return found;
+}
+// ------------------------------------------------------------------------------------- the page
+function start() {
+  const data = JSON.parse(document.getElementById("explorer-data").textContent);
+  const part = (name) => document.getElementById(`explorer-${name}`);
+  const input = (name) => part("inputs").elements[name];
+  const tell = (name, text) => (part(name).textContent = text);
+  let setting = data.setting;
+
+  function svg(parent, tag, attributes, text = "") {
+    const made = document.createElementNS(parent.namespaceURI, tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    made.textContent = text;
+    parent.append(made);
+    return made;
+  }
+  function drawPlot(sweep) {
+    const drawn = plotOf(setting, sweep);
+    for (const name of ["path", "shared", "own"]) part(name).setAttribute("d", drawn[name]);
+    for (const name of ["shared", "own"]) {
+      part(`key-${name}`).toggleAttribute("hidden", !drawn[name]);
+    }
+    for (const name of ["points", "across", "up", "here"]) part(name).replaceChildren();
+    for (const [cx, cy, text] of drawn.points) {
+      svg(svg(part("points"), "circle", { cx, cy, r: 3 }), "title", {}, text);
+    }
+    for (const [x, text] of drawn.across) {
+      svg(part("across"), "text", { x, y: FRAME.bottom + 26, "text-anchor": "middle" }, text);
+    }
+    for (const [y, text] of drawn.up) {
+      svg(part("up"), "path", { d: `M${FRAME.left} ${y}H${FRAME.right}` });
+      svg(part("up"), "text", { x: FRAME.left - 8, y, dy: ".35em", "text-anchor": "end" }, text);
+    }
+    const [x, y] = drawn.here;
+    svg(part("here"), "path", { d: `M${x} ${FRAME.top}V${FRAME.bottom}` });
+    svg(part("here"), "circle", { cx: x, cy: y, r: 6 });
+  }
+  function drawTiles() {
+    const [down, across] = closedForms.tiles(setting.m, setting.n, setting.rows, setting.columns);
+    const [allRows, allColumns] = [down * setting.rows, across * setting.columns];
+    const scale = Math.min(300 / allColumns, 220 / allRows);
+    // A very long or flat C is squeezed, so that its tiles can be seen.
+    const wide = Math.max(allColumns * scale, 60);
+    const high = Math.max(allRows * scale, 60);
+    const [dx, dy] = [wide / across, high / down];
+    const [useful, usefulDown] = [(setting.n / allColumns) * wide, (setting.m / allRows) * high];
+    part("c").setAttribute("d", `M10 10h${useful}v${usefulDown}h${-useful}z`);
+    part("outside").setAttribute(
+      "d",
+      `M${10 + useful} 10H${10 + wide}V${10 + high}H10V${10 + usefulDown}H${10 + useful}z`,
+    );
+    let last = "";
+    const { tail, full } = wavesOf(setting);
+    // Dealt column by column: a part of a column, then whole ones.
+    for (let left = full ? tail : 0, column = across - 1; left > 0; column--) {
+      const count = Math.min(left, down);
+      last += `M${10 + column * dx} ${10 + high}h${dx}v${-count * dy}h${-dx}z`;
+      left -= count;
+    }
+    part("last").setAttribute("d", last);
+    let lines = "";
+    if (down <= 120) for (let i = 0; i <= down; i++) lines += `M10 ${10 + i * dy}h${wide}`;
+    if (across <= 160) for (let i = 0; i <= across; i++) lines += `M${10 + i * dx} 10v${high}`;
+    part("grid").setAttribute("d", lines);
+    const squeezed = Math.abs(dx / dy / (setting.columns / setting.rows) - 1) > 1e-6;
+    const partly = [
+      setting.n % setting.columns && `the ${down} of the last column`,
+      setting.m % setting.rows && `the ${across} of the last row`,
+    ].filter(Boolean);
+    tell(
+      "tiles-told",
+      `${down} × ${across} = ${down * across} tiles; ` +
+        (partly.length ? `partly filled: ${partly.join(" and ")}` : "all are filled") +
+        `. ${percent(1 - closedForms.tileEfficiency(setting.m, setting.n, setting.rows, setting.columns))}` +
+        " of their area lies outside C." +
+        (last ? ` Marked: the ${tail} of the last wave, where blocks are dealt column by column.` : "") +
+        (squeezed ? " Not to scale." : ""),
+    );
+  }
+  function drawWaves() {
+    const { full, tail, count } = wavesOf(setting);
+    const capacity = setting.sms * setting.blocks;
+    const dx = 280 / count;
+    const busy = (220 * tail) / capacity;
+    part("busy").setAttribute(
+      "d",
+      (full ? `M30 10h${full * dx}v220h${-full * dx}z` : "") +
+        (tail ? `M${30 + full * dx} 10h${dx}v${busy}h${-dx}z` : ""),
+    );
+    part("idle").setAttribute(
+      "d",
+      tail ? `M${30 + full * dx} ${10 + busy}h${dx}v${220 - busy}h${-dx}z` : "",
+    );
+    let lines = "";
+    if (count <= 140) for (let i = 0; i <= count; i++) lines += `M${30 + i * dx} 10v220`;
+    part("ends").setAttribute("d", lines);
+    const busiest = closedForms.roundsOnSms(blocksOf(setting), setting.sms);
+    const several = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
+    tell(
+      "waves-told",
+      (full ? `${several(full, "full wave")} of ${several(capacity, "block")} on ` : "No full wave on ") +
+        several(setting.sms, "SM") +
+        (tail ? `, and a last one of ${tail}: ${several(capacity - tail, "place")} idle in it` : "") +
+        (setting.blocks > 1 ? `; the busiest SM gets ${several(busiest, "block")}` : "") +
+        ".",
+    );
+  }
+  function drawText(sweep) {
+    const cells = part("values").querySelectorAll("td");
+    values(setting)
+      .slice(1)
+      .forEach((text, place) => (cells[place].textContent = text));
+    const work = (2 * setting.m * setting.n * setting.k) / 1e9;
+    const ratio = closedForms.operationsRatio(setting.m, setting.n, setting.rows, setting.columns);
+    tell("asked", work.toFixed(3));
+    tell("executed", ratio.toFixed(3));
+    const [low, high] = span(setting, sweep);
+    const body = part("table").tBodies[0];
+    body.replaceChildren();
+    for (const row of tableOf(setting, low, high)) {
+      const line = body.insertRow();
+      for (const text of row) line.insertCell().textContent = text;
+      for (const cell of line.cells) cell.className = "n";
+    }
+  }
+  function drawSource(sweep) {
+    part("source").hidden = !sweep;
+    part("use").disabled = !sweep || sameSetting(setting, sweep);
+    if (!sweep) return;
+    const link = part("study");
+    link.textContent = sweep.label;
+    link.href = `study/${sweep.study}.html`;
+    tell("where", sweep.source);
+    tell("wave", `${sweep.wave_us.toFixed(2)} µs`);
+  }
+  function draw() {
+    const dtype = part("dtype").value;
+    const sweep = nearest(data.sweeps, setting, dtype);
+    drawTiles();
+    drawWaves();
+    drawPlot(sweep);
+    drawText(sweep);
+    drawSource(sweep);
+    return sweep;
+  }
+  // A value as it was typed, where it is one; the other inputs keep theirs.
+  function take(name, value) {
+    if (!Number.isSafeInteger(value) || value < 1 || value > Number(input(name).max)) return false;
+    setting = { ...setting, [name]: value };
+    return true;
+  }
+  function show(except = null) {
+    for (const name of NAMES) {
+      for (const one of [input(name), part(`slide-${name}`)]) {
+        if (one !== except) one.value = setting[name];
+      }
+      input(name).removeAttribute("aria-invalid");
+    }
+  }
+  function fromAddress() {
+    for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
+      if (NAMES.includes(name)) take(name, Number(value));
+    }
+    show();
+    draw();
+  }
+  function toAddress() {
+    history.replaceState(null, "", `#${new URLSearchParams(setting)}`);
+  }
+  part("inputs").addEventListener("input", ({ target }) => {
+    const name = target.name || target.dataset.of;
+    if (NAMES.includes(name)) {
+      const fits = take(name, target.valueAsNumber);
+      if (fits) show(target);
+      else target.setAttribute("aria-invalid", "true");
+    }
+    draw();
+  });
+  // A reader can copy the address with the inputs in it.
+  part("inputs").addEventListener("change", toAddress);
+  part("inputs").addEventListener("submit", (event) => event.preventDefault());
+  part("use").addEventListener("click", () => {
+    const sweep = draw();
+    if (sweep) setting = { ...sweep.setting, n: setting.n };
+    show();
+    draw();
+    toAddress();
+  });
+  addEventListener("hashchange", fromAddress);
+  for (const one of document.querySelectorAll("[data-needs-script]")) one.hidden = false;
+  fromAddress();
+}
+if (typeof document === "object") start();

@@ -1,0 +1,79 @@
+"""Accesses as they are kept, and what a page shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from tilewave.lanes import diagram
+from tilewave.lanes.layout import finding, laid_out
+from tilewave.machine.access import LANES, Access
+
+LINE_BYTES = 128
+
+
+def patterns(done: Any) -> list[dict[str, Any]]:
+    """The worst accesses of a watched execution's instructions as plain data: one for those of the same opcode whose
+    lanes stand alike, with the SASS addresses of them all (``sass``), in the order of the code."""
+    found: dict[Any, dict[str, Any]] = {}
+    for index, (_, worst) in sorted(done.accesses.items()):
+        one = done.program.instructions[index]
+        alike = str(one.opcode), worst.kind, worst.width, worst.mask, worst.reading
+        row = found.setdefault(
+            (*alike, _shifted(worst.addresses, worst.mask), _shifted(worst.sources, worst.reading)),
+            {"sass": [], "opcode": str(one.opcode), **asdict(worst)},
+        )
+        row["sass"].append(int(one.address))
+    return list(found.values())
+
+
+def _shifted(addresses: Sequence[int], mask: int) -> tuple[int, ...]:
+    """Addresses of active lanes as if the first one were in the first line: banks stay the same."""
+    on = [addresses[lane] for lane in range(LANES) if mask >> lane & 1]
+    return tuple(at - on[0] // LINE_BYTES * LINE_BYTES for at in on)
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """A drawing for a page: where its instruction stands, and what the drawing says."""
+
+    file: str
+    line: int
+    opcode: str
+    address: int
+    finding: str
+    access: Access
+    svg: str
+
+
+def diagrams(
+    rows: Iterable[Mapping[str, Any]], place: Callable[[int], tuple[str, int]]
+) -> list[Diagram]:
+    """The drawings of a case's `patterns`, for a page, the most excess first.
+
+    place: from a SASS address to its file and line; a pattern is drawn once for each line that has
+    it, named by its first instruction there.
+    """
+    made = []
+    for row in rows:
+        access = _access(row)
+        laid = laid_out(access)
+        lines: dict[tuple[str, int], int] = {}
+        for address in row["sass"]:
+            lines.setdefault(place(address), address)
+        for (file, line), address in lines.items():
+            name = f"{file}:{line} {row['opcode']}"
+            svg = diagram.drawn(laid, name, standalone=False)
+            made.append(
+                Diagram(file, line, str(row["opcode"]), address, finding(laid), access, svg)
+            )
+    return sorted(made, key=lambda one: (-one.access.excess, -one.access.wavefronts, one.address))
+
+
+def _access(row: Mapping[str, Any]) -> Access:
+    given: dict[str, Any] = {}
+    for one in fields(Access):
+        value = row[one.name]
+        given[one.name] = tuple(value) if isinstance(value, list) else value
+    return Access(**given)

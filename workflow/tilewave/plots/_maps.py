@@ -1,0 +1,50 @@
+"""A table of numbers as a map: the larger the darker, the best of each row framed."""
+
+from __future__ import annotations
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+
+from tilewave.plots.style import INK, Style
+
+BEST = "best of the row"
+PICK = "best that is predicted"
+
+
+def draw(
+    ax: Axes, values: pd.DataFrame, words: pd.DataFrame, norm: Normalize, style: Style,
+    picks: pd.DataFrame | None = None, framed: bool = True,
+) -> None:  # fmt: skip
+    """A cell for each row and column of `values`, with the text of `words` in it.
+
+    norm: what makes a value's shade. picks: another frame of values; a cell that is the best of its
+    row by them has a corner marked. framed: whether the best of a row is the largest. Cells without a value stay white.
+    """
+    sns.heatmap(
+        values, annot=words, fmt="", cmap="Blues", norm=norm, cbar=False, linewidths=0.6,
+        annot_kws={"size": style.small}, ax=ax,
+    )  # fmt: skip
+    for row, (_, cells) in enumerate(values.iterrows()):
+        if framed and cells.notna().any():
+            place = (int(cells.argmax()) + 0.04, row + 0.04)
+            ax.add_patch(Rectangle(place, 0.92, 0.92, fill=False, edgecolor=INK, linewidth=1.1))
+    if picks is not None:
+        for row, (_, cells) in enumerate(picks.iterrows()):
+            if cells.notna().any():
+                ax.plot(
+                    [int(cells.argmax()) + 0.86], [row + 0.2], marker=7, color=INK, markersize=3
+                )
+    ax.set(xlabel="", ylabel="")
+    ax.tick_params(length=0, labelsize=style.small, labelrotation=0)
+
+
+def legend(picked: bool) -> list[Artist]:
+    """Entries of the frame and, where a map has picks, of their mark."""
+    mark = Line2D([], [], linestyle="", marker=7, color=INK, markersize=3, label=PICK)
+    frame = Patch(facecolor="none", edgecolor=INK, linewidth=1.1, label=BEST)
+    return [frame, mark] if picked else [frame]

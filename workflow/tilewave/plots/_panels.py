@@ -1,0 +1,149 @@
+"""Panels that stand one above the other, each as tall as what it lists, and names beside their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.transforms import offset_copy
+
+from tilewave.plots import style as look
+from tilewave.plots.style import GREY, INK, MM, Style
+
+_HEAD = 6.0
+"""What a panel's title takes, in mm."""
+
+
+def columns(heights: Mapping[str, float], most: int) -> list[list[str]]:
+    """The names in their order, cut into one column or two, so that the taller one is least tall."""
+    names = list(heights)
+
+    def tall(part: Sequence[str]) -> float:
+        return sum(heights[name] + _HEAD for name in part)
+
+    if most == 1 or len(names) < 2:
+        return [names]
+    cut = min(range(1, len(names)), key=lambda at: max(tall(names[:at]), tall(names[at:])))
+    return [names[:cut], names[cut:]]
+
+
+def stacked(
+    style: Style, heights: Mapping[str, float], widths: Sequence[float], foot: float = 8.0
+) -> tuple[Figure, list[dict[str, list[Axes]]]]:
+    """A figure with a row of axes for each name, in two columns where it is wide.
+
+    Parameters
+    ----------
+    heights: name -> height of its data area in mm.
+    widths: of the axes of a row, relative to one another.
+    foot: what the axis below a column takes, in mm.
+
+    Returns the figure and, for each column, its axes by name.
+    """
+    parts = columns(heights, 1 if style.narrow else 2)
+    needed = [sum(heights[name] + _HEAD for name in part) for part in parts]
+    fig = look.new_figure(style, max(needed) + foot)
+    outer = fig.add_gridspec(1, len(parts))
+    found = []
+    for place, (part, height) in enumerate(zip(parts, needed, strict=True)):
+        # What a column is shorter by stays empty below it, so that rows are alike in all panels.
+        rest = max(needed) - height
+        ratios = [heights[name] for name in part] + ([rest] if rest > 0 else [])
+        grid = outer[place].subgridspec(
+            len(ratios), len(widths), height_ratios=ratios, width_ratios=widths
+        )
+        found.append(
+            {
+                name: [fig.add_subplot(grid[row, at]) for at in range(len(widths))]
+                for row, name in enumerate(part)
+            }
+        )
+    return fig, found
+
+
+def heatmap(ax: Axes, values: pd.DataFrame, told: pd.DataFrame, style: Style, **how: Any) -> None:
+    """Seaborn's heatmap with a text in each cell, and no labels of axes.
+
+    It draws the whole figure to see whether labels overlap: the other axes are hidden meanwhile.
+    """
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    others = [other for other in figure.axes if other is not ax]
+    for other in others:
+        other.set_visible(False)
+    sns.heatmap(
+        values, annot=told, fmt="", ax=ax, cbar=False,
+        annot_kws={"size": 0.8 * style.font_size, "color": INK}, **how,
+    )  # fmt: skip
+    for other in others:
+        other.set_visible(True)
+    ax.set(xlabel="", ylabel="")
+    ax.tick_params(length=0)
+
+
+def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Places at least `gap` from one another, in the order of `heights` (descending), near them and,
+    where there is room, from `low` to `high`."""
+    places: list[float] = []
+    for height in heights:
+        places.append(min(height, places[-1] - gap if places else high))
+    if places and places[-1] < low:  # too low: push up again from the bottom
+        places[-1] = low
+        for i in range(len(places) - 2, -1, -1):
+            places[i] = max(places[i], places[i + 1] + gap)
+    return places
+
+
+def fitting(heights: Sequence[float], gap: float, order: Iterable[int]) -> list[int]:
+    """Which names can stand where they belong, `gap` from one another: those asked first in `order`."""
+    kept: list[int] = []
+    for i in order:
+        if all(abs(heights[i] - heights[other]) >= gap for other in kept):
+            kept.append(i)
+    return sorted(kept)
+
+
+def names_beside(
+    ax: Axes,
+    ends: Sequence[tuple[float, float, str, bool]],
+    tall: float,
+    style: Style,
+    all_of_them: bool = True,
+) -> None:
+    """Names at the right edge of an axes of `tall` mm, joined to the points that they belong to.
+
+    ends: x, y, the text, and whether it is set in bold; the axes' limits must have been set.
+    all_of_them: name every end, moved apart where they crowd; otherwise those that fit, the highest
+        and the lowest first and those in bold last.
+    """
+    if not ends:
+        return
+    ends = sorted(ends, key=lambda end: (-end[1], end[2]))
+    to_axes = ax.transData + ax.transAxes.inverted()
+    heights = [float(y) for _, y in to_axes.transform([end[:2] for end in ends])]
+    gap = 1.25 * 0.8 * style.font_size / 72 / MM / tall
+    if not all_of_them:
+        plain = [i for i, end in enumerate(ends) if not end[3]]
+        order = dict.fromkeys([*plain[:1], *plain[-1:], *plain, *range(len(ends))])
+        kept = fitting(heights, gap, order)
+        ends, heights = [ends[i] for i in kept], [heights[i] for i in kept]
+    places = apart(heights, gap, gap / 2, 1 - gap / 2)
+    right = ax.get_xlim()[1]
+    ax.hlines(
+        [y for _, y, _, _ in ends], [x for x, _, _, _ in ends], right, color="#CCCCCC",
+        linewidth=0.4, zorder=0.5,
+    )  # fmt: skip
+    # The layout can only leave room for texts at a fixed distance from the axes.
+    beside = offset_copy(ax.transAxes, ax.get_figure(root=True), x=8, units="points")
+    for (_, _, text, bold), height, place in zip(ends, heights, places, strict=True):
+        ax.annotate(
+            text, (1.0, height), xycoords="axes fraction", xytext=(1.0, place), textcoords=beside,
+            va="center", ha="left", size=0.8 * style.font_size, color=INK,
+            weight="bold" if bold else "normal", annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.4, "shrinkA": 0,
+                        "shrinkB": 0, "relpos": (0, 0.5)},
+        )  # fmt: skip

@@ -1,0 +1,254 @@
+"""The quantization explorer: closed forms for a shape, a tile and a GPU, with measured sweeps behind.
+
+The page computes in the browser what `theory.quantization` and `theory.tiling` say; explorer.js has
+the same forms, and tests hold both to the same values. What is here renders the page's first view,
+which is all that a reader without JavaScript sees, and hands over the sweeps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from tilewave.report.studies import StudyView
+from tilewave.report.summary import device_name
+from tilewave.theory import quantization, tiling
+
+WIDTH, HEIGHT = 640, 280
+LEFT, TOP, RIGHT, BOTTOM = 84, 12, 624, 232
+"""The efficiency plot and its frame, in units of its SVG."""
+MOST_ROWS = 24
+HEADINGS = (
+    "N", "tiles", "waves", "in the last wave", "last column useful", "tile efficiency",
+    "wave efficiency", "efficiency",
+)  # fmt: skip
+"""What `values` gives; a last wave of 0 blocks is a full one."""
+_COLUMNS = ("blocks / capacity", "blocks with work", "waves (model)", "duration (us, model)")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A product, the output tile of a block, and the GPU; sizes in elements."""
+
+    m: int
+    n: int
+    k: int
+    rows: int
+    columns: int
+    sms: int
+    blocks: int
+
+    @property
+    def shape(self) -> dict[str, int]:
+        return {"m": self.m, "n": self.n, "k": self.k}
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        return self.rows, self.columns
+
+    @property
+    def waves(self) -> quantization.Waves:
+        count = quantization.tile_count(self.shape, self.tile)
+        return quantization.waves(count, self.sms, self.blocks)
+
+    def efficiency(self, n: int) -> float:
+        """Tile times wave efficiency at another N, in (0, 1]."""
+        shape = {**self.shape, "n": n}
+        return tiling.parallel_efficiency(shape, self.tile, self.sms, self.blocks)
+
+
+ELSE = Setting(2304, 1800, 4096, 256, 128, 132, 1)
+"""What is shown first where a run has no sweep: the documents' shape, on an H200."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Measured points over N of one variant; `points` are (N, TFLOP/s, efficiency).
+
+    A point's efficiency is its throughput over that of a wave without waste. The time of such a
+    wave, `wave_us`, is the one number that the study fits to the sweep.
+    """
+
+    study: str
+    title: str
+    variant: str
+    dtype: str
+    gpu: str
+    source: str
+    setting: Setting
+    wave_us: float
+    points: list[tuple[int, float, float]]
+
+    @property
+    def label(self) -> str:
+        one = self.setting
+        return (
+            f"{self.title}: {self.variant}, M = {one.m}, K = {one.k}, tile {one.rows} × "
+            f"{one.columns}, {one.blocks} an SM, {self.gpu}"
+        )
+
+
+def sweeps(
+    shown: Sequence[StudyView],
+    cases: pd.DataFrame,
+    records: pd.DataFrame,
+    environments: Mapping[str, Mapping[str, Any]],
+) -> list[Sweep]:
+    """The sweeps over N whose durations the studies' tables have beside the model's, correct cases
+    only; sizes and tiles are those of the cases, SMs and GPU those of where they were timed."""
+    timed = records[(records["stage"] == "time") & records["value"].notna()]
+    places = dict(zip(timed["case"].astype(str), timed["environment"].astype(str)))
+    tiles = cases.set_index("case")[["tile_m", "tile_n"]]
+    found = []
+    for study in shown:
+        data = study.data
+        if data is None or not set(_COLUMNS) <= set(data.columns):
+            continue
+        good = data[(data["verdict"] == "correct") & data["duration (us)"].notna()]
+        good = good[good["case"].isin(places) & good["case"].isin(tiles.index)]
+        for (variant, m, k), group in good.groupby(["variant", "m", "k"], sort=False):
+            first = group.iloc[0]
+            facts = environments[places[str(first["case"])]]
+            capacity = round(first["blocks with work"] / first["blocks / capacity"])
+            rows, columns = (int(size) for size in tiles.loc[first["case"]])
+            setting = Setting(
+                int(m), int(group["n"].min()), int(k), rows, columns,
+                int(facts["sms"]), capacity // int(facts["sms"]),
+            )  # fmt: skip
+            wave = float(first["duration (us, model)"] / first["waves (model)"])
+            full = rows * columns * capacity / wave  # outputs a microsecond
+            points = [
+                (int(n), round(rate, 1), round(int(m) * n / time / full, 4))
+                for n, rate, time in zip(group["n"], group["TFLOP/s"], group["duration (us)"])
+            ]
+            found.append(
+                Sweep(
+                    study.name, study.title, str(variant), str(first["dtype"]), device_name(facts),
+                    str(first["source"]), setting, round(wave, 2), sorted(points),
+                )
+            )  # fmt: skip
+    return found
+
+
+def first_setting(sweep: Sweep | None) -> Setting:
+    """A sweep's own setting, at the first measured N that begins another wave."""
+    if sweep is None:
+        return ELSE
+    each = [replace(sweep.setting, n=n) for n, _, _ in sweep.points]
+    steps = (b for a, b in itertools.pairwise(each) if b.waves.count > a.waves.count)
+    return next(steps, each[-1])
+
+
+def span(setting: Setting, sweep: Sweep | None) -> tuple[int, int]:
+    """First and last N that are shown: those of the sweep and the setting's, with some room."""
+    sizes = [setting.n, *([n for n, _, _ in sweep.points] if sweep else ())]
+    low, high = min(sizes), max(sizes)
+    room = max(setting.columns, (high - low) // 20)
+    return max(1, low - room), high + room
+
+
+def curve(setting: Setting, low: int, high: int) -> list[tuple[int, float]]:
+    """(N, efficiency) at both ends of every tile column: between them it grows linearly."""
+    sizes = []
+    for column in range(-(-low // setting.columns), -(-high // setting.columns) + 1):
+        sizes += [
+            max(low, (column - 1) * setting.columns + 1),
+            min(high, column * setting.columns),
+        ]
+    return [(n, setting.efficiency(n)) for n in sizes]
+
+
+def values(setting: Setting) -> list[str]:
+    """The closed forms at one N, as a row of the page's table tells them."""
+    rows, columns = quantization.tiles(setting.shape, setting.tile)
+    waves = setting.waves
+    shares = (
+        quantization.last_column_useful(setting.shape, setting.tile),
+        quantization.tile_efficiency(setting.shape, setting.tile),
+        waves.efficiency,
+        setting.efficiency(setting.n),
+    )
+    return [
+        str(setting.n), f"{rows} × {columns}", str(waves.count), str(waves.tail),
+        *(percent(share) for share in shares),
+    ]  # fmt: skip
+
+
+def percent(share: float) -> str:
+    """A share with one decimal, half rounded up as the page's script does."""
+    tenths = math.floor(1000 * share + 0.5)
+    return f"{tenths // 10}.{tenths % 10} %"
+
+
+def table(setting: Setting, low: int, high: int) -> list[list[str]]:
+    """Rows of values at the ends of tile columns, thinned out to MOST_ROWS."""
+    sizes = list(dict.fromkeys(n for n, _ in curve(setting, low, high)))
+    return [values(replace(setting, n=n)) for n in sizes[:: -(-len(sizes) // MOST_ROWS)]]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The efficiency plot: a path, points (x, y, what they say), ticks (place, label)."""
+
+    path: str
+    points: list[tuple[str, str, str]]
+    across: list[tuple[str, str]]
+    up: list[tuple[str, str]]
+
+
+def plot(setting: Setting, sweep: Sweep | None) -> Plot:
+    """The setting's efficiency against N, and the sweep's points."""
+    low, high = span(setting, sweep)
+    measured = sweep.points if sweep else []
+    top = math.ceil(10 * max([1.0, *(share for _, _, share in measured)]) - 1e-9) / 10
+
+    def x(n: float) -> str:
+        return f"{LEFT + (RIGHT - LEFT) * (n - low) / (high - low):.1f}"
+
+    def y(share: float) -> str:
+        return f"{BOTTOM - (BOTTOM - TOP) * share / top:.1f}"
+
+    step = 1
+    while (high - low) / step > 6:
+        step *= 2
+    return Plot(
+        "M" + "L".join(f"{x(n)} {y(share)}" for n, share in curve(setting, low, high)),
+        [
+            (x(n), y(share), f"N = {n}: {rate:.1f} TFLOP/s, {percent(share)}")
+            for n, rate, share in measured
+        ],
+        [(x(n), str(n)) for n in range(-(-low // step) * step, high + 1, step)],
+        [(y(share), f"{round(100 * share)} %") for share in (0, 0.25, 0.5, 0.75, 1.0)],
+    )
+
+
+def view(found: Sequence[Sweep]) -> dict[str, Any]:
+    """What the template needs: the first setting, its plot and table, and the sweeps.
+
+    The sweep with the most points is shown first.
+    """
+    sweep = max(found, key=lambda one: len(one.points), default=None)
+    setting = first_setting(sweep)
+    work = 2 * setting.m * setting.n * setting.k / 1e9
+    return {
+        "setting": setting,
+        "sweep": sweep,
+        "plot": plot(setting, sweep),
+        "headings": HEADINGS,
+        "now": values(setting),
+        "asked": f"{work:.3f}",
+        "executed": f"{quantization.operations_ratio(setting.shape, setting.tile):.3f}",
+        "rows": table(setting, *span(setting, sweep)),
+        "frame": {"width": WIDTH, "height": HEIGHT, "left": LEFT, "top": TOP, "right": RIGHT,
+                  "bottom": BOTTOM},
+        "dtypes": sorted({one.dtype for one in found}),
+        "data": {
+            "setting": asdict(setting),
+            "sweeps": [{**asdict(one), "label": one.label} for one in found],
+        },
+    }  # fmt: skip

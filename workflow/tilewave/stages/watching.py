@@ -1,0 +1,122 @@
+"""What the lanes of a kernel's accesses to shared memory do, for the pages.
+
+Addresses are the same in every block and at every size, or nearly: one case of each variant is
+watched, and every case of a probe that counts one instruction. It holds on every machine, like the
+execution whose key it has: the store knows it, or a recording, or the case is executed once more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from tilewave.execution import cost
+from tilewave.jobs import Job
+from tilewave.records import model
+from tilewave.records.store import write_atomically
+from tilewave.stages import compiling, executing, jobs
+from tilewave.stages.measuring import Measure
+from tilewave.stages.pipeline import Pipeline
+
+KIND = "accesses"
+ACCESSES = re.compile(r"\b(?:LDS|STS|LDSM|STSM|LDGSTS|ATOMS|LD|ST|ATOM)\b")
+"""Opcodes whose lanes may have addresses in shared memory."""
+ENOUGH = 256**3
+"""Elements of m x n x k from which on the tiles of every kernel are full."""
+
+Rows = list[dict[str, Any]]
+
+
+def _best(cases: Iterable[Job]) -> Job:
+    """The smallest product that is large enough, else the largest; of another operation the smallest."""
+
+    def size(job: Job) -> int:
+        return math.prod(job.shape.values())
+
+    found = sorted(cases, key=size)
+    if found[0].operation != "matmul":
+        return found[0]
+    return next((job for job in found if size(job) >= ENOUGH), found[-1])
+
+
+def chosen(pipeline: Pipeline) -> list[Job]:
+    """The cases that are watched."""
+    config = pipeline.project.config
+    planned = jobs.of_stage(
+        executing.STAGE, pipeline.resolved.values(), pipeline.compiled, pipeline.arch, config
+    )
+    variants: dict[str, list[Job]] = {}
+    for one in planned:
+        if one.job is not None and one.job.provider == "nvrtc":
+            variants.setdefault(one.job.variant, []).append(one.job)
+    found: list[Job] = []
+    for cases in variants.values():
+        found += [job for job in cases if job.instruction] or [_best(cases)]
+    return [replace(job, watch=True) for job in found]
+
+
+def foremost(wanted: Iterable[Job]) -> list[Job]:
+    """Those of the variants that a kernel has by default, and of probes."""
+    return [job for job in wanted if job.variant == job.kernel or job.instruction]
+
+
+def _may_access(pipeline: Pipeline, job: Job) -> bool:
+    """Whether a job's code has an instruction that may access shared memory, as far as is known."""
+    entry = pipeline.compiled[job.variant][pipeline.arch] or {}
+    code = pipeline.compilations.as_compiled(entry)
+    return code is None or bool(ACCESSES.search(code[0]))
+
+
+def known(pipeline: Pipeline, job: Job) -> Rows | None:
+    """What is known of a case's accesses; None where it has to be executed."""
+    try:
+        found: Rows = json.loads(pipeline.store.blob(KIND, job.key, ".json").read_text())
+        return found
+    except (OSError, ValueError):
+        pass
+    return pipeline.deterministic.accesses.get(job.key) if pipeline.deterministic else None
+
+
+def watch(pipeline: Pipeline, wanted: Iterable[Job], measure: Measure, cores: int) -> None:
+    """Execute those that are not known, once each, and keep what they did."""
+    waiting = [job for job in wanted if known(pipeline, job) is None and not job.no_cubin]
+    waiting = [job for job in waiting if cost.predicted_s(job) < job.limit_s]
+    waiting = [job for job in waiting if _may_access(pipeline, job)]
+    variants = [pipeline.variants[name] for name in dict.fromkeys(job.variant for job in waiting)]
+    missing = [
+        compiling.Task(one, pipeline.arch)
+        for one in variants
+        if pipeline.compilations.missing_cubin(one, pipeline.arch)
+    ]
+    compiling.compile_all(missing, pipeline.store, cores, recorded=pipeline.deterministic)
+    for one in variants:
+        pipeline.compilations.provide(one, pipeline.arch)
+
+    def finished(made: dict[str, Any]) -> None:
+        if made["status"] == model.OK and "accesses" in made:
+            path = pipeline.store.blob(KIND, made["key"], ".json")
+            write_atomically(path, json.dumps(made["accesses"]).encode())
+
+    if waiting:
+        measure(waiting, finished)
+
+
+def document(pipeline: Pipeline, wanted: Iterable[Job]) -> dict[str, Any]:
+    """What is known, by case: its kernel and variant, of a probe the ``instruction`` that it is about,
+    and its accesses (see `lanes.captured.patterns`)."""
+    found = {job.case: (job, known(pipeline, job)) for job in wanted}
+    return {
+        case: {
+            "kernel": job.kernel,
+            "variant": job.variant,
+            "instruction": job.instruction,
+            "key": job.key,
+            "accesses": rows,
+        }
+        for case, (job, rows) in found.items()
+        if rows
+    }
