@@ -20,7 +20,7 @@ RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu)) $(VENV)/.linked
 DEV    := $(RUN) $(call stamp,dev)
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: report tune test smoke baseline bench lint format schema lock clean
+.PHONY: report tune test browser smoke baseline bench lint format schema lock clean
 .DEFAULT_GOAL := report
 
 report: $(RUN)
@@ -52,6 +52,11 @@ bench: $(RUN)
 test: $(DEV)
 	PYTHONHASHSEED=0 $(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
+# The pages in a Chromium: the one that is here, or else Playwright's own.
+browser: $(DEV) $(call stamp,browser)
+	command -v chromium || command -v google-chrome || $(PY) -m playwright install chromium
+	PYTHONHASHSEED=0 $(PY) -m pytest tests/test_browser.py $(ARGS)
+
 lint: $(DEV)
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
@@ -71,7 +76,7 @@ schema: $(RUN)
 # Needs uv. base comes first: the others are constrained by it. Pins move only where they must;
 # make lock ARGS=--upgrade takes the newest.
 lock:
-	for name in base dev gpu; do \
+	for name in base dev gpu browser; do \
 	  (cd requirements && uv pip compile $$name.in --universal --python-version 3.11 $(ARGS) \
 	    --generate-hashes --no-emit-index-url --no-header -q --native-tls -o $$name.txt) || exit 1; \
 	done
@@ -95,6 +100,11 @@ $(VENV)/.dev-%: $(call stamp,base)
 	@echo "Installing requirements/dev.txt into $(VENV)"
 	@$(INSTALL) -r requirements/dev.txt
 	@rm -f $(VENV)/.dev-*; touch $@
+
+$(VENV)/.browser-%: $(call stamp,base)
+	@echo "Installing requirements/browser.txt into $(VENV)"
+	@$(INSTALL) -r requirements/browser.txt
+	@rm -f $(VENV)/.browser-*; touch $@
 
 $(VENV)/.gpu-%: $(call stamp,base)
 	@echo "Installing requirements/gpu.txt into $(VENV)"

@@ -3,7 +3,7 @@
 "use strict";
 function valueOf(cell) {
   const text = cell ? cell.textContent.trim() : "";
-  const number = parseFloat(text.replace(/,/g, "").replace("−", "-"));
+  const number = parseFloat(text.replace(/,/g, "").replace("−", "-").replace("∞", "Infinity"));
   return { text, number: Number.isNaN(number) ? null : number, empty: text === "" };
 }
 function sortBy(table, column, header) {
