@@ -58,6 +58,14 @@ rule figure:
 ruleorder: figure > figures
 
 
+# `snakemake --cores 1 reports/figures/narrow/ladder.pdf`: for one column of a paper.
+use rule figure as narrow_pdf with:
+    output:
+        f"{REPORTS}/{report.NARROW_PDF}",
+    log:
+        f"{RESULTS}/logs/figure/{{study}}_narrow.log",
+
+
 rule page:
     input:
         figures=f"{RESULTS}/figures.txt",

@@ -17,6 +17,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
+import numpy as np
 import seaborn as sns
 from matplotlib import font_manager
 from matplotlib.artist import Artist
@@ -26,6 +27,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox
+from PIL import Image
 
 from tilewave.errors import UserError
 from tilewave.plots.base import (
@@ -449,6 +451,25 @@ def grid(ax: Axes, axis: str = "both") -> None:
 
 
 # ----------------------------------------------------------------------------------------- files
+
+
+THUMBNAIL_PX = 440
+"""Width of a figure's small picture."""
+
+
+def save_thumbnail(fig: Figure, path: str | Path, style: Style) -> None:
+    """The upper part of a figure, not higher than it is wide, as a small PNG of few colours."""
+    target = Path(path)
+    with apply(style):
+        # Drawn twice as large and made smaller: letters stay smooth.
+        fig.set_dpi(2 * THUMBNAIL_PX / style.width)
+        canvas = fig.canvas
+        assert isinstance(canvas, FigureCanvasAgg)
+        canvas.draw()
+        picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    part = picture.crop((0, 0, picture.width, min(picture.height, picture.width)))
+    part = part.resize((THUMBNAIL_PX, round(THUMBNAIL_PX * part.height / part.width)))
+    part.quantize(32).save(target, optimize=True)
 
 
 def save(fig: Figure, path: str | Path, style: Style = Style()) -> None:

@@ -4,10 +4,13 @@ FIGURE_KINDS = ("svg", "pdf", "png", "csv", "json", "txt", "tex")
 """Files of a study's figure: three of the figure, its data, where it came from, its caption, its table."""
 FIGURE_FILES = (
     *(f"figures/{{study}}.{kind}" for kind in FIGURE_KINDS),
-    *(f"figures/narrow/{{study}}.{kind}" for kind in ("svg", "pdf")),
+    "figures/narrow/{study}.svg",
+    "thumbnails/{study}.png",
 )
-"""The same with their places in the report's folder."""
+"""The same with their places in the report's folder, those of every run."""
+NARROW_PDF = "figures/narrow/{study}.pdf"
+"""The figure for one column of a paper, which is drawn where it is asked for."""
 PAGES = ("index.html", "explorer.html", "glossary.html", "summary.md", "junit.xml")
 """Documents of the report beside those in FOLDERS, the index first."""
-FOLDERS = ("study", "kernel", "lesson", "sass", "ncu", "thumbnails")
+FOLDERS = ("study", "kernel", "lesson", "sass", "ncu")
 """Folders that the pages fill: one page a study, one a kernel, and what they link."""

@@ -245,6 +245,8 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
         if path.parent.name == "tables":
             summed = plots.summary(entry.plot, study)
             summed.to_csv(path, index=False, lineterminator="\n")
+        elif path.parent.name == "thumbnails":
+            look.save_thumbnail(drawn(False), path, looks[False])
         elif path.suffix == ".csv":
             table.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
@@ -296,7 +298,9 @@ def _key(project: Project, study: StudyData) -> str:
 
 def _kept(project: Project, key: str, path: Path) -> Path:
     """Where the store has a file of a study."""
-    folder = {"tables": "summary", "narrow": "narrow"}.get(path.parent.name, "")
+    folder = {"tables": "summary", "narrow": "narrow", "thumbnails": "small"}.get(
+        path.parent.name, ""
+    )
     return project.store.blob("figures", key, f".{folder}{path.suffix}")
 
 

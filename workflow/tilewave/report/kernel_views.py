@@ -18,7 +18,7 @@ import pandas as pd
 
 from tilewave import advice
 from tilewave.advice import Subject, of_tables
-from tilewave.compiling import origins, sass
+from tilewave.compiling import origins
 from tilewave.compiling.origins import Origin
 from tilewave.kernels import FENCES, Kernel, idea
 from tilewave.lanes import captured
@@ -36,6 +36,7 @@ SHARE, SPEED = "paired_share", "tflops"
 SHOWN_ROWS = 12
 """Rows of a study's table on a kernel's page; the study's page and the CSV have the others."""
 _INSTRUCTION = re.compile(r"^ +(/\*[0-9a-f]{4,}\*/.*)$|^(\.text\..*)$", re.M)
+_OPCODE = re.compile(r"^ +/\*[0-9a-f]{4,}\*/ +(?:@!?U?P\w+ +)?([A-Z0-9_]+)", re.M)
 DRAWN = 6
 """Accesses of a case that are drawn, those with the most excess."""
 OPCODES = 15
@@ -336,12 +337,11 @@ def _code(kernel: Kernel) -> list[str]:
     return kernel.text.partition(closing)[2].strip("\n").splitlines()
 
 
-def _opcodes(entry: Mapping[str, Any] | None, kernel: Kernel) -> Counter[str]:
+def _opcodes(entry: Mapping[str, Any] | None) -> Counter[str]:
     path = Path((entry or {}).get("sass") or ".")
     if not path.is_file():
         return Counter()
-    parsed = sass.parse(path.read_text(encoding="utf-8"), kernel.path.name)
-    return Counter(one.opcode.partition(".")[0] for one in parsed)
+    return Counter(_OPCODE.findall(path.read_text(encoding="utf-8")))
 
 
 def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Change | None:
@@ -357,7 +357,7 @@ def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Chang
         found = compiled.get(one.name, {}).get("variants", {})
         return next((next(iter(archs.values()), None) for archs in found.values()), None)
 
-    old, new = _opcodes(first(before), before), _opcodes(first(kernel), kernel)
+    old, new = _opcodes(first(before)), _opcodes(first(kernel))
     counts = pd.DataFrame({"opcode": sorted({*old, *new})})
     opcodes = None
     if old and new:
@@ -377,8 +377,7 @@ def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Chang
 def _largest(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:
     """Of each variant the case with the largest shape among those named, in config order."""
     rows = cases[cases["case"].isin(set(names))]
-    sizes = rows[["m", "n", "k"]].apply(pd.to_numeric, errors="coerce").fillna(1.0).prod(axis=1)
-    best = sizes.groupby(rows["variant"], sort=False).idxmax()
+    best = _work(rows).groupby(rows["variant"], sort=False).idxmax()
     return [str(rows.loc[place, "case"]) for place in best]
 
 
@@ -644,23 +643,38 @@ class Run:
         cases, records, instructions = frames
         kernel_of = dict(zip(cases["case"], cases["kernel"]))
         owners = instructions["case"].map(kernel_of) if len(instructions) else []
+        telling = cases[cases["case"].isin(_telling(cases, records, instructions))]
         return cls(
             project, cases, dict(iter(instructions.groupby(owners))) if len(owners) else {},
             environments, compiled, studies, reports,
             _values(records, SHARE), _values(records, SPEED),
-            of_tables.subjects(target, cases, records, instructions, compiled), accesses,
+            of_tables.subjects(target, telling, records, instructions, compiled), accesses,
         )  # fmt: skip
 
 
-def _advice(run: Run, cases: pd.DataFrame, profiled: Sequence[str]) -> list[Advised]:
-    """What the rules find of the case with the most work whose counters are known, and of the one whose
-    instructions were counted: not every case has all counters."""
+def _work(cases: pd.DataFrame) -> pd.Series[float]:
+    """m x n x k of each row; 1 for what has no sizes."""
+    sizes = cases[["m", "n", "k"]].apply(pd.to_numeric, errors="coerce")
+    return sizes.fillna(1.0).prod(axis=1)
+
+
+def _telling(cases: pd.DataFrame, records: pd.DataFrame, instructions: pd.DataFrame) -> set[str]:
+    """Of each kernel the case with the most work whose counters are known, and the one of its first
+    variant whose instructions were counted: not every case has all counters."""
+    rows = records[(records["stage"] == "counters") & (records["status"] == model.OK)]
+    known = cases[cases["case"].isin(set(rows["case"]))]
+    work = _work(known)
+    chosen = {str(known.loc[at, "case"]) for at in work.groupby(known["kernel"]).idxmax()}
+    profiled = set(instructions["case"]) if len(instructions) else set()
+    for _, mine in known[known["case"].isin(profiled)].groupby("kernel"):
+        chosen |= set(_largest(mine, profiled)[:1])
+    return chosen
+
+
+def _advice(run: Run, cases: pd.DataFrame) -> list[Advised]:
+    """What the rules find of a kernel's telling cases."""
     known = cases[cases["case"].isin(list(run.subjects))]
-    if not len(known):
-        return []
-    sizes = known[["m", "n", "k"]].apply(pd.to_numeric, errors="coerce").fillna(1.0).prod(axis=1)
-    largest = str(known.loc[sizes.idxmax(), "case"])
-    chosen = dict.fromkeys([largest, *(case for case in profiled[:1] if case in run.subjects)])
+    chosen = known.loc[_work(known).sort_values(ascending=False, kind="stable").index, "case"]
     found = [(case, one) for case in chosen for one in advice.for_case(run.subjects[case])]
     by_rule: dict[str, tuple[str, advice.Finding]] = {}
     for case, one in found:  # the larger case says it where both do
@@ -719,5 +733,5 @@ def view(run: Run, name: str) -> KernelView:
         listings=annotations,
         lanes=_lanes(run, kernel),
         advised=bool(set(mine["case"]) & set(run.subjects)),
-        advice=_advice(run, mine, [one.case for one in annotations]),
+        advice=_advice(run, mine),
     )

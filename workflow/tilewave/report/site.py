@@ -43,7 +43,6 @@ from tilewave.report.environments import environment_views
 from tilewave.report.studies import Image, StudyView
 from tilewave.report.summary import banner, sources, status_matrix, troubles, verdict_counts
 
-THUMBNAIL_PX = 440
 MILD = (model.NOT_MEASURED, model.NOT_CHECKED, model.UNSUPPORTED, model.STALE)
 """What is no fault of a kernel."""
 
@@ -127,21 +126,12 @@ def render(name: str, context: Mapping[str, Any]) -> str:
 
 
 def _thumbnail(reports: Path, name: str) -> Image | None:
-    """A small picture of a figure for its card on the index."""
-    drawn = reports / "figures" / f"{name}.png"
-    if not drawn.is_file():
+    """The small picture of a figure for its card on the index."""
+    path = reports / "thumbnails" / f"{name}.png"
+    if not path.is_file():
         return None
-    small = reports / "thumbnails" / f"{name}.png"
-    small.parent.mkdir(parents=True, exist_ok=True)
-    with Picture.open(drawn) as picture:
-        picture.draft("RGB", (THUMBNAIL_PX, THUMBNAIL_PX))
-        # The upper part of a tall figure: its title and first panel.
-        part = picture.convert("RGB").crop(
-            (0, 0, picture.width, min(picture.height, picture.width))
-        )
-        part = part.resize((THUMBNAIL_PX, round(THUMBNAIL_PX * part.height / part.width)))
-        part.quantize(32).save(small, optimize=True)
-        return Image(f"thumbnails/{name}.png", part.width // 2, part.height // 2)
+    with Picture.open(path) as picture:
+        return Image(f"thumbnails/{name}.png", picture.width // 2, picture.height // 2)
 
 
 def findings(shown: Sequence[StudyView], cases: pd.DataFrame) -> list[Finding]:
