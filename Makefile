@@ -20,7 +20,7 @@ RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu)) $(VENV)/.linked
 DEV    := $(RUN) $(call stamp,dev)
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: report tune test browser smoke baseline bench lint format schema lock clean
+.PHONY: report tune test browser smoke baseline images bench lint format schema lock clean
 .DEFAULT_GOAL := report
 
 report: $(RUN)
@@ -43,6 +43,10 @@ smoke: $(RUN)
 baseline: $(RUN)
 	@$(PY) tools/unlock.py
 	$(PY) -m snakemake --cores 2 baseline --configfile config/smoke.yaml $(ARGS)
+
+# The README's images, from the report's figures; .ci/run says when they are out of date.
+images: report
+	$(PY) tools/images.py
 
 # How fast the CPU executes each kernel, and where its time goes.
 bench: $(RUN)

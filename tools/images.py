@@ -1,7 +1,7 @@
 """The README's images, from a report: `python tools/images.py` writes them, `--check` compares.
 
-Figures are the report's own SVGs with a rule that turns them dark where the reader's screen is; the picture
-of a kernel's page needs Chromium and is not compared.
+Figures are the report's own SVGs with a rule that turns them dark where the reader's screen is, and an access
+that is executed and drawn; the picture of a kernel's page needs Chromium and is not compared.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
-FIGURES = ("ladder", "shared_access", "wave_quantization")
+FIGURES = ("ladder", "wave_quantization")
 KERNEL = "matmul_async"
+LANES = ("kernels/matmul_async.cu", "--shape", "256", "--lanes", "sgemm_tile.cuh:89")
+"""The access with most of that kernel's excess wavefronts."""
 DARK = (
     "<style>@media (prefers-color-scheme: dark)"
     " { svg { filter: invert(.91) hue-rotate(180deg); } }</style>"
@@ -26,6 +29,17 @@ DARK = (
 def themed(svg: str) -> str:
     """The drawing with the rule for dark screens."""
     return re.sub(r"(<svg\b[^>]*>)", rf"\1{DARK}", svg, count=1)
+
+
+def lanes() -> str:
+    """The drawing of an access, executed here."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "lanes.svg"
+        subprocess.run(
+            [sys.executable, "-m", "tilewave", "execute", *LANES, "--output", str(made)],
+            check=True, capture_output=True, cwd=ROOT,
+        )  # fmt: skip
+        return made.read_text(encoding="utf-8")
 
 
 def screenshot(reports: Path) -> None:
@@ -38,7 +52,7 @@ def screenshot(reports: Path) -> None:
     picture = IMAGES / "kernel_page.png"
     subprocess.run(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-         "--window-size=1100,1500", f"--screenshot={picture}", page],
+         "--window-size=1100,1700", f"--screenshot={picture}", page],
         check=True, capture_output=True,
     )  # fmt: skip
 
@@ -51,8 +65,9 @@ def main() -> int:
     given = parser.parse_args()
     stale = []
     IMAGES.mkdir(exist_ok=True)
-    for name in FIGURES:
-        text = themed((given.reports / "figures" / f"{name}.svg").read_text(encoding="utf-8"))
+    figures = given.reports / "figures"
+    texts = {one: themed((figures / f"{one}.svg").read_text(encoding="utf-8")) for one in FIGURES}
+    for name, text in {**texts, "lanes": lanes()}.items():
         kept = IMAGES / f"{name}.svg"
         if given.check and (not kept.is_file() or kept.read_text(encoding="utf-8") != text):
             stale.append(str(kept.relative_to(ROOT)))
