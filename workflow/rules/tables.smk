@@ -4,6 +4,8 @@ TABLES = {
     for name in ("cases", "records", "samples", "instructions")
 }
 COMPILED = f"{RESULTS}/compiled.json"
+# Where the lanes of accesses to shared memory stand: what no store and no recording knows is executed.
+ACCESSES = f"{RESULTS}/accesses.json"
 
 
 rule tables:
@@ -13,40 +15,19 @@ rule tables:
     output:
         **TABLES,
         compiled=COMPILED,
+        accesses=ACCESSES,
     log:
         f"{RESULTS}/logs/tables.log",
+    threads: 1024
     params:
         plan=PROJECT.plan_digest(),
         machine=MACHINE,
         recorded=PROJECT.recorded_digest(),
-        library=library.digest("stages.run", "records.tables"),
+        library=library.digest("stages.run", "records.tables", "lanes.captured"),
     message:
         "Collect the tables"
     script:
         "../scripts/tables.py"
-
-
-# Where the lanes of accesses to shared memory stand: what no store and no recording knows is executed.
-ACCESSES = f"{RESULTS}/accesses.json"
-
-
-rule accesses:
-    input:
-        tables=TABLES.values(),
-        target=f"{RESULTS}/target.json",
-    output:
-        ACCESSES,
-    log:
-        f"{RESULTS}/logs/accesses.log",
-    threads: 1024
-    params:
-        plan=PROJECT.plan_digest(),
-        recorded=PROJECT.recorded_digest(),
-        library=library.digest("stages.run", "lanes.captured"),
-    message:
-        "Collect accesses to shared memory"
-    script:
-        "../scripts/accesses.py"
 
 
 # `snakemake --cores 1 reports/tables/records.csv`: a table for a spreadsheet.

@@ -1,4 +1,4 @@
-"""All results in tidy tables, and what is known of compilations."""
+"""All results in tidy tables, what is known of compilations, and of accesses to shared memory."""
 
 from tilewave.stages import run
 
@@ -8,3 +8,5 @@ if __name__ == "__main__":
         for name, table in tables.items():
             table.to_parquet(snakemake.output[name], index=False)  # noqa: F821
         run.write(snakemake.output.compiled, compiled)  # noqa: F821
+        accesses = run.accesses(job, snakemake.threads)  # noqa: F821
+        run.write(snakemake.output.accesses, accesses)  # noqa: F821

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,13 @@ _shared: tuple[Callable[[Any], Any], Sequence[Any]] | None = None
 def _call(number: int) -> Any:
     assert _shared is not None
     function, items = _shared
-    return function(items[number])
+    # What an item makes is looked through once, at its end: a sixth of a figure's time otherwise.
+    gc.disable()
+    try:
+        return function(items[number])
+    finally:
+        gc.enable()
+        gc.collect()
 
 
 def each(
@@ -36,7 +43,10 @@ def each(
     _shared = (function, items)
     context = multiprocessing.get_context("fork")
     try:
-        with ProcessPoolExecutor(min(workers, len(items)), mp_context=context) as pool:
+        # What is there before the fork is there to stay.
+        with ProcessPoolExecutor(
+            min(workers, len(items)), mp_context=context, initializer=gc.freeze
+        ) as pool:
             futures = {pool.submit(_call, number): item for number, item in enumerate(items)}
             for future in as_completed(futures):
                 yield futures[future], future.result()

@@ -686,7 +686,7 @@ def _advice(run: Run, cases: pd.DataFrame) -> list[Advised]:
             one.sentence,
             f"{one.origin.file}:{one.origin.line}" if one.origin.line else "",
             one.origin.text,
-            case,
+            case.removeprefix(f"{cases['kernel'].iloc[0]}@"),
             "" if one.bound is None else f"{100 * one.bound:.1f}",
         )
         for case, one in order
