@@ -17,7 +17,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
-import numpy as np
 import seaborn as sns
 from matplotlib import font_manager
 from matplotlib.artist import Artist
@@ -457,19 +456,12 @@ THUMBNAIL_PX = 440
 """Width of a figure's small picture."""
 
 
-def save_thumbnail(fig: Figure, path: str | Path, style: Style) -> None:
-    """The upper part of a figure, not higher than it is wide, as a small PNG of few colours."""
-    target = Path(path)
-    with apply(style):
-        # Drawn twice as large and made smaller: letters stay smooth.
-        fig.set_dpi(2 * THUMBNAIL_PX / style.width)
-        canvas = fig.canvas
-        assert isinstance(canvas, FigureCanvasAgg)
-        canvas.draw()
-        picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-    part = picture.crop((0, 0, picture.width, min(picture.height, picture.width)))
+def thumbnail(drawn: Path, path: Path) -> None:
+    """The upper part of a figure's PNG, not higher than it is wide, made small and of few colours."""
+    with Image.open(drawn) as picture:
+        part = picture.convert("RGB").crop((0, 0, picture.width, min(picture.size)))
     part = part.resize((THUMBNAIL_PX, round(THUMBNAIL_PX * part.height / part.width)))
-    part.quantize(32).save(target, optimize=True)
+    part.quantize(32).save(path, optimize=True)
 
 
 def save(fig: Figure, path: str | Path, style: Style = Style()) -> None:

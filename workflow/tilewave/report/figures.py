@@ -246,7 +246,8 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
             summed = plots.summary(entry.plot, study)
             summed.to_csv(path, index=False, lineterminator="\n")
         elif path.parent.name == "thumbnails":
-            look.save_thumbnail(drawn(False), path, looks[False])
+            # The PNG stands before it in `FIGURE_FILES`.
+            look.thumbnail(path.parents[1] / "figures" / path.name, path)
         elif path.suffix == ".csv":
             table.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
