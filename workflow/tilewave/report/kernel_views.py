@@ -393,6 +393,12 @@ def _shown(value: float | None) -> str:
     return number(value) if value else ""
 
 
+def _entry(document: Mapping[str, Any], variant: str) -> Mapping[str, Any]:
+    """What is known of a variant's first compilation; ``document``: by variant and architecture."""
+    found: Mapping[str, Any] = next(iter(document.get(variant, {}).values()), {}) or {}
+    return found
+
+
 def _file(file: annotated.File, start: int) -> SourceFile:
     """A file as it is shown: lines before ``start`` (front matter) left out, of a header only those
     near lines with counters."""
@@ -474,7 +480,7 @@ def listings(
         if found is None:
             continue
         code: list[SassLine] = []
-        entry: Mapping[str, Any] = next(iter(document.get(case.partition("@")[0], {}).values()), {})
+        entry = _entry(document, case.partition("@")[0])
         listing = Path(entry.get("sass") or ".")
         if not made and listing.is_file():
             text, rows = listing.read_text(encoding="utf-8"), annotated.rows_of(own, case)
@@ -512,7 +518,7 @@ def _row(
            (model.CORRECT, model.NOT_CHECKED)]  # fmt: skip
     right = sum(count for word, count in counts if word == model.CORRECT)
     timed = cases[cases["case"].isin(shares.keys())]
-    work = timed[["m", "n", "k"]].astype(float).prod(axis=1)
+    work = _work(timed)
     # At its largest size, where a launch's own time no longer shows.
     largest = timed[work == work.max()].to_dict("records")
     best = max(largest, key=lambda row: shares[row["case"]], default=None)
@@ -577,15 +583,7 @@ def _lanes(run: Run, kernel: Kernel) -> list[LanesOf]:
     probe = kernel.front.operation == "probe"
     made = []
     for case, one in list(told.items())[: None if probe else 1]:
-        entry: Mapping[str, Any] = next(
-            iter(
-                run.compiled.get(kernel.name, {})
-                .get("variants", {})
-                .get(one["variant"], {})
-                .values()
-            ),
-            {},
-        )
+        entry = _entry(run.compiled.get(kernel.name, {}).get("variants", {}), one["variant"])
         listing = Path(entry.get("sass") or ".")
         places: Mapping[int, Origin] = {}
         if listing.is_file():
