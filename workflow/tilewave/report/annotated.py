@@ -159,6 +159,6 @@ def machine_code(kernel: Kernel, listing: str, function: str, rows: pd.DataFrame
             places.get(one.address, NOWHERE),
             counted.get(one.address, Counts()),
         )
-        for one in sass.parse(listing, kernel.path.name)
+        for one in sass.parse(listing)
         if one.function == function
     ]
