@@ -42,6 +42,10 @@ class Task:
     wanted: str
 
     @property
+    def id(self) -> str:
+        return f"{self.variant.id} {self.wanted}"
+
+    @property
     def arch(self) -> str:
         """What it is compiled for: ``sm_90a`` where the kernel asks for it."""
         return nvrtc.target_of(self.variant.kernel, self.wanted)
