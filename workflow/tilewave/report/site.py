@@ -12,7 +12,7 @@ import base64
 import functools
 import hashlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -162,7 +162,13 @@ class Inputs(figures.Inputs, Protocol):
     accesses: Any
 
 
-def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) -> None:
+def write(
+    project: Project,
+    inputs: Inputs,
+    path: str | Path,
+    workers: int = 1,
+    done: Callable[[str], object] = lambda kernel: None,
+) -> None:
     """Write index.html and all other pages beside `figures/` and `tables/`.
 
     Parameters
@@ -170,6 +176,7 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
     inputs: paths of the target document, of the tables (cases, records, instructions) and of the
         documents of compilations and of accesses.
     path: where the index goes; figures are looked for in `figures/` beside it.
+    done: called with the name of each kernel whose page is written.
     """
     index = Path(path)
     reports = index.parent
@@ -207,7 +214,10 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
         return kernel.row
 
     names = list(project.plan.kernels)
-    rows = dict(sharing.each(kernel_page, names, workers))
+    rows = {}
+    for name, row in sharing.each(kernel_page, names, workers):
+        rows[name] = row
+        done(name)
     page(
         "glossary.html",
         "glossary.html.j2",
