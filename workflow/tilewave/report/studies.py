@@ -121,7 +121,10 @@ def view(
             one for one in project.plan.studies if project.config.studies[one].plot == entry.plot
         ),
         # Of the caption what lies between the finding and the source.
-        notes=caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else [],
+        notes=[
+            plots.load(entry.plot).READING,
+            *(caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else []),
+        ],
         cases=plural(len(cases), "case"),
         verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
         sources=sources(records, environments),
