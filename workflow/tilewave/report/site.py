@@ -223,7 +223,8 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
     swept = explorer.sweeps(shown, cases, records, environments)
     page("explorer.html", "explorer.html.j2", explorer.view(swept))
     found, groups = findings(shown, cases), troubles(cases, verdict.unplanned(cases, records))
-    in_short.write(reports, about["banner"], found, shown, cases, records)
+    judged = verdict.of(project, cases, records, target)
+    in_short.write(reports, about["banner"], judged, found, shown, cases, records)
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
         for name in ("records", "instructions")
@@ -236,6 +237,7 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
             "cases": len(cases),
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
             "verdicts": verdict_counts(cases),
+            "judged": judged,
             "findings": found,
             "lessons": taught,
             "failures": [one for one in groups if one.word not in MILD],
