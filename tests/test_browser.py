@@ -321,7 +321,7 @@ def test_letters_of_a_figure_are_readable_on_a_phone(
 def test_the_source_is_seen_on_a_phone(visit: Visits, reports: Path) -> None:
     for name in pages(reports, "kernel"):
         page = opened(visit(name, **PHONE))
-        for row in page.locator(".listing tbody tr:first-child").all()[:4]:
+        for row in page.locator(".listing tbody tr:first-child:visible").all()[:4]:
             left, right, box = row.evaluate(
                 """row => [row.lastElementChild.getBoundingClientRect(),
                            row.closest('.box').getBoundingClientRect()]
@@ -330,7 +330,7 @@ def test_the_source_is_seen_on_a_phone(visit: Visits, reports: Path) -> None:
             assert 0 <= left < right <= box + 1, name
 
 
-def test_a_study_prints_on_few_pages_its_figure_on_the_first(visit: Visits, reports: Path) -> None:
+def test_a_study_prints_on_a_page(visit: Visits, reports: Path) -> None:
     found = {}
     for name in pages(reports, "study"):
         page = visit(name, **PAPER)
@@ -342,7 +342,8 @@ def test_a_study_prints_on_few_pages_its_figure_on_the_first(visit: Visits, repo
             "[document.documentElement.scrollWidth,"
             " document.querySelector('figure').getBoundingClientRect().bottom]"
         )
-        if not (1 <= printed <= 3 and wide <= 718 and end <= 1046):
+        most = 3 if page.locator(".long").count() else 1  # a table that readers come for
+        if not (1 <= printed <= most and wide <= 718 and end <= 1046):
             found[name] = f"{printed} pages, {wide} px wide, the figure ends at {end:.0f} px"
     assert found == {}
 

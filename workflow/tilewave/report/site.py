@@ -144,13 +144,10 @@ def findings(shown: Sequence[StudyView], cases: pd.DataFrame) -> list[Finding]:
     bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
     failed = ", ".join(f"{count} {word}" for word, count in bad.items())
     checked = sum(verdict.checked(word) for word in cases["verdict"])
-    if checked:
+    if failed:
         right = number(checked - sum(bad.values()))
         found.append(
-            Finding(
-                f"Of {number(checked)} checked cases {right} are correct"
-                + (f"; {failed}." if failed else ", none is wrong.")
-            )
+            Finding(f"Of {number(checked)} checked cases {right} are correct; {failed}.")
         )
     return found
 
