@@ -243,8 +243,9 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
     looks = {narrow: style_of(project, study.name, narrow) for narrow in (False, True)}
 
     @functools.cache
-    def drawn(narrow: bool) -> Figure:
-        return module.draw(study, table, looks[narrow])
+    def drawn(narrow: bool, bare: bool = False) -> Figure:
+        chosen = looks[narrow]
+        return module.draw(study, table, replace(chosen, bare=bare or chosen.bare))
 
     for path in map(Path, map(str, outputs)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -268,7 +269,8 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
             path.write_text(cells.latex(cells.table(frame)), encoding="utf-8")
         else:
             narrow = path.parent.name == "narrow"
-            look.save(drawn(narrow), path, looks[narrow])
+            # On a phone the page has the words beside the figure.
+            look.save(drawn(narrow, bare=narrow and path.suffix == ".svg"), path, looks[narrow])
 
 
 # ------------------------------------------------------------------------------------------ all of them

@@ -144,13 +144,10 @@ def findings(shown: Sequence[StudyView], cases: pd.DataFrame) -> list[Finding]:
     bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
     failed = ", ".join(f"{count} {word}" for word, count in bad.items())
     checked = sum(verdict.checked(word) for word in cases["verdict"])
-    if checked:
+    if failed:
         right = number(checked - sum(bad.values()))
         found.append(
-            Finding(
-                f"Of {number(checked)} checked cases {right} are correct"
-                + (f"; {failed}." if failed else ", none is wrong.")
-            )
+            Finding(f"Of {number(checked)} checked cases {right} are correct; {failed}.")
         )
     return found
 
@@ -233,7 +230,8 @@ def write(
     swept = explorer.sweeps(shown, cases, records, environments)
     page("explorer.html", "explorer.html.j2", explorer.view(swept))
     found, groups = findings(shown, cases), troubles(cases, verdict.unplanned(cases, records))
-    in_short.write(reports, about["banner"], found, shown, cases, records)
+    judged = verdict.of(project, cases, records, target)
+    in_short.write(reports, about["banner"], judged, found, shown, cases, records)
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
         for name in ("records", "instructions")
@@ -246,6 +244,7 @@ def write(
             "cases": len(cases),
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
             "verdicts": verdict_counts(cases),
+            "judged": judged,
             "findings": found,
             "lessons": taught,
             "failures": [one for one in groups if one.word not in MILD],
