@@ -177,6 +177,12 @@ class Config(Model):
         default_factory=lambda: ["auto"], min_length=1
     )
     kernel_folders: list[str] = Field(default_factory=lambda: ["kernels"], min_length=1)
+    operation_folders: list[str] = Field(
+        default_factory=list, description="Where operations of your own are; their code is run."
+    )
+    plot_folders: list[str] = Field(
+        default_factory=list, description="Where plot modules of your own are; their code is run."
+    )
     gpu: int = Field(0, ge=0, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows.")
     only: StrictInt | str | list[StrictInt | str] = Field(
         "", description="Words that narrow the run: parts, studies, kernels, dtypes, shapes."
@@ -271,14 +277,14 @@ def json_schema() -> str:
     return json.dumps(Config.model_json_schema(), indent=2) + "\n"
 
 
-def check_folders(config: Config, where_file: object, root: Path) -> list[Path]:
-    """Kernel folders as paths, relative ones from ``root``."""
+def check_folders(config: Config, kind: str, where_file: object, root: Path) -> list[Path]:
+    """The folders of ``kernel_folders`` or of another kind as paths, relative ones from ``root``."""
     folders = []
-    for index, folder in enumerate(config.kernel_folders):
+    for index, folder in enumerate(getattr(config, kind)):
         path = Path(folder).expanduser()
         path = path if path.is_absolute() else root / path
         if not path.is_dir():
-            key = f"kernel_folders.{index}"
+            key = f"{kind}.{index}"
             raise UserError(where_file, key, folder, "a folder that exists")
         folders.append(path)
     return folders

@@ -23,7 +23,7 @@ RECORD_COLUMNS = [
 ]  # fmt: skip
 CASE_COLUMNS = [
     "case", "kernel", "variant", "title", "provider", "macros", "layouts", "operation", "dtype", "m", "n",
-    "k", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
+    "k", "sizes", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
     "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "expect",
     "claimed", "instruction", "note", "ends", "finds", "verdict", "studies", "follows",
 ]  # fmt: skip
@@ -94,6 +94,7 @@ def case_row(one: Resolved, entry: Mapping[str, Any]) -> dict[str, Any]:
         "spill_bytes": resources.get("spill_store_bytes"),
     }
     row |= {name: value for name, value in one.shape.items() if name in row}
+    row["sizes"] = json.dumps(one.shape)
     if launch is not None and variant.kernel.provider == "nvrtc":
         row |= {
             "grid": json.dumps(launch.grid),

@@ -4,6 +4,8 @@ rung before, source and machine code with counters, and the lanes of its accesse
 from __future__ import annotations
 
 import difflib
+import json
+import math
 import os
 import re
 import shutil
@@ -245,9 +247,8 @@ def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Chang
 
 
 def work_of(cases: pd.DataFrame) -> pd.Series[float]:
-    """m x n x k of each row; 1 for what has no sizes."""
-    sizes = cases[["m", "n", "k"]].apply(pd.to_numeric, errors="coerce")
-    return sizes.fillna(1.0).prod(axis=1)
+    """Product of each row's sizes; 1 for what has none."""
+    return cases["sizes"].map(lambda text: float(math.prod(json.loads(text).values())))
 
 
 def largest_of(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:

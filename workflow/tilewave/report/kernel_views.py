@@ -119,7 +119,7 @@ def speed(
         return None
     timed = timed.assign(
         shape=[shape_label(row) for row in timed.to_dict("records")],
-        work=timed[["m", "n", "k"]].astype(float).prod(axis=1),
+        work=work_of(timed),
         text=[
             "\u00a0· ".join(
                 part

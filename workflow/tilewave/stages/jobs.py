@@ -119,6 +119,7 @@ def of_case(
         variant=variant.id,
         provider=kernel.provider,
         operation=kernel.front.operation,
+        operation_code=operations.MODULES.code(kernel.front.operation),
         source=_source(kernel.path),
         entry=entry.get("symbol", kernel.entry),
         arguments=tuple(kernel.front.arguments),
