@@ -270,6 +270,28 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "WarpStateStats",
     ),
 }
+STALLS = "smsp__pcsamp_warps_issue_stalled_"
+"""Of a reason: ncu's samples of warps by what they waited for; not issued ones have a suffix."""
+SAMPLES, NOT_ISSUED_SAMPLES, STALL_SAMPLES = "samples", "samples_not_issued", "stall_{}"
+"""Columns of an instruction's samples, and figures of a kernel's: all, those in cycles in which the
+scheduler issued nothing, and by reason."""
+# What a case is sampled with. The section SourceCounters samples program counters; the others have what
+# the rules of ncu look at. inst_executed says where the function starts, whose addresses are sampled.
+SAMPLED = ("inst_executed",)
+SAMPLED_SECTIONS = (
+    "SpeedOfLight",
+    "SpeedOfLight_RooflineChart",
+    "ComputeWorkloadAnalysis",
+    "MemoryWorkloadAnalysis",
+    "MemoryWorkloadAnalysis_Tables",
+    "SchedulerStats",
+    "WarpStateStats",
+    "InstructionStats",
+    "LaunchStats",
+    "Occupancy",
+    "SourceCounters",
+    "WorkloadDistribution",
+)
 METRICS: dict[str, Metric] = {metric.name: metric for names in SETS.values() for metric in names}
 
 

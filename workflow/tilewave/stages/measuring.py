@@ -42,8 +42,8 @@ def from_recording(
 
 
 def _ncu(stage: str, target: Mapping[str, Any]) -> str | None:
-    """Version of the ncu that counters of this run are read with; None in the other stages."""
-    if stage != "counters":
+    """Version of the ncu that counters of this run are read with; None in stages without it."""
+    if stage not in ("counters", model.SAMPLE):
         return None
     environment = target["environment"] if target["live"] else target["host"]
     version = target["environments"].get(environment, {}).get("ncu")

@@ -18,14 +18,14 @@ from tilewave.jobs import Job
 from tilewave.project import Project, machine_fingerprint
 from tilewave.records import model
 from tilewave.records.store import Store, write_where_other
-from tilewave.stages import executing, jobs, measuring, resolving, tuning
+from tilewave.stages import executing, jobs, measuring, resolving, sampling, tuning
 from tilewave.stages.compiling import Compilations, Entry, Listing, Task
 from tilewave.stages.jobs import Planned
 from tilewave.stages.measuring import Measure, Sources
 from tilewave.stages.resolving import Resolved
 from tilewave.variants import Variant
 
-MEASURED = ("execute", "check", "time", "counters", tuning.STAGE)
+MEASURED = ("execute", "check", "time", "counters", model.SAMPLE, tuning.STAGE)
 """Stages that run something, in the order in which they do."""
 
 Results = dict[str, dict[str, Any]]
@@ -93,6 +93,8 @@ class Pipeline:
             if stage == executing.STAGE:
                 names = self._executed()
                 chosen = [one for one in chosen if one.case.id in names]
+            if stage == model.SAMPLE:
+                chosen = sampling.chosen(chosen)
             self._planned[stage] = list(
                 jobs.of_stage(stage, chosen, self.compiled, self.arch, config)
             )

@@ -203,7 +203,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
     ) -> list[dict[str, Any]]:
         doing = "executing" if stage == executing.STAGE else "measuring"
         say(f"  {stage}: {doing} {len(waiting)} cases")
-        if stage == "counters":
+        if stage in ("counters", model.SAMPLE):
             from tilewave.gpu import profiler
 
             reports = project.results / "ncu"
@@ -211,7 +211,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
                 # Launches of one cubin follow each other: it is loaded, and its report read, once.
                 sorted(waiting, key=lambda job: job.variant),
                 cache=cache,
-                report_path=reports / f"{_report_name(waiting)}.ncu-rep",
+                report_path=reports / f"{_report_name(stage, waiting)}.ncu-rep",
                 log_path=log,
                 cores=cores,
                 on_result=finished,
@@ -249,13 +249,14 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
     return measure
 
 
-def _report_name(waiting: Sequence[jobs.Job]) -> str:
+def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:
     """Of a session's reports: the kernel's, or one that says what was profiled together."""
     names = list(dict.fromkeys(job.kernel for job in waiting))
+    sampled = f"_{stage}" if stage == model.SAMPLE else ""
     if len(names) == 1:
-        return names[0]
+        return names[0] + sampled
     keys = "".join(sorted(job.key for job in waiting))
-    return f"{len(names)}_kernels_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
+    return f"{len(names)}_kernels{sampled}_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
 
 
 def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
