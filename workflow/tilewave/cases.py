@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tilewave import operations
@@ -31,7 +32,7 @@ class Shape:
 
     dimensions: tuple[tuple[str, int | str], ...]
 
-    @property
+    @cached_property
     def id(self) -> str:
         return "x".join(str(value).replace(" ", "") for _, value in self.dimensions)
 
@@ -57,7 +58,7 @@ class Case:
     shape: Shape | None = None
     probe_case: str | None = None
 
-    @property
+    @cached_property
     def id(self) -> str:
         place = self.probe_case if self.shape is None else self.shape.id
         return f"{self.variant.id}@{place}"

@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -137,7 +138,7 @@ class Kernel:
     front: FrontMatter
     text: str
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.path.stem
 

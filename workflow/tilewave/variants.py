@@ -47,7 +47,7 @@ class Variant:
     kernel: Kernel
     macros: tuple[tuple[str, Any], ...]
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Kernel name and every macro that is not at its default, e.g. ``matmul_tiled-tile32``."""
         words = [self.kernel.name]
@@ -84,7 +84,7 @@ class Variant:
         given = {"a": "row", "b": "row", "c": "row", **self.kernel.front.layouts}
         return {name: str(self._evaluate(f"layouts.{name}", text)) for name, text in given.items()}
 
-    @property
+    @cached_property
     def dtype(self) -> str:
         """Label of the arithmetic: ``f32``, ``f64``, ``tf32``, ``f16_f32``, ``bf16_f32``, ..."""
         operand = self.dtypes.get("a") or next(iter(self.dtypes.values()), "")

@@ -239,10 +239,11 @@ def instructions_table(
     table = _long(results, instruction_rows(results), "instructions", recorded)
     if not len(table):
         return table
-    variants = table["case"].str.partition("@")[0]
-    made = [
-        pd.DataFrame(columns(origins_of(str(variant)), rows["address"]), index=rows.index)
-        for variant, rows in table.groupby(variants, sort=False)
-    ]
+    variants = table["case"].map({case: case.partition("@")[0] for case in table["case"].unique()})
+    made = []
+    for variant, addresses in table["address"].groupby(variants, sort=False):
+        known = addresses.unique()
+        places = pd.DataFrame(columns(origins_of(str(variant)), known), index=known)
+        made.append(places.loc[addresses].set_index(addresses.index))
     placed = pd.concat(made)
     return table.assign(**{name: placed[name] for name in placed})

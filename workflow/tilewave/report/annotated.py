@@ -104,12 +104,11 @@ def _lines(name: str, text: str, rows: pd.DataFrame, kernel: bool) -> tuple[Line
     mine, others = rows[rows["file"] == name], rows[rows["file"] != name]
     own = _sums(mine, ["line"])
     calls = _sums(others, ["kernel_line"]) if kernel else {}
-    made = {
-        number: [
-            list(dict.fromkeys(part)) for part in (found["opcode"], found["via"], found["address"])
-        ]
-        for number, found in mine.groupby("line")
-    }
+    # Of each line its opcodes, call sites and addresses, each once, in order.
+    made: dict[int, tuple[dict[Any, None], ...]] = {}
+    for number, *parts in zip(*(mine[name] for name in ("line", "opcode", "via", "address"))):
+        for known, part in zip(made.setdefault(number, ({}, {}, {})), parts):
+            known[part] = None
 
     def line(number: int, text: str) -> Line:
         opcodes, vias, addresses = map(tuple, made.get(number, ((), (), ())))
@@ -159,6 +158,6 @@ def machine_code(kernel: Kernel, listing: str, function: str, rows: pd.DataFrame
             places.get(one.address, NOWHERE),
             counted.get(one.address, Counts()),
         )
-        for one in sass.parse(listing, kernel.path.name)
+        for one in sass.parse(listing)
         if one.function == function
     ]

@@ -98,9 +98,9 @@ def target(job: Job) -> dict[str, Any]:
     return found
 
 
-def _pipeline(job: Job) -> Pipeline:
-    """The project's cases for the target that the run is about."""
-    return Pipeline(job.project, _target(job.project))
+def _pipeline(job: Job, kernels: Sequence[str] | None = None) -> Pipeline:
+    """The project's cases, or those of some kernels, for the target that the run is about."""
+    return Pipeline(job.project, _target(job.project), kernels)
 
 
 def _target(project: projects.Project) -> dict[str, Any]:
@@ -110,12 +110,12 @@ def _target(project: projects.Project) -> dict[str, Any]:
 
 def compile_kernels(job: Job, kernels: Sequence[str], cores: int) -> str:
     """Compile what of these kernels is not compiled yet (see `tilewave.stages.compiling`)."""
-    pipeline = _pipeline(job)
+    pipeline = _pipeline(job, kernels)
     logs = job.project.results / "logs" / "compile"
     logs.mkdir(parents=True, exist_ok=True)
     for name in kernels:
         (logs / f"{name}.log").unlink(missing_ok=True)
-    tasks = pipeline.tasks(kernels)
+    tasks = pipeline.tasks
     begun, refused = time.monotonic(), 0
 
     def done(task: compiling.Task, made: compiling.Entry) -> None:
@@ -139,12 +139,12 @@ def _cores(pipeline: Pipeline, given: int) -> int:
     return (os.cpu_count() or given) if pipeline.target["live"] else given
 
 
-def measure(job: Job, stage: str, kernels: Sequence[str] | None, cores: int = 1) -> str:
-    """Measure what a stage has to measure of these kernels' cases, or of all (see
-    `tilewave.stages.pipeline`); the results go into the store."""
-    pipeline = _pipeline(job)
+def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1) -> str:
+    """Measure what a stage has to measure of these kernels' cases (see `tilewave.stages.pipeline`);
+    the results go into the store."""
+    pipeline = _pipeline(job, kernels)
     doing = _measure(job, stage, _cores(pipeline, cores))
-    document = pipeline.measure(stage, kernels, doing)
+    document = pipeline.measure(stage, doing)
     job.note(measuring.log_lines(stage, document))
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
     say(f"  {stage}: {len(document['results'])} cases{': ' if counts else ''}{counts}")
