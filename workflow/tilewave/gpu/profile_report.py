@@ -150,15 +150,22 @@ def _kernel_name(action: Any, ours: bool) -> str:
     return str(action.name())
 
 
+def _passes(actions: Sequence[Any]) -> dict[str, int]:
+    """How often ncu ran the kernels, where the report says so."""
+    passes = [value_of(action, "profiler__replayer_passes") for action in actions]
+    known = all(catalogue.usable(count) for count in passes)
+    return {"passes": int(sum(passes))} if known else {}
+
+
 def _sampled(job: Job, action: Any) -> Result:
     """The result of a case that was sampled, from its one kernel."""
     rows = profile_samples.samples_of(action)
-    notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours=True)]}
-    notes |= profile_samples.notes_of(action)
-    figures = profile_samples.totals(rows)
-    if not rows:
+    if rows is None:
         reason = "ncu's report has the kernel but no stall samples of it"
         return result(SAMPLE, job.case, NOT_MEASURED, reason, key=job.key)
+    notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours=True)]}
+    notes |= profile_samples.notes_of(action) | _passes([action])
+    figures = profile_samples.totals(rows)
     return result(
         SAMPLE, job.case, OK, key=job.key, source=SOURCES[SAMPLE], figures=figures,
         instructions=rows, notes=notes,
@@ -196,9 +203,7 @@ def result_of(
     missing = [name for name in absent if name not in optional]
     if missing:
         notes["absent_metrics"] = missing
-    passes = [value_of(action, "profiler__replayer_passes") for action in actions]
-    if all(catalogue.usable(count) for count in passes):
-        notes["passes"] = int(sum(passes))
+    notes |= _passes(actions)
     if job.instruction and ours:
         if rows[0]:
             found, note = probe_figures(job.instruction, rows[0], values)

@@ -27,18 +27,19 @@ def _reasons(action: Any) -> dict[str, str]:
     }
 
 
-def samples_of(action: Any) -> list[dict[str, int]]:
+def samples_of(action: Any) -> list[dict[str, int]] | None:
     """Samples of each instruction that has any, by address (bytes from the function's first one).
 
     Rows: address, ``samples``, ``samples_not_issued`` (of those, in cycles in which the scheduler issued
-    nothing) and a column ``stall_...`` for each reason that was seen. Empty where nothing was sampled, or
-    where no counter says where the function starts.
+    nothing) and a column ``stall_...`` for each reason that was seen. Empty where the kernel ended before
+    its first sample; None where the report has no samples, or no counter that says where the function
+    starts.
     """
-    start = start_of(action)
-    if start is None:
-        return []
+    start, reasons = start_of(action), _reasons(action)
+    if start is None or not reasons:
+        return None
     rows: dict[int, Counter[str]] = {}
-    for name, reason in _reasons(action).items():
+    for name, reason in reasons.items():
         metric = action.metric_by_name(name)
         waits = not reason.endswith(NOT_ISSUED)
         column = STALL_SAMPLES.format(reason)
@@ -57,7 +58,7 @@ def samples_of(action: Any) -> list[dict[str, int]]:
 
 def totals(rows: list[dict[str, int]]) -> list[dict[str, Any]]:
     """Samples of a kernel, all and by reason, as figures."""
-    sums: Counter[str] = Counter()
+    sums = Counter({SAMPLES: 0})
     for row in rows:
         sums.update({name: count for name, count in row.items() if name != "address"})
     return [figure(name, float(sums[name]), "sample") for name in sorted(sums)]

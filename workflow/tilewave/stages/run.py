@@ -260,9 +260,10 @@ def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:
 
 
 def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
-    """The tidy tables of the run (cases, records, samples, instructions), and what is known of each
-    kernel's compilations and profiles."""
+    """The tidy tables of the run (cases, records, samples, instructions, stalls), and what is known of
+    each kernel's compilations, its profiles and the case that was sampled."""
     from tilewave.records import tables as tidy
+    from tilewave.records.recorded import STALLS
 
     project, pipeline = job.project, _pipeline(job)
     results = pipeline.results()
@@ -285,9 +286,12 @@ def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
         "instructions": tidy.instructions_table(
             results["counters"] + results["execute"], pipeline.recorded, pipeline.origins
         ),
+        "stalls": tidy.instructions_table(
+            results[model.SAMPLE], pipeline.recorded, pipeline.origins, STALLS
+        ),
     }
     pipeline.write_listings()
-    return frames, pipeline.about_kernels(results["counters"])
+    return frames, pipeline.about_kernels(results["counters"], results[model.SAMPLE])
 
 
 def accesses(job: Job, cores: int = 1) -> dict[str, Any]:
