@@ -53,7 +53,10 @@ def samples_of(action: Any) -> list[dict[str, int]] | None:
                 row[SAMPLES] += int(value)
             else:
                 row[NOT_ISSUED_SAMPLES] += int(value)
-    return [{"address": address, **rows[address]} for address in sorted(rows)]
+    return [
+        {"address": address, SAMPLES: row[SAMPLES], **{name: row[name] for name in sorted(row)}}
+        for address, row in sorted(rows.items())
+    ]
 
 
 def totals(rows: list[dict[str, int]]) -> list[dict[str, Any]]:
