@@ -215,7 +215,9 @@ def test_listing_maps_instructions_to_lines(plain, tmp_path):
     assert stores
     for one in stores:
         assert "held[threadIdx.x] = alpha" in source[one.line("sample.cu") - 1]
-    assert any("sum +=" in source[one.line("sample.cu") - 1] for one in listing if one.opcode == "FFMA")
+    assert any(
+        "sum +=" in source[one.line("sample.cu") - 1] for one in listing if one.opcode == "FFMA"
+    )
 
 
 def documents(tmp_path, store, body=BODY, front=FRONT):
