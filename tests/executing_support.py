@@ -19,7 +19,8 @@ import yaml
 from samples import ROOT, a_job
 from tilewave import architectures, comparison, execution, operations
 from tilewave.cases import Case, Shape, expand_shapes
-from tilewave.execution.case import beside_arguments, listing, scratch, tensor_map
+from tilewave.compiling.sass import of_cubin as listing
+from tilewave.execution.case import beside_arguments, scratch, tensor_map
 from tilewave.execution.places import Places
 from tilewave.jobs import Job
 from tilewave.kernels import Kernel, load_kernel

@@ -15,6 +15,7 @@ from tilewave.jobs import Job, Probe, ProbeBuffer
 from tilewave.operations import matmul, probe, reverse, vector_add
 
 F32 = {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"}
+HALVES = dict.fromkeys(("a", "b", "c", "accumulate"), "f16")
 
 
 def test_load_lists_what_exists() -> None:
@@ -55,24 +56,45 @@ def chain(k: int, dtype: Any, step: int, truncate: bool = False) -> tuple[np.nda
 
 @pytest.mark.parametrize("k", [16, 1024])
 @pytest.mark.parametrize(
-    ("dtypes", "dtype", "step", "truncate"),
+    ("dtypes", "dtype", "step", "truncate", "tensor_cores"),
     [
-        (F32, np.float32, 1, False),
-        ({"a": "f16", "c": "f16", "accumulate": "f16"}, np.float16, 16, False),
-        ({"a": "f16", "c": "f32", "accumulate": "f32"}, np.float32, 8, True),
+        (F32, np.float32, 1, False, None),
+        (HALVES, np.float16, 16, False, None),
+        (HALVES, np.float16, 16, False, True),
+        (HALVES, np.float16, 1, False, False),
+        ({"a": "f16", "c": "f32", "accumulate": "f32"}, np.float32, 8, True, None),
+        ({"a": "f16", "c": "f32", "accumulate": "f32"}, np.float32, 1, False, False),
     ],
 )
 def test_tolerance_holds_for_simulated_sums_and_catches_a_forgotten_step(
-    dtypes: dict[str, str], dtype: Any, step: int, truncate: bool, k: int
+    dtypes: dict[str, str],
+    dtype: Any,
+    step: int,
+    truncate: bool,
+    tensor_cores: bool | None,
+    k: int,
 ) -> None:
     found, exact = chain(k, dtype, step, truncate)
-    bound = matmul.tolerance(dtypes, k)
+    bound = matmul.tolerance(dtypes, k, tensor_cores=tensor_cores)
     error = np.abs(found - exact)
     assert (error <= bound.absolute + bound.relative_out * np.abs(exact)).all()
     assert np.linalg.norm(error) <= bound.frobenius * np.linalg.norm(exact)
     # Sixteen products too few, everywhere.
     forgotten = np.random.default_rng(3).normal(0, np.sqrt(16) / 3, exact.size)
     assert np.linalg.norm(forgotten) > bound.frobenius * np.linalg.norm(exact)
+
+
+def test_fma_units_round_each_product() -> None:
+    """Of f16 sums, with one rounding for each k, more is off than tensor cores' k / 16 may be."""
+    found, exact = chain(4096, np.float16, 1)
+    one, sixteen = (
+        matmul.tolerance(HALVES, 4096, tensor_cores=tensor_cores) for tensor_cores in (False, True)
+    )
+    error = np.abs(found - exact)
+    assert sixteen.absolute < error.max() <= one.absolute
+    assert matmul.tolerance(HALVES, 4096) == sixteen
+    # What tensor cores cannot multiply is rounded the same way wherever it is.
+    assert matmul.tolerance(F32, 64, tensor_cores=True) == matmul.tolerance(F32, 64)
 
 
 def test_tolerance_follows_alpha_dtypes_and_k() -> None:

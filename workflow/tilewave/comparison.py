@@ -29,12 +29,17 @@ STREAMS = {"a": 0, "b": 1, "c": 2}
 
 @dataclass(frozen=True)
 class Comparison:
-    """An output beside its reference. `first` is a storage index, -1 where nothing is wrong."""
+    """An output beside its reference. `first` is a storage index, -1 where nothing is wrong.
+
+    An element that is NaN enters neither error. worst: error and tolerance of the element that came
+    nearest to its own tolerance, or went farthest past it, where each was looked at.
+    """
 
     max_error: float
     relative_error: float
     wrong: int
     first: int
+    worst: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Run:
     found: Comparison
     typical: float  # tolerance of an element of typical size
     reason: str
+    no_number: bool = False  # elements that are NaN were found: the errors are of the others
 
     @property
     def correct(self) -> bool:
@@ -95,6 +101,11 @@ def least_norm(shape: Mapping[str, int], alpha: float) -> float:
     return math.sqrt(shape["m"] * shape["n"]) * deviation(shape, alpha)
 
 
+def bound(job: Job, alpha: float, beta: float) -> Tolerance:
+    """The tolerance of a job's product."""
+    return tolerance(job.dtypes, job.shape["k"], alpha, beta, job.tensor_cores)
+
+
 def judged(
     job: Job,
     found: Comparison,
@@ -110,7 +121,7 @@ def judged(
     implementations ran.
     """
     shape = job.shape
-    bound = tolerance(job.dtypes, shape["k"], alpha, beta)
+    allowed = bound(job, alpha, beta)
     scaled = f"alpha = {alpha:g}, beta = {beta:g}"
     reason = ""
     if found.wrong:
@@ -127,15 +138,17 @@ def judged(
             f"{found.wrong} of {shape['m'] * shape['n']} elements are wrong with {scaled}; "
             f"C[{row}, {column}] is {value:{digits}}{unwritten}, expected {expected:{digits}}"
         )
-    elif not found.relative_error <= bound.frobenius:
+    elif not found.relative_error <= allowed.frobenius:
         reason = (
             f"relative error {found.relative_error:.3g} of the whole product (Frobenius) with "
-            f"{scaled} exceeds {bound.frobenius:.3g}"
+            f"{scaled} exceeds {allowed.frobenius:.3g}"
         )
     if reason and label:
         reason = f"{label}: {reason}"
-    tolerated = bound.absolute + bound.relative_out * deviation(shape, alpha)
-    return Run(alpha, beta, bound, found, tolerated, reason)
+    tolerated = allowed.absolute + allowed.relative_out * deviation(shape, alpha)
+    worst = found.worst[0] if found.worst else 0.0
+    no_number = math.isnan(worst) or (found.wrong > 0 and math.isnan(value))
+    return Run(alpha, beta, allowed, found, tolerated, reason, no_number)
 
 
 def worst(runs: list[Run]) -> Run:
@@ -144,18 +157,23 @@ def worst(runs: list[Run]) -> Run:
 
 
 def verdict(run: Run) -> tuple[str, list[dict[str, Any]], dict[str, Any]]:
-    """Verdict, figures and notes of a check whose worst run this is."""
-    figures = [
-        {"metric": "max_error", "value": float(run.found.max_error), "unit": ""},
-        {"metric": "tolerance", "value": float(run.typical), "unit": ""},
-        {"metric": "relative_error", "value": float(run.found.relative_error), "unit": ""},
-    ]
+    """Verdict, figures and notes of a check whose worst run this is.
+
+    The errors are left out where elements are NaN: those of the others would look small.
+    """
+    values = {"max_error": run.found.max_error, "tolerance": run.typical}
+    values["relative_error"] = run.found.relative_error
+    if run.no_number:
+        values = {"tolerance": run.typical}
+    figures = [{"metric": name, "value": float(one), "unit": ""} for name, one in values.items()]
     notes = {
         "alpha": run.alpha,
         "beta": run.beta,
         "wrong_elements": run.found.wrong,
         "relative_tolerance": run.bound.frobenius,
     }
+    if run.found.worst is not None and not run.no_number:
+        notes["worst_error"], notes["worst_tolerance"] = run.found.worst
     return (model.CORRECT if run.correct else model.WRONG), figures, notes
 
 
@@ -195,20 +213,29 @@ def compare(
 ) -> Run:
     """Compare C as its memory holds it (one dimension) with a `reference`, on the host.
 
-    An element that is NaN is wrong and enters neither error.
+    An element that is NaN is wrong.
     """
-    shape = job.shape
-    bound = tolerance(job.dtypes, shape["k"], alpha, beta)
+    shape, limits = job.shape, bound(job, alpha, beta)
     flat = want.ravel(order=order(job, "c"))
     values = to_float64(got, job.dtypes["c"])
     with np.errstate(invalid="ignore"):
         error = np.abs(values - flat)
-    bad = ~(error <= bound.absolute + bound.relative_out * np.abs(flat))
+    allowed = limits.absolute + limits.relative_out * np.abs(flat)
+    bad = ~(error <= allowed)
     wrong = int(bad.sum())
     first = int(np.argmax(bad)) if wrong else -1
     norm = max(float(np.linalg.norm(flat)), least_norm(shape, alpha))
     known = error[~np.isnan(error)]
     total = float(np.linalg.norm(known))
-    found = Comparison(float(known.max(initial=0.0)), total / norm if norm else total, wrong, first)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        beyond = np.where(error == 0, 0.0, error / allowed)
+    worst = int(np.argmax(np.where(np.isnan(error), np.inf, beyond)))
+    found = Comparison(
+        float(known.max(initial=0.0)),
+        total / norm if norm else total,
+        wrong,
+        first,
+        (float(error[worst]), float(allowed[worst])),
+    )
     value, expected = (float(values[first]), float(flat[first])) if wrong else (math.nan, math.nan)
     return judged(job, found, alpha, beta, value, expected, label)

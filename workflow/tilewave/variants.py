@@ -181,7 +181,8 @@ class Variant:
         ):
             for key, text in expressions:
                 for name in sorted(_asked(self.kernel, text) - {*front.let} - known):
-                    raise UserError(path, key, name, {*front.let} | known or "a dtype or layout")
+                    words = {"dtypes": SIZES, "layouts": LAYOUTS}.get(key.split(".")[0], ())
+                    raise UserError(path, key, name, {*words, *front.let} | known)
         for key, values, words in (
             ("dtypes", self.dtypes, SIZES),
             ("layouts", self.layouts, LAYOUTS),

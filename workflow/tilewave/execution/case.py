@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +66,6 @@ class Execution:
             return []
         rows = counters.instruction_rows(self.program.instructions, self.counts, every=True)
         return [{**row, **self.places(row["address"]).columns} for row in rows]
-
-
-def listing(cubin: Path) -> str:
-    """nvdisasm's text of a cubin: the file beside it that the compile stage leaves, else made now."""
-    path = cubin.with_suffix(".sass")
-    return path.read_text(encoding="utf-8") if path.is_file() else sass.as_text(cubin)
 
 
 def poisoned(dtype: Any, count: int) -> np.ndarray:
@@ -144,16 +138,17 @@ class _Case:
     """A job on its way through the machine."""
 
     def __init__(self, job: Job, machine: Any, profile: bool) -> None:
-        self.job, self.machine, self.profile = job, machine, profile
+        self.machine, self.profile = machine, profile
         self.spent = 0.0
         self.faults: list[dict[str, Any]] = []
         self.done: Any = None  # of the first launch, the one that ncu would count
         self.instructions = 0
         self.slow = False
         cubin = Path(job.cubin)
-        text = listing(cubin)
+        text = sass.of_cubin(cubin)
         self.places = Places(Path(job.source), job.entry, text)
         self.program = machine.load(cubin.read_bytes(), job.entry, text)
+        self.job = replace(job, tensor_cores=sass.on_tensor_cores(text, job.entry))
 
     def launch(
         self, buffers: Mapping[str, np.ndarray], alpha: float = 1.0, beta: float = 0.0
@@ -278,7 +273,7 @@ def _named(opcode: str, address: int, places: Places) -> str:
 
 def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
     if places is None:
-        places = Places(Path(job.source), job.entry, listing(Path(job.cubin)))
+        places = Places(Path(job.source), job.entry, sass.of_cubin(Path(job.cubin)))
     detail = getattr(error, "detail", "")
     told = _named(error.opcode, int(getattr(error, "address", -1)), places)
     return told + (f": {detail}" if detail else "")

@@ -8,21 +8,25 @@ where the kernel takes them, with (0.75, -0.5), or (2, -1) where sums are whole 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tilewave import comparison, operations
 from tilewave.comparison import STREAMS, Run, scalars
+from tilewave.compiling import sass
 from tilewave.counters.figures import figure
 from tilewave.gpu.buffers import Buffer, Memory, matrix_bytes, scratch
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel, Session, cpu_function, cpu_matrices
 from tilewave.inputs import storage, to_float64
 from tilewave.jobs import Job
-from tilewave.operations.matmul import tolerance
+from tilewave.operations.matmul import may_use_tensor_cores
 from tilewave.processes import Result, result
 
 HOST_PRODUCT = 1 << 24
@@ -76,7 +80,14 @@ def _fitting(kernel: NvrtcKernel) -> dict[str, Any]:
     return figure("driver_blocks_per_sm", kernel.blocks_per_sm(), "block")
 
 
+@functools.cache
+def _on_tensor_cores(cubin: str, entry: str) -> bool | None:
+    return sass.on_tensor_cores(sass.of_cubin(Path(cubin)), entry)
+
+
 def _check_product(session: Session, job: Job) -> Result:
+    if job.provider == "nvrtc" and may_use_tensor_cores(job.dtypes):
+        job = replace(job, tensor_cores=_on_tensor_cores(job.cubin, job.entry))
     gpu, support, dtypes = session.gpu, session.support, job.dtypes
     runs: list[Run] = []
     figures: list[dict[str, Any]] = []
@@ -156,7 +167,7 @@ def _compare(
     label: str,
 ) -> Run:
     dtype, least = job.dtypes["c"], comparison.least_norm(job.shape, alpha)
-    bound = tolerance(job.dtypes, job.shape["k"], alpha, beta)
+    bound = comparison.bound(job, alpha, beta)
     found = session.support.compare(got, dtype, want, bound.relative_out, bound.absolute, least)
     value = expected = math.nan
     if found.wrong:

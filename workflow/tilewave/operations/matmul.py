@@ -64,11 +64,15 @@ def _precision(dtype: str) -> tuple[float, float]:
     return row.roundoff, row.spacing
 
 
-def _sum_error(dtypes: Mapping[str, str], k: int) -> float:
+def may_use_tensor_cores(dtypes: Mapping[str, str]) -> bool:
+    """Whether products of these dtypes are rounded otherwise on tensor cores than on FMA units."""
+    return DTYPES[dtypes["a"]].tensor_cores
+
+
+def _sum_error(dtypes: Mapping[str, str], k: int, tensor_cores: bool) -> float:
     """Expected error of an element's sum of k products, one standard deviation."""
     accumulate = dtypes.get("accumulate", dtypes["a"])
     u, _ = _precision(accumulate)
-    tensor_cores = DTYPES[dtypes["a"]].tensor_cores
     if tensor_cores and accumulate == "f32":
         steps = math.ceil(k / TRUNCATED_STEP)
         return 2 * u * steps * (2 / 3) * math.sqrt(k) / 3
@@ -78,17 +82,25 @@ def _sum_error(dtypes: Mapping[str, str], k: int) -> float:
 
 
 def tolerance(
-    dtypes: Mapping[str, str], k: int, alpha: float = 1.0, beta: float = 0.0
+    dtypes: Mapping[str, str],
+    k: int,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    tensor_cores: bool | None = None,
 ) -> Tolerance:
     """Tolerance of a product with inner size k, from dtypes ``a``, ``c`` and ``accumulate``.
+
+    tensor_cores: whether the code has their instructions; None where it is not known, and dtypes
+    that they can multiply are taken for multiplied there.
 
     Reasoning. Inputs are uniform in [-1, 1) and already rounded to their dtype, so products are
     exact in the accumulator's format or nearly so, have mean 0 and standard deviation 1/3, and
     after j of them the partial sum has sqrt(j) / 3. What is lost is lost in adding:
 
-    * *Rounding to nearest* (FMA units; an f64 or f32 accumulator): a step's error is uniform in
-      +-u |partial sum|, that is u / sqrt(3) of it, with a random sign. Errors add in squares:
-      u / sqrt(3) * sqrt(sum over steps of j) / 3 = u / sqrt(3) * k / (3 sqrt(2)).
+    * *Rounding to nearest* (FMA units, whatever the accumulator; tensor cores with an f64 one): a
+      step's error is uniform in +-u |partial sum|, that is u / sqrt(3) of it, with a random sign.
+      Errors add in squares: u / sqrt(3) * sqrt(sum over steps of j) / 3 = u / sqrt(3) * k /
+      (3 sqrt(2)).
       Double precision counts twice: its reference makes the same error.
     * *Tensor cores with an f16 accumulator* round once every 16 products (a chain that is rounded
       so gives 99.98 % of a real kernel's elements bit by bit), so there are k / 16 steps.
@@ -112,7 +124,7 @@ def tolerance(
         return Tolerance(0.0, 0.0, 0.0)
     (u, _), (u_out, spacing) = _precision(accumulate), _precision(out)
     deviation = math.sqrt(k) / 3
-    error = _sum_error(dtypes, k)
+    error = _sum_error(dtypes, k, may_use_tensor_cores(dtypes) and tensor_cores is not False)
     # |alpha sum| and |beta C| may cancel, so their rounding is bounded by their own size as well.
     size = 4 * abs(alpha) * deviation + abs(beta)
     absolute = ELEMENT_SIGMAS * abs(alpha) * error + 4 * u * size + spacing

@@ -29,6 +29,12 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, INK, MARKERS, Style
 from tilewave.theory import alignment as theory
 
+READING = (
+    "A row of panels is a dtype, a column the dimension that is varied; right it is better aligned, "
+    "up is speed in % of the aligned product. A solid line varies a dimension that is contiguous in "
+    "a matrix, a dotted one a dimension that is not; from the green line on the vendor's "
+    "recommendation is met."
+)
 OPTIONS: Mapping[str, str] = {
     "reference": "size of the aligned product, m = n = k (default: the largest m of the cases)",
     "tolerance": "share of the best TFLOP/s that a sufficient alignment may lose (default: 0.02)",
