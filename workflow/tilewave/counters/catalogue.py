@@ -275,6 +275,10 @@ STALLS = "smsp__pcsamp_warps_issue_stalled_"
 SAMPLES, NOT_ISSUED_SAMPLES, STALL_SAMPLES = "samples", "samples_not_issued", "stall_{}"
 """Columns of an instruction's samples, and figures of a kernel's: all, those in cycles in which the
 scheduler issued nothing, and by reason."""
+SAMPLE_OF = {"no_instruction": "no_instructions", "gmma": "warpgroup_arrive"}
+"""State -> its name in ncu's samples, where that is another one."""
+SAMPLED_STATES = {SAMPLE_OF.get(name, name): words for name, words in STATES.items()}
+"""Reason of a sample -> what the warp did."""
 # What a case is sampled with. inst_executed says where the function starts, whose addresses are sampled.
 # Not by the section SourceCounters: it has ncu patch every access to memory, which takes ten seconds of a
 # kernel that reads an element at a time, for what the set "memory" counts already.
