@@ -58,6 +58,8 @@ SOURCES = {
     EXECUTE: "executed",
 }
 EXECUTED = SOURCES[EXECUTE]
+INSTEAD = "executed here, because on this GPU "
+"""Begins the reason of a result that stands in for one that this machine's GPU did not give."""
 
 
 def result(
