@@ -128,7 +128,7 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
         macros = front.cases[options.case].macros
         variant = next(choices(kernel, macros, kernel.path, f"cases.{options.case}.macros"))
         return Case(variant, None, options.case)
-    dimensions = operations.load(front.operation, kernel.path).DIMENSIONS
+    dimensions = operations.load(front.operation, kernel.path).dimensions
     if options.case is not None:
         raise UserError(HERE, "--case", options.case, f"--shape {'x'.join(dimensions)}: no probe")
     if options.shape is None:
