@@ -71,6 +71,7 @@ rule page:
         cases=TABLES["cases"],
         records=TABLES["records"],
         instructions=TABLES["instructions"],
+        stalls=TABLES["stalls"],
         compiled=COMPILED,
         accesses=ACCESSES,
     output:

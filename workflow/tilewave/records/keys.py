@@ -10,7 +10,7 @@ from typing import Any
 from tilewave.jobs import Job
 
 # Raised when the way of measuring changes, so that older figures are not taken for new ones.
-METHOD_VERSION = {"check": 1, "time": 2, "tune": 2, "counters": 1, "execute": 1}
+METHOD_VERSION = {"check": 1, "time": 2, "tune": 2, "counters": 1, "sample": 1, "execute": 1}
 
 # What of a job and its launch decides the figure. Paths, case names and limits do not.
 PARTS = (
@@ -37,6 +37,7 @@ STAGE_PARTS = {
     # Not the rivals: a kernel that is added leaves what was raced before as it is.
     "tune": ("timing",),
     "counters": ("instruction", "metrics", "sections", "clock_control", "cache_control"),
+    "sample": ("metrics", "sections", "clock_control", "cache_control"),
     "execute": ("versions",),
 }
 

@@ -11,7 +11,7 @@ import pandas as pd
 from tilewave.compiling.origins import Origin, columns
 from tilewave.counters import kernel_names
 from tilewave.records import model
-from tilewave.records.recorded import Recorded, instruction_rows, sample_rows
+from tilewave.records.recorded import INSTRUCTIONS, Recorded, instruction_rows, sample_rows
 
 if TYPE_CHECKING:
     from tilewave.stages.resolving import Resolved
@@ -234,10 +234,14 @@ Origins = Callable[[str], Mapping[int, Origin]]
 
 
 def instructions_table(
-    results: Sequence[Mapping[str, Any]], recorded: Recorded | None, origins_of: Origins
+    results: Sequence[Mapping[str, Any]],
+    recorded: Recorded | None,
+    origins_of: Origins,
+    name: str = INSTRUCTIONS,
 ) -> pd.DataFrame:
-    """Per-instruction counters, each with its `Origin` by the tree's own listing."""
-    table = _long(results, instruction_rows(results), "instructions", recorded)
+    """Per-instruction counters, or with the table ``stalls`` samples, each with its `Origin` by the
+    tree's own listing."""
+    table = _long(results, instruction_rows(results, name), name, recorded)
     if not len(table):
         return table
     variants = table["case"].map({case: case.partition("@")[0] for case in table["case"].unique()})
