@@ -330,6 +330,22 @@ def test_the_source_is_seen_on_a_phone(visit: Visits, reports: Path) -> None:
             assert 0 <= left < right <= box + 1, name
 
 
+def test_a_table_with_folded_evidence_needs_no_scrolling_sideways(
+    visit: Visits, reports: Path
+) -> None:
+    name = "study/claims.html"
+    if not (reports / name).is_file():
+        pytest.skip("no claims in this report")
+    page = visit(name, viewport={"width": 1280, "height": 900})
+    box = page.locator(".scroll:has(td details)")
+    inside, outside = box.evaluate("one => [one.scrollWidth, one.clientWidth]")
+    assert inside <= outside
+    row = box.locator("tbody tr").first
+    assert "measured from" not in row.inner_text()
+    row.locator("summary").press("Enter")
+    assert "measured from" in row.inner_text()
+
+
 def test_a_study_prints_on_a_page(visit: Visits, reports: Path) -> None:
     found = {}
     for name in pages(reports, "study"):

@@ -146,9 +146,7 @@ def findings(shown: Sequence[StudyView], cases: pd.DataFrame) -> list[Finding]:
     checked = sum(verdict.checked(word) for word in cases["verdict"])
     if failed:
         right = number(checked - sum(bad.values()))
-        found.append(
-            Finding(f"Of {number(checked)} checked cases {right} are correct; {failed}.")
-        )
+        found.append(Finding(f"Of {number(checked)} checked cases {right} are correct; {failed}."))
     return found
 
 

@@ -182,7 +182,9 @@ def of(
     mine = cases[cases["case"].isin(bad)]
     number = sum(map(checked, cases["verdict"]))
     if len(mine):
-        told = f"Not passed: {plural(len(mine), 'case')} {'is' if len(mine) == 1 else 'are'} not right"
+        told = (
+            f"Not passed: {plural(len(mine), 'case')} {'is' if len(mine) == 1 else 'are'} not right"
+        )
     elif problems:
         told = f"Not passed: {problems[0].line}"
     elif number:
