@@ -261,7 +261,7 @@ def test_everything_is_readable_without_script(visit: Visits, reports: Path) -> 
               // What only a script fills: inputs, drawings and their legend; tooltips of an SVG.
               const idle = "script, noscript, [data-needs-script], svg, .key, #explorer-source";
               return [...document.querySelectorAll("main *")]
-                .filter(one => one.textContent.trim() && !one.closest(idle))
+                .filter(one => one.textContent.trim() && !one.closest(idle) && !one.closest(".for-phones"))
                 .filter(one => !one.checkVisibility({visibilityProperty: true}))
                 .map(one => one.outerHTML.slice(0, 100));
             }"""
@@ -308,7 +308,9 @@ def test_letters_of_a_figure_are_readable_on_a_phone(
     """They are outlines: their size is that in the file times the scale at which it is displayed."""
     found = {}
     for name in pages(reports, "study"):
-        image = visit(name, **context).locator("picture:has(source) img").first
+        page = visit(name, **context)
+        assert page.locator(".for-phones").first.is_visible(), name
+        image = page.locator("picture:has(source) img").first
         address, width = image.evaluate("one => [one.currentSrc, one.clientWidth]")
         assert "/narrow/" in address, name
         file = reports / address.removeprefix(visit.root)
