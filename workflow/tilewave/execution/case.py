@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewave import comparison, execution, operations
+from tilewave import arguments, comparison, execution, operations
 from tilewave.compiling import sass
-from tilewave.dtypes import DTYPES, scalar_type
+from tilewave.dtypes import DTYPES
 from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
 from tilewave.jobs import Job
@@ -84,28 +84,28 @@ def scratch(job: Job) -> dict[str, np.ndarray]:
     return made
 
 
-def arguments(
-    machine: Any, job: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: float
+def packed(
+    machine: Any,
+    job: Job,
+    buffers: Mapping[str, np.ndarray],
+    alpha: float,
+    beta: float,
+    sizes: Sequence[int] | None = None,
 ) -> list[Any]:
     """A job's arguments in its own order, as `gpu.launch.pack` has them.
 
-    Raises ValueError for a name that is no buffer, no size, no scalar and no tensor map of the case.
+    sizes: bytes of each parameter of the kernel, where they are known. Raises ValueError for what is
+    not the kernel's (see `arguments.values`).
     """
-    real = scalar_type(job.dtypes.get("accumulate"))
-    numbers, maps = job.numbers, {one.name: one for one in job.launch.tensor_maps}
+    maps = {one.name: one for one in job.launch.tensor_maps}
     made: list[Any] = []
-    for name in job.arguments:
-        if name in buffers:
+    for name, number in arguments.values(job, buffers, maps, alpha, beta, sizes):
+        if number is not None:
+            made.append(number)
+        elif name in buffers:
             made.append(machine.Buffer(name, buffers[name]))
-        elif name in ("alpha", "beta"):
-            made.append(real(alpha if name == "alpha" else beta))
-        elif name in numbers:
-            made.append(np.int32(int(numbers[name])))
-        elif name in maps:
-            made.append(tensor_map(machine, maps[name]))
         else:
-            known = [*buffers, "alpha", "beta", *numbers, *maps]
-            raise ValueError(f"argument {name!r} is none of {', '.join(known)}")
+            made.append(tensor_map(machine, maps[name]))
     return made
 
 
@@ -164,7 +164,9 @@ class _Case:
             self.program,
             grid=job.launch.grid,
             block=job.launch.block,
-            arguments=arguments(self.machine, job, buffers, alpha, beta),
+            arguments=packed(
+                self.machine, job, buffers, alpha, beta, self.program.image.parameter_sizes
+            ),
             shared_bytes=job.launch.shared_bytes,
             limits=self.machine.Limits(instructions=cost.budget(job), seconds=max(left, 0.1)),
             **more,
