@@ -14,9 +14,12 @@ from samples import a_job, write_kernel
 from tilewave import arguments
 from tilewave.command import main
 from tilewave.compiling import nvrtc
+from tilewave.errors import UserError
 from tilewave.execution.case import packed
 from tilewave.gpu import launch
 from tilewave.gpu.device import CudaError
+from tilewave.kernels import load_kernel
+from tilewave.variants import choices
 
 NAMES = ("a", "map", "m", "alpha", "beta")
 HALVES = {"a": "f16", "c": "f16", "accumulate": "f32"}
@@ -87,8 +90,8 @@ MISTAKES = [
      "address, 8 bytes"),
     ((8, 8, 4, 4, 4), "argument 2: the kernel takes 8 bytes, and front matter gives map: a tensor "
      "map, 128 bytes"),
-    ((8, 128, 2, 4, 4), "argument 3: the kernel takes 2 bytes, and front matter gives m: a whole "
-     "number, 4 or 8 bytes"),
+    ((8, 128, 12, 4, 4), "argument 3: the kernel takes 12 bytes, and front matter gives m: a whole "
+     "number, 1 or 2 or 4 or 8 bytes"),
     ((8, 128, 4, 4, 16), "argument 5: the kernel takes 16 bytes, and front matter gives beta: a "
      "number, 2 or 4 or 8 bytes"),
 ]  # fmt: skip
@@ -128,13 +131,77 @@ def test_a_live_launch_gets_the_same_bytes():
     [
         ("int m, int n, int k, float alpha, float beta", ""),
         ("size_t m, long long n, unsigned k, __half alpha, double beta", ""),
-        ("int m, int n, short k, float alpha, float beta", "argument 6: the kernel takes 2 bytes"),
+        ("int m, int n, short k, float alpha, float beta", ""),
+        ("int m, int n, Five k_, float alpha, float beta", "argument 6: the kernel takes 20 bytes"),
         ("int m, int n, int k, float alpha, float beta, Five more", "takes 9 arguments (8, 8, 8,"),
     ],
 )
 def test_sizes_come_from_the_cubin(parameters, told, tmp_path: Path, capsys):
-    path = write_kernel(tmp_path, "mine", FRONT, BODY.replace("PARAMETERS", parameters))
+    body = BODY.replace("PARAMETERS", parameters)
+    body = body.replace("float sum", "int k = k_.numbers[0]; float sum") if "k_" in body else body
+    path = write_kernel(tmp_path, "mine", FRONT, body)
     main(["execute", str(path), "--shape", "33x40x17", "--json"])
     made = json.loads(capsys.readouterr().out)
     assert (made["status"], told in made["reason"]) == ("failed to launch" if told else "ok", True)
     assert made["verdict"] == ("not checked" if told else "correct")
+
+
+STRANGER = """\
+extern "C" __global__ void NAME(
+    int m, int n, size_t k, float alpha, const float* a, int lda, const float* b, long ldb, float beta,
+    float* c, int ldc, long long area, short side, const float* bias, double one, unsigned char seven,
+    bool sure)
+{
+    const int x = blockIdx.x * SIDE + threadIdx.x, y = blockIdx.y * SIDE + threadIdx.y;
+    if (x >= n || y >= m) return;
+    float sum = bias ? bias[x] : 0;
+    for (int i = 0; i < k; ++i) sum += a[y * lda + i] * b[i * ldb + x];
+    if (area != m * k || side != 32 || one != 1.0 || seven != 7 || !sure) sum = 0;
+    c[y * ldc + x] = alpha * sum + (beta == 0 ? 0 : beta * c[y * ldc + x]);
+}
+"""
+TOLD = """\
+macros: {SIDE: [16]}
+let: {area: m * k}
+arguments: [m, n, k, alpha, a, k, b, n, beta, c, n, area, 2 * SIDE, null, 1.0, 7, true]
+"""
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    front = FRONT.replace("arguments: [a, b, c, m, n, k, alpha, beta]\n", TOLD)
+    return lambda old="", new="": write_kernel(tmp_path, "mine", front.replace(old, new), STRANGER)
+
+
+@pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+def test_leading_dimensions_numbers_and_null_are_arguments(stranger, capsys):
+    assert main(["execute", str(stranger()), "--shape", "33x40x20"]) == 0
+    assert "mine@33x40x20: correct" in capsys.readouterr().out
+
+
+def test_what_becomes_a_number_is_one_in_the_job(stranger):
+    kernel = load_kernel(stranger())
+    (made,) = choices(kernel, "defaults", kernel.path, "macros")
+    given = made.arguments({"m": 2, "n": 3, "k": 5})
+    assert given[:11] == tuple(kernel.front.arguments[:11])
+    assert given[11:] == (10, 32, None, 1.0, 7, True)
+    halved = load_kernel(stranger("2 * SIDE", "SIDE / 32"))
+    (made,) = choices(halved, "defaults", kernel.path, "macros")
+    assert made.arguments({"m": 2, "n": 3, "k": 5})[12] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("alpha,", "alhpa,", "arguments: found 'alhpa' (did you mean 'alpha'?)"),
+        ("2 * SIDE", "2 * SIED", "arguments.12: found 'SIED' (did you mean 'SIDE'?)"),
+        ("2 * SIDE", "2 * sms", "arguments.12: found 'sms'"),
+        ("2 * SIDE", "SIDE @ 2", "arguments.12: found 'SIDE @ 2'"),
+        ("2 * SIDE", "SIDE > 2", "allowed: an expression with a number"),
+    ],
+)
+def test_an_argument_that_is_nothing(stranger, old, new, told):
+    kernel = load_kernel(stranger(old, new))
+    with pytest.raises(UserError) as error:
+        next(choices(kernel, "defaults", kernel.path, "macros")).try_out()
+    assert told in str(error.value)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from tilewave.dtypes import scalar_type
-from tilewave.jobs import Job
+from tilewave.jobs import Argument, Job
 
 ADDRESS, TENSOR_MAP = 8, 128
 """Bytes of a pointer, and of a tensor map by value."""
-WHOLE = {4: np.int32, 8: np.int64}
+WHOLE = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 REAL = {2: np.float16, 4: np.float32, 8: np.float64}
 
 Number = Any
@@ -25,7 +25,7 @@ Value = tuple[str, Number | None]
 """An argument's name with its number, or with None where it is a buffer or a tensor map."""
 
 
-def _whole(name: str, value: int, size: int) -> Number:
+def _whole(name: object, value: int, size: int) -> Number:
     """A whole number in so many bytes, signed or not. Raises ValueError where it does not fit."""
     if not -(1 << 8 * size - 1) <= value < 1 << 8 * size:
         raise ValueError(
@@ -42,9 +42,15 @@ def _real(value: float, size: int, job: Job) -> Number:
 
 
 def _kind(
-    name: str, job: Job, buffers: Collection[str], maps: Collection[str]
+    name: Argument, job: Job, buffers: Collection[str], maps: Collection[str]
 ) -> tuple[str, tuple[int, ...], int]:
     """What an argument is, the bytes that it may have, and those that it has where nobody says."""
+    if name is None:
+        return "a null pointer", (ADDRESS,), ADDRESS
+    if isinstance(name, float):
+        return "a number", tuple(REAL), np.dtype(scalar_type(job.dtypes.get("accumulate"))).itemsize
+    if isinstance(name, int):
+        return "a whole number", tuple(WHOLE), 4
     if name in buffers:
         return "a buffer's address", (ADDRESS,), ADDRESS
     if name in maps:
@@ -71,7 +77,7 @@ def values(
     """A job's arguments in the kernel's order.
 
     A name is one of ``buffers``, one of ``maps`` (tensor maps), alpha or beta, a scalar of the probe
-    case, or a size. sizes: bytes of each parameter of the compiled kernel; None where they are not
+    case, or a size; a number stands for itself, None for a null pointer. sizes: bytes of each parameter of the compiled kernel; None where they are not
     known: then whole numbers are int, and alpha and beta as `dtypes.scalar_type` has them.
 
     Raises ValueError for a name that is none of these, and where their number or their sizes are not
@@ -80,11 +86,12 @@ def values(
     names = job.arguments
     if sizes is not None and len(sizes) != len(names):
         has = f" ({', '.join(map(str, sizes))} bytes)" if sizes else ""
-        given = f" ({', '.join(names)})" if names else ""
+        given = f" ({', '.join(map(str, names))})" if names else ""
         raise ValueError(
             f"the kernel takes {len(sizes)} arguments{has}, and front matter gives {len(names)}{given}"
         )
     made: list[Value] = []
+    numbers = {**job.numbers, "alpha": alpha, "beta": beta}
     for place, name in enumerate(names):
         what, widths, plain = _kind(name, job, buffers, maps)
         size = plain if sizes is None else sizes[place]
@@ -95,10 +102,10 @@ def values(
                 f"{what}, {or_} bytes"
             )
         if name in buffers or name in maps:
-            made.append((name, None))
-        elif what == "a number":
-            made.append((name, _real(alpha if name == "alpha" else beta, size, job)))
-        else:
-            value = {**job.numbers, "alpha": alpha, "beta": beta}[name]
-            made.append((name, _whole(name, int(value), size)))
+            made.append((str(name), None))
+            continue
+        value: Any = numbers[name] if isinstance(name, str) else name or 0
+        real = what == "a number"
+        number = _real(float(value), size, job) if real else _whole(name, int(value), size)
+        made.append((str(name), number))
     return made

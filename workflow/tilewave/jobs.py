@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from tilewave.expressions import Expression
 
 
+Argument = str | int | float | None
+"""A kernel's argument: a name, a number, or None for a null pointer."""
+
+
 @dataclass(frozen=True)
 class Timing:
     """Milliseconds of a block of launches, and the fewest rounds of blocks."""
@@ -56,7 +60,7 @@ class Job:
 
     stage: one of `records.model.STAGES`. source: the kernel file. entry: the kernel's symbol, or the
     Python function's name. arguments: names of buffers, tensor maps, sizes, scalars, alpha and beta,
-    in the kernel's order. seed: of the inputs. limit_s: what the case may take. clock_control,
+    numbers, and None for null pointers, in the kernel's order. seed: of the inputs. limit_s: what the case may take. clock_control,
     cache_control: ncu's. key: see `records.keys`. cubin: its path, empty where nothing was compiled;
     no_cubin then says why not.
     """
@@ -69,7 +73,7 @@ class Job:
     operation: str
     source: str
     entry: str
-    arguments: tuple[str, ...]
+    arguments: tuple[Argument, ...]
     shape: Mapping[str, int]
     dtypes: Mapping[str, str]
     layouts: Mapping[str, str]  # of a product

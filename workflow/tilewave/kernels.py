@@ -123,7 +123,9 @@ class FrontMatter(BaseModel):
     )
     work: WorkOf | None = None
     entry: str | None = None
-    arguments: list[str] = Field(default_factory=list)
+    arguments: list[Expression | bool | None] = Field(
+        default_factory=list, description="Names, expressions, numbers; null is a null pointer."
+    )
     buffers: dict[str, Buffer] = Field(default_factory=dict)
     tensor_maps: dict[str, TensorMap] = Field(default_factory=dict)
     cases: dict[str, ProbeCase] = Field(default_factory=dict)

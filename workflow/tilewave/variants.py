@@ -22,6 +22,7 @@ from tilewave.expressions import (
     integer,
     names_in,
 )
+from tilewave.jobs import Argument
 from tilewave.kernels import Kernel
 from tilewave.launches import LaunchPlan, MapPlan, Scratch
 from tilewave.operations.matmul import OPERANDS
@@ -172,11 +173,15 @@ class Variant:
         sized += self._map_texts()
         if front.operation == "matmul":
             sized += [(f"buffers.{name}.size", one.size) for name, one in front.buffers.items()]
+        own = self._words()
+        passed = [(f"arguments.{index}", text) for index, text in enumerate(front.arguments)
+                  if isinstance(text, str) and text not in own]  # fmt: skip
         asked = [("requires.conditions", text) for text in conditions]
         geometry = {*self.names, *dimensions, *DEVICE_NAMES}
         for expressions, known in (
             (alone, set(self.names)),
             (sized, geometry),
+            (passed, {*self.names, *dimensions}),
             (asked, geometry | {"arch", *architectures.NAMES}),
         ):
             for key, text in expressions:
@@ -198,6 +203,7 @@ class Variant:
             shape[name] = math.lcm(TRIAL_SIZE, divisor)
         if not self.supports(shape, TRIAL_DEVICE):
             self.plan(shape, TRIAL_DEVICE)
+            self.arguments(shape)
 
     def _check_words(self, dimensions: tuple[str, ...]) -> None:
         """Names and lengths in the front matter that the operation knows."""
@@ -253,13 +259,38 @@ class Variant:
         for key, given, known in (
             ("dtypes", front.dtypes, (*operands, "accumulate")),
             ("layouts", front.layouts, operands),
-            ("arguments", front.arguments, (*plain, *front.buffers, *front.tensor_maps)),
+            ("arguments", self._words(), (*plain, *front.buffers, *front.tensor_maps)),
         ):
             for name in given:
                 if name not in known:
                     raise UserError(path, key, name, known)
         if front.tile is not None and len(front.tile) != 3:
             raise UserError(path, "tile", front.tile, "three expressions: of m, n and the k step")
+
+    def _words(self) -> list[str]:
+        """Of the arguments the names that stand for themselves: the others are numbers, or become
+        some."""
+        known = {*self.names, *self.kernel.front.let}
+        given = [one for one in self.kernel.front.arguments if isinstance(one, str)]
+        return [one for one in given if one.isidentifier() and one not in known]
+
+    def arguments(self, shape: Mapping[str, int]) -> tuple[Argument, ...]:
+        """The arguments of a launch: names of buffers, sizes and the like, numbers, None for null.
+
+        Raises UserError for an expression without a value.
+        """
+        words = self._words()
+
+        def value(key: str, given: Argument) -> Argument:
+            if given in words or not isinstance(given, str):
+                return given
+            number = self._evaluate(key, given, shape)
+            if isinstance(number, bool) or not isinstance(number, (int, float)):
+                raise UserError(self.kernel.path, key, given, "an expression with a number")
+            return int(number) if float(number).is_integer() else number
+
+        given = self.kernel.front.arguments
+        return tuple(value(f"arguments.{place}", one) for place, one in enumerate(given))
 
     def _values(self, condition: str, names: Mapping[str, Any]) -> str:
         """The values of the names that stand in a condition, for the sentence that it failed."""

@@ -27,7 +27,7 @@ def work(shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -
 
 def _arrays(job: Job) -> tuple[str, str]:
     """Names of the array that is read and of the one that is written."""
-    arrays = [name for name in job.arguments if name not in SCALARS]
+    arrays = [one for one in job.arguments if isinstance(one, str) and one not in SCALARS]
     if not arrays:
         raise ValueError(f"{job.case}: no array among the arguments {list(job.arguments)}")
     return arrays[0], arrays[-1]

@@ -121,7 +121,7 @@ def of_case(
         operation=kernel.front.operation,
         source=_source(kernel.path),
         entry=entry.get("symbol", kernel.entry),
-        arguments=tuple(kernel.front.arguments),
+        arguments=variant.arguments(resolved.shape),
         shape=resolved.shape,
         dtypes=variant.dtypes,
         layouts=variant.layouts if product else {},
