@@ -99,6 +99,8 @@ class Job:
     # Of the stage counters: ncu's metrics and sections.
     metrics: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
+    # Where headers of its own are looked for besides the kernel file's folder, for the lines of code.
+    include: tuple[str, ...] = ()
     # Of the stage execute: `execution.version`, and whether accesses to shared memory are kept.
     versions: tuple[int, ...] = ()
     watch: bool = False
@@ -122,7 +124,7 @@ class Job:
             "timing": Timing(**document["timing"]),
             "probe": probe,
         }
-        lists = ("arguments", "metrics", "sections", "versions")
+        lists = ("arguments", "metrics", "sections", "include", "versions")
         made |= {name: tuple(document[name]) for name in lists}
         return cls(**{**document, **made})
 

@@ -215,6 +215,10 @@ class Variant:
         for name in front.macros:
             if name in (*dimensions, *DEVICE_NAMES, *architectures.NAMES, *WORDS):
                 raise UserError(path, f"macros.{name}", name, "a name with no meaning of its own")
+        self.kernel.compiler_options(self.names)
+        for folder, given in zip(self.kernel.folders[1:], front.compiler.include):
+            if not folder.is_dir():
+                raise UserError(path, "compiler.include", given, "folders that exist")
         if front.let and front.operation == "probe":
             raise UserError(path, "let", front.operation, "any operation but probe")
         earlier = {*self.names, *dimensions, *DEVICE_NAMES}

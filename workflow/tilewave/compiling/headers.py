@@ -93,30 +93,30 @@ def _included(text: str, own: list[Path], places: Sequence[Path] = ()) -> dict[s
     return dict(sorted(found.items()))
 
 
-def own(text: str, folder: Path) -> dict[str, str]:
-    """Name -> text of the headers in the kernel's own folder that ``text`` includes, directly or
+def own(text: str, *folders: Path) -> dict[str, str]:
+    """Name -> text of the headers in the kernel's own folders that ``text`` includes, directly or
     not. CUDA's headers are left out: no toolkit is needed to ask."""
-    return _included(text, [folder])
+    return _included(text, list(folders))
 
 
-def closure(text: str, own_folder: Path | None = None) -> dict[str, str]:
+def closure(text: str, *own_folders: Path) -> dict[str, str]:
     """Name -> text of every header that ``text`` includes, directly or not.
 
-    Headers of the kernel's own folder come first. Headers of the C library that NVRTC does without,
+    Headers of the kernel's own folders come first. Headers of the C library that NVRTC does without,
     and cuda.h, have stand-ins; any other that is found nowhere is left to NVRTC, which says so with file and line.
     """
     places: list[Path] = []
     for folder in folders():
         places += [folder, folder / "crt"]
-    found = _included(text, [own_folder] if own_folder else [], places)
+    found = _included(text, list(own_folders), places)
     named = {name for one in (text, *found.values()) for _, name in INCLUDE.findall(one)}
     stand_ins = {name: STAND_INS[name] for name in named & set(STAND_INS) if name not in found}
     return dict(sorted((found | stand_ins).items()))
 
 
-def toolkit_digest(text: str, own_folder: Path) -> str:
-    """Digest of the headers of `closure` that do not lie in the kernel's own folder."""
-    mine = own(text, own_folder)
+def toolkit_digest(text: str, *own_folders: Path) -> str:
+    """Digest of the headers of `closure` that do not lie in the kernel's own folders."""
+    mine = own(text, *own_folders)
     names = tuple(
         sorted(
             {name for one in (text, *mine.values()) for _, name in INCLUDE.findall(one)} - set(mine)

@@ -146,7 +146,7 @@ class _Case:
         self.slow = False
         cubin = Path(job.cubin)
         text = sass.of_cubin(cubin)
-        self.places = Places(Path(job.source), job.entry, text)
+        self.places = Places(Path(job.source), job.entry, text, job.include)
         self.program = machine.load(cubin.read_bytes(), job.entry, text)
         self.job = replace(job, tensor_cores=sass.on_tensor_cores(text, job.entry))
 
@@ -275,7 +275,7 @@ def _named(opcode: str, address: int, places: Places) -> str:
 
 def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
     if places is None:
-        places = Places(Path(job.source), job.entry, sass.of_cubin(Path(job.cubin)))
+        places = Places(Path(job.source), job.entry, sass.of_cubin(Path(job.cubin)), job.include)
     detail = getattr(error, "detail", "")
     told = _named(error.opcode, int(getattr(error, "address", -1)), places)
     return told + (f": {detail}" if detail else "")

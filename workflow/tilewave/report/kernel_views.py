@@ -587,7 +587,7 @@ def _lanes(run: Run, kernel: Kernel) -> list[LanesOf]:
         listing = Path(entry.get("sass") or ".")
         places: Mapping[int, Origin] = {}
         if listing.is_file():
-            texts = origins.own_texts(kernel.text, kernel.path)
+            texts = origins.own_texts(kernel.text, kernel.path, kernel.folders)
             symbol = entry.get("symbol", kernel.entry)
             places = origins.of_listing(listing.read_text(encoding="utf-8"), symbol, texts)
 

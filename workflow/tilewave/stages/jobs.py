@@ -140,6 +140,7 @@ def of_case(
         sections=counted[1],
         clock_control=config.counters.clock_control,
         cache_control=config.counters.cache_control,
+        include=tuple(map(_source, kernel.folders[1:])),
         versions=tuple(execution.version()) if stage == "execute" else (),
     )
     dear = too_dear(resolved, job)
