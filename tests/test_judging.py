@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tilewave import comparison
 from tilewave.command import main
 from tilewave.compiling import nvrtc, sass
 from tilewave.operations import matmul
+from tilewave.records.keys import key
 
 compiles = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
 SHAPE = {"m": 4, "n": 8, "k": 16}
@@ -123,3 +125,46 @@ def test_nan_is_the_worst_element() -> None:
     verdict, figures, notes = comparison.verdict(run)
     assert verdict == "wrong" and [one["metric"] for one in figures] == ["tolerance"]
     assert "worst_error" not in notes
+
+
+ALWAYS = """\
+extern "C" __global__ void NAME(const float* a, const float* b, float* c, int m, int n, int k,
+                                float alpha, float beta)
+{
+    const int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    if (x >= n || y >= m) return;
+    float sum = 0;
+    for (int i = 0; i < k; ++i) sum += a[y * k + i] * b[i * n + x];
+    if (WRITTEN) c[y * n + x] = alpha * sum + beta * c[y * n + x];
+}
+"""
+
+
+@compiles
+@pytest.mark.parametrize(
+    ("told", "written", "verdict", "reason"),
+    [
+        ("", "true", "wrong", "C was read although beta is 0, which `reads_c: true` allows"),
+        ("reads_c: true\n", "true", "correct", "reads C even where beta is 0, as its front matter"),
+        ("reads_c: true\n", "x", "wrong", "33 of 1320 elements are wrong"),  # one column unwritten
+    ],
+)
+def test_a_kernel_that_always_reads_c(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    told: str,
+    written: str,
+    verdict: str,
+    reason: str,
+) -> None:
+    front = FRONT.replace("DTYPE", "f32").replace("n, k]", "n, k, alpha, beta]") + told
+    body = ALWAYS.replace("WRITTEN", written)
+    path = write_kernel(tmp_path, "mine", front, body)
+    text, made = executed(capsys, str(path), "--shape", "33x40x5")
+    assert made["verdict"] == verdict and reason in made["reason"] and reason in text
+
+
+def test_a_kernel_that_reads_c_has_a_key_of_its_own() -> None:
+    assert key("code", JOB) != key("code", replace(JOB, reads_c=True))
+    judged = replace(JOB, tensor_cores=True, include=("/elsewhere",))
+    assert key("code", JOB) == key("code", judged)

@@ -23,6 +23,8 @@ from tilewave.records import model
 
 ALPHA, BETA = 0.75, -0.5  # exact in every floating-point dtype
 WHOLE_ALPHA, WHOLE_BETA = 2.0, -1.0  # where the accumulator holds whole numbers
+READS_C = "reads C even where beta is 0, as its front matter says: C must hold numbers"
+"""Beside the verdict of a product that was not checked against an uninitialised C."""
 STREAMS = {"a": 0, "b": 1, "c": 2}
 """Random stream of each matrix; buffer set i of a timing adds 16 i."""
 
@@ -129,7 +131,7 @@ def judged(
         second, first = divmod(found.first, shape["m"] if column_major else shape["n"])
         row, column = (first, second) if column_major else (second, first)
         unwritten = (
-            " (never written, or C was read although beta is 0)"
+            " (never written, or C was read although beta is 0, which `reads_c: true` allows)"
             if math.isnan(value) and not beta
             else ""
         )
@@ -143,6 +145,8 @@ def judged(
             f"relative error {found.relative_error:.3g} of the whole product (Frobenius) with "
             f"{scaled} exceeds {allowed.frobenius:.3g}"
         )
+    elif job.reads_c:
+        reason = READS_C
     if reason and label:
         reason = f"{label}: {reason}"
     tolerated = allowed.absolute + allowed.relative_out * deviation(shape, alpha)

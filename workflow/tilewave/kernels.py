@@ -127,6 +127,9 @@ class FrontMatter(BaseModel):
     flop_rate: float | None = Field(
         None, gt=0, description="FLOP/s this surely reaches; bounds the cost before anything runs."
     )
+    reads_c: bool = Field(
+        False, description="The product reads C even where beta is 0: its check gives it numbers."
+    )
     requires: dict[str, Any] = Field(default_factory=dict)
     architecture_specific: bool = Field(
         False, description="Compiled for sm_90a instead of sm_90: wgmma, setmaxnreg and their like."

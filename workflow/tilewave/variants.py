@@ -237,6 +237,8 @@ class Variant:
                 for name in sorted(names_in(text) - known_here):
                     raise UserError(path, key, name, known_here)
         if front.operation != "matmul":
+            if front.reads_c:
+                raise UserError(path, "reads_c", front.operation, "a matmul: C is its output")
             if front.tensor_maps:
                 allowed = "a matmul: a map is of its a, b or c"
                 raise UserError(path, "tensor_maps", front.operation, allowed)

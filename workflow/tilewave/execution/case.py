@@ -207,7 +207,7 @@ class _Case:
         for alpha, beta in comparison.scalars(job):
             buffers = {name: given[name] for name in ("a", "b")}
             buffers["c"] = given["c"].copy()
-            if not beta:
+            if not (beta or job.reads_c):
                 buffers["c"] = poisoned(given["c"].dtype, given["c"].size)
             buffers |= scratch(job)
             if not self.launch(buffers, alpha, beta):

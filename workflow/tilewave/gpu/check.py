@@ -106,10 +106,10 @@ def _check_product(session: Session, job: Job) -> Result:
         try:
             for label, prepare in _implementations(session, job, close, figures):
                 for alpha, beta in scalars(job):
-                    if beta:
+                    if beta or job.reads_c:
                         support.fill(buffers["c"], dtypes["c"], job.seed, STREAMS["c"])
                     want = _reference(session, job, pointers, alpha, beta)
-                    if not beta:
+                    if not (beta or job.reads_c):
                         buffers["c"].poison()
                     prepare(pointers, alpha, beta)()
                     gpu.sync()

@@ -134,6 +134,7 @@ def of_case(
         device=resolved.device,
         instruction=None if named is None else named.instruction,
         timing=Timing(config.timing.block_ms, config.timing.rounds),
+        reads_c=kernel.front.reads_c,
         baseline=product and stage == "time",
         work=resolved.work if stage == "time" else {},
         metrics=counted[0],
