@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -205,3 +206,44 @@ def test_an_argument_that_is_nothing(stranger, old, new, told):
     with pytest.raises(UserError) as error:
         next(choices(kernel, "defaults", kernel.path, "macros")).try_out()
     assert told in str(error.value)
+
+
+@pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+def test_a_live_kernel_knows_its_sizes(tmp_path: Path, monkeypatch):
+    """Its cubin is read beside the driver's module; the driver itself is not asked."""
+    pytest.importorskip("cuda.bindings.driver")
+    parameters = "size_t m, int n, int k, __half alpha, float beta"
+    path = write_kernel(tmp_path, "mine", FRONT, BODY.replace("PARAMETERS", parameters))
+    made = nvrtc.compile_kernel(load_kernel(path), "sm_90", {})
+    (tmp_path / "mine.cubin").write_bytes(made.cubin)
+
+    class Loaded:
+        def __init__(self, image):
+            self.image = image
+
+        def function(self, entry):
+            return entry
+
+    for name, stand_in in (
+        ("Module", Loaded),
+        ("allow_shared", lambda function, size: None),
+        ("configuration", lambda *given: "a launch"),
+        ("enqueue", lambda *given: launched.append(given)),
+    ):
+        monkeypatch.setattr(launch, name, stand_in)
+    launched = []
+    names = ("a", "b", "c", "m", "n", "k", "alpha", "beta")
+    shape, dtypes = {"m": 3, "n": 5, "k": 7}, dict.fromkeys(("a", "b", "c", "accumulate"), "f32")
+    plain = a_job(entry="mine", arguments=names, shape=shape, dtypes=dtypes)
+    kernel = launch.NvrtcKernel(None, replace(plain, cubin=str(tmp_path / "mine.cubin")))
+    kernel.prepare({"a": 1, "b": 2, "c": 3}, 0.75, -0.5)()
+    ((_, function, packed_arguments),) = launched
+    places = (ctypes.c_void_p * 8).from_address(packed_arguments.address)
+    assert function == "mine"
+    assert ctypes.c_int64.from_address(places[3]).value == 3
+    assert ctypes.string_at(places[6], 2) == np.float16(0.75).tobytes()
+    short = launch.NvrtcKernel(
+        None, replace(plain, cubin=str(tmp_path / "mine.cubin"), arguments=names[:7])
+    )
+    with pytest.raises(CudaError, match="the kernel takes 8 arguments"):
+        short.prepare({"a": 1, "b": 2, "c": 3})

@@ -15,6 +15,8 @@ from samples import a_job, write_kernel
 from tilewave import comparison
 from tilewave.command import main
 from tilewave.compiling import nvrtc, sass
+from tilewave.gpu import check as gpu_check
+from tilewave.kernels import load_kernel
 from tilewave.operations import matmul
 from tilewave.records.keys import key
 
@@ -168,3 +170,17 @@ def test_a_kernel_that_reads_c_has_a_key_of_its_own() -> None:
     assert key("code", JOB) != key("code", replace(JOB, reads_c=True))
     judged = replace(JOB, tensor_cores=True, include=("/elsewhere",))
     assert key("code", JOB) == key("code", judged)
+
+
+@compiles
+def test_the_gpus_check_reads_the_listing_beside_the_cubin(tmp_path: Path) -> None:
+    made = nvrtc.compile_kernel(load_kernel(Path(own_kernel(tmp_path, "f16"))), "sm_90", {})
+    assert made.cubin is not None
+    path = tmp_path / "mine.cubin"
+    path.write_bytes(made.cubin)
+    assert gpu_check._on_tensor_cores(str(path), "mine") is False
+    beside = path.with_name("other.cubin")
+    beside.with_suffix(".sass").write_text(
+        "\n.text.mine:\n  /*0000*/ HMMA.16816.F16 R4, R12, R22 ;\n"
+    )
+    assert gpu_check._on_tensor_cores(str(beside), "mine") is True
