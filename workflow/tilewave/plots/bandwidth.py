@@ -52,7 +52,11 @@ def table(study: StudyData) -> pd.DataFrame:
     frame["duration (us)"] = frame["case"].map(base.value_of(study, "duration"))
     rest = base.base_table(study).reset_index(drop=True)
     kept = ["kernel", "variant", "dtype", "verdict", "status", "reason", "source"]
-    return frame.join(rest[kept])
+    frame = frame.join(rest[kept])
+    # The operations as the config has them, of each the slowest first.
+    place = {name: at for at, name in enumerate(dict.fromkeys(frame["operation"]))}
+    order = frame.assign(place=frame["operation"].map(place)).sort_values(["place", _RATE])
+    return frame.loc[order.index].reset_index(drop=True)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
@@ -64,9 +68,14 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     told = [f"{row['operation']} {row[_SHARE]:.0f} %" for row in best.to_dict("records")]
     last = others.loc[others[_SHARE].idxmin()]
     return (
-        f"Of a copy's bandwidth the best kernels reach: {', '.join(told)}; "
-        f"{last['variant']} {last[_SHARE]:.0f} %"
+        f"Of a copy's bandwidth the best kernels reach: {', '.join(told)}; the slowest, "
+        f"{last['variant']}, {last[_SHARE]:.0f} %"
     )
+
+
+def _size(shape: str) -> str:
+    """Sizes as they are, of an array its elements in short."""
+    return shape if "×" in shape else f"{base.compact(float(shape))} elements"
 
 
 def _told(row: Mapping[str, Any]) -> str:
@@ -104,9 +113,12 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 _told(row), (max(row[_RATE], 0) if known else 0, place), xytext=(4, 0),
                 textcoords="offset points", va="center", ha="left", size=style.small,
                 color=INK if known else GREY,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
             )  # fmt: skip
         ax.set_xlim(0, most * (1.75 if style.narrow else 1.4))
         ax.set(xlabel="compulsory bytes by time (TB/s)", ylabel="")
-        look.rows_axis(ax, [f"{row['variant']}  {row['shape']}" for row in rows.to_dict("records")])
+        look.rows_axis(
+            ax, [f"{row['variant']}  {_size(row['shape'])}" for row in rows.to_dict("records")]
+        )
         look.grid(ax, "x")
         return look.finish(fig, study, style, *look.entries([ax]))
