@@ -24,24 +24,24 @@ INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-has
 .DEFAULT_GOAL := report
 
 report: $(RUN)
-	@$(PY) tools/unlock.py
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores $(CORES) report $(ARGS)
 
 # The fastest variant at each shape, without a full sweep: reports/tables/best.csv.
 tune: $(RUN)
-	@$(PY) tools/unlock.py
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores 1 tune $(ARGS)
 
 # The small study: every kernel compiled, executed on two cores, and checked. A repeated run does
 # nothing, so the verdict is shown from its file.
 smoke: $(RUN)
-	@$(PY) tools/unlock.py
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores 2 report --configfile config/smoke.yaml $(ARGS)
 	@cat results/smoke/verdict.txt
 
 # Accepts the shared-memory excess of the small study, config/smoke_baseline.csv.
 baseline: $(RUN)
-	@$(PY) tools/unlock.py
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores 2 baseline --configfile config/smoke.yaml $(ARGS)
 
 # The README's images, from the report's figures; .ci/run says when they are out of date.
@@ -81,7 +81,8 @@ schema: $(RUN)
 # make lock ARGS=--upgrade takes the newest.
 lock:
 	for name in base dev gpu browser; do \
-	  (cd requirements && uv pip compile $$name.in --universal --python-version 3.11 $(ARGS) \
+	  [ $$name = base ] && other= || other="-c base.txt"; \
+	  (cd requirements && uv pip compile $$name.in $$other --universal --python-version 3.11 $(ARGS) \
 	    --generate-hashes --no-emit-index-url --no-header -q --native-tls -o $$name.txt) || exit 1; \
 	done
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from tilewave.errors import UserError
+from tilewave.home import place
 from tilewave.validation import first_problem, key_twice
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -272,13 +273,15 @@ def json_schema() -> str:
 
 
 def check_folders(config: Config, where_file: object, root: Path) -> list[Path]:
-    """Kernel folders as paths, relative ones from ``root``."""
+    """Kernel folders, or single kernel files, as paths (see `home.place`).
+
+    Raises UserError for one that does not exist.
+    """
     folders = []
     for index, folder in enumerate(config.kernel_folders):
-        path = Path(folder).expanduser()
-        path = path if path.is_absolute() else root / path
-        if not path.is_dir():
+        path = place(folder, root)
+        if not path.exists():
             key = f"kernel_folders.{index}"
-            raise UserError(where_file, key, folder, "a folder that exists")
+            raise UserError(where_file, key, folder, "a folder or kernel file that exists")
         folders.append(path)
     return folders

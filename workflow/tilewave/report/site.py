@@ -23,7 +23,7 @@ import pandas as pd
 from PIL import Image as Picture
 
 from tilewave import sharing
-from tilewave.library import TEMPLATES
+from tilewave.home import TEMPLATES
 from tilewave.project import Project, read
 from tilewave.records import model
 from tilewave.records.store import write_atomically
