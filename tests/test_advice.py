@@ -17,10 +17,10 @@ from tilewave.advice.rules import LEAST_BOUND
 from tilewave.advice.subject import total
 from tilewave.cases import expand
 from tilewave.compiling import nvrtc
+from tilewave.compiling.sass import of_cubin as listing
 from tilewave.config import check_folders, parse
 from tilewave.counters.catalogue import ISSUED, PIPE, STALLED
 from tilewave.execution import counters
-from tilewave.execution.case import listing
 from tilewave.execution.places import Places
 from tilewave.kernels import find_kernels
 from tilewave.records import tables

@@ -13,7 +13,7 @@ import pytest
 
 import fake_machine
 from fake_machine import Fault, Machine
-from samples import ROOT, write_kernel
+from samples import BODY, FRONT, ROOT, write_kernel
 from tilewave.command import main
 from tilewave.compiling import nvrtc
 
@@ -95,7 +95,10 @@ def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_
         ([KERNEL, "--shape", "64", "--macro", "REAL=f23"], "found 'f23'"),
         ([KERNEL, "--shape", "64", "--macro", "RAEL=f32"], "did you mean 'REAL'"),
         ([KERNEL, "--shape", "64", "--arch", "sm_91"], "--arch: found 'sm_91'"),
+        ([KERNEL, "--shape", "64", "--arch", "9"], "did you mean 'sm_90'"),
         ([KERNEL, "--shape", "64", "--case", "one"], "--case: found 'one'"),
+        ([KERNEL, "--shape", "64", "--sede", "2"], "unrecognized arguments: --sede 2"),
+        ([KERNEL, "--seed", "two"], "argument --seed: invalid int value: 'two'"),
         ([str(ROOT / "kernels" / "latency.cu"), "--case", "share"], "did you mean 'shared'"),
         ([str(ROOT / "kernels" / "latency.cu"), "--case", "l2", "--shape", "4"], "--shape: found"),
         ([str(ROOT / "kernels" / "matmul_cpu.py"), "--shape", "4"], "only machine code is executed"),
@@ -108,6 +111,31 @@ def test_mistakes_are_one_line(
     assert (code, out) == (2, "")
     assert err.startswith("Error: command line: ") or "latency.cu" in err
     assert told in err and err.count("\n") == 1
+    code, out, again = run(capsys, *words, "--json")
+    told_as_json = json.loads(out)
+    assert (code, again) == (2, err) and set(told_as_json) == {"schema_version", "status", "reason"}
+    assert told_as_json["status"] == "usage error" and f"Error: {told_as_json['reason']}\n" == err
+
+
+@pytest.mark.parametrize("given", ["90", "sm_90", "sm90", "compute_90"])
+def test_an_architecture_may_be_its_number(capsys: pytest.CaptureFixture[str], given: str) -> None:
+    code, out, _ = run(capsys, KERNEL, "--shape", "64", "--arch", given)
+    assert code == 0 and "\n  sm_90, grid" in out
+
+
+def test_two_instantiations_are_ambiguous(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    body = BODY.replace('extern "C"', "template <int N>")
+    body += "".join(f"template __global__ void NAME<{n}>(@);\n" for n in (1, 2))
+    arguments = "const REAL*, const REAL*, REAL*, int, int, int, REAL, REAL"
+    path = write_kernel(tmp_path, "twice", body=body.replace("@", arguments))
+    code, out, _ = run(capsys, str(path), "--shape", "64")
+    assert code == 1 and "entry twice is ambiguous: it may be _Z5twiceILi1EEv" in out
+    front = FRONT + "entry: _Z5twiceILi2EEvPKfS1_Pfiiiff\n"
+    path = write_kernel(tmp_path, "twice", front, body.replace("@", arguments))
+    code, out, _ = run(capsys, str(path), "--shape", "64")
+    assert code == 0 and "twice@64x64x64: correct" in out
 
 
 def test_the_module_runs_without_being_installed(tmp_path: Path) -> None:

@@ -215,7 +215,9 @@ def test_listing_maps_instructions_to_lines(plain, tmp_path):
     assert stores
     for one in stores:
         assert "held[threadIdx.x] = alpha" in source[one.line("sample.cu") - 1]
-    assert any("sum +=" in source[one.line("sample.cu") - 1] for one in listing if one.opcode == "FFMA")
+    assert any(
+        "sum +=" in source[one.line("sample.cu") - 1] for one in listing if one.opcode == "FFMA"
+    )
 
 
 def documents(tmp_path, store, body=BODY, front=FRONT):
@@ -230,6 +232,22 @@ def documents(tmp_path, store, body=BODY, front=FRONT):
     for one in variants:
         known.provide(one, "sm_90")
     return {one.id: known.entry(one, "sm_90") for one in variants}, made
+
+
+def test_another_entry_compiles_nothing(tmp_path):
+    """Front matter says which kernel of the file is meant; what was compiled stays."""
+    store, more = Store(tmp_path / "store"), BODY.replace("NAME", "other") + BODY
+    entries, made = documents(tmp_path, store, more, FRONT + "entry: nothing\n")
+    assert len(made) == 2 and "code" not in entries["sample"]
+    assert entries["sample"]["status"] == model.FAILED_TO_COMPILE
+    assert (
+        "entry nothing is none of the file's kernels, which are other, sample"
+        in (entries["sample"]["reason"])
+    )
+    for name in ("sample", "other"):
+        entries, made = documents(tmp_path, store, more, FRONT + f"entry: {name}\n")
+        assert made == [] and entries["sample"]["symbol"] == name
+        assert entries["sample"]["status"] == model.OK and entries["sample"]["code"]
 
 
 def test_stage_compiles_once_and_mends_its_cache(tmp_path):
@@ -307,9 +325,14 @@ def test_host_kernel_digest_ignores_comments_and_front_matter(tmp_path):
 
 def test_symbol() -> None:
     """A kernel without extern "C" is found by its own name, where that is not ambiguous."""
-    names = ["_ZN4mine5sgemmILi16EEEvPKfS2_Pfiii", "_Z7sgemm_bPf", "other"]
+    names = ["_ZN4mine5sgemmILi16EEEvPKfS2_Pfiii", "_Z7sgemm_bPf", "_Z14gemm_of_squarePf", "other"]
     assert nvrtc.symbol("other", names) == "other"
     assert nvrtc.symbol("sgemm", names) == names[0]
-    assert nvrtc.symbol("sgemm", [*names, "_Z5sgemmPf"]) == "sgemm"
-    assert nvrtc.symbol("gemm", names) == "gemm"
     assert nvrtc.symbol("sgemm", [*names, "sgemm"]) == "sgemm"
+    with pytest.raises(nvrtc.NoSymbol, match="ambiguous: it may be _Z5sgemmPf, _ZN4mine5sgemm"):
+        nvrtc.symbol("sgemm", [*names, "_Z5sgemmPf"])
+    for missing in ("gemm", "gemm_of_squar"):
+        with pytest.raises(nvrtc.NoSymbol, match="none of the file's kernels, which are _Z14gemm"):
+            nvrtc.symbol(missing, names)
+    with pytest.raises(nvrtc.NoSymbol, match="one that is instantiated"):
+        nvrtc.symbol("sgemm", [])

@@ -204,11 +204,14 @@ def test_small_study_without_a_gpu(tmp_path):
     assert set(zip(good["verdict"], good["source"])) == {("correct", "executed")}
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
+    for line in ("compile: 2 variants for study (2)", "execute: 2 cases for study (2)"):
+        assert f"  {line}\n" in done.stderr
     for kind in ("svg", "pdf", "png", "csv", "json"):
         assert (tmp_path / "reports" / "figures" / f"study.{kind}").is_file()
     # The same without `strict` passes, and does only what is left to do.
     again = snakemake(tmp_path, "report", "--configfile", write(tmp_path, data | {"strict": False}))
     assert {"Compile", "Execute"} & set(jobs(again)) == set()
+    assert "execute: " not in again.stderr
 
     def planned():
         done = snakemake(tmp_path, "-n", "report", "--configfile", str(tmp_path / "test.yaml"))

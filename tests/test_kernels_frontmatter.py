@@ -320,3 +320,17 @@ def test_file_that_is_no_utf8(tmp_path, suffix):
     path = tmp_path / f"sample{suffix}"
     path.write_bytes("# gr\u00f6\u00dfe\n".encode("latin-1"))
     assert project_refusal(path).startswith(f"{path}: byte 4: found 'no UTF-8'")
+
+
+@pytest.mark.parametrize(
+    ("front", "told"),
+    [
+        (FRONT.replace("{a: REAL", "{a: half"), "found 'half'; allowed: REAL, TILE, bf16, f16"),
+        (FRONT + "layouts: {a: rows}\n", "found 'rows' (did you mean 'row'?); allowed: "),
+    ],
+)
+def test_what_a_dtype_may_be_is_listed(tmp_path, front, told):
+    kernel = load_kernel(write_kernel(tmp_path, front=front))
+    with pytest.raises(UserError) as error:
+        next(choices(kernel, "defaults", "config", "macros")).try_out()
+    assert told in str(error.value)

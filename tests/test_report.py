@@ -338,6 +338,11 @@ def test_index_counts_and_lists_what_is_not_ok(make: Any) -> None:
     assert '<span class="tag bad">wrong</span>' in text
     assert text.index('tag bad">wrong') < text.index('tag bad">failed to compile')
     assert "Of 7 checked cases 6 are correct; 1 wrong." in text
+    first, tiled = (f'<a href="kernel/{name}.html">{name}</a>' for name in ("first", "tiled"))
+    assert f"Not passed: 4 cases are not right, of {first}, {tiled}.</p>" in text
+    assert "\nNot passed: 4 cases are not right, of first, tiled.\n" in (
+        Path("reports/summary.md").read_text("utf-8")
+    )
 
 
 def test_a_finding_stands_on_the_index_and_in_the_figure(
@@ -396,10 +401,10 @@ def test_a_figures_place_is_kept_before_it_is_loaded(make: Any) -> None:
     text = made.page("study/right")
     found = re.search(r'<img src="\.\./figures/right\.svg" width="(\d+)" height="(\d+)"', text)
     assert found and round(float(found[1]) * 25.4 / 96) == 178
-    assert (
-        '<source media="(max-width: 40rem)" srcset="../figures/narrow/right.svg" width="325"'
-        in text
-    )
+    narrow = re.search(r'<source [^>]*srcset="\.\./figures/narrow/right\.svg" width="(\d+)"', text)
+    path = Path("reports/figures/narrow/right.svg")
+    natural, letters = studies.svg_size(path)[0], studies.smallest_letters(path)
+    assert narrow and 12 <= letters * int(narrow[1]) / natural < 12.1, "readable on a phone"
 
 
 def test_a_kernels_page_shows_resources_changes_and_annotated_source(make: Any) -> None:

@@ -7,9 +7,10 @@ from tilewave.stages import run
 
 if __name__ == "__main__":
     with run.job(snakemake) as job:  # noqa: F821
-        given, made = snakemake.input, snakemake.output  # noqa: F821
+        given, made, cores = snakemake.input, snakemake.output, snakemake.threads  # noqa: F821
         studies = snakemake.params.studies  # noqa: F821
-        told = figures.write_all(job.project, studies, given, made, snakemake.threads)  # noqa: F821
-        run.say(f"  figures: {told}")
+        progress = run.follow(job.project, "figures", "studies", studies)
+        told = figures.write_all(job.project, studies, given, made, cores, progress.done)
+        run.say(f"  figures: {told} in {progress.spent}")
         if "done" in made.keys():  # noqa: SIM118
             Path(made.done).write_text(f"{told}\n")

@@ -174,7 +174,7 @@ def _block_cases(
         if not selected:
             raise UserError(where_file, f"{key}.providers", block.providers, found)
     for kernel in selected:
-        dimensions = operations.load(kernel.front.operation, kernel.path).DIMENSIONS
+        dimensions = operations.load(kernel.front.operation, kernel.path).dimensions
         if kernel.front.operation == "probe":
             for name, probe in kernel.front.cases.items():
                 place = f"cases.{name}.macros"
@@ -221,14 +221,14 @@ def wants(stage: str, request: Request) -> bool:
     """Whether a stage has anything to do for a case.
 
     A probe answers in its check, and is timed where it says how much work it does; code on the host
-    has no GPU counters, and only a cubin is executed. Only products that a GPU runs are raced.
+    has no GPU counters, and only a cubin is executed. What a GPU runs is raced, but for probes.
     """
     kernel = request.case.variant.kernel
     if stage == "time":
         rated = kernel.front.operation != "probe" or kernel.front.work is not None
         return request.time and rated
     if stage == "tune":
-        return request.tune and kernel.front.operation == "matmul" and kernel.provider != "cpu"
+        return request.tune and kernel.front.operation != "probe" and kernel.provider != "cpu"
     if stage == "counters":
         return bool(request.counters) and kernel.provider != "cpu"
     if stage == "execute":

@@ -15,12 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tilewave import execution, operations
 from tilewave.cases import Case, Request, expand_shapes
@@ -44,12 +45,23 @@ from tilewave.variants import variant as chosen_variant
 SCHEMA_VERSION = 1
 SUBCOMMANDS = (report, record)
 """Those that are modules of their own, in the order of the help."""
+MISTAKE = "usage error"
+"""Status of the document where nothing was compiled or executed."""
 RIGHT, WRONG, USAGE = 0, 1, 2
 LIMIT_S = 600.0
+ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
+
+
+class Parser(argparse.ArgumentParser):
+    """Its mistakes are told like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        usage = " ".join(self.format_usage().split()[1:])
+        raise UserError(HERE, self.prog, message, usage)
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="tilewave", description=__doc__.split("\n")[0])
+    made = Parser(prog="tilewave", description=__doc__.split("\n")[0])
     commands = made.add_subparsers(dest="command", required=True)
     execute = commands.add_parser(
         "execute", help="execute a kernel file's machine code on the CPU, check it and count"
@@ -111,7 +123,7 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
         macros = front.cases[options.case].macros
         variant = next(choices(kernel, macros, kernel.path, f"cases.{options.case}.macros"))
         return Case(variant, None, options.case)
-    dimensions = operations.load(front.operation, kernel.path).DIMENSIONS
+    dimensions = operations.load(front.operation, kernel.path).dimensions
     if options.case is not None:
         raise UserError(HERE, "--case", options.case, f"--shape {'x'.join(dimensions)}: no probe")
     if options.shape is None:
@@ -122,6 +134,12 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
     except UserError as error:  # which names the place in a list
         raise UserError(HERE, "--shape", options.shape, error.allowed) from error
     return Case(chosen_variant(kernel, _macros(options.macro), HERE, "--macro"), shape)
+
+
+def _arch(given: str) -> str:
+    """An architecture as NVRTC names it; ``90`` and ``compute_90`` are ``sm_90``."""
+    found = ARCHITECTURE.fullmatch(given)
+    return f"sm_{found[1]}" if found else given
 
 
 def _target(arch: str) -> dict[str, Any]:
@@ -151,14 +169,14 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, di
     kernel = _kernel(options.kernel)
     asked = _case(kernel, options)
     asked.variant.try_out()
-    target, arch = _target(options.arch), options.arch
-    variant = asked.variant
+    arch, variant = _arch(options.arch), asked.variant
+    target = _target(arch)
     known = compiling.Compilations(Store(folder / "store"), None, folder)
     compiling.compile_now(compiling.Task(variant, arch), Store(folder / "store"))
     known.provide(variant, arch)
     entry = known.entry(variant, arch)
     assert entry is not None
-    document = {"arch": arch, "variants": {variant.id: {arch: entry}}}
+    compiled = {"arch": arch, "variants": {variant.id: {arch: entry}}}
     study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
     config = Config.model_validate(
         {
@@ -167,7 +185,7 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, di
             "execute": {"case_limit_s": options.limit},
         }
     )
-    (one,) = jobs.plan(case.STAGE, [Request(asked)], document, target, config)
+    (one,) = jobs.plan(case.STAGE, [Request(asked)], compiled, target, config)
     return one, entry
 
 
@@ -319,10 +337,11 @@ def _headline(told: Mapping[str, Any]) -> list[str]:
     if told["reason"]:
         lines.append(f"  {told['reason']}")
     check = told["check"]
-    if "max_error" in check and "tolerance" in check:
+    if "worst_error" in check:
         scaled = ", ".join(f"{name} = {check[name]:g}" for name in ("alpha", "beta"))
         lines.append(
-            f"  largest error {check['max_error']:.3g}, tolerance {check['tolerance']:.3g}; "
+            f"  largest error {check['max_error']:.3g}; nearest to its tolerance: "
+            f"{check['worst_error']:.3g} of {check['worst_tolerance']:.3g}; "
             f"relative error {check['relative_error']:.3g}, tolerance "
             f"{check['relative_tolerance']:.3g} (worst of the runs: {scaled})"
         )
@@ -438,7 +457,7 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
         if plan.job is not None:
             machine = machine or execution.engine(saying=_say, processes=os.cpu_count() or 1)
             done = case.run(replace(plan.job, watch=options.lanes is not None), machine)
-        told = document(options.arch, plan, entry, done)
+        told = document(_arch(options.arch), plan, entry, done)
         if options.lanes is not None and done is not None:
             told["lanes"] = _drawn(lanes.watched(done), told, options)
         return told
@@ -463,13 +482,17 @@ def _say(line: str) -> None:
 
 def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
     """Entry of ``tilewave``, which is ``python -m tilewave``, too; the exit code."""
-    options = parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
     try:
+        options = parser().parse_args(words)
         if options.command != "execute":
             return int(options.run(options))
         told = execute(options, machine)
     except UserError as error:
         print(f"Error: {error}", file=sys.stderr)
+        if "--json" in words:
+            told = {"schema_version": SCHEMA_VERSION, "status": MISTAKE, "reason": str(error)}
+            print(json.dumps(told, indent=1))
         return USAGE
     if options.json:
         print(json.dumps(told, indent=1))

@@ -98,6 +98,8 @@ class Job:
     # Of the stage execute: `execution.version`, and whether accesses to shared memory are kept.
     versions: tuple[int, ...] = ()
     watch: bool = False
+    # Of a product that is judged: whether its code has instructions of the tensor cores, where known.
+    tensor_cores: bool | None = None
 
     @property
     def numbers(self) -> dict[str, Expression]:

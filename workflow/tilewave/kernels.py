@@ -30,10 +30,10 @@ SUFFIXES = (".cu", ".py", ".yaml")
 
 
 class Buffer(BaseModel):
-    """A probe's buffer, or scratch memory of a product.
+    """A probe's buffer, or scratch memory of another operation.
 
-    Of a probe: without ``expect`` and ``report`` and case values it is unchecked output. Of a
-    product: memory beside a, b and c that no reader of C looks at; ``zeroed`` memory is zero before
+    Of a probe: without ``expect`` and ``report`` and case values it is unchecked output. Of another
+    operation: memory beside its operands that nobody reads afterwards; ``zeroed`` memory is zero before
     the first launch, and every launch must leave it so.
     """
 
@@ -46,14 +46,14 @@ class Buffer(BaseModel):
 
 
 class TensorMap(BaseModel):
-    """A tensor map (TMA descriptor) of one matrix of a product, an argument by its name.
+    """A tensor map (TMA descriptor) of an operand, an argument by its name.
 
     ``box``: elements that one copy moves, the contiguous dimension first. ``swizzle``: bytes of the
     pattern in shared memory (0: none). ``l2``: bytes that L2 fetches at least (0: no promotion).
     """
 
     model_config = ConfigDict(extra="forbid")
-    of: Literal["a", "b", "c"]
+    of: str
     box: list[Expression] = Field(min_length=2, max_length=2)
     swizzle: Expression = 0
     l2: Expression = 128

@@ -45,7 +45,7 @@ def _followed(kernels: Mapping[str, Kernel]) -> dict[str, Kernel]:
 
 def _shapes(operation: str, timed: bool, where: object) -> list[int | str]:
     """Shapes for an operation where none are named."""
-    count = len(operations.load(operation, where).DIMENSIONS)
+    count = len(operations.load(operation, where).dimensions)
     if timed:
         return list(TIMED.get(count, [SMALL]))
     checked = ["x".join(map(str, sizes[:count])) for sizes in (ODD, EVEN) if count <= len(sizes)]

@@ -24,3 +24,11 @@ def code_digest(cubin: bytes) -> str:
         elif section.name.startswith(SIZES):
             digest.update(f"{section.name}\0{section['sh_size']}".encode())
     return digest.hexdigest()
+
+
+def kernels(cubin: bytes) -> list[str]:
+    """Names of the kernels, mangled where they are not ``extern "C"``."""
+    from elftools.elf.elffile import ELFFile
+
+    names = (section.name for section in ELFFile(io.BytesIO(cubin)).iter_sections())
+    return sorted(name.removeprefix(".text.") for name in names if name.startswith(".text."))

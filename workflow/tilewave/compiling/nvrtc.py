@@ -162,15 +162,29 @@ def _resources(log: str) -> dict[str, dict[str, int]]:
     return found
 
 
+class NoSymbol(ValueError):
+    """Front matter's ``entry`` names none of the file's kernels, or several."""
+
+
 def symbol(entry: str, names: Iterable[str]) -> str:
     """The name in the cubin of the kernel that front matter calls ``entry``.
 
     A kernel that is not ``extern "C"`` has a mangled name (Itanium C++ ABI: the length of each
-    identifier before it); where exactly one of ``names`` contains the entry so, it is meant.
+    identifier before it). Raises NoSymbol where none of ``names`` contains the entry so, or several.
     """
-    known = list(names)
-    mangled = [name for name in known if name.startswith("_Z") and f"{len(entry)}{entry}" in name]
-    return mangled[0] if entry not in known and len(mangled) == 1 else entry
+    known = sorted(names)
+    if entry in known:
+        return entry
+    mangled = re.compile(rf"_Z.*(?<!\d){len(entry)}{re.escape(entry)}")
+    meant = [name for name in known if mangled.match(name)]
+    if len(meant) == 1:
+        return meant[0]
+    said = "one of these names" if known else "a __global__ function, one that is instantiated"
+    why = (
+        f"is ambiguous: it may be {', '.join(meant)}" if meant else "is none of the file's kernels"
+    )
+    there = f", which are {', '.join(known)}" if known and not meant else ""
+    raise NoSymbol(f"entry {entry} {why}{there}; front matter's `entry` takes {said}")
 
 
 def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Compiled:

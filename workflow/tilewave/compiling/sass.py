@@ -16,6 +16,8 @@ ROW = re.compile(
     r"^(?:\.text\.(?P<function>\w+):|\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<text>.*?)\s*;|\s*//##(?P<place>.*))",
     re.M,
 )
+# HMMA, HGMMA, IMMA, DMMA, ..., with or without a predicate; HFMA2.MMA is of the FMA units.
+TENSOR = re.compile(r"\*/\s+(?:@\S+\s+)?[A-Z]+MMA\b")
 PLACE = re.compile(r'"(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
@@ -51,6 +53,19 @@ def as_text(cubin: Path) -> str:
     Without its analysis of data flow, which takes a third of its time and adds but remarks.
     """
     return _run(["-gi", "-c", "-ndf"], cubin)
+
+
+def of_cubin(cubin: Path) -> str:
+    """`as_text` of a cubin: the file beside it that the compile stage leaves, else made now."""
+    path = cubin.with_suffix(".sass")
+    return path.read_text(encoding="utf-8") if path.is_file() else as_text(cubin)
+
+
+def on_tensor_cores(listing: str, function: str) -> bool | None:
+    """Whether a function of `as_text` has instructions of the tensor cores; None where it is not
+    there."""
+    _, label, code = listing.partition(f"\n.text.{function}:")
+    return bool(TENSOR.search(code.partition("\n.text.")[0])) if label else None
 
 
 class Place(NamedTuple):

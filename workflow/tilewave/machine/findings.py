@@ -28,6 +28,11 @@ KINDS = {
     s.BAD_MATRIX: "unsupported", s.TOO_MANY_ARRIVALS: "barrier", s.NO_BLOCK: "invalid access",
     s.MANY_MBARRIERS: "unsupported", s.BAD_SIZE: "invalid access",
 }  # fmt: skip
+# Faults whose address lies in shared memory, where it is no device address.
+IN_SHARED = (
+    s.OUTSIDE_SHARED, s.MISALIGNED, s.UNINITIALISED, s.RACE, s.IN_FLIGHT, s.UNFENCED,
+    s.TOO_MANY_ARRIVALS,
+)  # fmt: skip
 MOST = 4  # threads named one by one
 PARTS = 6  # groups of waiting threads told
 RETRACED = 4  # blocks executed again to learn the other side of a race
@@ -137,6 +142,14 @@ class _Words:
             size = f", which has {_many(self.shared_size, 'byte')}"
             return f"byte {inner} of shared memory", size
         return self.global_spot(address)
+
+    def address(self, row: np.ndarray, index: int) -> int:
+        """The address of a fault, in shared memory as the sentence counts: from the kernel's first
+        byte, behind what the system keeps for itself."""
+        address, kind = int(row[s.F_ADDRESS]), int(row[s.F_KIND])
+        local = self.opcode(index).startswith(("LDL", "STL"))
+        shared = kind in IN_SHARED and address < self.device_start and not local
+        return address - self.shared_base if shared else address
 
     def global_spot(self, address: int) -> tuple[str, str]:
         """Where an address lies among the buffers: in one, or next to the nearest."""
@@ -451,7 +464,7 @@ def explained(
                 index,
                 message,
                 [{"block": place, "thread": _place(one, block)} for one in threads],
-                [int(row[s.F_ADDRESS])] if int(row[s.F_ADDRESS]) >= 0 else [],
+                [words.address(row, index)] if int(row[s.F_ADDRESS]) >= 0 else [],
             )
         )
     return tuple(found)

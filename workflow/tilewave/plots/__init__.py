@@ -1,7 +1,8 @@
 """Figures: one module a study, found by the name that the study's config entry gives as `plot`.
 
-A plot module offers `table(study) -> DataFrame`, `draw(study, table, style) -> Figure` and `OPTIONS`, the
-options its study entry may set, each with a sentence. `draw` is given the very frame that `table`
+A plot module offers `table(study) -> DataFrame`, `draw(study, table, style) -> Figure`, `OPTIONS`, the
+options its study entry may set, each with a sentence, and `READING`, two or three sentences on how to read
+the figure (axes, marks, lines), for those who see one for the first time. `draw` is given the very frame that `table`
 returned and is written beside the figure as CSV: every value that is drawn comes from it, the study tells
 the rest (options, title, what is missing, environments). A module whose table is what readers come for
 says `OPEN_TABLE = True`; one may offer `summary(table) -> DataFrame` besides, which the page shows before
@@ -38,6 +39,7 @@ class PlotModule(Protocol):
     """What a module of this package offers."""
 
     OPTIONS: Mapping[str, str]
+    READING: str
 
     def table(self, study: StudyData) -> pd.DataFrame:
         """What the figure shows, in plain columns with units in their names."""

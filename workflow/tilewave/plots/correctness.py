@@ -24,6 +24,10 @@ from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
+READING = (
+    "A row is a kernel, a column a shape; the signs in a cell say how its variants ended, and how "
+    "many did so. A capital letter is a fault."
+)
 OPTIONS: Mapping[str, str] = {}
 
 EXPECTED = "ended as planned"

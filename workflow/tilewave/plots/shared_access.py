@@ -22,6 +22,11 @@ from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import BAD, GREY, INK, Style
 
+READING = (
+    "A row is an access pattern, named by the bits that a lane asks for: the bar is the wavefronts "
+    "that were measured, the diamond those that the rule of transactions predicts. A diamond at the "
+    "end of its bar is a prediction that came true."
+)
 OPTIONS: Mapping[str, str] = {}
 MEASURED = "wavefronts"
 EXPECTED = "wavefronts_expected"

@@ -26,6 +26,11 @@ from tilewave.plots.base import StudyData, compact
 from tilewave.plots.style import GREY, INK, Style
 
 HEADLINE = True
+READING = (
+    "A row is an instruction of a variant: the bar counts its excess wavefronts, the dot its "
+    "wavefronts over the ideal ones, where 1 is none too many. At the right stand ncu's bank "
+    "conflicts of the same launch."
+)
 OPTIONS: Mapping[str, str] = {}
 _STAGES = ("counters",)
 

@@ -10,7 +10,7 @@ import functools
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -243,8 +243,9 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
     looks = {narrow: style_of(project, study.name, narrow) for narrow in (False, True)}
 
     @functools.cache
-    def drawn(narrow: bool) -> Figure:
-        return module.draw(study, table, looks[narrow])
+    def drawn(narrow: bool, bare: bool = False) -> Figure:
+        chosen = looks[narrow]
+        return module.draw(study, table, replace(chosen, bare=bare or chosen.bare))
 
     for path in map(Path, map(str, outputs)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -268,7 +269,8 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
             path.write_text(cells.latex(cells.table(frame)), encoding="utf-8")
         else:
             narrow = path.parent.name == "narrow"
-            look.save(drawn(narrow), path, looks[narrow])
+            # On a phone the page has the words beside the figure.
+            look.save(drawn(narrow, bare=narrow and path.suffix == ".svg"), path, looks[narrow])
 
 
 # ------------------------------------------------------------------------------------------ all of them
@@ -317,11 +319,12 @@ def write_all(
     inputs: Inputs,
     outputs: Iterable[str | Path],
     workers: int = 1,
+    done: Callable[[str], object] = lambda name: None,
 ) -> str:
     """Write the files of several studies; from the store where nothing that decides them changed.
 
     outputs: paths; a file's name says which study it is of, and those in ``tables`` are summaries.
-    Returns how many studies were drawn. Raises as `write` does.
+    done: is called with the name of each study whose files are there. Returns how many studies were drawn. Raises as `write` does.
     """
     paths: dict[str, list[Path]] = {name: [] for name in names}
     for path in map(Path, map(str, outputs)):
@@ -347,5 +350,8 @@ def write_all(
 
     # Those that take longest first.
     studies.sort(key=lambda study: -len(study.records))
-    drawn = sum(new for _, new in sharing.each(made, studies, workers))
+    drawn = 0
+    for study, new in sharing.each(made, studies, workers):
+        drawn += new
+        done(study.name)
     return f"{drawn} of {len(studies)} drawn"

@@ -12,7 +12,7 @@ import base64
 import functools
 import hashlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -144,14 +144,9 @@ def findings(shown: Sequence[StudyView], cases: pd.DataFrame) -> list[Finding]:
     bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
     failed = ", ".join(f"{count} {word}" for word, count in bad.items())
     checked = sum(verdict.checked(word) for word in cases["verdict"])
-    if checked:
+    if failed:
         right = number(checked - sum(bad.values()))
-        found.append(
-            Finding(
-                f"Of {number(checked)} checked cases {right} are correct"
-                + (f"; {failed}." if failed else ", none is wrong.")
-            )
-        )
+        found.append(Finding(f"Of {number(checked)} checked cases {right} are correct; {failed}."))
     return found
 
 
@@ -162,7 +157,13 @@ class Inputs(figures.Inputs, Protocol):
     accesses: Any
 
 
-def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) -> None:
+def write(
+    project: Project,
+    inputs: Inputs,
+    path: str | Path,
+    workers: int = 1,
+    done: Callable[[str], object] = lambda kernel: None,
+) -> None:
     """Write index.html and all other pages beside `figures/` and `tables/`.
 
     Parameters
@@ -170,6 +171,7 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
     inputs: paths of the target document, of the tables (cases, records, instructions) and of the
         documents of compilations and of accesses.
     path: where the index goes; figures are looked for in `figures/` beside it.
+    done: called with the name of each kernel whose page is written.
     """
     index = Path(path)
     reports = index.parent
@@ -207,7 +209,10 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
         return kernel.row
 
     names = list(project.plan.kernels)
-    rows = dict(sharing.each(kernel_page, names, workers))
+    rows = {}
+    for name, row in sharing.each(kernel_page, names, workers):
+        rows[name] = row
+        done(name)
     page(
         "glossary.html",
         "glossary.html.j2",
@@ -223,7 +228,8 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
     swept = explorer.sweeps(shown, cases, records, environments)
     page("explorer.html", "explorer.html.j2", explorer.view(swept))
     found, groups = findings(shown, cases), troubles(cases, verdict.unplanned(cases, records))
-    in_short.write(reports, about["banner"], found, shown, cases, records)
+    judged = verdict.of(project, cases, records, target)
+    in_short.write(reports, about["banner"], judged, found, shown, cases, records)
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
         for name in ("records", "instructions")
@@ -236,6 +242,7 @@ def write(project: Project, inputs: Inputs, path: str | Path, workers: int = 1) 
             "cases": len(cases),
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
             "verdicts": verdict_counts(cases),
+            "judged": judged,
             "findings": found,
             "lessons": taught,
             "failures": [one for one in groups if one.word not in MILD],

@@ -42,6 +42,10 @@ class Task:
     wanted: str
 
     @property
+    def id(self) -> str:
+        return f"{self.variant.id} {self.wanted}"
+
+    @property
     def arch(self) -> str:
         """What it is compiled for: ``sm_90a`` where the kernel asks for it."""
         return nvrtc.target_of(self.variant.kernel, self.wanted)
@@ -97,17 +101,30 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
         listing = recorded.listing_of_cubin(done.sha256) if recorded is not None else None
         listing = listing or sass.as_text(path)
         write_atomically(store.blob(KIND, task.key, ".sass"), listing.encode())
-        symbol = nvrtc.symbol(kernel.entry, done.resources)
-        used = done.resources.get(symbol)
         entry |= {
             "sha256": done.sha256,
             "code": cubin.code_digest(done.cubin),
-            "symbol": symbol,
-            "resources": {**done.resources, **({kernel.entry: used} if used else {})},
+            "kernels": cubin.kernels(done.cubin),
+            "resources": done.resources,
         }
     entry["seconds"] = round(time.monotonic() - begun, 3)
     write_atomically(store.blob(KIND, task.key, ".json"), json.dumps(entry).encode())
-    return entry
+    return _with_symbol(kernel, entry)
+
+
+def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
+    """What was compiled, with the name in it of the kernel that front matter means now; where it has
+    none, refused. Front matter is no part of a compilation's key: another `entry` compiles nothing."""
+    if "kernels" not in entry:  # refused by the compiler, or recorded with its symbol
+        return entry
+    try:
+        symbol = nvrtc.symbol(kernel.entry, entry["kernels"])
+    except nvrtc.NoSymbol as error:
+        refused = {name: entry[name] for name in entry if name not in ("code", "sha256")}
+        return refused | {"status": model.FAILED_TO_COMPILE, "reason": str(error)}
+    used = entry["resources"].get(symbol)
+    resources = {**entry["resources"], **({kernel.entry: used} if used else {})}
+    return entry | {"symbol": symbol, "resources": resources}
 
 
 def compile_all(
@@ -147,6 +164,7 @@ class Compilations:
             }
         task = Task(variant, wanted)
         found = None if self._why else _stored(task, self._store)
+        found = found and _with_symbol(kernel, found)
         if found is None and self._recorded is not None:
             found = self._of_recording(task)
         if found is None and self._why:

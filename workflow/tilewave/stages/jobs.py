@@ -45,7 +45,7 @@ def too_dear(resolved: Resolved, job: Job) -> str:
         if seconds > job.limit_s:
             return f"executing it takes {seconds:.0f} s at least, and execute: {limit}"
     elif rate is not None:
-        work = operations.load(job.operation).work(job.shape, job.dtypes)
+        work = operations.load(job.operation, job.source).work(job.shape, job.dtypes)
         seconds = LEAST_RUNS[job.stage] * work.flops / rate
         if seconds > job.limit_s:
             return f"predicted cost {seconds:.0f} s exceeds {limit}"
@@ -106,7 +106,7 @@ def of_case(
     assert launch is not None
     entry = compiled[arch] or {}
     named = kernel.front.cases.get(case.probe_case or "")
-    product = kernel.front.operation == "matmul"
+    operation = operations.load(kernel.front.operation, kernel.path)
     limit_s = _limit_s(stage, config)
     if named is not None and named.limit_s is not None:
         limit_s = min(limit_s, named.limit_s)
@@ -124,7 +124,7 @@ def of_case(
         arguments=tuple(kernel.front.arguments),
         shape=resolved.shape,
         dtypes=variant.dtypes,
-        layouts=variant.layouts if product else {},
+        layouts=variant.layouts if operation.laid_out else {},
         seed=config.seed,
         launch=launch,
         limit_s=limit_s,
@@ -134,7 +134,7 @@ def of_case(
         device=resolved.device,
         instruction=None if named is None else named.instruction,
         timing=Timing(config.timing.block_ms, config.timing.rounds),
-        baseline=product and stage == "time",
+        baseline=bool(operation.vendor) and stage == "time",
         work=resolved.work if stage == "time" else {},
         metrics=counted[0],
         sections=counted[1],

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import re
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from tilewave import target as targets
 from tilewave.environment import commit
 from tilewave.errors import UserError
 from tilewave.home import RECORDED
+from tilewave.progress import Progress, duration, say
 from tilewave.records import model
 from tilewave.records.store import write_atomically
 from tilewave.stages import compiling, executing, measuring, tuning, watching
@@ -50,11 +50,6 @@ class Job:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             with self.log.open("a", encoding="utf-8") as stream:
                 stream.write(text)
-
-
-def say(text: str) -> None:
-    """Progress for the person at the terminal."""
-    print(text, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -108,6 +103,24 @@ def _target(project: projects.Project) -> dict[str, Any]:
     return found
 
 
+def follow(
+    project: projects.Project, what: str, unit: str, items: Mapping[str, float] | Sequence[str]
+) -> Progress:
+    """The progress of a job through variants, cases or kernels by their ids, or through studies.
+
+    items: with what each costs beside the others, where that is known; behind a blank an id may say
+    more (of a variant an architecture).
+    """
+    studies: dict[str, dict[str, None]] = {}
+    for one in project.plan.requests.values():
+        variant = one.case.variant
+        for name in (one.case.id, variant.id, variant.kernel.name):
+            studies.setdefault(name, {}).update(dict.fromkeys(one.studies))
+    costs = dict(items) if isinstance(items, Mapping) else dict.fromkeys(items, 1.0)
+    wanted = {name: list(studies.get(name.split(" ")[0], ())) for name in costs}
+    return Progress(what, unit, wanted, costs)
+
+
 def compile_kernels(job: Job, kernels: Sequence[str], cores: int) -> str:
     """Compile what of these kernels is not compiled yet (see `tilewave.stages.compiling`)."""
     pipeline = _pipeline(job, kernels)
@@ -116,20 +129,22 @@ def compile_kernels(job: Job, kernels: Sequence[str], cores: int) -> str:
     for name in kernels:
         (logs / f"{name}.log").unlink(missing_ok=True)
     tasks = pipeline.tasks
-    begun, refused = time.monotonic(), 0
+    progress = follow(job.project, "compile", "variants", [task.id for task in tasks])
+    refused = 0
 
     def done(task: compiling.Task, made: compiling.Entry) -> None:
         nonlocal refused
-        told = f"{task.variant.id} {task.wanted}: {made['status']} {made['reason']}"
+        told = f"{task.id}: {made['status']} {made['reason']}"
         with (logs / f"{task.variant.kernel.name}.log").open("a", encoding="utf-8") as stream:
             stream.write(f"{told}\n{made.get('log', '')}\n")
         job.note(f"{told}\n")
         if made["reason"]:
             refused += 1
             say(f"  {told}")
+        progress.done(task.id)
 
     compiling.compile_all(tasks, pipeline.store, _cores(pipeline, cores), done, pipeline.recording)
-    words = f"{len(tasks)} variants in {time.monotonic() - begun:.0f} s"
+    words = f"{len(tasks)} variants in {progress.spent}"
     say(f"  compile: {words}" + (f", {refused} refused" if refused else ""))
     return words
 
@@ -143,11 +158,12 @@ def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1) -> str
     """Measure what a stage has to measure of these kernels' cases (see `tilewave.stages.pipeline`);
     the results go into the store."""
     pipeline = _pipeline(job, kernels)
-    doing = _measure(job, stage, _cores(pipeline, cores))
+    doing, begun = _measure(job, stage, _cores(pipeline, cores)), time.monotonic()
     document = pipeline.measure(stage, doing)
     job.note(measuring.log_lines(stage, document))
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
-    say(f"  {stage}: {len(document['results'])} cases{': ' if counts else ''}{counts}")
+    took = duration(time.monotonic() - begun)
+    say(f"  {stage}: {len(document['results'])} cases in {took}{': ' if counts else ''}{counts}")
     if stage == tuning.STAGE:
         raced, eliminated, spent, full = tuning.saved(document["results"])
         if raced:
@@ -199,10 +215,14 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
     os.environ["TILEWAVE_GPU"] = str(project.config.gpu)
 
     def measure(
-        waiting: list[jobs.Job], finished: Callable[[dict[str, Any]], None]
+        waiting: list[jobs.Job], keep: Callable[[dict[str, Any]], None]
     ) -> list[dict[str, Any]]:
-        doing = "executing" if stage == executing.STAGE else "measuring"
-        say(f"  {stage}: {doing} {len(waiting)} cases")
+        progress = follow(project, stage, "cases", {one.case: _cost(one) for one in waiting})
+
+        def finished(made: dict[str, Any]) -> None:
+            keep(made)
+            progress.done(made["case"])
+
         if stage == "counters":
             from tilewave.gpu import profiler
 
@@ -235,7 +255,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
                 on_result=finished,
                 log_path=log,
                 module="tilewave.execution.worker",
-                weight=lambda job: LOADING_S + cost.predicted_s(job),
+                weight=_cost,
             )
         if stage in ("check", "time"):
             # Cases of the same inputs share buffers, and in a check the reference.
@@ -247,6 +267,15 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
         )
 
     return measure
+
+
+def _cost(job: jobs.Job) -> float:
+    """What a case costs beside others of its stage: to execute it, seconds about; else 1."""
+    if job.stage != executing.STAGE:
+        return 1.0
+    from tilewave.execution import cost
+
+    return LOADING_S + cost.predicted_s(job)
 
 
 def _report_name(waiting: Sequence[jobs.Job]) -> str:

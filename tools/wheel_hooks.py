@@ -20,7 +20,7 @@ def wanted(root: str, name: str) -> list[str]:
     return [line for line in map(str.strip, text.splitlines()) if line and line[0] != "#"]
 
 
-class Requirements(MetadataHookInterface):
+class Requirements(MetadataHookInterface):  # type: ignore[misc]
     """requirements/*.in are the one place where packages are named."""
 
     PLUGIN_NAME = "custom"
@@ -30,7 +30,7 @@ class Requirements(MetadataHookInterface):
         metadata["optional-dependencies"] = {name: wanted(self.root, name) for name in EXTRAS}
 
 
-class Commit(BuildHookInterface[Any]):
+class Commit(BuildHookInterface[Any]):  # type: ignore[misc]
     """Figures name the commit of the code that made them; an installed package has no git to ask."""
 
     PLUGIN_NAME = "custom"

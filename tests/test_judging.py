@@ -1,0 +1,128 @@
+"""What is said of a kernel's errors: by the instructions that it has, and never beside the point."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fake_machine
+from samples import a_job, write_kernel
+from tilewave import comparison, operations
+from tilewave.command import main
+from tilewave.compiling import nvrtc, sass
+from tilewave.operations import matmul
+
+compiles = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+SHAPE = {"m": 4, "n": 8, "k": 16}
+F32 = dict.fromkeys(("a", "b", "c", "accumulate"), "f32")
+HALVES = dict.fromkeys(F32, "f16")
+JOB = a_job(shape=SHAPE, dtypes=HALVES)
+
+FRONT = """\
+title: A test kernel
+operation: matmul
+dtypes: {a: DTYPE, b: DTYPE, c: DTYPE, accumulate: DTYPE}
+block: [16, 16]
+grid: ["ceil(n / 16)", "ceil(m / 16)"]
+arguments: [a, b, c, m, n, k]
+"""
+BODY = """\
+#include <cuda_fp16.h>
+using f32 = float;
+using f16 = __half;
+extern "C" __global__ void NAME(const DTYPE* a, const DTYPE* b, DTYPE* c, int m, int n, int k)
+{
+    const int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    if (x >= n || y >= m) return;
+    DTYPE sum = 0.f;
+    for (int i = 0; i < k; ++i) sum = FMA(a[y * k + i], b[i * n + x], sum);
+    c[y * n + x] = LAST;
+}
+"""
+
+
+def own_kernel(folder: Path, dtype: str, last: str = "sum") -> str:
+    body = BODY.replace("FMA", "__hfma" if dtype == "f16" else "fmaf").replace("LAST", last)
+    front = FRONT.replace("DTYPE", dtype)
+    return str(write_kernel(folder, "mine", front, body.replace("DTYPE", dtype)))
+
+
+def executed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, dict[str, Any]]:
+    main(["execute", *words])
+    text = capsys.readouterr().out
+    main(["execute", *words, "--json"])
+    return text, json.loads(capsys.readouterr().out)
+
+
+@compiles
+def test_a_kernel_on_fma_units_is_judged_by_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _, told = executed(capsys, own_kernel(tmp_path, "f16"), "--shape", "16x32x1024")
+    allowed = matmul.tolerance(HALVES, 1024, tensor_cores=False)
+    assert told["verdict"] == "correct"
+    assert told["check"]["relative_tolerance"] == allowed.frobenius
+    assert allowed.frobenius > matmul.tolerance(HALVES, 1024, tensor_cores=True).frobenius
+
+
+@compiles
+def test_where_elements_are_no_numbers_no_error_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = own_kernel(tmp_path, "f32", "x == 3 ? 0.f / 0.f * sum : sum")
+    text, told = executed(capsys, path, "--shape", "32")
+    assert "C[0, 3] is nan" in text and "32 of 1024 elements are wrong" in text
+    assert "error" not in text.split("grid")[0]
+    assert not {"max_error", "relative_error", "worst_error"} & set(told["check"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ("HMMA.16816.F32 R4, R12, R22, R4", True),
+        ("@!P0 HGMMA.64x128x16.F32 R24, gdesc[UR4], R24", True),
+        ("HFMA2.MMA R9, -RZ, RZ, 0, 0", False),
+        ("HFMA2 R9, R2, R3, R9", False),
+    ],
+)
+def test_tensor_cores_are_seen_in_the_code(rows: str, found: bool) -> None:
+    def text(entry: str, words: str) -> str:
+        return f"\n.text.{entry}:\n        /*0000*/    {words} ;\n        /*0010*/    EXIT ;\n"
+
+    listing = text("first", "IADD3 R1, R1, 0x1, RZ") + text("mine", rows) + text("last", "NOP")
+    assert sass.on_tensor_cores(listing, "mine") is found
+    assert sass.on_tensor_cores(listing, "first") is False
+    assert sass.on_tensor_cores(listing, "another") is None
+    assert sass.on_tensor_cores("\n" + fake_machine.listing("k", "k.cu"), "k") is True
+
+
+def test_the_element_nearest_to_its_own_tolerance_speaks() -> None:
+    """Large elements of an f16 C may err by more than one of typical size."""
+    want = np.full((4, 8), 1.0)
+    want[2, 5] = 1000.0
+    got = want.astype(np.float16).ravel()
+    got[2 * 8 + 5] += np.float16(0.5)
+    output = operations.load("matmul").output(JOB, "c")
+    judged = comparison.compare(output, got.astype(np.float64), want.ravel())
+    largest = {one["metric"]: one["value"] for one in judged.figures}["max_error"]
+    assert judged.verdict == "correct" and largest == 0.5 > output.bound.typical
+    assert judged.notes["worst_error"] == 0.5
+    assert judged.notes["worst_tolerance"] == (
+        output.bound.absolute + output.bound.relative_out * 1000
+    )
+
+
+def test_nan_is_the_worst_element() -> None:
+    want = np.full((4, 8), 1.0)
+    got = want.astype(np.float16).ravel()
+    got[3], got[7] = 9.0, np.nan
+    output = operations.load("matmul").output(JOB, "c")
+    judged = comparison.compare(output, got.astype(np.float64), want.ravel())
+    assert "C[0, 3] is 9," in judged.reason  # what is named first is a number
+    assert judged.verdict == "wrong"
+    assert [one["metric"] for one in judged.figures] == ["tolerance"]
+    assert "worst_error" not in judged.notes
