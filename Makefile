@@ -20,7 +20,7 @@ RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu)) $(VENV)/.linked
 DEV    := $(RUN) $(call stamp,dev)
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: report tune test browser smoke baseline images bench lint format schema lock clean
+.PHONY: report tune test browser smoke baseline images bench wheel lint format schema lock clean
 .DEFAULT_GOAL := report
 
 report: $(RUN)
@@ -51,6 +51,10 @@ images: report
 # How fast the CPU executes each kernel, and where its time goes.
 bench: $(RUN)
 	$(PY) tools/bench.py $(ARGS)
+
+# dist/tilewave-*.whl, tried in an empty environment. Needs a package index.
+wheel: $(VENV)/.made
+	PYTHON=$(PY) sh tools/try_wheel.sh
 
 # A file's tests stay in one process; the order of sets must be the same in all of them.
 test: $(DEV)
