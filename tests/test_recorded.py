@@ -74,6 +74,26 @@ def test_long_tables(folder):
     assert rows == [{"key": "c1", "address": 16, "opcode": "LDS.64", "wavefronts_shared": 8}]
 
 
+def test_samples_of_instructions_have_a_table_of_their_own(folder, tmp_path):
+    row = {"address": 16, "samples": 3, "stall_wait": 3}
+    made = model.result(
+        model.SAMPLE, "a@64", model.OK, key="s1", environment="gpu1", source="samples",
+        instructions=[row], notes={"rules": [{"title": "Tail Effect"}]},
+    )  # fmt: skip
+    merge(folder, [made], {"gpu1": {**ENVIRONMENTS["gpu1"], "commit": "abc", "dirty": False}}, {})
+    recorded = Recorded(folder)
+    assert recorded.long_table("stalls", {"s1"}).to_pylist() == [{"key": "s1", **row}]
+    assert recorded.long_table("instructions", {"s1"}).to_pylist() == []
+    assert recorded.instructions({"s1", "c1"})["s1"] == [row]
+    found = recorded.get(model.SAMPLE, "s1")
+    assert found["notes"]["rules"] == [{"title": "Tail Effect"}]
+    table = tables.instructions_table([found], recorded, lambda variant: {}, "stalls")
+    assert table[["case", "samples", "line"]].to_numpy().tolist() == [["a@64", 3, 0]]
+    adopt(tmp_path / "other", folder)
+    there = Recorded(tmp_path / "other").long_table("stalls", {"s1"}).to_pylist()
+    assert there == [{"key": "s1", **row}]
+
+
 def test_environments_and_compiled(folder):
     recorded = Recorded(folder)
     assert recorded.main_environment == "gpu1"

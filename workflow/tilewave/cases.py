@@ -15,6 +15,7 @@ from typing import Any
 
 from tilewave import operations
 from tilewave.config import CaseBlock, Config, Range, Study, words
+from tilewave.counters.catalogue import OF_INSTRUCTIONS
 from tilewave.errors import UserError
 from tilewave.expressions import ExpressionError, integer
 from tilewave.kernels import Kernel
@@ -221,7 +222,8 @@ def wants(stage: str, request: Request) -> bool:
     """Whether a stage has anything to do for a case.
 
     A probe answers in its check, and is timed where it says how much work it does; code on the host
-    has no GPU counters, and only a cubin is executed. What a GPU runs is raced, but for probes.
+    has no GPU counters, and only a cubin is executed. What a GPU runs is raced, but for probes. Own
+    kernels whose instructions are counted may be sampled: `stages.sampling` chooses among them.
     """
     kernel = request.case.variant.kernel
     if stage == "time":
@@ -231,6 +233,9 @@ def wants(stage: str, request: Request) -> bool:
         return request.tune and kernel.front.operation != "probe" and kernel.provider != "cpu"
     if stage == "counters":
         return bool(request.counters) and kernel.provider != "cpu"
+    if stage == "sample":
+        own = kernel.provider == "nvrtc" and kernel.front.operation != "probe"
+        return own and not request.counters.isdisjoint(OF_INSTRUCTIONS)
     if stage == "execute":
         return kernel.provider == "nvrtc"
     return True

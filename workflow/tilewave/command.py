@@ -338,12 +338,15 @@ def _headline(told: Mapping[str, Any]) -> list[str]:
         lines.append(f"  {told['reason']}")
     check = told["check"]
     if "worst_error" in check:
-        scaled = ", ".join(f"{name} = {check[name]:g}" for name in ("alpha", "beta"))
+        scaled = ", ".join(
+            f"{name} = {check[name]:g}" for name in ("alpha", "beta") if name in check
+        )
         lines.append(
             f"  largest error {check['max_error']:.3g}; nearest to its tolerance: "
             f"{check['worst_error']:.3g} of {check['worst_tolerance']:.3g}; "
             f"relative error {check['relative_error']:.3g}, tolerance "
-            f"{check['relative_tolerance']:.3g} (worst of the runs: {scaled})"
+            f"{check['relative_tolerance']:.3g}"
+            + (f" (worst of the runs: {scaled})" if scaled else "")
         )
     if told["grid"]:
         used = told["resources"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewave import operations, plots
 from tilewave.cases import Plan, expand, wants
 from tilewave.compiling import headers, nvrtc, source
 from tilewave.config import Config, Style, check_file, check_folders, parse
@@ -84,9 +85,9 @@ class Project:
     @property
     def summarised_studies(self) -> list[str]:
         """The studies with a summary in ``tables/``: their plot module makes one."""
-        from tilewave.plots import SUMMARISED
-
-        return [name for name in self.plan.studies if self.config.studies[name].plot in SUMMARISED]
+        return [
+            name for name in self.plan.studies if plots.has_summary(self.config.studies[name].plot)
+        ]
 
     @property
     def raced_plan(self) -> Plan:
@@ -159,7 +160,9 @@ def load(
         check_file(Path(str(file)), config_name([file]))
     config = parse(data, where)
     recorded_root = place(RECORDED, root)
-    kernels = find_kernels(check_folders(config, where, root))
+    operations.MODULES.use(check_folders(config, "operation_folders", where, root))
+    plots.MODULES.use(check_folders(config, "plot_folders", where, root))
+    kernels = find_kernels(check_folders(config, "kernel_folders", where, root))
     _check_target(config, recorded_root, where)
     _check_architectures(config, where)
     passed = _passed(config, kernels) if files else None
@@ -179,10 +182,10 @@ def load(
 
 def _passed(config: Config, kernels: Mapping[str, Kernel]) -> Path:
     """A file that is there where a run of this folder found no mistake in the same config and kernels."""
-    from tilewave import library, plots
+    from tilewave import plots
 
     fronts = {str(kernel.path): kernel.front.model_dump_json() for kernel in kernels.values()}
-    code = library.digest("project", *(f"plots.{name}" for name in plots.available()))
+    code = plots.digest("project", *plots.available())
     return Store(STORE.resolve()).blob("passed", _digest([config.model_dump(), fronts, code]), "")
 
 
@@ -238,7 +241,8 @@ def _check_names(config: Config, kernels: Mapping[str, Kernel], where: object) -
 
 def known_by(kernel: Kernel) -> list[str]:
     """A kernel's front matter and code, own headers included, without comments."""
-    known = [str(kernel.path), kernel.front.model_dump_json()]
+    own = operations.MODULES.code(kernel.front.operation)
+    known = [str(kernel.path), kernel.front.model_dump_json(), *filter(None, [own])]
     if kernel.provider != "nvrtc":
         return [*known, host_code(kernel)]
     texts = [kernel.text, *headers.own(kernel.text, kernel.path.parent).values()]

@@ -119,7 +119,7 @@ def tolerance(
 class Matmul(Operation):
     """The product of two matrices."""
 
-    dimensions = ("m", "n", "k")
+    dimensions: ClassVar[tuple[str, ...]] = ("m", "n", "k")
     operands: ClassVar = {
         "a": Operand(("m", "k"), stream=0),
         "b": Operand(("k", "n"), stream=1),

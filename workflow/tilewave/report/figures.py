@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import pandas as pd
 from matplotlib.figure import Figure
 
-from tilewave import library, plots, sharing
+from tilewave import plots, sharing
 from tilewave.environment import package_versions
 from tilewave.plots import style as look
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, present
@@ -107,7 +107,7 @@ def without_executions(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["stage"] != "execute"] if "stage" in table else table
 
 
-def _read(path: Path) -> pd.DataFrame:
+def table_of(path: Path) -> pd.DataFrame:
     """A table with its texts as Python's: rows of Arrow's are chosen three times slower."""
     table = pd.read_parquet(path)
     return table.astype(dict.fromkeys(table.select_dtypes("str").columns, object))
@@ -118,7 +118,7 @@ def loaded(
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """The target document and the tables: cases, records, instructions."""
     paths = (inputs.cases, inputs.records, inputs.instructions)
-    cases, records, instructions = (_read(Path(str(path))) for path in paths)
+    cases, records, instructions = (table_of(Path(str(path))) for path in paths)
     target: dict[str, Any] = read(Path(str(inputs.target)))
     return target, cases, records, with_instruction_columns(instructions)
 
@@ -264,7 +264,7 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
             said = [study.takeaway or study.question, *look.caption(drawn(False))]
             path.write_text("\n".join(one for one in said if one) + "\n", encoding="utf-8")
         elif path.suffix == ".tex":
-            summed = entry.plot in plots.SUMMARISED
+            summed = plots.has_summary(entry.plot)
             frame = plots.summary(entry.plot, study) if summed else table
             path.write_text(cells.latex(cells.table(frame)), encoding="utf-8")
         else:
@@ -291,7 +291,7 @@ def _key(project: Project, study: StudyData) -> str:
     used = {study.target["environment"], *study.records["environment"]}
     told = [
         project.plan_digest(study.name),
-        library.digest("report.figures", f"plots.{entry.plot}"),
+        plots.digest("report.figures", entry.plot),
         project.config.studies[study.name].plot,
         style_of(project, study.name).kernels,
         study.target,

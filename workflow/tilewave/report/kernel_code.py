@@ -4,6 +4,8 @@ rung before, source and machine code with counters, and the lanes of its accesse
 from __future__ import annotations
 
 import difflib
+import json
+import math
 import os
 import re
 import shutil
@@ -24,12 +26,15 @@ from tilewave.project import Project
 from tilewave.report import annotated
 from tilewave.report.annotated import Counts
 from tilewave.report.cells import Table, cell, number, plural, table
+from tilewave.report.kernel_samples import HOT
 from tilewave.report.summary import device_name
 from tilewave.theory.occupancy import SmLimits, occupancy
 
 _INSTRUCTION = re.compile(r"^ +(/\*[0-9a-f]{4,}\*/.*)$|^(\.text\..*)$", re.M)
 DRAWN = 6
 """Accesses of a case that are drawn, those with the most excess."""
+SEEN = 0.005
+"""Share of a case's samples from which on an instruction is listed, counted or not."""
 OPCODES = 15
 """Opcodes whose numbers changed most against the rung before."""
 
@@ -69,6 +74,7 @@ class SourceLine:
     text: str
     cells: list[str]
     hot: bool
+    waits: bool
 
 
 @dataclass(frozen=True)
@@ -91,12 +97,15 @@ class SassLine:
     executed: str
     wavefronts: str
     excess: str
+    samples: str
     hot: bool
+    waits: bool
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Source and machine code of one case with what was counted."""
+    """Source and machine code of one case with what was counted; ``samples``: how many, empty where it
+    was not sampled."""
 
     case: str
     device: str
@@ -105,6 +114,7 @@ class Listing:
     sass: list[SassLine]
     wavefronts: str
     excess: str
+    samples: str
     unplaced: str
 
 
@@ -245,9 +255,8 @@ def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Chang
 
 
 def work_of(cases: pd.DataFrame) -> pd.Series[float]:
-    """m x n x k of each row; 1 for what has no sizes."""
-    sizes = cases[["m", "n", "k"]].apply(pd.to_numeric, errors="coerce")
-    return sizes.fillna(1.0).prod(axis=1)
+    """Product of each row's sizes; 1 for what has none."""
+    return cases["sizes"].map(lambda text: float(math.prod(json.loads(text).values())))
 
 
 def largest_of(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:
@@ -272,10 +281,21 @@ def _shown(value: float | None) -> str:
     return number(value) if value else ""
 
 
-def _file(file: annotated.File, start: int) -> SourceFile:
+def _share(samples: float | None, total: float | None) -> float:
+    return samples / total if samples and total else 0.0
+
+
+def _sampled(line: annotated.Line, total: float) -> str:
+    """A line's share of the samples (%), in brackets that of the headers that it calls."""
+    own, called = (_share(one.samples, total) for one in (line.counts, line.called))
+    shown = f"{100 * (own or called):.1f}"
+    return "" if shown == "0.0" else shown if own else f"({shown})"
+
+
+def _file(file: annotated.File, start: int, total: float | None) -> SourceFile:
     """A file as it is shown: lines before ``start`` (front matter) left out, of a header only those
-    near lines with counters."""
-    used = {line.number for line in file.lines if line.counts.executed}
+    near lines with counters; total: samples of the case."""
+    used = {line.number for line in file.lines if line.counts.executed or line.counts.samples}
     near = {at for one in used for at in range(one - 2, one + 3)} if not start else None
     has = [
         any(getattr(line.counts, key) or getattr(line.called, key) for line in file.lines)
@@ -286,22 +306,33 @@ def _file(file: annotated.File, start: int) -> SourceFile:
     def texts(line: annotated.Line) -> list[str]:
         called = line.called.executed and not line.counts.executed
         found = [_shown(getattr(line.called if called else line.counts, key)) for _, key in columns]
-        return [f"({one})" if one and called else one for one in found]
+        cells = [f"({one})" if one and called else one for one in found]
+        return [*cells, _sampled(line, total)] if total else cells
 
     lines = [
-        SourceLine(line.number, line.text, texts(line), bool(line.counts.wavefronts_shared_excess))
+        SourceLine(
+            line.number,
+            line.text,
+            texts(line),
+            bool(line.counts.wavefronts_shared_excess),
+            _share(line.counts.samples, total) >= HOT,
+        )
         for line in file.lines
         if line.number > start and (near is None or line.number in near)
     ]
     while lines and not lines[0].text.strip():
         lines.pop(0)
-    return SourceFile(file.name, tuple(name for name, _ in columns), lines)
+    names = [name for name, _ in columns] + ["samples (%)"] * bool(total)
+    return SourceFile(file.name, tuple(names), lines)
 
 
-def _sass(code: Sequence[annotated.Code], kernel: Kernel) -> list[SassLine]:
-    """Counted instructions with their neighbours; the others are told by their number."""
+def _sass(code: Sequence[annotated.Code], kernel: Kernel, total: float | None) -> list[SassLine]:
+    """Counted instructions, and those with a share of the ``total`` samples, with their neighbours; the
+    others are told by their number."""
     own, last = kernel.path.name, len(code) - 1
-    counted = [one.counts.executed is not None for one in code]
+    counted = [
+        one.counts.executed is not None or _share(one.counts.samples, total) >= SEEN for one in code
+    ]
     shown: list[SassLine] = []
     left = 0
     for at, one in enumerate(code):
@@ -310,11 +341,13 @@ def _sass(code: Sequence[annotated.Code], kernel: Kernel) -> list[SassLine]:
             if at < last:
                 continue
         if left:
-            shown.append(SassLine("", f"… {plural(left, 'instruction')}", "", "", "", "", False))
+            text = f"… {plural(left, 'instruction')}"
+            shown.append(SassLine("", text, "", "", "", "", "", False, False))
             left = 0
             if not counted[at] and at == last:
                 continue
         file = "" if one.origin.file == own else f"{one.origin.file}:"
+        share = _share(one.counts.samples, total)
         shown.append(
             SassLine(
                 f"{one.address:04x}",
@@ -323,7 +356,9 @@ def _sass(code: Sequence[annotated.Code], kernel: Kernel) -> list[SassLine]:
                 _shown(one.counts.executed),
                 _shown(one.counts.wavefronts_shared),
                 _shown(one.counts.wavefronts_shared_excess),
+                f"{100 * share:.1f}" if share >= 0.0005 else "",
                 bool(one.counts.wavefronts_shared_excess),
+                share >= HOT,
             )
         )
     return shown
@@ -333,11 +368,13 @@ def listings(
     kernel: Kernel,
     cases: pd.DataFrame,
     instructions: pd.DataFrame,
+    stalls: pd.DataFrame | None,
     environments: Mapping[str, Mapping[str, Any]],
     document: Mapping[str, Any],
 ) -> list[Listing]:
     """The kernel's files and machine code with the counters of each line, of each profiled variant's
-    largest case; machine code of the first. Numbers in brackets are of headers that the line calls.
+    largest case, and with its samples where it has any; machine code of the first. Numbers in brackets
+    are of headers that the line calls.
 
     Front matter is left out; line numbers are the files' own. Empty where no instruction was profiled.
     """
@@ -349,16 +386,20 @@ def listings(
     start = next((at for at, text in enumerate(texts, 1) if closing in text), 0)
     made: list[Listing] = []
     for case in largest_of(cases, own["case"]):
-        found = annotated.annotated(kernel, own, case)
+        found = annotated.annotated(kernel, own, case, stalls)
         if found is None:
             continue
+        total: Counts = found.total
         code: list[SassLine] = []
         if not made:
-            entry, rows = _first(document, case.partition("@")[0]), annotated.rows_of(own, case)
-            symbol = entry.get("symbol", kernel.entry)
-            code = _sass(annotated.machine_code(kernel, _listing(entry), symbol, rows), kernel)
-        files = [_file(file, start if file.name == kernel.path.name else 0) for file in found.files]
-        total: Counts = found.total
+            entry = _first(document, case.partition("@")[0])
+            rows, symbol = annotated.rows_of(own, case, stalls), entry.get("symbol", kernel.entry)
+            machine = annotated.machine_code(kernel, _listing(entry), symbol, rows)
+            code = _sass(machine, kernel, total.samples)
+        files = [
+            _file(file, start if file.name == kernel.path.name else 0, total.samples)
+            for file in found.files
+        ]
         made.append(
             Listing(
                 case=case,
@@ -368,6 +409,7 @@ def listings(
                 sass=code,
                 wavefronts=_shown(total.wavefronts_shared),
                 excess=number(total.wavefronts_shared_excess or 0.0),
+                samples=_shown(total.samples),
                 unplaced=_shown(found.unplaced.wavefronts_shared),
             )
         )

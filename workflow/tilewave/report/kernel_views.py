@@ -16,9 +16,10 @@ from tilewave.kernels import Kernel, idea
 from tilewave.plots.base import BASELINE, shape_label
 from tilewave.project import Project
 from tilewave.records import model
-from tilewave.report import kernel_code
+from tilewave.report import kernel_code, kernel_samples
 from tilewave.report.cells import Table, cell, number, plural, table
 from tilewave.report.kernel_code import Change, LanesOf, Listing, VariantView, largest_of, work_of
+from tilewave.report.kernel_samples import Sampled
 from tilewave.report.studies import StudyView
 from tilewave.report.summary import verdict_counts
 
@@ -91,6 +92,7 @@ class KernelView:
     lanes: list[LanesOf]
     advised: bool
     advice: list[Advised]
+    sampled: Sampled | None
 
 
 # --------------------------------------------------------------------------------------------- speed
@@ -119,7 +121,7 @@ def speed(
         return None
     timed = timed.assign(
         shape=[shape_label(row) for row in timed.to_dict("records")],
-        work=timed[["m", "n", "k"]].astype(float).prod(axis=1),
+        work=work_of(timed),
         text=[
             "\u00a0· ".join(
                 part
@@ -214,6 +216,7 @@ class Run:
     project: Project
     cases: pd.DataFrame
     instructions: Mapping[str, pd.DataFrame]
+    stalls: Mapping[str, pd.DataFrame]
     environments: Mapping[str, Mapping[str, Any]]
     compiled: Mapping[str, Any]
     studies: Sequence[StudyView]
@@ -228,23 +231,26 @@ class Run:
         cls,
         project: Project,
         target: Mapping[str, Any],
-        frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
+        frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame],
         environments: Mapping[str, Mapping[str, Any]],
         compiled: Mapping[str, Any],
         studies: Sequence[StudyView],
         accesses: Mapping[str, Mapping[str, Any]],
         reports: Path,
     ) -> Run:
-        """frames: cases, records and instructions."""
-        cases, records, instructions = frames
+        """frames: cases, records, instructions and stalls."""
+        cases, records, instructions, stalls = frames
         kernel_of = dict(zip(cases["case"], cases["kernel"]))
-        owners = instructions["case"].map(kernel_of) if len(instructions) else []
+
+        def by_kernel(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+            return dict(iter(rows.groupby(rows["case"].map(kernel_of)))) if len(rows) else {}
+
         telling = cases[cases["case"].isin(_telling(cases, records, instructions))]
         return cls(
-            project, cases, dict(iter(instructions.groupby(owners))) if len(owners) else {},
+            project, cases, by_kernel(instructions), by_kernel(stalls),
             environments, compiled, studies, reports,
             _values(records, SHARE), _values(records, SPEED),
-            of_tables.subjects(target, telling, records, instructions, compiled), accesses,
+            of_tables.subjects(target, telling, records, instructions, compiled, stalls), accesses,
         )  # fmt: skip
 
 
@@ -296,7 +302,8 @@ def view(run: Run, name: str) -> KernelView:
     compiled_variants = (
         kernel_code.variants(kernel, built, mine, gpu, run.reports) if with_code else []
     )
-    annotations = kernel_code.listings(kernel, mine, own, run.environments, built)
+    stalls = run.stalls.get(name)
+    annotations = kernel_code.listings(kernel, mine, own, stalls, run.environments, built)
     follows = kernel.front.follows or ""
     follows = follows if follows in project.plan.kernels else ""
     after = [
@@ -328,4 +335,5 @@ def view(run: Run, name: str) -> KernelView:
         lanes=kernel_code.lanes(kernel, run.accesses, built),
         advised=bool(set(mine["case"]) & set(run.subjects)),
         advice=_advice(run, mine),
+        sampled=kernel_samples.view(document, stalls, run.environments),
     )

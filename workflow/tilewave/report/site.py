@@ -157,8 +157,10 @@ def findings(shown: Sequence[StudyView], cases: pd.DataFrame) -> list[Finding]:
 
 
 class Inputs(figures.Inputs, Protocol):
-    """Those of the figures, and what is known of compilations and of accesses to shared memory."""
+    """Those of the figures, stall samples, and what is known of compilations and of accesses to shared
+    memory."""
 
+    stalls: Any
     compiled: Any
     accesses: Any
 
@@ -174,8 +176,8 @@ def write(
 
     Parameters
     ----------
-    inputs: paths of the target document, of the tables (cases, records, instructions) and of the
-        documents of compilations and of accesses.
+    inputs: paths of the target document, of the tables (cases, records, instructions, stalls) and of
+        the documents of compilations and of accesses.
     path: where the index goes; figures are looked for in `figures/` beside it.
     done: called with the name of each kernel whose page is written.
     """
@@ -207,7 +209,7 @@ def write(
 
     for one in shown:
         page(f"study/{one.name}.html", "study.html.j2", {"study": one})
-    tables = cases, records, instructions
+    tables = cases, records, instructions, figures.table_of(Path(str(inputs.stalls)))
     accesses = read(Path(str(inputs.accesses)))
     run = kernel_views.Run.of(
         project, target, tables, environments, compiled, shown, accesses, reports

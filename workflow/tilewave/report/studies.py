@@ -115,7 +115,7 @@ def view(
     ]
     summed = reports / "tables" / f"{name}.csv"
     summary = None
-    if entry.plot in plots.SUMMARISED and summed.is_file():
+    if plots.has_summary(entry.plot) and summed.is_file():
         files.append(("summary", f"../tables/{name}.csv"))
         summary = table(pd.read_csv(summed))
     sidecar, caption = folder / f"{name}.json", folder / f"{name}.txt"

@@ -18,14 +18,14 @@ from tilewave.jobs import Job
 from tilewave.project import Project, machine_fingerprint
 from tilewave.records import model
 from tilewave.records.store import Store, write_where_other
-from tilewave.stages import executing, jobs, measuring, resolving, tuning
+from tilewave.stages import executing, jobs, measuring, resolving, sampling, tuning
 from tilewave.stages.compiling import Compilations, Entry, Listing, Task
 from tilewave.stages.jobs import Planned
 from tilewave.stages.measuring import Measure, Sources
 from tilewave.stages.resolving import Resolved
 from tilewave.variants import Variant
 
-MEASURED = ("execute", "check", "time", "counters", tuning.STAGE)
+MEASURED = ("execute", "check", "time", "counters", model.SAMPLE, tuning.STAGE)
 """Stages that run something, in the order in which they do."""
 
 Results = dict[str, dict[str, Any]]
@@ -96,6 +96,8 @@ class Pipeline:
             if stage == executing.STAGE:
                 names = self._executed()
                 chosen = [one for one in chosen if one.case.id in names]
+            if stage == model.SAMPLE:
+                chosen = sampling.chosen(chosen)
             self._planned[stage] = list(
                 jobs.of_stage(stage, chosen, self.compiled, self.arch, config)
             )
@@ -261,9 +263,12 @@ class Pipeline:
                     listings[entry["key"]] = listing
         return entries, listings
 
-    def about_kernels(self, counters: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Kernel -> its ``variants`` as they were compiled (without logs), and the reports of Nsight
-        Compute (``profiles``) in which this machine's counters of it were collected."""
+    def about_kernels(
+        self, counters: Sequence[Mapping[str, Any]], sampled: Sequence[Mapping[str, Any]]
+    ) -> dict[str, dict[str, Any]]:
+        """Kernel -> its ``variants`` as they were compiled (without logs), the reports of Nsight Compute
+        (``profiles``) that this machine made of it, and of the case that is sampled (``sampled``, where
+        there is one) what came of it: case, status, reason, environment and notes."""
         found: dict[str, dict[str, Any]] = {}
         for name, compiled in self.compiled.items():
             one = found.setdefault(
@@ -274,10 +279,13 @@ class Pipeline:
                 for arch, entry in compiled.items()
                 if entry is not None
             }
-        for made in counters:
+        for made in (*counters, *sampled):
+            kernel = found[self.resolved[made["case"]].case.variant.kernel.name]
             report = made["notes"].get("report")
-            if made["source"] == model.SOURCES["counters"] and report:
-                kernel = self.resolved[made["case"]].case.variant.kernel.name
-                if report not in found[kernel]["profiles"]:
-                    found[kernel]["profiles"].append(report)
+            measured = made["source"] == model.SOURCES[made["stage"]]
+            if measured and report and report not in kernel["profiles"]:
+                kernel["profiles"].append(report)
+            if made["stage"] == model.SAMPLE:
+                told = ("case", "status", "reason", "environment", "notes")
+                kernel["sampled"] = {part: made[part] for part in told}
         return found

@@ -223,7 +223,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
             keep(made)
             progress.done(made["case"])
 
-        if stage == "counters":
+        if stage in ("counters", model.SAMPLE):
             from tilewave.gpu import profiler
 
             reports = project.results / "ncu"
@@ -231,7 +231,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
                 # Launches of one cubin follow each other: it is loaded, and its report read, once.
                 sorted(waiting, key=lambda job: job.variant),
                 cache=cache,
-                report_path=reports / f"{_report_name(waiting)}.ncu-rep",
+                report_path=reports / f"{_report_name(stage, waiting)}.ncu-rep",
                 log_path=log,
                 cores=cores,
                 on_result=finished,
@@ -278,19 +278,21 @@ def _cost(job: jobs.Job) -> float:
     return LOADING_S + cost.predicted_s(job)
 
 
-def _report_name(waiting: Sequence[jobs.Job]) -> str:
+def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:
     """Of a session's reports: the kernel's, or one that says what was profiled together."""
     names = list(dict.fromkeys(job.kernel for job in waiting))
+    sampled = f"_{stage}" if stage == model.SAMPLE else ""
     if len(names) == 1:
-        return names[0]
+        return names[0] + sampled
     keys = "".join(sorted(job.key for job in waiting))
-    return f"{len(names)}_kernels_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
+    return f"{len(names)}_kernels{sampled}_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
 
 
 def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
-    """The tidy tables of the run (cases, records, samples, instructions), and what is known of each
-    kernel's compilations and profiles."""
+    """The tidy tables of the run (cases, records, samples, instructions, stalls), and what is known of
+    each kernel's compilations, its profiles and the case that was sampled."""
     from tilewave.records import tables as tidy
+    from tilewave.records.recorded import STALLS
 
     project, pipeline = job.project, _pipeline(job)
     results = pipeline.results()
@@ -313,9 +315,12 @@ def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
         "instructions": tidy.instructions_table(
             results["counters"] + results["execute"], pipeline.recorded, pipeline.origins
         ),
+        "stalls": tidy.instructions_table(
+            results[model.SAMPLE], pipeline.recorded, pipeline.origins, STALLS
+        ),
     }
     pipeline.write_listings()
-    return frames, pipeline.about_kernels(results["counters"])
+    return frames, pipeline.about_kernels(results["counters"], results[model.SAMPLE])
 
 
 def accesses(job: Job, cores: int = 1) -> dict[str, Any]:
