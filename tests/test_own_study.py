@@ -5,7 +5,7 @@ import subprocess
 import pytest
 import yaml
 
-from samples import FRONT, write_kernel
+from samples import FRONT, ROOT, write_kernel
 from tilewave import own_study, project
 from tilewave.command import main
 from tilewave.commands import report
@@ -103,3 +103,22 @@ def test_mistakes_are_one_line_and_start_nothing(folder, started, capsys, words,
     assert main(["report", *words]) == 2
     out, err = capsys.readouterr()
     assert told in err and err.count("\n") == 1 and out == "" and not started
+
+
+def test_shapes_have_the_sizes_of_each_operation(tmp_path):
+    """One's own file may be a copy of ours; a shape goes to the operations that it fits."""
+    for name in ("softmax_online", "batched_tiled", "matmul_naive"):
+        text = (ROOT / "kernels" / f"{name}.cu").read_text()
+        (tmp_path / f"{name}.cu").write_text(text)
+    made = project.load(own_study.config([str(tmp_path)], ["64x32"], timed=True), "made")
+    assert {"bandwidth", "ladder"} <= set(made.plan.studies)
+    for case in (
+        "softmax_online@64x32",
+        "batched_tiled@16x1024x1024x1024",
+        "matmul_naive@1024x1024x1024",
+    ):
+        assert case in made.plan.requests
+    assert "softmax_online@129x67" in cases(made, "correctness")
+    assert "copy" in made.plan.kernels
+    with pytest.raises(UserError, match="sizes as batchxmxnxk, mxnxk, rowsxcolumns"):
+        own_study.config([str(tmp_path)], ["1x2x3x4x5"], timed=True)

@@ -42,6 +42,10 @@ def add(commands: Any) -> None:
         help="with --kernels: 4096, or 512x256x128; default: what the machine can do in short",
     )  # fmt: skip
     made.add_argument(
+        "--operations", nargs="+", default=[], metavar="FOLDER",
+        help="with --kernels: folders of operations of your own",
+    )  # fmt: skip
+    made.add_argument(
         "--only", default="", metavar="WORDS", help="studies, kernels, dtypes, shapes: a,b,c"
     )
     made.add_argument(
@@ -84,7 +88,9 @@ def _config(options: argparse.Namespace) -> Path:
         if not Path(folder).expanduser().exists():
             raise UserError(HERE, "--kernels", folder, "a folder or kernel file that exists")
     timed = has_gpu(fingerprint()) or bool(folders(Path.cwd() / RECORDED))
-    made = own_study.config(options.kernels, options.shapes, timed=timed)
+    made = own_study.config(
+        options.kernels, options.shapes, timed=timed, operation_folders=options.operations
+    )
     text = "# Made by `tilewave report --kernels`; a copy in ./config.yaml is yours to change.\n"
     write_where_other(WRITTEN, text + yaml.safe_dump(made, sort_keys=False, width=100))
     return WRITTEN
