@@ -120,7 +120,9 @@ class Machine:
             SimpleNamespace(address=address, opcode=text.split()[0], text=text)
             for address, text in CODE
         )
-        image = SimpleNamespace(arch=90, registers=40, shared_size=5120, shared_base=1024)
+        image = SimpleNamespace(
+            parameter_sizes=None, arch=90, registers=40, shared_size=5120, shared_base=1024
+        )
         return SimpleNamespace(instructions=instructions, image=image)
 
     def execute(self, program: Any, **call: Any) -> Any:

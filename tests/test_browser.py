@@ -261,7 +261,7 @@ def test_everything_is_readable_without_script(visit: Visits, reports: Path) -> 
               // What only a script fills: inputs, drawings and their legend; tooltips of an SVG.
               const idle = "script, noscript, [data-needs-script], svg, .key, #explorer-source";
               return [...document.querySelectorAll("main *")]
-                .filter(one => one.textContent.trim() && !one.closest(idle))
+                .filter(one => one.textContent.trim() && !one.closest(idle) && !one.closest(".for-phones"))
                 .filter(one => !one.checkVisibility({visibilityProperty: true}))
                 .map(one => one.outerHTML.slice(0, 100));
             }"""
@@ -308,7 +308,9 @@ def test_letters_of_a_figure_are_readable_on_a_phone(
     """They are outlines: their size is that in the file times the scale at which it is displayed."""
     found = {}
     for name in pages(reports, "study"):
-        image = visit(name, **context).locator("picture:has(source) img").first
+        page = visit(name, **context)
+        assert page.locator(".for-phones").first.is_visible(), name
+        image = page.locator("picture:has(source) img").first
         address, width = image.evaluate("one => [one.currentSrc, one.clientWidth]")
         assert "/narrow/" in address, name
         file = reports / address.removeprefix(visit.root)
@@ -328,6 +330,22 @@ def test_the_source_is_seen_on_a_phone(visit: Visits, reports: Path) -> None:
                   .flatMap((one, at) => at ? [one.right] : [one.left, one.right])"""
             )
             assert 0 <= left < right <= box + 1, name
+
+
+def test_a_table_with_folded_evidence_needs_no_scrolling_sideways(
+    visit: Visits, reports: Path
+) -> None:
+    name = "study/claims.html"
+    if not (reports / name).is_file():
+        pytest.skip("no claims in this report")
+    page = visit(name, viewport={"width": 1280, "height": 900})
+    box = page.locator(".scroll:has(td details)")
+    inside, outside = box.evaluate("one => [one.scrollWidth, one.clientWidth]")
+    assert inside <= outside
+    row = box.locator("tbody tr").first
+    assert "measured from" not in row.inner_text()
+    row.locator("summary").press("Enter")
+    assert "measured from" in row.inner_text()
 
 
 def test_a_study_prints_on_a_page(visit: Visits, reports: Path) -> None:

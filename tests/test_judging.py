@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from samples import a_job, write_kernel
 from tilewave import comparison, operations
 from tilewave.command import main
 from tilewave.compiling import nvrtc, sass
+from tilewave.gpu import check as gpu_check
+from tilewave.kernels import load_kernel
 from tilewave.operations import matmul
+from tilewave.records.keys import key
 
 compiles = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
 SHAPE = {"m": 4, "n": 8, "k": 16}
@@ -126,3 +130,60 @@ def test_nan_is_the_worst_element() -> None:
     assert judged.verdict == "wrong"
     assert [one["metric"] for one in judged.figures] == ["tolerance"]
     assert "worst_error" not in judged.notes
+
+
+ALWAYS = """\
+extern "C" __global__ void NAME(const float* a, const float* b, float* c, int m, int n, int k,
+                                float alpha, float beta)
+{
+    const int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    if (x >= n || y >= m) return;
+    float sum = 0;
+    for (int i = 0; i < k; ++i) sum += a[y * k + i] * b[i * n + x];
+    if (WRITTEN) c[y * n + x] = alpha * sum + beta * c[y * n + x];
+}
+"""
+
+
+@compiles
+@pytest.mark.parametrize(
+    ("told", "written", "verdict", "reason"),
+    [
+        ("", "true", "wrong", "C was read although beta is 0, which `reads_c: true` allows"),
+        ("reads_c: true\n", "true", "correct", "reads C even where beta is 0, as its front matter"),
+        ("reads_c: true\n", "x", "wrong", "33 of 1320 elements are wrong"),  # one column unwritten
+    ],
+)
+def test_a_kernel_that_always_reads_c(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    told: str,
+    written: str,
+    verdict: str,
+    reason: str,
+) -> None:
+    front = FRONT.replace("DTYPE", "f32").replace("n, k]", "n, k, alpha, beta]") + told
+    body = ALWAYS.replace("WRITTEN", written)
+    path = write_kernel(tmp_path, "mine", front, body)
+    text, made = executed(capsys, str(path), "--shape", "33x40x5")
+    assert made["verdict"] == verdict and reason in made["reason"] and reason in text
+
+
+def test_a_kernel_that_reads_c_has_a_key_of_its_own() -> None:
+    assert key("code", JOB) != key("code", replace(JOB, reads_c=True))
+    judged = replace(JOB, tensor_cores=True, include=("/elsewhere",))
+    assert key("code", JOB) == key("code", judged)
+
+
+@compiles
+def test_the_gpus_check_reads_the_listing_beside_the_cubin(tmp_path: Path) -> None:
+    made = nvrtc.compile_kernel(load_kernel(Path(own_kernel(tmp_path, "f16"))), "sm_90", {})
+    assert made.cubin is not None
+    path = tmp_path / "mine.cubin"
+    path.write_bytes(made.cubin)
+    assert gpu_check._on_tensor_cores(str(path), "mine") is False
+    beside = path.with_name("other.cubin")
+    beside.with_suffix(".sass").write_text(
+        "\n.text.mine:\n  /*0000*/ HMMA.16816.F16 R4, R12, R22 ;\n"
+    )
+    assert gpu_check._on_tensor_cores(str(beside), "mine") is True

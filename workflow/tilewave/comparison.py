@@ -17,6 +17,9 @@ import numpy as np
 from tilewave.jobs import Job
 from tilewave.records import model
 
+READS_C = "reads C even where beta is 0, as its front matter says: C must hold numbers"
+"""Beside the verdict of a product that was not checked against an uninitialised C."""
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -41,7 +44,8 @@ class Tolerance:
 @dataclass(frozen=True)
 class Output:
     """An output that is judged: its name, sizes and layout, what it may differ by, whether it holds
-    whole numbers, and how the launch was scaled, where it takes alpha or beta."""
+    whole numbers, how the launch was scaled, where it takes alpha or beta, and whether the kernel may
+    read it where beta is 0."""
 
     name: str
     extents: tuple[int, ...]
@@ -49,6 +53,7 @@ class Output:
     bound: Tolerance
     whole: bool = False
     scaled: tuple[float, float] | None = None
+    read: bool = False
 
     @property
     def count(self) -> int:
@@ -120,8 +125,8 @@ def judged(
     if found.wrong:
         unwritten = ""
         if math.isnan(value) and not beta:
-            read = ", or C was read although beta is 0" if output.scaled else ""
-            unwritten = f" (never written{read})"
+            read = ", or C was read although beta is 0, which `reads_c: true` allows"
+            unwritten = f" (never written{read if output.scaled else ''})"
         digits = ".0f" if output.whole else ".6g"
         reason = (
             f"{found.wrong} of {output.count} elements are wrong{scaled}; "
@@ -133,6 +138,8 @@ def judged(
             f"exceeds {bound.frobenius:.3g}"
         )
     correct = not reason
+    if correct and output.read:
+        reason = READS_C
     if reason and label:
         reason = f"{label}: {reason}"
     # The errors are left out where elements are NaN: those of the others would look small.

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from tilewave.expressions import Expression
 
 
+Argument = str | int | float | None
+"""A kernel's argument: a name, a number, or None for a null pointer."""
+
+
 @dataclass(frozen=True)
 class Timing:
     """Milliseconds of a block of launches, and the fewest rounds of blocks."""
@@ -56,7 +60,7 @@ class Job:
 
     stage: one of `records.model.STAGES`. source: the kernel file. entry: the kernel's symbol, or the
     Python function's name. arguments: names of buffers, tensor maps, sizes, scalars, alpha and beta,
-    in the kernel's order. seed: of the inputs. limit_s: what the case may take. clock_control,
+    numbers, and None for null pointers, in the kernel's order. seed: of the inputs. limit_s: what the case may take. clock_control,
     cache_control: ncu's. key: see `records.keys`. cubin: its path, empty where nothing was compiled;
     no_cubin then says why not.
     """
@@ -69,7 +73,7 @@ class Job:
     operation: str
     source: str
     entry: str
-    arguments: tuple[str, ...]
+    arguments: tuple[Argument, ...]
     shape: Mapping[str, int]
     dtypes: Mapping[str, str]
     layouts: Mapping[str, str]  # of a product
@@ -95,10 +99,14 @@ class Job:
     # Of the stage counters: ncu's metrics and sections.
     metrics: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
+    # Where headers of its own are looked for besides the kernel file's folder, for the lines of code.
+    include: tuple[str, ...] = ()
     # Of the stage execute: `execution.version`, and whether accesses to shared memory are kept.
     versions: tuple[int, ...] = ()
     watch: bool = False
     operation_code: str = ""  # digest of the file of a user's operation
+    # Of a product: whether it reads C even where beta is 0.
+    reads_c: bool = False
     # Of a product that is judged: whether its code has instructions of the tensor cores, where known.
     tensor_cores: bool | None = None
 
@@ -119,7 +127,7 @@ class Job:
             "timing": Timing(**document["timing"]),
             "probe": probe,
         }
-        lists = ("arguments", "metrics", "sections", "versions")
+        lists = ("arguments", "metrics", "sections", "include", "versions")
         made |= {name: tuple(document[name]) for name in lists}
         return cls(**{**document, **made})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,7 @@ Scalar = int | float | str
 # Where the front matter stands in each kind of file, and who runs what the file holds.
 FENCES = {".cu": ("/*---", "---*/", "nvrtc"), ".py": ('"""---', '---"""', "cpu")}
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+SET_ELSEWHERE = re.compile(r"--?(gpu-architecture|arch|include-path|I)\b|-I")
 SUFFIXES = (".cu", ".py", ".yaml")
 
 
@@ -86,6 +87,15 @@ class ProbeCase(BaseModel):
     note: str = ""
 
 
+class Compiler(BaseModel):
+    """What the compiler gets besides macros. ``options``: its own words, ``{MACRO}`` in them a macro's
+    value. ``include``: folders of headers, from the kernel file's own; that one comes first."""
+
+    model_config = ConfigDict(extra="forbid")
+    options: list[str] = Field(default_factory=list)
+    include: list[str] = Field(default_factory=list)
+
+
 def _one() -> list[Expression]:
     """One of something: the geometry where the front matter says nothing."""
     return [1]
@@ -118,13 +128,19 @@ class FrontMatter(BaseModel):
     flop_rate: float | None = Field(
         None, gt=0, description="FLOP/s this surely reaches; bounds the cost before anything runs."
     )
+    reads_c: bool = Field(
+        False, description="The product reads C even where beta is 0: its check gives it numbers."
+    )
     requires: dict[str, Any] = Field(default_factory=dict)
     architecture_specific: bool = Field(
         False, description="Compiled for sm_90a instead of sm_90: wgmma, setmaxnreg and their like."
     )
+    compiler: Compiler = Field(default_factory=Compiler)
     work: WorkOf | None = None
     entry: str | None = None
-    arguments: list[str] = Field(default_factory=list)
+    arguments: list[Expression | bool | None] = Field(
+        default_factory=list, description="Names, expressions, numbers; null is a null pointer."
+    )
     buffers: dict[str, Buffer] = Field(default_factory=dict)
     tensor_maps: dict[str, TensorMap] = Field(default_factory=dict)
     cases: dict[str, ProbeCase] = Field(default_factory=dict)
@@ -149,6 +165,32 @@ class Kernel:
     @property
     def entry(self) -> str:
         return self.front.entry or self.name
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where headers of its own are looked for, in order: its folder first."""
+        own = self.path.parent
+        return own, *(own / one for one in self.front.compiler.include)
+
+    def compiler_options(self, macros: Mapping[str, Any]) -> list[str]:
+        """What the compiler is told besides what it always is.
+
+        Raises UserError for an option that is not the kernel's to set, or asks for another macro.
+        """
+        made = []
+        for given in self.front.compiler.options:
+            key = "compiler.options"
+            if SET_ELSEWHERE.match(given):
+                allowed = (
+                    "any but the architecture (the target's) and folders (`compiler: include`)"
+                )
+                raise UserError(self.path, key, given, allowed)
+            try:
+                made.append(given.format(**macros))
+            except (KeyError, IndexError, ValueError) as error:
+                known = [f"{{{name}}}" for name in macros] or "no macro in braces"
+                raise UserError(self.path, key, given, known) from error
+        return made
 
 
 def _split(path: Path, text: str) -> tuple[str, str | None]:
@@ -177,6 +219,8 @@ def _first_error(path: Path, error: ValidationError, data: dict[str, Any]) -> Us
             model = TensorMap
         elif place[0] == "work":
             model = WorkOf
+        elif place[0] == "compiler":
+            model = Compiler
         elif place[0] == "cases":
             model = ProbeCase
         return UserError(path, key, place[-1], model.model_fields)
@@ -248,9 +292,9 @@ def find_kernels(folders: Iterable[Path]) -> dict[str, Kernel]:
 
 
 def source_digest(kernel: Kernel) -> str:
-    """SHA-256 of the file's text and of the headers of its folder that it includes."""
+    """SHA-256 of the file's text and of the headers of its own that it includes."""
     digest = hashlib.sha256(kernel.text.encode())
-    for name, text in headers.own(kernel.text, kernel.path.parent).items():
+    for name, text in headers.own(kernel.text, *kernel.folders).items():
         digest.update(f"\0{name}\0{text}".encode())
     return digest.hexdigest()
 

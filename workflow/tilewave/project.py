@@ -245,7 +245,7 @@ def known_by(kernel: Kernel) -> list[str]:
     known = [str(kernel.path), kernel.front.model_dump_json(), *filter(None, [own])]
     if kernel.provider != "nvrtc":
         return [*known, host_code(kernel)]
-    texts = [kernel.text, *headers.own(kernel.text, kernel.path.parent).values()]
+    texts = [kernel.text, *headers.own(kernel.text, *kernel.folders).values()]
     return [*known, *map(source.code, texts)]
 
 

@@ -22,6 +22,7 @@ from tilewave.expressions import (
     integer,
     names_in,
 )
+from tilewave.jobs import Argument
 from tilewave.kernels import Kernel
 from tilewave.launches import LaunchPlan, MapPlan, Scratch
 from tilewave.operations.base import Operation
@@ -173,11 +174,15 @@ class Variant:
         sized += self._map_texts()
         if front.operation != "probe":
             sized += [(f"buffers.{name}.size", one.size) for name, one in front.buffers.items()]
+        own = self._words()
+        passed = [(f"arguments.{index}", text) for index, text in enumerate(front.arguments)
+                  if isinstance(text, str) and text not in own]  # fmt: skip
         asked = [("requires.conditions", text) for text in conditions]
         geometry = {*self.names, *dimensions, *DEVICE_NAMES}
         for expressions, known in (
             (alone, set(self.names)),
             (sized, geometry),
+            (passed, {*self.names, *dimensions}),
             (asked, geometry | {"arch", *architectures.NAMES}),
         ):
             for key, text in expressions:
@@ -199,6 +204,7 @@ class Variant:
             shape[name] = math.lcm(TRIAL_SIZE, divisor)
         if not self.supports(shape, TRIAL_DEVICE):
             self.plan(shape, TRIAL_DEVICE)
+            self.arguments(shape)
 
     def _check_words(self, operation: Operation) -> None:
         """Names and lengths in the front matter that the operation knows."""
@@ -210,6 +216,10 @@ class Variant:
         for name in front.macros:
             if name in (*dimensions, *DEVICE_NAMES, *architectures.NAMES, *WORDS):
                 raise UserError(path, f"macros.{name}", name, "a name with no meaning of its own")
+        self.kernel.compiler_options(self.names)
+        for folder, given in zip(self.kernel.folders[1:], front.compiler.include):
+            if not folder.is_dir():
+                raise UserError(path, "compiler.include", given, "folders that exist")
         if front.let and front.operation == "probe":
             raise UserError(path, "let", front.operation, "any operation but probe")
         earlier = {*self.names, *dimensions, *DEVICE_NAMES}
@@ -227,6 +237,9 @@ class Variant:
             for key, text in (("work.flop", front.work.flop), ("work.byte", front.work.byte)):
                 for name in sorted(names_in(text) - known_here):
                     raise UserError(path, key, name, known_here)
+        if front.reads_c and "beta" not in operation.scalars:
+            allowed = "an operation with beta, such as matmul"
+            raise UserError(path, "reads_c", front.operation, allowed)
         if front.operation == "probe":
             if front.tensor_maps:
                 allowed = "any operation but probe: a map is of an operand"
@@ -253,7 +266,7 @@ class Variant:
         named = (
             ("dtypes", front.dtypes, (*operands, "accumulate")),
             ("layouts", front.layouts, operands),
-            ("arguments", front.arguments, (*plain, *front.buffers, *front.tensor_maps)),
+            ("arguments", self._words(), (*plain, *front.buffers, *front.tensor_maps)),
         )
         # An operation without operands of its own takes what the arguments name.
         for key, given, known in named if operands else ():
@@ -266,6 +279,31 @@ class Variant:
         if operation.tiles and front.tile is not None and len(front.tile) != len(operation.tiles):
             allowed = f"expressions: of {', '.join(operation.tiles)}"
             raise UserError(path, "tile", front.tile, allowed)
+
+    def _words(self) -> list[str]:
+        """Of the arguments the names that stand for themselves: the others are numbers, or become
+        some."""
+        known = {*self.names, *self.kernel.front.let}
+        given = [one for one in self.kernel.front.arguments if isinstance(one, str)]
+        return [one for one in given if one.isidentifier() and one not in known]
+
+    def arguments(self, shape: Mapping[str, int]) -> tuple[Argument, ...]:
+        """The arguments of a launch: names of buffers, sizes and the like, numbers, None for null.
+
+        Raises UserError for an expression without a value.
+        """
+        words = self._words()
+
+        def value(key: str, given: Argument) -> Argument:
+            if given in words or not isinstance(given, str):
+                return given
+            number = self._evaluate(key, given, shape)
+            if isinstance(number, bool) or not isinstance(number, (int, float)):
+                raise UserError(self.kernel.path, key, given, "an expression with a number")
+            return int(number) if float(number).is_integer() else number
+
+        given = self.kernel.front.arguments
+        return tuple(value(f"arguments.{place}", one) for place, one in enumerate(given))
 
     def _values(self, condition: str, names: Mapping[str, Any]) -> str:
         """The values of the names that stand in a condition, for the sentence that it failed."""

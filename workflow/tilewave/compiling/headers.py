@@ -12,6 +12,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from tilewave.compiling import source
+
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"]+)[>\"]", re.MULTILINE)
 
 # NVRTC has no C library, and knows printf, assert and the mathematical functions without a header:
@@ -37,6 +39,50 @@ STAND_INS = {
     "stdint.h": STDINT,
     "cstdint": STDINT,
 }
+
+# What a kernel's own files include of the standard library: libcu++ has it as cuda::std. Not for what
+# CUDA's headers include, which know NVRTC themselves.
+STANDARD = (
+    "array bit cmath complex concepts cstddef functional initializer_list iterator limits numeric "
+    "optional ratio span tuple type_traits utility variant"
+).split()
+FLOATS = {
+    "FLT": ("24", "3.402823466e+38F", "1.175494351e-38F", "1.192092896e-07F"),
+    "DBL": ("53", "1.7976931348623157e+308", "2.2250738585072014e-308", "2.2204460492503131e-16"),
+}
+CFLOAT = "#pragma once\n" + "".join(
+    f"#define {kind}_{name} {value}\n"
+    for kind, values in FLOATS.items()
+    for name, value in zip(("MANT_DIG", "MAX", "MIN", "EPSILON"), values)
+)
+CLIMITS = "#pragma once\n#include <cuda/std/climits>\n"
+CSTDINT = STDINT + "namespace std {\n" + "".join(
+    f"using ::{sign}int{bits}_t;\n" for sign in ("", "u") for bits in WIDTHS
+) + "using ::intptr_t; using ::uintptr_t;\n}\n"  # fmt: skip
+# What only functions of the host use.
+HOST = (
+    "chrono ctime ctype.h cublasLt.h cublas_v2.h cudaProfiler.h cudaTypedefs.h "
+    "cuda_profiler_api.h curand.h exception fstream iomanip iostream map memory mutex omp.h ostream "
+    "random set sstream stdexcept string sys/time.h sys/types.h thread time.h unistd.h unordered_map "
+    "vector"
+).split()
+ALGORITHM = "".join(f"#include <cuda/std/__algorithm/{name}.h>\n" for name in ("max", "min"))
+IN_STD = "namespace std { using namespace cuda::std; }\n"
+OF_A_KERNEL = {
+    **dict.fromkeys(HOST, "#pragma once\n"),
+    **{name: f"#pragma once\n#include <cuda/std/{name}>\n{IN_STD}" for name in STANDARD},
+    **dict.fromkeys(("cfloat", "float.h"), CFLOAT),
+    **dict.fromkeys(("climits", "limits.h"), CLIMITS),
+    "cstdint": CSTDINT,
+    "stddef.h": "#pragma once\n#include <cuda/std/cstddef>\n",
+    "algorithm": f"#pragma once\n{ALGORITHM}#include <cuda/std/utility>\n{IN_STD}",
+}
+"""Stand-ins for headers that a kernel's own files name, where none of its folders has them."""
+WORDS = {"host_words.h": "".join(
+    f"typedef unsigned {kind} u{kind};\n" for kind in ("int", "short", "long")
+)}  # fmt: skip
+"""Types that glibc's headers bring to every file that nvcc compiles."""
+WORD = re.compile(r"\bu(?:int|short|long)\b")
 
 
 @functools.cache
@@ -93,30 +139,42 @@ def _included(text: str, own: list[Path], places: Sequence[Path] = ()) -> dict[s
     return dict(sorted(found.items()))
 
 
-def own(text: str, folder: Path) -> dict[str, str]:
-    """Name -> text of the headers in the kernel's own folder that ``text`` includes, directly or
+def own(text: str, *folders: Path) -> dict[str, str]:
+    """Name -> text of the headers in the kernel's own folders that ``text`` includes, directly or
     not. CUDA's headers are left out: no toolkit is needed to ask."""
-    return _included(text, [folder])
+    return _included(text, list(folders))
 
 
-def closure(text: str, own_folder: Path | None = None) -> dict[str, str]:
+def before(text: str, *own_folders: Path) -> dict[str, str]:
+    """Name -> text of what is included before the kernel: words that its own files use of glibc's."""
+    mine = own(text, *own_folders)
+    used = any(WORD.search(source.code(one)) for one in (text, *mine.values()))
+    return dict(WORDS) if used else {}
+
+
+def closure(text: str, *own_folders: Path) -> dict[str, str]:
     """Name -> text of every header that ``text`` includes, directly or not.
 
-    Headers of the kernel's own folder come first. Headers of the C library that NVRTC does without,
+    Headers of the kernel's own folders come first. Headers of the C library that NVRTC does without,
     and cuda.h, have stand-ins; any other that is found nowhere is left to NVRTC, which says so with file and line.
     """
     places: list[Path] = []
     for folder in folders():
         places += [folder, folder / "crt"]
-    found = _included(text, [own_folder] if own_folder else [], places)
+    mine = own(text, *own_folders)
+    direct = {name for one in (text, *mine.values()) for _, name in INCLUDE.findall(one)} - set(
+        mine
+    )
+    asked = {name: OF_A_KERNEL[name] for name in sorted(direct & set(OF_A_KERNEL))}
+    found = _included("\n".join((text, *asked.values())), list(own_folders), places) | asked
     named = {name for one in (text, *found.values()) for _, name in INCLUDE.findall(one)}
     stand_ins = {name: STAND_INS[name] for name in named & set(STAND_INS) if name not in found}
     return dict(sorted((found | stand_ins).items()))
 
 
-def toolkit_digest(text: str, own_folder: Path) -> str:
-    """Digest of the headers of `closure` that do not lie in the kernel's own folder."""
-    mine = own(text, own_folder)
+def toolkit_digest(text: str, *own_folders: Path) -> str:
+    """Digest of the headers of `closure` that do not lie in the kernel's own folders."""
+    mine = own(text, *own_folders)
     names = tuple(
         sorted(
             {name for one in (text, *mine.values()) for _, name in INCLUDE.findall(one)} - set(mine)

@@ -16,6 +16,7 @@ from tilewave.compiling import headers, source
 from tilewave.kernels import Kernel
 
 LANGUAGE = "-std=c++17"
+STANDARD = re.compile("--?std=")
 MESSAGE = re.compile(
     r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error:? (?P<text>.*)$", re.M
 )
@@ -92,10 +93,13 @@ def architectures() -> tuple[str, ...]:
     )
 
 
-def options(arch: str, macros: Mapping[str, Any]) -> tuple[str, ...]:
+def options(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> tuple[str, ...]:
     """The compiler's options; they and the text decide the cubin's bytes."""
     defines = [f"-D{name}={value}" for name, value in macros.items()]
-    return (f"-arch={arch}", LANGUAGE, "-lineinfo", "--ptxas-options=-v", *defines)
+    own = kernel.compiler_options(macros)
+    own += [f"--pre-include={name}" for name in headers.before(kernel.text, *kernel.folders)]
+    language = [] if any(STANDARD.match(one) for one in own) else [LANGUAGE]
+    return (f"-arch={arch}", *language, "-lineinfo", "--ptxas-options=-v", *own, *defines)
 
 
 def target_of(kernel: Kernel, arch: str) -> str:
@@ -109,18 +113,18 @@ def target_of(kernel: Kernel, arch: str) -> str:
 def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     """Content key of what is compiled, whoever compiles it: the code without comments, the headers of
     its own folder, options."""
-    own = headers.own(kernel.text, kernel.path.parent)
+    own = headers.own(kernel.text, *kernel.folders)
     return _digest(
         kernel.path.name,
         source.code(kernel.text),
-        *options(arch, macros),
+        *options(kernel, arch, macros),
         *(part for name, text in own.items() for part in (name, source.code(text))),
     )
 
 
 def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     """Content key of a compilation: `text_key`, CUDA's headers and NVRTC."""
-    toolkit = headers.toolkit_digest(kernel.text, kernel.path.parent)
+    toolkit = headers.toolkit_digest(kernel.text, *kernel.folders)
     return _digest(text_key(kernel, arch, macros), toolkit, version())
 
 
@@ -187,6 +191,22 @@ def symbol(entry: str, names: Iterable[str]) -> str:
     raise NoSymbol(f"entry {entry} {why}{there}; front matter's `entry` takes {said}")
 
 
+GUARD = "host code has to stand between `#ifndef __CUDACC_RTC__` and `#endif`"
+HINTS = {
+    r"cannot open source file": "in front matter `compiler: {include: [FOLDER]}` says where it lies",
+    r"explicitly marked as a __host__": f"{GUARD}; of cub include what is used, as "
+    "<cub/block/block_reduce.cuh>",
+    r'namespace "std" has no member|without memory space annotations': GUARD,
+}
+"""What a message of the compiler says -> what to write."""
+
+
+def hint(message: str) -> str:
+    """What to do about a message of the compiler, behind a semicolon; empty where nobody knows."""
+    told = (hint for sign, hint in HINTS.items() if re.search(sign, message))
+    return next((f"; {one}" for one in told), "")
+
+
 def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Compiled:
     """Compile one kernel file with its macros for ``arch``.
 
@@ -195,8 +215,9 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
     """
     from cuda.bindings import nvrtc
 
-    own = headers.closure(kernel.text, kernel.path.parent)
-    chosen = options(arch, macros)
+    own = headers.closure(kernel.text, *kernel.folders)
+    own |= headers.before(kernel.text, *kernel.folders)
+    chosen = options(kernel, arch, macros)
     # The headers in memory win; the folders serve only names that no scan of #include finds.
     folders = [f"-I{folder}" for folder in headers.folders()]
     name = f"kernels/{kernel.path.name}"
@@ -228,5 +249,5 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
         place = f"{os.path.basename(found['file'])}:{found['line']}" if found else ""
         message = f"{place}: {found['text']}" if found else log.strip()
         first = message.splitlines()[0] if message else str(failed)
-        return Compiled(None, chosen, version(), log, first)
+        return Compiled(None, chosen, version(), log, first + hint(first))
     return Compiled(cubin, chosen, version(), log, "", _resources(log))

@@ -40,9 +40,12 @@ class Origin:
 NOWHERE = Origin()
 
 
-def own_texts(text: str, path: Path) -> dict[str, str]:
-    """Texts that line tables speak of, by file name: the kernel's, then those of its own headers."""
-    return {path.name: text, **headers.own(text, path.parent)}
+def own_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[str, str]:
+    """Texts that line tables speak of, by file name: the kernel's, then those of its own headers.
+
+    folders: of headers, besides the kernel file's own.
+    """
+    return {path.name: text, **headers.own(text, path.parent, *folders)}
 
 
 def by_last_name(texts: Mapping[str, str]) -> dict[str, str]:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewave import comparison, execution, operations
+from tilewave import arguments, comparison, execution, operations
 from tilewave.comparison import Judgement
 from tilewave.compiling import sass
-from tilewave.dtypes import DTYPES, scalar_type
+from tilewave.dtypes import DTYPES
 from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
 from tilewave.jobs import Job
@@ -85,28 +85,28 @@ def scratch(job: Job) -> dict[str, np.ndarray]:
     return made
 
 
-def arguments(
-    machine: Any, job: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: float
+def packed(
+    machine: Any,
+    job: Job,
+    buffers: Mapping[str, np.ndarray],
+    alpha: float,
+    beta: float,
+    sizes: Sequence[int] | None = None,
 ) -> list[Any]:
     """A job's arguments in its own order, as `gpu.launch.pack` has them.
 
-    Raises ValueError for a name that is no buffer, no size, no scalar and no tensor map of the case.
+    sizes: bytes of each parameter of the kernel, where they are known. Raises ValueError for what is
+    not the kernel's (see `arguments.values`).
     """
-    real = scalar_type(job.dtypes.get("accumulate"))
-    numbers, maps = job.numbers, {one.name: one for one in job.launch.tensor_maps}
+    maps = {one.name: one for one in job.launch.tensor_maps}
     made: list[Any] = []
-    for name in job.arguments:
-        if name in buffers:
+    for name, number in arguments.values(job, buffers, maps, alpha, beta, sizes):
+        if number is not None:
+            made.append(number)
+        elif name in buffers:
             made.append(machine.Buffer(name, buffers[name]))
-        elif name in ("alpha", "beta"):
-            made.append(real(alpha if name == "alpha" else beta))
-        elif name in numbers:
-            made.append(np.int32(int(numbers[name])))
-        elif name in maps:
-            made.append(tensor_map(machine, maps[name]))
         else:
-            known = [*buffers, "alpha", "beta", *numbers, *maps]
-            raise ValueError(f"argument {name!r} is none of {', '.join(known)}")
+            made.append(tensor_map(machine, maps[name]))
     return made
 
 
@@ -147,7 +147,7 @@ class _Case:
         self.slow = False
         cubin = Path(job.cubin)
         text = sass.of_cubin(cubin)
-        self.places = Places(Path(job.source), job.entry, text)
+        self.places = Places(Path(job.source), job.entry, text, job.include)
         self.program = machine.load(cubin.read_bytes(), job.entry, text)
         self.operation = operations.load(job.operation, job.source)
         self.job = replace(job, tensor_cores=sass.on_tensor_cores(text, job.entry))
@@ -166,7 +166,9 @@ class _Case:
             self.program,
             grid=job.launch.grid,
             block=job.launch.block,
-            arguments=arguments(self.machine, job, buffers, alpha, beta),
+            arguments=packed(
+                self.machine, job, buffers, alpha, beta, self.program.image.parameter_sizes
+            ),
             shared_bytes=job.launch.shared_bytes,
             limits=self.machine.Limits(instructions=cost.budget(job), seconds=max(left, 0.1)),
             **more,
@@ -257,7 +259,7 @@ def _named(opcode: str, address: int, places: Places) -> str:
 
 def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
     if places is None:
-        places = Places(Path(job.source), job.entry, sass.of_cubin(Path(job.cubin)))
+        places = Places(Path(job.source), job.entry, sass.of_cubin(Path(job.cubin)), job.include)
     detail = getattr(error, "detail", "")
     told = _named(error.opcode, int(getattr(error, "address", -1)), places)
     return told + (f": {detail}" if detail else "")

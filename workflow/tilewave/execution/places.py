@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,17 @@ def relative(path: Path) -> str:
 class Places:
     """Lines of one kernel file and of its own headers by SASS address."""
 
-    def __init__(self, source: Path, entry: str, listing: str) -> None:
+    def __init__(self, source: Path, entry: str, listing: str, include: Iterable[str] = ()) -> None:
         self.source, self.entry = source, entry
+        self._folders = [source.parent, *map(Path, include)]
         self.name = relative(source)
         try:
             text = source.read_text(encoding="utf-8")
         except OSError:
             text = ""
-        self._origins = origins.of_listing(listing, entry, origins.own_texts(text, source))
+        self._origins = origins.of_listing(
+            listing, entry, origins.own_texts(text, source, self._folders)
+        )
 
     def __call__(self, address: int) -> Origin:
         """Where an instruction came from; its line is 0 where that is not known."""
@@ -41,7 +44,9 @@ class Places:
 
     def file(self, address: int) -> str:
         """The file of an instruction's line as a reader types it; the kernel's where it is not known."""
-        return relative(self.source.parent / (self(address).file or self.source.name))
+        name = self(address).file or self.source.name
+        found = (folder / name for folder in self._folders if (folder / name).is_file())
+        return relative(next(found, self.source.parent / name))
 
     def at(self, address: int) -> str:
         """``line 57 of kernels/matmul_tiled.cu``, with the call sites of a header's line; or the file

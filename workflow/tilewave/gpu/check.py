@@ -130,13 +130,20 @@ def _judge(
         want = _reference(session, job, products, arrays, alpha, beta)
         return lambda: _compare(session, job, arrays["c"], want, alpha, beta, label)
 
+    # Copied back, which is faster than to make them a second time.
+    given = {
+        name: buffer.download(operation.stored(job, name)[0])
+        for name, buffer in arrays.items()
+        if operation.given(job, name, beta)
+    }
+
     def judge() -> Judgement:
         outputs = {
             name: arrays[name].download(operation.stored(job, name)[0])
             for name, one in operation.arrays(job).items()
             if one.written
         }
-        return operation.judge(job, outputs, None, alpha, beta)
+        return operation.judge(job, outputs, given, alpha, beta)
 
     return judge
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewave import operations
-from tilewave.dtypes import scalar_type
+from tilewave import arguments, operations
 from tilewave.gpu.buffers import Kept
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.tensor_maps import Maps
 from tilewave.jobs import Job
+from tilewave.machine import cubin
 
 if TYPE_CHECKING:
     from tilewave.gpu.clocks import Clocks
@@ -52,33 +52,26 @@ def pack(
     alpha: float,
     beta: float,
     maps: Mapping[str, Any] | None = None,
+    sizes: Sequence[int] | None = None,
 ) -> Arguments:
-    """A job's arguments in its own order.
+    """A job's arguments in its own order: buffers by their pointers, tensor maps, numbers.
 
-    A name is a buffer (pointer), a tensor map (128 bytes by value), alpha or beta (float; double where the accumulator is f64, int
-    where it is i32), a scalar of the probe case or a size (int). Raises CudaError for a name that
-    is none of these.
+    sizes: bytes of each parameter of the kernel, where they are known. Raises CudaError for what is
+    not the kernel's (see `arguments.values`).
     """
-    number = scalar_type(job.dtypes.get("accumulate"))
-    real = np.ctypeslib.as_ctypes_type(number)
-    scalars = job.numbers
-    values: list[Any] = []
     maps = maps or {}
-    for name in job.arguments:
-        if name in pointers:
-            values.append(pointer(pointers[name]))
-        elif name in maps:
-            values.append(maps[name])
-        elif name in ("alpha", "beta"):
-            values.append(real(number(alpha if name == "alpha" else beta).item()))
-        elif name in scalars:
-            values.append(ctypes.c_int32(int(scalars[name])))
+    try:
+        given = arguments.values(job, pointers, maps, alpha, beta, sizes)
+    except ValueError as error:
+        raise CudaError("CUDA_ERROR_INVALID_VALUE", str(error)) from error
+    packed: list[Any] = []
+    for name, number in given:
+        if number is not None:
+            data = number.tobytes()
+            packed.append((ctypes.c_char * len(data)).from_buffer_copy(data))
         else:
-            known = [*pointers, *maps, "alpha", "beta", *scalars]
-            raise CudaError(
-                "CUDA_ERROR_INVALID_VALUE", f"argument {name!r} is none of {', '.join(known)}"
-            )
-    return Arguments(values)
+            packed.append(pointer(pointers[name]) if name in pointers else maps[name])
+    return Arguments(packed)
 
 
 class Module:
@@ -87,7 +80,7 @@ class Module:
     def __init__(self, image: bytes) -> None:
         from cuda.bindings import driver
 
-        self._image = image
+        self.image = image
         self._module = ok(driver.cuModuleLoadData(image))
 
     def function(self, entry: str) -> Any:
@@ -168,6 +161,7 @@ class NvrtcKernel:
         self._job = job
         self._maps = Maps(job.launch.tensor_maps)
         self._function = self._module.function(job.entry)
+        self._sizes = cubin.read(self._module.image, job.entry).parameter_sizes
         shared_bytes, cluster = job.launch.shared_bytes, job.launch.cluster
         allow_shared(self._function, shared_bytes)
         if cluster and cluster[0] * cluster[1] * cluster[2] > 8:  # what is portable
@@ -190,8 +184,9 @@ class NvrtcKernel:
         self, pointers: Mapping[str, int], alpha: float = 1.0, beta: float = 0.0
     ) -> Callable[[], None]:
         """A function that enqueues one launch with these buffers."""
-        arguments = pack(self._job, pointers, alpha, beta, self._maps.of(pointers))
-        return lambda: enqueue(self._config, self._function, arguments)
+        maps = self._maps.of(pointers)
+        packed = pack(self._job, pointers, alpha, beta, maps, self._sizes)
+        return lambda: enqueue(self._config, self._function, packed)
 
     def close(self) -> None:
         if self._own:

@@ -49,6 +49,11 @@ class Image:
     globals_: dict[str, bytes] = field(default_factory=dict)
     pointers: tuple[tuple[int, str, int], ...] = ()
 
+    @property
+    def parameter_sizes(self) -> tuple[int, ...]:
+        """Bytes of each parameter, in the order of the arguments."""
+        return tuple(size for _, size in self.parameters)
+
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0

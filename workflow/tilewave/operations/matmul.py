@@ -141,7 +141,7 @@ class Matmul(Operation):
         return [(1.0, 0.0)] + ([second] if second != (1.0, 0.0) else [])
 
     def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
-        return beta != 0 or not self.arrays(job)[name].written
+        return beta != 0 or job.reads_c or not self.arrays(job)[name].written
 
     def reference(
         self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0

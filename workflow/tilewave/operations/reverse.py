@@ -25,7 +25,7 @@ class Reverse(Operation):
     rehearsed = False
 
     def arrays(self, job: Job) -> Mapping[str, Operand]:
-        names = [name for name in job.arguments if name not in SCALARS]
+        names = [one for one in job.arguments if isinstance(one, str) and one not in SCALARS]
         if not names:
             raise ValueError(f"{job.case}: no array among the arguments {list(job.arguments)}")
         source, target = names[0], names[-1]

@@ -65,7 +65,8 @@ def outcomes(study: StudyData) -> dict[str, str]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case: outcome, errors of the result and the tolerance that they were held against."""
+    """One row a case: outcome, errors of the result, and the tolerance of an element of typical size:
+    each element is held against its own."""
     frame = base.base_table(study)
     found = pd.Series(outcomes(study), dtype=object).reindex(frame.index)
     frame.insert(7, "outcome", found)
@@ -77,7 +78,7 @@ def table(study: StudyData) -> pd.DataFrame:
         frame,
         {
             "largest error": base.value_of(study, "max_error", "check"),
-            "tolerance": base.value_of(study, "tolerance", "check"),
+            "tolerance of a typical element": base.value_of(study, "tolerance", "check"),
             "relative error (Frobenius)": base.value_of(study, "relative_error", "check"),
         },
     )

@@ -24,7 +24,7 @@ from tilewave.theory.traffic import MATH
 
 HEADLINE = True
 READING = (
-    "Up is speed, right are FLOPs for a byte of one level of the memory, both logarithmic: a "
+    "Up is speed, right are the FLOPs for a byte of one level of the memory, both logarithmic: a "
     "variant has a point for each level. A sloping line is the bandwidth of the level with its "
     "colour, a horizontal one a rate of arithmetic; the lower of the two is the roof over a point, "
     "and the distance to it is what is left to gain."

@@ -139,7 +139,7 @@ def annotated(
     rows = rows_of(instructions, case, stalls)
     if not len(rows):
         return None
-    texts = origins.by_last_name(origins.own_texts(kernel.text, kernel.path))
+    texts = origins.by_last_name(origins.own_texts(kernel.text, kernel.path, kernel.folders))
     used = {kernel.path.name, *rows["file"]}
     return Annotated(
         case,
@@ -160,7 +160,7 @@ def machine_code(kernel: Kernel, listing: str, function: str, rows: pd.DataFrame
 
     listing: of `sass.as_text`, as the variant's ``.sass`` holds it; rows: of `rows_of`.
     """
-    texts = origins.own_texts(kernel.text, kernel.path)
+    texts = origins.own_texts(kernel.text, kernel.path, kernel.folders)
     places: Mapping[int, Origin] = origins.of_listing(listing, function, texts)
     counted = _sums(rows, ["address"])
     return [

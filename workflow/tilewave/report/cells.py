@@ -104,7 +104,7 @@ def table(frame: pd.DataFrame) -> Table:
 
 
 def with_evidence(shown: Table) -> Table:
-    """The table with its columns of EVIDENCE folded into one."""
+    """The table with its columns of EVIDENCE folded away."""
     names = [name for name, _ in shown.columns]
     kept = [at for at, name in enumerate(names) if name not in EVIDENCE]
     folded = sorted({*range(len(names))} - {*kept}, key=lambda at: EVIDENCE.index(names[at]))

@@ -442,7 +442,7 @@ def lanes(
     """
     told = {case: one for case, one in accesses.items() if one["kernel"] == kernel.name}
     probe = kernel.front.operation == "probe"
-    texts = origins.own_texts(kernel.text, kernel.path)
+    texts = origins.own_texts(kernel.text, kernel.path, kernel.folders)
     made = []
     for case, one in list(told.items())[: None if probe else 1]:
         entry = _first(document, one["variant"])

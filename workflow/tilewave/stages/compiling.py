@@ -60,7 +60,7 @@ class Task:
 
 
 def _own_texts(kernel: Kernel) -> dict[str, str]:
-    return origins.own_texts(kernel.text, kernel.path)
+    return origins.own_texts(kernel.text, kernel.path, kernel.folders)
 
 
 def _stored(task: Task, store: Store) -> Entry | None:

@@ -128,7 +128,7 @@ def of_case(
         operation_code=operations.MODULES.code(kernel.front.operation),
         source=_source(kernel.path),
         entry=entry.get("symbol", kernel.entry),
-        arguments=tuple(kernel.front.arguments),
+        arguments=variant.arguments(resolved.shape),
         shape=resolved.shape,
         dtypes=variant.dtypes,
         layouts=variant.layouts if operation.laid_out else {},
@@ -142,11 +142,13 @@ def of_case(
         instruction=None if named is None else named.instruction,
         timing=Timing(config.timing.block_ms, config.timing.rounds),
         baseline=bool(operation.vendor) and stage == "time",
+        reads_c=kernel.front.reads_c,
         work=resolved.work if stage == "time" else {},
         metrics=counted[0],
         sections=counted[1],
         clock_control=config.counters.clock_control,
         cache_control=config.counters.cache_control,
+        include=tuple(map(_source, kernel.folders[1:])),
         versions=tuple(execution.version()) if stage == "execute" else (),
     )
     dear = too_dear(resolved, job)

@@ -1,0 +1,109 @@
+"""Options and include folders of a kernel's own: part of its key, and of the message where they are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from samples import BODY, FRONT, write_kernel
+from tilewave.command import main
+from tilewave.compiling import nvrtc
+from tilewave.errors import UserError
+from tilewave.kernels import load_kernel, source_digest
+from tilewave.variants import choices, variant
+
+compiles = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+PLAIN = ("-arch=sm_90", "-std=c++17", "-lineinfo", "--ptxas-options=-v")
+INNER = "#pragma once\n__device__ inline float twice(float x) { return 2 * x; }\n"
+USES = "#include <outer.cuh>\nstatic_assert(__cplusplus >= 202002L);\n"
+USES += "float halved(float x) { return twice(x) / 4; }\n"  # no __device__: -default-device
+
+
+def kernel(folder: Path, compiler: str = "", uses: str = ""):
+    front = FRONT + (f"compiler: {compiler}\n" if compiler else "")
+    body = uses + BODY.replace(
+        "REAL sum = 0;", "REAL sum = 0 * halved(n);" if uses else "REAL sum = 0;"
+    )
+    return load_kernel(write_kernel(folder, "mine", front, body))
+
+
+def options(made):
+    return nvrtc.options(made, "sm_90", variant(made, {}, "config", "macros").names)
+
+
+def keys(made):
+    names = variant(made, {}, "config", "macros").names
+    return nvrtc.text_key(made, "sm_90", names), source_digest(made)
+
+
+def test_options_follow_what_is_always_said(tmp_path):
+    plain = options(kernel(tmp_path))
+    assert plain == (*PLAIN, "-DREAL=f32", "-DTILE=16")
+    own = kernel(tmp_path, '{options: [--use_fast_math, "--maxrregcount={TILE}"]}')
+    assert options(own) == (*PLAIN, "--use_fast_math", "--maxrregcount=16", *plain[-2:])
+    newer = kernel(tmp_path, "{options: [-std=c++20]}")
+    assert options(newer) == (PLAIN[0], *PLAIN[2:], "-std=c++20", *plain[-2:])
+    assert len({keys(one)[0] for one in (kernel(tmp_path), own, newer)}) == 3
+
+
+def test_headers_of_include_folders_are_the_kernels_own(tmp_path):
+    common = tmp_path / "common"
+    common.mkdir()
+    (common / "outer.cuh").write_text('#include "inner.cuh"\n')
+    (common / "inner.cuh").write_text(INNER)
+    uses = "#include <outer.cuh>\n"
+    first = keys(kernel(tmp_path / "kernels", "{include: [../common]}", uses))
+    (common / "inner.cuh").write_text(INNER + "// a remark\n")
+    remarked = keys(kernel(tmp_path / "kernels", "{include: [../common]}", uses))
+    assert remarked[0] == first[0]
+    (common / "inner.cuh").write_text(INNER.replace("2 *", "3 *"))
+    changed = keys(kernel(tmp_path / "kernels", "{include: [../common]}", uses))
+    assert changed[0] != first[0] and len({first[1], remarked[1], changed[1]}) == 3
+    (tmp_path / "kernels" / "inner.cuh").write_text("// nearer, but not beside outer.cuh\n")
+    assert keys(kernel(tmp_path / "kernels", "{include: [../common]}", uses))[0] == changed[0]
+
+
+@compiles
+def test_it_compiles_and_lines_of_such_headers_are_counted(tmp_path, capsys):
+    common = tmp_path / "common"
+    common.mkdir()
+    (common / "outer.cuh").write_text('#include "inner.cuh"\n')
+    (common / "inner.cuh").write_text(INNER)
+    told = "{options: [-std=c++20, -default-device], include: [../common]}"
+    made = kernel(tmp_path / "kernels", told, USES)
+    assert main(["execute", str(made.path), "--shape", "33x20x5"]) == 0
+    text = capsys.readouterr().out
+    assert "mine@33x20x5: correct" in text
+    assert "inner.cuh, the lines that instructions were made from" in text
+
+
+@compiles
+def test_an_option_that_the_compiler_does_not_know(tmp_path, capsys):
+    made = kernel(tmp_path, "{options: [--nonsense]}")
+    assert main(["execute", str(made.path), "--shape", "64"]) == 1
+    assert "unrecognized option --nonsense" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("compiler", "told"),
+    [
+        ("{options: [-arch=sm_80]}", "found '-arch=sm_80'; allowed: any but the architecture"),
+        ("{options: [--gpu-architecture=sm_80]}", "allowed: any but the architecture"),
+        ("{options: [-I/usr/include]}", "folders (`compiler: include`)"),
+        ('{options: ["--maxrregcount={TIEL}"]}', "allowed: {REAL}, {TILE}"),
+        ("{include: [nowhere]}", "compiler.include: found 'nowhere'; allowed: folders that exist"),
+    ],
+)
+def test_mistakes(tmp_path, compiler, told):
+    made = kernel(tmp_path, compiler)
+    with pytest.raises(UserError) as error:
+        next(choices(made, "defaults", made.path, "macros")).try_out()
+    assert told in str(error.value)
+
+
+def test_an_unknown_word(tmp_path):
+    with pytest.raises(
+        UserError, match=r"compiler\.option: found 'option'.*did you mean 'options'"
+    ):
+        kernel(tmp_path, "{option: [-G]}")
