@@ -488,7 +488,7 @@ def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     try:
         options = parser().parse_args(words)
-        if options.command != "execute":
+        if "run" in options:  # one of the others
             return int(options.run(options))
         told = execute(options, machine)
     except UserError as error:
