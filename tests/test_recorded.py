@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from samples import a_job
-from tilewave.command import main, parser, record
+from tilewave.command import main, parser
+from tilewave.commands.record import adopted
 from tilewave.errors import UserError
 from tilewave.records import model, tables
 from tilewave.records.recorded import Recorded, adopt, folders, merge, merge_accesses
@@ -226,14 +227,14 @@ def test_record_from_a_checkout(tmp_path, below, capsys):
     elsewhere(tmp_path, timed("c@64", "k5", 5.0))
     here = tmp_path / "here"
     options = parser().parse_args(["record", "--from", str(tmp_path / "other" / below)])
-    (line,) = record(options, here)
+    (line,) = adopted(options, here)
     assert line.endswith("nvidia_h200: 1 added, 0 replaced, 0 kept")
     assert samples(here / "resources" / "recorded" / "nvidia_h200", "k5") == [5.0, 6.0]
     # Nor from a folder without figures, nor from itself.
     assert main(["record", "--from", str(tmp_path / "nowhere")]) == 2
     assert "--from: found" in capsys.readouterr().err
     with pytest.raises(UserError, match="another folder"):
-        record(parser().parse_args(["record", "--from", str(here)]), here)
+        adopted(parser().parse_args(["record", "--from", str(here)]), here)
 
 
 def collect(recorded, *jobs, target=None, store=None):

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from tilewave.errors import UserError
+from tilewave.home import place
 from tilewave.validation import first_problem, key_twice
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -278,13 +279,15 @@ def json_schema() -> str:
 
 
 def check_folders(config: Config, kind: str, where_file: object, root: Path) -> list[Path]:
-    """The folders of ``kernel_folders`` or of another kind as paths, relative ones from ``root``."""
+    """The folders of ``kernel_folders`` or of another kind as paths (see `home.place`); one kernel file may
+    stand for a folder of kernels.
+
+    Raises UserError for one that does not exist.
+    """
     folders = []
     for index, folder in enumerate(getattr(config, kind)):
-        path = Path(folder).expanduser()
-        path = path if path.is_absolute() else root / path
-        if not path.is_dir():
-            key = f"{kind}.{index}"
-            raise UserError(where_file, key, folder, "a folder that exists")
+        path = place(folder, root)
+        if not (path.is_dir() or (kind == "kernel_folders" and path.is_file())):
+            raise UserError(where_file, f"{kind}.{index}", folder, "a folder that exists")
         folders.append(path)
     return folders

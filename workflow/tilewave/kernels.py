@@ -269,15 +269,16 @@ def load_kernel(path: Path) -> Kernel:
 
 
 def find_kernels(folders: Iterable[Path]) -> dict[str, Kernel]:
-    """All kernels of the folders by name, in the order of folders and file names.
+    """All kernels of the folders by name, in the order of folders and file names; a kernel file among
+    the folders stands for itself.
 
     Raises UserError for a folder that does not exist and for two files of one name.
     """
     found: dict[str, Kernel] = {}
     for folder in folders:
-        if not folder.is_dir():
+        if not folder.exists():
             raise UserError("config", "kernel_folders", str(folder), "folders that exist")
-        for path in sorted(folder.iterdir()):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else [folder]:
             if path.suffix not in SUFFIXES or path.name.startswith((".", "_")):
                 continue
             if not NAME.fullmatch(path.stem) or path.stem == "all":

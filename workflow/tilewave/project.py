@@ -15,13 +15,12 @@ from tilewave.cases import Plan, expand, wants
 from tilewave.compiling import headers, nvrtc, source
 from tilewave.config import Config, Style, check_file, check_folders, parse
 from tilewave.errors import UserError
+from tilewave.home import RECORDED, ROOT, place
 from tilewave.kernels import Kernel, find_kernels, host_code, idea
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store, write_atomically
 from tilewave.variants import choices
 
-LIBRARY = Path(__file__).parent
-ROOT = LIBRARY.parent.parent
 STORE = Path(".tilewave")
 
 
@@ -45,9 +44,9 @@ class Project:
 
     @property
     def baseline(self) -> Path | None:
-        """The file of shared-memory excess that the run must reproduce; from the checkout."""
+        """The file of shared-memory excess that the run must reproduce."""
         named = self.config.execute.baseline
-        return None if named is None else ROOT / Path(named).expanduser()
+        return None if named is None else place(named)
 
     def baseline_digest(self) -> str:
         """Digest of that file's content, empty where there is none."""
@@ -160,7 +159,7 @@ def load(
     for file in files:
         check_file(Path(str(file)), config_name([file]))
     config = parse(data, where)
-    recorded_root = root / "resources" / "recorded"
+    recorded_root = place(RECORDED, root)
     operations.MODULES.use(check_folders(config, "operation_folders", where, root))
     plots.MODULES.use(check_folders(config, "plot_folders", where, root))
     kernels = find_kernels(check_folders(config, "kernel_folders", where, root))

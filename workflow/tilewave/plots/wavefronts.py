@@ -79,7 +79,7 @@ def by_kind(study: StudyData) -> pd.DataFrame:
     rows = study.instructions
     if not rows.empty:
         rows = rows[rows["wavefronts_shared"].fillna(0) > 0].copy()
-        kind = rows["opcode"].astype(str).str.partition(".")[0]
+        kind = rows["opcode"].astype(str).str.split(".").str[0]
         rows["kind"] = kind.where(kind.isin(list(KINDS)), "other")
         sums = rows.groupby(["case", "kind"])[["wavefronts_shared", "wavefronts_shared_ideal"]]
         for (case, name), counted in sums.sum().iterrows():  # type: ignore[misc]

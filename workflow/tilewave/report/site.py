@@ -23,7 +23,7 @@ import pandas as pd
 from PIL import Image as Picture
 
 from tilewave import sharing
-from tilewave.library import TEMPLATES
+from tilewave.home import INSTALLED, TEMPLATES
 from tilewave.project import Project, read
 from tilewave.records import model
 from tilewave.records.store import write_atomically
@@ -59,6 +59,12 @@ class Finding:
 def commands(project: Project) -> list[tuple[str, str]]:
     """What a reader types to get this report again, each with a remark."""
     study = next(iter(project.plan.studies))
+    if INSTALLED:
+        return [
+            ("tilewave report", "in the folder that this report was made in"),
+            (f"tilewave report --only {study}", "one study; kernels, dtypes and shapes work too"),
+            ("tilewave record", "keep a live run as recorded figures of its GPU"),
+        ]
     run = "snakemake --cores 1"
     return [
         ("make report", "install what is needed, then run the full study"),
@@ -190,7 +196,11 @@ def write(
     ]
     taught = lessons.about(project.plan.kernels, project.plan.studies)
     extra = [("Explorer", "explorer.html"), *(("Lessons", lesson.address) for lesson in taught[:1])]
-    about: dict[str, Any] = {"banner": banner(target, records), "extra": extra}
+    about: dict[str, Any] = {
+        "banner": banner(target, records),
+        "extra": extra,
+        "installed": INSTALLED,
+    }
 
     def page(name: str, template: str, context: Mapping[str, Any]) -> None:
         root = "../" * name.count("/")

@@ -208,6 +208,9 @@ def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
         told = f"What needs a GPU is listed as not measured.{on_host}{by_cpu}"
         return Banner("nothing", headline, told)
     headline = f"Recorded on {label} — not measured on this machine ({reason})"
+    if not from_recording and executed and not here:  # somebody's own kernels
+        headline = f"Executed on a CPU, not measured on a GPU ({reason})"
+        return Banner("recorded", headline, f"No recorded figure is of this code.{by_cpu}")
     if not from_recording:
         detail = f"None of the recorded figures fits the code here.{on_host}"
         return Banner("nothing", f"{headline}, and none of it fits this tree", detail + by_cpu)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import markupsafe
 import yaml
 
-from tilewave.library import TEMPLATES
+from tilewave.home import TEMPLATES
 from tilewave.records import model
 
 STATUS_WORDS: Mapping[str, str] = {

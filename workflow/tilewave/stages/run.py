@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from tilewave import project as projects
 from tilewave import target as targets
 from tilewave.environment import commit
 from tilewave.errors import UserError
+from tilewave.home import RECORDED
 from tilewave.progress import Progress, duration, say
 from tilewave.records import model
 from tilewave.records.store import write_atomically
@@ -340,20 +340,15 @@ def _watch(job: Job, pipeline: Pipeline, wanted: list[jobs.Job], cores: int) -> 
 
 def _clean_tree() -> str:
     """Empty where the tree is a clean commit; else what is not."""
-    done = subprocess.run(
-        ["git", "status", "--porcelain", "--untracked-files=no"],
-        capture_output=True,
-        text=True,
-        cwd=projects.ROOT,
-    )
-    if done.returncode:
-        named = os.environ.get("TILEWAVE_COMMIT")
-        return "" if named else "no git checkout, and TILEWAVE_COMMIT does not name its commit"
-    return "the tree has changes that are not committed" if done.stdout.strip() else ""
+    told = commit()
+    if not told["commit"]:
+        return "no git checkout, and TILEWAVE_COMMIT does not name its commit"
+    return "the tree has changes that are not committed" if told["dirty"] else ""
 
 
 def record(job: Job) -> str:
-    """Merge the run's measurements into the recorded folder of the live GPU.
+    """Merge the run's measurements into the recorded folder of the live GPU, in the folder that the
+    run works in.
 
     Raises UserError where nothing was measured live or the tree is not a clean commit: a recorded
     figure must say which code it came from.
@@ -362,8 +357,10 @@ def record(job: Job) -> str:
 
     project = job.project
     aim = _target(project)
-    if not aim["live"] and aim["recorded"] is None:
-        raise UserError("record", "target", aim["label"], "a live GPU, or one that was recorded")
+    name = re.sub(r"[^a-z0-9]+", "_", aim["label"].lower()).strip("_")
+    folder = Path.cwd() / RECORDED / name
+    if not aim["live"] and not folder.is_dir():
+        raise UserError("record", "target", aim["label"], "a live GPU, or one recorded here")
     unclean = _clean_tree()
     if unclean:
         raise UserError("record", "git", unclean, "a clean commit that the figures can name")
@@ -382,15 +379,12 @@ def record(job: Job) -> str:
         # shows another one's figures adds nothing but executions, which any machine can make.
         and (made["stage"] == executing.STAGE or (aim["live"] and "executed" not in made["notes"]))
     ]
-    name = re.sub(r"[^a-z0-9]+", "_", aim["label"].lower()).strip("_")
-    counts = shipped.merge(
-        project.recorded_root / name, kept, {aim["host"]: measured}, *pipeline.shipped()
-    )
+    counts = shipped.merge(folder, kept, {aim["host"]: measured}, *pipeline.shipped())
     watched = watching.chosen(pipeline)
     _watch(job, pipeline, watched, os.cpu_count() or 1)
     told = watching.document(pipeline, watched)
     shipped.merge_accesses(
-        project.recorded_root / name,
+        folder,
         [
             {"case": case, "key": one["key"], **row}
             for case, one in told.items()
@@ -398,4 +392,4 @@ def record(job: Job) -> str:
         ],
     )
     words = ", ".join(f"{number} {what}" for what, number in counts.items())
-    return f"resources/recorded/{name}: {words}"
+    return f"{RECORDED / name}: {words}"
