@@ -3,6 +3,7 @@
     python -m tilewave execute KERNEL.cu --shape 128x128x64 [--macro NAME=VALUE ...] [--arch sm_90]
     python -m tilewave execute PROBE.cu --case NAME
     python -m tilewave execute KERNEL.cu --shape 128 --lanes LINE [--output FILE.svg]
+    python -m tilewave wrap FILE.cu [--kernel NAME] [-o NAME.cu]
     python -m tilewave record --from FOLDER [--keep]
 
 Exit code of execute 0: what it computed is right (or nothing says what would be); 1: it is wrong, failed, or
@@ -12,6 +13,7 @@ something was found; 2: a mistake on the command line or in the file, or somethi
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import re
@@ -39,6 +41,7 @@ from tilewave.stages import compiling, jobs
 from tilewave.target import FALLBACK_ARCH, device
 from tilewave.variants import choices
 from tilewave.variants import variant as chosen_variant
+from tilewave.wrapping import command as wrapping
 
 SCHEMA_VERSION = 1
 HERE = "command line"
@@ -83,6 +86,7 @@ def parser() -> argparse.ArgumentParser:
         "--output", type=Path, metavar="FILE", help="of --lanes; default: KERNEL_line_LINE.svg"
     )
     execute.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    wrapping.add_parser(commands)
     record = commands.add_parser(
         "record", help="merge the recorded figures of another checkout into this one's"
     )
@@ -298,6 +302,7 @@ def document(
         "resources": entry.get("resources", {}).get(kernel.entry, {}),
         "status": made["status"],
         "reason": made["reason"],
+        "warning": entry.get("warning", ""),
         "verdict": made["verdict"] or model.NOT_CHECKED,
         "check": {one["metric"]: one["value"] for one in check.get("figures", [])}
         | {name: value for name, value in check.items() if name != "figures"},
@@ -341,6 +346,8 @@ def _headline(told: Mapping[str, Any]) -> list[str]:
     lines = [f"{told['case']}: {told['verdict'] if ok else told['status']}"]
     if told["reason"]:
         lines.append(f"  {told['reason']}")
+    if told["warning"]:
+        lines.append(f"  {told['warning']}")
     check = told["check"]
     if "worst_error" in check:
         scaled = ", ".join(f"{name} = {check[name]:g}" for name in ("alpha", "beta"))
@@ -515,6 +522,12 @@ def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
         if options.command == "record":
             print("\n".join(record(options)))
             return RIGHT
+        if options.command == "wrap":
+            kept = functools.partial(execute, machine=machine)
+            right = wrapping.run(
+                options, lambda more: kept(parser().parse_args(["execute", *more]))
+            )
+            return RIGHT if right else WRONG
         told = execute(options, machine)
     except UserError as error:
         print(f"Error: {error}", file=sys.stderr)

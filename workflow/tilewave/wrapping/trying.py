@@ -1,0 +1,113 @@
+"""A guess, executed: what of it holds, and for which shapes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tilewave.records import model
+from tilewave.wrapping.guessing import SIZES, STEPS, Guess, with_leading
+
+Shape = dict[str, int]
+Told = Mapping[str, Any]
+Run = Callable[[dict[str, Any], Shape], Told]
+"""Executes front matter at a shape; what `tilewave.command.execute` tells."""
+READS_C = "reads_c"
+LAYOUTS = (
+    {"b": "col"},
+    {"a": "col"},
+    {"a": "col", "b": "col"},
+    {"a": "col", "b": "col", "c": "col"},
+)
+LEAST_K, UNKNOWN_TILE = 16, 32
+
+
+def right(told: Told) -> bool:
+    return told["status"] == model.OK and told["verdict"] == model.CORRECT
+
+
+def first_shape(guess: Guess) -> Shape:
+    """Whole tiles, one or two of them a side."""
+    shape = {one: guess.tile[one] if guess.tile[one] > 1 else UNKNOWN_TILE for one in ("m", "n")}
+    shape = {one: size if size >= 64 else 2 * size for one, size in shape.items()}
+    shape["k"] = max(2 * guess.tile["k"], LEAST_K) if guess.tile["k"] else 64
+    if "conditions" in guess.front.get("requires", {}):
+        shape = dict.fromkeys(SIZES, max(shape.values()))
+    return {one: shape[one] for one in SIZES}
+
+
+def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
+    """Front matter that is right at a shape, or the guess, and what came of it.
+
+    Whatever the code does not say is tried: whether C is read, layouts, the order of the grid.
+    """
+    front = guess.front
+    told = run(_final(front), shape)
+    if not right(told) and READS_C in told["reason"] and READS_C not in front:
+        front = {**front, READS_C: True}
+        told = run(_final(front), shape)
+        if right(told):
+            guess.notes.append("it reads C even where beta is 0 (reads_c)")
+    if right(told) or told["status"] == model.FAILED_TO_COMPILE:
+        return _final(front), told
+    for change, words in _changes(front, guess):
+        other = run(_final(change), shape)
+        if right(other):
+            guess.notes.append(f"it is right with {words}")
+            return _final(change), other
+    return _final(front), told
+
+
+def _final(front: Mapping[str, Any]) -> dict[str, Any]:
+    """Front matter with its leading dimensions as the layouts make them."""
+    made = copy.deepcopy(dict(front))
+    made["arguments"] = with_leading(made["arguments"], made.get("layouts", {}))
+    return made
+
+
+def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str, Any], str]]:
+    for layouts in LAYOUTS:
+        words = ", ".join(f"{name} in columns" for name in layouts)
+        yield {**front, "layouts": dict(layouts)}, words
+    if "--grid" in guess.unknown and len(front["grid"]) == 2:
+        swapped = str.maketrans("mn", "nm")
+        grid = [str(one).translate(swapped) for one in front["grid"]]
+        yield {**front, "grid": grid}, "the rows of C along x"
+    if front["dtypes"]["accumulate"] == "f32" and front["dtypes"]["a"] == "f16":
+        yield {**front, "dtypes": {**front["dtypes"], "accumulate": "f16"}}, "sums in f16"
+
+
+def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[str, Any]:
+    """``requires``: multiples that the sizes must be, as other shapes show."""
+    ragged = {one: size + 1 for one, size in shape.items()}
+    found: dict[str, Any] = dict(front.get("requires", {}))
+    if "conditions" in found:
+        return (
+            found
+            if right(run(front, ragged))
+            else found | _one_limit("n", guess, front, run, shape)
+        )
+    if right(run(front, ragged)):
+        return found
+    for one in SIZES:
+        if not right(run(front, {**shape, one: shape[one] + 1})):
+            found |= _one_limit(one, guess, front, run, shape)
+    return found
+
+
+def _one_limit(
+    one: str, guess: Guess, front: dict[str, Any], run: Run, shape: Shape
+) -> dict[str, Any]:
+    """The smallest power of two beside the tile that a size has to be a multiple of."""
+    square = "conditions" in front.get("requires", {})
+
+    def holds(size: int) -> bool:
+        return right(run(front, dict.fromkeys(SIZES, size) if square else {**shape, one: size}))
+
+    tile = guess.tile[one]
+    if tile > 1:
+        while tile % 2 == 0 and tile > 2 and holds(tile // 2):
+            tile //= 2
+        return {one: tile}
+    return {one: next((step for step in STEPS if holds(3 * step)), shape[one])}
