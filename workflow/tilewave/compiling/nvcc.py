@@ -54,6 +54,11 @@ namespace std {
 template <class T> __host__ __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
 template <class T> __host__ __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
 }"""
+STANDARD = (
+    "array bit cmath complex concepts cstddef cstdint functional initializer_list iterator limits numeric "
+    "optional ratio span tuple type_traits utility variant"
+).split()
+"""Headers of the standard library that libcu++ has, as cuda/std/NAME."""
 OF_STD = {
     r"(?:min|max)": ALGORITHM,
     r"numeric_limits": "#include <cuda/std/limits>",
@@ -63,14 +68,10 @@ OF_STD = {
     r"(?:pair|swap|exchange|declval|integer_sequence|index_sequence|make_\w+_sequence)": (
         "#include <cuda/std/utility>"
     ),
-    r"(?:array|tuple|complex|optional)": "#include <cuda/std/{0}>",
     r"(?:size_t|ptrdiff_t|nullptr_t|byte)": "#include <cuda/std/cstddef>",
     r"u?int\w*_t": "#include <cuda/std/cstdint>",
-    r"(?:abs|fabs|sqrt|exp|log|pow|sin|cos|tanh|floor|ceil|isnan|isinf|fma|fmin|fmax|round)": (
-        "#include <cuda/std/cmath>"
-    ),
 }
-"""Pattern of a name in namespace std -> what declares it (libcu++ puts it into cuda::std)."""
+"""Pattern of a name in namespace std -> what declares it, whatever header a host compiler has it from."""
 SIGN = re.compile(
     r"<<<|\bmain\s*\(|\bstd::|\bcu(?:da|blas)[A-Z]\w*\s*\(|__host__|\busing\s+namespace\s+std\b"
 )
@@ -78,6 +79,10 @@ FOREIGN_DEVICE = re.compile(r"[A-Z\d_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z\d_]*")
 """Annotations of libraries whose macros are not seen here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
 UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
+
+
+NAMED = 4
+"""Declarations of a file that a warning names."""
 
 
 @dataclass(frozen=True)
@@ -115,16 +120,20 @@ class Adapted:
         files: dict[str, list[str]] = {}
         for part in self.left_out:
             files.setdefault(part.file, []).append(str(part))
-        told = "; ".join(f"{name}: {', '.join(parts)}" for name, parts in files.items())
-        return f"left out as code of the host: {told}" if told else ""
+        told = []
+        for name, parts in files.items():
+            more = f" and {len(parts) - NAMED} more" if len(parts) > NAMED else ""
+            told.append(f"{', '.join(parts[:NAMED])}{more} of {name}")
+        return f"left out as code of the host: {'; '.join(told)}" if told else ""
 
     def hint(self, file: str, line: int, message: str) -> str:
         """What may help with an error of the compiler; empty where nothing is known."""
         missing, unknown = NOT_FOUND.search(message), UNDEFINED.search(message)
         if missing:
-            folder = missing[1].split("/")[0]
-            what = f"a folder or link {folder!r}" if "/" in missing[1] else "the header"
-            return f"it is none of CUDA's headers; {what} beside the kernel file is found"
+            return (
+                "it lies neither beside the kernel file nor among CUDA's headers; front matter names "
+                "more folders: compiler: {include: [FOLDER]}"
+            )
         for part in self.host:
             if part.file == file and part.first <= line <= part.last:
                 return (
@@ -177,16 +186,15 @@ def _prelude(texts: Iterable[str]) -> str:
         declared = re.search(rf"#\s*define\s+{pattern}\b|\busing\s+{pattern}\s*=", code)
         if not declared and re.search(rf"(?<!::)\b{pattern}\b", code):
             lines.append(line)
-    everywhere = "using namespace std" in code
+    named = "using namespace std" in code
     for pattern, line in OF_STD.items():
-        found = re.search(rf"\bstd::({pattern})\b" if not everywhere else rf"\b({pattern})\b", code)
-        if found:
-            lines.append(line.format(found[1]) if line.startswith("#") else line)
-    if "std::" in code or everywhere:
-        lines += [
-            "namespace cuda { namespace std {} }",
-            "namespace std { using namespace ::cuda::std; }",
-        ]
+        if re.search(rf"\b{'' if named else 'std::'}{pattern}\b", code):
+            lines.append(line)
+    if "std::" in code or named:
+        included = {name for _, name in INCLUDE.findall(code)}
+        lines += [f"#include <cuda/std/{name}>" for name in STANDARD if name in included]
+        lines += ["namespace cuda { namespace std {} }"]
+        lines += ["namespace std { using namespace ::cuda::std; }"]
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
 

@@ -17,7 +17,7 @@ from tilewave.errors import UserError
 from tilewave.kernels import FENCES, NAME
 from tilewave.records import model
 from tilewave.wrapping import trying
-from tilewave.wrapping.guessing import Guess, guessed
+from tilewave.wrapping.guessing import SIZES, Guess, guessed
 from tilewave.wrapping.reading import Function, Source, read
 
 HERE = "command line"
@@ -219,7 +219,7 @@ def _tried(
 
         if options.shape:
             sizes = [int(one) for one in re.findall(r"\d+", options.shape)]
-            shape = dict(zip(trying.SIZES, sizes * 3 if len(sizes) == 1 else sizes))
+            shape = dict(zip(SIZES, sizes * 3 if len(sizes) == 1 else sizes))
             return *trying.settle(guess, once, shape), shape
         shape = trying.first_shape(guess)
         front, told = trying.settle(guess, once, shape)

@@ -323,8 +323,7 @@ def _around(path: Path) -> Iterator[Path]:
         if (
             (folder / ".git").exists()
             or folder.parent == folder
-            or (not level
-            and _crowded(folder.parent))
+            or (not level and _crowded(folder.parent))
         ):
             return
         folder = folder.parent

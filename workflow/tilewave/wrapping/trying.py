@@ -24,7 +24,7 @@ LEAST_K, UNKNOWN_TILE = 16, 32
 
 
 def right(told: Told) -> bool:
-    return told["status"] == model.OK and told["verdict"] == model.CORRECT
+    return bool(told["status"] == model.OK and told["verdict"] == model.CORRECT)
 
 
 def first_shape(guess: Guess) -> Shape:
