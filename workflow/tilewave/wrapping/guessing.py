@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,8 +30,8 @@ LEADING = re.compile(r"(?:ld|stride|ld_|stride_)_?(?P<of>[abcd])_?")
 LEADS = {"a": ("k", "m"), "b": ("n", "k"), "c": ("n", "m")}
 """Leading dimension of each matrix: row-major, column-major."""
 K_STEP = re.compile(
-    r"(?:T_)?(?:k\w*_)?(?:B_?K|BLOCK_?(?:SIZE_?)?K|TILE_?(?:SIZE_?|WIDTH_?)?K|K_?TILE|K_?BLOCK|BLOCKSIZE|BLOCK_SIZE|TILE_SIZE|TILE_WIDTH|TILE|TILE_DIM|bK)",
-    re.I,
+    r"(?:T_)?(?:K\d+_)?(?:B_?K|BLOCK_?(?:SIZE_?)?K|TILE_?(?:SIZE_?)?K|K_?TILE|K_?BLOCK|bK"
+    r"|BLOCK_?SIZE|TILE_?SIZE|TILE_?WIDTH|TILE_?DIM|TILE)"
 )
 STEPS = (8, 16, 32, 64)
 PREFIX = "T_"
@@ -42,7 +43,8 @@ class Guess:
     """Front matter and how sure it is.
 
     unknown: what nothing in the code says, by flag, with a suggestion; notes: what to know. tile: rows,
-    columns and step of a block, 1 or 0 where they are not known; values: template arguments.
+    columns and step of a block, 1 or 0 where they are not known; values: template arguments; constant:
+    the value of a name that another file around defines, or None.
     """
 
     front: dict[str, Any]
@@ -50,6 +52,7 @@ class Guess:
     notes: list[str] = field(default_factory=list)
     tile: dict[str, int] = field(default_factory=dict)
     values: dict[str, int] = field(default_factory=dict)
+    constant: Callable[[str], int | None] = lambda name: None
 
     def macros(self) -> dict[str, Any]:
         return {name: values[0] for name, values in self.front.get("macros", {}).items()}
@@ -186,6 +189,7 @@ def _sides(found: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> 
 def guessed(function: Function, source: Source, dtype: str = "") -> Guess:
     """Front matter for a kernel, with what is not known."""
     guess = Guess({"title": _title(function.name), "operation": "matmul"})
+    guess.constant = functools.partial(_constant, source)
     launch = next(iter(source.launches(function.name)), None)
     entry, names, types = _template(function, launch, source, guess)
     guess.front["dtypes"] = _dtypes(function, source, types, dtype, guess)
@@ -200,6 +204,13 @@ def guessed(function: Function, source: Source, dtype: str = "") -> Guess:
     guess.front["entry"] = entry
     _tiles(guess, function, source)
     return guess
+
+
+def _constant(source: Source, name: str) -> int | None:
+    try:
+        return number([Token(name, 0, word=True)], outside(source))
+    except Unknown:
+        return None
 
 
 def _title(name: str) -> str:

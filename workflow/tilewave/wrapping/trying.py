@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tilewave.compiling.nvcc import UNDEFINED
 from tilewave.records import model
 from tilewave.wrapping.guessing import SIZES, STEPS, Guess, with_leading
 
@@ -20,7 +21,9 @@ LAYOUTS = (
     {"a": "col", "b": "col"},
     {"a": "col", "b": "col", "c": "col"},
 )
-LEAST_K, UNKNOWN_TILE = 16, 32
+LEAST_K, UNKNOWN_K, UNKNOWN_TILE = 16, 128, 32
+SEVERAL_TILES = 256
+"""Above it, what a grid divides by holds several tiles, as a stride of blocks does."""
 
 
 def right(told: Told) -> bool:
@@ -31,7 +34,7 @@ def first_shape(guess: Guess) -> Shape:
     """Whole tiles, one or two of them a side."""
     shape = {one: guess.tile[one] if guess.tile[one] > 1 else UNKNOWN_TILE for one in ("m", "n")}
     shape = {one: size if size >= 64 else 2 * size for one, size in shape.items()}
-    shape["k"] = max(2 * guess.tile["k"], LEAST_K) if guess.tile["k"] else 64
+    shape["k"] = max(2 * guess.tile["k"], LEAST_K) if guess.tile["k"] else UNKNOWN_K
     if "conditions" in guess.front.get("requires", {}):
         shape = dict.fromkeys(SIZES, max(shape.values()))
     return {one: shape[one] for one in SIZES}
@@ -44,6 +47,13 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
     """
     front = guess.front
     told = run(_final(front), shape)
+    while unknown := UNDEFINED.search(told["reason"]):
+        value = guess.constant(unknown[1])
+        if value is None or unknown[1] in front.get("macros", {}):
+            break
+        guess.notes.append(f"{unknown[1]} is defined in another file: a macro here")
+        front = {**front, "macros": {**front.get("macros", {}), unknown[1]: [value]}}
+        told = run(_final(front), shape)
     if not right(told) and READS_C in told["reason"] and READS_C not in front:
         front = {**front, READS_C: True}
         told = run(_final(front), shape)
@@ -107,7 +117,7 @@ def _one_limit(
 
     tile = guess.tile[one]
     if tile > 1:
-        while tile % 2 == 0 and tile > 2 and holds(tile // 2):
+        while tile > SEVERAL_TILES and tile % 2 == 0 and holds(tile // 2):
             tile //= 2
         return {one: tile}
     return {one: next((step for step in STEPS if holds(3 * step)), shape[one])}
