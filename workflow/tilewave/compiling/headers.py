@@ -33,7 +33,7 @@ INSTEAD = {"cuda.h": CUDA}
 """Taken instead of what lies in CUDA's folders; a header of the kernel's own folder wins."""
 # What a file for nvcc includes for its code on the host: empty, wherever it lies.
 OF_HOST = re.compile(
-    r"[a-z_]+|(?:sys|arpa|net|netinet|x86intrin|boost|nvtx3|thrust|torch|ATen|c10|pybind11|gtest|gflags)/.*"
+    r"[a-z_]+|(?:bits|sys|arpa|net|netinet|x86intrin|boost|nvtx3|thrust|torch|ATen|c10|pybind11|gtest|gflags)/.*"
     r"|(?:ctype|errno|fcntl|float|getopt|inttypes|limits|locale|malloc|memory|mpi|omp|pthread|sched|signal"
     r"|stdarg|stdbool|stddef|time|unistd|wchar|windows|immintrin)\.h"
     r"|(?:cublas|cublasLt|cublasXt|cusparse|cusolver|cufft|curand|cudnn|nccl|nvToolsExt|nvml|nvrtc|helper)"
@@ -101,9 +101,9 @@ def _header(path: Path) -> tuple[str, tuple[tuple[str, str], ...]]:
     return _read(path, (state.st_mtime_ns, state.st_size))
 
 
-def _stand_in(name: str, nvcc: bool) -> str | None:
+def _stand_in(name: str, mine: bool, nvcc: bool) -> str | None:
     """What stands for a header that is found nowhere, or must not be taken; None where nothing does."""
-    if nvcc and of_host(name):
+    if nvcc and mine and of_host(name):
         return INSTEAD_OF_HOST.get(name, STAND_INS.get(name, "#pragma once\n"))
     return STAND_INS.get(name)
 
@@ -112,30 +112,32 @@ def _included(
     text: str,
     own: list[Path],
     places: Sequence[Path] = (),
-    stand_in: Callable[[str], str | None] = lambda name: None,
-    instead: Callable[[str], bool] = INSTEAD.__contains__,
+    stand_in: Callable[[str, bool], str | None] = lambda name, mine: None,
+    instead: Callable[[str, bool], bool] = lambda name, mine: name in INSTEAD,
 ) -> dict[str, str]:
     """Name -> text of the headers that ``text`` includes, directly or not.
 
     Each from ``own`` or the first of ``places`` that has it, else a stand-in; those of ``instead`` from
-    ``own`` only; a name in quotation marks first from the folder of the header that includes it.
+    ``own`` only; a name in quotation marks first from the folder of the header that includes it. Both are
+    asked with a name and whether a file of the kernel's own includes it.
     """
     found: dict[str, str] = {}
-    waiting: list[tuple[str, str, Path | None]] = [
-        (mark, name, None) for mark, name in INCLUDE.findall(text)
+    waiting: list[tuple[str, str, Path | None, bool]] = [
+        (*one, None, True) for one in INCLUDE.findall(text)
     ]
     while waiting:
-        mark, name, folder = waiting.pop()
+        mark, name, folder, mine = waiting.pop()
         if name in found:
             continue
         near = [folder] if folder is not None and mark == '"' else []
         path = next((one / name for one in (*near, *own, *places) if (one / name).is_file()), None)
-        if path is not None and (not instead(name) or path.parent in own):
+        if path is not None and (path.parent in own or not instead(name, mine)):
             found[name], included = _header(path)
-            waiting += [(*one, path.parent) for one in included]
-        elif (text_of := stand_in(name)) is not None:
+            own_too = mine and not any(path.is_relative_to(one) for one in places)
+            waiting += [(*one, path.parent, own_too) for one in included]
+        elif (text_of := stand_in(name, mine)) is not None:
             found[name] = text_of
-            waiting += [(*one, None) for one in INCLUDE.findall(text_of)]
+            waiting += [(*one, None, False) for one in INCLUDE.findall(text_of)]
     return dict(sorted(found.items()))
 
 
@@ -160,7 +162,7 @@ def closure(text: str, *own_folders: Path, nvcc: bool = False) -> dict[str, str]
         list(own_folders),
         places,
         functools.partial(_stand_in, nvcc=nvcc),
-        lambda name: name in INSTEAD or (nvcc and of_host(name)),
+        lambda name, mine: name in INSTEAD or (nvcc and mine and of_host(name)),
     )
 
 

@@ -78,11 +78,22 @@ SIGN = re.compile(
 FOREIGN_DEVICE = re.compile(r"[A-Z\d_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z\d_]*")
 """Annotations of libraries whose macros are not seen here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
 UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+OPTIONS = {
+    r'"register" storage class': "-std=c++14",
+    r"--device-int128": "--device-int128",
+    r"expt-relaxed-constexpr": "--expt-relaxed-constexpr",
+}
+"""What a message says -> the option of the compiler that allows it."""
 NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
 
 
 NAMED = 4
-"""Declarations of a file that a warning names."""
+"""Declarations of the kernel's file that a warning names; of its headers it counts them."""
+
+
+def option(message: str) -> str:
+    """The compiler's option that allows what a message refuses; empty where there is none."""
+    return next((one for sign, one in OPTIONS.items() if re.search(sign, message)), "")
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,7 @@ class Adapted:
     left_out: what was blanked out; host: functions of the host that stayed, as device code names them.
     """
 
+    file: str
     text: str
     own: Mapping[str, str]
     prelude: str
@@ -117,18 +129,18 @@ class Adapted:
     @property
     def warning(self) -> str:
         """One line that says what was left out; empty where nothing was."""
-        files: dict[str, list[str]] = {}
-        for part in self.left_out:
-            files.setdefault(part.file, []).append(str(part))
-        told = []
-        for name, parts in files.items():
-            more = f" and {len(parts) - NAMED} more" if len(parts) > NAMED else ""
-            told.append(f"{', '.join(parts[:NAMED])}{more} of {name}")
-        return f"left out as code of the host: {'; '.join(told)}" if told else ""
+        here = [str(part) for part in self.left_out if part.file == self.file]
+        told = [*here[:NAMED], *([f"{len(here) - NAMED} more"] if len(here) > NAMED else [])]
+        files = [part.file for part in self.left_out if part.file != self.file]
+        told += [f"{files.count(file)} of {file}" for file in dict.fromkeys(files)]
+        return f"left out as code of the host: {', '.join(told)}" if told else ""
 
     def hint(self, file: str, line: int, message: str) -> str:
         """What may help with an error of the compiler; empty where nothing is known."""
         missing, unknown = NOT_FOUND.search(message), UNDEFINED.search(message)
+        allowing = option(message)
+        if allowing:
+            return f"front matter: compiler: {{options: [{allowing}]}}"
         if missing:
             return (
                 "it lies neither beside the kernel file nor among CUDA's headers; front matter names "
@@ -175,7 +187,7 @@ def _adapted(name: str, text: str, own: tuple[tuple[str, str], ...], entry: str)
     except Unreadable:
         cut, left_out, host = texts, (), ()
     headers = {one: cut[one] for one, _ in own}
-    return Adapted(cut[name], headers, _prelude(cut.values()), left_out, host)
+    return Adapted(name, cut[name], headers, _prelude(cut.values()), left_out, host)
 
 
 def _prelude(texts: Iterable[str]) -> str:
@@ -297,7 +309,9 @@ def _kept(pieces: list[_Piece], defined: Mapping[str, Macro], roots: frozenset[s
 def _needed(one: Declaration, named: set[str], called: set[str], device: set[str]) -> bool:
     if one.kind == "function":
         return one.name in called and one.name not in device  # else an overload for the host
-    return not named.isdisjoint(one.names)
+    # A variable that is no constant is the host's: device code that names it means another.
+    fixed = one.kind != "variable" or one.words & (CONSTANT_WORDS | {"const"})
+    return bool(fixed) and not named.isdisjoint(one.names)
 
 
 def _cut(

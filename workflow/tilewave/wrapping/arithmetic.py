@@ -26,6 +26,7 @@ CASTS = WHOLE | {"float", "double"}
 CEIL = re.compile(r"(?=.*(ceil|c)_?div|.*div_?(ceil|up)|.*(up|round)_?div).*", re.IGNORECASE)
 KEPT = ("min", "max", "ceil", "floor")
 SUFFIX = re.compile(r"(?<=[\da-fA-F.])(?:[uUlL]+|[fF](?<!x))$")
+TRUTH = {"true": "1", "false": "0"}
 MOST = 40
 """Names that stand for each other, in a row: more is a circle."""
 
@@ -64,7 +65,7 @@ class _Taken(ast.NodeTransformer):
     def __init__(self, scope: Scope, names: Mapping[str, str], depth: int) -> None:
         if depth > MOST:
             raise Unknown("names that stand for each other")
-        self.scope, self.names, self.depth = scope, names, depth
+        self.scope, self.names, self.depth = scope, {**TRUTH, **names}, depth
 
     def expression(self, found: Sequence[Token]) -> ast.expr:
         text = self._python(list(found))

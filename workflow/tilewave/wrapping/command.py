@@ -244,7 +244,10 @@ def _text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], out
     """A file that includes the kernel's."""
     include = [os.path.relpath(one, output.parent) for one in folders]
     inside = os.path.relpath(source.path, output.parent)
-    known = {**front, "compiler": {"include": include}} if include else front
+    known = {
+        **front,
+        "compiler": {**front.get("compiler", {}), **({"include": include} if include else {})},
+    }
     return f'{_front_matter(known)}\n#include "{inside}"\n'
 
 
@@ -254,6 +257,9 @@ def _file(
     if output is not None and output != source.path:
         return _text(front, source, folders, output)
     include = [os.path.relpath(one, source.path.parent) for one in folders]
-    known = {**front, "compiler": {"include": include}} if include else front
+    known = {
+        **front,
+        "compiler": {**front.get("compiler", {}), **({"include": include} if include else {})},
+    }
     made = _front_matter(known)
     return made if output is None else f"{made}\n{source.texts[source.path]}"

@@ -33,6 +33,10 @@ K_STEP = re.compile(
     r"(?:T_)?(?:K\d+_)?(?:B_?K|BLOCK_?(?:SIZE_?)?K|TILE_?(?:SIZE_?)?K|K_?TILE|K_?BLOCK|bK"
     r"|BLOCK_?SIZE|TILE_?SIZE|TILE_?WIDTH|TILE_?DIM|TILE)"
 )
+C_TYPES = {
+    "f32": "float", "f64": "double", "f16": "__half", "bf16": "__nv_bfloat16", "i8": "signed char",
+    "i32": "int", "u32": "unsigned", "tf32": "float",
+}  # fmt: skip
 STEPS = (8, 16, 32, 64)
 PREFIX = "T_"
 """Before a template parameter's name: a macro of that very name would replace the parameter."""
@@ -75,18 +79,18 @@ def arguments(parameters: Sequence[Parameter]) -> tuple[list[Any], list[str]]:
         roles = {}
         if last is not None and len(rest) == 2:
             roles = {rest[0].name: "a", rest[1].name: "b", last.name: "c"}
-    whole = [
-        one for one in parameters if not one.stars and set(one.type.split()) <= WHOLE | {"int64_t"}
-    ]
+    plain = [one for one in parameters if not one.stars]
+    scalars = {
+        one.name: word for one in plain for word in ("alpha", "beta") if word in one.name.lower()
+    }
+    plain = [one for one in plain if one.name not in scalars]
+    whole = [one for one in plain if set(one.type.split()) <= WHOLE]
     sizes = {one.name: _dimension(one.name) for one in whole}
     if len(whole) == 1:
         sizes = {whole[0].name: "n"}
     elif len(whole) == 3 and set(sizes.values()) != set(SIZES):
         sizes = {one.name: size for one, size in zip(whole, SIZES)}
-    real = [one for one in parameters if not one.stars and one not in whole]
-    scalars = {
-        one.name: word for one in real for word in ("alpha", "beta") if word in one.name.lower()
-    }
+    real = [one for one in plain if one not in whole]
     if not scalars and len(real) == 2:
         scalars = dict(zip((one.name for one in real), ("alpha", "beta")))
     known = {**roles, **sizes, **scalars}
@@ -110,7 +114,7 @@ def with_leading(words: Sequence[Any], layouts: Mapping[str, str]) -> list[Any]:
 
 
 def _template(
-    function: Function, launch: Launch | None, source: Source, guess: Guess
+    function: Function, launch: Launch | None, source: Source, guess: Guess, dtype: str
 ) -> tuple[str, dict[str, str], dict[str, str]]:
     """The entry, names of the host that stand for a template argument, and types by parameter."""
     macros: dict[str, list[Any]] = {}
@@ -125,10 +129,11 @@ def _template(
         value = given[i] if i < len(given) else one.default
         text = "".join(token.text for token in value)
         if one.is_type:
-            types[one.name] = text or "float"
+            known = text in DTYPES or "::" in text
+            types[one.name] = text if known else C_TYPES[dtype or "f32"]
             words.append(types[one.name])
-            if not text:
-                guess.notes.append(f"the type {one.name} is taken for float: --entry says another")
+            if not known and not dtype:
+                guess.notes.append(f"the type {one.name} is taken for float: --dtype says another")
             continue
         macro = PREFIX + one.name
         if value and not any(token.word for token in value):
@@ -191,7 +196,7 @@ def guessed(function: Function, source: Source, dtype: str = "") -> Guess:
     guess = Guess({"title": _title(function.name), "operation": "matmul"})
     guess.constant = functools.partial(_constant, source)
     launch = next(iter(source.launches(function.name)), None)
-    entry, names, types = _template(function, launch, source, guess)
+    entry, names, types = _template(function, launch, source, guess, dtype)
     guess.front["dtypes"] = _dtypes(function, source, types, dtype, guess)
     words, unknown = arguments(function.parameters)
     if unknown:

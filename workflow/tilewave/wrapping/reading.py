@@ -29,6 +29,7 @@ MOST_FILES, MOST_BYTES, LEVELS = 2000, 1 << 19, 2
 QUALIFIERS = frozenset(
     "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename unsigned_ *& &".split()
 )
+NUMBERS = frozenset("int unsigned size_t uint uint32_t int32_t auto long".split())
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
 BLOCK = re.compile(r"thread|block", re.IGNORECASE)
 
@@ -248,7 +249,7 @@ def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]
             continue
         if follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
             value = _until(body, i + 2)
-        elif follows in "({" and i and body[i - 1].text == "dim3":
+        elif follows in "({" and i and _declared(body[max(0, i - 2) : i], follows):
             value = tuple(body[i + 2 : closing(body, i + 1)])
         else:
             continue
@@ -257,6 +258,12 @@ def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]
             value = value[opening + 1 : closing(value, opening)]
         made.append((one.at, one.text, tuple(value)))
     return made
+
+
+def _declared(before: Sequence[Token], opening: str) -> bool:
+    """Whether words before a name and a bracket declare a dim3, or in braces a number."""
+    words = {one.text for one in before}
+    return "dim3" in words or (opening == "{" and bool(words & NUMBERS))
 
 
 def _until(body: Sequence[Token], start: int) -> tuple[Token, ...]:

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tilewave.compiling import nvcc
 from tilewave.compiling.nvcc import UNDEFINED
 from tilewave.records import model
 from tilewave.wrapping.guessing import SIZES, STEPS, Guess, with_leading
@@ -23,7 +24,7 @@ LAYOUTS = (
 )
 LEAST_K, UNKNOWN_K, UNKNOWN_TILE = 16, 128, 32
 SEVERAL_TILES = 256
-"""Above it, what a grid divides by holds several tiles, as a stride of blocks does."""
+"""From it on, what a grid divides by holds several tiles, as a stride of blocks does."""
 
 
 def right(told: Told) -> bool:
@@ -47,12 +48,8 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
     """
     front = guess.front
     told = run(_final(front), shape)
-    while unknown := UNDEFINED.search(told["reason"]):
-        value = guess.constant(unknown[1])
-        if value is None or unknown[1] in front.get("macros", {}):
-            break
-        guess.notes.append(f"{unknown[1]} is defined in another file: a macro here")
-        front = {**front, "macros": {**front.get("macros", {}), unknown[1]: [value]}}
+    while (mended := _mended(front, told["reason"], guess)) is not None:
+        front = mended
         told = run(_final(front), shape)
     if not right(told) and READS_C in told["reason"] and READS_C not in front:
         front = {**front, READS_C: True}
@@ -67,6 +64,21 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
             guess.notes.append(f"it is right with {words}")
             return _final(change), other
     return _final(front), told
+
+
+def _mended(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
+    """Front matter with the macro or option that a message of the compiler asks for, if one is known."""
+    unknown, option = UNDEFINED.search(message), nvcc.option(message)
+    options = front.get("compiler", {}).get("options", [])
+    if option and option not in options:
+        guess.notes.append(f"the compiler gets {option}")
+        return {**front, "compiler": {"options": [*options, option]}}
+    macros = front.get("macros", {})
+    value = guess.constant(unknown[1]) if unknown and unknown[1] not in macros else None
+    if unknown is None or value is None:
+        return None
+    guess.notes.append(f"{unknown[1]} is defined in another file: a macro here")
+    return {**front, "macros": {**macros, unknown[1]: [value]}}
 
 
 def _final(front: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,6 +115,12 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     for one in SIZES:
         if not right(run(front, {**shape, one: shape[one] + 1})):
             found |= _one_limit(one, guess, front, run, shape)
+    step = found.get("k", 0)
+    if step:
+        short = (many for many in (1, 2, 3, 4) if right(run(front, {**shape, "k": many * step})))
+        least = next(short, 0)
+        if least > 1:
+            found["conditions"] = [f"k >= {least * step}"]
     return found
 
 
@@ -117,7 +135,7 @@ def _one_limit(
 
     tile = guess.tile[one]
     if tile > 1:
-        while tile > SEVERAL_TILES and tile % 2 == 0 and holds(tile // 2):
+        while tile >= SEVERAL_TILES and tile % 2 == 0 and holds(tile // 2):
             tile //= 2
         return {one: tile}
     return {one: next((step for step in STEPS if holds(3 * step)), shape[one])}
