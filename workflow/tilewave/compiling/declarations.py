@@ -218,6 +218,12 @@ def _signs(head: Sequence[Token], wanted: str) -> list[int]:
     return made
 
 
+def _assignments(head: Sequence[Token]) -> list[int]:
+    """Indices of ``=`` outside of all brackets; not those of ``operator==`` and its like."""
+    signs = _signs(head, "=")
+    return [i for i in signs if all(one.text != "operator" for one in head[max(0, i - 2) : i])]
+
+
 def _described(head: Sequence[Token]) -> tuple[str, tuple[str, ...]]:
     """Kind and names of a declaration without a function's body."""
     plain = plain_head(head)
@@ -229,11 +235,14 @@ def _described(head: Sequence[Token]) -> tuple[str, tuple[str, ...]]:
             words[words.index("=") - 1] if "=" in words else words[-2],
         )
     parens = _signs(plain, "(")
-    equals = [i for i in _signs(plain, "=") if plain[i - 1].text != "operator"]
+    equals = _assignments(plain)
     kind = next((i for i, word in enumerate(words) if word in TYPES), None)
     if kind is not None and not (parens and "{" not in words):
         inside = plain[kind + 1 : words.index("{")] if "{" in words else plain[kind + 1 : -1]
         own = [one.text for one in inside if one.word and one.text not in (*TYPES, "final")][:1]
+        if "enum" in words[: kind + 1] and "{" in words:  # its values are names of the scope around
+            start = words.index("{")
+            own += [one.text for one in plain[start : closing(plain, start)] if one.word]
         after = words[closing(plain, words.index("{")) + 1 :] if "{" in words else []
         return "type", tuple(dict.fromkeys([*own, *filter(WORD.fullmatch, after)]))
     if words[0] == "typedef":
@@ -290,7 +299,7 @@ def _is_body(head: Sequence[Token]) -> bool:
     parens = _signs(plain, "(")
     if not parens or words[0] in ("using", "typedef"):
         return False
-    if any(words[i - 1] != "operator" for i in _signs(plain, "=")):
+    if _assignments(plain):
         return False
     first = words[: parens[0]]
     # `struct A f() {` is a function; `struct A : B<decltype(x)> {` has lost its parenthesis above.

@@ -36,7 +36,12 @@ NAMES = {
     "ushort": "typedef unsigned short ushort;",
     "ulong": "typedef unsigned long ulong;",
     r"u?int(?:8|16|32|64)_t": "#include <stdint.h>",
-    r"(?:FLT|DBL)_[A-Z\d_]+": "#include <cuda/std/cfloat>",
+    "FLT_MAX": "#define FLT_MAX 3.402823466e+38f",
+    "FLT_MIN": "#define FLT_MIN 1.175494351e-38f",
+    "FLT_EPSILON": "#define FLT_EPSILON 1.192092896e-7f",
+    "DBL_MAX": "#define DBL_MAX 1.7976931348623157e+308",
+    "DBL_MIN": "#define DBL_MIN 2.2250738585072014e-308",
+    "DBL_EPSILON": "#define DBL_EPSILON 2.2204460492503131e-16",
     r"U?(?:CHAR|SCHAR|SHRT|INT|LONG|LLONG)_(?:MIN|MAX)": "#include <cuda/std/climits>",
     "INFINITY": f"#define INFINITY {BITS.format('float', '0x7f800000')}",
     "HUGE_VALF": f"#define HUGE_VALF {BITS.format('float', '0x7f800000')}",
@@ -77,6 +82,7 @@ SIGN = re.compile(
 )
 FOREIGN_DEVICE = re.compile(r"[A-Z\d_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z\d_]*")
 """Annotations of libraries whose macros are not seen here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
+GUARD = "put #ifndef __CUDACC_RTC__ before it and #endif behind it"
 UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 OPTIONS = {
     r'"register" storage class': "-std=c++14",
@@ -116,7 +122,7 @@ class Part:
 class Adapted:
     """A kernel's text, its own headers and the header in front, as NVRTC can take them.
 
-    left_out: what was blanked out; host: functions of the host that stayed, as device code names them.
+    left_out: what was blanked out.
     """
 
     file: str
@@ -124,7 +130,6 @@ class Adapted:
     own: Mapping[str, str]
     prelude: str
     left_out: tuple[Part, ...]
-    host: tuple[Part, ...]
 
     @property
     def warning(self) -> str:
@@ -135,7 +140,7 @@ class Adapted:
         told += [f"{files.count(file)} of {file}" for file in dict.fromkeys(files)]
         return f"left out as code of the host: {', '.join(told)}" if told else ""
 
-    def hint(self, file: str, line: int, message: str) -> str:
+    def hint(self, line: int, message: str) -> str:
         """What may help with an error of the compiler; empty where nothing is known."""
         missing, unknown = NOT_FOUND.search(message), UNDEFINED.search(message)
         allowing = option(message)
@@ -146,19 +151,13 @@ class Adapted:
                 "it lies neither beside the kernel file nor among CUDA's headers; front matter names "
                 "more folders: compiler: {include: [FOLDER]}"
             )
-        for part in self.host:
-            if part.file == file and part.first <= line <= part.last:
-                return (
-                    f"{part} is code of the host that device code names: "
-                    f"put #ifndef __CUDACC_RTC__ before it and #endif behind it"
-                )
         if unknown:
             gone = next((part for part in self.left_out if part.name == unknown[1]), None)
             if gone:
                 return f"{gone} was left out as code of the host"
             if unknown[1].isupper():
                 return f"front matter can define it: macros: {{{unknown[1]}: [VALUE]}}"
-        return ""
+        return "" if self.left_out else f"code of the host at line {line}? {GUARD}"
 
 
 @functools.lru_cache(maxsize=256)
@@ -183,11 +182,11 @@ def adapted(name: str, text: str, own: Mapping[str, str], entry: str) -> Adapted
 def _adapted(name: str, text: str, own: tuple[tuple[str, str], ...], entry: str) -> Adapted:
     texts = {name: text, **dict(own)}
     try:
-        cut, left_out, host = _cut(texts, frozenset(re.findall(r"\w+", entry)))
+        cut, left_out = _cut(texts, frozenset(re.findall(r"\w+", entry)))
     except Unreadable:
-        cut, left_out, host = texts, (), ()
+        cut, left_out = texts, ()
     headers = {one: cut[one] for one, _ in own}
-    return Adapted(name, cut[name], headers, _prelude(cut.values()), left_out, host)
+    return Adapted(name, cut[name], headers, _prelude(cut.values()), left_out)
 
 
 def _prelude(texts: Iterable[str]) -> str:
@@ -254,17 +253,17 @@ def _pieces(texts: Mapping[str, str], defined: Mapping[str, Macro]) -> list[_Pie
             for word in words
         )
 
-    def of_host_only(one: Declaration, around: str) -> bool:
+    def of_host_only(one: Declaration) -> bool:
         words = {token.text for token in one.head if token.word}
-        constant = words & CONSTANT_WORDS or (one.name == around and "__host__" not in words)
-        return bool(one.body) and one.kind == "function" and not marked(words) and not constant
+        constant = words & (CONSTANT_WORDS | {"default", "delete"})
+        return one.kind == "function" and not marked(words) and not constant
 
     made = []
     for file, text in texts.items():
         for one in declarations(text):
             words = {token.text for token in one.head if token.word}
             inside = members(text, one) if one.kind == "type" else ()
-            cuts = tuple(member for member in inside if of_host_only(member, one.name))
+            cuts = tuple(member for member in inside if of_host_only(member))
             made.append(_Piece(file, one, marked(words), cuts))
     return made
 
@@ -295,7 +294,7 @@ def _kept(pieces: list[_Piece], defined: Mapping[str, Macro], roots: frozenset[s
         waiting = [
             i
             for i, piece in enumerate(pieces)
-            if i not in kept and _needed(piece.declaration, named, called, kernels)
+            if i not in kept and _needed(piece.declaration, named, called)
         ]
         kept.update(waiting)
     for i, piece in enumerate(pieces):
@@ -306,21 +305,19 @@ def _kept(pieces: list[_Piece], defined: Mapping[str, Macro], roots: frozenset[s
     return kept
 
 
-def _needed(one: Declaration, named: set[str], called: set[str], device: set[str]) -> bool:
+def _needed(one: Declaration, named: set[str], called: set[str]) -> bool:
+    """Whether device code that names these means this. Functions and variables of the host cannot be
+    meant: NVRTC takes them as constants only."""
+    fixed = one.words & (CONSTANT_WORDS | {"const"} if one.kind == "variable" else CONSTANT_WORDS)
     if one.kind == "function":
-        return one.name in called and one.name not in device  # else an overload for the host
-    # A variable that is no constant is the host's: device code that names it means another.
-    fixed = one.kind != "variable" or one.words & (CONSTANT_WORDS | {"const"})
-    return bool(fixed) and not named.isdisjoint(one.names)
+        return bool(fixed) and one.name in called
+    return (one.kind != "variable" or bool(fixed)) and not named.isdisjoint(one.names)
 
 
 def _cut(
     texts: Mapping[str, str], roots: frozenset[str]
-) -> tuple[dict[str, str], tuple[Part, ...], tuple[Part, ...]]:
-    """Texts without what only the host needs, what that was, and functions of the host that stayed.
-
-    Raises Unreadable.
-    """
+) -> tuple[dict[str, str], tuple[Part, ...]]:
+    """Texts without what only the host needs, and what that was. Raises Unreadable."""
     defined: dict[str, Macro] = {}
     for text in texts.values():
         defined = {**macros(text), **defined}
@@ -336,16 +333,11 @@ def _cut(
         text = texts[file]
         return Part(file, one.name, line_of(text, one.start), line_of(text, one.end - 1))
 
-    host = tuple(
-        part(pieces[i].file, pieces[i].declaration)
-        for i in sorted(kept)
-        if pieces[i].declaration.body and not pieces[i].device
-    )
     cut = {
         file: _blanked(text, [(one.start, one.end) for other, one in gone if other == file])
         for file, text in texts.items()
     }
-    return cut, tuple(part(file, one) for file, one in gone), host
+    return cut, tuple(part(file, one) for file, one in gone)
 
 
 def _blanked(text: str, ranges: Iterable[tuple[int, int]]) -> str:

@@ -287,5 +287,5 @@ def _message(log: str, adapted: nvcc.Adapted | None) -> str:
     if found is None:
         return log.strip().partition("\n")[0]
     file = os.path.basename(found["file"])
-    hint = adapted.hint(file, int(found["line"]), found["text"]) if adapted else ""
+    hint = adapted.hint(int(found["line"]), found["text"]) if adapted else ""
     return f"{file}:{found['line']}: {found['text']}" + (f" ({hint})" if hint else "")
