@@ -81,7 +81,7 @@ class Declaration:
     @property
     def defined(self) -> bool:
         """Whether it is a function with a body."""
-        return self.kind == "function" and self.head[-1].end < self.end - 1
+        return self.kind == "function" and self.head[-1].end < self.end
 
 
 @dataclass(frozen=True)

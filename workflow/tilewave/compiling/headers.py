@@ -36,8 +36,8 @@ OF_HOST = re.compile(
     r"[a-z_]+|(?:bits|sys|arpa|net|netinet|x86intrin|boost|nvtx3|thrust|torch|ATen|c10|pybind11|gtest|gflags)/.*"
     r"|(?:ctype|errno|fcntl|float|getopt|inttypes|limits|locale|malloc|memory|mpi|omp|pthread|sched|signal"
     r"|stdarg|stdbool|stddef|time|unistd|wchar|windows|immintrin)\.h"
-    r"|(?:cublas|cublasLt|cublasXt|cusparse|cusolver|cufft|curand|cudnn|nccl|nvToolsExt|nvml|nvrtc|helper)"
-    r"(?:_\w+)?\.h|cuda(?:_profiler_api|Profiler|_profiler)\.h"
+    r"|(?:cublas|cublasLt|cublasXt|cusparse|cusolver|cufft|curand|cudnn|nccl|nvToolsExt|nvml|nvrtc)"
+    r"(?:_\w+)?\.h|helper_\w+\.h|cuda(?:_profiler_api|Profiler|_profiler)\.h"
 )
 INSTEAD_OF_HOST = {
     "cudaTypedefs.h": "#include <cuda.h>\n",

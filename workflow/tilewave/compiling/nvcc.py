@@ -11,6 +11,7 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from tilewave.compiling import source
 from tilewave.compiling.declarations import (
@@ -134,10 +135,14 @@ class Adapted:
     @property
     def warning(self) -> str:
         """One line that says what was left out; empty where nothing was."""
-        here = [str(part) for part in self.left_out if part.file == self.file]
-        told = [*here[:NAMED], *([f"{len(here) - NAMED} more"] if len(here) > NAMED else [])]
-        files = [part.file for part in self.left_out if part.file != self.file]
-        told += [f"{files.count(file)} of {file}" for file in dict.fromkeys(files)]
+        files = list(dict.fromkeys(part.file for part in self.left_out))
+        told = []
+        for file in files:
+            parts = [str(part) for part in self.left_out if part.file == file]
+            if file == self.file or len(files) == 1:
+                told += [*parts[:NAMED], *([f"{len(parts) - NAMED} more"] if parts[NAMED:] else [])]
+            else:
+                told.append(f"{len(parts)} of {Path(file).name}")
         return f"left out as code of the host: {', '.join(told)}" if told else ""
 
     def hint(self, line: int, message: str) -> str:

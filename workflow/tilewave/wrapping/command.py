@@ -103,14 +103,16 @@ def _reason(told: Mapping[str, Any]) -> str:
 
 
 def _function(options: argparse.Namespace, source: Source, asking: bool) -> Function:
-    found = {one.name: one for one in source.functions()}
+    every = source.functions()
+    found = {one.name: one for one in every[::-1]}
     if not found:
         raise UserError(options.source, "kernels", "none", "a file with a __global__ function")
-    names = list(found)
+    own = [one.name for one in every if one.file == source.path]
+    names = own if own and options.kernel is None else list(found)
     wanted = options.kernel or (names[0] if len(names) == 1 else None)
     if wanted is None and asking:
         wanted = _ask(f"kernel ({', '.join(names)})", names[0])
-    if wanted not in found:
+    if wanted not in names:
         raise UserError(HERE, "--kernel", wanted, names)
     return found[wanted]
 
@@ -127,7 +129,7 @@ def _output(options: argparse.Namespace, source: Source, function: Function) -> 
     elif (
         source.path.suffix == ".cu"
         and NAME.fullmatch(source.path.stem)
-        and len(source.functions()) == 1
+        and [one.file for one in source.functions()].count(source.path) == 1
     ):
         return source.path
     else:

@@ -64,15 +64,15 @@ class Guess:
 
 def _role(name: str) -> str:
     """a, b or c of a pointer's name; empty where it says nothing."""
-    plain = AFFIX.sub("", AFFIX.sub("", name.lower().strip("_"))).strip("_")
-    return POINTERS.get(plain, "")
+    lower = name.lower().strip("_")
+    return POINTERS.get(lower) or POINTERS.get(AFFIX.sub("", AFFIX.sub("", lower)).strip("_"), "")
 
 
 def arguments(parameters: Sequence[Parameter]) -> tuple[list[Any], list[str]]:
     """What each parameter is given (None where its name says nothing), and the names of those."""
     pointers = [one for one in parameters if one.stars]
     roles = {one.name: _role(one.name) for one in pointers}
-    if set(roles.values()) != {"a", "b", "c"} or len(pointers) < 3:
+    if not {"a", "b", "c"} <= set(roles.values()):
         out = [one for one in pointers if not one.constant]
         last = out[0] if len(out) == 1 else pointers[-1] if pointers else None
         rest = [one for one in pointers if one is not last]

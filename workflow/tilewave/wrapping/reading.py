@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ from tilewave.compiling.declarations import (
 )
 
 SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc")
-MOST_FILES, MOST_BYTES, LEVELS = 2000, 1 << 19, 2
-"""How far launches and headers are looked for: files, bytes of one, folders above the kernel's."""
+MOST_FILES, MOST_BYTES, LEVELS, CROWD = 2000, 1 << 19, 3, 200
+"""How far launches and headers are looked for: files, bytes of one, folders above the kernel's; entries of
+a folder that is no project's."""
 QUALIFIERS = frozenset(
     "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename unsigned_ *& &".split()
 )
@@ -142,13 +144,13 @@ class Source:
         return made
 
     def functions(self) -> list[Function]:
-        """The kernels of the file; those of headers of its own, if it has none itself."""
+        """The kernels of the file, then those of headers of its own."""
         found = [
             function(path, one)
             for path, one in self.declarations
-            if path in self.own and one.body and any(t.text == "__global__" for t in one.head)
+            if path in self.own and one.defined and any(t.text == "__global__" for t in one.head)
         ]
-        return [one for one in found if one.file == self.path] or found
+        return sorted(found, key=lambda one: one.file != self.path)
 
     def constant(self, name: str) -> tuple[Token, ...] | None:
         """The value of a variable outside of functions."""
@@ -316,35 +318,28 @@ def _parameter(part: Sequence[Token]) -> Parameter:
     return Parameter(words[-1], kind.replace(" :: ", "::"), stars, "const" in words)
 
 
+def _root(path: Path) -> Path:
+    """The folder that launches and headers are looked for in: of the repository, where that is near, else
+    the one above the file's, unless that is full of other things."""
+    near = path.parents[: LEVELS + 1]
+    repository = next((one for one in near if (one / ".git").exists()), None)
+    above = near[min(1, len(near) - 1)]
+    crowded = above in (Path.home(), Path("/"), Path("/tmp")) or len(list(above.iterdir())) > CROWD
+    return repository or (near[0] if crowded else above)
+
+
 def _around(path: Path) -> Iterator[Path]:
-    """Files with code in the kernel's folder, those above it, and their folders."""
-    seen: set[Path] = set()
-    folder = path.resolve().parent
-    for level in range(LEVELS + 1):
-        for one in sorted(folder.rglob("*") if level else folder.iterdir()):
-            if one not in seen and one.suffix in SOURCES and one.is_file():
-                seen.add(one)
-                yield one
-            if len(seen) >= MOST_FILES:
-                return
-        if (
-            (folder / ".git").exists()
-            or folder.parent == folder
-            or (not level and _crowded(folder.parent))
-        ):
-            return
-        folder = folder.parent
-
-
-def _crowded(folder: Path) -> bool:
-    """Whether a folder is no project's, as a home folder or /tmp."""
-    return folder in (Path.home(), Path("/"), Path("/tmp")) or len(list(folder.iterdir())) > 200
+    """Files with code, those nearest to the kernel's first."""
+    root = _root(path)
+    found = itertools.islice((one for one in root.rglob("*") if one.suffix in SOURCES), MOST_FILES)
+    files = [one for one in found if one.is_file() and one.stat().st_size <= MOST_BYTES]
+    yield from sorted(files, key=lambda one: (one.parent != path.parent, str(one)))
 
 
 def read(path: Path) -> tuple[Source, tuple[Path, ...]]:
     """A file with what lies around it, and the folders of headers that it needs besides its own."""
     text = path.read_text(encoding="utf-8", errors="replace")
-    around = [one for one in _around(path) if one.stat().st_size <= MOST_BYTES]
+    around = list(_around(path))
     folders: list[Path] = []
     while True:
         found = headers.own(text, path.parent, *folders)

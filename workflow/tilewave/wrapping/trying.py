@@ -51,19 +51,31 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
     while (mended := _mended(front, told["reason"], guess)) is not None:
         front = mended
         told = run(_final(front), shape)
-    if not right(told) and READS_C in told["reason"] and READS_C not in front:
-        front = {**front, READS_C: True}
-        told = run(_final(front), shape)
-        if right(told):
-            guess.notes.append("it reads C even where beta is 0 (reads_c)")
+    front, told = _with_c(front, told, run, shape)
     if right(told) or told["status"] == model.FAILED_TO_COMPILE:
-        return _final(front), told
+        return _noted(front, guess), told
     for change, words in _changes(front, guess):
-        other = run(_final(change), shape)
-        if right(other):
+        other, found = _with_c(change, run(_final(change), shape), run, shape)
+        if right(found):
             guess.notes.append(f"it is right with {words}")
-            return _final(change), other
+            return _noted(other, guess), found
     return _final(front), told
+
+
+def _with_c(
+    front: dict[str, Any], told: Told, run: Run, shape: Shape
+) -> tuple[dict[str, Any], Told]:
+    """Where C was read although beta is 0: the same with that allowed."""
+    if right(told) or READS_C not in told["reason"]:
+        return front, told
+    allowed = {**front, READS_C: True}
+    return allowed, run(_final(allowed), shape)
+
+
+def _noted(front: dict[str, Any], guess: Guess) -> dict[str, Any]:
+    if READS_C in front:
+        guess.notes.append(f"it reads C even where beta is 0 ({READS_C})")
+    return _final(front)
 
 
 def _mended(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
