@@ -245,13 +245,18 @@ def _chevrons(body: Sequence[Token], i: int, sign: str) -> int | None:
 def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]]]:
     """(place in the text, name, value) of what is assigned or, for dim3, constructed."""
     made = []
+    sides = False  # in a declaration of dim3, which may have several names
     for i, one in enumerate(body[:-1]):
         follows = body[i + 1].text
+        sides = one.text == "dim3" or (sides and one.text != ";")
         if not one.word:
             continue
+        before = {token.text for token in body[max(0, i - 2) : i]}
         if follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
             value = _until(body, i + 2)
-        elif follows in "({" and i and _declared(body[max(0, i - 2) : i], follows):
+        elif (follows in "({" and sides and before & {"dim3", ","}) or (
+            follows == "{" and before & NUMBERS
+        ):
             value = tuple(body[i + 2 : closing(body, i + 1)])
         else:
             continue
@@ -260,12 +265,6 @@ def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]
             value = value[opening + 1 : closing(value, opening)]
         made.append((one.at, one.text, tuple(value)))
     return made
-
-
-def _declared(before: Sequence[Token], opening: str) -> bool:
-    """Whether words before a name and a bracket declare a dim3, or in braces a number."""
-    words = {one.text for one in before}
-    return "dim3" in words or (opening == "{" and bool(words & NUMBERS))
 
 
 def _until(body: Sequence[Token], start: int) -> tuple[Token, ...]:

@@ -16,12 +16,7 @@ Told = Mapping[str, Any]
 Run = Callable[[dict[str, Any], Shape], Told]
 """Executes front matter at a shape; what `tilewave.command.execute` tells."""
 READS_C = "reads_c"
-LAYOUTS = (
-    {"b": "col"},
-    {"a": "col"},
-    {"a": "col", "b": "col"},
-    {"a": "col", "b": "col", "c": "col"},
-)
+LAYOUTS = [dict.fromkeys(names, "col") for names in ("b", "a", "ab", "abc", "bc", "ac", "c")]
 LEAST_K, UNKNOWN_K, UNKNOWN_TILE = 16, 128, 32
 SEVERAL_TILES = 256
 """From it on, what a grid divides by holds several tiles, as a stride of blocks does."""
@@ -53,12 +48,12 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
         told = run(_final(front), shape)
     front, told = _with_c(front, told, run, shape)
     if right(told) or told["status"] == model.FAILED_TO_COMPILE:
-        return _noted(front, guess), told
+        return _final(front), told
     for change, words in _changes(front, guess):
         other, found = _with_c(change, run(_final(change), shape), run, shape)
         if right(found):
             guess.notes.append(f"it is right with {words}")
-            return _noted(other, guess), found
+            return _final(other), found
     return _final(front), told
 
 
@@ -70,12 +65,6 @@ def _with_c(
         return front, told
     allowed = {**front, READS_C: True}
     return allowed, run(_final(allowed), shape)
-
-
-def _noted(front: dict[str, Any], guess: Guess) -> dict[str, Any]:
-    if READS_C in front:
-        guess.notes.append(f"it reads C even where beta is 0 ({READS_C})")
-    return _final(front)
 
 
 def _mended(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
