@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from samples import FRONT, write_kernel
-from tilewave.compiling import headers, nvrtc
+from tilewave.compiling import headers, nvcc, nvrtc
 from tilewave.kernels import load_kernel
-from tilewave.variants import variant
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
 USES = {
@@ -32,6 +31,11 @@ USES = {
     "type_traits": "std::is_same<int, int>::value + std::is_same_v<int, float>",
     "utility": "std::move(1) + std::pair<int, int>(1, 2).first",
 }
+HOST = (
+    "chrono ctime ctype.h bits/stdc++.h cublasLt.h cublas_v2.h cudaProfiler.h cudaTypedefs.h "
+    "cuda_profiler_api.h cuda_runtime.h curand.h fstream iomanip iostream map memory mutex omp.h random "
+    "sstream string sys/time.h thread thrust/host_vector.h time.h unistd.h unordered_map vector"
+).split()
 KERNEL = 'extern "C" __global__ void NAME(float* a) { a[0] = VALUE; }\n'
 
 
@@ -45,7 +49,7 @@ def including(*names: str) -> str:
 
 
 def test_headers_of_the_host_and_of_the_standard_library(tmp_path):
-    names = sorted({*headers.HOST, *headers.STANDARD, *USES})
+    names = sorted({*HOST, *nvcc.STANDARD, *USES})
     made = compiled(tmp_path, including(*names), " + ".join(f"({one})" for one in USES.values()))
     assert made.cubin, made.message
 
@@ -63,47 +67,24 @@ def test_what_the_kernels_folder_has_comes_first(tmp_path):
 
 def test_stand_ins_are_for_a_kernels_own_files_alone(tmp_path):
     """CUDA's headers name <type_traits> and others for other compilers: a kernel's key is without."""
-    assert "type_traits" in headers.closure("#include <type_traits>\n")
-    (tmp_path / "own.cuh").write_text("#include <limits>\n")
-    assert "limits" in headers.closure('#include "own.cuh"\n', tmp_path)
-    plain = headers.closure("#include <cuda_bf16.h>\n")
-    assert not set(plain) & (set(headers.OF_A_KERNEL) - set(headers.STAND_INS))
+    assert "vector" in headers.closure("#include <vector>\n", nvcc=True)
+    (tmp_path / "own.cuh").write_text("#include <vector>\n")
+    assert "vector" in headers.closure('#include "own.cuh"\n', tmp_path, nvcc=True)
+    plain = headers.closure("#include <cuda_bf16.h>\n", nvcc=True)
+    assert "cuda_bf16.h" in plain and not {*filter(headers.of_host, plain)} - {*headers.STAND_INS}
 
 
 def test_short_words_of_glibc(tmp_path):
     value = "uint(1) + ushort(2) + ulong(3)"
     assert compiled(tmp_path, "", value).cubin
     assert compiled(tmp_path, "typedef unsigned int uint;\n", value).cubin
-    kernels = [
-        load_kernel(
-            write_kernel(tmp_path, name, FRONT, f"// uint\n{KERNEL}".replace("VALUE", told))
-        )
-        for name, told in (("plain", "1"), ("short_words", value))
-    ]
-    first, second = (
-        nvrtc.options(one, "sm_90", variant(one, {}, "config", "macros").names) for one in kernels
-    )
-    assert set(second) - set(first) == {"--pre-include=host_words.h"}
+    plain, used = (compiled(tmp_path, "// uint\n", told).options for told in ("1", value))
+    assert set(used) - set(plain) == {f"--pre-include={nvcc.PRELUDE}"}
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (
-            "#include <cute/tensor.hpp>\n",
-            'cannot open source file "cute/tensor.hpp"; in front matter',
-        ),
-        (
-            "#include <cub/cub.cuh>\n",
-            "of cub include what is used, as <cub/block/block_reduce.cuh>",
-        ),
-        (
-            "#include <vector>\nvoid f(std::vector<int>);\n",
-            "host code has to stand between `#ifndef __CUDACC_RTC__`",
-        ),
-        ("__host__ void f() {}\n", "host code has to stand between `#ifndef __CUDACC_RTC__`"),
-    ],
-)
-def test_a_message_says_what_to_write(tmp_path, text, told):
-    made = compiled(tmp_path, text)
-    assert made.cubin is None and told in made.message
+@pytest.mark.parametrize("name", ["cub/cub.cuh", "cub/block/block_reduce.cuh"])
+def test_cub(tmp_path, name):
+    """As a whole it is what device code can use of it."""
+    value = "cub::BlockReduce<float, 128>(*(cub::BlockReduce<float, 128>::TempStorage*)a).Sum(1)"
+    made = compiled(tmp_path, f"{including(name)}int main() {{ return 0; }}\n", value)
+    assert made.cubin, made.message

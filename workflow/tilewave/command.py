@@ -3,6 +3,7 @@
     tilewave execute KERNEL.cu --shape 128x128x64 [--macro NAME=VALUE ...] [--arch sm_90]
     tilewave execute PROBE.cu --case NAME
     tilewave execute KERNEL.cu --shape 128 --lanes LINE [--output FILE.svg]
+    tilewave wrap FILE.cu [--kernel NAME] [-o NAME.cu]
     tilewave report [--kernels FOLDER ...] [--shapes SHAPE ...] [--only WORDS]
     tilewave record [--from FOLDER [--keep]]
 
@@ -13,6 +14,7 @@ something was found; 2: a mistake on the command line or in the file, or somethi
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import re
@@ -41,6 +43,7 @@ from tilewave.stages import compiling, jobs
 from tilewave.target import FALLBACK_ARCH, device
 from tilewave.variants import choices
 from tilewave.variants import variant as chosen_variant
+from tilewave.wrapping import command as wrapping
 
 SCHEMA_VERSION = 1
 SUBCOMMANDS = (report, record)
@@ -86,6 +89,7 @@ def parser() -> argparse.ArgumentParser:
         "--output", type=Path, metavar="FILE", help="of --lanes; default: KERNEL_line_LINE.svg"
     )
     execute.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    wrapping.add_parser(commands)
     for subcommand in SUBCOMMANDS:
         subcommand.add(commands)
     return made
@@ -293,6 +297,7 @@ def document(
         "resources": entry.get("resources", {}).get(kernel.entry, {}),
         "status": made["status"],
         "reason": made["reason"],
+        "warning": entry.get("warning", ""),
         "verdict": made["verdict"] or model.NOT_CHECKED,
         "check": {one["metric"]: one["value"] for one in check.get("figures", [])}
         | {name: value for name, value in check.items() if name != "figures"},
@@ -336,6 +341,8 @@ def _headline(told: Mapping[str, Any]) -> list[str]:
     lines = [f"{told['case']}: {told['verdict'] if ok else told['status']}"]
     if told["reason"]:
         lines.append(f"  {told['reason']}")
+    if told["warning"]:
+        lines.append(f"  {told['warning']}")
     check = told["check"]
     if "worst_error" in check:
         scaled = ", ".join(
@@ -490,6 +497,12 @@ def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
         options = parser().parse_args(words)
         if "run" in options:  # one of the others
             return int(options.run(options))
+        if options.command == "wrap":
+            kept = functools.partial(execute, machine=machine)
+            right = wrapping.run(
+                options, lambda more: kept(parser().parse_args(["execute", *more]))
+            )
+            return RIGHT if right else WRONG
         told = execute(options, machine)
     except UserError as error:
         print(f"Error: {error}", file=sys.stderr)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-
-from tilewave.compiling import source
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"]+)[>\"]", re.MULTILINE)
 
@@ -33,6 +31,25 @@ typedef CUtensorMap_st CUtensorMap;
 """
 INSTEAD = {"cuda.h": CUDA}
 """Taken instead of what lies in CUDA's folders; a header of the kernel's own folder wins."""
+# What a file for nvcc includes for its code on the host: empty, wherever it lies.
+OF_HOST = re.compile(
+    r"[a-z_]+|(?:bits|sys|arpa|net|netinet|x86intrin|boost|nvtx3|thrust|torch|ATen|c10|pybind11|gtest|gflags)/.*"
+    r"|(?:ctype|errno|fcntl|float|getopt|inttypes|limits|locale|malloc|memory|mpi|omp|pthread|sched|signal"
+    r"|stdarg|stdbool|stddef|time|unistd|wchar|windows|immintrin)\.h"
+    r"|(?:cublas|cublasLt|cublasXt|cusparse|cusolver|cufft|curand|cudnn|nccl|nvToolsExt|nvml|nvrtc)"
+    r"(?:_\w+)?\.h|helper_\w+\.h|cuda(?:_profiler_api|Profiler|_profiler)\.h"
+)
+INSTEAD_OF_HOST = {
+    "cudaTypedefs.h": "#include <cuda.h>\n",
+    "cub/cub.cuh": "".join(
+        f"#include <cub/{name}.cuh>\n"
+        for name in "block/block_load block/block_store block/block_reduce block/block_scan "
+        "block/block_exchange block/block_discontinuity block/block_radix_sort block/block_merge_sort "
+        "block/block_histogram warp/warp_reduce warp/warp_scan warp/warp_load warp/warp_store "
+        "warp/warp_exchange thread/thread_load thread/thread_store".split()
+    ),
+}
+"""Of CUDA's own headers what device code can use: cub.cuh without its algorithms of a whole device."""
 STAND_INS = {
     **INSTEAD,
     **dict.fromkeys(EMPTY, "#pragma once\n"),
@@ -40,49 +57,16 @@ STAND_INS = {
     "cstdint": STDINT,
 }
 
-# What a kernel's own files include of the standard library: libcu++ has it as cuda::std. Not for what
-# CUDA's headers include, which know NVRTC themselves.
-STANDARD = (
-    "array bit cmath complex concepts cstddef functional initializer_list iterator limits numeric "
-    "optional ratio span tuple type_traits utility variant"
-).split()
-FLOATS = {
-    "FLT": ("24", "3.402823466e+38F", "1.175494351e-38F", "1.192092896e-07F"),
-    "DBL": ("53", "1.7976931348623157e+308", "2.2250738585072014e-308", "2.2204460492503131e-16"),
-}
-CFLOAT = "#pragma once\n" + "".join(
-    f"#define {kind}_{name} {value}\n"
-    for kind, values in FLOATS.items()
-    for name, value in zip(("MANT_DIG", "MAX", "MIN", "EPSILON"), values)
-)
-CLIMITS = "#pragma once\n#include <cuda/std/climits>\n"
-CSTDINT = STDINT + "namespace std {\n" + "".join(
-    f"using ::{sign}int{bits}_t;\n" for sign in ("", "u") for bits in WIDTHS
-) + "using ::intptr_t; using ::uintptr_t;\n}\n"  # fmt: skip
-# What only functions of the host use.
-HOST = (
-    "chrono ctime ctype.h cublasLt.h cublas_v2.h cudaProfiler.h cudaTypedefs.h "
-    "cuda_profiler_api.h curand.h exception fstream iomanip iostream map memory mutex omp.h ostream "
-    "random set sstream stdexcept string sys/time.h sys/types.h thread time.h unistd.h unordered_map "
-    "vector"
-).split()
-ALGORITHM = "".join(f"#include <cuda/std/__algorithm/{name}.h>\n" for name in ("max", "min"))
-IN_STD = "namespace std { using namespace cuda::std; }\n"
-OF_A_KERNEL = {
-    **dict.fromkeys(HOST, "#pragma once\n"),
-    **{name: f"#pragma once\n#include <cuda/std/{name}>\n{IN_STD}" for name in STANDARD},
-    **dict.fromkeys(("cfloat", "float.h"), CFLOAT),
-    **dict.fromkeys(("climits", "limits.h"), CLIMITS),
-    "cstdint": CSTDINT,
-    "stddef.h": "#pragma once\n#include <cuda/std/cstddef>\n",
-    "algorithm": f"#pragma once\n{ALGORITHM}#include <cuda/std/utility>\n{IN_STD}",
-}
-"""Stand-ins for headers that a kernel's own files name, where none of its folders has them."""
-WORDS = {"host_words.h": "".join(
-    f"typedef unsigned {kind} u{kind};\n" for kind in ("int", "short", "long")
-)}  # fmt: skip
-"""Types that glibc's headers bring to every file that nvcc compiles."""
-WORD = re.compile(r"\bu(?:int|short|long)\b")
+
+def of_host(name: str) -> bool:
+    """Whether a header serves the host's code, and device code needs nothing or little of it."""
+    return name in INSTEAD_OF_HOST or OF_HOST.fullmatch(name) is not None
+
+
+def provided(name: str) -> bool:
+    """Whether a header is there without the user's doing: CUDA's, or one with a stand-in."""
+    places = [place for folder in folders() for place in (folder, folder / "crt")]
+    return name in STAND_INS or of_host(name) or any((one / name).is_file() for one in places)
 
 
 @functools.cache
@@ -117,25 +101,43 @@ def _header(path: Path) -> tuple[str, tuple[tuple[str, str], ...]]:
     return _read(path, (state.st_mtime_ns, state.st_size))
 
 
-def _included(text: str, own: list[Path], places: Sequence[Path] = ()) -> dict[str, str]:
+def _stand_in(name: str, mine: bool, nvcc: bool) -> str | None:
+    """What stands for a header that is found nowhere, or must not be taken; None where nothing does."""
+    if nvcc and mine and of_host(name):
+        return INSTEAD_OF_HOST.get(name, STAND_INS.get(name, "#pragma once\n"))
+    return STAND_INS.get(name)
+
+
+def _included(
+    text: str,
+    own: list[Path],
+    places: Sequence[Path] = (),
+    stand_in: Callable[[str, bool], str | None] = lambda name, mine: None,
+    instead: Callable[[str, bool], bool] = lambda name, mine: name in INSTEAD,
+) -> dict[str, str]:
     """Name -> text of the headers that ``text`` includes, directly or not.
 
-    Each from ``own`` or the first of ``places`` that has it, those of INSTEAD from ``own`` only; a name
-    in quotation marks first from the folder of the header that includes it.
+    Each from ``own`` or the first of ``places`` that has it, else a stand-in; those of ``instead`` from
+    ``own`` only; a name in quotation marks first from the folder of the header that includes it. Both are
+    asked with a name and whether a file of the kernel's own includes it.
     """
     found: dict[str, str] = {}
-    waiting: list[tuple[str, str, Path | None]] = [
-        (mark, name, None) for mark, name in INCLUDE.findall(text)
+    waiting: list[tuple[str, str, Path | None, bool]] = [
+        (*one, None, True) for one in INCLUDE.findall(text)
     ]
     while waiting:
-        mark, name, folder = waiting.pop()
+        mark, name, folder, mine = waiting.pop()
         if name in found:
             continue
         near = [folder] if folder is not None and mark == '"' else []
         path = next((one / name for one in (*near, *own, *places) if (one / name).is_file()), None)
-        if path is not None and (name not in INSTEAD or path.parent in own):
+        if path is not None and (path.parent in own or not instead(name, mine)):
             found[name], included = _header(path)
-            waiting += [(*one, path.parent) for one in included]
+            own_too = mine and not any(path.is_relative_to(one) for one in places)
+            waiting += [(*one, path.parent, own_too) for one in included]
+        elif (text_of := stand_in(name, mine)) is not None:
+            found[name] = text_of
+            waiting += [(*one, None, False) for one in INCLUDE.findall(text_of)]
     return dict(sorted(found.items()))
 
 
@@ -145,34 +147,26 @@ def own(text: str, *folders: Path) -> dict[str, str]:
     return _included(text, list(folders))
 
 
-def before(text: str, *own_folders: Path) -> dict[str, str]:
-    """Name -> text of what is included before the kernel: words that its own files use of glibc's."""
-    mine = own(text, *own_folders)
-    used = any(WORD.search(source.code(one)) for one in (text, *mine.values()))
-    return dict(WORDS) if used else {}
-
-
-def closure(text: str, *own_folders: Path) -> dict[str, str]:
+def closure(text: str, *own_folders: Path, nvcc: bool = False) -> dict[str, str]:
     """Name -> text of every header that ``text`` includes, directly or not.
 
     Headers of the kernel's own folders come first. Headers of the C library that NVRTC does without,
-    and cuda.h, have stand-ins; any other that is found nowhere is left to NVRTC, which says so with file and line.
+    and cuda.h, have stand-ins, with ``nvcc`` also those of the host's code; any other that is found
+    nowhere is left to NVRTC, which says so with file and line.
     """
     places: list[Path] = []
     for folder in folders():
         places += [folder, folder / "crt"]
-    mine = own(text, *own_folders)
-    direct = {name for one in (text, *mine.values()) for _, name in INCLUDE.findall(one)} - set(
-        mine
+    return _included(
+        text,
+        list(own_folders),
+        places,
+        functools.partial(_stand_in, nvcc=nvcc),
+        lambda name, mine: name in INSTEAD or (nvcc and mine and of_host(name)),
     )
-    asked = {name: OF_A_KERNEL[name] for name in sorted(direct & set(OF_A_KERNEL))}
-    found = _included("\n".join((text, *asked.values())), list(own_folders), places) | asked
-    named = {name for one in (text, *found.values()) for _, name in INCLUDE.findall(one)}
-    stand_ins = {name: STAND_INS[name] for name in named & set(STAND_INS) if name not in found}
-    return dict(sorted((found | stand_ins).items()))
 
 
-def toolkit_digest(text: str, *own_folders: Path) -> str:
+def toolkit_digest(text: str, *own_folders: Path, nvcc: bool = False) -> str:
     """Digest of the headers of `closure` that do not lie in the kernel's own folders."""
     mine = own(text, *own_folders)
     names = tuple(
@@ -180,12 +174,13 @@ def toolkit_digest(text: str, *own_folders: Path) -> str:
             {name for one in (text, *mine.values()) for _, name in INCLUDE.findall(one)} - set(mine)
         )
     )
-    return _toolkit_digest(names)
+    return _toolkit_digest(names, nvcc)
 
 
 @functools.lru_cache(maxsize=256)
-def _toolkit_digest(names: tuple[str, ...]) -> str:
+def _toolkit_digest(names: tuple[str, ...], nvcc: bool) -> str:
     digest = hashlib.sha256()
-    for name, text in closure("".join(f"#include <{name}>\n" for name in names)).items():
+    lines = "".join(f"#include <{name}>\n" for name in names)
+    for name, text in closure(lines, nvcc=nvcc).items():
         digest.update(f"{name}\0{text}\0".encode())
     return digest.hexdigest()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewave.architectures import of as architecture
-from tilewave.compiling import headers, source
+from tilewave.compiling import headers, nvcc, source
 from tilewave.kernels import Kernel
 
 LANGUAGE = "-std=c++17"
@@ -31,7 +31,8 @@ class Compiled:
     """What NVRTC gave: the cubin, or a message with file and line.
 
     ``resources`` maps an entry to registers a thread and bytes of static shared memory, stack,
-    spill stores and spill loads, as ptxas reports them.
+    spill stores and spill loads, as ptxas reports them. ``symbol`` is the name in the cubin of an entry
+    that is an expression (``gemm<128, 8>``); ``warning`` says what of the text was left out.
     """
 
     cubin: bytes | None
@@ -40,6 +41,8 @@ class Compiled:
     log: str
     message: str = ""
     resources: dict[str, dict[str, int]] = field(default_factory=dict)
+    symbol: str = ""
+    warning: str = ""
 
     @property
     def sha256(self) -> str:
@@ -97,7 +100,6 @@ def options(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> tuple[str, 
     """The compiler's options; they and the text decide the cubin's bytes."""
     defines = [f"-D{name}={value}" for name, value in macros.items()]
     own = kernel.compiler_options(macros)
-    own += [f"--pre-include={name}" for name in headers.before(kernel.text, *kernel.folders)]
     language = [] if any(STANDARD.match(one) for one in own) else [LANGUAGE]
     return (f"-arch={arch}", *language, "-lineinfo", "--ptxas-options=-v", *own, *defines)
 
@@ -110,22 +112,43 @@ def target_of(kernel: Kernel, arch: str) -> str:
     return f"{arch}a" if asked and "a" in architecture(int(plain)).targets else arch
 
 
+def expression(kernel: Kernel) -> str:
+    """The entry where it is not a plain name but an expression, which NVRTC instantiates and names:
+    ``gemm<128, TILE>``, ``ns::kernel``; else empty."""
+    return kernel.entry if re.search(r"[<:]", kernel.entry) else ""
+
+
+def _adapted(kernel: Kernel) -> nvcc.Adapted | None:
+    """The text for NVRTC where the file is one for nvcc, and does not compile as it is."""
+    own = headers.own(kernel.text, *kernel.folders)
+    return nvcc.adapted(kernel.path.name, kernel.text, own, kernel.entry)
+
+
 def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     """Content key of what is compiled, whoever compiles it: the code without comments, the headers of
-    its own folder, options."""
+    its own folder, options, and what they become where NVRTC cannot take them as they are."""
     own = headers.own(kernel.text, *kernel.folders)
-    return _digest(
+    known = [
         kernel.path.name,
         source.code(kernel.text),
         *options(kernel, arch, macros),
         *(part for name, text in own.items() for part in (name, source.code(text))),
-    )
+    ]
+    adapted = _adapted(kernel)
+    if adapted is not None:
+        known += map(source.code, (adapted.text, *adapted.own.values(), adapted.prelude))
+    return _digest(*known, *filter(None, [expression(kernel)]))
 
 
 def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     """Content key of a compilation: `text_key`, CUDA's headers and NVRTC."""
-    toolkit = headers.toolkit_digest(kernel.text, *kernel.folders)
-    return _digest(text_key(kernel, arch, macros), toolkit, version())
+    toolkit = [headers.toolkit_digest(kernel.text, *kernel.folders)]
+    adapted = _adapted(kernel)
+    if adapted is not None:
+        toolkit.append(
+            headers.toolkit_digest(adapted.prelude + kernel.text, *kernel.folders, nvcc=True)
+        )
+    return _digest(text_key(kernel, arch, macros), *toolkit, version())
 
 
 def _digest(*parts: str) -> str:
@@ -191,46 +214,50 @@ def symbol(entry: str, names: Iterable[str]) -> str:
     raise NoSymbol(f"entry {entry} {why}{there}; front matter's `entry` takes {said}")
 
 
-GUARD = "host code has to stand between `#ifndef __CUDACC_RTC__` and `#endif`"
-HINTS = {
-    r"cannot open source file": "in front matter `compiler: {include: [FOLDER]}` says where it lies",
-    r"explicitly marked as a __host__": f"{GUARD}; of cub include what is used, as "
-    "<cub/block/block_reduce.cuh>",
-    r'namespace "std" has no member|without memory space annotations': GUARD,
-}
-"""What a message of the compiler says -> what to write."""
-
-
-def hint(message: str) -> str:
-    """What to do about a message of the compiler, behind a semicolon; empty where nobody knows."""
-    told = (hint for sign, hint in HINTS.items() if re.search(sign, message))
-    return next((f"; {one}" for one in told), "")
-
-
 def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Compiled:
     """Compile one kernel file with its macros for ``arch``.
 
-    A kernel that does not compile gives no cubin and the compiler's first message with file and
-    line; nothing is raised for it.
+    What NVRTC refuses of a file for nvcc is compiled again as `nvcc.adapted` has it. A kernel that
+    does not compile gives no cubin and the compiler's first message with file and line; nothing is
+    raised for it.
     """
+    chosen, name = options(kernel, arch, macros), expression(kernel)
+    file, folders = kernel.path.name, kernel.folders
+    done = _compile(file, kernel.text, headers.closure(kernel.text, *folders), chosen, name)
+    adapted = None if done.cubin else _adapted(kernel)
+    if adapted is None:
+        return done
+    found = headers.closure(adapted.prelude + kernel.text, *folders, nvcc=True)
+    given = {**found, **adapted.own, nvcc.PRELUDE: adapted.prelude}
+    before = (*chosen, f"--pre-include={nvcc.PRELUDE}") if adapted.prelude else chosen
+    return _compile(file, adapted.text, given, before, name, adapted)
+
+
+def _compile(
+    file: str,
+    text: str,
+    given: Mapping[str, str],
+    chosen: tuple[str, ...],
+    expression: str,
+    adapted: nvcc.Adapted | None = None,
+) -> Compiled:
+    """One text with the headers that it is given."""
     from cuda.bindings import nvrtc
 
-    own = headers.closure(kernel.text, *kernel.folders)
-    own |= headers.before(kernel.text, *kernel.folders)
-    chosen = options(kernel, arch, macros)
     # The headers in memory win; the folders serve only names that no scan of #include finds.
     folders = [f"-I{folder}" for folder in headers.folders()]
-    name = f"kernels/{kernel.path.name}"
     with _at_root():
         error, program = nvrtc.nvrtcCreateProgram(
-            kernel.text.encode(),
-            name.encode(),
-            len(own),
-            [text.encode() for text in own.values()],
-            [header.encode() for header in own],
+            text.encode(),
+            f"kernels/{file}".encode(),
+            len(given),
+            [one.encode() for one in given.values()],
+            [header.encode() for header in given],
         )
         if error:
             raise RuntimeError(f"nvrtcCreateProgram: {error}")
+        if expression:
+            nvrtc.nvrtcAddNameExpression(program, expression.encode())
         # Where there is a driver, its cache would give an equal program's cubin without ptxas' log.
         flags = [option.encode() for option in (*chosen, "--no-cache", *folders)]
         (failed,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
@@ -238,16 +265,27 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
         buffer = b" " * length
         nvrtc.nvrtcGetProgramLog(program, buffer)
         log = buffer.rstrip(b"\0 ").decode(errors="replace")
-        cubin = None
+        cubin, symbol = None, ""
         if not failed:
             _, length = nvrtc.nvrtcGetCUBINSize(program)
             cubin = b" " * length
             nvrtc.nvrtcGetCUBIN(program, cubin)
+            if expression:
+                _, lowered = nvrtc.nvrtcGetLoweredName(program, expression.encode())
+                symbol = lowered.decode()
         nvrtc.nvrtcDestroyProgram(program)
+    warning = adapted.warning if adapted else ""
     if cubin is None:
-        found = MESSAGE.search(log)
-        place = f"{os.path.basename(found['file'])}:{found['line']}" if found else ""
-        message = f"{place}: {found['text']}" if found else log.strip()
-        first = message.splitlines()[0] if message else str(failed)
-        return Compiled(None, chosen, version(), log, first + hint(first))
-    return Compiled(cubin, chosen, version(), log, "", _resources(log))
+        message = _message(log, adapted) or str(failed)
+        return Compiled(None, chosen, version(), log, message, warning=warning)
+    return Compiled(cubin, chosen, version(), log, "", _resources(log), symbol, warning)
+
+
+def _message(log: str, adapted: nvcc.Adapted | None) -> str:
+    """The compiler's first message with file and line, and what may help."""
+    found = MESSAGE.search(log)
+    if found is None:
+        return log.strip().partition("\n")[0]
+    file = os.path.basename(found["file"])
+    hint = adapted.hint(int(found["line"]), found["text"]) if adapted else ""
+    return f"{file}:{found['line']}: {found['text']}" + (f" ({hint})" if hint else "")

@@ -34,9 +34,9 @@ class Places:
             text = source.read_text(encoding="utf-8")
         except OSError:
             text = ""
-        self._origins = origins.of_listing(
-            listing, entry, origins.own_texts(text, source, self._folders)
-        )
+        texts = origins.own_texts(text, source, self._folders)
+        self._included = {Path(name).name: name for name in texts}
+        self._origins = origins.of_listing(listing, entry, texts)
 
     def __call__(self, address: int) -> Origin:
         """Where an instruction came from; its line is 0 where that is not known."""
@@ -45,8 +45,9 @@ class Places:
     def file(self, address: int) -> str:
         """The file of an instruction's line as a reader types it; the kernel's where it is not known."""
         name = self(address).file or self.source.name
-        found = (folder / name for folder in self._folders if (folder / name).is_file())
-        return relative(next(found, self.source.parent / name))
+        included = self._included.get(name, name)
+        places = ((folder / included).resolve() for folder in self._folders)
+        return relative(next((one for one in places if one.is_file()), self.source.parent / name))
 
     def at(self, address: int) -> str:
         """``line 57 of kernels/matmul_tiled.cu``, with the call sites of a header's line; or the file

@@ -107,6 +107,10 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
             "kernels": cubin.kernels(done.cubin),
             "resources": done.resources,
         }
+    if done.symbol:
+        entry["named"] = {kernel.entry: done.symbol}
+    if done.warning:
+        entry["warning"] = done.warning
     entry["seconds"] = round(time.monotonic() - begun, 3)
     write_atomically(store.blob(KIND, task.key, ".json"), json.dumps(entry).encode())
     return _with_symbol(kernel, entry)
@@ -118,7 +122,8 @@ def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
     if "kernels" not in entry:  # refused by the compiler, or recorded with its symbol
         return entry
     try:
-        symbol = nvrtc.symbol(kernel.entry, entry["kernels"])
+        named = entry.get("named", {}).get(kernel.entry)
+        symbol = named or nvrtc.symbol(kernel.entry, entry["kernels"])
     except nvrtc.NoSymbol as error:
         refused = {name: entry[name] for name in entry if name not in ("code", "sha256")}
         return refused | {"status": model.FAILED_TO_COMPILE, "reason": str(error)}

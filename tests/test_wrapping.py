@@ -1,0 +1,246 @@
+"""`python -m tilewave wrap`: what it reads in files for nvcc, and what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewave.command import main
+from tilewave.compiling import nvrtc
+from tilewave.compiling.declarations import tokens
+from tilewave.kernels import load_kernel
+from tilewave.wrapping import arithmetic, guessing, reading, trying
+
+compiles = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+TILED = """\
+#pragma once
+#include <cublas_v2.h>
+#include "helper.h"
+#define CEIL_DIV(M, N) (((M) + (N)-1) / (N))
+
+template <const int BM, const int BN, const uint BK, bool FAST = true>
+__global__ void __launch_bounds__(BM * BN / 4) tiledProduct(int M, int N, int K, float alpha,
+    const float *A, int lda, const float *B, int ldb, float beta, float *__restrict__ C, int ldc) {}
+"""
+RUNNER = """\
+#include "kernels/tiled.cuh"
+const int PART = 4;
+int bytes() { int most = std::max(PART * sizeof(float), 1024ul); return 2 * most; }
+void run(int rows, int N, int K, float *A, float *B, float *C) {
+  const uint TILE = 64;
+  constexpr int STEP{8};
+  dim3 const block(TILE * TILE / (PART), 1),
+      grid{CEIL_DIV(N, TILE), (static_cast<unsigned>(rows) + TILE - 1) / TILE};
+  const size_t shared = bytes();
+  tiledProduct<TILE, TILE, STEP><<<grid, block, shared, 0>>>(rows, N, K, 1.f, A, K, B, N, 0.f, C, N);
+}
+"""
+PLAIN = """\
+#include <cstdio>
+__global__ void product(float *C, const float *A, const float *B, int size) {
+  uint x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+  if (x >= size || y >= size) return;
+  float sum = 0;
+  for (int i = 0; i < size; ++i) sum += A[y * size + i] * B[i * size + x];
+  C[y * size + x] = sum;
+}
+int main() {
+  const int n = 1 << 10;
+  product<<<dim3((n + 15) / 16, (n + 15) / 16), dim3(16, 16)>>>(nullptr, nullptr, nullptr, n);
+  printf("%d\\n", n);
+}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A kernel in a header, its launch in another file, and a folder of headers."""
+    for name, text in {
+        "src/kernels/tiled.cuh": TILED, "src/runner.cu": RUNNER, "common/helper.h": "#pragma once\n",
+    }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / ".git").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Path:
+    """A folder with nothing around it."""
+    (tmp_path / "alone").mkdir()
+    return tmp_path / "alone"
+
+
+def test_a_template_and_its_launch_in_another_file(project: Path) -> None:
+    source, folders = reading.read(project / "src" / "kernels" / "tiled.cuh")
+    assert folders == (project / "common",)
+    (function,) = source.functions()
+    guess = guessing.guessed(function, source)
+    assert guess.unknown == {} and guess.tile == {"m": 64, "n": 64, "k": 8}
+    assert guess.front == {
+        "title": "Tiled Product",
+        "operation": "matmul",
+        "macros": {"T_BM": [64], "T_BN": [64], "T_BK": [8], "T_FAST": [1]},
+        "dtypes": {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"},
+        "arguments": ["m", "n", "k", "alpha", "a", "lda", "b", "ldb", "beta", "c", "ldc"],
+        "block": ["T_BN * T_BN // 4"],
+        "grid": ["ceil(n / T_BN)", "ceil(m / T_BN)"],
+        "shared_bytes": 2048,
+        "entry": "tiledProduct<T_BM, T_BN, T_BK, T_FAST>",
+    }
+    words = guess.front["arguments"]
+    assert guessing.with_leading(words, {"b": "col"})[5::2] == ["k", "k", "c"]
+    assert guessing.with_leading(words, {"b": "col"})[-1] == "n"
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("(N + 15) / 16", "ceil(n / 16)"),
+        ("(M - 1 + BLOCK) / BLOCK", "ceil(m / 32)"),
+        ("N / BLOCK * 2u", "n // 32 * 2"),
+        ("std::min((int)N, 1 << 4)", "min(n, 16)"),
+        ("ceil(N / 32.0f)", "ceil(n / 32.0)"),
+        ("div_up(M, 2 * BLOCK)", "ceil(m / 64)"),
+        ("N > 64 ? 2 : 1", "2 if n > 64 else 1"),
+        ("sizeof(half) * BLOCK", "64"),
+        ("side.y * 2", "8"),
+        ("THREADS", "256"),
+    ],
+)
+def test_arithmetic_of_the_host(alone: Path, given: str, taken: str) -> None:
+    path = alone / "some.cu"
+    path.write_text(
+        "#define THREADS (8 * BLOCK)\nconst int BLOCK = 32;\nvoid f() { dim3 side(2, 4); g(); }\n"
+    )
+    source, _ = reading.read(path)
+    (body,) = (one.body for _, one in source.declarations if one.kind == "function")
+    scope = reading.Scope(source, body, 10_000)
+    assert arithmetic.of_tokens(tokens(given), scope, {"M": "m", "N": "n"}) == taken
+
+
+def test_what_is_not_known_is_not_taken(alone: Path) -> None:
+    path = alone / "some.cu"
+    path.write_text("const int A = B;\nconst int B = A;\n")
+    scope = arithmetic.outside(reading.read(path)[0])
+    for given in ("what", "A", "f(3)", "p->x", "grid.w"):
+        with pytest.raises(arithmetic.Unknown):
+            arithmetic.of_tokens(tokens(given), scope, {})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ("const half* d_A, const half* d_B, half* d_C, size_t M, size_t N, size_t K", "a b c m n k"),
+        ("float* out, const float* x, const float* w, int rows, int cols, int depth", "c a b m n k"),
+        ("int m, int n, int k, const T* lhs, const T* rhs, T* res", "m n k a b c"),
+        ("float* a, float* b, float* c, float* d, int n, int lda", "a b c c n lda"),
+        ("int8_t* A, int8_t* B, int32_t* C, int M, int N, int K, int alpha, int beta",
+         "a b c m n k alpha beta"),
+    ],
+)  # fmt: skip
+def test_arguments_by_name_type_and_order(parameters: str, words: str) -> None:
+    given = reading.parts(tokens(parameters))
+    found, unknown = guessing.arguments([reading._parameter(one) for one in given])
+    assert (found, unknown) == (words.split(), [])
+
+
+def fake(right: Any) -> tuple[trying.Run, list[tuple[dict[str, Any], dict[str, int]]]]:
+    """A run that is right where ``right`` says so, and what it was asked."""
+    asked: list[tuple[dict[str, Any], dict[str, int]]] = []
+
+    def run(front: dict[str, Any], shape: dict[str, int]) -> Mapping[str, Any]:
+        asked.append((front, shape))
+        good = right(front, shape)
+        reason = "" if good else "which `reads_c: true` allows"
+        return {"status": "ok", "verdict": "correct" if good else "wrong", "reason": reason}
+
+    return run, asked
+
+
+def a_guess(**tile: int) -> guessing.Guess:
+    front = {"dtypes": {"a": "f16", "accumulate": "f16"}, "arguments": ["a", "ldb"], "grid": [1]}
+    return guessing.Guess(front, tile={"m": 128, "n": 64, "k": 0, **tile})
+
+
+def test_trying_finds_layouts_and_whether_c_is_read() -> None:
+    run, asked = fake(lambda front, _: front.get("layouts") == {"b": "col"} and "reads_c" in front)
+    guess = a_guess()
+    front, told = trying.settle(guess, run, trying.first_shape(guess))
+    assert trying.right(told) and front["arguments"] == ["a", "k"] and front["reads_c"]
+    assert asked[0][1] == {"m": 128, "n": 64, "k": 128} and len(asked) == 3
+    assert guess.notes == ["it is right with b in columns"]
+
+
+def test_trying_finds_the_multiples_that_sizes_must_be() -> None:
+    run, _ = fake(lambda _, s: s["n"] % 32 == 0 and s["k"] % 16 == 0 and s["k"] >= 48)
+    guess = a_guess(n=2048)
+    found = trying.limits(guess, guess.front, run, {"m": 128, "n": 2048, "k": 128})
+    assert found == {"n": 128, "k": 16, "conditions": ["k >= 48"]}
+    run, _ = fake(lambda *_: True)
+    assert trying.limits(guess, guess.front, run, {"m": 128, "n": 2048, "k": 128}) == {}
+
+
+@compiles
+def test_a_file_is_wrapped_in_place_and_executes(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = alone / "product.cu"
+    path.write_text(PLAIN)
+    assert main(["wrap", str(path), "--yes"]) == 0
+    told = capsys.readouterr().err
+    assert "correct at" in told and "left out as code of the host: main (lines " in told
+    text = path.read_text()
+    assert text.startswith("/*---\ntitle: Product\n") and text.endswith(PLAIN)
+    front = load_kernel(path).front
+    assert front.grid == ["ceil(n / 16)", "ceil(n / 16)"] and front.block == [16, 16]
+    assert front.arguments == ["c", "a", "b", "n"]
+    assert front.requires == {"conditions": ["m == n", "n == k"]}
+    assert main(["execute", str(path), "--shape", "33"]) == 0
+    assert ": correct" in capsys.readouterr().out
+    assert main(["wrap", str(path), "--yes"]) == 2
+    assert "there is one" in capsys.readouterr().err
+
+
+@compiles
+def test_a_file_that_includes_the_kernels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "there").mkdir()
+    source, made = tmp_path / "there" / "Product.cuh", tmp_path / "mine.cu"
+    source.write_text(PLAIN)
+    words = ["wrap", str(source), "--yes", "--shape", "32", "-o", str(made)]
+    assert main(words) == 0
+    assert made.read_text().endswith('---*/\n\n#include "there/Product.cuh"\n')
+    assert source.read_text() == PLAIN
+    assert main(["execute", str(made), "--shape", "17"]) == 0
+    assert "Product.cuh, the lines that instructions were made from" in capsys.readouterr().out
+    assert main(words) == 2 and "or --force" in capsys.readouterr().err
+    assert main([*words, "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "told"),
+    [
+        ("int main() {}", [], "a file with a __global__ function"),
+        (PLAIN + PLAIN.replace("product", "other"), [], "found None; allowed: other, product"),
+        (PLAIN, ["--kernel", "prodct"], "did you mean 'product'?"),
+        (PLAIN, ["-o", "Mine.cu"], "NAME.cu: a-z"),
+        (PLAIN.replace("A,", "A, const int* mask,"), [], "not known: mask"),
+        (PLAIN.replace("float *C", "Own *C"), [], "the type of c"),
+        (PLAIN.replace("__global__", "template <int W> __global__"), [], "product<...>: int W"),
+        (PLAIN.replace("float sum", "extern __shared__ float s[]; float sum").split("int main")[0], [],
+         "bytes of dynamic shared memory"),
+    ],
+)  # fmt: skip
+def test_what_nobody_says_is_asked_for(
+    alone: Path, capsys: pytest.CaptureFixture[str], text: str, words: Sequence[str], told: str
+) -> None:
+    path = alone / "some.cu"
+    path.write_text(text)
+    assert main(["wrap", str(path), "--yes", *words]) == 2
+    assert told in capsys.readouterr().err
+    assert path.read_text() == text

@@ -1,0 +1,334 @@
+"""The declarations of a CUDA C++ text at namespace scope: no parser, but what tells functions, types and
+variables apart, whose they are (device or host) and what they mention."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tilewave.compiling.source import TOKEN as LITERAL
+
+TOKEN = re.compile(
+    rf"(?P<skipped>{LITERAL.pattern})"
+    r"|(?P<directive>^[ \t]*\#(?:\\\r?\n|/\*.*?\*/|//[^\n]*|[^\n])*)"
+    r"|(?P<word>[A-Za-z_]\w*)|(?P<number>\.?\d(?:[eEpP][+-]|[\w.'])*)|(?P<sign>::|[^\s\w])",
+    re.DOTALL | re.MULTILINE,
+)
+WORD = re.compile(r"[A-Za-z_]\w*")
+DEFINE = re.compile(
+    r"[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<arguments>\([^)]*\))?(?P<body>.*)", re.S
+)
+DEVICE_WORDS = frozenset("__global__ __device__ __constant__ __managed__ __shared__".split())
+CONSTANT_WORDS = frozenset(("constexpr", "consteval"))
+TYPES = frozenset("class struct union enum".split())
+ATTRIBUTES = frozenset(
+    "__launch_bounds__ __attribute__ alignas __align__ __declspec decltype noexcept throw "
+    "__cluster_dims__ __maxnreg__ __block_size__ requires explicit".split()
+)
+OPEN, CLOSE = {"(": ")", "[": "]", "{": "}"}, (")", "]", "}")
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word, number, sign or literal and where it begins."""
+
+    text: str
+    at: int
+    word: bool = False
+
+    @property
+    def end(self) -> int:
+        return self.at + len(self.text)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """One declaration: from its first to behind its last character.
+
+    kind: ``function``, ``type``, ``variable`` or ``other`` (using, static_assert, instantiations).
+    names: what it declares, the first its own; scope: namespaces around it. head: its tokens without
+    a function's body; body: those between the braces of a function.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    scope: tuple[str, ...]
+    start: int
+    end: int
+    head: tuple[Token, ...]
+    body: tuple[Token, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.names[0] if self.names else ""
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(one.text for one in (*self.head, *self.body) if one.word)
+
+    @functools.cached_property
+    def called(self) -> frozenset[str]:
+        """Words that a parenthesis or angle bracket follows, or that an address is taken of."""
+        tokens = (*self.head, *self.body)
+        return frozenset(
+            one.text
+            for before, one, after in zip((None, *tokens), tokens, (*tokens[1:], None))
+            if one.word and ((after and after.text in "(<") or (before and before.text == "&"))
+        )
+
+    @property
+    def defined(self) -> bool:
+        """Whether it is a function with a body."""
+        return self.kind == "function" and self.head[-1].end < self.end
+
+
+@dataclass(frozen=True)
+class Macro:
+    """A ``#define``: its arguments (None where it takes none) and its text."""
+
+    name: str
+    arguments: tuple[str, ...] | None
+    body: str
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(WORD.findall(self.body))
+
+
+class Unreadable(ValueError):
+    """Braces that do not match, as conditional compilation may leave them."""
+
+
+def _directives(text: str) -> Iterable[re.Match[str]]:
+    return (found for found in TOKEN.finditer(text) if found["directive"])
+
+
+@functools.lru_cache(maxsize=256)
+def macros(text: str) -> dict[str, Macro]:
+    """The macros that a text defines, by name; of several definitions the first."""
+    made: dict[str, Macro] = {}
+    for directive in _directives(text):
+        found = DEFINE.match(directive[0])
+        if found:
+            given = found["arguments"]
+            names = None if given is None else tuple(WORD.findall(given))
+            body = LITERAL.sub(
+                lambda one: one[0] if one["comment"] is None else " ", found["body"]
+            ).replace("\\\n", " ")
+            made.setdefault(found["name"], Macro(found["name"], names, body.strip()))
+    return made
+
+
+@functools.lru_cache(maxsize=256)
+def tokens(text: str) -> tuple[Token, ...]:
+    """The tokens of a text without comments, preprocessor lines and what stands in ``#if 0``."""
+    made = []
+    off: list[bool] = []  # for each open conditional: whether its present branch is an `#if 0`
+    for found in TOKEN.finditer(text):
+        if found["directive"]:
+            words = found[0].strip().lstrip("#").split()
+            first = words[0] if words else ""
+            if first.startswith("if"):
+                off.append(words[:2] == ["if", "0"])
+            elif first in ("else", "elif", "elifdef", "elifndef") and off:
+                off[-1] = False
+            elif first == "endif" and off:
+                off.pop()
+        elif found["comment"] is None and not any(off):
+            made.append(Token(found[0], found.start(), found["word"] is not None))
+    return tuple(made)
+
+
+def closing(found: Sequence[Token], start: int) -> int:
+    """Index of the bracket that closes the one at ``start``. Raises Unreadable."""
+    waiting = []
+    for i in range(start, len(found)):
+        text = found[i].text
+        if text in OPEN:
+            waiting.append(OPEN[text])
+        elif text in CLOSE:
+            if not waiting or waiting.pop() != text:
+                break
+            if not waiting:
+                return i
+    raise Unreadable(found[start].text)
+
+
+def angle(found: Sequence[Token], start: int) -> int:
+    """Index of the ``>`` that closes the ``<`` at ``start``. Raises Unreadable."""
+    depth, i = 0, start
+    while i < len(found):
+        text = found[i].text
+        if text in OPEN:
+            i = closing(found, i)
+        elif text == "<":
+            depth += 1
+        elif text == ">":
+            depth -= 1
+            if not depth:
+                return i
+        elif text == ";":
+            break
+        i += 1
+    raise Unreadable("<")
+
+
+def plain_head(head: Sequence[Token]) -> list[Token]:
+    """A head without ``template <...>`` and attributes with their arguments."""
+    made, i = [], 0
+    while i < len(head):
+        one = head[i]
+        follows = head[i + 1].text if i + 1 < len(head) else ""
+        if one.text == "template" and follows == "<":
+            i = angle(head, i + 1)
+        elif one.text in ATTRIBUTES and follows == "(":
+            i = closing(head, i + 1)
+        elif one.text == "[" and follows == "[":
+            i = closing(head, i)
+        else:
+            made.append(one)
+        i += 1
+    return made
+
+
+def _name_before(head: Sequence[Token], place: int) -> str:
+    """The identifier that ends before ``place``; of ``name<...>`` the name."""
+    i = place - 1
+    if i >= 0 and head[i].text == ">":
+        depth = 0
+        while i >= 0:
+            depth += {">": 1, "<": -1}.get(head[i].text, 0)
+            i -= 1
+            if not depth:
+                break
+    if i >= 0 and not head[i].word:
+        return "operator"
+    return head[i].text if i >= 0 else ""
+
+
+def _signs(head: Sequence[Token], wanted: str) -> list[int]:
+    """Indices of signs outside of all brackets."""
+    made, i = [], 0
+    while i < len(head):
+        if head[i].text in wanted:
+            made.append(i)
+        i = closing(head, i) + 1 if head[i].text in OPEN else i + 1
+    return made
+
+
+def _assignments(head: Sequence[Token]) -> list[int]:
+    """Indices of ``=`` outside of all brackets; not those of ``operator==`` and its like."""
+    signs = _signs(head, "=")
+    return [i for i in signs if all(one.text != "operator" for one in head[max(0, i - 2) : i])]
+
+
+def _described(head: Sequence[Token]) -> tuple[str, tuple[str, ...]]:
+    """Kind and names of a declaration without a function's body."""
+    plain = plain_head(head)
+    words = [one.text for one in plain]
+    if not words or words[0] in ("static_assert", "namespace", "template", "friend", "asm"):
+        return "other", ()
+    if words[0] == "using":
+        return "other", () if words[1:2] == ["namespace"] else (
+            words[words.index("=") - 1] if "=" in words else words[-2],
+        )
+    parens = _signs(plain, "(")
+    equals = _assignments(plain)
+    kind = next((i for i, word in enumerate(words) if word in TYPES), None)
+    if kind is not None and not (parens and "{" not in words):
+        inside = plain[kind + 1 : words.index("{")] if "{" in words else plain[kind + 1 : -1]
+        own = [one.text for one in inside if one.word and one.text not in (*TYPES, "final")][:1]
+        if "enum" in words[: kind + 1] and "{" in words:  # its values are names of the scope around
+            start = words.index("{")
+            own += [one.text for one in plain[start : closing(plain, start)] if one.word]
+        after = words[closing(plain, words.index("{")) + 1 :] if "{" in words else []
+        return "type", tuple(dict.fromkeys([*own, *filter(WORD.fullmatch, after)]))
+    if words[0] == "typedef":
+        pointer = [one for one in parens if words[one + 1] == "*"]
+        return "type", (words[pointer[0] + 2] if pointer else words[-2],)
+    if parens and not (equals and equals[0] < parens[0]):
+        return "function", (_name_before(plain, parens[0]),)
+    ends = _signs(plain, "=[;,{")
+    names = [_name_before(plain, i) for i in ends if i and plain[i - 1].word]
+    return "variable", tuple(dict.fromkeys(names))
+
+
+def _scan(found: Sequence[Token], scope: tuple[str, ...]) -> Iterable[Declaration]:
+    i = start = 0
+    while i < len(found):
+        text = found[i].text
+        head = found[start:i]
+        if text == ";":
+            if head:
+                whole = tuple(found[start : i + 1])
+                kind, names = _described(whole)
+                yield Declaration(kind, names, scope, head[0].at, found[i].end, whole)
+            start = i + 1
+        elif text == "{":
+            end = closing(found, i)
+            words = [one.text for one in head]
+            if "namespace" in words[:2] or (words[:1] == ["extern"] and len(words) == 2):
+                inner = [
+                    one.text
+                    for one in head
+                    if one.word and one.text not in ("namespace", "inline", "extern")
+                ]
+                yield from _scan(found[i + 1 : end], (*scope, *inner))
+                start = end + 1
+            elif _is_body(head):
+                _, names = _described([*head, Token(";", found[i].at)])
+                body = tuple(found[i + 1 : end])
+                yield Declaration(
+                    "function", names, scope, head[0].at, found[end].end, tuple(head), body
+                )
+                start = end + 1
+            i = end
+        elif text in OPEN:
+            i = closing(found, i)
+        elif text in CLOSE:
+            raise Unreadable(text)
+        i += 1
+
+
+def _is_body(head: Sequence[Token]) -> bool:
+    """Whether a brace after this head opens a function's body."""
+    plain = plain_head(head)
+    words = [one.text for one in plain]
+    parens = _signs(plain, "(")
+    if not parens or words[0] in ("using", "typedef"):
+        return False
+    if _assignments(plain):
+        return False
+    first = words[: parens[0]]
+    # `struct A f() {` is a function; `struct A : B<decltype(x)> {` has lost its parenthesis above.
+    if any(word in TYPES for word in first) and len(first) < 3:
+        return False
+    colons = [i for i in _signs(plain, ":") if i > parens[0]]
+    # A member initialised in braces: `A::A() : x{1} {`.
+    return not (colons and plain[-1].word)
+
+
+@functools.lru_cache(maxsize=256)
+def declarations(text: str) -> tuple[Declaration, ...]:
+    """The declarations of a text in their order. Raises Unreadable."""
+    return tuple(_scan(tokens(text), ()))
+
+
+def members(text: str, declaration: Declaration) -> tuple[Declaration, ...]:
+    """The declarations inside a type's braces. Raises Unreadable."""
+    head = declaration.head
+    start = next((i for i, one in enumerate(head) if one.text == "{"), None)
+    if start is None:
+        return ()
+    inner = list(head[start + 1 : closing(head, start)])
+    for i, one in enumerate(inner[:-1]):  # `public:` begins no declaration
+        if one.text in ("public", "private", "protected") and inner[i + 1].text == ":":
+            inner[i] = inner[i + 1] = Token(";", one.at)
+    return tuple(_scan(inner, (*declaration.scope, declaration.name)))
+
+
+def line_of(text: str, at: int) -> int:
+    """Number of the line that a character stands in."""
+    return text.count("\n", 0, at) + 1

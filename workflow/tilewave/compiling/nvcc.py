@@ -1,0 +1,357 @@
+"""What a file written for nvcc has and NVRTC refuses: code of the host, its headers, its names.
+
+A text that shows signs of it is compiled as it is; only where that fails, what `adapted` makes of it is:
+what no device function needs is blanked out, line by line, so that line numbers stay, and names that
+nvcc gets from the C and C++ library come from a header in front of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewave.compiling import source
+from tilewave.compiling.declarations import (
+    CONSTANT_WORDS,
+    DEVICE_WORDS,
+    TOKEN,
+    Declaration,
+    Macro,
+    Token,
+    Unreadable,
+    declarations,
+    line_of,
+    macros,
+    members,
+)
+from tilewave.compiling.headers import INCLUDE, STAND_INS, of_host
+
+PRELUDE = "tilewave_nvcc.h"
+"""Name of the header with what the text uses of `NAMES` and of the C++ library."""
+BITS = "(__builtin_bit_cast({}, {}))"  # a constant expression, which CUDA's intrinsics are not
+NAMES = {
+    "uint": "typedef unsigned int uint;",
+    "ushort": "typedef unsigned short ushort;",
+    "ulong": "typedef unsigned long ulong;",
+    r"u?int(?:8|16|32|64)_t": "#include <stdint.h>",
+    "FLT_MAX": "#define FLT_MAX 3.402823466e+38f",
+    "FLT_MIN": "#define FLT_MIN 1.175494351e-38f",
+    "FLT_EPSILON": "#define FLT_EPSILON 1.192092896e-7f",
+    "DBL_MAX": "#define DBL_MAX 1.7976931348623157e+308",
+    "DBL_MIN": "#define DBL_MIN 2.2250738585072014e-308",
+    "DBL_EPSILON": "#define DBL_EPSILON 2.2204460492503131e-16",
+    r"U?(?:CHAR|SCHAR|SHRT|INT|LONG|LLONG)_(?:MIN|MAX)": "#include <cuda/std/climits>",
+    "INFINITY": f"#define INFINITY {BITS.format('float', '0x7f800000')}",
+    "HUGE_VALF": f"#define HUGE_VALF {BITS.format('float', '0x7f800000')}",
+    "NAN": f"#define NAN {BITS.format('float', '0x7fc00000')}",
+    "M_PI": "#define M_PI 3.14159265358979323846",
+    "M_E": "#define M_E 2.7182818284590452354",
+    "M_LN2": "#define M_LN2 0.69314718055994530942",
+    "M_LOG2E": "#define M_LOG2E 1.4426950408889634074",
+    "M_SQRT2": "#define M_SQRT2 1.41421356237309504880",
+    "M_SQRT1_2": "#define M_SQRT1_2 0.70710678118654752440",
+}
+"""Pattern of a word -> what declares it; left out where the text declares it itself."""
+ALGORITHM = """\
+namespace std {
+template <class T> __host__ __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
+template <class T> __host__ __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
+}"""
+STANDARD = (
+    "array bit cmath complex concepts cstddef cstdint functional initializer_list iterator limits numeric "
+    "optional ratio span tuple type_traits utility variant"
+).split()
+"""Headers of the standard library that libcu++ has, as cuda/std/NAME."""
+OF_STD = {
+    r"(?:min|max)": ALGORITHM,
+    r"numeric_limits": "#include <cuda/std/limits>",
+    r"(?:is_|enable_if|conditional|remove_|decay|integral_constant|true_type|false_type|void_t)\w*": (
+        "#include <cuda/std/type_traits>"
+    ),
+    r"(?:pair|swap|exchange|declval|integer_sequence|index_sequence|make_\w+_sequence)": (
+        "#include <cuda/std/utility>"
+    ),
+    r"(?:size_t|ptrdiff_t|nullptr_t|byte)": "#include <cuda/std/cstddef>",
+    r"u?int\w*_t": "#include <cuda/std/cstdint>",
+}
+"""Pattern of a name in namespace std -> what declares it, whatever header a host compiler has it from."""
+SIGN = re.compile(
+    r"<<<|\bmain\s*\(|\bstd::|\bcu(?:da|blas)[A-Z]\w*\s*\(|__host__|\busing\s+namespace\s+std\b"
+)
+FOREIGN_DEVICE = re.compile(r"[A-Z\d_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z\d_]*")
+"""Annotations of libraries whose macros are not seen here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
+GUARD = "put #ifndef __CUDACC_RTC__ before it and #endif behind it"
+UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+OPTIONS = {
+    r'"register" storage class': "-std=c++14",
+    r"--device-int128": "--device-int128",
+    r"expt-relaxed-constexpr": "--expt-relaxed-constexpr",
+}
+"""What a message says -> the option of the compiler that allows it."""
+NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
+
+
+NAMED = 4
+"""Declarations of the kernel's file that a warning names; of its headers it counts them."""
+
+
+def option(message: str) -> str:
+    """The compiler's option that allows what a message refuses; empty where there is none."""
+    return next((one for sign, one in OPTIONS.items() if re.search(sign, message)), "")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A named piece of a file's lines, the first to the last."""
+
+    file: str
+    name: str
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        lines = (
+            f"line {self.first}" if self.first == self.last else f"lines {self.first}-{self.last}"
+        )
+        return f"{self.name or 'a declaration'} ({lines})"
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A kernel's text, its own headers and the header in front, as NVRTC can take them.
+
+    left_out: what was blanked out.
+    """
+
+    file: str
+    text: str
+    own: Mapping[str, str]
+    prelude: str
+    left_out: tuple[Part, ...]
+
+    @property
+    def warning(self) -> str:
+        """One line that says what was left out; empty where nothing was."""
+        files = list(dict.fromkeys(part.file for part in self.left_out))
+        told = []
+        for file in files:
+            parts = [str(part) for part in self.left_out if part.file == file]
+            if file == self.file or len(files) == 1:
+                told += [*parts[:NAMED], *([f"{len(parts) - NAMED} more"] if parts[NAMED:] else [])]
+            else:
+                told.append(f"{len(parts)} of {Path(file).name}")
+        return f"left out as code of the host: {', '.join(told)}" if told else ""
+
+    def hint(self, line: int, message: str) -> str:
+        """What may help with an error of the compiler; empty where nothing is known."""
+        missing, unknown = NOT_FOUND.search(message), UNDEFINED.search(message)
+        allowing = option(message)
+        if allowing:
+            return f"front matter: compiler: {{options: [{allowing}]}}"
+        if missing:
+            return (
+                "it lies neither beside the kernel file nor among CUDA's headers; front matter names "
+                "more folders: compiler: {include: [FOLDER]}"
+            )
+        if unknown:
+            gone = next((part for part in self.left_out if part.name == unknown[1]), None)
+            if gone:
+                return f"{gone} was left out as code of the host"
+            if unknown[1].isupper():
+                return f"front matter can define it: macros: {{{unknown[1]}: [VALUE]}}"
+        return "" if self.left_out else f"code of the host at line {line}? {GUARD}"
+
+
+@functools.lru_cache(maxsize=256)
+def _shows_signs(text: str) -> bool:
+    code = source.code(text)
+    if SIGN.search(code) or any(re.search(rf"\b{name}\b", code) for name in NAMES):
+        return True
+    return any(name not in STAND_INS and of_host(name) for _, name in INCLUDE.findall(text))
+
+
+def adapted(name: str, text: str, own: Mapping[str, str], entry: str) -> Adapted | None:
+    """A kernel file's text for NVRTC, where it or a header of its own shows signs of nvcc; else None.
+
+    entry: what front matter calls the kernel; template arguments in it may name types of the file.
+    """
+    if not any(map(_shows_signs, (text, *own.values()))):
+        return None
+    return _adapted(name, text, tuple(own.items()), entry)
+
+
+@functools.lru_cache(maxsize=64)
+def _adapted(name: str, text: str, own: tuple[tuple[str, str], ...], entry: str) -> Adapted:
+    texts = {name: text, **dict(own)}
+    try:
+        cut, left_out = _cut(texts, frozenset(re.findall(r"\w+", entry)))
+    except Unreadable:
+        cut, left_out = texts, ()
+    headers = {one: cut[one] for one, _ in own}
+    return Adapted(name, cut[name], headers, _prelude(cut.values()), left_out)
+
+
+def _prelude(texts: Iterable[str]) -> str:
+    """The header in front of these texts; empty where they need none."""
+    code = "\n".join(map(source.code, texts))
+    lines = []
+    for pattern, line in NAMES.items():
+        declared = re.search(rf"#\s*define\s+{pattern}\b|\busing\s+{pattern}\s*=", code)
+        if not declared and re.search(rf"(?<!::)\b{pattern}\b", code):
+            lines.append(line)
+    named = "using namespace std" in code
+    for pattern, line in OF_STD.items():
+        if re.search(rf"\b{'' if named else 'std::'}{pattern}\b", code):
+            lines.append(line)
+    if "std::" in code or named:
+        included = {name for _, name in INCLUDE.findall(code)}
+        lines += [f"#include <cuda/std/{name}>" for name in STANDARD if name in included]
+        lines += ["namespace cuda { namespace std {} }"]
+        lines += ["namespace std { using namespace ::cuda::std; }"]
+    return "".join(f"{line}\n" for line in dict.fromkeys(lines))
+
+
+# ---------------------------------------------------------------------------------- what is left out
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A declaration of a file, without the functions of the host among a type's members."""
+
+    file: str
+    declaration: Declaration
+    device: bool
+    cuts: tuple[Declaration, ...]
+
+    @functools.cached_property
+    def _tokens(self) -> tuple[Token, ...]:
+        one = self.declaration
+        return tuple(
+            token
+            for token in (*one.head, *one.body)
+            if not any(cut.start <= token.at < cut.end for cut in self.cuts)
+        )
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(token.text for token in self._tokens if token.word)
+
+
+def _device_words(defined: Mapping[str, Macro]) -> frozenset[str]:
+    """The annotations of device code, and the macros that hold one."""
+    found, before = set(DEVICE_WORDS), 0
+    while len(found) != before:
+        before = len(found)
+        found |= {name for name, macro in defined.items() if macro.words & found}
+    return frozenset(found)
+
+
+def _pieces(texts: Mapping[str, str], defined: Mapping[str, Macro]) -> list[_Piece]:
+    device = _device_words(defined)
+
+    def marked(words: Iterable[str]) -> bool:
+        return any(
+            word in device or (word not in defined and FOREIGN_DEVICE.fullmatch(word))
+            for word in words
+        )
+
+    def of_host_only(one: Declaration) -> bool:
+        words = {token.text for token in one.head if token.word}
+        constant = words & (CONSTANT_WORDS | {"default", "delete"})
+        return one.kind == "function" and not marked(words) and not constant
+
+    made = []
+    for file, text in texts.items():
+        for one in declarations(text):
+            words = {token.text for token in one.head if token.word}
+            inside = members(text, one) if one.kind == "type" else ()
+            cuts = tuple(member for member in inside if of_host_only(member))
+            made.append(_Piece(file, one, marked(words), cuts))
+    return made
+
+
+def _kept(pieces: list[_Piece], defined: Mapping[str, Macro], roots: frozenset[str]) -> set[int]:
+    """Indices of the pieces that device code needs, itself included."""
+    kernels = {piece.declaration.name for piece in pieces if piece.device}
+
+    def stays(piece: _Piece) -> bool:
+        one = piece.declaration
+        first = one.head[0].text
+        instantiation = first == "template" and one.kind == "other"
+        return (
+            piece.device
+            or (one.kind == "other" and first in ("using", "namespace", "asm") and not one.names)
+            or (instantiation and bool(one.words & kernels))
+        )
+
+    kept = {i for i, piece in enumerate(pieces) if stays(piece)}
+    waiting, named, called = list(kept), set(roots), set(roots)
+    while waiting:
+        for i in waiting:
+            named |= pieces[i].words
+            called |= pieces[i].declaration.called
+        for name in [one for one in named if one in defined]:
+            named |= defined[name].words
+            called |= defined[name].words
+        waiting = [
+            i
+            for i, piece in enumerate(pieces)
+            if i not in kept and _needed(piece.declaration, named, called)
+        ]
+        kept.update(waiting)
+    for i, piece in enumerate(pieces):
+        if piece.declaration.head[0].text == "static_assert":
+            gone = {n for j, o in enumerate(pieces) if j not in kept for n in o.declaration.names}
+            if not piece.words & gone:
+                kept.add(i)
+    return kept
+
+
+def _needed(one: Declaration, named: set[str], called: set[str]) -> bool:
+    """Whether device code that names these means this. Functions and variables of the host cannot be
+    meant: NVRTC takes them as constants only."""
+    fixed = one.words & (CONSTANT_WORDS | {"const"} if one.kind == "variable" else CONSTANT_WORDS)
+    if one.kind == "function":
+        return bool(fixed) and one.name in called
+    return (one.kind != "variable" or bool(fixed)) and not named.isdisjoint(one.names)
+
+
+def _cut(
+    texts: Mapping[str, str], roots: frozenset[str]
+) -> tuple[dict[str, str], tuple[Part, ...]]:
+    """Texts without what only the host needs, and what that was. Raises Unreadable."""
+    defined: dict[str, Macro] = {}
+    for text in texts.values():
+        defined = {**macros(text), **defined}
+    pieces = _pieces(texts, defined)
+    kept = _kept(pieces, defined, roots)
+    gone = [
+        (piece.file, one)
+        for i, piece in enumerate(pieces)
+        for one in ((piece.declaration,) if i not in kept else piece.cuts)
+    ]
+
+    def part(file: str, one: Declaration) -> Part:
+        text = texts[file]
+        return Part(file, one.name, line_of(text, one.start), line_of(text, one.end - 1))
+
+    cut = {
+        file: _blanked(text, [(one.start, one.end) for other, one in gone if other == file])
+        for file, text in texts.items()
+    }
+    return cut, tuple(part(file, one) for file, one in gone)
+
+
+def _blanked(text: str, ranges: Iterable[tuple[int, int]]) -> str:
+    """A text with blanks for these ranges; ends of lines and preprocessor lines stay."""
+    lines = [found.span() for found in TOKEN.finditer(text) if found["directive"]]
+    signs = list(text)
+    for start, end in ranges:
+        for i in range(start, end):
+            signs[i] = signs[i] if signs[i] in "\r\n" else " "
+    for start, end in lines:
+        signs[start:end] = text[start:end]
+    return "".join(signs)

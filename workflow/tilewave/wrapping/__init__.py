@@ -1,0 +1,7 @@
+"""Front matter for a file that was written for nvcc: what its code says of the launch, and what it leaves
+open.
+
+`reading` finds kernels and how code of the host launches them, `arithmetic` takes the host's expressions
+over into front matter, `guessing` makes front matter of both, `trying` executes it, `command` asks and
+writes.
+"""

@@ -1,0 +1,267 @@
+"""``python -m tilewave wrap FILE.cu``: front matter for a kernel that was written for nvcc."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tilewave.errors import UserError
+from tilewave.kernels import FENCES, NAME
+from tilewave.records import model
+from tilewave.wrapping import trying
+from tilewave.wrapping.guessing import SIZES, Guess, guessed
+from tilewave.wrapping.reading import Function, Source, read
+
+HERE = "command line"
+OPENING, CLOSING, _ = FENCES[".cu"]
+ORDER = (
+    "title operation dtypes layouts macros block grid shared_bytes requires architecture_specific "
+    "reads_c compiler entry arguments"
+).split()
+NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
+Execute = Callable[[Sequence[str]], Mapping[str, Any]]
+"""From the words behind ``execute`` to what it tells."""
+
+
+def add_parser(commands: Any) -> None:
+    """The subcommand's options."""
+    wrap = commands.add_parser(
+        "wrap",
+        help="write front matter for a kernel that was written for nvcc, and execute it once",
+    )
+    wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file")
+    wrap.add_argument("--kernel", metavar="NAME", help="of several __global__ functions")
+    wrap.add_argument(
+        "--entry", metavar="NAME<...>", help="instantiation of a template: gemm<128, 8>"
+    )
+    wrap.add_argument("--block", metavar="X[,Y[,Z]]", help="threads of a block")
+    wrap.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks: 'ceil(n / 16), ceil(m / 16)'")
+    wrap.add_argument("--shared", metavar="BYTES", help="of dynamic shared memory")
+    wrap.add_argument("--dtype", help="of a, b and c, where the types do not say it: f32, f16, ...")
+    wrap.add_argument(
+        "--arguments", metavar="LIST", help="in the kernel's order: a, b, c, m, n, k, alpha, beta"
+    )
+    wrap.add_argument("--shape", help="executed at this MxNxK only; default: found by trying")
+    wrap.add_argument("--arch", default="sm_90", help="default: %(default)s")
+    wrap.add_argument(
+        "-o", "--output", metavar="FILE", help="a new file that includes FILE; - prints"
+    )
+    wrap.add_argument("--yes", action="store_true", help="ask nothing: what is guessed is taken")
+    wrap.add_argument("--force", action="store_true", help="write over the output file")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(options: argparse.Namespace, execute: Execute) -> bool:
+    """Wrap a kernel; whether it was right when it was executed. Raises UserError."""
+    if not options.source.is_file():
+        raise UserError(HERE, "FILE", str(options.source), "a file that exists")
+    source, folders = read(options.source.resolve())
+    if source.texts[source.path].lstrip().startswith(OPENING) and options.output is None:
+        raise UserError(options.source, "front matter", "there is one", "-o FILE for another one")
+    asking = sys.stdin.isatty() and not options.yes
+    function = _function(options, source, asking)
+    output = _output(options, source, function)
+    guess = guessed(function, source, options.dtype or "")
+    if options.entry:
+        guess.front["entry"] = options.entry
+        guess.unknown.pop("--entry", None)
+    _answer(options, guess, asking)
+    if NEWER.search("".join(source.texts[path] for path in source.own)):
+        guess.front["architecture_specific"] = True
+    _say(f"{function.name}: executed on the CPU to see what holds")
+    front, told, shape = _tried(options, guess, source, folders, execute)
+    for note in guess.notes:
+        _say(f"  {note}")
+    if told.get("warning"):
+        _say(f"  {told['warning']}")
+    text = _file(front, source, folders, output)
+    size = "x".join(map(str, shape.values()))
+    ok = told["status"] == model.OK
+    _say(f"  {told['verdict'] if ok else told['status']} at {size}" + _reason(told))
+    if output is None:
+        print(text, end="")
+    else:
+        output.write_text(text, encoding="utf-8")
+        _say(f"written: {os.path.relpath(output)}; look at it, then")
+        _say(f"  python -m tilewave execute {os.path.relpath(output)} --shape {size}")
+    return trying.right(told)
+
+
+def _reason(told: Mapping[str, Any]) -> str:
+    return f": {told['reason']}" if told["reason"] else ""
+
+
+def _function(options: argparse.Namespace, source: Source, asking: bool) -> Function:
+    every = source.functions()
+    found = {one.name: one for one in every[::-1]}
+    if not found:
+        raise UserError(options.source, "kernels", "none", "a file with a __global__ function")
+    own = [one.name for one in every if one.file == source.path]
+    names = own if own and options.kernel is None else list(found)
+    wanted = options.kernel or (names[0] if len(names) == 1 else None)
+    if wanted is None and asking:
+        wanted = _ask(f"kernel ({', '.join(names)})", names[0])
+    if wanted not in names:
+        raise UserError(HERE, "--kernel", wanted, names)
+    return found[wanted]
+
+
+def _output(options: argparse.Namespace, source: Source, function: Function) -> Path | None:
+    """Where the text goes: the file itself where it can be a kernel file; None prints it."""
+    if options.output == "-":
+        return None
+    path: Path
+    if options.output is not None:
+        path = Path(options.output).resolve()
+        if path.suffix != ".cu" or not NAME.fullmatch(path.stem):
+            raise UserError(HERE, "-o", options.output, "NAME.cu: a-z, then a-z, 0-9 and _")
+    elif (
+        source.path.suffix == ".cu"
+        and NAME.fullmatch(source.path.stem)
+        and [one.file for one in source.functions()].count(source.path) == 1
+    ):
+        return source.path
+    else:
+        words = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", function.name).lower().strip("_")
+        path = source.path.parent / f"{words}.cu"
+    if path.exists() and not options.force:
+        raise UserError(HERE, "-o", str(path), "a file that does not exist, or --force")
+    return path
+
+
+def _ask(what: str, suggestion: str) -> str:
+    _say(f"{what} [{suggestion}]: ")
+    return input().strip() or suggestion
+
+
+def _answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
+    """Put what flags and answers say into the guess. Raises UserError for what nobody says."""
+    keys = {
+        "--block": "block",
+        "--grid": "grid",
+        "--shared": "shared_bytes",
+        "--arguments": "arguments",
+    }
+    for flag, key in keys.items():
+        given = getattr(options, flag.strip("-"))
+        if given is None and flag in guess.unknown and asking:
+            given = _ask(f"{key}, {guess.unknown[flag]}", _listed(guess.front.get(key, "")))
+        if (
+            given is None
+            and flag in guess.unknown
+            and (None in _list_of(guess, key) or key == "shared_bytes")
+        ):
+            raise UserError(HERE, flag, None, guess.unknown[flag])
+        if given is not None:
+            parsed = yaml.safe_load(f"[{_quoted(given)}]")
+            guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
+        elif flag in guess.unknown:
+            guess.notes.append(f"{key} is a guess: {guess.unknown[flag]}")
+    if "--entry" in guess.unknown:
+        if not asking:
+            raise UserError(HERE, "--entry", None, guess.unknown["--entry"])
+        guess.front["entry"] = _ask(f"entry, {guess.unknown['--entry']}", guess.front["entry"])
+    if "--dtype" in guess.unknown and options.dtype is None:
+        raise UserError(HERE, "--dtype", None, guess.unknown["--dtype"])
+
+
+def _list_of(guess: Guess, key: str) -> list[Any]:
+    value = guess.front.get(key, [])
+    return value if isinstance(value, list) else [value]
+
+
+def _listed(value: Any) -> str:
+    return (
+        ", ".join("?" if one is None else str(one) for one in value)
+        if isinstance(value, list)
+        else str(value)
+    )
+
+
+def _quoted(given: str) -> str:
+    """Expressions of a list with commas between them, each in quotation marks where it is none of YAML's."""
+    cut = re.split(r",(?![^(]*\))", given)
+    return ", ".join(
+        one.strip() if re.fullmatch(r"[\w.-]+", one.strip()) else f'"{one.strip()}"' for one in cut
+    )
+
+
+def _tried(
+    options: argparse.Namespace,
+    guess: Guess,
+    source: Source,
+    folders: Sequence[Path],
+    execute: Execute,
+) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+        path = Path(folder) / "wrapped.cu"
+
+        def once(front: dict[str, Any], shape: trying.Shape) -> Mapping[str, Any]:
+            path.write_text(
+                _text({**front, "requires": {}}, source, folders, path), encoding="utf-8"
+            )
+            told = execute(
+                [str(path), "--shape", "x".join(map(str, shape.values())), "--arch", options.arch]
+            )
+            _say(
+                f"  {'x'.join(map(str, shape.values()))}: {told['verdict'] if told['status'] == model.OK else told['status']}"
+            )
+            return told
+
+        if options.shape:
+            sizes = [int(one) for one in re.findall(r"\d+", options.shape)]
+            shape = dict(zip(SIZES, sizes * 3 if len(sizes) == 1 else sizes))
+            return *trying.settle(guess, once, shape), shape
+        shape = trying.first_shape(guess)
+        front, told = trying.settle(guess, once, shape)
+        if trying.right(told):
+            requires = trying.limits(guess, front, once, shape)
+            front = {**front, "requires": requires} if requires else front
+        return front, told, shape
+
+
+def _front_matter(front: Mapping[str, Any]) -> str:
+    lines = [OPENING]
+    for key in ORDER:
+        if front.get(key) not in (None, {}, []):
+            value = yaml.safe_dump(
+                front[key], default_flow_style=True, width=10_000, sort_keys=False
+            )
+            lines.append(f"{key}: {value.removesuffix(chr(10)).removesuffix('...').strip()}")
+    return "\n".join([*lines, CLOSING, ""])
+
+
+def _text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path) -> str:
+    """A file that includes the kernel's."""
+    include = [os.path.relpath(one, output.parent) for one in folders]
+    inside = os.path.relpath(source.path, output.parent)
+    known = {
+        **front,
+        "compiler": {**front.get("compiler", {}), **({"include": include} if include else {})},
+    }
+    return f'{_front_matter(known)}\n#include "{inside}"\n'
+
+
+def _file(
+    front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path | None
+) -> str:
+    if output is not None and output != source.path:
+        return _text(front, source, folders, output)
+    include = [os.path.relpath(one, source.path.parent) for one in folders]
+    known = {
+        **front,
+        "compiler": {**front.get("compiler", {}), **({"include": include} if include else {})},
+    }
+    made = _front_matter(known)
+    return made if output is None else f"{made}\n{source.texts[source.path]}"

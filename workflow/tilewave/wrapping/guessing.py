@@ -1,0 +1,354 @@
+"""Front matter of a matrix product, guessed from a kernel's signature and its launch."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewave.compiling.declarations import Token, Unreadable, angle
+from tilewave.expressions import ExpressionError, evaluate, names_in
+from tilewave.wrapping.arithmetic import DTYPES, WHOLE, Unknown, number, of_tokens, outside
+from tilewave.wrapping.reading import Function, Launch, Parameter, Source, parts
+
+SIZES = ("m", "n", "k")
+AFFIX = re.compile(
+    r"^(?:(?:d|g|dev|device|gpu|gmem|global|p|ptr|mat|matrix|in|input|h)_?(?=[abcd]$|[abcd]_|out))|_?(?:ptr|d|dev|device|gpu|mat|matrix|gmem|in|input|_)$"
+)
+POINTERS = {
+    "a": "a", "lhs": "a", "left": "a", "mata": "a", "matrixa": "a",
+    "b": "b", "rhs": "b", "right": "b", "matb": "b", "matrixb": "b",
+    "c": "c", "d": "c", "out": "c", "output": "c", "result": "c", "res": "c", "matc": "c", "matrixc": "c",
+}  # fmt: skip
+DIMENSION = re.compile(
+    r"_?(?:size|dim|num|len|n|rows?|cols?)?_?(?P<one>[mnk])_?(?:size|dim|len|total|global)?_?"
+)
+LEADING = re.compile(r"(?:ld|stride|ld_|stride_)_?(?P<of>[abcd])_?")
+LEADS = {"a": ("k", "m"), "b": ("n", "k"), "c": ("n", "m")}
+"""Leading dimension of each matrix: row-major, column-major."""
+K_STEP = re.compile(
+    r"(?:T_)?(?:K\d+_)?(?:B_?K|BLOCK_?(?:SIZE_?)?K|TILE_?(?:SIZE_?)?K|K_?TILE|K_?BLOCK|bK"
+    r"|BLOCK_?SIZE|TILE_?SIZE|TILE_?WIDTH|TILE_?DIM|TILE)"
+)
+C_TYPES = {
+    "f32": "float", "f64": "double", "f16": "__half", "bf16": "__nv_bfloat16", "i8": "signed char",
+    "i32": "int", "u32": "unsigned", "tf32": "float",
+}  # fmt: skip
+STEPS = (8, 16, 32, 64)
+PREFIX = "T_"
+"""Before a template parameter's name: a macro of that very name would replace the parameter."""
+
+
+@dataclass
+class Guess:
+    """Front matter and how sure it is.
+
+    unknown: what nothing in the code says, by flag, with a suggestion; notes: what to know. tile: rows,
+    columns and step of a block, 1 or 0 where they are not known; values: template arguments; constant:
+    the value of a name that another file around defines, or None.
+    """
+
+    front: dict[str, Any]
+    unknown: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    tile: dict[str, int] = field(default_factory=dict)
+    values: dict[str, int] = field(default_factory=dict)
+    constant: Callable[[str], int | None] = lambda name: None
+
+    def macros(self) -> dict[str, Any]:
+        return {name: values[0] for name, values in self.front.get("macros", {}).items()}
+
+
+def _role(name: str) -> str:
+    """a, b or c of a pointer's name; empty where it says nothing."""
+    lower = name.lower().strip("_")
+    return POINTERS.get(lower) or POINTERS.get(AFFIX.sub("", AFFIX.sub("", lower)).strip("_"), "")
+
+
+def arguments(parameters: Sequence[Parameter]) -> tuple[list[Any], list[str]]:
+    """What each parameter is given (None where its name says nothing), and the names of those."""
+    pointers = [one for one in parameters if one.stars]
+    roles = {one.name: _role(one.name) for one in pointers}
+    if not {"a", "b", "c"} <= set(roles.values()):
+        out = [one for one in pointers if not one.constant]
+        last = out[0] if len(out) == 1 else pointers[-1] if pointers else None
+        rest = [one for one in pointers if one is not last]
+        roles = {}
+        if last is not None and len(rest) == 2:
+            roles = {rest[0].name: "a", rest[1].name: "b", last.name: "c"}
+    plain = [one for one in parameters if not one.stars]
+    scalars = {
+        one.name: word for one in plain for word in ("alpha", "beta") if word in one.name.lower()
+    }
+    plain = [one for one in plain if one.name not in scalars]
+    whole = [one for one in plain if set(one.type.split()) <= WHOLE]
+    sizes = {one.name: _dimension(one.name) for one in whole}
+    if len(whole) == 1:
+        sizes = {whole[0].name: "n"}
+    elif len(whole) == 3 and set(sizes.values()) != set(SIZES):
+        sizes = {one.name: size for one, size in zip(whole, SIZES)}
+    real = [one for one in plain if one not in whole]
+    if not scalars and len(real) == 2:
+        scalars = dict(zip((one.name for one in real), ("alpha", "beta")))
+    known = {**roles, **sizes, **scalars}
+    made = [known.get(one.name) or None for one in parameters]
+    return made, [one.name for one, word in zip(parameters, made) if word is None]
+
+
+def _dimension(name: str) -> str:
+    lower = name.lower()
+    leading = LEADING.fullmatch(lower)
+    if leading:
+        return f"ld{'c' if leading['of'] == 'd' else leading['of']}"
+    found = DIMENSION.fullmatch(lower)
+    return found["one"] if found else ""
+
+
+def with_leading(words: Sequence[Any], layouts: Mapping[str, str]) -> list[Any]:
+    """Arguments with each leading dimension as the size that it is in these layouts."""
+    leads = {f"ld{one}": LEADS[one][layouts.get(one, "row") == "col"] for one in LEADS}
+    return [leads.get(word, word) for word in words]
+
+
+def _template(
+    function: Function, launch: Launch | None, source: Source, guess: Guess, dtype: str
+) -> tuple[str, dict[str, str], dict[str, str]]:
+    """The entry, names of the host that stand for a template argument, and types by parameter."""
+    macros: dict[str, list[Any]] = {}
+    names: dict[str, str] = {}
+    types: dict[str, str] = {}
+    words = []
+    given = list(launch.template) if launch else []
+    scope = launch.scope if launch else outside(source)
+    if not given:
+        given = _instantiated(function, source)
+    for i, one in enumerate(function.template):
+        value = given[i] if i < len(given) else one.default
+        text = "".join(token.text for token in value)
+        if one.is_type:
+            known = text in DTYPES or "::" in text
+            types[one.name] = text if known else C_TYPES[dtype or "f32"]
+            words.append(types[one.name])
+            if not known and not dtype:
+                guess.notes.append(f"the type {one.name} is taken for float: --dtype says another")
+            continue
+        macro = PREFIX + one.name
+        if value and not any(token.word for token in value):
+            words.append(text)
+            guess.values[one.name] = number(value, scope)
+            continue
+        try:
+            macros[macro] = [number(value, scope)]
+        except Unknown:
+            if text in ("true", "false"):
+                words.append(text)
+                continue
+            guess.unknown["--entry"] = f"{function.qualified}<...>: {one.kind} {one.name}"
+            macros[macro] = [128 if one.name.upper() in ("BM", "BN") else 8]
+        words.append(macro)
+        if len(value) == 1 and value[0].word:
+            names[value[0].text] = macro
+    if macros:
+        guess.front["macros"] = macros
+    entry = f"{function.qualified}<{', '.join(words)}>" if words else function.qualified
+    return entry, names, types
+
+
+def _instantiated(function: Function, source: Source) -> list[tuple[Token, ...]]:
+    """The arguments of an explicit instantiation in the file."""
+    for path, one in source.declarations:
+        texts = [token.text for token in one.head]
+        if (
+            path in source.own
+            and texts[0] == "template"
+            and texts[1] != "<"
+            and function.name in texts
+        ):
+            place = texts.index(function.name) + 1
+            if texts[place] == "<":
+                try:
+                    return list(parts(one.head[place + 1 : angle(one.head, place)]))
+                except Unreadable:
+                    return []
+    return []
+
+
+def _sides(found: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> list[int | str]:
+    """Grid or block as front matter has it: of a dim3 by name, in place, or of one number."""
+    if len(found) == 1 and found[0].word:
+        found = launch.scope.value(found[0].text) or found
+    elif found and found[0].text == "dim3":
+        found = found[2:-1]
+    sides: list[int | str] = []
+    for part in parts(found):
+        text = of_tokens(part, launch.scope, names)
+        sides.append(int(text) if text.isdigit() else text)
+    while len(sides) > 1 and sides[-1] == 1:
+        sides.pop()
+    return sides
+
+
+def guessed(function: Function, source: Source, dtype: str = "") -> Guess:
+    """Front matter for a kernel, with what is not known."""
+    guess = Guess({"title": _title(function.name), "operation": "matmul"})
+    guess.constant = functools.partial(_constant, source)
+    launch = next(iter(source.launches(function.name)), None)
+    entry, names, types = _template(function, launch, source, guess, dtype)
+    guess.front["dtypes"] = _dtypes(function, source, types, dtype, guess)
+    words, unknown = arguments(function.parameters)
+    if unknown:
+        told = ", ".join(one if one else "?" for one in words)
+        guess.unknown["--arguments"] = f"{told} (not known: {', '.join(unknown)})"
+    guess.front["arguments"] = words
+    _geometry(guess, function, launch, names, words, source)
+    if [word for word in words if word in SIZES] == ["n"]:
+        guess.front["requires"] = {"conditions": ["m == n", "n == k"]}
+    guess.front["entry"] = entry
+    _tiles(guess, function, source)
+    return guess
+
+
+def _constant(source: Source, name: str) -> int | None:
+    try:
+        return number([Token(name, 0, word=True)], outside(source))
+    except Unknown:
+        return None
+
+
+def _title(name: str) -> str:
+    words = re.sub(r"(?<=[a-z\d])(?=[A-Z])|_", " ", name).split()
+    return " ".join(words)[:1].upper() + " ".join(words)[1:]
+
+
+def _dtypes(
+    function: Function, source: Source, types: Mapping[str, str], given: str, guess: Guess
+) -> dict[str, str]:
+    words, _ = arguments(function.parameters)
+    found: dict[str, str] = {}
+    for one, word in zip(function.parameters, words):
+        if one.stars and word in ("a", "b", "c"):
+            kind = types.get(one.type, one.type)
+            plain = re.sub(r"[24]$", "", kind) if kind not in DTYPES else kind
+            found[str(word)] = DTYPES.get(plain.replace("nvcuda::", ""), "")
+    code = "\n".join(source.texts[path] for path in source.own)
+    if not all(found.values()) and not given:
+        guess.unknown["--dtype"] = "the type of " + ", ".join(n for n, v in found.items() if not v)
+    made = {one: given or found.get(one) or "f32" for one in ("a", "b", "c")}
+    if "precision::tf32" in code or ".tf32" in code:
+        made |= {one: "tf32" for one in "ab" if made[one] == "f32"}
+    if given and found.get("c"):
+        made["c"] = found["c"]
+    accumulate = {"f16": _f16_sum(function, code), "bf16": "f32", "tf32": "f32", "i8": "i32"}
+    return {**made, "accumulate": accumulate.get(made["a"], made["a"])}
+
+
+def _f16_sum(function: Function, code: str) -> str:
+    """f16 or f32, in which a product of f16 is summed."""
+    body = " ".join(token.text for token in function.declaration.body)
+    if re.search(r"f32\.f16\.f16\.f32|accumulator[^;]*\bfloat\b", code):
+        return "f32"
+    if re.search(r"f16\.f16\.f16\.f16|accumulator[^;]*\bhalf\b", code):
+        return "f16"
+    return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", body) else "f16"
+
+
+def _geometry(
+    guess: Guess,
+    function: Function,
+    launch: Launch | None,
+    names: Mapping[str, str],
+    words: Sequence[Any],
+    source: Source,
+) -> None:
+    """Block, grid and shared memory, from the launch; else what is common."""
+    known: dict[str, str] = {size.upper(): size for size in SIZES} | {size: size for size in SIZES}
+    if launch is not None:
+        for given, word in zip(launch.arguments, words):
+            if len(given) == 1 and given[0].word and word in SIZES:
+                known[given[0].text] = str(word)
+    known |= names
+    for key, found in (("block", launch and launch.block), ("grid", launch and launch.grid)):
+        try:
+            guess.front[key] = _sides(found, launch, known) if launch and found else []
+        except Unknown as error:
+            guess.notes.append(
+                f"{key} of the launch at line {launch.line if launch else 0}: {error} is not known"
+            )
+    if not guess.front.get("block"):
+        guess.front["block"] = _common_block(function, source, guess)
+    if not guess.front.get("grid"):
+        guess.front["grid"] = _common_grid(guess.front["block"])
+        guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
+    if launch is not None and launch.shared and [one.text for one in launch.shared] != ["0"]:
+        try:
+            text = of_tokens(launch.shared, launch.scope, known)
+            guess.front["shared_bytes"] = _simple(text, guess.macros())
+        except Unknown as error:
+            guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is not known)"
+    elif launch is None and function.mentions("extern", "__shared__"):
+        guess.unknown["--shared"] = "bytes of dynamic shared memory"
+
+
+def _simple(text: str, macros: Mapping[str, Any]) -> int | str:
+    """A number where an expression needs no name."""
+    if names_in(text):
+        return text
+    try:
+        return int(evaluate(text, macros))
+    except (ExpressionError, TypeError):
+        return text
+
+
+def _common_block(function: Function, source: Source, guess: Guess) -> list[int | str]:
+    names = {one.name: PREFIX + one.name for one in function.template if not one.is_type}
+    names |= {name: str(value) for name, value in guess.values.items()}
+    if function.bound:
+        try:
+            return [_simple(of_tokens(function.bound, outside(source), names), {})]
+        except Unknown:
+            pass
+    block: list[int | str] = [16, 16] if function.mentions("threadIdx", ".", "y") else [256]
+    guess.unknown["--block"] = ", ".join(map(str, block))
+    return block
+
+
+def _common_grid(block: Sequence[int | str]) -> list[int | str]:
+    if len(block) > 1:
+        return [f"ceil(n / {block[0]})", f"ceil(m / {block[1]})"]
+    return [f"ceil(m * n / {block[0]})"]
+
+
+def _tiles(guess: Guess, function: Function, source: Source) -> None:
+    """Rows, columns and step of a block, where the grid and the names say them."""
+    macros = guess.macros()
+    grid = " ; ".join(map(str, guess.front["grid"]))
+    for size in ("m", "n"):
+        found = re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)", grid)
+        try:
+            guess.tile[size] = int(evaluate(found[1], macros)) if found else 1
+        except (ExpressionError, TypeError):
+            guess.tile[size] = 1
+    steps = [
+        int(value) for name, value in {**macros, **guess.values}.items() if K_STEP.fullmatch(name)
+    ]
+    for one in (*declarations_in(function), *source.macros):
+        if K_STEP.fullmatch(one) and not steps:
+            try:
+                scope = outside(source)
+                body = function.declaration.body
+                scope = type(scope)(source, body, function.declaration.end)
+                tokens = [token for token in body if token.text == one][:1]
+                tokens = tokens or [Token(one, 0, word=True)]
+                steps.append(number(tokens, scope))
+            except Unknown:
+                continue
+    guess.tile["k"] = max(steps) if steps else 0
+
+
+def declarations_in(function: Function) -> list[str]:
+    """Names that a kernel's body gives a value."""
+    body = function.declaration.body
+    return [one.text for one, after in itertools.pairwise(body) if one.word and after.text == "="]

@@ -1,0 +1,371 @@
+"""The kernels of a file, and how the code of the host around it launches them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewave.compiling import headers
+from tilewave.compiling.declarations import (
+    OPEN,
+    Declaration,
+    Macro,
+    Token,
+    Unreadable,
+    angle,
+    closing,
+    declarations,
+    line_of,
+    macros,
+    plain_head,
+)
+
+SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc")
+MOST_FILES, MOST_BYTES, LEVELS, CROWD = 2000, 1 << 19, 3, 200
+"""How far launches and headers are looked for: files, bytes of one, folders above the kernel's; entries of
+a folder that is no project's."""
+QUALIFIERS = frozenset(
+    "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename unsigned_ *& &".split()
+)
+NUMBERS = frozenset("int unsigned size_t uint uint32_t int32_t auto long".split())
+GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
+BLOCK = re.compile(r"thread|block", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A kernel's parameter. type: without qualifiers and stars; stars: how many."""
+
+    name: str
+    type: str
+    stars: int
+    constant: bool
+
+
+@dataclass(frozen=True)
+class TemplateParameter:
+    """kind: ``typename`` or the type of a value; default: its text, or empty."""
+
+    kind: str
+    name: str
+    default: tuple[Token, ...]
+
+    @property
+    def is_type(self) -> bool:
+        return self.kind in ("typename", "class")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A ``__global__`` function. bound: threads of its launch bounds, if it has them."""
+
+    name: str
+    file: Path
+    declaration: Declaration
+    template: tuple[TemplateParameter, ...]
+    parameters: tuple[Parameter, ...]
+    bound: tuple[Token, ...]
+
+    @property
+    def qualified(self) -> str:
+        """The name with its namespaces; of a static function ``::name``, which NVRTC is told to keep."""
+        static = any(one.text == "static" for one in plain_head(self.declaration.head))
+        scoped = "::".join((*self.declaration.scope, self.name))
+        return f"::{scoped}" if static and "::" not in scoped else scoped
+
+    def mentions(self, *words: str) -> bool:
+        """Whether the body has these words one behind the other."""
+        texts = [one.text for one in self.declaration.body]
+        return any(texts[i : i + len(words)] == list(words) for i in range(len(texts)))
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch as the host's code has it, each part as tokens; ``scope`` knows its names."""
+
+    template: tuple[tuple[Token, ...], ...]
+    grid: tuple[Token, ...]
+    block: tuple[Token, ...]
+    shared: tuple[Token, ...]
+    arguments: tuple[tuple[Token, ...], ...]
+    scope: Scope
+    line: int
+
+
+def parts(found: Sequence[Token]) -> list[tuple[Token, ...]]:
+    """What commas outside of brackets part; template arguments in angle brackets stay together."""
+    made: list[list[Token]] = [[]]
+    i = 0
+    while i < len(found):
+        end = i
+        if found[i].text in OPEN:
+            end = closing(found, i)
+        elif found[i].text == "<" and i and found[i - 1].word:
+            try:
+                end = angle(found, i)
+            except Unreadable:
+                end = i
+        if found[i].text == "," and end == i:
+            made.append([])
+        else:
+            made[-1] += found[i : end + 1]
+        i = end + 1
+    return [tuple(one) for one in made if one]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Everything that is read: the kernel's file, its headers and the files around it."""
+
+    path: Path
+    texts: dict[Path, str]
+    own: tuple[Path, ...] = ()
+    """Of these the kernel's file and the headers that it includes."""
+
+    @functools.cached_property
+    def macros(self) -> dict[str, Macro]:
+        found: dict[str, Macro] = {}
+        for path in (*self.own, *self.texts):
+            found = {**macros(self.texts[path]), **found}
+        return found
+
+    @functools.cached_property
+    def declarations(self) -> list[tuple[Path, Declaration]]:
+        made = []
+        for path in dict.fromkeys((*self.own, *self.texts)):
+            try:
+                made += [(path, one) for one in declarations(self.texts[path])]
+            except Unreadable:
+                continue
+        return made
+
+    def functions(self) -> list[Function]:
+        """The kernels of the file, then those of headers of its own."""
+        found = [
+            function(path, one)
+            for path, one in self.declarations
+            if path in self.own and one.defined and any(t.text == "__global__" for t in one.head)
+        ]
+        return sorted(found, key=lambda one: one.file != self.path)
+
+    def constant(self, name: str) -> tuple[Token, ...] | None:
+        """The value of a variable outside of functions."""
+        for _, one in self.declarations:
+            if one.kind == "variable" and name in one.names:
+                return next((v for at, n, v in definitions(one.head) if n == name), None)
+        return None
+
+    def returned(self, name: str) -> tuple[Scope, tuple[Token, ...]] | None:
+        """What a function without arguments returns at its end."""
+        for _path, one in self.declarations:
+            if one.kind == "function" and one.name == name and one.body:
+                ends = [i for i, token in enumerate(one.body) if token.text == "return"]
+                if ends:
+                    rest = one.body[ends[-1] + 1 :]
+                    stop = next(i for i, token in enumerate(rest) if token.text == ";")
+                    return Scope(self, one.body, one.end), tuple(rest[:stop])
+        return None
+
+    def launches(self, kernel: str) -> list[Launch]:
+        """Where the host's code launches a kernel, the kernel's own file first."""
+        made = []
+        for path, one in self.declarations:
+            if one.body and any(token.text == kernel for token in one.body):
+                made += [
+                    launch
+                    for i, token in enumerate(one.body)
+                    if token.text == kernel
+                    for launch in self._launch(path, one, i)
+                ]
+        return sorted(made, key=lambda one: not one.arguments)
+
+    def _launch(self, path: Path, around: Declaration, place: int) -> Iterator[Launch]:
+        """The launch that begins with the name at ``place``, or that follows a pointer to it."""
+        body, i = around.body, place + 1
+        line = line_of(self.texts[path], body[place].at)
+        scope = Scope(self, body, body[place].at)
+        template: tuple[tuple[Token, ...], ...] = ()
+        if _chevrons(body, i, "<") is None and i < len(body) and body[i].text == "<":
+            try:
+                end = angle(body, i)
+            except Unreadable:
+                return
+            template = tuple(parts(body[i + 1 : end]))
+            i = end + 1
+        start = _chevrons(body, i, "<")
+        if start is not None:
+            stop = next(
+                (j for j in range(start, len(body)) if _chevrons(body, j, ">") is not None), None
+            )
+            if stop is None:
+                return
+            given = [*parts(body[start:stop]), (), (), ()]
+            opening = stop + 3
+            arguments = body[opening + 1 : closing(body, opening)]
+            yield Launch(
+                template, given[0], given[1], given[2], tuple(parts(arguments)), scope, line
+            )
+        elif body[i].text in ";,)" and "__global__" not in {one.text for one in around.head}:
+            yield from self._by_pointer(body, i, template, line)
+
+    def _by_pointer(
+        self,
+        body: Sequence[Token],
+        place: int,
+        template: tuple[tuple[Token, ...], ...],
+        line: int,
+    ) -> Iterator[Launch]:
+        """The first grid and block that are declared behind a mention of the kernel."""
+        found: dict[str, Token] = {}
+        for i in range(place, len(body) - 1):
+            if body[i].text == "dim3" and body[i + 1].word:
+                name = body[i + 1]
+                kind = "grid" if GRID.search(name.text) else "block"
+                found.setdefault(kind, name)
+            if len(found) == 2:
+                at = max(one.at for one in found.values()) + 1
+                at = next(one.at for one in body if one.at > at and one.text == ";")
+                scope = Scope(self, tuple(body), at)
+                yield Launch(template, (found["grid"],), (found["block"],), (), (), scope, line)
+                return
+
+
+def _chevrons(body: Sequence[Token], i: int, sign: str) -> int | None:
+    """Index behind three signs next to each other from ``i`` on."""
+    three = body[i : i + 3]
+    if len(three) == 3 and all(one.text == sign for one in three):
+        return i + 3 if three[2].at == three[0].at + 2 else None
+    return None
+
+
+def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]]]:
+    """(place in the text, name, value) of what is assigned or, for dim3, constructed."""
+    made = []
+    sides = False  # in a declaration of dim3, which may have several names
+    for i, one in enumerate(body[:-1]):
+        follows = body[i + 1].text
+        sides = one.text == "dim3" or (sides and one.text != ";")
+        if not one.word:
+            continue
+        before = {token.text for token in body[max(0, i - 2) : i]}
+        if follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
+            value = _until(body, i + 2)
+        elif (follows in "({" and sides and before & {"dim3", ","}) or (
+            follows == "{" and before & NUMBERS
+        ):
+            value = tuple(body[i + 2 : closing(body, i + 1)])
+        else:
+            continue
+        if value and value[0].text in ("dim3", "{"):
+            opening = 0 if value[0].text == "{" else 1
+            value = value[opening + 1 : closing(value, opening)]
+        made.append((one.at, one.text, tuple(value)))
+    return made
+
+
+def _until(body: Sequence[Token], start: int) -> tuple[Token, ...]:
+    i = start
+    while i < len(body) and body[i].text not in ",;":
+        i = closing(body, i) + 1 if body[i].text in OPEN else i + 1
+    return tuple(body[start:i])
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The names at a place in a function of the host."""
+
+    source: Source
+    body: tuple[Token, ...]
+    at: int
+
+    def value(self, name: str) -> tuple[Token, ...] | None:
+        """What a name was set to last before this place, or outside of functions."""
+        found = [value for at, one, value in definitions(self.body) if one == name and at < self.at]
+        return found[-1] if found else self.source.constant(name)
+
+
+def function(path: Path, one: Declaration) -> Function:
+    """A kernel's signature."""
+    head = one.head
+    template: list[TemplateParameter] = []
+    if head[0].text == "template":
+        for part in parts(head[2 : angle(head, 1)]):
+            words = [token.text for token in part]
+            cut = words.index("=") if "=" in words else len(words)
+            kind = next(word for word in words if word != "const")
+            template.append(TemplateParameter(kind, words[cut - 1], part[cut + 1 :]))
+    places = [i for i, token in enumerate(head) if token.text == one.name]
+    opening = next(i for i in reversed(places) if head[i + 1].text == "(") + 1
+    given = [_parameter(part) for part in parts(head[opening + 1 : closing(head, opening)])]
+    bounds = [i for i, token in enumerate(head) if token.text == "__launch_bounds__"]
+    bound = parts(head[bounds[0] + 2 : closing(head, bounds[0] + 1)])[0] if bounds else ()
+    return Function(one.name, path, one, tuple(template), tuple(given), bound)
+
+
+def _parameter(part: Sequence[Token]) -> Parameter:
+    words = [token.text for token in part]
+    words = words[: words.index("=")] if "=" in words else words
+    array = "[" in words
+    words = words[: words.index("[")] if array else words
+    stars = words.count("*") + array
+    before = words[:-1] if stars or len(words) > 1 else words
+    kind = " ".join(word for word in before if word not in QUALIFIERS and word != "*")
+    return Parameter(words[-1], kind.replace(" :: ", "::"), stars, "const" in words)
+
+
+def _root(path: Path) -> Path:
+    """The folder that launches and headers are looked for in: of the repository, where that is near, else
+    the one above the file's, unless that is full of other things."""
+    near = path.parents[: LEVELS + 1]
+    repository = next((one for one in near if (one / ".git").exists()), None)
+    above = near[min(1, len(near) - 1)]
+    crowded = above in (Path.home(), Path("/"), Path("/tmp")) or len(list(above.iterdir())) > CROWD
+    return repository or (near[0] if crowded else above)
+
+
+def _around(path: Path) -> Iterator[Path]:
+    """Files with code, those nearest to the kernel's first."""
+    root = _root(path)
+    found = itertools.islice((one for one in root.rglob("*") if one.suffix in SOURCES), MOST_FILES)
+    files = [one for one in found if one.is_file() and one.stat().st_size <= MOST_BYTES]
+    yield from sorted(files, key=lambda one: (one.parent != path.parent, str(one)))
+
+
+def read(path: Path) -> tuple[Source, tuple[Path, ...]]:
+    """A file with what lies around it, and the folders of headers that it needs besides its own."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    around = list(_around(path))
+    folders: list[Path] = []
+    while True:
+        found = headers.own(text, path.parent, *folders)
+        names = {
+            name
+            for one in (text, *found.values())
+            for mark, name in headers.INCLUDE.findall(one)
+            if name not in found and not headers.provided(name)
+        }
+        more = next(
+            (
+                other.parents[len(Path(name).parts) - 1]
+                for name in sorted(names)
+                for other in around
+                if other.parts[-len(Path(name).parts) :] == Path(name).parts
+                and other.parents[len(Path(name).parts) - 1]
+                not in (*folders, path.resolve().parent)
+            ),
+            None,
+        )
+        if more is None:
+            break
+        folders.append(more)
+    own = {path: text}
+    texts = {one: one.read_text(encoding="utf-8", errors="replace") for one in around}
+    by_text = {one: where for where, one in texts.items()}
+    for one in found.values():
+        own.setdefault(by_text.get(one, path.parent / str(len(own))), one)
+    texts = {where: one for where, one in texts.items() if where != path.resolve()}
+    return Source(path, {**texts, **own}, tuple(own)), tuple(folders)

@@ -1,0 +1,142 @@
+"""A guess, executed: what of it holds, and for which shapes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tilewave.compiling import nvcc
+from tilewave.compiling.nvcc import UNDEFINED
+from tilewave.records import model
+from tilewave.wrapping.guessing import SIZES, STEPS, Guess, with_leading
+
+Shape = dict[str, int]
+Told = Mapping[str, Any]
+Run = Callable[[dict[str, Any], Shape], Told]
+"""Executes front matter at a shape; what `tilewave.command.execute` tells."""
+READS_C = "reads_c"
+LAYOUTS = [dict.fromkeys(names, "col") for names in ("b", "a", "ab", "abc", "bc", "ac", "c")]
+LEAST_K, UNKNOWN_K, UNKNOWN_TILE = 16, 128, 32
+SEVERAL_TILES = 256
+"""From it on, what a grid divides by holds several tiles, as a stride of blocks does."""
+
+
+def right(told: Told) -> bool:
+    return bool(told["status"] == model.OK and told["verdict"] == model.CORRECT)
+
+
+def first_shape(guess: Guess) -> Shape:
+    """Whole tiles, one or two of them a side."""
+    shape = {one: guess.tile[one] if guess.tile[one] > 1 else UNKNOWN_TILE for one in ("m", "n")}
+    shape = {one: size if size >= 64 else 2 * size for one, size in shape.items()}
+    shape["k"] = max(2 * guess.tile["k"], LEAST_K) if guess.tile["k"] else UNKNOWN_K
+    if "conditions" in guess.front.get("requires", {}):
+        shape = dict.fromkeys(SIZES, max(shape.values()))
+    return {one: shape[one] for one in SIZES}
+
+
+def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
+    """Front matter that is right at a shape, or the guess, and what came of it.
+
+    Whatever the code does not say is tried: whether C is read, layouts, the order of the grid.
+    """
+    front = guess.front
+    told = run(_final(front), shape)
+    while (mended := _mended(front, told["reason"], guess)) is not None:
+        front = mended
+        told = run(_final(front), shape)
+    front, told = _with_c(front, told, run, shape)
+    if right(told) or told["status"] == model.FAILED_TO_COMPILE:
+        return _final(front), told
+    for change, words in _changes(front, guess):
+        other, found = _with_c(change, run(_final(change), shape), run, shape)
+        if right(found):
+            guess.notes.append(f"it is right with {words}")
+            return _final(other), found
+    return _final(front), told
+
+
+def _with_c(
+    front: dict[str, Any], told: Told, run: Run, shape: Shape
+) -> tuple[dict[str, Any], Told]:
+    """Where C was read although beta is 0: the same with that allowed."""
+    if right(told) or READS_C not in told["reason"]:
+        return front, told
+    allowed = {**front, READS_C: True}
+    return allowed, run(_final(allowed), shape)
+
+
+def _mended(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
+    """Front matter with the macro or option that a message of the compiler asks for, if one is known."""
+    unknown, option = UNDEFINED.search(message), nvcc.option(message)
+    options = front.get("compiler", {}).get("options", [])
+    if option and option not in options:
+        guess.notes.append(f"the compiler gets {option}")
+        return {**front, "compiler": {"options": [*options, option]}}
+    macros = front.get("macros", {})
+    value = guess.constant(unknown[1]) if unknown and unknown[1] not in macros else None
+    if unknown is None or value is None:
+        return None
+    guess.notes.append(f"{unknown[1]} is defined in another file: a macro here")
+    return {**front, "macros": {**macros, unknown[1]: [value]}}
+
+
+def _final(front: Mapping[str, Any]) -> dict[str, Any]:
+    """Front matter with its leading dimensions as the layouts make them."""
+    made = copy.deepcopy(dict(front))
+    made["arguments"] = with_leading(made["arguments"], made.get("layouts", {}))
+    return made
+
+
+def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str, Any], str]]:
+    for layouts in LAYOUTS:
+        words = ", ".join(f"{name} in columns" for name in layouts)
+        yield {**front, "layouts": dict(layouts)}, words
+    if "--grid" in guess.unknown and len(front["grid"]) == 2:
+        swapped = str.maketrans("mn", "nm")
+        grid = [str(one).translate(swapped) for one in front["grid"]]
+        yield {**front, "grid": grid}, "the rows of C along x"
+    if front["dtypes"]["accumulate"] == "f32" and front["dtypes"]["a"] == "f16":
+        yield {**front, "dtypes": {**front["dtypes"], "accumulate": "f16"}}, "sums in f16"
+
+
+def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[str, Any]:
+    """``requires``: multiples that the sizes must be, as other shapes show."""
+    ragged = {one: size + 1 for one, size in shape.items()}
+    found: dict[str, Any] = dict(front.get("requires", {}))
+    if "conditions" in found:
+        return (
+            found
+            if right(run(front, ragged))
+            else found | _one_limit("n", guess, front, run, shape)
+        )
+    if right(run(front, ragged)):
+        return found
+    for one in SIZES:
+        if not right(run(front, {**shape, one: shape[one] + 1})):
+            found |= _one_limit(one, guess, front, run, shape)
+    step = found.get("k", 0)
+    if step:
+        short = (many for many in (1, 2, 3, 4) if right(run(front, {**shape, "k": many * step})))
+        least = next(short, 0)
+        if least > 1:
+            found["conditions"] = [f"k >= {least * step}"]
+    return found
+
+
+def _one_limit(
+    one: str, guess: Guess, front: dict[str, Any], run: Run, shape: Shape
+) -> dict[str, Any]:
+    """The smallest power of two beside the tile that a size has to be a multiple of."""
+    square = "conditions" in front.get("requires", {})
+
+    def holds(size: int) -> bool:
+        return right(run(front, dict.fromkeys(SIZES, size) if square else {**shape, one: size}))
+
+    tile = guess.tile[one]
+    if tile > 1:
+        while tile >= SEVERAL_TILES and tile % 2 == 0 and holds(tile // 2):
+            tile //= 2
+        return {one: tile}
+    return {one: next((step for step in STEPS if holds(3 * step)), shape[one])}
