@@ -36,6 +36,7 @@ QUESTIONS = {
     "wave_quantization": "What does a partly filled last wave cost, and where does it begin?",
     "tile_size": "Which block tile wins at which shape?",
     "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
+    "bandwidth": "How near to a copy do kernels come that only move data?",
     "correctness": "Which variants are correct at which shapes?",
     "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
     "latency": "How many cycles does one dependent access take at each level?",
@@ -574,6 +575,27 @@ def latency() -> StudyData:
     return b.study()
 
 
+def bandwidth() -> StudyData:
+    b = Builder("bandwidth")
+    rates = {
+        ("copy", "copy"): 4.25,
+        ("transpose", "transpose_tiled"): 1.75,
+        ("transpose", "transpose_tiled-pad1"): 3.3,
+        ("softmax", "softmax_online"): math.nan,
+    }
+    for (operation, variant), rate in rates.items():
+        kernel, sizes = variant.partition("-")[0], {"m": 8192, "n": 8192}
+        case = b.case(variant, kernel, "f32", operation=operation, sizes=json.dumps(sizes))
+        if math.isnan(rate):
+            b.add(case, "time", status="not measured", reason="no GPU")
+            continue
+        b.add(case, "check", {"max_error": 0.0}, verdict="correct")
+        b.add(case, "time", {"bandwidth": rate, "duration": 537 / rate}, verdict="correct")
+        if operation == "transpose":
+            b.instruction(case, "LDS", 64.0 if "pad" in variant else 1056.0, 64.0)
+    return b.study()
+
+
 def exactness() -> StudyData:
     b = Builder("exactness")
     warps, wavefronts, conflicts, copies = (
@@ -741,7 +763,7 @@ MAKERS = {
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
     "roofline": roofline,
-    "claims": claims,
+    "claims": claims, "bandwidth": bandwidth,
 }  # fmt: skip
 
 

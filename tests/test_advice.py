@@ -246,7 +246,7 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     folder = ROOT / "resources" / "recorded" / "nvidia_h200"
     where = "config/config.yaml"
     config = parse(yaml.safe_load((ROOT / where).read_text()), where)
-    plan = expand(config, find_kernels(check_folders(config, where, ROOT)), where)
+    plan = expand(config, find_kernels(check_folders(config, "kernel_folders", where, ROOT)), where)
     known = Recorded(folder)
     environment = known.environments[known.main_environment]
     target: dict[str, Any] = {"device": {"sms": environment["sms"], "arch": 90}, "arch": 90}

@@ -508,7 +508,7 @@ def recorded_study() -> StudyData:
         pytest.skip("no figures of an NVIDIA H200")
     where = "config/config.yaml"
     config = parse(yaml.safe_load((ROOT / where).read_text()), where)
-    plan = expand(config, find_kernels(check_folders(config, where, ROOT)), where)
+    plan = expand(config, find_kernels(check_folders(config, "kernel_folders", where, ROOT)), where)
     recorded = Recorded(folder)
     environment = recorded.environments[recorded.main_environment]
     target = {"device": {"sms": environment["sms"], "arch": 90}, "arch": 90}

@@ -81,10 +81,10 @@ def page(lesson: Lesson, rows: dict[str, Row], studies: list[Any]) -> str:
     cases = pd.DataFrame(
         [
             {"case": f"{variant}@{n}", "kernel": name, "variant": variant, "dtype": "f32",
-             "m": n, "n": n, "k": n, "probe_case": ""}
+             "m": n, "n": n, "k": n, "sizes": f'{{"m": {n}, "n": {n}, "k": {n}}}', "probe_case": ""}
             for name in rows for variant in (name, f"{name}-other") for n in (64, 4096)
         ],
-        columns=["case", "kernel", "variant", "dtype", "m", "n", "k", "probe_case"],
+        columns=["case", "kernel", "variant", "dtype", "m", "n", "k", "sizes", "probe_case"],
     )  # fmt: skip
     rates = {case: 12.5 if case.endswith("@64") else 47.25 for case in cases["case"]}
     run: Any = SimpleNamespace(studies=studies, cases=cases, shares={}, rates=rates)

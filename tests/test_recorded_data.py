@@ -27,7 +27,7 @@ def _variants() -> dict:
     import yaml
 
     config = parse(yaml.safe_load((ROOT / "config/config.yaml").read_text()), "config/config.yaml")
-    kernels = find_kernels(check_folders(config, "config/config.yaml", ROOT))
+    kernels = find_kernels(check_folders(config, "kernel_folders", "config/config.yaml", ROOT))
     plan = expand(config, kernels, "config/config.yaml")
     return {r.case.variant.id: r.case.variant for r in plan.requests.values()}
 

@@ -363,7 +363,7 @@ def test_a_finding_stands_on_the_index_and_in_the_figure(
         raising=False,
     )
     monkeypatch.setattr(correctness, "summary", lambda table: table, raising=False)
-    monkeypatch.setattr(plots, "SUMMARISED", ())
+    monkeypatch.setattr(plots, "has_summary", lambda plot: False)
     told = made.figure("right")
     assert json.loads(told["right.json"])["takeaway"] == "9 rows & an excess"
     assert told["right.txt"].startswith(b"9 rows & an excess\n")
@@ -378,7 +378,7 @@ def test_a_summary_stands_before_the_table(make: Any, monkeypatch: pytest.Monkey
         (Path("reports") / folder).mkdir(parents=True)
         (Path("reports") / folder / f"{name}.csv").write_text(f"{text}\n{text}s\n")
     assert ">answers</td>" not in made.page("study/right"), "a file of another origin"
-    monkeypatch.setattr(plots, "SUMMARISED", ("correctness",))
+    monkeypatch.setattr(plots, "has_summary", lambda plot: plot == "correctness")
     text = made.page("study/right")
     assert text.index(">answers</td>") < text.index(">remarks</td>")
     assert '<a href="../tables/right.csv">summary</a>' in text

@@ -308,6 +308,7 @@ def track(monkeypatch):
         gpu=SimpleNamespace(sync=lambda: None),
         support=SimpleNamespace(gate=lambda: None),
         clocks=clocks,
+        kept=None,
     )
 
     def open_track(*jobs):

@@ -30,6 +30,14 @@ class Source:
 
     path: Path
     text: str
+    entry: str = ""
+
+    @property
+    def folders(self) -> tuple[Path]:
+        return (self.path.parent,)
+
+    def compiler_options(self, macros: object) -> list[str]:
+        return []
 
 
 def compile_file(path: Path, arch: str) -> nvrtc.Compiled:
