@@ -20,28 +20,28 @@ RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu)) $(VENV)/.linked
 DEV    := $(RUN) $(call stamp,dev)
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: report tune test browser smoke baseline images bench lint format schema lock clean
+.PHONY: report tune test browser smoke baseline images bench wheel lint format schema lock clean
 .DEFAULT_GOAL := report
 
 report: $(RUN)
-	@$(PY) tools/unlock.py
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores $(CORES) report $(ARGS)
 
 # The fastest variant at each shape, without a full sweep: reports/tables/best.csv.
 tune: $(RUN)
-	@$(PY) tools/unlock.py
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores 1 tune $(ARGS)
 
 # The small study: every kernel compiled, executed on two cores, and checked. A repeated run does
 # nothing, so the verdict is shown from its file.
 smoke: $(RUN)
-	@$(PY) tools/unlock.py
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores 2 report --configfile config/smoke.yaml $(ARGS)
 	@cat results/smoke/verdict.txt
 
 # Accepts the shared-memory excess of the small study, config/smoke_baseline.csv.
 baseline: $(RUN)
-	@$(PY) tools/unlock.py
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores 2 baseline --configfile config/smoke.yaml $(ARGS)
 
 # The README's images, from the report's figures; .ci/run says when they are out of date.
@@ -51,6 +51,10 @@ images: report
 # How fast the CPU executes each kernel, and where its time goes.
 bench: $(RUN)
 	$(PY) tools/bench.py $(ARGS)
+
+# dist/tilewave-*.whl, tried in an empty environment. Needs a package index.
+wheel: $(VENV)/.made
+	PYTHON=$(PY) sh tools/try_wheel.sh
 
 # A file's tests stay in one process; the order of sets must be the same in all of them.
 test: $(DEV)
@@ -81,7 +85,8 @@ schema: $(RUN)
 # make lock ARGS=--upgrade takes the newest.
 lock:
 	for name in base dev gpu browser; do \
-	  (cd requirements && uv pip compile $$name.in --universal --python-version 3.11 $(ARGS) \
+	  [ $$name = base ] && other= || other="-c base.txt"; \
+	  (cd requirements && uv pip compile $$name.in $$other --universal --python-version 3.11 $(ARGS) \
 	    --generate-hashes --no-emit-index-url --no-header -q --native-tls -o $$name.txt) || exit 1; \
 	done
 

@@ -20,7 +20,7 @@ if "studies" not in config:
     configfile: str(Path(workflow.basedir) / "config" / "config.yaml")
 
 
-from tilewave import library, project, report
+from tilewave import library, plots, project, report
 from tilewave.errors import UserError
 from tilewave.stages import work
 from tilewave.stages.work import BATCHED

@@ -122,9 +122,9 @@ def choose(path: Path, macros: Mapping[str, Any] | None = None) -> Variant:
 def shape_of(chosen: Variant, text: Any) -> Shape | None:
     """The shape that a word such as ``64x32x16`` or 1000 names; None for a probe."""
     operation = operations.load(chosen.kernel.front.operation)
-    if not operation.DIMENSIONS:
+    if not operation.dimensions:
         return None
-    return next(iter(expand_shapes([text], operation.DIMENSIONS, chosen.kernel.path, "shape")))
+    return next(iter(expand_shapes([text], operation.dimensions, chosen.kernel.path, "shape")))
 
 
 def job(path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: str = "sm_90") -> Job:
@@ -155,7 +155,7 @@ def job(path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: st
         arguments=tuple(front.arguments),
         shape=shape,
         dtypes=chosen.dtypes,
-        layouts=chosen.layouts if front.operation == "matmul" else {},
+        layouts=chosen.layouts if operations.load(front.operation).laid_out else {},
         seed=SEED,
         launch=launch,
         limit_s=LIMIT_S,
@@ -190,40 +190,29 @@ def _packed(work: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: fl
 
 def launches(work: Job) -> list[tuple[dict[str, np.ndarray], float, float]]:
     """Buffers, alpha and beta of each launch of a check: a product runs with and without beta."""
-    if work.operation == "matmul":
-        made = []
-        for alpha, beta in comparison.scalars(work):
-            buffers = {name: comparison.matrix(work, name) for name in "abc"}
-            if not beta:
-                buffers["c"] = _poisoned(buffers["c"].dtype, buffers["c"].size)
-            made.append((buffers | scratch(work), alpha, beta))
-        return made
-    operation = operations.load(work.operation)
-    given = {name: data.copy() for name, data in operation.inputs(work).items()}
-    outputs = {
-        name: _poisoned(dtype, size)
-        for name, (dtype, size) in operation.outputs(work).items()
-        if name not in given
-    }
-    return [({**given, **outputs}, 1.0, 0.0)]
+    operation, made = operations.load(work.operation), []
+    for alpha, beta in operation.runs(work):
+        given = operation.inputs(work)
+        buffers = {
+            name: given[name].copy()
+            if operation.given(work, name, beta)
+            else _poisoned(*operation.stored(work, name))
+            for name in operation.arrays(work)
+        }
+        made.append((buffers | scratch(work), alpha, beta))
+    return made
 
 
 def judge(work: Job, runs: list[tuple[dict[str, np.ndarray], float, float]]) -> tuple[str, str]:
     """Verdict and reason of the buffers that the launches left."""
-    if work.operation == "matmul":
-        judged = []
-        for buffers, alpha, beta in runs:
-            if dirty := comparison.left_dirty(work, buffers.__getitem__):
-                return "wrong", dirty
-            fresh = {name: comparison.matrix(work, name) for name in "abc"}
-            want = comparison.reference(work, fresh, alpha, beta)
-            judged.append(comparison.compare(work, buffers["c"], want, alpha, beta))
-        worst = comparison.worst(judged)
-        return comparison.verdict(worst)[0], worst.reason
-    operation = operations.load(work.operation)
-    left = {name: runs[-1][0][name] for name in operation.outputs(work)}
-    verdict, reason, _ = operation.judge(work, left)
-    return verdict, reason
+    operation, judged = operations.load(work.operation), []
+    for buffers, alpha, beta in runs:
+        if dirty := comparison.left_dirty(work, buffers.__getitem__):
+            return "wrong", dirty
+        left = {name: buffers[name] for name, one in operation.arrays(work).items() if one.written}
+        judged.append(operation.judge(work, left, None, alpha, beta))
+    worst = comparison.Judgement.worst(judged)
+    return worst.verdict, worst.reason
 
 
 def execute(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tilewave.advice.rules import LEAST_BOUND
 from tilewave.advice.subject import total
 from tilewave.cases import expand
 from tilewave.compiling import nvrtc
+from tilewave.compiling.origins import NOWHERE
 from tilewave.compiling.sass import of_cubin as listing
 from tilewave.config import check_folders, parse
 from tilewave.counters.catalogue import ISSUED, PIPE, STALLED
@@ -132,6 +134,20 @@ CASES: dict[str, tuple[Subject, Subject, float]] = {
         0.12,
     ),
 }
+
+
+def test_the_top_stall_names_the_line_where_it_was_sampled() -> None:
+    waits = stalled(no_instruction=4.0, selected=1.0)
+    assert found(subject(waits))["top stall"].origin == NOWHERE
+    rows = [
+        {"case": "k@8x8x8", "file": "k.cu", "line": line, "text": "x", "via": "", "kernel_line": line,
+         "stall_no_instructions": count, "stall_wait": wait}
+        for line, count, wait in ((3, 30.0, 5.0), (4, float("nan"), 500.0), (5, 10.0, 5.0))
+    ]  # fmt: skip
+    told = found(replace(subject(waits), samples=rows))["top stall"]
+    assert (told.origin.file, told.origin.line) == ("k.cu", 3)
+    assert "75.0 % of the samples of that, taken at 8x8x8, are in k.cu:3" in told.sentence
+    assert told.rests_on["stall_no_instructions"] == 40.0
 
 
 @pytest.mark.parametrize("rule", CASES)

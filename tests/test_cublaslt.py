@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from samples import a_job
-from tilewave import comparison
+from tilewave import operations
 from tilewave.errors import UserError
 from tilewave.gpu.cublaslt import Plan
 from tilewave.gpu.device import CudaError, cuda_errors
@@ -141,6 +141,8 @@ def library() -> Any:
 
 CUBLAS = load_kernel(ROOT / "kernels" / "cublas.yaml")
 
+MATMUL = operations.load("matmul")
+
 
 def cublas(**macros: str) -> Variant:
     return variant(CUBLAS, macros, "config", "macros")
@@ -158,7 +160,7 @@ def job(chosen: Variant, m: int, n: int, k: int) -> Job:
 
 def multiplied(library: Any, work: Job, alpha: float, beta: float) -> np.ndarray:
     """C as the library leaves it in memory."""
-    buffers = {name: comparison.matrix(work, name).copy() for name in "abc"}
+    buffers = MATMUL.inputs(work)
     if not beta:
         buffers["c"].view(np.uint8).fill(0xFF)
     pointers = {name: data.ctypes.data for name, data in buffers.items()}
@@ -173,29 +175,27 @@ def multiplied(library: Any, work: Job, alpha: float, beta: float) -> np.ndarray
 @pytest.mark.parametrize("dtype", ["f64", "f32", "tf32", "f16_f32"])
 def test_every_layout_gives_the_product_of_odd_sizes(library, dtype, a, b):
     work = job(cublas(TYPE=dtype, A=a, B=b), 7, 13, 5)
-    matrices = {name: comparison.matrix(work, name) for name in "abc"}
-    for alpha, beta in comparison.scalars(work):
-        want = comparison.reference(work, matrices, alpha, beta)
-        run = comparison.compare(work, multiplied(library, work, alpha, beta), want, alpha, beta)
-        assert run.correct, run.reason
+    for alpha, beta in MATMUL.runs(work):
+        found = {"c": multiplied(library, work, alpha, beta)}
+        judged = MATMUL.judge(work, found, None, alpha, beta)
+        assert judged.verdict == "correct", judged.reason
 
 
 def test_bytes_are_multiplied_exactly_and_judged_so(library):
     work = job(cublas(TYPE="i8", B="col"), 7, 12, 20)
     assert work.dtypes == {"a": "i8", "b": "i8", "c": "i32", "accumulate": "i32"}
-    assert comparison.scalars(work) == [(1.0, 0.0), (2.0, -1.0)]
-    matrices = {name: comparison.matrix(work, name) for name in "abc"}
+    assert MATMUL.runs(work) == [(1.0, 0.0), (2.0, -1.0)]
+    matrices = MATMUL.inputs(work)
     assert [matrices[name].dtype for name in "abc"] == [np.int8, np.int8, np.int32]
-    for alpha, beta in comparison.scalars(work):
-        want = comparison.reference(work, matrices, alpha, beta)
+    for alpha, beta in MATMUL.runs(work):
         got = multiplied(library, work, alpha, beta)
         assert got.dtype == storage("i32")
-        run = comparison.compare(work, got, want, alpha, beta)
-        assert run.correct and run.badness == (False, 0.0)
+        judged = MATMUL.judge(work, {"c": got}, matrices, alpha, beta)
+        assert judged.verdict == "correct" and judged.badness == (False, 0.0)
         got[5 * 12 + 3] += 1  # one unit in one element is wrong
-        run = comparison.compare(work, got, want, alpha, beta)
-        assert not run.correct and run.badness[1] == np.inf
-        assert f"C[5, 3] is {got[63]}" in run.reason and f"expected {got[63] - 1}" in run.reason
+        judged = MATMUL.judge(work, {"c": got}, matrices, alpha, beta)
+        assert judged.badness == (True, np.inf)
+        assert f"C[5, 3] is {got[63]}, expected {got[63] - 1}" in judged.reason
 
 
 def test_bytes_have_one_form_and_a_fraction_is_refused(library):

@@ -68,7 +68,7 @@ def test_config_readme_names_every_plot_and_metric_set():
 
 @pytest.mark.parametrize(
     "name",
-    ["CITATION.cff", ".pre-commit-config.yaml", ".github/workflows/ci.yml",
+    ["CITATION.cff", ".snakemake-workflow-catalog.yml", "environment.yaml", ".pre-commit-config.yaml", ".github/workflows/ci.yml",
      "profiles/slurm/config.yaml", "profiles/default/config.yaml"],
 )  # fmt: skip
 def test_yaml_files(name):

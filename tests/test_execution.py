@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ import pytest
 
 import fake_machine
 from fake_machine import CODE, WARPS, Fault, Machine
-from samples import a_job
+from samples import ROOT, a_job
 from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.counters import catalogue
 from tilewave.execution import case, cost, counters, opcodes, results, worker
@@ -84,7 +87,7 @@ def test_every_opcode_of_the_ladder_has_a_class() -> None:
         pytest.skip("nothing was compiled here")
     from tilewave.compiling import sass
 
-    words = {one.opcode for path in listings[:40] for one in sass.parse(path.read_text(), "x.cu")}
+    words = {one.opcode for path in listings[:40] for one in sass.parse(path.read_text())}
     assert {word for word in words if opcodes.class_of(word) == opcodes.OTHER} == set()
 
 
@@ -436,3 +439,14 @@ def test_places_know_lines_of_the_kernels_own_file(tmp_path: Path) -> None:
     assert places.at(0x50).startswith("line 3 of ")
     other = Places(source, "other", fake_machine.listing("fake", "fake.cu"))
     assert other(0x50) == NOWHERE and other.at(0x50) == other.name
+
+
+def test_a_worker_has_one_thread_whatever_its_job_has() -> None:
+    """Snakemake tells each job of its threads; how a sum is shared among them decides its last digit."""
+    code = "import os, tilewave.execution.worker; print(os.environ['OMP_NUM_THREADS'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow"), "OMP_NUM_THREADS": "7"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "1", done.stderr

@@ -6,10 +6,11 @@ import pytest
 
 from samples import FRONT, a_job, config, write_kernel
 from tilewave import project
+from tilewave.counters import catalogue
 from tilewave.jobs import Probe, ProbeBuffer, read_jobs, write_jobs
 from tilewave.launches import LaunchPlan, MapPlan, Scratch
 from tilewave.records import keys, model
-from tilewave.stages import jobs, resolving, work
+from tilewave.stages import jobs, resolving, sampling, work
 from tilewave.stages.pipeline import Pipeline
 
 AWAY = {"device": {}, "arch": 90}
@@ -132,3 +133,21 @@ def test_a_newcomer_races_all_that_race(tmp_path, monkeypatch):
         "time": {"0": ["two", "three"]},
         "tune": {"0": ["one", "two"]},
     }
+
+
+def test_one_case_of_each_own_kernel_is_sampled(tmp_path):
+    """The largest of the first variant whose instructions are counted."""
+    write_kernel(tmp_path, front=FRONT)
+    blocks = [
+        {"kernels": ["sample"], "macros": "defaults", "shapes": [64, 32], "counters": "memory"},
+        {"kernels": ["sample"], "macros": "defaults", "shapes": [128], "counters": "basic"},
+    ]
+    made = project.load(config(*blocks, kernel_folders=[str(tmp_path)]), "test.yaml")
+    resolved = [resolving.resolve(one, HERE) for one in made.plan.requests.values()]
+    (chosen,) = sampling.chosen(resolved)
+    assert chosen.case.id.endswith("@64x64x64")
+    entry = {"status": model.OK, "reason": "", "code": "c", "cubin": "x"}
+    compiled = {chosen.case.variant.id: {"sm_90": entry}}
+    (planned,) = jobs.of_stage(model.SAMPLE, [chosen], compiled, "sm_90", made.config)
+    assert planned.job.metrics == catalogue.SAMPLED
+    assert planned.job.sections == catalogue.SAMPLED_SECTIONS

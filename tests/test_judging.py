@@ -12,7 +12,7 @@ import pytest
 
 import fake_machine
 from samples import a_job, write_kernel
-from tilewave import comparison
+from tilewave import comparison, operations
 from tilewave.command import main
 from tilewave.compiling import nvrtc, sass
 from tilewave.gpu import check as gpu_check
@@ -110,23 +110,26 @@ def test_the_element_nearest_to_its_own_tolerance_speaks() -> None:
     want[2, 5] = 1000.0
     got = want.astype(np.float16).ravel()
     got[2 * 8 + 5] += np.float16(0.5)
-    run = comparison.compare(JOB, got, want, 1.0, 0.0)
-    assert run.correct and run.found.max_error == 0.5 > run.typical
-    verdict, _, notes = comparison.verdict(run)
-    limits = comparison.bound(JOB, 1.0, 0.0)
-    assert verdict == "correct" and notes["worst_error"] == 0.5
-    assert notes["worst_tolerance"] == limits.absolute + limits.relative_out * 1000
+    output = operations.load("matmul").output(JOB, "c")
+    judged = comparison.compare(output, got.astype(np.float64), want.ravel())
+    largest = {one["metric"]: one["value"] for one in judged.figures}["max_error"]
+    assert judged.verdict == "correct" and largest == 0.5 > output.bound.typical
+    assert judged.notes["worst_error"] == 0.5
+    assert judged.notes["worst_tolerance"] == (
+        output.bound.absolute + output.bound.relative_out * 1000
+    )
 
 
 def test_nan_is_the_worst_element() -> None:
     want = np.full((4, 8), 1.0)
     got = want.astype(np.float16).ravel()
     got[3], got[7] = 9.0, np.nan
-    run = comparison.compare(JOB, got, want, 1.0, 0.0)
-    assert run.found.first == 3 and run.no_number  # what is named first is a number
-    verdict, figures, notes = comparison.verdict(run)
-    assert verdict == "wrong" and [one["metric"] for one in figures] == ["tolerance"]
-    assert "worst_error" not in notes
+    output = operations.load("matmul").output(JOB, "c")
+    judged = comparison.compare(output, got.astype(np.float64), want.ravel())
+    assert "C[0, 3] is 9," in judged.reason  # what is named first is a number
+    assert judged.verdict == "wrong"
+    assert [one["metric"] for one in judged.figures] == ["tolerance"]
+    assert "worst_error" not in judged.notes
 
 
 ALWAYS = """\

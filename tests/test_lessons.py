@@ -97,11 +97,17 @@ def test_a_page_shows_what_the_run_has_and_says_what_it_lacks(lesson: Lesson) ->
     kernel, study = lesson.kernels[0], lesson.studies[0]
     row = Row(kernel, "A <kernel>", "matmul", "f32", "1", "correct", False, "41.5", "64", "8", "")
     shown: Any = SimpleNamespace(
-        name=study, title="A study", question="?", takeaway="Found.", figure=None, sources=[]
+        name=study,
+        title="A study",
+        question="?",
+        takeaway="Found.",
+        reading="An axis.",
+        figure=None,
+        sources=[],
     )
     text = page(lesson, {kernel: row}, [shown])
     assert f'href="../kernel/{kernel}.html"' in text and "A &lt;kernel&gt;" in text
-    assert f'href="../study/{study}.html"' in text and "Found." in text
+    assert f'href="../study/{study}.html"' in text and "Found." in text and "An axis." in text
     assert "12.5" in text and "47.2" in text and "-other" not in text
     assert lesson.command in text
     for name in (*lesson.kernels[1:], *lesson.studies[1:]):

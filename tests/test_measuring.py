@@ -2,12 +2,14 @@
 
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from samples import a_job
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
+from tilewave.report import summary
 from tilewave.stages import measuring
 from tilewave.stages.jobs import Planned
 
@@ -219,6 +221,35 @@ def test_stale_and_missing_figures_say_why(store, recorded):
         "no NVIDIA GPU on this machine",
     )
     assert machine.asked == []
+
+
+def test_a_live_stage_says_why_it_shows_what_was_executed(store):
+    """ncu lost the counters: the figures are an execution's, and status, log and page say why."""
+    figures = [{"metric": "smsp__inst_executed.sum", "value": 8.0, "unit": ""}]
+    execution = model.result(
+        "execute",
+        "a@64",
+        model.OK,
+        key="ex",
+        environment="laptop",
+        source=model.EXECUTED,
+        figures=figures,
+    )
+    counters = a_job(
+        stage="counters", case="a@64", key="aa11", metrics=("smsp__inst_executed.sum",)
+    )
+    planned = [Planned(SimpleNamespace(id="a@64"), counters, None)]
+    sources = measuring.Sources(target(), store, executions={"a@64": execution})
+    lost = "the report has the kernel b where a was launched"
+    document = measuring.collect(planned, sources, Machine(model.NOT_MEASURED, lost))
+    (made,) = document["results"]
+    assert (made["status"], made["source"]) == (model.OK, model.EXECUTED)
+    assert made["reason"].startswith(model.INSTEAD) and made["reason"].endswith(lost)
+    assert lost in measuring.log_lines("counters", document)
+    row = {name: made[name] for name in ("case", "stage", "status", "reason")}
+    cases = pd.DataFrame([{"case": "a@64", "verdict": model.CORRECT}])
+    (group,) = summary.troubles(cases, pd.DataFrame([row]))
+    assert (group.word, group.cases) == (model.NOT_MEASURED, ["a@64"]) and lost in group.reason
 
 
 def test_cases_of_one_key_are_measured_once(store):

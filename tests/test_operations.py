@@ -10,17 +10,21 @@ import pytest
 
 from samples import a_job
 from tilewave import operations
+from tilewave.comparison import Judgement
 from tilewave.errors import UserError
 from tilewave.jobs import Job, Probe, ProbeBuffer
-from tilewave.operations import matmul, probe, reverse, vector_add
+from tilewave.operations import matmul, probe
 
 F32 = {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"}
 HALVES = dict.fromkeys(("a", "b", "c", "accumulate"), "f16")
+MATMUL, VECTOR_ADD, REVERSE, PROBE = map(
+    operations.load, ("matmul", "vector_add", "reverse", "probe")
+)
 
 
 def test_load_lists_what_exists() -> None:
     assert {"matmul", "vector_add", "reverse", "probe"} <= set(operations.names())
-    assert operations.load("matmul") is matmul
+    assert isinstance(operations.load("matmul"), matmul.Matmul)
     with pytest.raises(UserError, match=r"kernels/x.cu: operation: found 'matmull'.*'matmul'"):
         operations.load("matmull", Path("kernels/x.cu"))
 
@@ -28,12 +32,12 @@ def test_load_lists_what_exists() -> None:
 def test_work_of_a_matrix_product() -> None:
     shape = {"m": 8192, "n": 128, "k": 8192}
     halves = {"a": "f16", "b": "f16", "c": "f16", "accumulate": "f32"}
-    found = matmul.work(shape, halves)
+    found = MATMUL.work(shape, halves)
     assert found.flops == 2 * 8192 * 128 * 8192
     assert found.flops / found.bytes == pytest.approx(124.1, abs=0.05)
-    assert matmul.work(shape, halves, beta=1).bytes - found.bytes == 2 * 8192 * 128
-    assert vector_add.work({"n": 10}, F32) == (10, 120)
-    assert reverse.work({"n": 10}, {"d": "i32"}) == (0, 80)
+    assert MATMUL.work(shape, halves, beta=1).bytes - found.bytes == 2 * 8192 * 128
+    assert VECTOR_ADD.work({"n": 10}, F32) == (10, 120)
+    assert REVERSE.work({"n": 10}, {"d": "i32"}) == (0, 80)
 
 
 def chain(k: int, dtype: Any, step: int, truncate: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -111,15 +115,15 @@ def test_tolerance_follows_alpha_dtypes_and_k() -> None:
 
 def test_vector_add() -> None:
     job = a_job(shape={"n": 5}, dtypes={"a": "f32", "b": "f32", "c": "f32"})
-    given = vector_add.inputs(job)
-    assert vector_add.outputs(job) == {"c": (np.dtype(np.float32), 5)}
+    given = VECTOR_ADD.inputs(job)
+    assert VECTOR_ADD.stored(job, "c") == (np.dtype(np.float32), 5)
     c = given["a"] + given["b"]
-    assert vector_add.judge(job, {"c": c})[:2] == ("correct", "")
+    assert VECTOR_ADD.judge(job, {"c": c}).verdict == "correct"
     c[3] = np.nan
-    verdict, reason, figures = vector_add.judge(job, {"c": c})
-    assert verdict == "wrong"
-    assert reason.startswith("c[3] is nan, expected ") and "(1 of 5 elements differ)" in reason
-    assert all(np.isfinite(one["value"]) for one in figures)
+    judged = VECTOR_ADD.judge(job, {"c": c})
+    assert judged.verdict == "wrong"
+    assert judged.reason.startswith("1 of 5 elements are wrong; c[3] is nan (never written)")
+    assert all(np.isfinite(one["value"]) for one in judged.figures)
 
 
 @pytest.mark.parametrize(("arguments", "target"), [(["d", "n"], "d"), (["a", "b", "n"], "b")])
@@ -127,13 +131,14 @@ def test_vector_add() -> None:
 def test_reverse(arguments: list[str], target: str, dtype: str) -> None:
     names = [name for name in arguments if name != "n"]
     dtypes = dict.fromkeys(names, dtype)
-    job = a_job(arguments=tuple(arguments), shape={"n": 8}, dtypes=dtypes)
-    (source,) = reverse.inputs(job).values()
-    assert list(reverse.outputs(job)) == [target]
-    assert reverse.judge(job, {target: source[::-1]})[0] == "correct"
-    verdict, reason, _ = reverse.judge(job, {target: source})
-    assert verdict == "wrong" and reason.startswith(f"{target}[0] is ")
-    assert reverse.judge(job, {target: source[:4]})[1] == f"{target} has 4 elements, expected 8"
+    job = a_job(operation="reverse", arguments=tuple(arguments), shape={"n": 8}, dtypes=dtypes)
+    (source,) = REVERSE.inputs(job).values()
+    assert [name for name, one in REVERSE.arrays(job).items() if one.written] == [target]
+    assert REVERSE.given(job, names[0]) and REVERSE.given(job, target) == (len(names) == 1)
+    assert REVERSE.judge(job, {target: source[::-1]}).verdict == "correct"
+    judged = REVERSE.judge(job, {target: source})
+    assert judged.verdict == "wrong" and f"; {target}[0] is " in judged.reason
+    assert REVERSE.judge(job, {target: source[:4]}).reason == f"{target} has 4 elements, expected 8"
 
 
 def probe_job(case: dict[str, Any], **buffers: dict[str, Any]) -> Job:
@@ -156,12 +161,13 @@ def test_probe_inputs_are_expressions_over_lanes() -> None:
     whole = {"dtype": "i32", "size": 32}
     buffers = dict.fromkeys(case["values"], whole)
     job = probe_job(case, **buffers, errors={"dtype": "i32", "size": "WIDTH", "expect": 0})
-    given = probe.inputs(job)
+    given = PROBE.inputs(job)
     assert given["index"].dtype == np.int32 and given["index"].tolist()[:4] == [8, 8, 9, 9]
     assert given["active"].sum() == 2 and given["one"].tolist() == [1] * 32
     assert given["both"].tolist()[:3] == [2, 1, 0]
     assert given["choice"].tolist()[:6] == [0, 1, 2, 3, 0, 0]
-    assert probe.outputs(job) == {"errors": (np.dtype(np.int32), 8)}
+    assert [name for name, one in PROBE.arrays(job).items() if one.written] == ["errors"]
+    assert PROBE.stored(job, "errors") == (np.dtype(np.int32), 8)
     assert probe.scalars(job) == {"steps": 32}
 
 
@@ -172,8 +178,8 @@ def test_probe_large_buffers_mean_the_same() -> None:
         "1 if lane % 2 == 0 and lane else 0",
     ):
         values = {"values": {"x": text}}
-        few = probe.inputs(probe_job(values, x={"dtype": "i32", "size": 64}))["x"]
-        many = probe.inputs(probe_job(values, x={"dtype": "i32", "size": 4096}))["x"]
+        few = PROBE.inputs(probe_job(values, x={"dtype": "i32", "size": 64}))["x"]
+        many = PROBE.inputs(probe_job(values, x={"dtype": "i32", "size": 4096}))["x"]
         assert (many[:64] == few).all() and many.size == 4096
 
 
@@ -193,7 +199,7 @@ def test_chase_visits_every_slot_once() -> None:
     job = probe_job(
         {"values": {"c": "chase(32)"}, "sizes": {"c": 64}}, c={"dtype": "i32", "size": 8}
     )
-    assert sorted(probe.inputs(job)["c"][[0, 32]].tolist()) == [0, 32]
+    assert sorted(PROBE.inputs(job)["c"][[0, 32]].tolist()) == [0, 32]
 
 
 def test_probe_buffers_of_many_elements_are_filled_at_once() -> None:
@@ -201,7 +207,7 @@ def test_probe_buffers_of_many_elements_are_filled_at_once() -> None:
     count = 1 << 20
     buffer = {"dtype": "i32", "size": count}
     values = {"values": {"x": "(7 * lane + 3 * (lane // 2)) % 32"}}
-    found = probe.inputs(probe_job(values, x=buffer))
+    found = PROBE.inputs(probe_job(values, x=buffer))
     lane = np.arange(count)
     assert np.array_equal(found["x"], (7 * lane + 3 * (lane // 2)) % 32)
 
@@ -220,15 +226,14 @@ def test_probe_verdicts() -> None:
         "scratch": np.array([-1], np.int32),
     }
     figures = [{"metric": "latency", "value": 20.0, "unit": "cycle"}]
-    assert probe.judge(job, good) == ("correct", "", figures)
+    assert PROBE.judge(job, good) == Judgement("correct", "", figures)
     poisoned = {**good, "errors": np.array([0, 0, -1, 0], np.int32)}
-    verdict, reason, _ = probe.judge(job, poisoned)
-    assert verdict == "wrong"
-    assert reason == "errors[2] is -1, expected 0 (1 of 4 elements differ)"
+    judged = PROBE.judge(job, poisoned)
+    assert judged.verdict == "wrong"
+    assert judged.reason == "errors[2] is -1, expected 0 (1 of 4 elements differ)"
     unwritten = {**good, "cycles": np.full(3, np.nan, np.float32)}
-    assert probe.judge(job, unwritten)[:2] == (
-        "wrong",
-        "cycles holds a value that is no number: it was not written",
-    )
+    judged = PROBE.judge(job, unwritten)
+    assert judged.verdict == "wrong"
+    assert judged.reason == "cycles holds a value that is no number: it was not written"
     only = probe_job({}, cycles=cycles)
-    assert probe.judge(only, {"cycles": good["cycles"]})[0] == "not checked"
+    assert PROBE.judge(only, {"cycles": good["cycles"]}).verdict == "not checked"

@@ -50,7 +50,7 @@ def test_an_instruction_belongs_to_the_innermost_line_of_the_kernels_own_files()
         0x40: Origin("k.cu", 1, "// 1", "", 1),
     }
     assert origins.of_listing(LISTING, "other", TEXTS) == {}
-    assert [one.line for one in sass.parse(LISTING, "k.cu")] == [0, 2, 2, 3, 1, 0]
+    assert [one.line("k.cu") for one in sass.parse(LISTING)] == [0, 2, 2, 3, 1, 0]
 
 
 def test_places_name_a_headers_line_and_its_calls(tmp_path: Path) -> None:

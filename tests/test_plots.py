@@ -17,7 +17,15 @@ import synthetic
 from tilewave import plots
 from tilewave.errors import UserError
 from tilewave.plots import _sweeps, ablation, base, latency, scaling, wavefronts
-from tilewave.plots.style import PALETTES, Style, apply, check_style, kernel_colors, save
+from tilewave.plots.style import (
+    PALETTES,
+    Style,
+    apply,
+    caption,
+    check_style,
+    kernel_colors,
+    save,
+)
 
 NAMES = sorted(synthetic.MAKERS)
 WIDTHS = (178.0, 86.0)
@@ -75,6 +83,7 @@ def test_what_is_drawn_comes_from_the_table(name: str, monkeypatch: pytest.Monke
 def test_what_a_module_offers_is_read_from_its_source() -> None:
     for name in plots.available():
         module = plots.load(name)
+        assert module.READING.endswith(".")
         assert (name in plots.SUMMARISED) == hasattr(module, "summary")
         assert plots.table_stays_open(name) == getattr(module, "OPEN_TABLE", False)
 
@@ -270,6 +279,15 @@ def test_every_figure_names_its_source(drawn: dict[tuple[str, float], Figure]) -
             assert "recorded on NVIDIA H200" in told and "executed on the CPU" in told
         else:
             assert "source: recorded on NVIDIA H200" in told
+        *notes, last = caption(fig)
+        assert "recorded on NVIDIA H200" in last and all(note in told for note in notes)
+
+
+def test_a_bare_figure_leaves_its_words_to_the_caption() -> None:
+    fig = synthetic.draw(plots.load("claims"), synthetic.make("claims"), Style(bare=True))
+    told = " ".join(text for text, _ in texts_of(fig))
+    notes = caption(fig)[:-1]
+    assert notes and not any(note in told for note in notes) and "source: " not in told
 
 
 def test_kernel_keeps_its_color() -> None:

@@ -330,6 +330,100 @@ def test_instructions_have_addresses_from_the_functions_start() -> None:
     assert profile_instructions.instructions_of(FakeAction("tiled", {}, 0)) == []
 
 
+SAMPLED = catalogue.STALLS
+
+
+class SampledAction(FakeAction):
+    """A kernel of a report with stall samples and rules, with its names as C++ mangles them."""
+
+    def __init__(self, counters: dict[str, Any], rules: Any = (), entry: str = "tiled") -> None:
+        super().__init__("tiled", counters, 0, sass=SASS)
+        self.rules, self.entry = rules, entry
+
+    def name(self, base: int | None = None) -> str:
+        return self.entry if base else "tiled"
+
+    def metric_names(self) -> list[str]:
+        return list(self.metrics)
+
+    def rule_results_as_dicts(self) -> Any:
+        return self.rules
+
+
+def samples() -> dict[str, FakeMetric]:
+    return {
+        **instruction_counters(),
+        f"{SAMPLED}wait": FakeMetric(5, "", {BASE + 32: 2, BASE + 16: 3}),
+        f"{SAMPLED}wait_not_issued": FakeMetric(1, "", {BASE + 32: 1}),
+        f"{SAMPLED}barrier": FakeMetric(7, "", {BASE + 32: 7}),
+        "smsp__pcsamp_interval_cycles": FakeMetric(2048),
+        "profiler__replayer_passes": FakeMetric(19.0),
+    }
+
+
+RULES = (
+    {
+        "rule_identifier": "CPIStall",
+        "name": "Warp Stall",
+        "section_identifier": "WarpStateStats",
+        "rule_message": {"title": "Barrier Stalls", "message": "Warps wait.", "type": 2},
+        "speedup_estimation": {"type": 2, "speedup": 12.5},
+        "focus_metrics": [{"name": "stalled", "value": 0.5, "severity": 0, "info": ""}],
+    },
+    {
+        "rule_identifier": "Silent",
+        "name": "Silent",
+        "section_identifier": "SourceCounters",
+        "rule_message": {"title": "", "message": "", "type": 0},
+    },
+)
+
+
+def test_samples_and_what_the_rules_say() -> None:
+    made = profile_report.result_of(job("a", stage="sample"), [SampledAction(samples(), RULES)], [])
+    assert (made["stage"], made["status"], made["source"]) == ("sample", "ok", "samples")
+    assert made["instructions"] == [
+        {"address": 16, "samples": 3, "stall_wait": 3},
+        {"address": 32, "samples": 9, "samples_not_issued": 1, "stall_barrier": 7, "stall_wait": 2},
+    ]
+    assert named(made) == {
+        "samples": 12, "samples_not_issued": 1, "stall_barrier": 7, "stall_wait": 5,
+    }  # fmt: skip
+    (rule,) = made["notes"].pop("rules")
+    assert rule == {
+        "rule": "CPIStall", "section": "WarpStateStats", "name": "Warp Stall", "title": "Barrier Stalls",
+        "message": "Warps wait.", "kind": "optimization", "speedup": 12.5, "speedup_of": "global",
+        "metrics": {"stalled": 0.5},
+    }  # fmt: skip
+    assert made["notes"] == {"kernels": ["tiled"], "interval_cycles": 2048, "passes": 19}
+
+
+def test_a_report_without_samples_is_none_of_a_kernel_that_was_too_short() -> None:
+    none = [f"{SAMPLED}{name}" for name in ("wait", "wait_not_issued", "barrier")]
+    short = samples() | {name: FakeMetric(0) for name in none}
+    made = profile_report.result_of(job("a", stage="sample"), [SampledAction(short)], [])
+    assert made["status"] == "ok" and not made["instructions"] and named(made)["samples"] == 0
+    made = profile_report.result_of(
+        job("a", stage="sample"), [SampledAction(instruction_counters())], []
+    )
+    assert made["status"] == "not measured" and "no stall samples" in made["reason"]
+
+
+@pytest.mark.parametrize(
+    "entry, theirs", [("_Z5tiledPKf", "_Z5tiledPKf"), ("_ZN4mine5tiledIfEEvPT_", "tiled")]
+)
+def test_a_kernel_is_known_by_its_mangled_name(entry: str, theirs: str) -> None:
+    assert profile_report.mismatch(SampledAction(samples(), entry=theirs), job("a", entry)) == ""
+    assert profile_report.mismatch(SampledAction(samples(), entry=theirs), job("a", "_Z5otherPf"))
+
+
+def test_only_sampling_asks_for_rules() -> None:
+    rules = [
+        profile_session.settings_of(job("a", stage=stage)).rules for stage in ("counters", "sample")
+    ]
+    assert rules == [False, True]
+
+
 def test_a_cubin_is_disassembled_once() -> None:
     def launch(base: int) -> FakeAction:
         moved = {

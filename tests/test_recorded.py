@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from samples import a_job
-from tilewave.command import main, parser, record
+from tilewave.command import main, parser
+from tilewave.commands.record import adopted
 from tilewave.errors import UserError
 from tilewave.records import model, tables
 from tilewave.records.recorded import Recorded, adopt, folders, merge, merge_accesses
@@ -71,6 +72,26 @@ def test_long_tables(folder):
     assert samples(folder) == []
     rows = Recorded(folder).long_table("instructions", {"c1"}).to_pylist()
     assert rows == [{"key": "c1", "address": 16, "opcode": "LDS.64", "wavefronts_shared": 8}]
+
+
+def test_samples_of_instructions_have_a_table_of_their_own(folder, tmp_path):
+    row = {"address": 16, "samples": 3, "stall_wait": 3}
+    made = model.result(
+        model.SAMPLE, "a@64", model.OK, key="s1", environment="gpu1", source="samples",
+        instructions=[row], notes={"rules": [{"title": "Tail Effect"}]},
+    )  # fmt: skip
+    merge(folder, [made], {"gpu1": {**ENVIRONMENTS["gpu1"], "commit": "abc", "dirty": False}}, {})
+    recorded = Recorded(folder)
+    assert recorded.long_table("stalls", {"s1"}).to_pylist() == [{"key": "s1", **row}]
+    assert recorded.long_table("instructions", {"s1"}).to_pylist() == []
+    assert recorded.instructions({"s1", "c1"})["s1"] == [row]
+    found = recorded.get(model.SAMPLE, "s1")
+    assert found["notes"]["rules"] == [{"title": "Tail Effect"}]
+    table = tables.instructions_table([found], recorded, lambda variant: {}, "stalls")
+    assert table[["case", "samples", "line"]].to_numpy().tolist() == [["a@64", 3, 0]]
+    adopt(tmp_path / "other", folder)
+    there = Recorded(tmp_path / "other").long_table("stalls", {"s1"}).to_pylist()
+    assert there == [{"key": "s1", **row}]
 
 
 def test_environments_and_compiled(folder):
@@ -206,14 +227,14 @@ def test_record_from_a_checkout(tmp_path, below, capsys):
     elsewhere(tmp_path, timed("c@64", "k5", 5.0))
     here = tmp_path / "here"
     options = parser().parse_args(["record", "--from", str(tmp_path / "other" / below)])
-    (line,) = record(options, here)
+    (line,) = adopted(options, here)
     assert line.endswith("nvidia_h200: 1 added, 0 replaced, 0 kept")
     assert samples(here / "resources" / "recorded" / "nvidia_h200", "k5") == [5.0, 6.0]
     # Nor from a folder without figures, nor from itself.
     assert main(["record", "--from", str(tmp_path / "nowhere")]) == 2
     assert "--from: found" in capsys.readouterr().err
     with pytest.raises(UserError, match="another folder"):
-        record(parser().parse_args(["record", "--from", str(here)]), here)
+        adopted(parser().parse_args(["record", "--from", str(here)]), here)
 
 
 def collect(recorded, *jobs, target=None, store=None):

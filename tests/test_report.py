@@ -120,6 +120,7 @@ class Made:
                 },
             } for name in self.project.plan.kernels
         }  # fmt: skip
+        self.stalls: list[dict[str, Any]] = []
         broken = self.compiled["tiled"]["variants"]["tiled-tile32"]["sm_90"]
         broken |= {"status": "failed to compile", "reason": "tiled.cu:9: <error>", "sha256": ""}
         self.write_tables()
@@ -176,6 +177,9 @@ class Made:
             "cases": cases,
             "records": tidy.records_table(cases, results, verdicts),
             "instructions": pd.DataFrame(rows),
+            "stalls": pd.DataFrame(
+                self.stalls, columns=["case", "key"] if not self.stalls else None
+            ),
         }
         folder = Path("results/tables")
         folder.mkdir(parents=True, exist_ok=True)
@@ -338,6 +342,11 @@ def test_index_counts_and_lists_what_is_not_ok(make: Any) -> None:
     assert '<span class="tag bad">wrong</span>' in text
     assert text.index('tag bad">wrong') < text.index('tag bad">failed to compile')
     assert "Of 7 checked cases 6 are correct; 1 wrong." in text
+    first, tiled = (f'<a href="kernel/{name}.html">{name}</a>' for name in ("first", "tiled"))
+    assert f"Not passed: 4 cases are not right, of {first}, {tiled}.</p>" in text
+    assert "\nNot passed: 4 cases are not right, of first, tiled.\n" in (
+        Path("reports/summary.md").read_text("utf-8")
+    )
 
 
 def test_a_finding_stands_on_the_index_and_in_the_figure(
@@ -396,10 +405,10 @@ def test_a_figures_place_is_kept_before_it_is_loaded(make: Any) -> None:
     text = made.page("study/right")
     found = re.search(r'<img src="\.\./figures/right\.svg" width="(\d+)" height="(\d+)"', text)
     assert found and round(float(found[1]) * 25.4 / 96) == 178
-    assert (
-        '<source media="(max-width: 40rem)" srcset="../figures/narrow/right.svg" width="325"'
-        in text
-    )
+    narrow = re.search(r'<source [^>]*srcset="\.\./figures/narrow/right\.svg" width="(\d+)"', text)
+    path = Path("reports/figures/narrow/right.svg")
+    natural, letters = studies.svg_size(path)[0], studies.smallest_letters(path)
+    assert narrow and 12 <= letters * int(narrow[1]) / natural < 12.1, "readable on a phone"
 
 
 def test_a_kernels_page_shows_resources_changes_and_annotated_source(make: Any) -> None:
@@ -416,6 +425,50 @@ def test_a_kernels_page_shows_resources_changes_and_annotated_source(make: Any) 
     )
     assert re.search(row, text)
     assert "title: Tiles" not in text  # front matter is left out
+
+
+def test_a_kernels_page_shows_where_warps_wait_and_what_nsight_compute_says(make: Any) -> None:
+    made = make(LIVE)
+    case = "tiled@128x128x128"
+    made.compiled["tiled"]["sampled"] = {
+        "case": case, "status": "ok", "reason": "", "environment": "e1", "notes": {
+            "ncu": "2025.3.1", "interval_cycles": 2048, "rules": [
+                {"name": "Stall", "title": "Barrier <Stalls>", "kind": "optimization", "speedup": 12.5,
+                 "speedup_of": "local", "message": "See @section:A:The Section@, @url:Guide:https://x.y/#z@."},
+                {"name": "Pointer", "title": "", "kind": "ok", "message": "Look elsewhere."},
+            ],
+        },
+    }  # fmt: skip
+    texts = TILED.splitlines()
+    made.stalls = [
+        {"case": case, "key": "s", "address": 16 * i, "file": "tiled.cu", "line": line, "kernel_line": line,
+         "text": texts[line - 1], "via": "", "samples": wait + selected, "stall_wait": wait,
+         "stall_selected": selected}
+        for i, (line, wait, selected) in enumerate(((20, 60, 20), (19, 15, 4), (18, 0, 1)))
+    ]  # fmt: skip
+    made.write_tables()
+    text = made.page("kernel/tiled")
+    links(text)
+    assert "one every 2048 cycles; in 25.0 % of them" in text
+    assert "80 % tiled.cu:20" in text and "wait a fixed number of cycles" in text
+    rows = [re.sub("<.*?>", " ", row).split() for row in re.findall("<tr.*?</tr>", text, re.S)]
+    assert ["20", "4", "256,000", "128,000", "80.0"] in [row[:5] for row in rows]
+    assert '<tr class="hot waits"><td class="n soft">20</td>' in text
+    assert "Barrier &lt;Stalls&gt;" in text and "estimated local speedup 12.5 %" in text
+    assert 'See The Section, <a href="https://x.y/#z">Guide</a>.' in text
+    assert "Nsight Compute 2025.3.1" in text and "Look elsewhere" not in text
+
+
+def test_a_kernels_page_says_why_it_was_not_sampled(make: Any) -> None:
+    made = make(LIVE)
+    made.compiled["tiled"]["sampled"] = {
+        "case": "tiled@128x128x128", "status": "not measured", "reason": "no <ncu>", "environment": "",
+        "notes": {},
+    }  # fmt: skip
+    made.write_tables()
+    text = made.page("kernel/tiled")
+    assert "not measured: no &lt;ncu&gt;" in text and "Nsight Compute says" not in text
+    assert "Where warps wait" not in made.page("kernel/first")
 
 
 def test_index_has_a_row_for_each_kernel(make: Any) -> None:

@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-import unlock
+from tilewave.processes import unlock
 
 SLEEP = "import time; time.sleep(120)"
 # Like the workflow, it asks for all cores, which `snakemake --unlock` alone does not know.

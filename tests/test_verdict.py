@@ -49,12 +49,13 @@ def project(strict: Any) -> Any:
 def test_summary_counts_cases_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [OK, BAD, STALE, *CRASHED, *HARMLESS]
     text = verdict.judge(project(False), *tables(tmp_path, rows, good="correct", bad="wrong"))
-    first, second = text.splitlines()
+    first, second, last = text.splitlines()
     assert first == "checked 2 of 6"
     assert second == (
         "correct 1, wrong 1, failed 1 (check 1, time 1), stale 1 (check 1), "
         "not measured 1 (check 1), unsupported 1"
     )
+    assert last == "Not passed: 2 cases are not right."
     assert capsys.readouterr().err == text
 
 

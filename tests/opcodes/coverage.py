@@ -33,7 +33,7 @@ def opcodes(arch: str) -> dict[str, tuple[int, str, str]]:
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
             file.write(cubin)
             file.flush()
-            instructions = sass.parse(sass.as_text(Path(file.name)), path.name)
+            instructions = sass.parse(sass.as_text(Path(file.name)))
         for one in instructions:
             counts[one.opcode] += 1
             examples.setdefault(one.opcode, (one.function, one.text))

@@ -119,3 +119,24 @@ rule counters:
         "Collect counters of {params.kernels}"
     script:
         "../scripts/measure.py"
+
+
+# Where warps wait, by instruction, and what ncu's own rules say: of one case a kernel.
+rule sample:
+    input:
+        target=f"{RESULTS}/target.json",
+        compiled=lambda wildcards: WORK.done("compile", WORK.batches["sample"][wildcards.batch]),
+        check=lambda wildcards: WORK.done("check", WORK.batches["sample"][wildcards.batch]),
+    output:
+        temp(f"{RESULTS}/batches/sample-{{batch}}.txt"),
+    log:
+        f"{RESULTS}/logs/sample-{{batch}}.log",
+    resources:
+        gpu=1,
+    params:
+        stage="sample",
+        kernels=WORK.kernels_of("sample"),
+    message:
+        "Sample {params.kernels}"
+    script:
+        "../scripts/measure.py"

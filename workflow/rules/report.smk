@@ -25,7 +25,7 @@ rule figures:
         studies=list(PROJECT.plan.studies),
         names=", ".join(PROJECT.plan.studies),
         plan=[PROJECT.plan_digest(name) for name in PROJECT.plan.studies],
-        library=library.digest("report.figures", *(f"plots.{plot}" for plot in PLOTS.values())),
+        library=plots.digest("report.figures", *PLOTS.values()),
     message:
         "Draw {params.names}"
     script:
@@ -46,9 +46,7 @@ rule figure:
     params:
         studies=lambda wildcards: [wildcards.study],
         plan=lambda wildcards: PROJECT.plan_digest(wildcards.study),
-        library=lambda wildcards: library.digest(
-            "report.figures", f"plots.{PLOTS[wildcards.study]}"
-        ),
+        library=lambda wildcards: plots.digest("report.figures", PLOTS[wildcards.study]),
     message:
         "Draw {wildcards.study}"
     script:
@@ -73,6 +71,7 @@ rule page:
         cases=TABLES["cases"],
         records=TABLES["records"],
         instructions=TABLES["instructions"],
+        stalls=TABLES["stalls"],
         compiled=COMPILED,
         accesses=ACCESSES,
     output:
@@ -84,7 +83,7 @@ rule page:
     params:
         plan=[PROJECT.plan_digest(), PROJECT.ideas_digest()],
         studies=[PROJECT.plan_digest(name) for name in PROJECT.plan.studies],
-        library=library.digest("report.site", *(f"plots.{plot}" for plot in PLOTS.values())),
+        library=plots.digest("report.site", *PLOTS.values()),
         templates=library.templates_digest(),
     message:
         "Write the pages"

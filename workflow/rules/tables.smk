@@ -1,7 +1,7 @@
 # All results in one tidy table, raw samples and per-instruction counters beside it.
 TABLES = {
     name: f"{RESULTS}/tables/{name}.parquet"
-    for name in ("cases", "records", "samples", "instructions")
+    for name in ("cases", "records", "samples", "instructions", "stalls")
 }
 COMPILED = f"{RESULTS}/compiled.json"
 # Where the lanes of accesses to shared memory stand: what no store and no recording knows is executed.

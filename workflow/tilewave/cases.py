@@ -10,10 +10,12 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tilewave import operations
 from tilewave.config import CaseBlock, Config, Range, Study, words
+from tilewave.counters.catalogue import OF_INSTRUCTIONS
 from tilewave.errors import UserError
 from tilewave.expressions import ExpressionError, integer
 from tilewave.kernels import Kernel
@@ -30,7 +32,7 @@ class Shape:
 
     dimensions: tuple[tuple[str, int | str], ...]
 
-    @property
+    @cached_property
     def id(self) -> str:
         return "x".join(str(value).replace(" ", "") for _, value in self.dimensions)
 
@@ -56,7 +58,7 @@ class Case:
     shape: Shape | None = None
     probe_case: str | None = None
 
-    @property
+    @cached_property
     def id(self) -> str:
         place = self.probe_case if self.shape is None else self.shape.id
         return f"{self.variant.id}@{place}"
@@ -173,7 +175,7 @@ def _block_cases(
         if not selected:
             raise UserError(where_file, f"{key}.providers", block.providers, found)
     for kernel in selected:
-        dimensions = operations.load(kernel.front.operation, kernel.path).DIMENSIONS
+        dimensions = operations.load(kernel.front.operation, kernel.path).dimensions
         if kernel.front.operation == "probe":
             for name, probe in kernel.front.cases.items():
                 place = f"cases.{name}.macros"
@@ -220,16 +222,20 @@ def wants(stage: str, request: Request) -> bool:
     """Whether a stage has anything to do for a case.
 
     A probe answers in its check, and is timed where it says how much work it does; code on the host
-    has no GPU counters, and only a cubin is executed. Only products that a GPU runs are raced.
+    has no GPU counters, and only a cubin is executed. What a GPU runs is raced, but for probes. Own
+    kernels whose instructions are counted may be sampled: `stages.sampling` chooses among them.
     """
     kernel = request.case.variant.kernel
     if stage == "time":
         rated = kernel.front.operation != "probe" or kernel.front.work is not None
         return request.time and rated
     if stage == "tune":
-        return request.tune and kernel.front.operation == "matmul" and kernel.provider != "cpu"
+        return request.tune and kernel.front.operation != "probe" and kernel.provider != "cpu"
     if stage == "counters":
         return bool(request.counters) and kernel.provider != "cpu"
+    if stage == "sample":
+        own = kernel.provider == "nvrtc" and kernel.front.operation != "probe"
+        return own and not request.counters.isdisjoint(OF_INSTRUCTIONS)
     if stage == "execute":
         return kernel.provider == "nvrtc"
     return True

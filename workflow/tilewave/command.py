@@ -1,10 +1,11 @@
-"""The command line: execute one kernel file on the CPU, or take over what was recorded elsewhere.
+"""The command line: execute one kernel file on the CPU, write a report, record what was measured.
 
-    python -m tilewave execute KERNEL.cu --shape 128x128x64 [--macro NAME=VALUE ...] [--arch sm_90]
-    python -m tilewave execute PROBE.cu --case NAME
-    python -m tilewave execute KERNEL.cu --shape 128 --lanes LINE [--output FILE.svg]
-    python -m tilewave wrap FILE.cu [--kernel NAME] [-o NAME.cu]
-    python -m tilewave record --from FOLDER [--keep]
+    tilewave execute KERNEL.cu --shape 128x128x64 [--macro NAME=VALUE ...] [--arch sm_90]
+    tilewave execute PROBE.cu --case NAME
+    tilewave execute KERNEL.cu --shape 128 --lanes LINE [--output FILE.svg]
+    tilewave wrap FILE.cu [--kernel NAME] [-o NAME.cu]
+    tilewave report [--kernels FOLDER ...] [--shapes SHAPE ...] [--only WORDS]
+    tilewave record [--from FOLDER [--keep]]
 
 Exit code of execute 0: what it computed is right (or nothing says what would be); 1: it is wrong, failed, or
 something was found; 2: a mistake on the command line or in the file, or something not supported.
@@ -26,16 +27,17 @@ from typing import Any, NoReturn
 
 from tilewave import execution, operations
 from tilewave.cases import Case, Request, expand_shapes
+from tilewave.commands import HERE, record, report
 from tilewave.compiling import nvrtc
 from tilewave.config import Config
 from tilewave.counters.instructions import instruction_kind
 from tilewave.errors import UserError
 from tilewave.execution import case, lanes
 from tilewave.execution.places import relative
+from tilewave.home import RECORDED, place
 from tilewave.kernels import FENCES, Kernel, load_kernel
-from tilewave.project import ROOT
 from tilewave.records import model
-from tilewave.records.recorded import Recorded, adopt, folders
+from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.stages import compiling, jobs
 from tilewave.target import FALLBACK_ARCH, device
@@ -44,7 +46,8 @@ from tilewave.variants import variant as chosen_variant
 from tilewave.wrapping import command as wrapping
 
 SCHEMA_VERSION = 1
-HERE = "command line"
+SUBCOMMANDS = (report, record)
+"""Those that are modules of their own, in the order of the help."""
 MISTAKE = "usage error"
 """Status of the document where nothing was compiled or executed."""
 RIGHT, WRONG, USAGE = 0, 1, 2
@@ -61,7 +64,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    made = Parser(prog="python -m tilewave", description=__doc__.split("\n")[0])
+    made = Parser(prog="tilewave", description=__doc__.split("\n")[0])
     commands = made.add_subparsers(dest="command", required=True)
     execute = commands.add_parser(
         "execute", help="execute a kernel file's machine code on the CPU, check it and count"
@@ -87,16 +90,8 @@ def parser() -> argparse.ArgumentParser:
     )
     execute.add_argument("--json", action="store_true", help="one JSON document instead of text")
     wrapping.add_parser(commands)
-    record = commands.add_parser(
-        "record", help="merge the recorded figures of another checkout into this one's"
-    )
-    record.add_argument(
-        "--from", dest="source", type=Path, required=True, metavar="FOLDER",
-        help="a checkout, a folder of recorded GPUs, or that of one GPU",
-    )  # fmt: skip
-    record.add_argument(
-        "--keep", action="store_true", help="where both hold a case, keep the figures of this one"
-    )
+    for subcommand in SUBCOMMANDS:
+        subcommand.add(commands)
     return made
 
 
@@ -132,7 +127,7 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
         macros = front.cases[options.case].macros
         variant = next(choices(kernel, macros, kernel.path, f"cases.{options.case}.macros"))
         return Case(variant, None, options.case)
-    dimensions = operations.load(front.operation, kernel.path).DIMENSIONS
+    dimensions = operations.load(front.operation, kernel.path).dimensions
     if options.case is not None:
         raise UserError(HERE, "--case", options.case, f"--shape {'x'.join(dimensions)}: no probe")
     if options.shape is None:
@@ -163,7 +158,7 @@ def _target(arch: str) -> dict[str, Any]:
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())
     number = int("".join(sign for sign in arch if sign.isdigit()))
     some: dict[str, Any] = {}
-    for folder in folders(ROOT / "resources" / "recorded"):
+    for folder in folders(place(RECORDED)):
         recorded = Recorded(folder)
         facts = device(recorded.environments.get(recorded.main_environment, {}))
         if facts.get("arch") == number:
@@ -350,12 +345,15 @@ def _headline(told: Mapping[str, Any]) -> list[str]:
         lines.append(f"  {told['warning']}")
     check = told["check"]
     if "worst_error" in check:
-        scaled = ", ".join(f"{name} = {check[name]:g}" for name in ("alpha", "beta"))
+        scaled = ", ".join(
+            f"{name} = {check[name]:g}" for name in ("alpha", "beta") if name in check
+        )
         lines.append(
             f"  largest error {check['max_error']:.3g}; nearest to its tolerance: "
             f"{check['worst_error']:.3g} of {check['worst_tolerance']:.3g}; "
             f"relative error {check['relative_error']:.3g}, tolerance "
-            f"{check['relative_tolerance']:.3g} (worst of the runs: {scaled})"
+            f"{check['relative_tolerance']:.3g}"
+            + (f" (worst of the runs: {scaled})" if scaled else "")
         )
     if told["grid"]:
         used = told["resources"]
@@ -492,36 +490,13 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def record(options: argparse.Namespace, root: Path = ROOT) -> list[str]:
-    """Merge recorded figures of other places into this checkout's; a line for each GPU.
-
-    Raises UserError where FOLDER holds none, or figures that name no clean commit.
-    """
-    source: Path = options.source
-    single = [source] if (source / "environments.json").is_file() else []
-    found = single or folders(source) or folders(source / "resources" / "recorded")
-    if not found:
-        allowed = "a checkout, or a folder with environments.json and results.parquet"
-        raise UserError(HERE, "--from", str(source), allowed)
-    lines = []
-    for other in found:
-        mine = root / "resources" / "recorded" / other.resolve().name
-        if mine.resolve() == other.resolve():
-            raise UserError(HERE, "--from", str(source), "another folder than this checkout's own")
-        counts = adopt(mine, other, options.keep)
-        words = ", ".join(f"{number} {what}" for what, number in counts.items())
-        lines.append(f"{relative(mine)}: {words}")
-    return lines
-
-
 def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
-    """Entry of ``python -m tilewave``; the exit code."""
+    """Entry of ``tilewave``, which is ``python -m tilewave``, too; the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
         options = parser().parse_args(words)
-        if options.command == "record":
-            print("\n".join(record(options)))
-            return RIGHT
+        if "run" in options:  # one of the others
+            return int(options.run(options))
         if options.command == "wrap":
             kept = functools.partial(execute, machine=machine)
             right = wrapping.run(

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from tilewave.errors import UserError
+from tilewave.home import place
 from tilewave.validation import first_problem, key_twice
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -177,6 +178,12 @@ class Config(Model):
         default_factory=lambda: ["auto"], min_length=1
     )
     kernel_folders: list[str] = Field(default_factory=lambda: ["kernels"], min_length=1)
+    operation_folders: list[str] = Field(
+        default_factory=list, description="Where operations of your own are; their code is run."
+    )
+    plot_folders: list[str] = Field(
+        default_factory=list, description="Where plot modules of your own are; their code is run."
+    )
     gpu: int = Field(0, ge=0, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows.")
     only: StrictInt | str | list[StrictInt | str] = Field(
         "", description="Words that narrow the run: parts, studies, kernels, dtypes, shapes."
@@ -271,14 +278,16 @@ def json_schema() -> str:
     return json.dumps(Config.model_json_schema(), indent=2) + "\n"
 
 
-def check_folders(config: Config, where_file: object, root: Path) -> list[Path]:
-    """Kernel folders as paths, relative ones from ``root``."""
+def check_folders(config: Config, kind: str, where_file: object, root: Path) -> list[Path]:
+    """The folders of ``kernel_folders`` or of another kind as paths (see `home.place`); one kernel file may
+    stand for a folder of kernels.
+
+    Raises UserError for one that does not exist.
+    """
     folders = []
-    for index, folder in enumerate(config.kernel_folders):
-        path = Path(folder).expanduser()
-        path = path if path.is_absolute() else root / path
-        if not path.is_dir():
-            key = f"kernel_folders.{index}"
-            raise UserError(where_file, key, folder, "a folder that exists")
+    for index, folder in enumerate(getattr(config, kind)):
+        path = place(folder, root)
+        if not (path.is_dir() or (kind == "kernel_folders" and path.is_file())):
+            raise UserError(where_file, f"{kind}.{index}", folder, "a folder that exists")
         folders.append(path)
     return folders

@@ -21,6 +21,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tilewave import home
+
 DRIVER_VERSION = Path("/proc/driver/nvidia/version")
 DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
 LIBCUDA_PLACES = (
@@ -234,13 +236,20 @@ def output_of(command: list[str], cwd: Path | None = None, limit_s: float = 20) 
 
 
 def commit() -> dict[str, Any]:
-    """Commit of the checkout that holds this file, and whether tracked files differ from it."""
-    root = Path(__file__).resolve().parents[2]
-    commit = output_of(["git", "rev-parse", "HEAD"], root)
-    if not commit:  # a copy without its history, in a container say, may be told where it is from
-        return {"commit": os.environ.get("TILEWAVE_COMMIT", ""), "dirty": False}
-    changed = output_of(["git", "status", "--porcelain", "--untracked-files=no"], root)
-    return {"commit": commit, "dirty": bool(changed)}
+    """Commit of the checkout that holds this file, or that the wheel was built from, and whether
+    tracked files differ from it."""
+    if home.INSTALLED:  # the repository around an installed package is somebody else's
+        told: dict[str, Any] = json.loads(home.BUILT_FROM.read_text(encoding="utf-8"))
+    else:
+        changed = output_of(["git", "status", "--porcelain", "--untracked-files=no"], home.ROOT)
+        told = {
+            "commit": output_of(["git", "rev-parse", "HEAD"], home.ROOT),
+            "dirty": bool(changed),
+        }
+    if told["commit"]:
+        return told
+    # A copy without its history, in a container say, may be told where it is from.
+    return {"commit": os.environ.get("TILEWAVE_COMMIT", ""), "dirty": False}
 
 
 def environment_id(environment: Mapping[str, Any]) -> str:

@@ -81,7 +81,15 @@ def _parse(text: str) -> ast.expr:
 
 @functools.lru_cache(maxsize=4096)
 def _asked(text: str) -> tuple[str, ...]:
-    return tuple(sorted(names_in(text)))
+    try:
+        tree = _parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    own = {node.id for node in names if isinstance(node.ctx, ast.Store)}  # of a comprehension
+    asked = {node.id for node in names if id(node) not in called}
+    return tuple(sorted(asked - own - set(WORDS)))
 
 
 def names_in(text: Any) -> set[str]:
@@ -89,16 +97,7 @@ def names_in(text: Any) -> set[str]:
 
     Empty for text that is no expression: `evaluate` says what is wrong with it.
     """
-    if not isinstance(text, str):
-        return set()
-    try:
-        tree = _parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    own = {node.id for node in names if isinstance(node.ctx, ast.Store)}  # of a comprehension
-    return {node.id for node in names if id(node) not in called} - own - set(WORDS)
+    return set(_asked(text)) if isinstance(text, str) else set()
 
 
 @functools.lru_cache(maxsize=1 << 16)

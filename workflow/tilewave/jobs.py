@@ -104,6 +104,7 @@ class Job:
     # Of the stage execute: `execution.version`, and whether accesses to shared memory are kept.
     versions: tuple[int, ...] = ()
     watch: bool = False
+    operation_code: str = ""  # digest of the file of a user's operation
     # Of a product: whether it reads C even where beta is 0.
     reads_c: bool = False
     # Of a product that is judged: whether its code has instructions of the tensor cores, where known.

@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,10 +31,10 @@ SUFFIXES = (".cu", ".py", ".yaml")
 
 
 class Buffer(BaseModel):
-    """A probe's buffer, or scratch memory of a product.
+    """A probe's buffer, or scratch memory of another operation.
 
-    Of a probe: without ``expect`` and ``report`` and case values it is unchecked output. Of a
-    product: memory beside a, b and c that no reader of C looks at; ``zeroed`` memory is zero before
+    Of a probe: without ``expect`` and ``report`` and case values it is unchecked output. Of another
+    operation: memory beside its operands that nobody reads afterwards; ``zeroed`` memory is zero before
     the first launch, and every launch must leave it so.
     """
 
@@ -46,14 +47,14 @@ class Buffer(BaseModel):
 
 
 class TensorMap(BaseModel):
-    """A tensor map (TMA descriptor) of one matrix of a product, an argument by its name.
+    """A tensor map (TMA descriptor) of an operand, an argument by its name.
 
     ``box``: elements that one copy moves, the contiguous dimension first. ``swizzle``: bytes of the
     pattern in shared memory (0: none). ``l2``: bytes that L2 fetches at least (0: no promotion).
     """
 
     model_config = ConfigDict(extra="forbid")
-    of: Literal["a", "b", "c"]
+    of: str
     box: list[Expression] = Field(min_length=2, max_length=2)
     swizzle: Expression = 0
     l2: Expression = 128
@@ -153,7 +154,7 @@ class Kernel:
     front: FrontMatter
     text: str
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.path.stem
 
@@ -268,15 +269,16 @@ def load_kernel(path: Path) -> Kernel:
 
 
 def find_kernels(folders: Iterable[Path]) -> dict[str, Kernel]:
-    """All kernels of the folders by name, in the order of folders and file names.
+    """All kernels of the folders by name, in the order of folders and file names; a kernel file among
+    the folders stands for itself.
 
     Raises UserError for a folder that does not exist and for two files of one name.
     """
     found: dict[str, Kernel] = {}
     for folder in folders:
-        if not folder.is_dir():
+        if not folder.exists():
             raise UserError("config", "kernel_folders", str(folder), "folders that exist")
-        for path in sorted(folder.iterdir()):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else [folder]:
             if path.suffix not in SUFFIXES or path.name.startswith((".", "_")):
                 continue
             if not NAME.fullmatch(path.stem) or path.stem == "all":

@@ -11,7 +11,8 @@ import hashlib
 import re
 from pathlib import Path
 
-LIBRARY = Path(__file__).parent
+from tilewave.home import LIBRARY, TEMPLATES
+
 FROM = re.compile(r"^\s*from (tilewave[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 # Processes are started by a module's name, so a name in quotation marks counts, too.
 NAMED = re.compile(r"^\s*import (tilewave[\w.]*)|[\"'](tilewave(?:\.\w+)+)[\"']", re.MULTILINE)
@@ -65,9 +66,6 @@ def digest(*modules: str) -> str:
     for path in sorted(closure(*modules)):
         made.update(str(path.relative_to(LIBRARY)).encode() + b"\0" + path.read_bytes())
     return made.hexdigest()[:16]
-
-
-TEMPLATES = LIBRARY.parent / "report"
 
 
 @functools.cache

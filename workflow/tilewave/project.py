@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewave import operations, plots
 from tilewave.cases import Plan, expand, wants
 from tilewave.compiling import headers, nvrtc, source
 from tilewave.config import Config, Style, check_file, check_folders, parse
 from tilewave.errors import UserError
+from tilewave.home import RECORDED, ROOT, place
 from tilewave.kernels import Kernel, find_kernels, host_code, idea
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store, write_atomically
 from tilewave.variants import choices
 
-LIBRARY = Path(__file__).parent
-ROOT = LIBRARY.parent.parent
 STORE = Path(".tilewave")
 
 
@@ -44,9 +44,9 @@ class Project:
 
     @property
     def baseline(self) -> Path | None:
-        """The file of shared-memory excess that the run must reproduce; from the checkout."""
+        """The file of shared-memory excess that the run must reproduce."""
         named = self.config.execute.baseline
-        return None if named is None else ROOT / Path(named).expanduser()
+        return None if named is None else place(named)
 
     def baseline_digest(self) -> str:
         """Digest of that file's content, empty where there is none."""
@@ -85,9 +85,9 @@ class Project:
     @property
     def summarised_studies(self) -> list[str]:
         """The studies with a summary in ``tables/``: their plot module makes one."""
-        from tilewave.plots import SUMMARISED
-
-        return [name for name in self.plan.studies if self.config.studies[name].plot in SUMMARISED]
+        return [
+            name for name in self.plan.studies if plots.has_summary(self.config.studies[name].plot)
+        ]
 
     @property
     def raced_plan(self) -> Plan:
@@ -159,8 +159,10 @@ def load(
     for file in files:
         check_file(Path(str(file)), config_name([file]))
     config = parse(data, where)
-    recorded_root = root / "resources" / "recorded"
-    kernels = find_kernels(check_folders(config, where, root))
+    recorded_root = place(RECORDED, root)
+    operations.MODULES.use(check_folders(config, "operation_folders", where, root))
+    plots.MODULES.use(check_folders(config, "plot_folders", where, root))
+    kernels = find_kernels(check_folders(config, "kernel_folders", where, root))
     _check_target(config, recorded_root, where)
     _check_architectures(config, where)
     passed = _passed(config, kernels) if files else None
@@ -180,10 +182,10 @@ def load(
 
 def _passed(config: Config, kernels: Mapping[str, Kernel]) -> Path:
     """A file that is there where a run of this folder found no mistake in the same config and kernels."""
-    from tilewave import library, plots
+    from tilewave import plots
 
     fronts = {str(kernel.path): kernel.front.model_dump_json() for kernel in kernels.values()}
-    code = library.digest("project", *(f"plots.{name}" for name in plots.available()))
+    code = plots.digest("project", *plots.available())
     return Store(STORE.resolve()).blob("passed", _digest([config.model_dump(), fronts, code]), "")
 
 
@@ -239,7 +241,8 @@ def _check_names(config: Config, kernels: Mapping[str, Kernel], where: object) -
 
 def known_by(kernel: Kernel) -> list[str]:
     """A kernel's front matter and code, own headers included, without comments."""
-    known = [str(kernel.path), kernel.front.model_dump_json()]
+    own = operations.MODULES.code(kernel.front.operation)
+    known = [str(kernel.path), kernel.front.model_dump_json(), *filter(None, [own])]
     if kernel.provider != "nvrtc":
         return [*known, host_code(kernel)]
     texts = [kernel.text, *headers.own(kernel.text, *kernel.folders).values()]

@@ -25,7 +25,7 @@ from tilewave.expressions import (
 from tilewave.jobs import Argument
 from tilewave.kernels import Kernel
 from tilewave.launches import LaunchPlan, MapPlan, Scratch
-from tilewave.operations.matmul import OPERANDS
+from tilewave.operations.base import Operation
 from tilewave.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
 
 # What an expression may ask of the device; the values come from its environment.
@@ -48,7 +48,7 @@ class Variant:
     kernel: Kernel
     macros: tuple[tuple[str, Any], ...]
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Kernel name and every macro that is not at its default, e.g. ``matmul_tiled-tile32``."""
         words = [self.kernel.name]
@@ -85,7 +85,7 @@ class Variant:
         given = {"a": "row", "b": "row", "c": "row", **self.kernel.front.layouts}
         return {name: str(self._evaluate(f"layouts.{name}", text)) for name, text in given.items()}
 
-    @property
+    @cached_property
     def dtype(self) -> str:
         """Label of the arithmetic: ``f32``, ``f64``, ``tf32``, ``f16_f32``, ``bf16_f32``, ..."""
         operand = self.dtypes.get("a") or next(iter(self.dtypes.values()), "")
@@ -153,7 +153,8 @@ class Variant:
         or layout that does not exist, and a requirement that is none.
         """
         front, path = self.kernel.front, self.kernel.path
-        dimensions = operations.load(front.operation, path).DIMENSIONS
+        operation = operations.load(front.operation, path)
+        dimensions = operation.dimensions
         wanted = [("arch", 0), ("conditions", []), *((name, 1) for name in dimensions)]
         for name in front.requires:
             if name not in dict(wanted):
@@ -164,14 +165,14 @@ class Variant:
         least = front.requires.get("arch", 0)
         if isinstance(least, bool) or not isinstance(least, int):
             raise UserError(path, "requires.arch", least, "compute capability times ten, e.g. 75")
-        self._check_words(dimensions)
+        self._check_words(operation)
         alone = [(f"{key}.{name}", text) for key in ("dtypes", "layouts")
                  for name, text in getattr(front, key).items()]  # fmt: skip
         sized = [(f"{key}.{index}", text) for key in ("grid", "block", "tile", "cluster")
                  for index, text in enumerate(getattr(front, key) or [])]  # fmt: skip
         sized += [("shared_bytes", front.shared_bytes), ("working_blocks", front.working_blocks)]
         sized += self._map_texts()
-        if front.operation == "matmul":
+        if front.operation != "probe":
             sized += [(f"buffers.{name}.size", one.size) for name, one in front.buffers.items()]
         own = self._words()
         passed = [(f"arguments.{index}", text) for index, text in enumerate(front.arguments)
@@ -205,9 +206,9 @@ class Variant:
             self.plan(shape, TRIAL_DEVICE)
             self.arguments(shape)
 
-    def _check_words(self, dimensions: tuple[str, ...]) -> None:
+    def _check_words(self, operation: Operation) -> None:
         """Names and lengths in the front matter that the operation knows."""
-        front, path = self.kernel.front, self.kernel.path
+        front, path, dimensions = self.kernel.front, self.kernel.path, operation.dimensions
         for key in ("grid", "block", "cluster"):
             given = getattr(front, key)
             if given is not None and not 1 <= len(given) <= 3:
@@ -236,15 +237,16 @@ class Variant:
             for key, text in (("work.flop", front.work.flop), ("work.byte", front.work.byte)):
                 for name in sorted(names_in(text) - known_here):
                     raise UserError(path, key, name, known_here)
-        if front.operation != "matmul":
-            if front.reads_c:
-                raise UserError(path, "reads_c", front.operation, "a matmul: C is its output")
+        if front.reads_c and "beta" not in operation.scalars:
+            allowed = "an operation with beta, such as matmul"
+            raise UserError(path, "reads_c", front.operation, allowed)
+        if front.operation == "probe":
             if front.tensor_maps:
-                allowed = "a matmul: a map is of its a, b or c"
+                allowed = "any operation but probe: a map is of an operand"
                 raise UserError(path, "tensor_maps", front.operation, allowed)
             return
-        operands = ("a", "b", "c")
-        plain = (*operands, *dimensions, "alpha", "beta")
+        operands = tuple(operation.operands)
+        plain = (*operands, *dimensions, *operation.scalars)
         for name, buffer in front.buffers.items():
             if name in plain:
                 raise UserError(path, f"buffers.{name}", name, "a name with no meaning of its own")
@@ -257,21 +259,26 @@ class Variant:
                 raise UserError(path, f"tensor_maps.{name}", name, allowed)
             if name not in front.arguments:
                 raise UserError(path, f"tensor_maps.{name}", "no argument", "one of `arguments`")
-        for name in (*operands, "accumulate"):
+        for name in operation.needs_dtypes:
             if name not in front.dtypes:
-                raise UserError(
-                    path, f"dtypes.{name}", None, "a dtype for each of a, b, c, accumulate"
-                )
-        for key, given, known in (
+                allowed = f"a dtype for each of {', '.join(operation.needs_dtypes)}"
+                raise UserError(path, f"dtypes.{name}", None, allowed)
+        named = (
             ("dtypes", front.dtypes, (*operands, "accumulate")),
             ("layouts", front.layouts, operands),
             ("arguments", self._words(), (*plain, *front.buffers, *front.tensor_maps)),
-        ):
+        )
+        # An operation without operands of its own takes what the arguments name.
+        for key, given, known in named if operands else ():
             for name in given:
                 if name not in known:
                     raise UserError(path, key, name, known)
-        if front.tile is not None and len(front.tile) != 3:
-            raise UserError(path, "tile", front.tile, "three expressions: of m, n and the k step")
+        for name, one in front.tensor_maps.items():
+            if one.of not in operands:
+                raise UserError(path, f"tensor_maps.{name}.of", one.of, operands)
+        if operation.tiles and front.tile is not None and len(front.tile) != len(operation.tiles):
+            allowed = f"expressions: of {', '.join(operation.tiles)}"
+            raise UserError(path, "tile", front.tile, allowed)
 
     def _words(self) -> list[str]:
         """Of the arguments the names that stand for themselves: the others are numbers, or become
@@ -341,9 +348,11 @@ class Variant:
         )
 
     def _tensor_maps(self, shape: Mapping[str, int], names: Mapping[str, Any]) -> Iterator[MapPlan]:
-        """Tensor maps with whole numbers; sizes from the operation and the matrix's layout."""
+        """Tensor maps with whole numbers; sizes from the operation and the operand's layout."""
+        operands = operations.load(self.kernel.front.operation, self.kernel.path).operands
         for name, one in self.kernel.front.tensor_maps.items():
-            rows, columns = (shape[dimension] for dimension in OPERANDS[one.of])
+            *outer_sizes, columns = (shape[name] for name in operands[one.of].extents)
+            rows = math.prod(outer_sizes)  # of a batch: its matrices lie one behind the other
             key = f"tensor_maps.{name}"
             inner, outer = (self._integer(f"{key}.box", text, names) for text in one.box)
             if min(inner, outer) < 1:
@@ -358,7 +367,7 @@ class Variant:
                     raise UserError(
                         self.kernel.path, f"{key}.{word}", chosen[word], map(str, known)
                     )
-            by_rows = self.layouts[one.of] == "row"
+            by_rows = self.layouts.get(one.of, "row") == "row"
             yield MapPlan(
                 name=name,
                 of=one.of,
@@ -369,9 +378,9 @@ class Variant:
             )
 
     def _scratch(self, names: Mapping[str, Any]) -> tuple[Scratch, ...]:
-        """Scratch buffers of a product; a probe's buffers are its operation's business."""
+        """Buffers beside the operands; a probe's buffers are its operation's business."""
         front, made = self.kernel.front, []
-        for name, buffer in front.buffers.items() if front.operation == "matmul" else ():
+        for name, buffer in front.buffers.items() if front.operation != "probe" else ():
             key = f"buffers.{name}"
             dtype = str(self._evaluate(f"{key}.dtype", buffer.dtype))
             if dtype not in SIZES:

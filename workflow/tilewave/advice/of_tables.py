@@ -21,6 +21,7 @@ def subjects(
     records: pd.DataFrame,
     instructions: pd.DataFrame,
     compiled: Mapping[str, Any],
+    stalls: pd.DataFrame | None = None,
 ) -> dict[str, Subject]:
     """By case, what the rules look at; of those of ``cases`` whose counters are known.
 
@@ -43,6 +44,10 @@ def subjects(
         rows = {
             case: part.to_dict("records") for case, part in counted(instructions).groupby("case")
         }
+    sampled: dict[str, Any] = {}
+    if stalls is not None and len(stalls):
+        variants = stalls["case"].str.partition("@")[0]
+        sampled = {name: part.to_dict("records") for name, part in stalls.groupby(variants)}
     found = {}
     for row in cases[cases["case"].isin(list(metrics))].to_dict("records"):
         values, environment = metrics[row["case"]]
@@ -55,6 +60,7 @@ def subjects(
             rows.get(row["case"], ()),
             next(iter(used.values()), {}),
             device if device.get("sms") else fallback,
+            sampled.get(row["variant"], ()),
         )
     return found
 

@@ -17,8 +17,8 @@ from tilewave.advice.subject import (
     total,
     worst_line,
 )  # fmt: skip
-from tilewave.compiling.origins import Origin
-from tilewave.counters.catalogue import STALLED, STATES
+from tilewave.compiling.origins import NOWHERE, Origin
+from tilewave.counters.catalogue import SAMPLE_OF, STALL_SAMPLES, STALLED, STATES
 from tilewave.plots.base import present
 from tilewave.theory import quantization
 from tilewave.theory.data_sheets import data_sheet
@@ -237,18 +237,30 @@ def register_banks(one: Subject) -> Finding | None:
 
 
 def top_stall(one: Subject) -> Finding | None:
-    """What the warps wait for most. A warp's time shrinks by no more than it waits."""
+    """What the warps wait for most, and the line where they were sampled in it. A warp's time shrinks by
+    no more than it waits."""
     waits = {name: s for name, s in one.waits.items() if name not in ("selected", "not_selected")}
     if not waits:
         return None
     state = max(waits, key=lambda name: waits[name])
     share, name = waits[state], STALLED.format(state)
+    told = {name: one.value(name) or 0.0}
+    column = STALL_SAMPLES.format(SAMPLE_OF.get(state, state))
+    origin, count = worst_line(
+        one.samples, lambda row: float(row[column]) if present(row.get(column)) else 0.0
+    )
+    where = ""
+    if count:
+        sampled, shape = total(one.samples, column), one.samples[0]["case"].partition("@")[2]
+        where = f"; {_percent(count / sampled)} of the samples of that, taken at {shape}, are in {_at(origin)}"
+        told[column] = sampled
     return Finding(
         "top stall",
-        f"most of all, warps {STATES[state]}: {_percent(share)} of their time",
+        f"most of all, warps {STATES[state]}: {_percent(share)} of their time{where}",
         share,
         one.bounded(share),
-        {name: one.value(name) or 0.0},
+        told,
+        origin if count else NOWHERE,
     )
 
 

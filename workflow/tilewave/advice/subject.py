@@ -50,7 +50,8 @@ class Subject:
 
     case: its row of the cases. metrics: counters and derived figures by name. instructions: its rows, with
     the columns of `Origin`. resources: of its kernel, as compiled. device: facts of the environment that
-    the counters are from.
+    the counters are from. samples: rows of the stall samples of its instructions, with the columns
+    of `Origin`; of the one case of its variant that is sampled, which may be another shape's.
     """
 
     case: Row
@@ -58,6 +59,7 @@ class Subject:
     instructions: Sequence[Row] = ()
     resources: Mapping[str, Any] = field(default_factory=dict)
     device: Mapping[str, Any] = field(default_factory=dict)
+    samples: Sequence[Row] = ()
 
     def value(self, name: str) -> float | None:
         """A counter; None where it is absent or NaN."""

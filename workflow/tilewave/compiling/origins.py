@@ -4,7 +4,7 @@ brought it there."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ class Origin:
     @property
     def columns(self) -> dict[str, Any]:
         """Name -> value, as the rows of instructions have them."""
-        return asdict(self)
+        return vars(self)
 
 
 NOWHERE = Origin()

@@ -6,7 +6,7 @@ import functools
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,22 +19,6 @@ ROW = re.compile(
 # HMMA, HGMMA, IMMA, DMMA, ..., with or without a predicate; HFMA2.MMA is of the FMA units.
 TENSOR = re.compile(r"\*/\s+(?:@\S+\s+)?[A-Z]+MMA\b")
 PLACE = re.compile(r'"(?P<file>[^"]+)", line (?P<line>\d+)')
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """One instruction of a function; ``line`` is the kernel file's own line, 0 if unknown."""
-
-    function: str
-    address: int
-    text: str
-    line: int
-
-    @property
-    def opcode(self) -> str:
-        """Opcode with its modifiers, the predicate left out."""
-        words = self.text.split()
-        return words[1] if words[0].startswith("@") else words[0]
 
 
 @functools.cache
@@ -102,16 +86,40 @@ def _place(words: str) -> Place | None:
     return Place(found["file"].rpartition("/")[2], int(found["line"])) if found else None
 
 
-def _rows(text: str) -> Iterator[tuple[str, int, str, Chain]]:
-    """Function, address, text and places of each instruction of `as_text`."""
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction of a function."""
+
+    function: str
+    address: int
+    text: str
+    chain: Chain
+
+    @property
+    def opcode(self) -> str:
+        """Opcode with its modifiers, the predicate left out."""
+        words = self.text.split()
+        return words[1] if words[0].startswith("@") else words[0]
+
+    def line(self, source_name: str) -> int:
+        """The line of a file that it came from, 0 if unknown: code inlined from a header is charged to
+        the line that called it."""
+        return next((place.line for place in self.chain if place.file == source_name), 0)
+
+
+@functools.lru_cache(maxsize=4)  # what is asked of one listing is asked in a row
+def parse(text: str) -> tuple[Instruction, ...]:
+    """Instructions of `as_text`, in order."""
     function, fresh = "", True
     chain: list[Place] = []
     told: Chain = ()
+    found = []
     for row in ROW.finditer(text):
         if row["address"]:
             if not fresh:
                 told, fresh = tuple(chain), True
-            yield function, int(row["address"], 16), row["text"], told
+            words = " ".join(row["text"].split())
+            found.append(Instruction(function, int(row["address"], 16), words, told))
         elif row["function"]:
             function, told, fresh = row["function"], (), True
         else:
@@ -119,25 +127,12 @@ def _rows(text: str) -> Iterator[tuple[str, int, str, Chain]]:
                 chain, fresh = [], False
             if place := _place(row["place"]):
                 chain.append(place)
+    return tuple(found)
 
 
-def parse(text: str, source_name: str) -> tuple[Instruction, ...]:
-    """Instructions of `as_text`, each with the line of ``source_name`` it came from: code inlined from
-    a header is charged to the line that called it."""
-
-    def own(chain: Chain) -> int:
-        return next((place.line for place in chain if place.file == source_name), 0)
-
-    return tuple(
-        Instruction(function, address, " ".join(words.split()), own(chain))
-        for function, address, words, chain in _rows(text)
-    )
-
-
-@functools.lru_cache(maxsize=4)  # one kernel's cases come after each other
 def chains(text: str, function: str) -> Mapping[int, Chain]:
     """Address -> places in the source, of one function of a listing."""
-    return {address: chain for name, address, _, chain in _rows(text) if name == function}
+    return {one.address: one.chain for one in parse(text) if one.function == function}
 
 
 def relined(listing: str, moved: Mapping[str, Mapping[int, int]]) -> str:

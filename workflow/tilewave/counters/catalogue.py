@@ -270,6 +270,32 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "WarpStateStats",
     ),
 }
+STALLS = "smsp__pcsamp_warps_issue_stalled_"
+"""Of a reason: ncu's samples of warps by what they waited for; not issued ones have a suffix."""
+SAMPLES, NOT_ISSUED_SAMPLES, STALL_SAMPLES = "samples", "samples_not_issued", "stall_{}"
+"""Columns of an instruction's samples, and figures of a kernel's: all, those in cycles in which the
+scheduler issued nothing, and by reason."""
+SAMPLE_OF = {"no_instruction": "no_instructions", "gmma": "warpgroup_arrive"}
+"""State -> its name in ncu's samples, where that is another one."""
+SAMPLED_STATES = {SAMPLE_OF.get(name, name): words for name, words in STATES.items()}
+"""Reason of a sample -> what the warp did."""
+# What a case is sampled with. inst_executed says where the function starts, whose addresses are sampled.
+# Not by the section SourceCounters: it has ncu patch every access to memory, which takes ten seconds of a
+# kernel that reads an element at a time, for what the set "memory" counts already.
+SAMPLED = (
+    "inst_executed",
+    "group:smsp__pcsamp_warp_stall_reasons",
+    "group:smsp__pcsamp_warp_stall_reasons_not_issued",
+)
+# What the rules of ncu look at: those that say what no figure of ours does.
+SAMPLED_SECTIONS = (
+    "SpeedOfLight",
+    "ComputeWorkloadAnalysis",
+    "SchedulerStats",
+    "WarpStateStats",
+    "LaunchStats",
+    "Occupancy",
+)
 METRICS: dict[str, Metric] = {metric.name: metric for names in SETS.values() for metric in names}
 
 

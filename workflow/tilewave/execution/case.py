@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewave import arguments, comparison, execution, operations
+from tilewave.comparison import Judgement
 from tilewave.compiling import sass
 from tilewave.dtypes import DTYPES
 from tilewave.execution import cost, counters
@@ -75,7 +76,7 @@ def poisoned(dtype: Any, count: int) -> np.ndarray:
 
 
 def scratch(job: Job) -> dict[str, np.ndarray]:
-    """A product's buffers beside its matrices, as the GPU's check makes them."""
+    """A launch's buffers beside its operands, as the GPU's check makes them."""
     made = {}
     for one in job.launch.scratch:
         made[one.name] = poisoned(np.uint8, one.nbytes)
@@ -148,6 +149,7 @@ class _Case:
         text = sass.of_cubin(cubin)
         self.places = Places(Path(job.source), job.entry, text, job.include)
         self.program = machine.load(cubin.read_bytes(), job.entry, text)
+        self.operation = operations.load(job.operation, job.source)
         self.job = replace(job, tensor_cores=sass.on_tensor_cores(text, job.entry))
 
     def launch(
@@ -183,61 +185,43 @@ class _Case:
 
     def once(self) -> None:
         """One launch, unjudged."""
-        job = self.job
-        if job.operation == "matmul":
-            buffers = {name: comparison.matrix(job, name) for name in comparison.STREAMS}
-            buffers |= scratch(job)
-        else:
-            buffers = self.host_buffers()
-        self.launch(buffers)
+        self.launch(self.buffers(self.operation.inputs(self.job), 1.0))
 
-    def host_buffers(self) -> dict[str, np.ndarray]:
-        """Buffers of an operation with host data; an output that is an input starts with it."""
-        operation = operations.load(self.job.operation, self.job.source)
-        outputs = operation.outputs(self.job)
-        made = {name: poisoned(dtype, int(size)) for name, (dtype, size) in outputs.items()}
-        given = operation.inputs(self.job)  # made for this call: no copy needed
-        return made | {name: np.ascontiguousarray(data) for name, data in given.items()}
+    def buffers(self, given: Mapping[str, np.ndarray], beta: float) -> dict[str, np.ndarray]:
+        """Operands as they are before a launch with this beta, and the launch's scratch."""
+        job, made = self.job, {}
+        for name in self.operation.arrays(job):
+            if self.operation.given(job, name, beta):
+                made[name] = np.array(given[name])
+            else:
+                made[name] = poisoned(*self.operation.stored(job, name))
+        return made | scratch(job)
 
-    def product(self) -> tuple[str, str, list[dict[str, Any]], dict[str, Any]]:
-        """Verdict, reason, figures and notes of a matrix product."""
-        job = self.job
-        given = {name: comparison.matrix(job, name) for name in comparison.STREAMS}
-        runs = []
-        for alpha, beta in comparison.scalars(job):
-            buffers = {name: given[name] for name in ("a", "b")}
-            buffers["c"] = given["c"].copy()
-            if not (beta or job.reads_c):
-                buffers["c"] = poisoned(given["c"].dtype, given["c"].size)
-            buffers |= scratch(job)
+    def judged(self) -> Judgement:
+        """Launch with every (alpha, beta) of the operation, and judge what came of it."""
+        job, operation = self.job, self.operation
+        given, found = operation.inputs(job), []
+        for alpha, beta in operation.runs(job):
+            buffers = self.buffers(given, beta)
             if not self.launch(buffers, alpha, beta):
-                return model.NOT_CHECKED, "", [], {}
+                return Judgement(model.NOT_CHECKED)
             if dirty := comparison.left_dirty(job, buffers.__getitem__):
-                return model.WRONG, dirty, [], {}
-            want = comparison.reference(job, given, alpha, beta)
-            runs.append(comparison.compare(job, buffers["c"], want, alpha, beta))
-        run = comparison.worst(runs)
-        verdict, figures, notes = comparison.verdict(run)
-        return verdict, run.reason, figures, notes
+                return Judgement(model.WRONG, dirty)
+            outputs = {
+                name: buffers[name] for name, one in operation.arrays(job).items() if one.written
+            }
+            found.append(operation.judge(job, outputs, given, alpha, beta))
+        return self._timeless(Judgement.worst(found))
 
-    def on_host(self) -> tuple[str, str, list[dict[str, Any]], dict[str, Any]]:
-        """The same of an operation that is judged on the host."""
-        job = self.job
-        operation = operations.load(job.operation, job.source)
-        produced = operation.outputs(job)
-        buffers = self.host_buffers()
-        if not self.launch(buffers):
-            return model.NOT_CHECKED, "", [], {}
-        outputs = {name: buffers[name].view(dtype) for name, (dtype, _) in produced.items()}
-        verdict, reason, figures = operation.judge(job, outputs)
-        notes: dict[str, Any] = {}
-        if any(CLOCK.search(str(one.text)) for one in self.program.instructions):
-            # Cycles of a machine that has no time: the verdict stands, the figures do not.
-            known = job.probe.buffers.values() if job.probe else ()
-            reported = {one.report["metric"] for one in known if one.report}
-            figures = [one for one in figures if one["metric"] not in reported]
-            notes["clock"] = "the kernel reads a clock: what it reports needs a GPU"
-        return verdict, reason, list(figures), notes
+    def _timeless(self, one: Judgement) -> Judgement:
+        """Without figures from a clock, of a machine that has no time: the verdict stands."""
+        if not any(CLOCK.search(str(line.text)) for line in self.program.instructions):
+            return one
+        known = self.job.probe.buffers.values() if self.job.probe else ()
+        reported = {buffer.report["metric"] for buffer in known if buffer.report}
+        kept = [figure for figure in one.figures if figure["metric"] not in reported]
+        told = "the kernel reads a clock: what it reports needs a GPU"
+        return replace(one, figures=kept, notes={**one.notes, "clock": told})
 
     def counted(self) -> dict[str, float]:
         """Counter -> value of the first launch."""
@@ -294,8 +278,7 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     except machine.Unsupported as error:
         return Execution(_result(job, model.UNSUPPORTED, _unsupported(job, error)))
     try:
-        judge = case.product if job.operation == "matmul" else case.on_host
-        verdict, reason, figures, notes = judge()
+        judged = case.judged()
     except machine.Unsupported as error:
         told = _unsupported(job, error, case.places)
         return Execution(_result(job, model.UNSUPPORTED, told), case.program, places=case.places)
@@ -304,12 +287,13 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
         return Execution(failed, case.program, places=case.places)
     seconds = time.monotonic() - begun
     notes = {
-        "check": {"figures": figures, **notes},
+        "check": {"figures": judged.figures, **judged.notes},
         "faults": case.faults,
         "seconds": round(seconds, 3),
         "thread_instructions": case.instructions,
         "versions": list(job.versions),
     }
+    verdict, reason = judged.verdict, judged.reason
     kind, told = _worst(case.faults)
     status = STATUSES.get(kind, model.OK)
     if kind == "unsupported":

@@ -34,7 +34,7 @@ def budget(job: Job) -> int:
     instructions for each of its operations); of a probe, whose work is not known, what the time
     limit allows, about.
     """
-    work = operations.load(job.operation).work(job.shape, job.dtypes)
+    work = operations.load(job.operation, job.source).work(job.shape, job.dtypes)
     if not work.bytes:
         return int(WARPS_A_SECOND * min(job.limit_s, PATIENCE_S))
     warps = -(-math.prod(job.launch.block) // LANES) * job.launch.blocks
@@ -48,10 +48,8 @@ def predicted_s(job: Job, flop: float = 0) -> float:
     """
     dtype = DTYPES.get(job.dtypes.get("a", ""))
     kind = "tensor" if dtype and dtype.tensor_cores else "scalar"
-    if job.operation != "matmul":
-        return float(flop / FLOP_RATE[kind])
-    work = operations.load("matmul").work(job.shape, job.dtypes)
-    return float(LAUNCHES * work.flops / FLOP_RATE[kind])
+    work = operations.load(job.operation, job.source).work(job.shape, job.dtypes)
+    return float((flop or LAUNCHES * work.flops) / FLOP_RATE[kind])
 
 
 @dataclass

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 # One core is given to each worker. Read when numpy is loaded: else it starts a thread for each core
-# of the machine, in every worker.
+# of the machine, or of the Snakemake job, in every worker, and a sum's last digit tells how many.
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
+    os.environ[name] = "1"
 
 from tilewave import execution  # noqa: E402
 from tilewave.execution import case, cost  # noqa: E402

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 
-from tilewave.dtypes import DTYPES
 from tilewave.gpu.device import CudaError, Gpu, ok
-from tilewave.jobs import Job
-from tilewave.operations.matmul import OPERANDS
 
 GUARD_BYTES = 64 << 10
 POISON = 0xFF
@@ -172,27 +169,3 @@ class Kept:
         """Free them."""
         self._sizes, self._sets = {}, []
         self._memory.close()
-
-
-def scratch(memory: Memory, job: Job) -> dict[str, Buffer]:
-    """A product's buffers beside its matrices: zeroed where the kernel counts on that, else
-    poisoned."""
-    made = {}
-    for one in job.launch.scratch:
-        buffer = made[one.name] = memory.new(one.name, one.nbytes)
-        if one.zeroed:
-            buffer.clear()
-        else:
-            buffer.poison()
-    return made
-
-
-def matrix_elements(shape: Mapping[str, int], name: str) -> int:
-    """Elements of matrix a (m x k), b (k x n) or c (m x n)."""
-    first, second = OPERANDS[name]
-    return shape[first] * shape[second]
-
-
-def matrix_bytes(job: Job, name: str) -> int:
-    """Bytes of that matrix of a product."""
-    return matrix_elements(job.shape, name) * DTYPES[job.dtypes[name]].size

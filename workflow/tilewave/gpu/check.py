@@ -1,9 +1,8 @@
 """Does a kernel compute what its operation says? One case, one result with a verdict.
 
-Matrix products are compared on the device with a float64 product of the same rounded inputs, the
-other operations on the host. Outputs are poisoned (NaN) before each run, every buffer lies between
-guard bands that must be intact afterwards, and a product runs with (alpha, beta) = (1, 0) and,
-where the kernel takes them, with (0.75, -0.5), or (2, -1) where sums are whole numbers.
+What an operation's reference says are matrix products is compared on the device, the rest on the host.
+Outputs are poisoned (NaN) before each launch, and every buffer lies between guard bands that must be
+intact afterwards.
 """
 
 from __future__ import annotations
@@ -18,14 +17,16 @@ from typing import Any
 import numpy as np
 
 from tilewave import comparison, operations
-from tilewave.comparison import STREAMS, Run, scalars
+from tilewave.comparison import Judgement
 from tilewave.compiling import sass
 from tilewave.counters.figures import figure
-from tilewave.gpu.buffers import Buffer, Memory, matrix_bytes, scratch
+from tilewave.gpu.buffers import Buffer, Memory
 from tilewave.gpu.device import CudaError
-from tilewave.gpu.launch import NvrtcKernel, Session, cpu_function, cpu_matrices
+from tilewave.gpu.launch import NvrtcKernel, Session, cpu_arrays, cpu_function
+from tilewave.gpu.operands import fill, scratch, sizes
 from tilewave.inputs import storage, to_float64
 from tilewave.jobs import Job
+from tilewave.operations.base import Product
 from tilewave.operations.matmul import may_use_tensor_cores
 from tilewave.processes import Result, result
 
@@ -44,9 +45,7 @@ def check(session: Session | None, job: Job) -> Result:
         return _check_cpu(job)
     if session is None:
         raise ValueError("a GPU case needs a session")
-    if job.operation == "matmul":
-        return _check_product(session, job)
-    return _check_on_host(session, job)
+    return _judged(session, job)
 
 
 def _implementations(
@@ -85,44 +84,68 @@ def _on_tensor_cores(cubin: str, entry: str) -> bool | None:
     return sass.on_tensor_cores(sass.of_cubin(Path(cubin)), entry)
 
 
-def _check_product(session: Session, job: Job) -> Result:
+def _judged(session: Session, job: Job) -> Result:
+    """Launch with every (alpha, beta) of the operation, and judge what came of it."""
+    operation = operations.load(job.operation, job.source)
     if job.provider == "nvrtc" and may_use_tensor_cores(job.dtypes):
         job = replace(job, tensor_cores=_on_tensor_cores(job.cubin, job.entry))
-    gpu, support, dtypes = session.gpu, session.support, job.dtypes
-    runs: list[Run] = []
+    found: list[Judgement] = []
     figures: list[dict[str, Any]] = []
     close: list[Callable[[], None]] = []
-    with Memory(gpu) as memory:
-        sizes = {name: matrix_bytes(job, name) for name in "abc"}
-        matrices = session.kept.sets(
-            sizes, lambda kept: [{name: kept.new(name, sizes[name]) for name in sizes}]
+    with Memory(session.gpu) as memory:
+        wanted = sizes(job)
+        arrays = session.kept.sets(
+            wanted, lambda kept: [{name: kept.new(name, size) for name, size in wanted.items()}]
         )[0]
-        for buffer in matrices.values():
+        for buffer in arrays.values():
             buffer.set_guards()
-        buffers = matrices | scratch(memory, job)
+        buffers = arrays | scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
-        for name in ("a", "b"):
-            support.fill(buffers[name], dtypes[name], job.seed, STREAMS[name])
         try:
             for label, prepare in _implementations(session, job, close, figures):
-                for alpha, beta in scalars(job):
-                    if beta or job.reads_c:
-                        support.fill(buffers["c"], dtypes["c"], job.seed, STREAMS["c"])
-                    want = _reference(session, job, pointers, alpha, beta)
-                    if not (beta or job.reads_c):
-                        buffers["c"].poison()
+                for alpha, beta in operation.runs(job):
+                    fill(session, job, arrays, beta)
+                    judge = _judge(session, job, arrays, alpha, beta, label)
                     prepare(pointers, alpha, beta)()
-                    gpu.sync()
+                    session.gpu.sync()
                     if broken := _broken_guards(buffers):
                         return result(job, "check", "invalid access", broken, verdict="wrong")
                     if dirty := comparison.left_dirty(job, lambda name: _bytes(buffers[name])):
                         return result(job, "check", "ok", dirty, verdict="wrong")
-                    runs.append(_compare(session, job, buffers["c"], want, alpha, beta, label))
+                    found.append(judge())
         finally:
             for function in close:
                 function()
-    more = {"algorithms_checked": len(runs) // len(scalars(job))}
-    return _verdict(job, runs, more, figures)
+    more = {"algorithms_checked": len(found) // len(operation.runs(job))}
+    return _result(job, found, more if operation.vendor else {}, figures)
+
+
+def _judge(
+    session: Session, job: Job, arrays: dict[str, Buffer], alpha: float, beta: float, label: str
+) -> Callable[[], Judgement]:
+    """What judges the outputs of a launch that is to come, from the operands as they are now: on the
+    device where the reference is matrix products, else here."""
+    operation = operations.load(job.operation, job.source)
+    if products := operation.products(job):
+        want = _reference(session, job, products, arrays, alpha, beta)
+        return lambda: _compare(session, job, arrays["c"], want, alpha, beta, label)
+
+    # Copied back, which is faster than to make them a second time.
+    given = {
+        name: buffer.download(operation.stored(job, name)[0])
+        for name, buffer in arrays.items()
+        if operation.given(job, name, beta)
+    }
+
+    def judge() -> Judgement:
+        outputs = {
+            name: arrays[name].download(operation.stored(job, name)[0])
+            for name, one in operation.arrays(job).items()
+            if one.written
+        }
+        return operation.judge(job, outputs, given, alpha, beta)
+
+    return judge
 
 
 def _bytes(buffer: Buffer) -> np.ndarray:
@@ -134,20 +157,29 @@ def _broken_guards(buffers: dict[str, Buffer]) -> str:
 
 
 def _reference(
-    session: Session, job: Job, pointers: dict[str, int], alpha: float, beta: float
+    session: Session,
+    job: Job,
+    products: Sequence[Product],
+    arrays: dict[str, Buffer],
+    alpha: float,
+    beta: float,
 ) -> Buffer:
-    """The float64 product, computed once for the same inputs; small ones are themselves checked."""
-    shape, dtypes, layouts = job.shape, job.dtypes, job.layouts
-    used = {name: (dtypes[name], layouts.get(name, "row")) for name in "abc"}
+    """The float64 products, computed once for the same inputs; small ones are themselves checked."""
+    operation, dtypes, layouts = operations.load(job.operation), job.dtypes, job.layouts
+    used = {name: (dtypes[name], layouts.get(name, "row")) for name in arrays}
     if not beta:
         used["c"] = ("", used["c"][1])
-    key = (*sorted(shape.items()), *used.items(), job.seed, alpha, beta)
-    want, fresh = session.support.product(key, pointers, shape, dtypes, layouts, alpha, beta)
-    if fresh and math.prod(shape.values()) <= HOST_PRODUCT:
-        matrices = {name: comparison.matrix(job, name) for name in STREAMS}
-        host = comparison.reference(job, matrices, alpha, beta)
-        error = np.abs(want.download(np.dtype(np.float64)) - host.ravel(comparison.order(job, "c")))
-        bound = 1e-14 * (1 + shape["k"])
+    key = (job.operation, *sorted(job.shape.items()), *used.items(), job.seed, alpha, beta)
+    pointers = {name: buffer.pointer for name, buffer in arrays.items()}
+    count = operation.stored(job, "c")[1]
+    want, fresh = session.support.products(
+        key, products, count, pointers, dtypes, layouts, alpha, beta
+    )
+    if fresh and math.prod(job.shape.values()) <= HOST_PRODUCT:
+        host = operation.reference(job, operation.inputs(job), alpha, beta)["c"]
+        flat = host.ravel(order=operation.order(job, "c"))
+        error = np.abs(want.download(np.dtype(np.float64)) - flat)
+        bound = 1e-14 * (1 + job.shape["k"])
         if not bool(np.all(error <= bound)):
             raise CudaError(
                 "REFERENCE_ERROR",
@@ -158,86 +190,49 @@ def _reference(
 
 
 def _compare(
-    session: Session,
-    job: Job,
-    got: Buffer,
-    want: Buffer,
-    alpha: float,
-    beta: float,
-    label: str,
-) -> Run:
-    dtype, least = job.dtypes["c"], comparison.least_norm(job.shape, alpha)
-    bound = comparison.bound(job, alpha, beta)
-    found = session.support.compare(got, dtype, want, bound.relative_out, bound.absolute, least)
+    session: Session, job: Job, got: Buffer, want: Buffer, alpha: float, beta: float, label: str
+) -> Judgement:
+    dtype = job.dtypes["c"]
+    output = operations.load(job.operation).output(job, "c", alpha, beta)
+    bound = output.bound
+    found = session.support.compare(
+        got, dtype, want, bound.relative_out, bound.absolute, output.least_norm
+    )
     value = expected = math.nan
     if found.wrong:
         value = float(to_float64(got.item(storage(dtype), found.first), dtype)[0])
         expected = float(want.item(np.dtype(np.float64), found.first).view(np.float64)[0])
-    return comparison.judged(job, found, alpha, beta, value, expected, label)
+    return comparison.judged(output, found, value, expected, label)
 
 
-def _verdict(
-    job: Job, runs: list[Run], more: dict[str, Any], known: Sequence[dict[str, Any]] = ()
+def _result(
+    job: Job,
+    found: list[Judgement],
+    more: dict[str, Any],
+    known: Sequence[dict[str, Any]] = (),
 ) -> Result:
-    """The result of the run that came nearest to its tolerance, or went farthest past it."""
-    run = comparison.worst(runs)
-    verdict, figures, notes = comparison.verdict(run)
-    figures = [*figures, *known]
+    """The result of the launch that came nearest to its tolerance, or went farthest past it."""
+    one = Judgement.worst(found)
+    figures = [*one.figures, *known]
     return result(
-        job, "check", "ok", run.reason, verdict=verdict, figures=figures, notes=more | notes
+        job, "check", "ok", one.reason, verdict=one.verdict, figures=figures, notes=more | one.notes
     )
 
 
-def host_buffers(
-    memory: Memory, job: Job
-) -> tuple[dict[str, Buffer], dict[str, np.ndarray], dict[str, tuple[np.dtype, int]]]:
-    """Buffers of an operation with host data, its inputs, and its outputs' dtype and size."""
-    operation = operations.load(job.operation, job.source)
-    given: dict[str, np.ndarray] = operation.inputs(job)
-    produced: dict[str, tuple[np.dtype, int]] = {
-        name: (np.dtype(dtype), int(size)) for name, (dtype, size) in operation.outputs(job).items()
-    }
-    sizes = {name: dtype.itemsize * size for name, (dtype, size) in produced.items()}
-    sizes |= {name: data.nbytes for name, data in given.items()}
-    buffers = {name: memory.new(name, nbytes) for name, nbytes in sizes.items()}
-    for name, buffer in buffers.items():
-        if name in given:
-            buffer.upload(given[name])
-        else:
-            buffer.poison()
-    return buffers, given, produced
-
-
-def _check_on_host(session: Session, job: Job) -> Result:
-    operation = operations.load(job.operation, job.source)
-    kernel = NvrtcKernel(session.gpu, job)
-    try:
-        fitting = _fitting(kernel)
-        with Memory(session.gpu) as memory:
-            buffers, _, produced = host_buffers(memory, job)
-            kernel.prepare({name: buffer.pointer for name, buffer in buffers.items()})()
-            session.gpu.sync()
-            if broken := _broken_guards(buffers):
-                return result(job, "check", "invalid access", broken, verdict="wrong")
-            outputs = {name: buffers[name].download(dtype) for name, (dtype, _) in produced.items()}
-    finally:
-        kernel.close()
-    verdict, reason, figures = operation.judge(job, outputs)
-    return result(job, "check", "ok", reason, verdict=verdict, figures=[*figures, fitting])
-
-
 def _check_cpu(job: Job) -> Result:
-    """A CPU baseline against numpy's float64 product."""
-    function = cpu_function(job)
-    runs = []
-    for alpha, beta in scalars(job):
-        matrices = cpu_matrices(job, job.shape)
-        want = alpha * (matrices["a"].astype(np.float64) @ matrices["b"].astype(np.float64))
-        if beta:
-            want += beta * matrices["c"]
-        else:
-            matrices["c"].fill(np.nan)
-        function(matrices["a"], matrices["b"], matrices["c"], alpha, beta)
-        flat = matrices["c"].ravel(comparison.order(job, "c"))
-        runs.append(comparison.compare(job, flat, want, alpha, beta))
-    return _verdict(job, runs, {})
+    """A function on the host against the reference."""
+    operation, function = operations.load(job.operation, job.source), cpu_function(job)
+    found = []
+    for alpha, beta in operation.runs(job):
+        given, arrays = operation.inputs(job), cpu_arrays(job)
+        for name in arrays:
+            if not operation.given(job, name, beta):
+                arrays[name].fill(np.nan)
+        function(*arrays.values(), alpha, beta)
+        outputs = {
+            name: arrays[name].ravel(order=operation.order(job, name))
+            for name, one in operation.arrays(job).items()
+            if one.written
+        }
+        found.append(operation.judge(job, outputs, given, alpha, beta))
+    return _result(job, found, {})

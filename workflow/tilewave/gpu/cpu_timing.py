@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import time
+from dataclasses import replace
 
 import numpy as np
 
+from tilewave import operations
 from tilewave.counters.figures import figure
-from tilewave.gpu.launch import cpu_function, cpu_matrices
+from tilewave.gpu.launch import cpu_arrays, cpu_function
 from tilewave.jobs import Job
 from tilewave.processes import Result, result
 
@@ -19,14 +20,15 @@ def time_cpu(job: Job) -> Result:
     """Median of at least three runs with alpha = 1, beta = 0, after one on small matrices that
     lets the function compile. *not measured* where three runs would exceed the limit."""
     function = cpu_function(job)
-    small = cpu_matrices(job, dict.fromkeys(job.shape, 8))
-    function(small["a"], small["b"], small["c"], 1.0, 0.0)
-    matrices = cpu_matrices(job, job.shape)
+    small = cpu_arrays(replace(job, shape=dict.fromkeys(job.shape, 8)))
+    function(*small.values(), 1.0, 0.0)
+    arrays = cpu_arrays(job)
+    work = operations.load(job.operation, job.source).work(job.shape, job.dtypes)
     limit = job.limit_s
     samples: list[float] = []
     while len(samples) < MIN_RUNS or (len(samples) < MAX_RUNS and sum(samples) < ENOUGH_S * 1e6):
         start = time.perf_counter()
-        function(matrices["a"], matrices["b"], matrices["c"], 1.0, 0.0)
+        function(*arrays.values(), 1.0, 0.0)
         samples.append(1e6 * (time.perf_counter() - start))
         predicted = MIN_RUNS * samples[0] * 1e-6
         if len(samples) == 1 and predicted > limit:
@@ -37,7 +39,7 @@ def time_cpu(job: Job) -> Result:
     figures = [
         figure("duration", duration, "us"),
         figure("duration_spread", high - low, "us"),
-        figure("tflops", 2.0 * math.prod(job.shape.values()) / duration * 1e-6, "TFLOP/s"),
+        figure("tflops", work.flops / duration * 1e-6, "TFLOP/s"),
     ]
     notes = {"rounds": len(samples), "clock": "perf_counter"}
     return result(job, "time", figures=figures, samples={"duration_us": samples}, notes=notes)

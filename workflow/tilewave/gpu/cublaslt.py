@@ -23,7 +23,7 @@ import numpy as np
 from tilewave.dtypes import DTYPES
 from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import CudaError, Gpu, cuda_errors
-from tilewave.operations.matmul import OPERANDS
+from tilewave.operations.matmul import Matmul
 
 if TYPE_CHECKING:
     from tilewave.gpu.blocks import Block
@@ -64,7 +64,7 @@ def contiguous_layouts(shape: Mapping[str, int], layouts: Mapping[str, str]) -> 
     """
     chosen = {name: layouts.get(name, "row") for name in "abc"}
     for name in chosen:
-        rows, columns = (shape[size] for size in OPERANDS[name])
+        rows, columns = (shape[size] for size in Matmul.operands[name].extents)
         if rows != 1 and columns == 1:
             chosen[name] = "col"
         elif rows == 1 and columns != 1:
@@ -144,7 +144,7 @@ class Plan:
 
     def _layout(self, name: str) -> int:
         """A matrix as it lies in memory, in column-major terms: contiguous size first."""
-        rows, columns = (self.shape[size] for size in OPERANDS[name])
+        rows, columns = (self.shape[size] for size in Matmul.operands[name].extents)
         if self.layouts[name] == "row":
             rows, columns = columns, rows
         lt = self.library.lt

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewave import arguments
+from tilewave import arguments, operations
 from tilewave.gpu.buffers import Kept
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.tensor_maps import Maps
-from tilewave.inputs import uniform
 from tilewave.jobs import Job
 from tilewave.machine import cubin
 
@@ -260,7 +259,8 @@ class Session:
                 kept.close()
 
 
-CpuFunction = Callable[[np.ndarray, np.ndarray, np.ndarray, float, float], object]
+CpuFunction = Callable[..., object]
+"""Takes the operands with their dimensions, then alpha and beta."""
 
 
 def cpu_function(job: Job) -> CpuFunction:
@@ -275,12 +275,12 @@ def cpu_function(job: Job) -> CpuFunction:
     return function
 
 
-def cpu_matrices(job: Job, shape: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """Matrices a, b, c with two dimensions, in the job's layouts and with the GPU's numbers."""
-    matrices = {}
-    for stream, (name, sizes) in enumerate((("a", "mk"), ("b", "kn"), ("c", "mn"))):
-        rows, columns = (shape[size] for size in sizes)
-        data = uniform(job.seed, stream, rows * columns, job.dtypes[name])
-        order = "F" if job.layouts.get(name) == "col" else "C"
-        matrices[name] = data.reshape((rows, columns), order=order)  # type: ignore[call-overload]
-    return matrices
+def cpu_arrays(job: Job) -> dict[str, np.ndarray]:
+    """The operands with their dimensions, in the job's layouts and with the GPU's numbers."""
+    operation = operations.load(job.operation, job.source)
+    made = {name: np.empty(count, dtype) for name, (dtype, count) in
+            ((name, operation.stored(job, name)) for name in operation.arrays(job))}  # fmt: skip
+    return {
+        name: flat.reshape(operation.extents(job, name), order=operation.order(job, name))
+        for name, flat in (made | operation.inputs(job)).items()
+    }

@@ -64,18 +64,46 @@ def _instruction(
     return told
 
 
+def value_of(action: Any, name: str) -> Any:
+    """A launch's value of a metric; None where it has none."""
+    metric = action.metric_by_name(name)
+    if metric is None:
+        return None
+    try:
+        return metric.value()
+    except (KeyError, TypeError, RuntimeError):  # a kind that this ncu_report cannot convert
+        return None
+
+
+def places_of(metric: Any) -> dict[int, int]:
+    """Absolute address -> place of its value among a metric's; empty where it has none by address."""
+    if metric is None or not metric.num_instances():
+        return {}
+    ids = metric.correlation_ids()
+    return {} if ids is None else {int(ids.as_uint64(i)): i for i in range(metric.num_instances())}
+
+
 def _values_by_address(action: Any) -> dict[str, tuple[Any, dict[int, int]]]:
     """By column of `INSTRUCTION_METRICS`: the metric, and which of its values each address has."""
     found = {}
     for name, column in INSTRUCTION_METRICS.items():
         metric = action.metric_by_name(name)
-        if metric is None or not metric.num_instances():
-            continue
-        ids = metric.correlation_ids()
-        if ids is not None:
-            places = {int(ids.as_uint64(i)): i for i in range(metric.num_instances())}
+        if places := places_of(metric):
             found[column] = (metric, places)
     return found
+
+
+def start_of(action: Any) -> int | None:
+    """Absolute address of a kernel's first instruction, the lowest with a counter, because every launch
+    executes it; None where no counter has values by address."""
+    metrics = _values_by_address(action).values()
+    found = [
+        address
+        for metric, places in metrics
+        for address, place in places.items()
+        if catalogue.usable(metric.value(place))
+    ]
+    return min(found, default=None)
 
 
 def instructions_of(
@@ -103,7 +131,7 @@ def instructions_of(
         return row
 
     addresses = sorted(set().union(*(places for _, places in metrics.values())))
-    start = next((address for address in addresses if counters(address)), None)
+    start = start_of(action)
     if start is None:
         return []
     code = {} if code is None else code

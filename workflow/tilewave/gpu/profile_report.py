@@ -9,10 +9,11 @@ from typing import Any
 from tilewave.counters import catalogue
 from tilewave.counters.figures import derived, figure
 from tilewave.counters.instructions import instruction_totals, probe_figures
-from tilewave.gpu.profile_instructions import Code, instructions_of
+from tilewave.gpu import profile_samples
+from tilewave.gpu.profile_instructions import Code, instructions_of, value_of
 from tilewave.jobs import Job
 from tilewave.processes import Result
-from tilewave.records.model import NOT_MEASURED, OK, result
+from tilewave.records.model import NOT_MEASURED, OK, SAMPLE, SOURCES, result
 
 CASE_DOMAIN = "tilewave-job"
 LONGEST_NAME = 400  # of a library's kernel: some have pages of template arguments
@@ -38,32 +39,39 @@ def case_index(action: Any) -> int | None:
     return None
 
 
-def _value(action: Any, name: str) -> Any:
-    metric = action.metric_by_name(name)
-    if metric is None:
-        return None
-    try:
-        return metric.value()
-    except (KeyError, TypeError, RuntimeError):  # a kind that this ncu_report cannot convert
-        return None
-
-
 def grid_of(action: Any) -> tuple[int, int, int] | None:
     """Grid of a profiled launch, None where the report does not tell."""
-    sizes = [_value(action, f"launch__grid_dim_{axis}") for axis in "xyz"]
+    sizes = [value_of(action, f"launch__grid_dim_{axis}") for axis in "xyz"]
     if not all(catalogue.usable(size) for size in sizes):
         return None
     x, y, z = (int(size) for size in sizes)
     return x, y, z
 
 
+def _names(action: Any) -> list[str]:
+    """A kernel's names: the function's own without template arguments, the mangled, the demangled one."""
+    own = str(action.name())
+    found = [own, own.partition("<")[0]]
+    try:
+        from ncu_report import IAction
+
+        for base in (IAction.NameBase_MANGLED, IAction.NameBase_DEMANGLED):
+            found.append(str(action.name(base)))
+    except (ImportError, TypeError):
+        pass
+    return list(dict.fromkeys(name for name in found if name))
+
+
 def mismatch(action: Any, job: Job) -> str:
     """Empty where a profiled kernel is the job's, else what is different."""
     if job.provider != "nvrtc":
         return ""
-    name = str(action.name())
-    if name != job.entry:
-        return f"the report has the kernel {name} where {job.entry} was launched"
+    names = _names(action)
+    # Of a kernel that is not extern "C", where ncu tells no mangled name, the function's own is in it.
+    if job.entry not in names and not any(
+        job.entry.startswith("_Z") and f"{len(name)}{name}" in job.entry for name in names
+    ):
+        return f"the report has the kernel {names[0]} where {job.entry} was launched"
     grid = grid_of(action)
     if grid is not None and grid != job.launch.grid:
         return f"the report has a grid of {list(grid)} where {list(job.launch.grid)} was launched"
@@ -110,7 +118,7 @@ def counters_of(
     units: dict[str, str] = {}
     absent = []
     for name in names:
-        read = [_value(action, name) for action in actions]
+        read = [value_of(action, name) for action in actions]
         if not read or not all(catalogue.usable(value) for value in read):
             absent.append(name)
             continue
@@ -142,6 +150,28 @@ def _kernel_name(action: Any, ours: bool) -> str:
     return str(action.name())
 
 
+def _passes(actions: Sequence[Any]) -> dict[str, int]:
+    """How often ncu ran the kernels, where the report says so."""
+    passes = [value_of(action, "profiler__replayer_passes") for action in actions]
+    known = all(catalogue.usable(count) for count in passes)
+    return {"passes": int(sum(passes))} if known else {}
+
+
+def _sampled(job: Job, action: Any) -> Result:
+    """The result of a case that was sampled, from its one kernel."""
+    rows = profile_samples.samples_of(action)
+    if rows is None:
+        reason = "ncu's report has the kernel but no stall samples of it"
+        return result(SAMPLE, job.case, NOT_MEASURED, reason, key=job.key)
+    notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours=True)]}
+    notes |= profile_samples.notes_of(action) | _passes([action])
+    figures = profile_samples.totals(rows)
+    return result(
+        SAMPLE, job.case, OK, key=job.key, source=SOURCES[SAMPLE], figures=figures,
+        instructions=rows, notes=notes,
+    )  # fmt: skip
+
+
 def result_of(
     job: Job, actions: Sequence[Any], names: Sequence[str], code: Code | None = None
 ) -> Result:
@@ -154,7 +184,9 @@ def result_of(
     if not wrong and job.provider == "nvrtc" and len(actions) > 1:
         wrong = f"the report has {len(actions)} launches where one was made"
     if wrong:
-        return result("counters", job.case, NOT_MEASURED, wrong, **base)
+        return result(job.stage, job.case, NOT_MEASURED, wrong, **base)
+    if job.stage == SAMPLE:
+        return _sampled(job, actions[0])
     values, units, absent = counters_of(actions, catalogue.of_launches(names))
     if not values:
         reason = "ncu's report has the kernel but a value for none of the metrics"
@@ -171,9 +203,7 @@ def result_of(
     missing = [name for name in absent if name not in optional]
     if missing:
         notes["absent_metrics"] = missing
-    passes = [_value(action, "profiler__replayer_passes") for action in actions]
-    if all(catalogue.usable(count) for count in passes):
-        notes["passes"] = int(sum(passes))
+    notes |= _passes(actions)
     if job.instruction and ours:
         if rows[0]:
             found, note = probe_figures(job.instruction, rows[0], values)

@@ -51,7 +51,7 @@ REASONS = (
     ),
     ("No kernels were profiled", "no kernel was launched inside the range that ncu watches"),
 )
-UNKNOWN_METRIC = re.compile(r"Failed to find metric\s+(?:regex:\^)?([A-Za-z0-9_.\\]+)")
+UNKNOWN_METRIC = re.compile(r"Failed to find metric\s+(?:regex:\^)?([A-Za-z0-9_.:\\]+)")
 
 
 @dataclass
@@ -148,11 +148,12 @@ def build_command(
     cache: Path,
     metrics: Sequence[str],
     sections: Sequence[str] = (),
+    rules: bool = False,
     clock_control: str = "none",
     cache_control: str = "all",
     python: str = sys.executable,
 ) -> list[str]:
-    """The command line that profiles a batch.
+    """The command line that profiles a batch. ``rules``: with what ncu's rules say of each kernel.
 
     report_path ends in .ncu-rep (ncu adds that itself, and expands ``%`` in the name).
     """
@@ -163,7 +164,7 @@ def build_command(
     for section in sections:
         command += ["--section", section]
     # The rules (advice) cost time for every kernel and can be run later in Nsight Compute.
-    command += ["--apply-rules", "no", "--import-source", "yes"]
+    command += ["--apply-rules", "yes" if rules else "no", "--import-source", "yes"]
     command += ["--force-overwrite", "-o", report]
     command += [python, "-m", "tilewave.gpu.worker", "counters", str(jobs_path)]
     return [*command, "--events", str(events_path), "--cache", str(cache)]

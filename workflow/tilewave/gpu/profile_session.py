@@ -20,7 +20,7 @@ from tilewave.gpu.profile_run import (
     split_known,
 )
 from tilewave.jobs import Job, write_jobs
-from tilewave.records.model import OK, STATUSES
+from tilewave.records.model import OK, SAMPLE, STATUSES
 
 
 @dataclass
@@ -64,10 +64,11 @@ def read_events(path: Path) -> Events:
 
 @dataclass(frozen=True)
 class Settings:
-    """What one ncu session collects, and how."""
+    """What one ncu session collects, and how; ``rules``: whether ncu's own are applied."""
 
     metrics: tuple[str, ...]
     sections: tuple[str, ...]
+    rules: bool
     clock_control: str
     cache_control: str
 
@@ -111,6 +112,7 @@ def settings_of(job: Job) -> Settings:
     return Settings(
         tuple(sorted(metrics_of(job))),
         tuple(dict.fromkeys(job.sections)),
+        job.stage == SAMPLE,
         job.clock_control,
         job.cache_control,
     )
@@ -147,6 +149,7 @@ def run_session(
             cache=cache,
             metrics=known,
             sections=settings.sections,
+            rules=settings.rules,
             clock_control=settings.clock_control,
             cache_control=settings.cache_control,
         )

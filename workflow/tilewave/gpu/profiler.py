@@ -32,7 +32,7 @@ FEW = 10
 
 
 def _missing(job: Job, status: str, reason: str) -> Result:
-    return result("counters", job.case, status, reason, key=job.key)
+    return result(job.stage, job.case, status, reason, key=job.key)
 
 
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
@@ -126,7 +126,7 @@ class _Results:
         self.give_up((session.places[place] for place in sorted(reached)), why)
         if self._note is not None:
             self._note(
-                f"counters: session {session.number} ({len(session.settings.metrics)} metrics, "
+                f"{session.batch[0].stage}: session {session.number} ({len(session.settings.metrics)} metrics, "
                 f"{len(session.settings.sections)} sections): {len(events.started)} of "
                 f"{len(session.batch)} cases in {session.seconds:.1f} s, read in "
                 f"{reading.seconds:.1f} s by {reading.processes} processes\n"
@@ -145,7 +145,7 @@ def profile(
     on_result: Callable[[Result], object] | None = None,
     note: Callable[[str], object] | None = None,
 ) -> list[Result]:
-    """Counters of a batch of cases: a result for each job, in the order of the jobs.
+    """Counters or samples of a batch of cases: a result for each job, in the order of the jobs.
 
     jobs: see `tilewave.gpu.worker`. Jobs with the same metrics, sections, clock and cache control
     share sessions of ncu; a session that a case ended is followed by one for the cases behind it.

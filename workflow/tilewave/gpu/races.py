@@ -18,10 +18,11 @@ import numpy as np
 
 from tilewave.counters.figures import figure
 from tilewave.gpu.blocks import Block, build, first_launch_us
-from tilewave.gpu.buffers import Memory, scratch
+from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import cuda_errors
 from tilewave.gpu.failure import failure
 from tilewave.gpu.launch import Session
+from tilewave.gpu.operands import scratch
 from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointers_of
 from tilewave.jobs import Job
 from tilewave.processes import Result, result
@@ -89,12 +90,7 @@ class GpuTrack:
         self._runners: dict[str, _Runner] = {}
         self._stacks: dict[str, contextlib.ExitStack] = {}
         self._warm = False
-        self._memory = Memory(session.gpu)
-        try:
-            sets, cold = fill_sets(session, jobs[0], self._memory)
-        except BaseException:
-            self._memory.close()
-            raise
+        sets, cold = fill_sets(session, jobs[0], session.kept)
         self._pointers = pointers_of(sets)
         self._notes = {"cache": "cold" if cold else "warm", "buffer_sets": len(sets)}
         session.clocks.reset()
@@ -120,7 +116,6 @@ class GpuTrack:
     def close(self) -> None:
         for name in list(self._stacks):
             self.leave(name)
-        self._memory.close()
 
     def _safely(self, name: str, call: Callable[[], T | None]) -> T | None:
         """What the call gives; None once its failure has been told. Raises Lost."""

@@ -6,7 +6,7 @@ import ctypes
 import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ import numpy as np
 
 from tilewave.comparison import Comparison
 from tilewave.dtypes import DTYPES
-from tilewave.gpu.buffers import Buffer, Memory, matrix_elements
+from tilewave.gpu.buffers import Buffer, Memory
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, pointer
+from tilewave.operations.base import Product
 
 SOURCE = Path(__file__).with_name("support.cu")
 ENTRIES = ("f64", "f32", "f16", "bf16", "i8")
@@ -107,7 +108,7 @@ class Support:
 
     def multiply(
         self,
-        out: Buffer,
+        out: int,
         pointers: Mapping[str, int],
         shape: Mapping[str, int],
         dtypes: Mapping[str, str],
@@ -115,7 +116,7 @@ class Support:
         alpha: float,
         beta: float,
     ) -> None:
-        """out (f64, in C's layout) = alpha A B + beta C, from device addresses of a, b and c."""
+        """out (f64, in C's layout) = alpha A B + beta C, from device addresses of all four."""
         m, n, k = (int(shape[name]) for name in "mnk")
         codes = [_code(dtypes[name]) for name in "abc"]
         alone = codes[0] == codes[1] and codes[0] < len(ENTRIES)
@@ -124,27 +125,29 @@ class Support:
         blocks = -(-m // 64) * -(-n // 64)
         self._launch(
             f"reference_{entry}", blocks, 128,
-            *(pointer(pointers[name]) for name in "abc"), pointer(out.pointer),
+            *(pointer(pointers[name]) for name in "abc"), pointer(out),
             *(ctypes.c_int(size) for size in (m, n, k)),
             ctypes.c_double(alpha), ctypes.c_double(beta),
             *(ctypes.c_int(code) for code in codes), *columns,
         )  # fmt: skip
 
-    def product(
+    def products(
         self,
         key: tuple[Any, ...],
+        wanted: Sequence[Product],
+        count: int,
         pointers: Mapping[str, int],
-        shape: Mapping[str, int],
         dtypes: Mapping[str, str],
         layouts: Mapping[str, str],
         alpha: float,
         beta: float,
     ) -> tuple[Buffer, bool]:
-        """The reference product and whether it was computed just now; `key` names the inputs."""
+        """The reference, an output of ``count`` elements that these products fill, and whether it was
+        computed just now; `key` names the inputs."""
         if key in self._references:
             self._references.move_to_end(key)
             return self._references[key][0], False
-        nbytes = 8 * matrix_elements(shape, "c")
+        nbytes = 8 * count
         held = sum(buffer.nbytes for buffer, _ in self._references.values())
         while self._references and held + nbytes > CACHE_SHARE * self.gpu.memory_bytes:
             _, (old, memory) = self._references.popitem(last=False)
@@ -153,7 +156,14 @@ class Support:
         memory = Memory(self.gpu)
         try:
             out = memory.new("reference", nbytes, guarded=False)
-            self.multiply(out, pointers, shape, dtypes, layouts, alpha, beta)
+            for one in wanted:
+                at = {
+                    name: address + one.starts.get(name, 0) * DTYPES[dtypes[name]].size
+                    for name, address in pointers.items()
+                    if name in dtypes
+                }
+                begin = out.pointer + 8 * one.starts.get("c", 0)
+                self.multiply(begin, at, one.shape, dtypes, layouts, alpha, beta)
             self.gpu.sync()
         except BaseException:
             memory.close()

@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from tilewave.comparison import STREAMS
+from tilewave import operations
 from tilewave.counters.figures import figure
 from tilewave.gpu.blocks import Block, build, empty_us, first_launch_us, span
-from tilewave.gpu.buffers import Buffer, Kept, Memory, Sets, matrix_bytes, scratch
-from tilewave.gpu.check import host_buffers
+from tilewave.gpu.buffers import Buffer, Kept, Memory, Sets
 from tilewave.gpu.clocks import Clocks
 from tilewave.gpu.cpu_timing import time_cpu
 from tilewave.gpu.device import CudaError, Gpu
 from tilewave.gpu.launch import NvrtcKernel, Session
+from tilewave.gpu.operands import fill, scratch, sizes
 from tilewave.jobs import Job
 from tilewave.processes import Result, result
 
@@ -56,33 +56,19 @@ def _bytes_of(buffers: Mapping[str, Buffer]) -> int:
     return max(1, sum(buffer.nbytes for buffer in buffers.values()))
 
 
-def fill_sets(
-    session: Session, job: Job, memory: Memory, kept: Kept | None = None
-) -> tuple[Sets, bool]:
+def fill_sets(session: Session, job: Job, kept: Kept) -> tuple[Sets, bool]:
     """Buffer sets with fresh inputs, and whether they exceed twice the L2 cache together.
 
-    kept: where a product's buffers come from instead of `memory`, which may be the last product's.
+    kept: where the buffers come from, which may be the last case's.
     """
-    gpu = session.gpu
-    if job.operation == "matmul":
-        sizes = {name: matrix_bytes(job, name) for name in "abc"}
+    gpu, wanted = session.gpu, sizes(job)
 
-        def allocate(memory: Memory) -> Sets:
-            return _sets(gpu, {name: memory.new(name, sizes[name]) for name in sizes}, memory)
+    def allocate(memory: Memory) -> Sets:
+        return _sets(gpu, {name: memory.new(name, size) for name, size in wanted.items()}, memory)
 
-        sets = kept.sets(sizes, allocate) if kept is not None else allocate(memory)
-        for index, buffers in enumerate(sets):
-            for name, buffer in buffers.items():
-                stream = STREAMS[name] + 16 * index
-                session.support.fill(buffer, job.dtypes[name], job.seed, stream)
-    else:
-        if kept is not None:
-            kept.close()
-        first, _, _ = host_buffers(memory, job)
-        sets = _sets(gpu, first, memory)
-        for buffers in sets[1:]:
-            for name, buffer in buffers.items():
-                buffer.copy_from(first[name])
+    sets = kept.sets(wanted, allocate)
+    for index, buffers in enumerate(sets):
+        fill(session, job, buffers, index=index)
     gpu.sync()
     return sets, len(sets) * _bytes_of(sets[0]) >= 2 * gpu.l2_bytes
 
@@ -130,7 +116,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     gpu = session.gpu
     began = time.monotonic()
     memory = stack.enter_context(Memory(gpu))
-    sets, cold = fill_sets(session, job, memory, session.kept)
+    sets, cold = fill_sets(session, job, session.kept)
     # One scratch for all sets, as a library has one workspace: the launches follow each other.
     extra = {name: buffer.pointer for name, buffer in scratch(memory, job).items()}
     pointers = [one | extra for one in pointers_of(sets)]
@@ -187,12 +173,11 @@ def contestants(
     """What is timed and what it is paired with: cuBLASLt's fastest, or for itself its rank 0."""
     from tilewave.gpu.cublaslt import Plan, Unavailable
 
-    wants_baseline = job.baseline and job.operation == "matmul"
     kernel: NvrtcKernel | None = None
     if job.provider == "nvrtc":
         kernel = NvrtcKernel(session.gpu, job)
         stack.callback(kernel.close)
-        if not wants_baseline:
+        if not job.baseline:
             return kernel.prepare, None
 
     def block_of(algorithm: bytes) -> Block:
@@ -270,12 +255,14 @@ def _report(
     ]
     if duration < NEAR_EMPTY * empty:
         notes["near_empty"] = True
-    product, work = job.operation == "matmul", job.work
-    operations = 2.0 * math.prod(job.shape.values()) if product else work.get("flop", 0.0)
-    if operations:
-        figures.append(figure("tflops", operations / duration * 1e-6, "TFLOP/s"))
-    if work.get("byte"):
-        figures.append(figure("bandwidth", work["byte"] / duration * 1e-6, "TB/s"))
+    operation = operations.load(job.operation, job.source)
+    work = operation.work(job.shape, job.dtypes)
+    flops = job.work.get("flop", 0.0) or work.flops
+    moved = job.work.get("byte", 0.0) or (0 if operation.vendor else work.bytes)
+    if flops:
+        figures.append(figure("tflops", flops / duration * 1e-6, "TFLOP/s"))
+    if moved:
+        figures.append(figure("bandwidth", moved / duration * 1e-6, "TB/s"))
     series = samples.get("baseline_us")
     if job.provider == "cublaslt":
         rank0 = float(np.median(series)) if series else duration
@@ -288,7 +275,7 @@ def _report(
         drift = 100 * (float(np.median(series[half:])) / float(np.median(series[:half])) - 1)
         figures += [
             figure("baseline_duration", baseline, "us"),
-            figure("baseline_tflops", operations / baseline * 1e-6, "TFLOP/s"),
+            figure("baseline_tflops", flops / baseline * 1e-6, "TFLOP/s"),
             figure("percent_of_cublas", 100 * baseline / duration, "%"),
             figure("baseline_drift", drift, "%"),
         ]

@@ -43,21 +43,17 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
         return result(job, "counters", "unsupported", "there are no GPU counters of CPU code")
     import nvtx
 
-    from tilewave.comparison import STREAMS
+    from tilewave import operations
     from tilewave.gpu.blocks import span
-    from tilewave.gpu.buffers import Memory, matrix_bytes, scratch
-    from tilewave.gpu.check import host_buffers
+    from tilewave.gpu.buffers import Memory
+    from tilewave.gpu.operands import fill, scratch, sizes
 
     gpu = session.gpu
     with contextlib.ExitStack() as stack:
         memory = stack.enter_context(Memory(gpu))
-        if job.operation == "matmul":
-            buffers = {name: memory.new(name, matrix_bytes(job, name)) for name in "abc"}
-            for name, buffer in buffers.items():
-                session.support.fill(buffer, job.dtypes[name], job.seed, STREAMS[name])
-            buffers |= scratch(memory, job)
-        else:
-            buffers = host_buffers(memory, job)[0]
+        buffers = {name: memory.new(name, size) for name, size in sizes(job).items()}
+        fill(session, job, buffers)
+        buffers |= scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
         if job.provider == "cublaslt":
             from tilewave.gpu.cublaslt import Plan
@@ -69,7 +65,7 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
             kernel = NvrtcKernel(gpu, job, session.module(job))
             stack.callback(kernel.close)
             launch = kernel.prepare(pointers)
-        if job.operation == "matmul":
+        if operations.load(job.operation, job.source).rehearsed:
             with span("warmup"):
                 launch()
         gpu.sync()

@@ -14,7 +14,9 @@ from tilewave.lanes.layout import BANKS, Cell, Layout, Row, finding, setting, te
 from tilewave.machine.access import LANES
 
 WIDTH, LEFT, STEP = 760, 104, 20
-LINE, ROW, TALL_ROW, WIRES = 17, 21, 27, 54
+LINE, ROW, TALL_ROW, WIRES, NUMBER = 17, 21, 27, 54, 13
+LETTERS = 10.5
+"""Size of the smallest letters, where the drawing is WIDTH wide."""
 # Okabe and Ito's colours that have contrast on white and on black.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B58900", "#56B4E9")
 BOLD = ' font-weight="700"'
@@ -41,18 +43,24 @@ def _look(row: Row) -> str:
     return f'fill="{colour}" fill-opacity=".25" stroke="{colour}"'
 
 
-def _number(row: Row) -> str:
+def _numbers(row: Row) -> tuple[str, ...]:
+    """The wavefronts of a row, in lines."""
     last = row.wavefront + row.wavefronts - 1
-    return f"{row.wavefront}-{last}" if row.wavefronts > 1 else f"{row.wavefront}"
+    return (f"{row.wavefront}-", f"{last}") if row.wavefronts > 1 else (f"{row.wavefront}",)
 
 
 def _text(x: float, y: float, words: str, more: str = "") -> str:
     return f'<text x="{x:g}" y="{y:g}"{more}>{escape(words)}</text>'
 
 
-def _boxes(lanes: Iterable[int], top: int, look: str) -> str:
+def _depth(layout: Layout) -> int:
+    """Height of the lanes' boxes."""
+    return 18 + NUMBER * max((len(_numbers(row)) for row in layout.rows), default=1)
+
+
+def _boxes(lanes: Iterable[int], top: int, depth: int, look: str) -> str:
     """Boxes of some lanes that look alike."""
-    boxes = "".join(f"M{_x(lane)} {top}h{STEP - 1}v31h{1 - STEP}z" for lane in lanes)
+    boxes = "".join(f"M{_x(lane)} {top}h{STEP - 1}v{depth}h{1 - STEP}z" for lane in lanes)
     return f'<path d="{boxes}" {look}/>'
 
 
@@ -61,25 +69,26 @@ def _lanes(layout: Layout, top: int) -> list[str]:
     access, taking_part = layout.access, set(layout.access.lanes)
     row_of = {lane: row for row in layout.rows for lane in row.lanes}
     made = ['<g text-anchor="end">']
-    for offset, words in ((13, "lane"), (26, "wavefront"), (48, "byte")):
+    depth = _depth(layout)
+    for offset, words in ((13, "lane"), (13 + NUMBER, "wavefront"), (depth + 17, "byte")):
         made.append(_text(LEFT - 8, top + offset, words))
     made.append("</g>")
     for row in layout.rows:
         own = [lane for lane, last in row_of.items() if last is row]
-        made.append(_boxes(own, top, _look(row)) if own else "")
+        made.append(_boxes(own, top, depth, _look(row)) if own else "")
     still = [lane for lane in range(LANES) if lane not in row_of]
     pale = 'fill="none" stroke="currentColor" stroke-opacity=".4" stroke-dasharray="2 2"'
-    made.append(_boxes(still, top, pale) if still else "")
+    made.append(_boxes(still, top, depth, pale) if still else "")
     made.append(f"<g{MIDDLE}>")
     for lane in range(LANES):
         middle = _x(lane) + (STEP - 1) / 2
         made.append(_text(middle, top + 13, str(lane), "" if lane in taking_part else PALER))
         if lane in row_of:
-            look = ' font-size="7"' if row_of[lane].wavefronts > 1 else BOLD
-            made.append(_text(middle, top + 26, _number(row_of[lane]), look))
-    made.append('</g><g font-size="9" text-anchor="end">')
+            for line, words in enumerate(_numbers(row_of[lane]), 1):
+                made.append(_text(middle, top + 13 + NUMBER * line, words, BOLD))
+    made.append('</g><g text-anchor="end">')
     for lane in layout.access.lanes:
-        x, y = _x(lane) + (STEP - 1) / 2 + 3, top + 35
+        x, y = _x(lane) + (STEP - 1) / 2 + 3, top + depth + 4
         turned = f' transform="rotate(-90 {x:g} {y})"'
         made.append(_text(x, y, str(access.addresses[lane]), turned))
     return [*filter(None, made), "</g>"]
@@ -123,7 +132,7 @@ def _cell(cell: Cell, row: Row, top: int, height: int) -> list[str]:
     first, others = str(cell.lanes[0]), f"+{len(cell.lanes) - 1}"
     if several and cell.banks == 1:
         made.append(_text(middle, top + 11.5, first, MIDDLE))
-        made.append(_text(middle, top + 21.5, others, MIDDLE + ' font-size="9"'))
+        made.append(_text(middle, top + 21.5, others, MIDDLE))
     else:
         words = f"{first} {others}" if several else first
         made.append(_text(middle, top + height / 2 + 3, words, MIDDLE))
@@ -200,7 +209,7 @@ def drawn(layout: Layout, name: str, standalone: bool = True) -> str:
     longest = max(
         (len(str(layout.access.addresses[lane])) for lane in layout.access.lanes), default=1
     )
-    top += 38 + 6 * longest
+    top += _depth(layout) + 7 + 7 * longest
     body += _wires(layout, top)
     top += WIRES + 12
     body += _banks(layout, top)
@@ -219,7 +228,7 @@ def drawn(layout: Layout, name: str, standalone: bool = True) -> str:
     head = (
         f'<svg{own[0]} viewBox="0 0 {WIDTH} {top + 8}" role="img" '
         f'aria-labelledby="lanes-{mark} lanes-{mark}-text" font-family="system-ui,sans-serif" '
-        f'font-size="10.5" fill="currentColor"><title id="lanes-{mark}">{escape(said)}</title>'
+        f'font-size="{LETTERS}" fill="currentColor"><title id="lanes-{mark}">{escape(said)}</title>'
         f'<desc id="lanes-{mark}-text">{escape(told)}</desc>{own[1]}'
     )
     return "\n".join([head, *body, "</svg>"]) + "\n"

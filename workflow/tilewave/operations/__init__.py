@@ -1,35 +1,45 @@
-"""Operations: what a kernel computes. One small module each; a new one is a new file here.
-
-Every operation has ``DIMENSIONS`` (order of the sizes in a case id) and ``work(shape, dtypes,
-beta)``. `matmul` is compared on the device and gives the formula of its tolerance; the others have
-``inputs(job)``, ``outputs(job)`` and ``judge(job, outputs)`` on the host, each given a
-`tilewave.jobs.Job`.
-"""
+"""Operations: what a kernel computes (see `base.Operation`). One small module each, with one class; a
+new one is a new file here, or in a folder that the config names (`operation_folders`)."""
 
 from __future__ import annotations
 
 import functools
-import importlib
-import pkgutil
-from types import ModuleType
+from pathlib import Path
 
 from tilewave.errors import UserError
+from tilewave.modules import Modules
+from tilewave.operations.base import Operation
+
+MODULES = Modules("operation", __name__, __path__, "TILEWAVE_OPERATIONS", helpers=("base",))
+
+
+def names() -> list[str]:
+    """Names of the operations that exist."""
+    return MODULES.names()
 
 
 @functools.cache
-def names() -> list[str]:
-    """Names of the operations that exist; the folder is looked at once."""
-    return sorted(
-        module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")
-    )
+def _made(name: str, file: Path | None, where: object) -> Operation:
+    module = MODULES.load(name, where, "operation")
+    made = [
+        one
+        for one in vars(module).values()
+        if isinstance(one, type)
+        and issubclass(one, Operation)
+        and one.__module__ == module.__name__
+    ]
+    if len(made) != 1:
+        found = [one.__name__ for one in made]
+        allowed = "one class that is an operations.base.Operation"
+        raise UserError(file or name, "operation", found, allowed)
+    made[0].name = name
+    return made[0]()
 
 
-def load(name: str, where: object = "front matter") -> ModuleType:
-    """The module of an operation.
+def load(name: str, where: object = "front matter") -> Operation:
+    """An operation.
 
-    Raises UserError, which lists the operations that exist; ``where`` is the file it names.
+    Raises UserError, which lists the operations that exist, where it does not, or where its file has
+    not one class of `base.Operation`; ``where`` is the file that asks for it.
     """
-    known = names()
-    if name not in known:
-        raise UserError(where, "operation", name, known)
-    return importlib.import_module(f"{__name__}.{name}")
+    return _made(name, MODULES.file(name), where)

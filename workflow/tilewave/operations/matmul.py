@@ -1,20 +1,24 @@
 """C[m, n] = alpha A[m, k] B[k, n] + beta C, in place.
 
-The comparison with the reference runs on the device; the formula of its tolerance stands here.
+A product runs with (alpha, beta) = (1, 0), C poisoned before, and, where the kernel takes them, with
+(0.75, -0.5), or (2, -1) where sums are whole numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
-from tilewave.dtypes import DTYPES
-from tilewave.operations._common import Work, element_bytes
+import numpy as np
 
-DIMENSIONS = ("m", "n", "k")
-OPERANDS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
-"""Rows and columns of each matrix."""
+from tilewave.comparison import Tolerance
+from tilewave.dtypes import DTYPES, SIZES
+from tilewave.jobs import Job
+from tilewave.operations.base import Arrays, Operand, Operation, Product, Work
+
+ALPHA, BETA = 0.75, -0.5  # exact in every floating-point dtype
+WHOLE_ALPHA, WHOLE_BETA = 2.0, -1.0  # where the accumulator holds whole numbers
 
 TENSOR_STEP = 16  # products a tensor core adds before it rounds to an f16 accumulator
 TRUNCATED_STEP = 8  # products it adds before it cuts off an f32 accumulator (the least seen)
@@ -24,31 +28,6 @@ TRUNCATED_STEP = 8  # products it adds before it cuts off an f32 accumulator (th
 # expected the whole may be.
 ELEMENT_SIGMAS = 16.0
 NORM_FACTOR = 4.0
-
-
-def work(shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-    """2 m n k operations; A and B read once, C written once and read where beta is not 0."""
-    m, n, k = shape["m"], shape["n"], shape["k"]
-    c_passes = 2 if beta else 1
-    moved = (
-        m * k * element_bytes(dtypes, "a")
-        + k * n * element_bytes(dtypes, "b")
-        + c_passes * m * n * element_bytes(dtypes, "c")
-    )
-    return Work(2 * m * n * k, moved)
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How far a product may be from its double-precision reference.
-
-    Element: not (|found - reference| <= absolute + relative_out |reference|) is wrong.
-    Whole: not (||found - reference|| <= frobenius ||reference||) is wrong (Frobenius norms).
-    """
-
-    absolute: float
-    relative_out: float
-    frobenius: float
 
 
 def exact(dtype: str) -> bool:
@@ -66,7 +45,8 @@ def _precision(dtype: str) -> tuple[float, float]:
 
 def may_use_tensor_cores(dtypes: Mapping[str, str]) -> bool:
     """Whether products of these dtypes are rounded otherwise on tensor cores than on FMA units."""
-    return DTYPES[dtypes["a"]].tensor_cores
+    one = DTYPES.get(dtypes.get("a", ""))
+    return one is not None and one.tensor_cores
 
 
 def _sum_error(dtypes: Mapping[str, str], k: int, tensor_cores: bool) -> float:
@@ -117,17 +97,68 @@ def tolerance(
     of standard deviation 21. A 16-deep step forgotten everywhere is off by 6 % in the Frobenius
     norm, which allows 2 % there (f16 sum).
 
+    The size of a typical element is that of inputs with variance 1/3 (whole numbers have a larger one,
+    and no tolerance that it could enter).
+
     Raises KeyError for a dtype without a known precision.
     """
     accumulate, out = dtypes.get("accumulate", dtypes["a"]), dtypes.get("c", dtypes["a"])
-    if exact(accumulate) and exact(out):
-        return Tolerance(0.0, 0.0, 0.0)
-    (u, _), (u_out, spacing) = _precision(accumulate), _precision(out)
     deviation = math.sqrt(k) / 3
+    if exact(accumulate) and exact(out):
+        return Tolerance(deviation=abs(alpha) * deviation)
+    (u, _), (u_out, spacing) = _precision(accumulate), _precision(out)
     error = _sum_error(dtypes, k, may_use_tensor_cores(dtypes) and tensor_cores is not False)
     # |alpha sum| and |beta C| may cancel, so their rounding is bounded by their own size as well.
     size = 4 * abs(alpha) * deviation + abs(beta)
     absolute = ELEMENT_SIGMAS * abs(alpha) * error + 4 * u * size + spacing
     relative_out = u_out + 3 * u
     frobenius = NORM_FACTOR * (error / deviation + relative_out)
-    return Tolerance(absolute, relative_out, frobenius)
+    return Tolerance(absolute, relative_out, frobenius, abs(alpha) * deviation)
+
+
+class Matmul(Operation):
+    """The product of two matrices."""
+
+    dimensions: ClassVar[tuple[str, ...]] = ("m", "n", "k")
+    operands: ClassVar = {
+        "a": Operand(("m", "k"), stream=0),
+        "b": Operand(("k", "n"), stream=1),
+        "c": Operand(("m", "n"), stream=2, written=True),
+    }
+    scalars = ("alpha", "beta")
+    needs_dtypes = ("a", "b", "c", "accumulate")
+    laid_out = True
+    tiles = ("m", "n", "k")
+    vendor = "cublaslt"
+
+    def runs(self, job: Job) -> list[tuple[float, float]]:
+        names = job.arguments or self.scalars
+        whole = exact(job.dtypes.get("accumulate", ""))
+        alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if whole else (ALPHA, BETA)
+        second = (alpha if "alpha" in names else 1.0, beta if "beta" in names else 0.0)
+        if job.provider != "nvrtc":
+            second = (alpha, beta)
+        return [(1.0, 0.0)] + ([second] if second != (1.0, 0.0) else [])
+
+    def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
+        return beta != 0 or job.reads_c or not self.arrays(job)[name].written
+
+    def reference(
+        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
+    ) -> dict[str, np.ndarray]:
+        """C is not looked at where beta is 0."""
+        a, b = (self.wide(job, name, given[name]) for name in ("a", "b"))
+        product = alpha * (a @ b)
+        return {"c": product + beta * self.wide(job, "c", given["c"]) if beta else product}
+
+    def products(self, job: Job) -> Sequence[Product]:
+        return (Product(job.shape),)
+
+    def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
+        return tolerance(job.dtypes, job.shape["k"], alpha, beta, job.tensor_cores)
+
+    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+        """2 m n k operations; A and B read once, C written once and read where beta is not 0."""
+        m, n, k = shape["m"], shape["n"], shape["k"]
+        a, b, c = (SIZES[dtypes[name]] for name in ("a", "b", "c"))
+        return Work(2 * m * n * k, m * k * a + k * n * b + (2 if beta else 1) * m * n * c)

@@ -10,30 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewave.comparison import Judgement
 from tilewave.dtypes import DTYPES
 from tilewave.expressions import Expression, ExpressionError, evaluate, integer
 from tilewave.jobs import Job, Probe
-from tilewave.operations._common import (
-    CORRECT,
-    NOT_CHECKED,
-    WRONG,
-    Judgement,
-    Work,
-    first_difference,
-)
+from tilewave.operations.base import Arrays, Operand, Operation, Work
+from tilewave.records.model import CORRECT, NOT_CHECKED, WRONG
 
-DIMENSIONS: tuple[str, ...] = ()
 FEW = 1024  # elements that are evaluated one by one
-
-
-def work(shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-    """A probe is judged by counts and cycles, not by its work."""
-    return Work(0, 0)
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -130,55 +120,81 @@ def _fill(job: Job, name: str, text: Expression) -> np.ndarray:
     return np.array([at(lane) for lane in range(count)], dtype)
 
 
-def inputs(job: Job) -> dict[str, np.ndarray]:
-    """Buffers that the case gives values.
+def _difference(name: str, found: np.ndarray, expected: np.ndarray) -> str:
+    """A sentence about the first element that differs, empty where all agree.
 
-    Raises ExpressionError for an expression that has no value.
+    Two equal numbers agree; a NaN agrees with nothing (it may be the poison of an element that was
+    never written).
     """
-    probe = _probe(job)
-    named = [name for name in probe.buffers if name in probe.values]
-    return {name: _fill(job, name, probe.values[name]) for name in named}
+    differs = ~(found == expected)
+    if not differs.any():
+        return ""
+    index, count = int(np.argmax(differs)), int(differs.sum())
+    return (
+        f"{name}[{index}] is {found[index].item()!r}, expected {expected[index].item()!r} "
+        f"({count} of {found.size} elements differ)"
+    )
 
 
-def outputs(job: Job) -> dict[str, tuple[np.dtype[Any], int]]:
-    """dtype and elements of every other buffer."""
-    probe = _probe(job)
-    names = _names(probe, job.device)
-    return {
-        name: (_dtype(probe, name, names), _size(probe, name, names))
-        for name in probe.buffers
-        if name not in probe.values
-    }
+class ProbeOperation(Operation):
+    """Named cases of a small kernel."""
 
+    rehearsed = False
 
-def judge(job: Job, outputs: Mapping[str, np.ndarray]) -> Judgement:
-    """Verdict, reason and the reported figures.
+    def arrays(self, job: Job) -> Mapping[str, Operand]:
+        """Buffers; those that the case gives values are inputs."""
+        given = _probe(job).values
+        return {name: Operand((), written=name not in given) for name in _probe(job).buffers}
 
-    *not checked* where no buffer has an expected value; *wrong* at the first element that is not
-    what it should be, or where a reported buffer was not written (not a finite number).
-    """
-    verdict, reason = NOT_CHECKED, "no buffer of this probe has an expected value"
-    figures: list[dict[str, Any]] = []
-    buffers = _probe(job).buffers
-    for name, found in outputs.items():
-        report = buffers[name].report
-        if report:
-            values = np.asarray(found, dtype=np.float64)
-            if not np.isfinite(values).all():
-                return WRONG, f"{name} holds a value that is no number: it was not written", figures
-            figures.append(
-                {
-                    "metric": report["metric"],
-                    "value": float(np.median(values)),
-                    "unit": report.get("unit", ""),
-                }
-            )
-    for name, found in outputs.items():
-        expect = buffers[name].expect
-        if expect is None:
-            continue
-        difference = first_difference(name, np.asarray(found), _fill(job, name, expect))
-        if difference is not None:
-            return WRONG, difference[1], figures
-        verdict, reason = CORRECT, ""
-    return verdict, reason, figures
+    def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
+        return name in _probe(job).values
+
+    def stored(self, job: Job, name: str) -> tuple[np.dtype[Any], int]:
+        probe = _probe(job)
+        names = _names(probe, job.device)
+        return _dtype(probe, name, names), _size(probe, name, names)
+
+    def inputs(self, job: Job) -> dict[str, np.ndarray]:
+        """Buffers that the case gives values.
+
+        Raises ExpressionError for an expression that has no value.
+        """
+        probe = _probe(job)
+        named = [name for name in probe.buffers if name in probe.values]
+        return {name: _fill(job, name, probe.values[name]) for name in named}
+
+    def judge(
+        self,
+        job: Job,
+        found: Arrays,
+        given: Arrays | None = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> Judgement:
+        """Verdict, reason and the reported figures.
+
+        *not checked* where no buffer has an expected value; *wrong* at the first element that is not
+        what it should be, or where a reported buffer was not written (not a finite number).
+        """
+        judgement = Judgement(NOT_CHECKED, "no buffer of this probe has an expected value")
+        figures: list[dict[str, Any]] = []
+        buffers = _probe(job).buffers
+        for name, values in found.items():
+            if report := buffers[name].report:
+                numbers = np.asarray(values, dtype=np.float64)
+                if not np.isfinite(numbers).all():
+                    why = f"{name} holds a value that is no number: it was not written"
+                    return Judgement(WRONG, why, figures)
+                middle, unit = float(np.median(numbers)), report.get("unit", "")
+                figures.append({"metric": report["metric"], "value": middle, "unit": unit})
+        for name, values in found.items():
+            if (expect := buffers[name].expect) is None:
+                continue
+            if difference := _difference(name, np.asarray(values), _fill(job, name, expect)):
+                return Judgement(WRONG, difference, figures)
+            judgement = Judgement(CORRECT)
+        return replace(judgement, figures=figures)
+
+    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+        """A probe is judged by counts and cycles, not by its work."""
+        return Work(0, 0)

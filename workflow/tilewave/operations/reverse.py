@@ -1,62 +1,54 @@
 """An array back to front, through shared memory.
 
-The array arguments come from the job: with one (``d``) it is reversed in place, with two the first
-is read and the second is written. An output that is an input as well starts with the input's
-values instead of poison.
+The arrays come from the job: with one (``d``) it is reversed in place, with two the first is read and
+the second is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from tilewave.dtypes import DTYPES
+from tilewave.dtypes import DTYPES, SIZES
+from tilewave.inputs import storage
 from tilewave.jobs import Job
-from tilewave.operations._common import Judgement, Work, compare, element_bytes
+from tilewave.operations.base import Arrays, Operand, Operation, Work
 
-DIMENSIONS = ("n",)
 SCALARS = ("n", "alpha", "beta")
 
 
-def work(shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-    """No arithmetic; every element is read once and written once."""
-    return Work(0, 2 * shape["n"] * element_bytes(dtypes, next(iter(dtypes))))
+class Reverse(Operation):
+    """An array back to front."""
 
+    dimensions = ("n",)
+    rehearsed = False
 
-def _arrays(job: Job) -> tuple[str, str]:
-    """Names of the array that is read and of the one that is written."""
-    arrays = [one for one in job.arguments if isinstance(one, str) and one not in SCALARS]
-    if not arrays:
-        raise ValueError(f"{job.case}: no array among the arguments {list(job.arguments)}")
-    return arrays[0], arrays[-1]
+    def arrays(self, job: Job) -> Mapping[str, Operand]:
+        names = [one for one in job.arguments if isinstance(one, str) and one not in SCALARS]
+        if not names:
+            raise ValueError(f"{job.case}: no array among the arguments {list(job.arguments)}")
+        source, target = names[0], names[-1]
+        found = {source: Operand(("n",), stream=0, written=source == target)}
+        return found | ({} if source == target else {target: Operand(("n",), written=True)})
 
+    def streamed(self, job: Job, name: str) -> int | None:
+        return None if DTYPES[self.dtype(job, name)].whole else super().streamed(job, name)
 
-def _dtype(job: Job, name: str) -> str:
-    return job.dtypes.get(name) or next(iter(job.dtypes.values()))
+    def inputs(self, job: Job) -> dict[str, np.ndarray]:
+        """The array to reverse; integers are their own index."""
+        source = next(iter(self.arrays(job)))
+        dtype = self.dtype(job, source)
+        if DTYPES[dtype].whole:
+            return {source: np.arange(job.shape["n"], dtype=storage(dtype))}
+        return super().inputs(job)
 
+    def reference(
+        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
+    ) -> dict[str, np.ndarray]:
+        source, *_, target = [*self.arrays(job), *self.arrays(job)]
+        return {target: self.wide(job, source, given[source])[::-1]}
 
-def inputs(job: Job) -> dict[str, np.ndarray]:
-    """The array to reverse: stream 0 of the job's seed; integers are their own index."""
-    from tilewave.inputs import storage, uniform
-
-    source, _ = _arrays(job)
-    n, dtype = job.shape["n"], _dtype(job, source)
-    if DTYPES[dtype].whole:
-        return {source: np.arange(n, dtype=storage(dtype))}
-    return {source: np.asarray(uniform(job.seed, 0, n, dtype))}
-
-
-def outputs(job: Job) -> dict[str, tuple[np.dtype[Any], int]]:
-    """The reversed array, of n elements."""
-    from tilewave.inputs import storage
-
-    _, target = _arrays(job)
-    return {target: (np.dtype(storage(_dtype(job, target))), job.shape["n"])}
-
-
-def judge(job: Job, outputs: Mapping[str, np.ndarray]) -> Judgement:
-    """Verdict, reason (first wrong index, found, expected) and figures."""
-    source, target = _arrays(job)
-    return compare(target, outputs[target], inputs(job)[source][::-1])
+    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+        """No arithmetic; every element is read once and written once."""
+        return Work(0, 2 * shape["n"] * SIZES[next(iter(dtypes.values()))])

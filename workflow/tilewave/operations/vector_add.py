@@ -3,48 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from tilewave.jobs import Job
-from tilewave.operations._common import Judgement, Work, compare, element_bytes
-
-DIMENSIONS = ("n",)
+from tilewave.operations.base import Arrays, Operand, Operation, Work
 
 
-def work(shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-    """n additions; a and b are read once, c is written once."""
-    n = shape["n"]
-    return Work(n, n * sum(element_bytes(dtypes, name) for name in ("a", "b", "c")))
+class VectorAdd(Operation):
+    """The sum of two arrays."""
 
-
-def _dtype(job: Job, name: str) -> str:
-    return job.dtypes.get(name) or next(iter(job.dtypes.values()))
-
-
-def inputs(job: Job) -> dict[str, np.ndarray]:
-    """a and b, each of n elements: streams 0 and 1 of the job's seed."""
-    from tilewave.inputs import uniform
-
-    n, seed = job.shape["n"], job.seed
-    return {
-        name: np.asarray(uniform(seed, stream, n, _dtype(job, name)))
-        for stream, name in enumerate(("a", "b"))
+    dimensions = ("n",)
+    operands: ClassVar = {
+        "a": Operand(("n",), stream=0),
+        "b": Operand(("n",), stream=1),
+        "c": Operand(("n",), written=True),
     }
+    rehearsed = False
 
+    def reference(
+        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
+    ) -> dict[str, np.ndarray]:
+        dtype, _ = self.stored(job, "c")
+        with np.errstate(all="ignore"):
+            rounded = (given["a"] + given["b"]).astype(dtype)
+        return {"c": self.wide(job, "c", rounded)}
 
-def outputs(job: Job) -> dict[str, tuple[np.dtype[Any], int]]:
-    """c, of n elements."""
-    from tilewave.inputs import storage
-
-    return {"c": (np.dtype(storage(_dtype(job, "c"))), job.shape["n"])}
-
-
-def judge(job: Job, outputs: Mapping[str, np.ndarray]) -> Judgement:
-    """Verdict, reason (first wrong index, found, expected) and figures."""
-    given = inputs(job)
-    found = outputs["c"]
-    with np.errstate(all="ignore"):
-        expected = (given["a"] + given["b"]).astype(found.dtype)
-    return compare("c", found, expected)
+    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+        """n additions; a and b are read once, c is written once."""
+        return Work(shape["n"], super().work(shape, dtypes).bytes)

@@ -1,7 +1,8 @@
 """Figures: one module a study, found by the name that the study's config entry gives as `plot`.
 
-A plot module offers `table(study) -> DataFrame`, `draw(study, table, style) -> Figure` and `OPTIONS`, the
-options its study entry may set, each with a sentence. `draw` is given the very frame that `table`
+A plot module offers `table(study) -> DataFrame`, `draw(study, table, style) -> Figure`, `OPTIONS`, the
+options its study entry may set, each with a sentence, and `READING`, two or three sentences on how to read
+the figure (axes, marks, lines), for those who see one for the first time. `draw` is given the very frame that `table`
 returned and is written beside the figure as CSV: every value that is drawn comes from it, the study tells
 the rest (options, title, what is missing, environments). A module whose table is what readers come for
 says `OPEN_TABLE = True`; one may offer `summary(table) -> DataFrame` besides, which the page shows before
@@ -14,15 +15,15 @@ this package touches a GPU, a kernel or the store.
 from __future__ import annotations
 
 import ast
-import importlib
-import importlib.util
-import pkgutil
 from collections.abc import Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from tilewave import library
 from tilewave.errors import UserError
+from tilewave.modules import Modules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,13 +32,12 @@ if TYPE_CHECKING:
     from tilewave.plots.base import StudyData
     from tilewave.plots.style import Style
 
-_HELPERS = frozenset({"base", "style"})
-
 
 class PlotModule(Protocol):
     """What a module of this package offers."""
 
     OPTIONS: Mapping[str, str]
+    READING: str
 
     def table(self, study: StudyData) -> pd.DataFrame:
         """What the figure shows, in plain columns with units in their names."""
@@ -46,10 +46,18 @@ class PlotModule(Protocol):
         """The figure of that table; never fails on missing data."""
 
 
+MODULES = Modules("plot", __name__, __path__, "TILEWAVE_PLOTS", helpers=("base", "style"))
+
+
 def available() -> list[str]:
     """The names of all plot modules, sorted."""
-    names = (module.name for module in pkgutil.iter_modules(__path__))
-    return sorted(n for n in names if not n.startswith("_") and n not in _HELPERS)
+    return MODULES.names()
+
+
+def digest(module: str, *names: str) -> str:
+    """Digest of a module of the library and of these plot modules, users' files among them."""
+    ours = [f"plots.{name}" for name in names if not MODULES.file(name)]
+    return "-".join([library.digest(module, *ours), *filter(None, map(MODULES.code, names))])
 
 
 def load(name: str, where_file: object = "config", key: object = "plot") -> PlotModule:
@@ -59,10 +67,7 @@ def load(name: str, where_file: object = "config", key: object = "plot") -> Plot
     ------
     UserError: there is no such module; the message lists those that exist.
     """
-    names = available()
-    if name not in names:
-        raise UserError(where_file, key, name, names)
-    return cast(PlotModule, importlib.import_module(f"{__name__}.{name}"))
+    return cast(PlotModule, MODULES.load(name, where_file, key))
 
 
 @cache
@@ -72,8 +77,9 @@ def _offers(name: str, what: str) -> bool:
     By its source, not by importing it: the workflow asks before any job runs, and matplotlib takes
     long to load.
     """
-    found = importlib.util.find_spec(f"{__name__}.{name}")
-    source = Path(str(found and found.origin)).read_text(encoding="utf-8")
+    theirs = MODULES.file(name)
+    found = theirs or Path(str((spec := find_spec(f"{__name__}.{name}")) and spec.origin))
+    source = found.read_text(encoding="utf-8")
     if what not in source:  # parsing all modules would take a tenth of a second of every job
         return False
     return any(
@@ -88,13 +94,18 @@ def table_stays_open(name: str) -> bool:
     return _offers(name, "OPEN_TABLE")
 
 
+def has_summary(name: str) -> bool:
+    """Whether the module makes a `summary`."""
+    return _offers(name, "summary")
+
+
 def is_headline(name: str) -> bool:
     """Whether the module's finding is one of those that the report begins with: its HEADLINE."""
     return _offers(name, "HEADLINE")
 
 
 def summary(name: str, study: StudyData) -> pd.DataFrame:
-    """The summary of a study that a module of SUMMARISED draws."""
+    """The summary of a study that a module with one draws."""
     module: Any = load(name)
     made: pd.DataFrame = module.summary(module.table(study))
     return made
@@ -121,7 +132,3 @@ def check_options(
             raise UserError(
                 where_file, f"{key}.{option}", option, known or f"{name} takes no options"
             )
-
-
-SUMMARISED = tuple(name for name in available() if _offers(name, "summary"))
-"""Modules with a `summary`."""

@@ -22,6 +22,10 @@ from tilewave.plots import style as look
 from tilewave.plots.base import StudyData, compact
 from tilewave.plots.style import FAINT, GREY, INK, Style
 
+READING = (
+    "A row changes one macro of the variant in the first row, so compare each bar with the first "
+    "one: speed, excess wavefronts and hits in L2."
+)
 OPTIONS: Mapping[str, str] = {
     "default": "variant that the others are compared with (default: the one of no changed macro)",
 }

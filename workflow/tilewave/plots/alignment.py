@@ -22,13 +22,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tilewave.operations.matmul import DIMENSIONS
+from tilewave.operations.matmul import Matmul
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, INK, MARKERS, Style
 from tilewave.theory import alignment as theory
 
+READING = (
+    "A row of panels is a dtype, a column the dimension that is varied; right it is better aligned, "
+    "up is speed in % of the aligned product. A solid line varies a dimension that is contiguous in "
+    "a matrix, a dotted one a dimension that is not; from the green line on the vendor's "
+    "recommendation is met."
+)
 OPTIONS: Mapping[str, str] = {
     "reference": "size of the aligned product, m = n = k (default: the largest m of the cases)",
     "tolerance": "share of the best TFLOP/s that a sufficient alignment may lose (default: 0.02)",
@@ -134,13 +140,13 @@ def lines(study: StudyData) -> list[Line]:
     tolerance = float(study.option("tolerance", _TOLERANCE))
     made = []
     for variant, group in cases.groupby("variant", sort=False):
-        sizes = group[list(DIMENSIONS)].astype(int)
+        sizes = group[list(Matmul.dimensions)].astype(int)
         aligned = group[(sizes == size).all(axis=1)]
         if aligned.empty:
             continue
         row = aligned.iloc[0].to_dict()
-        for dimension in DIMENSIONS:
-            others = [name for name in DIMENSIONS if name != dimension]
+        for dimension in Matmul.dimensions:
+            others = [name for name in Matmul.dimensions if name != dimension]
             swept = group[(sizes[others] == size).all(axis=1) & (sizes[dimension] <= size)]
             if len(swept) < 2:
                 continue
@@ -370,7 +376,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             return look.empty_figure(study, style, "throughput")
         of = {d: [x for x in found if x.dtype == d] for d in base.dtypes_in_order(study)}
         dtypes = [d for d in of if _worst(of[d]) > _CLEAN] or [d for d in of if of[d]]
-        columns = [d for d in DIMENSIONS if any(line.dimension == d for line in found)]
+        columns = [d for d in Matmul.dimensions if any(line.dimension == d for line in found)]
         steps = sorted({int(one) for line in found for one in line.points["alignment"]})
         looks = _looks(found, style)
         fig = look.new_figure(style, (24.0 if style.narrow else 29.0) * len(dtypes) + 8)

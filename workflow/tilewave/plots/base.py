@@ -28,7 +28,7 @@ BASELINE = "cublas"
 """Name of the vendor baseline's kernel: the reference line of every comparison."""
 
 CASE_COLUMNS = (
-    "case kernel variant macros layouts operation dtype m n k probe_case tile_m tile_n tile_k blocks"
+    "case kernel variant macros layouts operation dtype m n k sizes probe_case tile_m tile_n tile_k blocks"
     " working_blocks block_threads registers shared_bytes"
 ).split()
 RECORD_COLUMNS = (
@@ -369,6 +369,7 @@ def source_of(study: StudyData) -> dict[str, str]:
 def flops(study: StudyData) -> pd.Series[float]:
     """2 m n k of each matrix product, by case; NaN for other operations."""
     cases = study.cases.set_index("case")
+    cases = cases[cases["operation"] == "matmul"].reindex(cases.index)
     sizes = [pd.to_numeric(cases[d], errors="coerce").astype(float) for d in ("m", "n", "k")]
     return (2.0 * sizes[0] * sizes[1] * sizes[2]).rename("flops")
 
@@ -409,10 +410,13 @@ def number(value: float) -> str:
 
 
 def shape_label(row: Mapping[str, Any]) -> str:
-    """`m x n x k` with a multiplication sign, `N` where all three are equal, or the probe's case."""
+    """Sizes in the operation's order with multiplication signs, `N³` for three that are equal, or the
+    probe's case."""
     if present(row.get("probe_case")):
         return str(row["probe_case"])
-    sizes = [row.get(d) for d in ("m", "n", "k")]
+    known = row.get("sizes")
+    sizes = list(json.loads(str(known)).values()) if present(known) else []
+    sizes = sizes or [row.get(d) for d in ("m", "n", "k")]
     told = [number(float(s)) for s in sizes if s is not None and present(s)]
     if len(told) == 3 and len(set(told)) == 1:
         return f"{told[0]}³"

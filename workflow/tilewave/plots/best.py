@@ -26,6 +26,10 @@ from tilewave.plots.style import GREY, INK, Style
 from tilewave.theory import selection
 from tilewave.theory.occupancy import SmLimits
 
+READING = (
+    "A row is a shape: the dot is the speed of the fastest variant in % of cuBLAS's, the diamond "
+    "that of the variant which the model picks. The gap between them is what the wrong pick costs."
+)
 OPTIONS: Mapping[str, str] = {}
 STAGE = "tune"
 DURATION = "tune_duration"

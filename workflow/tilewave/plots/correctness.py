@@ -24,6 +24,10 @@ from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
+READING = (
+    "A row is a kernel, a column a shape; the signs in a cell say how its variants ended, and how "
+    "many did so. A capital letter is a fault."
+)
 OPTIONS: Mapping[str, str] = {}
 
 EXPECTED = "ended as planned"
@@ -61,7 +65,8 @@ def outcomes(study: StudyData) -> dict[str, str]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case: outcome, errors of the result and the tolerance that they were held against."""
+    """One row a case: outcome, errors of the result, and the tolerance of an element of typical size:
+    each element is held against its own."""
     frame = base.base_table(study)
     found = pd.Series(outcomes(study), dtype=object).reindex(frame.index)
     frame.insert(7, "outcome", found)
@@ -73,7 +78,7 @@ def table(study: StudyData) -> pd.DataFrame:
         frame,
         {
             "largest error": base.value_of(study, "max_error", "check"),
-            "tolerance": base.value_of(study, "tolerance", "check"),
+            "tolerance of a typical element": base.value_of(study, "tolerance", "check"),
             "relative error (Frobenius)": base.value_of(study, "relative_error", "check"),
         },
     )

@@ -29,6 +29,11 @@ from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import BAD, GREY, Style
 
+READING = (
+    "A row is a counter, a dot a case where the prediction is not what ncu measured, right of 0 "
+    "where it is too high; the colour is the cause. Counters without a difference share the last "
+    "row."
+)
 OPTIONS: Mapping[str, str] = {}
 PREDICTED, MEASURED = "execute", "counters"
 _STAGES = (PREDICTED, MEASURED)

@@ -27,6 +27,11 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GOOD, GREY, INK, MARKERS, Style
 
 HEADLINE = True
+READING = (
+    "A row is a rung, a dot its share of cuBLAS at one size, larger sizes darker; right of the "
+    "line, where the panel is shaded, it is faster than cuBLAS. The numbers beside it are the same "
+    "shares."
+)
 OPTIONS: Mapping[str, str] = {
     "log": "true draws the shares on a logarithmic axis (default: false)",
 }

@@ -23,6 +23,11 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.style import FAINT, GREY, INK, Style
 from tilewave.theory.latency import nanoseconds
 
+READING = (
+    "A row is a level of the memory, and right is slower, on a logarithmic axis. The dot was "
+    "measured, the diamond is what the lecture claims, the bar what the article calls several "
+    "hundred cycles."
+)
 OPTIONS: Mapping[str, str] = {
     "claimed": "{probe case: cycles} (default: the lecture's register 1, shared 5, constant 5 and "
     "500 for global memory, shown at the case `dram`)",

@@ -32,6 +32,11 @@ from tilewave.plots._rungs import in_order
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import Style
 
+READING = (
+    "A bar is a rung's elapsed cycles: the darkest part is what its busiest pipe works, each "
+    "lighter one is a way to be idle. The cells beside it say what its warps wait for, in % of "
+    "their time, the darker the more."
+)
 OPTIONS: Mapping[str, str] = {}
 AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
 ELAPSED = "sm__cycles_elapsed.max"

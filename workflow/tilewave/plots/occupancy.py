@@ -30,6 +30,11 @@ from tilewave.plots.style import BAD, GREY, INK, Style
 from tilewave.theory import latency, occupancy
 from tilewave.theory.occupancy import TURING, Occupancy, SmLimits
 
+READING = (
+    "Above, a row is a limit: the bar is the occupancy of the closed form, the stroke the driver's, "
+    "the dots ncu's. Below, at the left, warps on an SM against the registers of a thread; at the "
+    "right, how fast they multiply and add: where a line gets flat, more warps buy nothing."
+)
 OPTIONS: Mapping[str, str] = {
     "chains": "probe whose cases are the points of the rate by warps (default: occupancy)",
     "tile": "probe with the same tile by blocks of different sizes (default: tile_threads)",

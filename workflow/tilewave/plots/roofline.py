@@ -23,6 +23,12 @@ from tilewave.theory import roofline
 from tilewave.theory.traffic import MATH
 
 HEADLINE = True
+READING = (
+    "Up is speed, right are the FLOPs for a byte of one level of the memory, both logarithmic: a "
+    "variant has a point for each level. A sloping line is the bandwidth of the level with its "
+    "colour, a horizontal one a rate of arithmetic; the lower of the two is the roof over a point, "
+    "and the distance to it is what is left to gain."
+)
 OPTIONS: Mapping[str, str] = {
     "bandwidths": "{level: probe case} whose measured bandwidth is the slope at the levels dram, l2 "
     "and l1 (default: dram_copy, l2_read, shared_read)",

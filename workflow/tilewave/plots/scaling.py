@@ -24,6 +24,11 @@ from tilewave.plots._panels import names_beside, stacked
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, Style
 
+READING = (
+    "Up is speed, right the size N: black is cuBLAS, red the fastest own variant, grey the others. "
+    "Where a line gets flat, the size no longer limits the variant; the dot is the first size with "
+    "90 % of its highest speed."
+)
 OPTIONS: Mapping[str, str] = {
     "log": "true draws TFLOP/s on a logarithmic axis (default: false)",
     "lecture": "{rows: {label: variant}, sizes: [N, ...]} of the table of times in ms "

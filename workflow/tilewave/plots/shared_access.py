@@ -22,6 +22,11 @@ from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import BAD, GREY, INK, Style
 
+READING = (
+    "A row is an access pattern, named by the bits that a lane asks for: the bar is the wavefronts "
+    "that were measured, the diamond those that the rule of transactions predicts. A diamond at the "
+    "end of its bar is a prediction that came true."
+)
 OPTIONS: Mapping[str, str] = {}
 MEASURED = "wavefronts"
 EXPECTED = "wavefronts_expected"
@@ -137,8 +142,10 @@ def _panel(ax: Axes, rows: pd.DataFrame, style: Style, right: float) -> None:
                 points, x=column, y="place", label=label, marker=marker, color=color, s=size,
                 edgecolor=edge, linewidth=0.6, zorder=5, ax=ax,
             )  # fmt: skip
-    counted = ["measured wavefronts", "expected wavefronts", "attributed by ncu"]
-    ends = rows[counted].max(axis=1).fillna(0.0)
+    ends = rows[["measured wavefronts", "expected wavefronts"]].max(axis=1).fillna(0.0)
+    # Beyond a mark that would be in the way, but not beside one that is far off.
+    marks = rows["attributed by ncu"]
+    ends = ends.where(~marks.between(ends, ends + 0.15 * right), marks)
     for place, (row, end) in enumerate(zip(rows.to_dict("records"), ends, strict=True)):
         told, tint = _said(row)
         ax.annotate(

@@ -25,6 +25,11 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 from tilewave.theory import quantization, splitting
 
+READING = (
+    "A row is a shape, a column the number of blocks that share a tile: the speed-up as measured, "
+    "as the model has it, and what is asked of L2 besides. The best of a row is framed; below a "
+    "shape stands how many tiles of which size it has."
+)
 OPTIONS: Mapping[str, str] = {
     "data_parallel": "kernel whose blocks take a tile each (default: hgemm_mma)",
     "split_k": "kernel that splits k, with the macro SPLITS (default: hgemm_split_k)",

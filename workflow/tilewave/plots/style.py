@@ -300,7 +300,7 @@ _captions: WeakKeyDictionary[Figure, list[str]] = WeakKeyDictionary()
 
 
 def caption(fig: Figure) -> list[str]:
-    """The sentences that belong below a finished figure: notes, what is missing, the source."""
+    """What belongs below a finished figure: its notes, then in one line what is missing and the source."""
     return _captions.get(fig, [])
 
 
@@ -331,12 +331,14 @@ def finish(
     said = [line for note in notes for line in wrap(fig, note, tiny, width)]
     troubles = missing_notes(study, stages, most=2 if style.narrow else 3)
     if len(troubles) > 6:
-        rest = len(troubles) - 5
-        troubles = [*troubles[:5], f"and {rest} further reasons: they are in the table."]
+        more = len(troubles) - 5
+        troubles = [*troubles[:5], f"and {more} further reasons: they are in the table."]
     gone = [line for note in troubles for line in wrap(fig, note, tiny, width)]
     source = wrap(fig, source_line(study), tiny, width)
+    rest = [f"{one.removesuffix('.')}." for one in (*troubles, source_line(study))]
+    _captions[fig] = [*notes, " ".join(rest)]
     if style.bare:
-        title, gone, source = [], [], []
+        title, said, gone, source = [], [], [], []
     legend, legend_height = _legend(fig, handles, labels, width)
 
     def height(lines: Sequence[str], size: float) -> float:

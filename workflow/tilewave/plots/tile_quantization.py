@@ -15,6 +15,11 @@ from tilewave.plots._quantization import OPTIONS as OPTIONS
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
+READING = (
+    "Against N: above the speed, below 2mnk over the operations of whole tiles. Past a dotted line "
+    "a new column of tiles begins and both fall, by its tile waste; points are measured, the line "
+    "is the model."
+)
 _ORDER = ("tflops", "useful")
 
 

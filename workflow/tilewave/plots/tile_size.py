@@ -26,6 +26,11 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, INK, Style
 from tilewave.theory import quantization, tiling
 
+READING = (
+    "A row is a shape, a column a tile; a number is the speed in % of the best tile of that shape, "
+    "measured at the left, predicted in the middle, and the best one is framed. At the right the "
+    "rank correlation of each order with the measured one: 1 is the same order."
+)
 OPTIONS: Mapping[str, str] = {
     "reference": "shape whose throughput gives each tile its one number, as `mxnxk` (default: the "
     "shape of most operations at which every tile is measured)",

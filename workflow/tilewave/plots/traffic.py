@@ -28,6 +28,11 @@ from tilewave.plots.style import FAINT, GREY, INK, PALETTES, Style
 from tilewave.theory import traffic
 from tilewave.theory.traffic import V100, WARP, Access, Machine
 
+READING = (
+    "Above, a bar is how much of its roof a product reaches, and beside it what DRAM moved over the "
+    "bytes that must move. Below, a mark is how many times the bytes of A and B were asked for: by "
+    "lanes, in sectors, of L2, of DRAM; a mark on the stroke is as predicted."
+)
 OPTIONS: Mapping[str, str] = {
     "accesses": "{kernel: {a, b, c: {rows, columns, vector, row_step, column_step}, tile}}: where the "
     "lanes of a warp stand in an access to each matrix (default: an element a lane, row by row "

@@ -16,6 +16,11 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
 HEADLINE = True
+READING = (
+    "Against N: above the speed, below how evenly the SMs work, the average over the most active "
+    "cycles. Past a dashed line a new wave begins and both fall, because SMs idle in its tail; "
+    "points are measured, the line is the model."
+)
 _ORDER = ("tflops", "active")
 
 

@@ -26,6 +26,11 @@ from tilewave.plots.base import StudyData, compact
 from tilewave.plots.style import GREY, INK, Style
 
 HEADLINE = True
+READING = (
+    "A row is an instruction of a variant: the bar counts its excess wavefronts, the dot its "
+    "wavefronts over the ideal ones, where 1 is none too many. At the right stand ncu's bank "
+    "conflicts of the same launch."
+)
 OPTIONS: Mapping[str, str] = {}
 _STAGES = ("counters",)
 
@@ -74,7 +79,7 @@ def by_kind(study: StudyData) -> pd.DataFrame:
     rows = study.instructions
     if not rows.empty:
         rows = rows[rows["wavefronts_shared"].fillna(0) > 0].copy()
-        kind = rows["opcode"].astype(str).str.partition(".")[0]
+        kind = rows["opcode"].astype(str).str.split(".").str[0]
         rows["kind"] = kind.where(kind.isin(list(KINDS)), "other")
         sums = rows.groupby(["case", "kind"])[["wavefronts_shared", "wavefronts_shared_ideal"]]
         for (case, name), counted in sums.sum().iterrows():  # type: ignore[misc]

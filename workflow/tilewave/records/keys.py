@@ -10,7 +10,7 @@ from typing import Any
 from tilewave.jobs import Job
 
 # Raised when the way of measuring changes, so that older figures are not taken for new ones.
-METHOD_VERSION = {"check": 1, "time": 2, "tune": 2, "counters": 1, "execute": 1}
+METHOD_VERSION = {"check": 1, "time": 2, "tune": 2, "counters": 1, "sample": 1, "execute": 1}
 
 # What of a job and its launch decides the figure. Paths, case names and limits do not.
 PARTS = (
@@ -30,13 +30,14 @@ PARTS = (
 )
 # Parts that most jobs do not have: absent from the key where they are empty, so that the keys of
 # figures recorded before such a part existed stay what they were.
-RARE_PARTS = ("scratch", "work", "device", "tensor_maps", "reads_c")
+RARE_PARTS = ("scratch", "work", "device", "tensor_maps", "operation_code", "reads_c")
 STAGE_PARTS = {
     "check": (),
     "time": ("baseline", "timing"),
     # Not the rivals: a kernel that is added leaves what was raced before as it is.
     "tune": ("timing",),
     "counters": ("instruction", "metrics", "sections", "clock_control", "cache_control"),
+    "sample": ("metrics", "sections", "clock_control", "cache_control"),
     "execute": ("versions",),
 }
 

@@ -46,16 +46,20 @@ FINDINGS = (RACE, UNINITIALISED, BARRIER)
 VERDICTS = (CORRECT, WRONG, NOT_CHECKED, RACE, UNINITIALISED, BARRIER)
 
 EXECUTE = "execute"
-STAGES = ("check", "time", "tune", "counters", EXECUTE)
+SAMPLE = "sample"
+STAGES = ("check", "time", "tune", "counters", SAMPLE, EXECUTE)
 # Where the figures of a stage come from when they were measured here.
 SOURCES = {
     "check": "events",
     "time": "events",
     "tune": "events",
     "counters": "counters",
+    SAMPLE: "samples",
     EXECUTE: "executed",
 }
 EXECUTED = SOURCES[EXECUTE]
+INSTEAD = "executed here, because on this GPU "
+"""Begins the reason of a result that stands in for one that this machine's GPU did not give."""
 
 
 def result(

@@ -5,7 +5,7 @@ A folder ``resources/recorded/<gpu>/`` holds
 * ``environments.json``: environment id -> environment,
 * ``compiled.json``: variant -> what its cubin was (source and cubin SHA-256, code digest, ...),
 * ``results.parquet``: one row a result, its figures and notes as JSON,
-* ``samples.parquet`` and ``instructions.parquet``: long tables by key,
+* ``samples.parquet``, ``instructions.parquet`` and ``stalls.parquet``: long tables by key,
 * ``listings.parquet``: SASS with its source lines, by the key of the compilation,
 * ``accesses.parquet``: accesses to shared memory, lane by lane, by the key of an execution.
 """
@@ -28,7 +28,8 @@ from tilewave.records.store import write_atomically
 
 PLAIN = ("stage", "case", "key", "status", "reason", "verdict", "environment")
 PACKED = ("figures", "notes")
-INSTRUCTION_COLUMNS = ("key", "address", "opcode")
+INSTRUCTIONS, STALLS = "instructions", "stalls"
+"""Long tables of what a result holds of its instructions: counters, and samples of the stage `sample`."""
 
 
 def _table(path: Path) -> pa.Table:
@@ -151,9 +152,10 @@ class Recorded:
     def instructions(self, keys: set[str]) -> dict[str, list[dict[str, Any]]]:
         """Rows of the instructions by key, without the key and without empty cells."""
         found: dict[str, list[dict[str, Any]]] = {}
-        for row in self.long_table("instructions", keys).to_pylist():
-            key = row.pop("key")
-            found.setdefault(key, []).append({n: v for n, v in row.items() if v is not None})
+        for name in (INSTRUCTIONS, STALLS):
+            for row in self.long_table(name, keys).to_pylist():
+                key = row.pop("key")
+                found.setdefault(key, []).append({n: v for n, v in row.items() if v is not None})
         return found
 
     @property
@@ -176,7 +178,7 @@ class Recorded:
         return [self._result(row) for row in self._rows]
 
     def long_table(self, name: str, keys: set[str]) -> pa.Table:
-        """Rows of ``samples`` or ``instructions`` for these keys."""
+        """Rows of ``samples``, ``instructions`` or ``stalls`` for these keys."""
         path = self.folder / f"{name}.parquet"
         if not path.is_file() or not keys:
             return pa.table({})
@@ -213,10 +215,16 @@ def sample_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def instruction_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Per-instruction counters as rows that start with their key, once a key."""
+def instruction_rows(
+    results: Iterable[Mapping[str, Any]], table: str = INSTRUCTIONS
+) -> list[dict[str, Any]]:
+    """Per-instruction counters, or with the table STALLS samples, as rows that start with their key,
+    once a key."""
     return [
-        {"key": made["key"], **row} for made in _each_key(results) for row in made["instructions"]
+        {"key": made["key"], **row}
+        for made in _each_key(results)
+        if (made["stage"] == model.SAMPLE) == (table == STALLS)
+        for row in made["instructions"]
     ]
 
 
@@ -285,7 +293,9 @@ def merge(
     new_keys = {made["key"] for made in results}
     kept = {made["key"] for made in rows}
     _merge_long(folder / "samples.parquet", sample_rows(results), new_keys, kept)
-    _merge_long(folder / "instructions.parquet", instruction_rows(results), new_keys, kept)
+    for name in (INSTRUCTIONS, STALLS):
+        rows_of = instruction_rows(results, name)
+        _merge_long(folder / f"{name}.parquet", rows_of, new_keys, kept)
     used = {made["environment"] for made in rows}
     known = {**(before.environments if before else {}), **environments}
     kept_environments = {name: known[name] for name in sorted(used) if name in known}

@@ -11,7 +11,7 @@ import pandas as pd
 from tilewave.compiling.origins import Origin, columns
 from tilewave.counters import kernel_names
 from tilewave.records import model
-from tilewave.records.recorded import Recorded, instruction_rows, sample_rows
+from tilewave.records.recorded import INSTRUCTIONS, Recorded, instruction_rows, sample_rows
 
 if TYPE_CHECKING:
     from tilewave.stages.resolving import Resolved
@@ -23,7 +23,7 @@ RECORD_COLUMNS = [
 ]  # fmt: skip
 CASE_COLUMNS = [
     "case", "kernel", "variant", "title", "provider", "macros", "layouts", "operation", "dtype", "m", "n",
-    "k", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
+    "k", "sizes", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
     "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "expect",
     "claimed", "instruction", "note", "ends", "finds", "verdict", "studies", "follows",
 ]  # fmt: skip
@@ -94,6 +94,7 @@ def case_row(one: Resolved, entry: Mapping[str, Any]) -> dict[str, Any]:
         "spill_bytes": resources.get("spill_store_bytes"),
     }
     row |= {name: value for name, value in one.shape.items() if name in row}
+    row["sizes"] = json.dumps(one.shape)
     if launch is not None and variant.kernel.provider == "nvrtc":
         row |= {
             "grid": json.dumps(launch.grid),
@@ -233,16 +234,21 @@ Origins = Callable[[str], Mapping[int, Origin]]
 
 
 def instructions_table(
-    results: Sequence[Mapping[str, Any]], recorded: Recorded | None, origins_of: Origins
+    results: Sequence[Mapping[str, Any]],
+    recorded: Recorded | None,
+    origins_of: Origins,
+    name: str = INSTRUCTIONS,
 ) -> pd.DataFrame:
-    """Per-instruction counters, each with its `Origin` by the tree's own listing."""
-    table = _long(results, instruction_rows(results), "instructions", recorded)
+    """Per-instruction counters, or with the table ``stalls`` samples, each with its `Origin` by the
+    tree's own listing."""
+    table = _long(results, instruction_rows(results, name), name, recorded)
     if not len(table):
         return table
-    variants = table["case"].str.partition("@")[0]
-    made = [
-        pd.DataFrame(columns(origins_of(str(variant)), rows["address"]), index=rows.index)
-        for variant, rows in table.groupby(variants, sort=False)
-    ]
+    variants = table["case"].map({case: case.partition("@")[0] for case in table["case"].unique()})
+    made = []
+    for variant, addresses in table["address"].groupby(variants, sort=False):
+        known = addresses.unique()
+        places = pd.DataFrame(columns(origins_of(str(variant)), known), index=known)
+        made.append(places.loc[addresses].set_index(addresses.index))
     placed = pd.concat(made)
     return table.assign(**{name: placed[name] for name in placed})

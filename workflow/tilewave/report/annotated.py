@@ -25,6 +25,7 @@ class Counts:
     wavefronts_shared_excess: float | None = None
     sectors_global: float | None = None
     sectors_global_ideal: float | None = None
+    samples: float | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class File:
 @dataclass(frozen=True)
 class Annotated:
     """A case's files, the kernel's first, then the headers that instructions came from; ``unplaced``
-    are the counts that belong to no line. Only memory, barrier and tensor instructions count."""
+    are the counts that belong to no line. Only memory, barrier and tensor instructions are counted, but
+    all are sampled."""
 
     case: str
     source: str
@@ -77,6 +79,7 @@ class Code:
 
 
 COUNTERS = [one.name for one in fields(Counts)]
+SAMPLED = ["case", "address", "samples", *(one.name for one in fields(Origin))]
 
 
 def _sums(rows: pd.DataFrame, by: Sequence[str]) -> dict[Any, Counts]:
@@ -93,23 +96,29 @@ def _counts(rows: pd.DataFrame) -> Counts:
     return _sums(rows.assign(all=0), ["all"]).get(0, Counts())
 
 
-def rows_of(instructions: pd.DataFrame, case: str) -> pd.DataFrame:
-    """A case's rows that a GPU counted, else those of its execution here."""
+def rows_of(
+    instructions: pd.DataFrame, case: str, stalls: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """A case's rows that a GPU counted, else those of its execution here; behind them its samples."""
     rows = instructions[instructions["case"] == case]
     counted = rows[rows["stage"] != model.EXECUTE]
-    return counted if len(counted) else rows
+    rows = counted if len(counted) else rows
+    if stalls is None or not len(rows) or not (stalls["case"] == case).any():
+        return rows
+    sampled = stalls[stalls["case"] == case]
+    return pd.concat([rows, sampled[[name for name in SAMPLED if name in sampled]]])
 
 
 def _lines(name: str, text: str, rows: pd.DataFrame, kernel: bool) -> tuple[Line, ...]:
     mine, others = rows[rows["file"] == name], rows[rows["file"] != name]
     own = _sums(mine, ["line"])
     calls = _sums(others, ["kernel_line"]) if kernel else {}
-    made = {
-        number: [
-            list(dict.fromkeys(part)) for part in (found["opcode"], found["via"], found["address"])
-        ]
-        for number, found in mine.groupby("line")
-    }
+    # Of each line its opcodes, call sites and addresses, each once, in order.
+    made: dict[int, tuple[dict[Any, None], ...]] = {}
+    for number, *parts in zip(*(mine[name] for name in ("line", "opcode", "via", "address"))):
+        for known, part in zip(made.setdefault(number, ({}, {}, {})), parts):
+            if part == part:  # one that was only sampled has no opcode
+                known[part] = None
 
     def line(number: int, text: str) -> Line:
         opcodes, vias, addresses = map(tuple, made.get(number, ((), (), ())))
@@ -119,13 +128,15 @@ def _lines(name: str, text: str, rows: pd.DataFrame, kernel: bool) -> tuple[Line
     return tuple(line(number, text) for number, text in enumerate(text.splitlines(), 1))
 
 
-def annotated(kernel: Kernel, instructions: pd.DataFrame, case: str) -> Annotated | None:
+def annotated(
+    kernel: Kernel, instructions: pd.DataFrame, case: str, stalls: pd.DataFrame | None = None
+) -> Annotated | None:
     """The files that a case's instructions came from, with the counters of each line; None where no
     instruction of it was counted.
 
-    instructions: the run's table, with the columns of `Origin`.
+    instructions, stalls: the run's tables, with the columns of `Origin`.
     """
-    rows = rows_of(instructions, case)
+    rows = rows_of(instructions, case, stalls)
     if not len(rows):
         return None
     texts = origins.by_last_name(origins.own_texts(kernel.text, kernel.path, kernel.folders))
@@ -159,6 +170,6 @@ def machine_code(kernel: Kernel, listing: str, function: str, rows: pd.DataFrame
             places.get(one.address, NOWHERE),
             counted.get(one.address, Counts()),
         )
-        for one in sass.parse(listing, kernel.path.name)
+        for one in sass.parse(listing)
         if one.function == function
     ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -53,14 +54,22 @@ def plural(count: int, word: str) -> str:
 # ----------------------------------------------------------------------------------------- tables
 
 
+EVIDENCE = (
+    "judged by", "tolerance", "where it holds", "measured from", "status", "reason", "source",
+)  # fmt: skip
+"""What a judged row rests on, the most telling first."""
+
+
 @dataclass(frozen=True)
 class Table:
-    """A table as the page shows it: columns as (title, is it a number), rows of texts."""
+    """A table as the page shows it: columns as (title, is it a number), rows of texts; evidence is what a
+    row has folded away, as (title, text)."""
 
     columns: list[tuple[str, bool]]
     rows: list[list[str]]
     same: list[tuple[str, str]]
     empty: list[str]
+    evidence: Sequence[Sequence[tuple[str, str]]] = ()
 
     @property
     def long(self) -> bool:
@@ -92,6 +101,19 @@ def table(frame: pd.DataFrame) -> Table:
             kept.append((name, bool(numeric), texts))
     rows = [list(row) for row in zip(*(texts for _, _, texts in kept))]
     return Table([(name, numeric) for name, numeric, _ in kept], rows, same, empty)
+
+
+def with_evidence(shown: Table) -> Table:
+    """The table with its columns of EVIDENCE folded away."""
+    names = [name for name, _ in shown.columns]
+    kept = [at for at, name in enumerate(names) if name not in EVIDENCE]
+    folded = sorted({*range(len(names))} - {*kept}, key=lambda at: EVIDENCE.index(names[at]))
+    return replace(
+        shown,
+        columns=[shown.columns[at] for at in kept],
+        rows=[[row[at] for at in kept] for row in shown.rows],
+        evidence=[[(names[at], row[at]) for at in folded if row[at]] for row in shown.rows],
+    )
 
 
 _LATEX = str.maketrans(

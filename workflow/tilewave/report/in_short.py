@@ -23,14 +23,22 @@ if TYPE_CHECKING:
 
 def markdown(
     told: Banner,
+    judged: verdict.Verdict,
     found: Sequence[Finding],
     shown: Sequence[StudyView],
     cases: pd.DataFrame,
     records: pd.DataFrame,
 ) -> str:
-    """The summary: whose figures, verdicts, findings, studies, and what is not ok."""
+    """The summary: whose figures, the verdict, cases, findings, studies, and what is not ok."""
     counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases))
-    lines = [f"# {told.headline}", "", f"{number(len(cases))} cases: {counts}.", ""]
+    lines = [
+        f"# {told.headline}",
+        "",
+        judged.sentence,
+        "",
+        f"{number(len(cases))} cases: {counts}.",
+        "",
+    ]
     lines += [f"* {one.sentence}" for one in found]
     lines += ["", "| study | cases | finding |", "|---|---|---|"]
     lines += [f"| {one.title} | {one.cases} | {one.takeaway or '-'} |" for one in shown]
@@ -76,12 +84,13 @@ def junit(cases: pd.DataFrame, records: pd.DataFrame) -> bytes:
 def write(
     reports: Path,
     told: Banner,
+    judged: verdict.Verdict,
     found: Sequence[Finding],
     shown: Sequence[StudyView],
     cases: pd.DataFrame,
     records: pd.DataFrame,
 ) -> None:
     """Write summary.md and junit.xml into the report's folder."""
-    text = markdown(told, found, shown, cases, records)
+    text = markdown(told, judged, found, shown, cases, records)
     write_atomically(reports / "summary.md", text.encode())
     write_atomically(reports / "junit.xml", junit(cases, records))

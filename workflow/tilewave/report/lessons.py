@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tilewave.library import TEMPLATES
+from tilewave.home import TEMPLATES
 from tilewave.report.kernel_views import Row, Run, speed
 
 

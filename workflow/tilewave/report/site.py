@@ -23,7 +23,7 @@ import pandas as pd
 from PIL import Image as Picture
 
 from tilewave import sharing
-from tilewave.library import TEMPLATES
+from tilewave.home import INSTALLED, TEMPLATES
 from tilewave.project import Project, read
 from tilewave.records import model
 from tilewave.records.store import write_atomically
@@ -59,6 +59,12 @@ class Finding:
 def commands(project: Project) -> list[tuple[str, str]]:
     """What a reader types to get this report again, each with a remark."""
     study = next(iter(project.plan.studies))
+    if INSTALLED:
+        return [
+            ("tilewave report", "in the folder that this report was made in"),
+            (f"tilewave report --only {study}", "one study; kernels, dtypes and shapes work too"),
+            ("tilewave record", "keep a live run as recorded figures of its GPU"),
+        ]
     run = "snakemake --cores 1"
     return [
         ("make report", "install what is needed, then run the full study"),
@@ -144,20 +150,17 @@ def findings(shown: Sequence[StudyView], cases: pd.DataFrame) -> list[Finding]:
     bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
     failed = ", ".join(f"{count} {word}" for word, count in bad.items())
     checked = sum(verdict.checked(word) for word in cases["verdict"])
-    if checked:
+    if failed:
         right = number(checked - sum(bad.values()))
-        found.append(
-            Finding(
-                f"Of {number(checked)} checked cases {right} are correct"
-                + (f"; {failed}." if failed else ", none is wrong.")
-            )
-        )
+        found.append(Finding(f"Of {number(checked)} checked cases {right} are correct; {failed}."))
     return found
 
 
 class Inputs(figures.Inputs, Protocol):
-    """Those of the figures, and what is known of compilations and of accesses to shared memory."""
+    """Those of the figures, stall samples, and what is known of compilations and of accesses to shared
+    memory."""
 
+    stalls: Any
     compiled: Any
     accesses: Any
 
@@ -173,8 +176,8 @@ def write(
 
     Parameters
     ----------
-    inputs: paths of the target document, of the tables (cases, records, instructions) and of the
-        documents of compilations and of accesses.
+    inputs: paths of the target document, of the tables (cases, records, instructions, stalls) and of
+        the documents of compilations and of accesses.
     path: where the index goes; figures are looked for in `figures/` beside it.
     done: called with the name of each kernel whose page is written.
     """
@@ -193,7 +196,11 @@ def write(
     ]
     taught = lessons.about(project.plan.kernels, project.plan.studies)
     extra = [("Explorer", "explorer.html"), *(("Lessons", lesson.address) for lesson in taught[:1])]
-    about: dict[str, Any] = {"banner": banner(target, records), "extra": extra}
+    about: dict[str, Any] = {
+        "banner": banner(target, records),
+        "extra": extra,
+        "installed": INSTALLED,
+    }
 
     def page(name: str, template: str, context: Mapping[str, Any]) -> None:
         root = "../" * name.count("/")
@@ -202,7 +209,7 @@ def write(
 
     for one in shown:
         page(f"study/{one.name}.html", "study.html.j2", {"study": one})
-    tables = cases, records, instructions
+    tables = cases, records, instructions, figures.table_of(Path(str(inputs.stalls)))
     accesses = read(Path(str(inputs.accesses)))
     run = kernel_views.Run.of(
         project, target, tables, environments, compiled, shown, accesses, reports
@@ -233,7 +240,8 @@ def write(
     swept = explorer.sweeps(shown, cases, records, environments)
     page("explorer.html", "explorer.html.j2", explorer.view(swept))
     found, groups = findings(shown, cases), troubles(cases, verdict.unplanned(cases, records))
-    in_short.write(reports, about["banner"], found, shown, cases, records)
+    judged = verdict.of(project, cases, records, target)
+    in_short.write(reports, about["banner"], judged, found, shown, cases, records)
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
         for name in ("records", "instructions")
@@ -246,6 +254,7 @@ def write(
             "cases": len(cases),
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
             "verdicts": verdict_counts(cases),
+            "judged": judged,
             "findings": found,
             "lessons": taught,
             "failures": [one for one in groups if one.word not in MILD],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,11 +15,13 @@ import pandas as pd
 from tilewave import plots
 from tilewave.project import Project
 from tilewave.report import FIGURE_KINDS
-from tilewave.report.cells import Table, plural, table
+from tilewave.report.cells import Table, plural, table, with_evidence
 from tilewave.report.summary import Group, Source, sources, troubles, verdict_counts
 
 FIRST_ROWS = 25
 """Rows of a study's data on its page, where the table is not what readers come for."""
+READABLE = 12
+"""Least size of a letter on a phone, in pixels of 1/96 inch."""
 FILTERED = ("document", "verdict", "dtype", "kernel", "study")
 """Columns that a table can be filtered by, where they have more than one value."""
 
@@ -36,14 +39,16 @@ class Image:
 
 @dataclass(frozen=True)
 class StudyView:
-    """One study on the pages; addresses are those of its own page."""
+    """One study on the pages; addresses are those of its own page. bare: the notes are not in the figure."""
 
     name: str
     title: str
     question: str
     takeaway: str
     headline: bool
+    reading: str
     notes: list[str]
+    bare: bool
     cases: str
     verdicts: list[tuple[str, int]]
     sources: list[Source]
@@ -65,11 +70,24 @@ def svg_size(path: Path) -> tuple[int, int]:
     return round(float(found[1]) * 96 / 72), round(float(found[2]) * 96 / 72)
 
 
+def smallest_letters(path: Path) -> float:
+    """Size of a figure's smallest letters in pixels of 1/96 inch; they are outlines of 100 units an em."""
+    found = re.findall(r" scale\(([\d.]+) -[\d.]+\)", path.read_text("utf-8"))
+    return min(map(float, found), default=0.12) * 100 * 96 / 72
+
+
 def image(path: Path, address: str, alt: str, narrow: Image | None = None) -> Image | None:
     """An SVG as a page shows it; None where there is no such file."""
+    return Image(address, *svg_size(path), alt, narrow) if path.is_file() else None
+
+
+def narrow_image(path: Path, address: str) -> Image | None:
+    """A narrow figure, so wide that its letters are READABLE; None where there is no such file."""
     if not path.is_file():
         return None
-    return Image(address, *svg_size(path), alt, narrow)
+    width, height = svg_size(path)
+    larger = READABLE / smallest_letters(path)
+    return Image(address, math.ceil(width * larger), math.ceil(height * larger))
 
 
 def data_of(reports: Path, name: str) -> pd.DataFrame | None:
@@ -97,7 +115,7 @@ def view(
     ]
     summed = reports / "tables" / f"{name}.csv"
     summary = None
-    if entry.plot in plots.SUMMARISED and summed.is_file():
+    if plots.has_summary(entry.plot) and summed.is_file():
         files.append(("summary", f"../tables/{name}.csv"))
         summary = table(pd.read_csv(summed))
     sidecar, caption = folder / f"{name}.json", folder / f"{name}.txt"
@@ -107,8 +125,10 @@ def view(
     data = data_of(reports, name)
     whole = plots.table_stays_open(entry.plot)
     shown = None if data is None else table(data if whole else data.head(FIRST_ROWS))
+    if shown and ("judged by", False) in shown.columns:
+        shown = with_evidence(shown)
     alt = f"Figure of the study {entry.title}: {takeaway or entry.question}"
-    narrow = image(folder / "narrow" / f"{name}.svg", f"../figures/narrow/{name}.svg", alt)
+    narrow = narrow_image(folder / "narrow" / f"{name}.svg", f"../figures/narrow/{name}.svg")
     return StudyView(
         name=name,
         title=entry.title,
@@ -122,6 +142,8 @@ def view(
         ),
         # Of the caption what lies between the finding and the source.
         notes=caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else [],
+        reading=plots.load(entry.plot).READING,
+        bare=project.config.style.bare if entry.style.bare is None else entry.style.bare,
         cases=plural(len(cases), "case"),
         verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
         sources=sources(records, environments),

@@ -61,14 +61,20 @@ def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[Group]:
     """Every case that is not ok or not correct, one group a status and reason, the worst first.
 
     A case is listed under each status that is not ok, with the stages that gave it, and under its
-    verdict where that is not *correct* although its check ended cleanly. Reasons that differ only
+    verdict where that is not *correct* although its check ended cleanly; as *not measured* where it
+    was executed because this machine's GPU did not measure it. Reasons that differ only
     in their numbers share a group, and the group says so.
     """
     rows = records[["case", "stage", "status", "reason"]].drop_duplicates()
     found: list[tuple[str, str, str, str]] = [
-        (str(status), str(reason) if present(reason) else "", str(stage), str(case))
+        (
+            model.NOT_MEASURED if status == model.OK else str(status),
+            str(reason) if present(reason) else "",
+            str(stage),
+            str(case),
+        )
         for case, stage, status, reason in rows.itertuples(index=False, name=None)
-        if status != model.OK
+        if status != model.OK or str(reason).startswith(model.INSTEAD)
     ]
     checks = rows[rows["stage"] == "check"]
     reasons = dict(zip(checks["case"], checks["reason"]))
@@ -174,7 +180,7 @@ def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     label, reason = target["label"], target["reason"]
     valued = figures.figures_of(records)
     from_recording = int(valued["source"].astype(str).str.startswith("recorded:").sum())
-    here = int(valued["source"].isin(["counters", "events"]).sum())
+    here = int(valued["source"].isin(["counters", "samples", "events"]).sum())
     executed = int((valued["source"] == model.EXECUTED).sum())
     by_cpu = (
         f" {plural(executed, 'value')} came from executing the kernels' machine code on the CPU of "
@@ -202,6 +208,9 @@ def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
         told = f"What needs a GPU is listed as not measured.{on_host}{by_cpu}"
         return Banner("nothing", headline, told)
     headline = f"Recorded on {label} — not measured on this machine ({reason})"
+    if not from_recording and executed and not here:  # somebody's own kernels
+        headline = f"Executed on a CPU, not measured on a GPU ({reason})"
+        return Banner("recorded", headline, f"No recorded figure is of this code.{by_cpu}")
     if not from_recording:
         detail = f"None of the recorded figures fits the code here.{on_host}"
         return Banner("nothing", f"{headline}, and none of it fits this tree", detail + by_cpu)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -13,6 +14,7 @@ from tilewave.plots.base import present
 from tilewave.project import Project, read
 from tilewave.records import model
 from tilewave.report import baseline
+from tilewave.report.cells import plural
 
 MOST = 20
 """Cases that are listed when a strict run fails."""
@@ -56,10 +58,17 @@ def _why_wrong(records: pd.DataFrame, case: str, verdict: str) -> str:
     return f"{case}: {verdict}" + (f": {', '.join(told)}" if told else "")
 
 
-def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[str]:
-    """A line for each case that a strict run does not accept."""
+class Problem(NamedTuple):
+    """What a strict run does not accept: a case and a line about it."""
+
+    case: str
+    line: str
+
+
+def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[Problem]:
+    """Each case that a strict run does not accept."""
     listed = [
-        _why_wrong(records, str(case), str(verdict))
+        Problem(str(case), _why_wrong(records, str(case), str(verdict)))
         for case, verdict in zip(cases["case"], unplanned_verdicts(cases))
         if wrong(verdict)
     ]
@@ -67,7 +76,8 @@ def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[s
     unaccepted = (*model.FAILURES, *((model.STALE,) if strict == "release" else ()))
     rows = _having(records, unaccepted).drop_duplicates(["case", "status", "reason"])
     for case, stage, status, reason in rows.itertuples(index=False, name=None):
-        listed.append(f"{case}: {stage}: {status}" + (f": {reason}" if present(reason) else ""))
+        line = f"{case}: {stage}: {status}" + (f": {reason}" if present(reason) else "")
+        listed.append(Problem(str(case), line))
     return listed
 
 
@@ -119,16 +129,70 @@ def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
 
 
 def _against_baseline(
-    project: Project, records: pd.DataFrame, target_path: str | Path
-) -> tuple[str, list[str]]:
-    """A line about the shared-memory excess of the run, and one for each that differs."""
+    project: Project, records: pd.DataFrame, target: Mapping[str, Any]
+) -> tuple[str, list[Problem]]:
+    """A line about the shared-memory excess of the run, and one for each case that differs."""
     path = project.baseline
     assert path is not None
     name = project.config.execute.baseline or ""
     if not path.is_file():
-        return f"no baseline: {name} is missing ({baseline.UPDATE})", [f"{name} is missing"]
-    arch = f"sm_{read(Path(str(target_path)))['arch']}"
-    return baseline.compared(baseline.load(path), records, arch, name)
+        missing = Problem("", f"{name} is missing")
+        return f"no baseline: {name} is missing ({baseline.UPDATE})\n", [missing]
+    told, lines = baseline.compared(baseline.load(path), records, f"sm_{target['arch']}", name)
+    return f"{told}\n", [Problem(line.partition(": ")[0], line) for line in lines]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of a run. counts: the lines of `summary` and the baseline's; told: whether it passed
+    and why not, but for the names of the kernels that are to blame; problems: what a strict run does
+    not accept."""
+
+    counts: str
+    told: str
+    kernels: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence: the command ends with it, the index begins with it."""
+        return ", of ".join(filter(None, (self.told, ", ".join(self.kernels)))) + "."
+
+
+def of(
+    project: Project,
+    cases: pd.DataFrame,
+    records: pd.DataFrame,
+    target: Mapping[str, Any] | None = None,
+) -> Verdict:
+    """The verdict on a run's tables.
+
+    target: the target document, where the config names a baseline of shared-memory excess.
+    """
+    records = unplanned(cases, records)
+    counts, problems = summary(cases, records), _problems(cases, records, project.config.strict)
+    if target is not None and getattr(project, "baseline", None) is not None:
+        told, differing = _against_baseline(project, records, target)
+        counts, problems = counts + told, problems + differing
+    bad = {one.case for one in problems}
+    mine = cases[cases["case"].isin(bad)]
+    number = sum(map(checked, cases["verdict"]))
+    if len(mine):
+        told = (
+            f"Not passed: {plural(len(mine), 'case')} {'is' if len(mine) == 1 else 'are'} not right"
+        )
+    elif problems:
+        told = f"Not passed: {problems[0].line}"
+    elif number:
+        told = f"Passed: {plural(number, 'case')} checked, none wrong and none failed"
+    else:
+        told = "Passed: nothing failed, but no case was checked"
+    kernels = tuple(dict.fromkeys(str(name) for name in mine["kernel"] if present(name)))
+    return Verdict(counts, told, kernels, tuple(problems))
 
 
 def judge(
@@ -137,7 +201,7 @@ def judge(
     records_path: str | Path,
     target_path: str | Path | None = None,
 ) -> str:
-    """The summary of the run, also printed to stderr.
+    """The summary of the run and the verdict's sentence, also printed to stderr.
 
     Checked are the cases to which the check stage gave a verdict, from any source; M counts all
     cases. Unsupported and not measured cases never fail a run.
@@ -150,23 +214,18 @@ def judge(
         not the baseline's (`strict: release`: or a recorded figure is stale), after listing which
         and why.
     """
-    cases = pd.read_parquet(str(cases_path))
-    records = unplanned(cases, pd.read_parquet(str(records_path)))
-    strict = project.config.strict
-    text = summary(cases, records)
-    problems = _problems(cases, records, strict) if strict else []
-    if target_path is not None and getattr(project, "baseline", None) is not None:
-        told, differing = _against_baseline(project, records, target_path)
-        text += f"{told}\n"
-        problems += differing if strict else []
-    lines = [text.rstrip("\n")]
-    if problems:
+    cases, records = (pd.read_parquet(str(path)) for path in (cases_path, records_path))
+    target = None if target_path is None else read(Path(str(target_path)))
+    found, strict = of(project, cases, records, target), project.config.strict
+    failed = bool(strict and found.problems)
+    lines = [found.counts.rstrip("\n")]
+    if failed:
         said = "strict: release" if strict == "release" else "strict: true"
         lines.append(f"Error: the config says {said}, and these cases are not right:")
-        lines += [f"  {problem}" for problem in problems[:MOST]]
-        if len(problems) > MOST:
-            lines.append(f"  and {len(problems) - MOST} more; the report lists all of them")
-    print("\n".join(lines), file=sys.stderr, flush=True)
-    if problems:
+        lines += [f"  {problem.line}" for problem in found.problems[:MOST]]
+        if len(found.problems) > MOST:
+            lines.append(f"  and {len(found.problems) - MOST} more; the report lists all of them")
+    print("\n".join([*lines, found.sentence]), file=sys.stderr, flush=True)
+    if failed:
         raise SystemExit(1)
-    return text
+    return f"{found.counts}{found.sentence}\n"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import markupsafe
 import yaml
 
-from tilewave.library import TEMPLATES
+from tilewave.home import TEMPLATES
 from tilewave.records import model
 
 STATUS_WORDS: Mapping[str, str] = {
@@ -34,6 +34,7 @@ VERDICT_WORDS: Mapping[str, str] = {
 }
 SOURCE_WORDS: Mapping[str, str] = {
     "counters": "Nsight Compute's hardware counters, in this run's environment.",
+    "samples": "Nsight Compute's samples of what the warps did, in this run's environment.",
     "events": "run and timed in this run's environment: CUDA events on a GPU, the clock on a CPU.",
     "recorded": "a measurement of the named GPU that is shipped with the project; this run only "
     "shows it.",

@@ -30,7 +30,7 @@ class Planned:
 
 
 # A check runs a product twice (with and without beta), a timing at least warm-up and three samples.
-LEAST_RUNS = {"check": 2, "time": 4, "tune": 4, "counters": 1}
+LEAST_RUNS = {"check": 2, "time": 4, "tune": 4, "counters": 1, "sample": 1}
 
 
 def too_dear(resolved: Resolved, job: Job) -> str:
@@ -45,7 +45,7 @@ def too_dear(resolved: Resolved, job: Job) -> str:
         if seconds > job.limit_s:
             return f"executing it takes {seconds:.0f} s at least, and execute: {limit}"
     elif rate is not None:
-        work = operations.load(job.operation).work(job.shape, job.dtypes)
+        work = operations.load(job.operation, job.source).work(job.shape, job.dtypes)
         seconds = LEAST_RUNS[job.stage] * work.flops / rate
         if seconds > job.limit_s:
             return f"predicted cost {seconds:.0f} s exceeds {limit}"
@@ -53,10 +53,15 @@ def too_dear(resolved: Resolved, job: Job) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def _counted(sets: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    from tilewave.counters import catalogue as metrics
+def _counted(stage: str, sets: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Metrics and sections that a stage asks Nsight Compute for."""
+    from tilewave.counters import catalogue
 
-    names, sections = metrics.merged(sorted(sets))
+    if stage == model.SAMPLE:
+        return catalogue.SAMPLED, catalogue.SAMPLED_SECTIONS
+    if stage != "counters":
+        return (), ()
+    names, sections = catalogue.merged(sorted(sets))
     return tuple(names), tuple(sections)
 
 
@@ -65,6 +70,7 @@ def _limit_s(stage: str, config: Config) -> float:
         "execute": config.execute.case_limit_s,
         "check": config.check.case_limit_s,
         "counters": config.counters.case_limit_s,
+        model.SAMPLE: config.counters.case_limit_s,
     }
     return limits.get(stage, config.timing.case_limit_s)
 
@@ -106,12 +112,12 @@ def of_case(
     assert launch is not None
     entry = compiled[arch] or {}
     named = kernel.front.cases.get(case.probe_case or "")
-    product = kernel.front.operation == "matmul"
+    operation = operations.load(kernel.front.operation, kernel.path)
     limit_s = _limit_s(stage, config)
     if named is not None and named.limit_s is not None:
         limit_s = min(limit_s, named.limit_s)
     without = kernel.provider == "nvrtc" and "cubin" not in entry
-    counted = _counted(frozenset(resolved.request.counters)) if stage == "counters" else ((), ())
+    counted = _counted(stage, frozenset(resolved.request.counters))
     job = Job(
         stage=stage,
         case=case.id,
@@ -119,12 +125,13 @@ def of_case(
         variant=variant.id,
         provider=kernel.provider,
         operation=kernel.front.operation,
+        operation_code=operations.MODULES.code(kernel.front.operation),
         source=_source(kernel.path),
         entry=entry.get("symbol", kernel.entry),
         arguments=variant.arguments(resolved.shape),
         shape=resolved.shape,
         dtypes=variant.dtypes,
-        layouts=variant.layouts if product else {},
+        layouts=variant.layouts if operation.laid_out else {},
         seed=config.seed,
         launch=launch,
         limit_s=limit_s,
@@ -134,8 +141,8 @@ def of_case(
         device=resolved.device,
         instruction=None if named is None else named.instruction,
         timing=Timing(config.timing.block_ms, config.timing.rounds),
+        baseline=bool(operation.vendor) and stage == "time",
         reads_c=kernel.front.reads_c,
-        baseline=product and stage == "time",
         work=resolved.work if stage == "time" else {},
         metrics=counted[0],
         sections=counted[1],

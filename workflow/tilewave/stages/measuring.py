@@ -42,8 +42,8 @@ def from_recording(
 
 
 def _ncu(stage: str, target: Mapping[str, Any]) -> str | None:
-    """Version of the ncu that counters of this run are read with; None in the other stages."""
-    if stage != "counters":
+    """Version of the ncu that counters of this run are read with; None in stages without it."""
+    if stage not in ("counters", model.SAMPLE):
         return None
     environment = target["environment"] if target["live"] else target["host"]
     version = target["environments"].get(environment, {}).get("ncu")
@@ -239,9 +239,13 @@ def collect(
                 finished(made)
     for one in planned:
         if target["live"] and one.job is not None and one.case.id in sources.executions:
-            made = results[one.case.id]
-            if made["status"] == model.NOT_MEASURED:
-                results[one.case.id] = _instead(one.job, made, sources.executions[one.case.id])
+            taken = results[one.case.id]
+            if taken["status"] == model.NOT_MEASURED:
+                made = _instead(one.job, taken, sources.executions[one.case.id])
+                if made["source"] == model.EXECUTED:
+                    why = "; ".join(filter(None, (taken["reason"], made["reason"])))
+                    made = made | {"reason": f"{model.INSTEAD}it was not measured: {why}"}
+                results[one.case.id] = made
     order = [results[one.case.id] for one in planned]
     number = sum(made["source"] == model.EXECUTED for made in order)
     if number:
@@ -250,11 +254,13 @@ def collect(
 
 
 def log_lines(stage: str, document: dict[str, Any]) -> str:
-    """Short account of a stage for its log: counts, then every case that is not ok."""
+    """Short account of a stage for its log: counts, then every case that is not ok or was executed
+    where this machine's GPU should have measured it."""
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items())
     rows = [f"{stage}: {len(document['results'])} cases; {counts}"]
     for made in document["results"]:
-        if made["status"] != model.OK or made["verdict"] == model.WRONG:
+        replaced = made["reason"].startswith(model.INSTEAD)
+        if made["status"] != model.OK or made["verdict"] == model.WRONG or replaced:
             verdict = f" {made['verdict']}" if made["verdict"] else ""
             rows.append(f"  {made['case']}: {made['status']}{verdict}: {made['reason']}")
     return "\n".join(rows) + "\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +18,29 @@ from tilewave.jobs import Job
 from tilewave.project import Project, machine_fingerprint
 from tilewave.records import model
 from tilewave.records.store import Store, write_where_other
-from tilewave.stages import executing, jobs, measuring, resolving, tuning
+from tilewave.stages import executing, jobs, measuring, resolving, sampling, tuning
 from tilewave.stages.compiling import Compilations, Entry, Listing, Task
 from tilewave.stages.jobs import Planned
 from tilewave.stages.measuring import Measure, Sources
 from tilewave.stages.resolving import Resolved
 from tilewave.variants import Variant
 
-MEASURED = ("execute", "check", "time", "counters", tuning.STAGE)
+MEASURED = ("execute", "check", "time", "counters", model.SAMPLE, tuning.STAGE)
 """Stages that run something, in the order in which they do."""
 
 Results = dict[str, dict[str, Any]]
 
 
 class Pipeline:
-    """A project's cases for one target (see `tilewave.target`)."""
+    """A project's cases, or those of some kernels, for one target (see `tilewave.target`)."""
 
-    def __init__(self, project: Project, target: Mapping[str, Any]) -> None:
-        self.project, self.target = project, dict(target)
+    def __init__(
+        self,
+        project: Project,
+        target: Mapping[str, Any],
+        kernels: Collection[str] | None = None,
+    ) -> None:
+        self.project, self.target, self.kernels = project, dict(target), kernels
         self.recorded = project.recorded(target)
         # Compilations and executions hold on any machine: those of another GPU's recording, too.
         self.recording = self.recorded or project.largest_recording()
@@ -49,12 +54,17 @@ class Pipeline:
 
     @functools.cached_property
     def resolved(self) -> dict[str, Resolved]:
-        """All cases of the plan, by id."""
-        return resolving.of_plan(self.project.plan, self.target, self.store)
+        """The cases, by id, in the plan's order."""
+        found = resolving.of_plan(self.project.plan, self.target, self.store)
+        return {
+            name: one
+            for name, one in found.items()
+            if self.kernels is None or one.case.variant.kernel.name in self.kernels
+        }
 
     @functools.cached_property
     def variants(self) -> dict[str, Variant]:
-        """The plan's variants, by id."""
+        """The cases' variants, by id."""
         return {one.case.variant.id: one.case.variant for one in self.resolved.values()}
 
     @functools.cached_property
@@ -75,13 +85,6 @@ class Pipeline:
             for name, one in self.variants.items()
         }
 
-    def _mine(self, kernels: Sequence[str] | None) -> list[Resolved]:
-        return [
-            one
-            for one in self.resolved.values()
-            if kernels is None or one.case.variant.kernel.name in kernels
-        ]
-
     @functools.cached_property
     def _planned(self) -> dict[str, list[Planned]]:
         return {}
@@ -93,6 +96,8 @@ class Pipeline:
             if stage == executing.STAGE:
                 names = self._executed()
                 chosen = [one for one in chosen if one.case.id in names]
+            if stage == model.SAMPLE:
+                chosen = sampling.chosen(chosen)
             self._planned[stage] = list(
                 jobs.of_stage(stage, chosen, self.compiled, self.arch, config)
             )
@@ -136,7 +141,7 @@ class Pipeline:
     def work(self) -> dict[str, list[str]]:
         """Stage -> kernels of which something is to be compiled or measured here."""
         found = {stage: self._kernels(waiting) for stage, waiting in self.waiting.items()}
-        found["compile"] = list(dict.fromkeys(one.variant.kernel.name for one in self._tasks))
+        found["compile"] = list(dict.fromkeys(one.variant.kernel.name for one in self.tasks))
         return {stage: kernels for stage, kernels in found.items() if kernels}
 
     @staticmethod
@@ -161,7 +166,7 @@ class Pipeline:
         return one.job is not None and measuring.outstanding(one.job, sources)
 
     @functools.cached_property
-    def _tasks(self) -> list[Task]:
+    def tasks(self) -> list[Task]:
         """What is to be compiled: what nobody knows, and what is to run here and has no cubin."""
         run = {one.case.variant.id for waiting in self.waiting.values() for one in waiting}
         return [
@@ -178,20 +183,12 @@ class Pipeline:
 
     # ---------------------------------------------------------------------------------------- doing it
 
-    def tasks(self, kernels: Sequence[str]) -> list[Task]:
-        """The compilations of these kernels that are to be done."""
-        return [one for one in self._tasks if one.variant.kernel.name in kernels]
-
-    def measure(
-        self, stage: str, kernels: Sequence[str] | None, measure: Measure
-    ) -> dict[str, Any]:
-        """Measure what is to be measured of these kernels; the document of `measuring.collect`."""
-        planned = self._of_kernels(self.planned(stage), kernels)
+    def measure(self, stage: str, measure: Measure) -> dict[str, Any]:
+        """Measure what is to be measured; the document of `measuring.collect`."""
+        planned = self.planned(stage)
         checks = None
         if stage not in ("check", executing.STAGE):
-            known = measuring.collect(
-                self._of_kernels(self.planned("check"), kernels), self.sources("check")
-            )
+            known = measuring.collect(self.planned("check"), self.sources("check"))
             checks = {made["case"]: made for made in known["results"]}
         sources = self.sources(stage)
         if stage == tuning.STAGE:
@@ -202,12 +199,6 @@ class Pipeline:
                 again=tuning.race_again(planned, self.target, self.store),
             )  # fmt: skip
         return measuring.collect(planned, sources, self._provided(measure), checks)
-
-    @staticmethod
-    def _of_kernels(planned: list[Planned], kernels: Sequence[str] | None) -> list[Planned]:
-        if kernels is None:
-            return planned
-        return [one for one in planned if one.case.variant.kernel.name in kernels]
 
     def _provided(self, measure: Measure) -> Measure:
         """The same with the cubins of the jobs where the jobs say."""
@@ -272,9 +263,12 @@ class Pipeline:
                     listings[entry["key"]] = listing
         return entries, listings
 
-    def about_kernels(self, counters: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Kernel -> its ``variants`` as they were compiled (without logs), and the reports of Nsight
-        Compute (``profiles``) in which this machine's counters of it were collected."""
+    def about_kernels(
+        self, counters: Sequence[Mapping[str, Any]], sampled: Sequence[Mapping[str, Any]]
+    ) -> dict[str, dict[str, Any]]:
+        """Kernel -> its ``variants`` as they were compiled (without logs), the reports of Nsight Compute
+        (``profiles``) that this machine made of it, and of the case that is sampled (``sampled``, where
+        there is one) what came of it: case, status, reason, environment and notes."""
         found: dict[str, dict[str, Any]] = {}
         for name, compiled in self.compiled.items():
             one = found.setdefault(
@@ -285,10 +279,13 @@ class Pipeline:
                 for arch, entry in compiled.items()
                 if entry is not None
             }
-        for made in counters:
+        for made in (*counters, *sampled):
+            kernel = found[self.resolved[made["case"]].case.variant.kernel.name]
             report = made["notes"].get("report")
-            if made["source"] == model.SOURCES["counters"] and report:
-                kernel = self.resolved[made["case"]].case.variant.kernel.name
-                if report not in found[kernel]["profiles"]:
-                    found[kernel]["profiles"].append(report)
+            measured = made["source"] == model.SOURCES[made["stage"]]
+            if measured and report and report not in kernel["profiles"]:
+                kernel["profiles"].append(report)
+            if made["stage"] == model.SAMPLE:
+                told = ("case", "status", "reason", "environment", "notes")
+                kernel["sampled"] = {part: made[part] for part in told}
         return found

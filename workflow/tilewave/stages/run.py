@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from tilewave import project as projects
 from tilewave import target as targets
 from tilewave.environment import commit
 from tilewave.errors import UserError
+from tilewave.home import RECORDED
 from tilewave.progress import Progress, duration, say
 from tilewave.records import model
 from tilewave.records.store import write_atomically
@@ -93,9 +93,9 @@ def target(job: Job) -> dict[str, Any]:
     return found
 
 
-def _pipeline(job: Job) -> Pipeline:
-    """The project's cases for the target that the run is about."""
-    return Pipeline(job.project, _target(job.project))
+def _pipeline(job: Job, kernels: Sequence[str] | None = None) -> Pipeline:
+    """The project's cases, or those of some kernels, for the target that the run is about."""
+    return Pipeline(job.project, _target(job.project), kernels)
 
 
 def _target(project: projects.Project) -> dict[str, Any]:
@@ -123,12 +123,12 @@ def follow(
 
 def compile_kernels(job: Job, kernels: Sequence[str], cores: int) -> str:
     """Compile what of these kernels is not compiled yet (see `tilewave.stages.compiling`)."""
-    pipeline = _pipeline(job)
+    pipeline = _pipeline(job, kernels)
     logs = job.project.results / "logs" / "compile"
     logs.mkdir(parents=True, exist_ok=True)
     for name in kernels:
         (logs / f"{name}.log").unlink(missing_ok=True)
-    tasks = pipeline.tasks(kernels)
+    tasks = pipeline.tasks
     progress = follow(job.project, "compile", "variants", [task.id for task in tasks])
     refused = 0
 
@@ -154,12 +154,12 @@ def _cores(pipeline: Pipeline, given: int) -> int:
     return (os.cpu_count() or given) if pipeline.target["live"] else given
 
 
-def measure(job: Job, stage: str, kernels: Sequence[str] | None, cores: int = 1) -> str:
-    """Measure what a stage has to measure of these kernels' cases, or of all (see
-    `tilewave.stages.pipeline`); the results go into the store."""
-    pipeline = _pipeline(job)
+def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1) -> str:
+    """Measure what a stage has to measure of these kernels' cases (see `tilewave.stages.pipeline`);
+    the results go into the store."""
+    pipeline = _pipeline(job, kernels)
     doing, begun = _measure(job, stage, _cores(pipeline, cores)), time.monotonic()
-    document = pipeline.measure(stage, kernels, doing)
+    document = pipeline.measure(stage, doing)
     job.note(measuring.log_lines(stage, document))
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
     took = duration(time.monotonic() - begun)
@@ -223,7 +223,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
             keep(made)
             progress.done(made["case"])
 
-        if stage == "counters":
+        if stage in ("counters", model.SAMPLE):
             from tilewave.gpu import profiler
 
             reports = project.results / "ncu"
@@ -231,7 +231,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
                 # Launches of one cubin follow each other: it is loaded, and its report read, once.
                 sorted(waiting, key=lambda job: job.variant),
                 cache=cache,
-                report_path=reports / f"{_report_name(waiting)}.ncu-rep",
+                report_path=reports / f"{_report_name(stage, waiting)}.ncu-rep",
                 log_path=log,
                 cores=cores,
                 on_result=finished,
@@ -278,19 +278,21 @@ def _cost(job: jobs.Job) -> float:
     return LOADING_S + cost.predicted_s(job)
 
 
-def _report_name(waiting: Sequence[jobs.Job]) -> str:
+def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:
     """Of a session's reports: the kernel's, or one that says what was profiled together."""
     names = list(dict.fromkeys(job.kernel for job in waiting))
+    sampled = f"_{stage}" if stage == model.SAMPLE else ""
     if len(names) == 1:
-        return names[0]
+        return names[0] + sampled
     keys = "".join(sorted(job.key for job in waiting))
-    return f"{len(names)}_kernels_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
+    return f"{len(names)}_kernels{sampled}_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
 
 
 def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
-    """The tidy tables of the run (cases, records, samples, instructions), and what is known of each
-    kernel's compilations and profiles."""
+    """The tidy tables of the run (cases, records, samples, instructions, stalls), and what is known of
+    each kernel's compilations, its profiles and the case that was sampled."""
     from tilewave.records import tables as tidy
+    from tilewave.records.recorded import STALLS
 
     project, pipeline = job.project, _pipeline(job)
     results = pipeline.results()
@@ -313,9 +315,12 @@ def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
         "instructions": tidy.instructions_table(
             results["counters"] + results["execute"], pipeline.recorded, pipeline.origins
         ),
+        "stalls": tidy.instructions_table(
+            results[model.SAMPLE], pipeline.recorded, pipeline.origins, STALLS
+        ),
     }
     pipeline.write_listings()
-    return frames, pipeline.about_kernels(results["counters"])
+    return frames, pipeline.about_kernels(results["counters"], results[model.SAMPLE])
 
 
 def accesses(job: Job, cores: int = 1) -> dict[str, Any]:
@@ -335,20 +340,15 @@ def _watch(job: Job, pipeline: Pipeline, wanted: list[jobs.Job], cores: int) -> 
 
 def _clean_tree() -> str:
     """Empty where the tree is a clean commit; else what is not."""
-    done = subprocess.run(
-        ["git", "status", "--porcelain", "--untracked-files=no"],
-        capture_output=True,
-        text=True,
-        cwd=projects.ROOT,
-    )
-    if done.returncode:
-        named = os.environ.get("TILEWAVE_COMMIT")
-        return "" if named else "no git checkout, and TILEWAVE_COMMIT does not name its commit"
-    return "the tree has changes that are not committed" if done.stdout.strip() else ""
+    told = commit()
+    if not told["commit"]:
+        return "no git checkout, and TILEWAVE_COMMIT does not name its commit"
+    return "the tree has changes that are not committed" if told["dirty"] else ""
 
 
 def record(job: Job) -> str:
-    """Merge the run's measurements into the recorded folder of the live GPU.
+    """Merge the run's measurements into the recorded folder of the live GPU, in the folder that the
+    run works in.
 
     Raises UserError where nothing was measured live or the tree is not a clean commit: a recorded
     figure must say which code it came from.
@@ -357,8 +357,10 @@ def record(job: Job) -> str:
 
     project = job.project
     aim = _target(project)
-    if not aim["live"] and aim["recorded"] is None:
-        raise UserError("record", "target", aim["label"], "a live GPU, or one that was recorded")
+    name = re.sub(r"[^a-z0-9]+", "_", aim["label"].lower()).strip("_")
+    folder = Path.cwd() / RECORDED / name
+    if not aim["live"] and not folder.is_dir():
+        raise UserError("record", "target", aim["label"], "a live GPU, or one recorded here")
     unclean = _clean_tree()
     if unclean:
         raise UserError("record", "git", unclean, "a clean commit that the figures can name")
@@ -377,15 +379,12 @@ def record(job: Job) -> str:
         # shows another one's figures adds nothing but executions, which any machine can make.
         and (made["stage"] == executing.STAGE or (aim["live"] and "executed" not in made["notes"]))
     ]
-    name = re.sub(r"[^a-z0-9]+", "_", aim["label"].lower()).strip("_")
-    counts = shipped.merge(
-        project.recorded_root / name, kept, {aim["host"]: measured}, *pipeline.shipped()
-    )
+    counts = shipped.merge(folder, kept, {aim["host"]: measured}, *pipeline.shipped())
     watched = watching.chosen(pipeline)
     _watch(job, pipeline, watched, os.cpu_count() or 1)
     told = watching.document(pipeline, watched)
     shipped.merge_accesses(
-        project.recorded_root / name,
+        folder,
         [
             {"case": case, "key": one["key"], **row}
             for case, one in told.items()
@@ -393,4 +392,4 @@ def record(job: Job) -> str:
         ],
     )
     words = ", ".join(f"{number} {what}" for what, number in counts.items())
-    return f"resources/recorded/{name}: {words}"
+    return f"{RECORDED / name}: {words}"

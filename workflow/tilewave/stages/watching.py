@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from tilewave import operations
 from tilewave.execution import cost
 from tilewave.jobs import Job
 from tilewave.records import model
@@ -32,13 +33,13 @@ Rows = list[dict[str, Any]]
 
 
 def _best(cases: Iterable[Job]) -> Job:
-    """The smallest product that is large enough, else the largest; of another operation the smallest."""
+    """Of an operation with tiles the smallest that is large enough, else the largest; of another the smallest."""
 
     def size(job: Job) -> int:
         return math.prod(job.shape.values())
 
     found = sorted(cases, key=size)
-    if found[0].operation != "matmul":
+    if not operations.load(found[0].operation, found[0].source).tiles:
         return found[0]
     return next((job for job in found if size(job) >= ENOUGH), found[-1])
 

@@ -20,7 +20,7 @@ from tilewave.project import Project, machine_fingerprint
 from tilewave.records.store import write_atomically, write_where_other
 
 RACES = "tune"
-BATCHED = ("compile", "execute", "check", "time", "counters", RACES)
+BATCHED = ("compile", "execute", "check", "time", "counters", "sample", RACES)
 APART = ("compile", "execute", "check")
 """Stages whose raced kernels have a batch of their own: `tune` asks for these alone."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewave.operations.matmul import OPERANDS
+from tilewave.operations.matmul import Matmul
 
 
 def alignment(size: int) -> int:
@@ -34,7 +34,8 @@ def contiguous(layouts: Mapping[str, str]) -> dict[str, str]:
     An operand that is not named is stored by rows. Raises ValueError for another word.
     """
     found = {}
-    for name, (rows, columns) in OPERANDS.items():
+    for name, operand in Matmul.operands.items():
+        rows, columns = operand.extents
         layout = layouts.get(name, "row")
         if layout not in ("row", "col"):
             raise ValueError(f"layout of {name}: found {layout!r}, allowed: row, col")

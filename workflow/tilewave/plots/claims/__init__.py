@@ -35,6 +35,10 @@ from tilewave.plots.claims import (
 from tilewave.plots.claims.judging import Claim, Judged
 from tilewave.plots.style import BAD, FAINT, GOOD, GREY, INK, Style
 
+READING = (
+    "A row is a claim: the dot is what was found over what was claimed, on a logarithmic axis, the "
+    "stroke what the closed form predicts. A claim holds where the dot lies in the grey band."
+)
 OPTIONS: Mapping[str, str] = {
     "documents": "the documents to show, by name and in order (default: all)",
     "range": "how far the axis goes: quotients above it or below its inverse stand at its ends "

@@ -201,7 +201,8 @@ def frame(judged: Sequence[Judged]) -> pd.DataFrame:
         rows.append(
             {
                 "claim": claim.text,
-                "where it stands": f"{claim.document}, {claim.section}",
+                "document": claim.document,
+                "where it stands": claim.section,
                 "claimed": relation
                 + told(claim.claimed)
                 + (f" ({claim.told})" if claim.told else ""),

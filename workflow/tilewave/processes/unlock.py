@@ -7,7 +7,7 @@ processes of this machine are seen: on a file system shared between machines, as
 
 from __future__ import annotations
 
-import subprocess
+import shutil
 import sys
 from pathlib import Path
 
@@ -84,11 +84,10 @@ def unlock(folder: Path) -> int:
         print(f"Ending {len(orphans)} jobs of a run that was killed", file=sys.stderr)
         end(orphans)
     print("Clearing the lock of a run that was killed", file=sys.stderr)
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--unlock"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    if done.returncode:
-        print(done.stderr, end="", file=sys.stderr)
-    return done.returncode
+    shutil.rmtree(
+        locks
+    )  # which is all that `snakemake --unlock` does, and it reads the workflow first
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,52 @@
+"""What hatchling cannot know by itself when it builds: the requirements, and the commit."""
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+EXTRAS = ("gpu", "dev", "browser")
+COMMIT = "commit.json"
+CARRIED = {"wheel": f"tilewave/_home/{COMMIT}", "sdist": COMMIT}
+
+
+def wanted(root: str, name: str) -> list[str]:
+    """The lines of requirements/NAME.in that ask for a package."""
+    text = (Path(root) / "requirements" / f"{name}.in").read_text(encoding="utf-8")
+    return [line for line in map(str.strip, text.splitlines()) if line and line[0] != "#"]
+
+
+class Requirements(MetadataHookInterface):  # type: ignore[misc]
+    """requirements/*.in are the one place where packages are named."""
+
+    PLUGIN_NAME = "custom"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        metadata["dependencies"] = wanted(self.root, "base")
+        metadata["optional-dependencies"] = {name: wanted(self.root, name) for name in EXTRAS}
+
+
+class Commit(BuildHookInterface[Any]):  # type: ignore[misc]
+    """Figures name the commit of the code that made them; an installed package has no git to ask."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        kept = Path(self.root) / COMMIT  # of a source distribution, which has no git either
+        if not kept.is_file():
+            kept = Path(tempfile.mkdtemp(prefix="tilewave-")) / COMMIT
+            commit = self._git("rev-parse", "HEAD")
+            changed = self._git("status", "--porcelain", "--untracked-files=no")
+            kept.write_text(json.dumps({"commit": commit, "dirty": bool(changed)}) + "\n")
+        build_data["force_include"][str(kept)] = CARRIED[self.target_name]
+
+    def _git(self, *words: str) -> str:
+        try:
+            done = subprocess.run(["git", *words], cwd=self.root, capture_output=True, text=True)
+        except OSError:  # no git here
+            return ""
+        return done.stdout.strip()

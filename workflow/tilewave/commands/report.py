@@ -1,0 +1,125 @@
+"""``tilewave report``: the workflow, run in the folder that one is in, for a config or for own kernels."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tilewave import own_study
+from tilewave import project as projects
+from tilewave.commands import HERE
+from tilewave.environment import fingerprint, has_gpu
+from tilewave.errors import UserError
+from tilewave.home import RECORDED, ROOT
+from tilewave.processes.unlock import unlock
+from tilewave.records.recorded import folders
+from tilewave.records.store import write_where_other
+
+WRITTEN = Path(own_study.RESULTS) / "config.yaml"
+CONFIGS = (Path("config.yaml"), Path("config") / "config.yaml", WRITTEN)
+"""Where a config is looked for, in this order."""
+QUIET = ("host", "progress", "reason", "rules")
+"""Of what Snakemake says: jobs tell of themselves, and errors are shown."""
+
+
+def add(commands: Any) -> None:
+    """Add the parser of this subcommand."""
+    made = commands.add_parser(
+        "report", help="compile, check, time and profile kernels, and write the pages",
+        description="Run the workflow in this folder and write its pages. With --kernels the studies are "
+        f"made up for these kernels, and written to {WRITTEN}; else they are those of config.yaml.",
+    )  # fmt: skip
+    made.add_argument(
+        "--kernels", nargs="+", metavar="FOLDER", help="folders of kernels, or kernel files"
+    )
+    made.add_argument(
+        "--shapes", nargs="+", default=[], metavar="SHAPE",
+        help="with --kernels: 4096, or 512x256x128; default: what the machine can do in short",
+    )  # fmt: skip
+    made.add_argument(
+        "--operations", nargs="+", default=[], metavar="FOLDER",
+        help="with --kernels: folders of operations of your own",
+    )  # fmt: skip
+    made.add_argument(
+        "--only", default="", metavar="WORDS", help="studies, kernels, dtypes, shapes: a,b,c"
+    )
+    made.add_argument(
+        "--configfile",
+        type=Path,
+        metavar="FILE",
+        help="a config; `shipped` is Tilewave's full study",
+    )
+    made.add_argument("--cores", default="all", metavar="N", help="default: %(default)s")
+    made.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the report; the exit code. Raises UserError."""
+    return workflow(_config(options), "report", options.cores, options.only)
+
+
+def latest() -> Path:
+    """The config of this folder. Raises UserError where there is none."""
+    found = next((path for path in CONFIGS if path.is_file()), None)
+    if found is None:
+        allowed = "--kernels FOLDER, --configfile FILE, or a config.yaml in this folder"
+        raise UserError(HERE, "config", None, allowed)
+    return found
+
+
+def _config(options: argparse.Namespace) -> Path:
+    given: Path | None = options.configfile
+    if options.kernels is None:
+        if options.shapes:
+            raise UserError(
+                HERE, "--shapes", options.shapes, "with --kernels; a config has its own"
+            )
+        if given is None:
+            return latest()
+        return ROOT / "config" / "config.yaml" if given == Path("shipped") else given
+    if given is not None:
+        raise UserError(HERE, "--configfile", str(given), "one of --kernels and --configfile")
+    for folder in options.kernels:
+        if not Path(folder).expanduser().exists():
+            raise UserError(HERE, "--kernels", folder, "a folder or kernel file that exists")
+    timed = has_gpu(fingerprint()) or bool(folders(Path.cwd() / RECORDED))
+    made = own_study.config(
+        options.kernels, options.shapes, timed=timed, operation_folders=options.operations
+    )
+    text = "# Made by `tilewave report --kernels`; a copy in ./config.yaml is yours to change.\n"
+    write_where_other(WRITTEN, text + yaml.safe_dump(made, sort_keys=False, width=100))
+    return WRITTEN
+
+
+def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int:
+    """Run a rule of the workflow in this folder, and say where the page is; the exit code.
+
+    Raises UserError for mistakes in the config and in the kernels, before anything runs.
+    """
+    page = _project(config, only).reports / "index.html"
+    if unlock(Path.cwd()):
+        return 1
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+    command += ["--configfile", str(config), "--cores", cores, "--quiet", *QUIET, "--", rule]
+    if only:
+        command[-2:-2] = ["--config", f"only={only}"]
+    code = subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
+    if rule == "report" and page.is_file():
+        print(f"The report is in {page.resolve()}")
+    return code
+
+
+def _project(config: Path, only: str) -> projects.Project:
+    """What the run will be about."""
+    try:
+        told = yaml.safe_load(config.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise UserError(config, "file", str(error).split("\n")[0], "a config in YAML") from error
+    if not isinstance(told, dict):
+        raise UserError(config, "file", type(told).__name__, "a mapping of keys")
+    return projects.load(told | ({"only": only} if only else {}), config, files=[config])

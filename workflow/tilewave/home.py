@@ -1,0 +1,26 @@
+"""Where Tilewave's own files are: kernels, configs, recorded figures, rules, scripts and templates.
+
+In a checkout they lie around the library (``workflow/tilewave``); a wheel carries them, in the same
+order, in the library's folder ``_home``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+LIBRARY = Path(__file__).parent
+CARRIED = LIBRARY / "_home"
+INSTALLED = CARRIED.is_dir()
+ROOT = CARRIED if INSTALLED else LIBRARY.parent.parent
+TEMPLATES = ROOT / "workflow" / "report"
+RECORDED = Path("resources") / "recorded"
+BUILT_FROM = CARRIED / "commit.json"
+"""Of a wheel: the commit that it was built from, and whether the tree had changes."""
+
+
+def place(named: str | Path, root: Path = ROOT) -> Path:
+    """A path that a config names: from the folder that the run works in, or else, where only these
+    have it, from Tilewave's own files (``root``)."""
+    path = Path(named).expanduser()
+    here = Path.cwd() / path
+    return root / path if (root / path).exists() and not here.exists() else here

@@ -1,0 +1,91 @@
+"""Modules that are found by name: those of a package of ours, and files in folders that the config names.
+
+Nothing of a user's folder is imported until something needs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import pkgutil
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from types import ModuleType
+
+from tilewave.errors import UserError
+
+
+class Modules:
+    """The modules of one kind.
+
+    kind: what the config and messages call one. package: name and path of ours. variable: environment
+    variable with the users' folders, which the processes that a run starts inherit. helpers: modules of
+    the package that are none of the kind.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        package: str,
+        path: Iterable[str],
+        variable: str,
+        helpers: Collection[str] = (),
+    ) -> None:
+        self._kind, self._package, self._variable = kind, package, variable
+        names = (module.name for module in pkgutil.iter_modules(path))
+        self._ours = {one for one in names if not one.startswith("_") and one not in helpers}
+        self._asked = ""
+        self._found: dict[str, Path] = {}
+
+    def use(self, folders: Iterable[Path]) -> None:
+        """Look in these folders, too."""
+        os.environ[self._variable] = os.pathsep.join(str(one.resolve()) for one in folders)
+
+    def _theirs(self) -> dict[str, Path]:
+        """The users' files by name; the folders are looked at once."""
+        asked = os.environ.get(self._variable, "")
+        if asked != self._asked:
+            found: dict[str, Path] = {}
+            for folder in filter(None, asked.split(os.pathsep)):
+                for path in sorted(Path(folder).glob("[!_.]*.py")):
+                    if path.stem in found or path.stem in self._ours:
+                        raise UserError(path, self._kind, path.stem, "a name that nothing else has")
+                    found[path.stem] = path
+            self._asked, self._found = asked, found
+        return self._found
+
+    def names(self) -> list[str]:
+        """What there is, sorted."""
+        return sorted(self._ours | set(self._theirs()))
+
+    def file(self, name: str) -> Path | None:
+        """The file of a user's module, None for one of ours."""
+        return self._theirs().get(name)
+
+    def code(self, name: str) -> str:
+        """Digest of a user's file, empty for a module of ours: that one is the library's."""
+        path = self.file(name)
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path else ""
+
+    def load(self, name: str, where: object, key: object) -> ModuleType:
+        """The module.
+
+        Raises UserError, which lists what exists, where it does not, or where a user's file cannot be
+        imported; ``where`` and ``key`` are what asks for it.
+        """
+        if name not in self.names():
+            raise UserError(where, key, name, self.names())
+        path = self.file(name)
+        if path is None:
+            return importlib.import_module(f"{self._package}.{name}")
+        spec = importlib.util.spec_from_file_location(f"tilewave_{self._kind}_{name}", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+            raise UserError(path, "import", told, "a Python file that can be imported") from error
+        return module

@@ -1,0 +1,186 @@
+"""What an operation is: its arrays, their inputs, the reference, the tolerance, the work.
+
+An operation is a class of this kind in a module of its own: in this package, or in a folder that the
+config names (`operation_folders`). Where a kernel runs, on the GPU or executed here, is not its business.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from tilewave.comparison import Judgement, Output, Tolerance, compare
+from tilewave.dtypes import DTYPES, SIZES
+from tilewave.inputs import storage, to_float64, uniform
+from tilewave.jobs import Job
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Work(NamedTuple):
+    """Floating-point operations, and bytes that must move at least once (compulsory traffic)."""
+
+    flops: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array of an operation.
+
+    extents: its dimensions by name, the outermost of a row-major array first. stream: of its random
+    elements (`inputs.uniform`), None where it has no values before the launch. written: whether it is
+    an output.
+    """
+
+    extents: tuple[str, ...]
+    stream: int | None = None
+    written: bool = False
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product that is an operation's reference, for whoever computes it on a GPU: sizes, and
+    the element of each operand at which its matrix begins."""
+
+    shape: Mapping[str, int]
+    starts: Mapping[str, int] = field(default_factory=dict)
+
+
+class Operation:
+    """One operation. What most have in common is here; each says what is its own."""
+
+    name: ClassVar[str] = ""
+    dimensions: ClassVar[tuple[str, ...]] = ()
+    """Names of the sizes, in the order of a case id."""
+    operands: ClassVar[Mapping[str, Operand]] = {}
+    scalars: ClassVar[tuple[str, ...]] = ()
+    """Of alpha and beta those that a launch may take."""
+    needs_dtypes: ClassVar[tuple[str, ...]] = ()
+    """What front matter must give a dtype."""
+    laid_out: ClassVar[bool] = False
+    """Whether its arrays may be column-major (`layouts`)."""
+    tiles: ClassVar[tuple[str, ...]] = ()
+    """The dimensions that a block's `tile` is of."""
+    vendor: ClassVar[str] = ""
+    """Provider of the library that it is timed beside."""
+    rehearsed: ClassVar[bool] = True
+    """Whether a launch goes before the one whose counters are collected."""
+
+    # ------------------------------------------------------------------------------------- its arrays
+
+    def arrays(self, job: Job) -> Mapping[str, Operand]:
+        """The operands of a job."""
+        return self.operands
+
+    def dtype(self, job: Job, name: str) -> str:
+        """Dtype of an operand; one that front matter does not list has that of the first."""
+        return job.dtypes.get(name) or next(iter(job.dtypes.values()))
+
+    def extents(self, job: Job, name: str) -> tuple[int, ...]:
+        """Sizes of an operand."""
+        return tuple(job.shape[size] for size in self.arrays(job)[name].extents)
+
+    def stored(self, job: Job, name: str) -> tuple[np.dtype[Any], int]:
+        """numpy's dtype of an operand in memory, and its elements."""
+        return storage(self.dtype(job, name)), math.prod(self.extents(job, name))
+
+    def order(self, job: Job, name: str) -> Literal["C", "F"]:
+        """numpy's word for an operand's layout."""
+        return "F" if job.layouts.get(name) == "col" else "C"
+
+    def wide(self, job: Job, name: str, flat: np.ndarray) -> np.ndarray:
+        """An operand's numbers in float64 and with its dimensions."""
+        numbers = to_float64(flat, self.dtype(job, name))
+        return numbers.reshape(self.extents(job, name), order=self.order(job, name))
+
+    # ------------------------------------------------------------------------------------- its inputs
+
+    def runs(self, job: Job) -> list[tuple[float, float]]:
+        """The (alpha, beta) that a job is checked with, one launch each; the first is timed."""
+        return [(1.0, 0.0)]
+
+    def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
+        """Whether an operand has values before a launch; the others are poisoned."""
+        return self.arrays(job)[name].stream is not None
+
+    def streamed(self, job: Job, name: str) -> int | None:
+        """The stream of uniform numbers that an operand holds, which a GPU makes itself; None where
+        its values are others."""
+        stream = self.arrays(job)[name].stream
+        return stream if stream is not None and DTYPES[self.dtype(job, name)].made else None
+
+    def inputs(self, job: Job) -> dict[str, np.ndarray]:
+        """Values of the operands that may have some, as their memory holds them, one dimension each."""
+        made = {}
+        for name, operand in self.arrays(job).items():
+            if operand.stream is not None:
+                count = math.prod(self.extents(job, name))
+                made[name] = uniform(job.seed, operand.stream, count, self.dtype(job, name))
+        return made
+
+    # ---------------------------------------------------------------------------------- what is right
+
+    def reference(
+        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
+    ) -> dict[str, np.ndarray]:
+        """What each output must hold, in float64 and with its dimensions, from `inputs`."""
+        raise NotImplementedError(f"{self.name} has no reference")
+
+    def products(self, job: Job) -> Sequence[Product]:
+        """The reference as matrix products of a, b and c; empty where it is something else."""
+        return ()
+
+    def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
+        """How far an output may be from its reference; by default it must be equal."""
+        return Tolerance()
+
+    def output(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Output:
+        """An output as it is judged."""
+        return Output(
+            name=name,
+            extents=self.extents(job, name),
+            order=self.order(job, name),
+            bound=self.tolerance(job, name, alpha, beta),
+            whole=DTYPES[self.dtype(job, name)].whole,
+            scaled=(alpha, beta) if self.scalars else None,
+            read=job.reads_c,
+        )
+
+    def judge(
+        self,
+        job: Job,
+        found: Arrays,
+        given: Arrays | None = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> Judgement:
+        """Verdict on the outputs of a launch, which are as their memory holds them.
+
+        given: of `inputs`, where the caller has them. The output that is farthest off speaks.
+        """
+        want = self.reference(job, self.inputs(job) if given is None else given, alpha, beta)
+        return Judgement.worst(
+            compare(
+                self.output(job, name, alpha, beta),
+                to_float64(found[name], self.dtype(job, name)),
+                wanted.ravel(order=self.order(job, name)),
+            )
+            for name, wanted in want.items()
+        )
+
+    # --------------------------------------------------------------------------------------- its work
+
+    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+        """Operations and compulsory bytes; by default none, and each array moved once."""
+        first = next(iter(dtypes.values()), "")
+        moved = 0
+        for name, operand in self.operands.items():
+            passes = (operand.stream is not None) + operand.written
+            size = math.prod(shape[extent] for extent in operand.extents)
+            moved += passes * size * SIZES[dtypes.get(name) or first]
+        return Work(0, moved)

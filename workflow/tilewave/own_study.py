@@ -1,0 +1,182 @@
+"""The config of a report on somebody's own kernels: the studies that any kernel can have, where no
+config was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewave import operations
+from tilewave.commands import HERE
+from tilewave.errors import UserError
+from tilewave.home import ROOT
+from tilewave.kernels import SUFFIXES, Kernel, find_kernels, load_kernel
+
+RESULTS, REPORTS = "tilewave-results", "tilewave-report"
+SHIPPED = "kernels"
+CEILINGS = ("ceilings_memory", "ceilings_math", "ceilings_wgmma")
+"""Probes whose measured rates are the roofs of the roofline."""
+PRODUCTS = ("matmul", "batched_matmul")
+TIMED: Mapping[int, Sequence[int | str]] = {
+    1: (2**26,),
+    2: (8192,),
+    3: (1024, 2048, 4096),
+    4: ("16x1024x1024x1024",),
+}
+"""Shapes that are timed, by the number of an operation's dimensions."""
+CHECKED = (3, 129, 67, 53), (8, 264, 136, 96), (4, 256, 256, 256)
+"""Sizes that are checked: no multiple of anything, multiples of 8, and some that most tiles divide. An
+operation of fewer dimensions takes the last ones of three, or the first ones of these."""
+MOST_VARIANTS = 16
+"""Of a kernel with more variants, one macro changed at a time, those of each dtype are checked."""
+
+
+def _shipped(name: str) -> Path | None:
+    """A kernel file that comes with Tilewave."""
+    paths = ((ROOT / SHIPPED / name).with_suffix(suffix) for suffix in SUFFIXES)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _followed(kernels: Mapping[str, Kernel]) -> dict[str, Kernel]:
+    """Kernels of Tilewave that these follow, and those that they follow in turn."""
+    found: dict[str, Kernel] = {}
+    waiting = list(kernels.values())
+    while waiting:
+        name = waiting.pop(0).front.follows
+        path = _shipped(name) if name and name not in {**kernels, **found} else None
+        if name and path:
+            found[name] = load_kernel(path)
+            waiting.append(found[name])
+    return found
+
+
+def _sizes(operation: str) -> tuple[str, ...]:
+    return operations.load(operation, SHIPPED).dimensions
+
+
+def _checked(operation: str) -> list[str]:
+    """Shapes at which an operation is checked."""
+    count = len(_sizes(operation))
+    return ["x".join(map(str, sizes if count > 3 else sizes[1 : 1 + count])) for sizes in CHECKED]
+
+
+def _asked(operation: str, shapes: Sequence[str], timed: bool) -> list[int | str]:
+    """Shapes at which an operation is timed and counted: those asked for that have as many sizes."""
+    count = len(_sizes(operation))
+    meant = [shape for shape in shapes if shape.count("x") in (0, count - 1)]
+    return list(meant or (TIMED.get(count) if timed else None) or _checked(operation)[-1:])
+
+
+def _blocks(
+    kernels: Iterable[Kernel], shapes: Callable[[str], Sequence[int | str]], **more: Any
+) -> list[dict[str, Any]]:
+    """A block of cases for each operation of the kernels, at the shapes for the operation."""
+    named: dict[str, list[str]] = {}
+    for kernel in kernels:
+        named.setdefault(kernel.front.operation, []).append(kernel.name)
+    return [
+        {"operation": operation, "kernels": names, **more}
+        | ({} if operation == "probe" else {"shapes": list(shapes(operation))})
+        for operation, names in named.items()
+    ]
+
+
+def _refuse(shapes: Sequence[str], kernels: Iterable[Kernel]) -> None:
+    """A shape must fit one of the operations."""
+    kinds = {kernel.front.operation for kernel in kernels} - {"probe"}
+    for shape in shapes:
+        if not any(shape in _asked(kind, [shape], False) for kind in kinds):
+            allowed = (
+                ", ".join("x".join(_sizes(kind)) for kind in sorted(kinds)) or "none of a probe"
+            )
+            raise UserError(HERE, "--shapes", shape, f"sizes as {allowed}")
+
+
+def config(
+    folders: Sequence[str],
+    shapes: Sequence[str] = (),
+    *,
+    timed: bool,
+    operation_folders: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The config for the kernels of these folders.
+
+    shapes: to time and count, beside which some are checked; where none are named, some that fit the
+    operation. timed: whether there is a GPU, or figures recorded of one; without, small shapes are
+    executed on the CPU. operation_folders: of operations of their own. Raises UserError for folders
+    without kernels, and for mistakes in their front matter.
+    """
+    operations.MODULES.use(Path(folder).expanduser() for folder in operation_folders)
+    own = find_kernels(Path(folder).expanduser() for folder in folders)
+    if not own:
+        allowed = f"folders with kernel files ({' '.join(SUFFIXES)})"
+        raise UserError(HERE, "--kernels", ", ".join(folders), allowed)
+    _refuse(shapes, own.values())
+    followed = _followed(own)
+    nearest = {kernel.front.follows for kernel in own.values()}
+    shown = [*(one for name, one in followed.items() if name in nearest), *own.values()]
+    measured = [one for one in shown if one.front.operation != "probe" or one.front.work]
+    moving = [one for one in measured if one.front.operation not in (*PRODUCTS, "probe")]
+    beside = [f"{SHIPPED}/{one.path.name}" for one in followed.values()]
+    each: dict[str, Any] = {"macros": "each_dtype"}
+
+    def asked(operation: str) -> list[int | str]:
+        return _asked(operation, shapes, timed)
+
+    def largest(operation: str) -> list[int | str]:
+        return asked(operation)[-1:]
+
+    def checked(operation: str) -> list[int | str]:
+        return [*_checked(operation), *(_asked(operation, shapes, False) if shapes else [])]
+
+    studies: dict[str, Any] = {}
+    products = [one for one in measured if one.front.operation == "matmul"]
+    if timed and products:
+        studies["ladder"] = {
+            "plot": "ladder", "title": "Speed", "time": True,
+            "question": "What share of cuBLAS does each kernel reach at which size?",
+            "cases": _blocks(products, asked, **each),
+        }  # fmt: skip
+    if timed and measured:
+        roofs = [name for name in CEILINGS if name not in own]
+        beside += [f"{SHIPPED}/{name}.cu" for name in roofs]
+        studies["roofline"] = {
+            "plot": "roofline", "title": "Roofline", "time": True,
+            "question": "Which measured ceiling, of arithmetic or of the memory, is each kernel under?",
+            "cases": [
+                *_blocks(measured, largest, counters="memory", **each),
+                {"operation": "probe", "kernels": roofs},
+            ],
+        }  # fmt: skip
+    if timed and moving:
+        copies = [] if "copy" in own else ["copy"]
+        beside += [f"{SHIPPED}/{name}.cu" for name in copies]
+        studies["bandwidth"] = {
+            "plot": "bandwidth", "title": "Bound by memory", "time": True, "counters": "memory",
+            "question": "How near to a copy do kernels come that move data, and what holds them back?",
+            "cases": [
+                *_blocks(moving, largest, **each),
+                *({"operation": "copy", "kernels": copies, "shapes": list(TIMED[1])} for _ in copies),
+            ],
+        }  # fmt: skip
+    studies["wavefronts"] = {
+        "plot": "wavefronts", "title": "Shared-memory wavefronts", "counters": "memory",
+        "question": "Which instructions need more shared-memory wavefronts than their data does?",
+        "cases": _blocks(shown, largest, **each),
+    }  # fmt: skip
+    varied = [one for one in own.values() if one.front.operation != "probe"]
+    studies["correctness"] = {
+        "plot": "correctness", "title": "Correctness",
+        "question": "Is every variant right where sizes are neither square nor divisible?",
+        "cases": [
+            *_blocks(shown, checked, **each),
+            *_blocks(varied, checked, macros="one_at_a_time", most=MOST_VARIANTS),
+        ],
+    }  # fmt: skip
+    return {
+        "kernel_folders": [*folders, *dict.fromkeys(beside)],
+        "operation_folders": list(operation_folders),
+        "output": {"results": RESULTS, "reports": REPORTS},
+        "studies": studies,
+    }
