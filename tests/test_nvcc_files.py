@@ -103,7 +103,7 @@ def test_what_device_code_names_stays() -> None:
         "enum Kind { ROW, COL };\n"
         "#define SIZE twice(LIMIT)\n"
         "const int LIMIT = 4;\n"
-        "const int UNUSED = 4;\n"
+        "const int UNUSED = 4, *where = f();\n"
         "void part(int) {}\n"
         "__device__ void part(float) {}\n"
         "__global__ void mine(Pair p) { part(p.x + SIZE + ROW); }\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -244,3 +245,26 @@ def test_what_nobody_says_is_asked_for(
     assert main(["wrap", str(path), "--yes", *words]) == 2
     assert told in capsys.readouterr().err
     assert path.read_text() == text
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@compiles
+def test_a_terminal_is_asked(
+    alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the kernel of several, and for what its code does not say; an empty answer takes the guess."""
+    path = alone / "some.cu"
+    text = PLAIN.split("int main")[0]
+    path.write_text(
+        text.replace("float *C, const", "float *dst, const").replace("C[", "dst[")
+        + text.replace("product", "b")
+    )
+    monkeypatch.setattr("sys.stdin", Terminal("product\n\nceil(n / 16), ceil(n / 16)\n"))
+    assert main(["wrap", str(path), "--shape", "32"]) == 0
+    told = capsys.readouterr().err
+    assert "kernel (product, b) [product]" in told and "block, 16, 16 [16, 16]" in told
+    assert load_kernel(alone / "product.cu").front.grid == ["ceil(n / 16)", "ceil(n / 16)"]

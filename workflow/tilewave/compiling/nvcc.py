@@ -84,6 +84,9 @@ SIGN = re.compile(
 FOREIGN_DEVICE = re.compile(r"[A-Z\d_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z\d_]*")
 """Annotations of libraries whose macros are not seen here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
 GUARD = "put #ifndef __CUDACC_RTC__ before it and #endif behind it"
+PLAIN = frozenset(
+    "static inline const constexpr bool char short int long unsigned signed float double size_t uint".split()
+)
 UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 OPTIONS = {
     r'"register" storage class': "-std=c++14",
@@ -123,7 +126,7 @@ class Part:
 class Adapted:
     """A kernel's text, its own headers and the header in front, as NVRTC can take them.
 
-    left_out: what was blanked out.
+    left_out: what was blanked out; unread: whether nothing was, because braces do not match.
     """
 
     file: str
@@ -131,6 +134,7 @@ class Adapted:
     own: Mapping[str, str]
     prelude: str
     left_out: tuple[Part, ...]
+    unread: bool = False
 
     @property
     def warning(self) -> str:
@@ -162,7 +166,7 @@ class Adapted:
                 return f"{gone} was left out as code of the host"
             if unknown[1].isupper():
                 return f"front matter can define it: macros: {{{unknown[1]}: [VALUE]}}"
-        return "" if self.left_out else f"code of the host at line {line}? {GUARD}"
+        return f"code of the host at line {line}? {GUARD}" if self.unread else ""
 
 
 @functools.lru_cache(maxsize=256)
@@ -188,10 +192,11 @@ def _adapted(name: str, text: str, own: tuple[tuple[str, str], ...], entry: str)
     texts = {name: text, **dict(own)}
     try:
         cut, left_out = _cut(texts, frozenset(re.findall(r"\w+", entry)))
+        unread = False
     except Unreadable:
-        cut, left_out = texts, ()
+        cut, left_out, unread = texts, (), True
     headers = {one: cut[one] for one, _ in own}
-    return Adapted(name, cut[name], headers, _prelude(cut.values()), left_out)
+    return Adapted(name, cut[name], headers, _prelude(cut.values()), left_out, unread)
 
 
 def _prelude(texts: Iterable[str]) -> str:
@@ -283,6 +288,7 @@ def _kept(pieces: list[_Piece], defined: Mapping[str, Macro], roots: frozenset[s
         instantiation = first == "template" and one.kind == "other"
         return (
             piece.device
+            or _is_number(one)
             or (one.kind == "other" and first in ("using", "namespace", "asm") and not one.names)
             or (instantiation and bool(one.words & kernels))
         )
@@ -308,6 +314,14 @@ def _kept(pieces: list[_Piece], defined: Mapping[str, Macro], roots: frozenset[s
             if not piece.words & gone:
                 kept.add(i)
     return kept
+
+
+def _is_number(one: Declaration) -> bool:
+    """Whether it is a constant of a plain type, which no code of the host is needed for."""
+    before = [token.text for token in one.head]
+    words = before[: before.index("=")] if "=" in before else []
+    constant = bool({"const", "constexpr"} & set(words)) and not {"(", "::"} & set(before)
+    return one.kind == "variable" and constant and PLAIN.issuperset(words[:-1])
 
 
 def _needed(one: Declaration, named: set[str], called: set[str]) -> bool:

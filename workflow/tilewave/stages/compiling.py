@@ -110,7 +110,7 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
     if done.symbol:
         entry["named"] = {kernel.entry: done.symbol}
     if done.warning:
-        entry["warning"] = done.warning
+        entry |= {"warning": done.warning, "log": f"{done.warning}\n{done.log}"}
     entry["seconds"] = round(time.monotonic() - begun, 3)
     write_atomically(store.blob(KIND, task.key, ".json"), json.dumps(entry).encode())
     return _with_symbol(kernel, entry)

@@ -94,7 +94,7 @@ def run(options: argparse.Namespace, execute: Execute) -> bool:
     else:
         output.write_text(text, encoding="utf-8")
         _say(f"written: {os.path.relpath(output)}; look at it, then")
-        _say(f"  python -m tilewave execute {os.path.relpath(output)} --shape {size}")
+        _say(f"  tilewave execute {os.path.relpath(output)} --shape {size}")
     return trying.right(told)
 
 

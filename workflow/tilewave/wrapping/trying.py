@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ Run = Callable[[dict[str, Any], Shape], Told]
 """Executes front matter at a shape; what `tilewave.command.execute` tells."""
 READS_C = "reads_c"
 LAYOUTS = [dict.fromkeys(names, "col") for names in ("b", "a", "ab", "abc", "bc", "ac", "c")]
+NEARER = 0.8
+"""Times the error of the guess: with less, a change is told though the product stays wrong."""
 LEAST_K, UNKNOWN_K, UNKNOWN_TILE = 16, 128, 32
 SEVERAL_TILES = 256
 """From it on, what a grid divides by holds several tiles, as a stride of blocks does."""
@@ -49,12 +52,21 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
     front, told = _with_c(front, told, run, shape)
     if right(told) or told["status"] == model.FAILED_TO_COMPILE:
         return _final(front), told
-    for change, words in _changes(front, guess):
+    nearest, words = (_final(front), told), ""
+    for change, what in _changes(front, guess):
         other, found = _with_c(change, run(_final(change), shape), run, shape)
+        if right(found) or _error(found) < NEARER * _error(nearest[1]):
+            nearest, words = (_final(other), found), what
         if right(found):
-            guess.notes.append(f"it is right with {words}")
-            return _final(other), found
-    return _final(front), told
+            break
+    if words:
+        guess.notes.append(f"it is {'right' if right(nearest[1]) else 'less wrong'} with {words}")
+    return nearest
+
+
+def _error(told: Told) -> float:
+    """The relative error of a wrong product; infinite where there is none."""
+    return float(told.get("check", {}).get("relative_error", math.inf))
 
 
 def _with_c(
