@@ -128,6 +128,10 @@ def test_code_of_the_cpu_has_no_row(study: Any) -> None:
     assert labels.count("matmul_naive") == 1, "the f64 one, which a GPU runs"
 
 
+def test_one_size() -> None:
+    assert synthetic.draw(ladder, synthetic.ladder((1024,)), Style()).axes
+
+
 def test_more_shapes_than_columns_of_numbers() -> None:
     study = synthetic.ladder((256, 512, 1024, 2048, 4096, 8192))
     assert len(synthetic.draw(ladder, study, Style()).axes) == 4, "a panel a dtype"

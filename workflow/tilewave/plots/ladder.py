@@ -142,9 +142,10 @@ def _shares(ax: Axes, rows: pd.DataFrame, order: list[str], looks: Mapping[str, 
     good = rows[rows["ranks"]]
     # Seaborn's median and range of the three are the median and the quartiles.
     spread = good.melt(["label", "size"], [_LOW, _SHARE, _HIGH])
+    sizes = len(looks["hue_order"])
     sns.pointplot(
         spread, x="value", y="label", hue="size", order=order, **looks, ax=ax, estimator="median",
-        errorbar=("pi", 100), dodge=0.14 * len(looks["hue_order"]), linestyle="none", legend=False,
+        errorbar=("pi", 100), dodge=0.14 * sizes if sizes > 1 else False, linestyle="none", legend=False,
         markersize=3.0, markeredgewidth=0, err_kws={"linewidth": 0.9},
     )  # fmt: skip
     bad = rows[~rows["ranks"]]
