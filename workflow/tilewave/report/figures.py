@@ -243,7 +243,7 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
     looks = {narrow: style_of(project, study.name, narrow) for narrow in (False, True)}
 
     @functools.cache
-    def drawn(narrow: bool, bare: bool = False) -> Figure:
+    def drawn(narrow: bool, bare: bool) -> Figure:
         chosen = looks[narrow]
         return module.draw(study, table, replace(chosen, bare=bare or chosen.bare))
 
@@ -261,7 +261,7 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
             text = json.dumps(sidecar(study), indent=1, sort_keys=True, default=str)
             path.write_text(text + "\n", encoding="utf-8")
         elif path.suffix == ".txt":
-            said = [study.takeaway or study.question, *look.caption(drawn(False))]
+            said = [study.takeaway or study.question, *look.caption(drawn(False, False))]
             path.write_text("\n".join(one for one in said if one) + "\n", encoding="utf-8")
         elif path.suffix == ".tex":
             summed = plots.has_summary(entry.plot)
@@ -270,7 +270,7 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
         else:
             narrow = path.parent.name == "narrow"
             # On a phone the page has the words beside the figure.
-            look.save(drawn(narrow, bare=narrow and path.suffix == ".svg"), path, looks[narrow])
+            look.save(drawn(narrow, narrow and path.suffix == ".svg"), path, looks[narrow])
 
 
 # ------------------------------------------------------------------------------------------ all of them
