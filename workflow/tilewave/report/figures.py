@@ -283,10 +283,19 @@ def _content(frame: pd.DataFrame) -> pd.DataFrame:
     return kept[sorted(kept.columns)].astype(numbers)
 
 
+def content_key(told: Any, frames: Iterable[pd.DataFrame]) -> str:
+    """Digest of what JSON can hold, and of tables."""
+    made = hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode())
+    for frame in map(_content, frames):
+        made.update("\0".join(map(str, frame.columns)).encode())
+        made.update(pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes())
+    return made.hexdigest()
+
+
 def _key(project: Project, study: StudyData) -> str:
     """Digest of all that decides a study's files: what it shows, how, and the code that draws it."""
     entry = project.config.studies[study.name]
-    frames = [_content(one) for one in (study.cases, study.records, study.instructions)]
+    frames = (study.cases, study.records, study.instructions)
     # Not those that it shows nothing of: this machine's tells whether the tree was changed.
     used = {study.target["environment"], *study.records["environment"]}
     told = [
@@ -297,12 +306,8 @@ def _key(project: Project, study: StudyData) -> str:
         study.target,
         {name: facts for name, facts in study.environments.items() if name in used},
         package_versions(DRAWING),
-        [list(frame.columns) for frame in frames],
     ]
-    made = hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode())
-    for frame in frames:
-        made.update(pd.util.hash_pandas_object(frame).to_numpy().tobytes())
-    return made.hexdigest()
+    return content_key(told, frames)
 
 
 def _kept(project: Project, key: str, path: Path) -> Path:

@@ -174,12 +174,20 @@ def _readable(listing: str) -> str:
     return "\n".join(code or label for code, label in _INSTRUCTION.findall(listing)) + "\n"
 
 
+def write_listings(document: Mapping[str, Any], reports: Path) -> None:
+    """One readable listing of each compilation for all that link it, in the folder that the pages are
+    in."""
+    for name, compiled in document.items():
+        for arch, entry in compiled.items():
+            if text := _listing(entry):
+                (reports / "sass" / f"{name}.{arch}.txt").write_text(_readable(text), "utf-8")
+
+
 def variants(
     kernel: Kernel,
     document: Mapping[str, Any],
     cases: pd.DataFrame,
     environment: Mapping[str, Any],
-    reports: Path,
 ) -> list[VariantView]:
     """What is known of a kernel's compiled variants (``document``: by variant and architecture); only
     kernels with a cubin have rows."""
@@ -192,11 +200,6 @@ def variants(
             macros = ", ".join(f"{key} {value}" for key, value in entry.get("macros", {}).items())
             sizes = pd.to_numeric(mine["shared_bytes"]).dropna()
             shared = float(sizes.max()) if len(sizes) else used.get("static_shared_bytes")
-            text, listing = _listing(entry), ""
-            if text:
-                # One listing for all that link it, in the folder that the pages are in.
-                listing = f"../sass/{name}.{arch}.txt"
-                (reports / "sass" / f"{name}.{arch}.txt").write_text(_readable(text), "utf-8")
             rows.append(
                 VariantView(
                     name=name,
@@ -209,7 +212,9 @@ def variants(
                     spills=" / ".join(map(str, spilled)) if None not in spilled else "",
                     sha256=str(entry.get("sha256", "")),
                     occupancy=_occupancy(limits, mine, used.get("registers"), shared),
-                    listing=listing,
+                    listing=f"../sass/{name}.{arch}.txt"
+                    if Path(entry.get("sass") or ".").is_file()
+                    else "",
                 )
             )
     return rows

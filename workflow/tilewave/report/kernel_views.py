@@ -12,12 +12,14 @@ import pandas as pd
 
 from tilewave import advice
 from tilewave.advice import Subject, of_tables
+from tilewave.compiling import origins
 from tilewave.kernels import Kernel, idea
 from tilewave.plots.base import BASELINE, shape_label
 from tilewave.project import Project
 from tilewave.records import model
 from tilewave.report import kernel_code, kernel_samples
 from tilewave.report.cells import Table, cell, number, plural, table
+from tilewave.report.figures import content_key
 from tilewave.report.kernel_code import Change, LanesOf, Listing, VariantView, largest_of, work_of
 from tilewave.report.kernel_samples import Sampled
 from tilewave.report.studies import StudyView
@@ -220,7 +222,8 @@ class Run:
     environments: Mapping[str, Mapping[str, Any]]
     compiled: Mapping[str, Any]
     studies: Sequence[StudyView]
-    reports: Path
+    profiles: Mapping[str, list[str]]
+    records: Mapping[str, pd.DataFrame]
     shares: Mapping[str, float]
     rates: Mapping[str, float]
     subjects: Mapping[str, Subject]
@@ -248,7 +251,10 @@ class Run:
         telling = cases[cases["case"].isin(_telling(cases, records, instructions))]
         return cls(
             project, cases, by_kernel(instructions), by_kernel(stalls),
-            environments, compiled, studies, reports,
+            environments, compiled, studies,
+            {name: kernel_code.profiles(project, compiled.get(name, {}), reports)
+             for name in project.plan.kernels},
+            by_kernel(records),
             _values(records, SHARE), _values(records, SPEED),
             of_tables.subjects(target, telling, records, instructions, compiled, stalls), accesses,
         )  # fmt: skip
@@ -289,6 +295,47 @@ def _advice(run: Run, cases: pd.DataFrame) -> list[Advised]:
     ]
 
 
+TELLING = [
+    "case", "stage", "metric", "value", "text", "status", "reason", "verdict", "key", "environment",
+]  # fmt: skip
+"""What of a record may change while its case stays."""
+
+
+def _followers(project: Project, name: str) -> list[str]:
+    return [one for one in project.plan.kernels if project.kernels[one].front.follows == name]
+
+
+def key(run: Run, name: str, about: Any) -> str:
+    """Digest of all that decides what the pages say of a kernel: its code and results, those of the
+    rungs next to it, what the studies say, and ``about``, what is the same for all of them."""
+    project, kernel = run.project, run.project.kernels[name]
+    shown = [one for one in run.studies if name in one.kernels]
+    told = [(one.name, one.title, one.question, one.takeaway) for one in shown]
+    near = [name, *filter(None, [kernel.front.follows]), *_followers(project, name)]
+    near = [one for one in near if one in project.plan.kernels]
+    texts = [
+        origins.own_texts(one.text, one.path, one.folders)
+        for one in (project.kernels[other] for other in near)
+    ]
+    own = {case: one for case, one in run.accesses.items() if one["kernel"] == name}
+    documents = [run.compiled.get(one) for one in near]
+    parts = [about, told, near, texts, own, documents, run.profiles.get(name)]
+    records = [run.records[one] for one in near if one in run.records]
+    # Of rows of instructions, of which there are many, whose they are and what they come to.
+    rows = [one[name] for one in (run.instructions, run.stalls) if name in one]
+    parts += [
+        [len(one), sorted(set(one["key"])), one.sum(numeric_only=True).to_dict()] for one in rows
+    ]
+    # Not this machine's, where it shows nothing of it: that one tells whether the tree was changed.
+    used = {str(known) for one in (*records, *rows) for known in one["environment"].unique()}
+    parts.append({one: facts for one, facts in run.environments.items() if one in used})
+    frames = [run.cases[run.cases["kernel"].isin(near)], *(one[TELLING] for one in records)]
+    for one in shown:
+        if one.data is not None and "kernel" in one.data:
+            frames.append(one.data[one.data["kernel"] == name].dropna(axis=1, how="all"))
+    return content_key(parts, frames)
+
+
 def view(run: Run, name: str) -> KernelView:
     """What the pages say of a kernel of the plan."""
     project, cases = run.project, run.cases
@@ -299,16 +346,12 @@ def view(run: Run, name: str) -> KernelView:
     own = run.instructions.get(name, pd.DataFrame())
     with_code = kernel.provider == "nvrtc"
     gpu = next((one for one in run.environments.values() if one.get("gpu")), {})
-    compiled_variants = (
-        kernel_code.variants(kernel, built, mine, gpu, run.reports) if with_code else []
-    )
+    compiled_variants = kernel_code.variants(kernel, built, mine, gpu) if with_code else []
     stalls = run.stalls.get(name)
     annotations = kernel_code.listings(kernel, mine, own, stalls, run.environments, built)
     follows = kernel.front.follows or ""
     follows = follows if follows in project.plan.kernels else ""
-    after = [
-        other for other in project.plan.kernels if project.kernels[other].front.follows == name
-    ]
+    after = _followers(project, name)
     neighbours = [one for one in (follows, name, *after) if one]
     first = annotations[0].case if annotations else ""
     excess = _excess(own[own["case"] == first]) if first else ""
@@ -330,7 +373,7 @@ def view(run: Run, name: str) -> KernelView:
         change=kernel_code.change(kernel, project.kernels[follows], run.compiled)
         if follows
         else None,
-        profiles=kernel_code.profiles(project, document, run.reports),
+        profiles=run.profiles.get(name, []),
         listings=annotations,
         lanes=kernel_code.lanes(kernel, run.accesses, built),
         advised=bool(set(mine["case"]) & set(run.subjects)),

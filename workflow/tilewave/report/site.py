@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ import markupsafe
 import pandas as pd
 from PIL import Image as Picture
 
-from tilewave import sharing
+from tilewave import library, sharing
+from tilewave.environment import package_versions
 from tilewave.home import INSTALLED, TEMPLATES
 from tilewave.project import Project, read
 from tilewave.records import model
@@ -32,6 +34,7 @@ from tilewave.report import (
     explorer,
     figures,
     in_short,
+    kernel_code,
     kernel_views,
     lessons,
     studies,
@@ -215,10 +218,22 @@ def write(
         project, target, tables, environments, compiled, shown, accesses, reports
     )
 
+    same = [
+        about, target["label"], target["arch"], target["device"], package_versions(("pandas", "jinja2")),
+        library.digest("report.site"), library.templates_digest(),
+    ]  # fmt: skip
+
     def kernel_page(name: str) -> kernel_views.Row:
-        kernel = kernel_views.view(run, name)
-        page(f"kernel/{name}.html", "kernel.html.j2", {"kernel": kernel})
-        return kernel.row
+        # Most are as they were: they come from the store.
+        kept = project.store.blob("pages", kernel_views.key(run, name, same), ".json")
+        kernel_code.write_listings(compiled.get(name, {}).get("variants", {}), reports)
+        if not kept.is_file():
+            kernel = kernel_views.view(run, name)
+            text = render("kernel.html.j2", {**about, "root": "../", "kernel": kernel})
+            write_atomically(kept, json.dumps([vars(kernel.row), text]).encode())
+        row, text = json.loads(kept.read_text("utf-8"))
+        write_atomically(reports / "kernel" / f"{name}.html", text.encode())
+        return kernel_views.Row(**row)
 
     names = list(project.plan.kernels)
     rows = {}
