@@ -327,7 +327,8 @@ def key(run: Run, name: str, about: Any) -> str:
         [len(one), sorted(set(one["key"])), one.sum(numeric_only=True).to_dict()] for one in rows
     ]
     # Not this machine's, where it shows nothing of it: that one tells whether the tree was changed.
-    used = {str(known) for one in (*records, *rows) for known in one["environment"].unique()}
+    used = {str(known) for one in records for known in one["environment"].unique()}
+    used.add((run.compiled.get(name, {}).get("sampled") or {}).get("environment", ""))
     parts.append({one: facts for one, facts in run.environments.items() if one in used})
     frames = [run.cases[run.cases["kernel"].isin(near)], *(one[TELLING] for one in records)]
     for one in shown:
