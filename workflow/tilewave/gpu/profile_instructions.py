@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,14 +96,21 @@ def _values_by_address(action: Any) -> dict[str, tuple[Any, dict[int, int]]]:
 def start_of(action: Any) -> int | None:
     """Absolute address of a kernel's first instruction, the lowest with a counter, because every launch
     executes it; None where no counter has values by address."""
-    metrics = _values_by_address(action).values()
-    found = [
-        address
-        for metric, places in metrics
-        for address, place in places.items()
-        if catalogue.usable(metric.value(place))
-    ]
-    return min(found, default=None)
+    return _start(_values_by_address(action))
+
+
+def _start(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> int | None:
+    # Values are read up to the first that is one: each costs a call into the report.
+    addresses = sorted(set().union(*(places for _, places in metrics.values())))
+    return next(
+        (
+            address
+            for address in addresses
+            for metric, places in metrics.values()
+            if address in places and catalogue.usable(metric.value(places[address]))
+        ),
+        None,
+    )
 
 
 def instructions_of(
@@ -131,7 +138,7 @@ def instructions_of(
         return row
 
     addresses = sorted(set().union(*(places for _, places in metrics.values())))
-    start = start_of(action)
+    start = _start(metrics)
     if start is None:
         return []
     code = {} if code is None else code
