@@ -209,7 +209,7 @@ def judge(work: Job, runs: list[tuple[dict[str, np.ndarray], float, float]]) -> 
     for buffers, alpha, beta in runs:
         if dirty := comparison.left_dirty(work, buffers.__getitem__):
             return "wrong", dirty
-        left = {name: buffers[name] for name, one in operation.arrays(work).items() if one.written}
+        left = {name: buffers[name] for name in operation.outputs(work)}
         judged.append(operation.judge(work, left, None, alpha, beta))
     worst = comparison.Judgement.worst(judged)
     return worst.verdict, worst.reason

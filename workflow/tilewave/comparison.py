@@ -164,7 +164,7 @@ def judged(
     )
 
 
-def compare(output: Output, got: np.ndarray, want: np.ndarray, label: str = "") -> Judgement:
+def compare(output: Output, got: np.ndarray, want: np.ndarray) -> Judgement:
     """Compare an output with its reference, both in float64 and as memory has them (one dimension).
 
     An element that is NaN is wrong.
@@ -195,7 +195,7 @@ def compare(output: Output, got: np.ndarray, want: np.ndarray, label: str = "") 
         (float(error[worst]), float(allowed[worst])) if error.size else None,
     )
     value, expected = (float(got[first]), float(want[first])) if wrong else (math.nan, math.nan)
-    return judged(output, found, value, expected, label)
+    return judged(output, found, value, expected)
 
 
 def left_dirty(job: Job, read: Callable[[str], np.ndarray]) -> str:

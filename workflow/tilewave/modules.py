@@ -69,14 +69,18 @@ class Modules:
         path = self.file(name)
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path else ""
 
+    def check(self, name: str, where: object, key: object) -> None:
+        """Raise UserError, which lists what exists, where a name does not; ``where`` and ``key`` are
+        what asks for it."""
+        if name not in self._ours and name not in self._theirs():
+            raise UserError(where, key, name, self.names())
+
     def load(self, name: str, where: object, key: object) -> ModuleType:
         """The module.
 
-        Raises UserError, which lists what exists, where it does not, or where a user's file cannot be
-        imported; ``where`` and ``key`` are what asks for it.
+        Raises UserError as `check` does, and where a user's file cannot be imported.
         """
-        if name not in self.names():
-            raise UserError(where, key, name, self.names())
+        self.check(name, where, key)
         path = self.file(name)
         if path is None:
             return importlib.import_module(f"{self._package}.{name}")

@@ -182,8 +182,6 @@ def load(
 
 def _passed(config: Config, kernels: Mapping[str, Kernel]) -> Path:
     """A file that is there where a run of this folder found no mistake in the same config and kernels."""
-    from tilewave import plots
-
     fronts = {str(kernel.path): kernel.front.model_dump_json() for kernel in kernels.values()}
     code = plots.digest("project", *plots.available())
     return Store(STORE.resolve()).blob("passed", _digest([config.model_dump(), fronts, code]), "")
@@ -214,8 +212,6 @@ def _check_expressions(kernels: Mapping[str, Kernel]) -> None:
 
 def _check_names(config: Config, kernels: Mapping[str, Kernel], where: object) -> None:
     """Plots and rungs that are named must exist."""
-    from tilewave import plots
-
     for name, study in config.studies.items():
         if study.plot not in plots.available():
             raise UserError(where, f"studies.{name}.plot", study.plot, plots.available())

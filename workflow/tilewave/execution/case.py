@@ -207,9 +207,7 @@ class _Case:
                 return Judgement(model.NOT_CHECKED)
             if dirty := comparison.left_dirty(job, buffers.__getitem__):
                 return Judgement(model.WRONG, dirty)
-            outputs = {
-                name: buffers[name] for name, one in operation.arrays(job).items() if one.written
-            }
+            outputs = {name: buffers[name] for name in operation.outputs(job)}
             found.append(operation.judge(job, outputs, given, alpha, beta))
         return self._timeless(Judgement.worst(found))
 

@@ -140,8 +140,7 @@ def _judge(
     def judge() -> Judgement:
         outputs = {
             name: arrays[name].download(operation.stored(job, name)[0])
-            for name, one in operation.arrays(job).items()
-            if one.written
+            for name in operation.outputs(job)
         }
         return operation.judge(job, outputs, given, alpha, beta)
 
@@ -165,7 +164,7 @@ def _reference(
     beta: float,
 ) -> Buffer:
     """The float64 products, computed once for the same inputs; small ones are themselves checked."""
-    operation, dtypes, layouts = operations.load(job.operation), job.dtypes, job.layouts
+    operation, dtypes, layouts = operations.load(job.operation, job.source), job.dtypes, job.layouts
     used = {name: (dtypes[name], layouts.get(name, "row")) for name in arrays}
     if not beta:
         used["c"] = ("", used["c"][1])
@@ -193,7 +192,7 @@ def _compare(
     session: Session, job: Job, got: Buffer, want: Buffer, alpha: float, beta: float, label: str
 ) -> Judgement:
     dtype = job.dtypes["c"]
-    output = operations.load(job.operation).output(job, "c", alpha, beta)
+    output = operations.load(job.operation, job.source).output(job, "c", alpha, beta)
     bound = output.bound
     found = session.support.compare(
         got, dtype, want, bound.relative_out, bound.absolute, output.least_norm
@@ -224,15 +223,15 @@ def _check_cpu(job: Job) -> Result:
     operation, function = operations.load(job.operation, job.source), cpu_function(job)
     found = []
     for alpha, beta in operation.runs(job):
-        given, arrays = operation.inputs(job), cpu_arrays(job)
+        given = operation.inputs(job)
+        arrays = cpu_arrays(job, {name: data.copy() for name, data in given.items()})
         for name in arrays:
             if not operation.given(job, name, beta):
                 arrays[name].fill(np.nan)
         function(*arrays.values(), alpha, beta)
         outputs = {
             name: arrays[name].ravel(order=operation.order(job, name))
-            for name, one in operation.arrays(job).items()
-            if one.written
+            for name in operation.outputs(job)
         }
         found.append(operation.judge(job, outputs, given, alpha, beta))
     return _result(job, found, {})

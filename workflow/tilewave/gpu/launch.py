@@ -275,12 +275,16 @@ def cpu_function(job: Job) -> CpuFunction:
     return function
 
 
-def cpu_arrays(job: Job) -> dict[str, np.ndarray]:
-    """The operands with their dimensions, in the job's layouts and with the GPU's numbers."""
+def cpu_arrays(job: Job, given: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+    """The operands with their dimensions, in the job's layouts and with the GPU's numbers.
+
+    given: the operation's `inputs`, where the caller has them; the arrays are views of these.
+    """
     operation = operations.load(job.operation, job.source)
-    made = {name: np.empty(count, dtype) for name, (dtype, count) in
-            ((name, operation.stored(job, name)) for name in operation.arrays(job))}  # fmt: skip
-    return {
-        name: flat.reshape(operation.extents(job, name), order=operation.order(job, name))
-        for name, flat in (made | operation.inputs(job)).items()
-    }
+    given = operation.inputs(job) if given is None else given
+    made = {}
+    for name in operation.arrays(job):
+        dtype, count = operation.stored(job, name)
+        flat = given[name] if name in given else np.empty(count, dtype)
+        made[name] = flat.reshape(operation.extents(job, name), order=operation.order(job, name))
+    return made

@@ -19,8 +19,8 @@ def names() -> list[str]:
 
 
 @functools.cache
-def _made(name: str, file: Path | None, where: object) -> Operation:
-    module = MODULES.load(name, where, "operation")
+def _made(name: str, file: Path | None) -> Operation:
+    module = MODULES.load(name, file, "operation")
     made = [
         one
         for one in vars(module).values()
@@ -42,4 +42,5 @@ def load(name: str, where: object = "front matter") -> Operation:
     Raises UserError, which lists the operations that exist, where it does not, or where its file has
     not one class of `base.Operation`; ``where`` is the file that asks for it.
     """
-    return _made(name, MODULES.file(name), where)
+    MODULES.check(name, where, "operation")
+    return _made(name, MODULES.file(name))

@@ -77,6 +77,10 @@ class Operation:
         """The operands of a job."""
         return self.operands
 
+    def outputs(self, job: Job) -> list[str]:
+        """The operands that a launch writes."""
+        return [name for name, one in self.arrays(job).items() if one.written]
+
     def dtype(self, job: Job, name: str) -> str:
         """Dtype of an operand; one that front matter does not list has that of the first."""
         return job.dtypes.get(name) or next(iter(job.dtypes.values()))

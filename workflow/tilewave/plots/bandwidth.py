@@ -28,17 +28,6 @@ _RATE, _SHARE = "bandwidth (TB/s)", "share of the copy (%)"
 _EXCESS = "excess wavefronts (%)"
 
 
-def _excess(study: StudyData) -> pd.Series[float]:
-    """Excess wavefronts over the ideal ones in %, by case."""
-    rows = study.instructions
-    sums = {
-        name: pd.to_numeric(rows[f"wavefronts_shared_{name}"]).groupby(rows["case"]).sum()
-        for name in ("ideal", "excess")
-    }
-    found = 100 * sums["excess"] / sums["ideal"].where(sums["ideal"] > 0)
-    return found.dropna().astype(float)
-
-
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case: the rate, its share of the copy's, excess wavefronts, the duration."""
     frame = study.cases.reindex(columns=["case", "operation"])
@@ -48,7 +37,7 @@ def table(study: StudyData) -> pd.DataFrame:
     frame[_RATE] = rate
     best = rate[frame["operation"] == str(study.option("reference", "copy"))].max()
     frame[_SHARE] = 100 * rate / best
-    frame[_EXCESS] = frame["case"].map(_excess(study))
+    frame[_EXCESS] = frame["case"].map(base.excess_percent(study.instructions))
     frame["duration (us)"] = frame["case"].map(base.value_of(study, "duration"))
     rest = base.base_table(study).reset_index(drop=True)
     kept = ["kernel", "variant", "dtype", "verdict", "status", "reason", "source"]

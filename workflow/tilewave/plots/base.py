@@ -378,6 +378,18 @@ COUNTED_FLOPS = "counted_flops"
 COUNTED_TENSOR_FLOPS = "counted_tensor_flops"
 
 
+def excess_percent(instructions: pd.DataFrame) -> pd.Series[float]:
+    """Excess wavefronts over the ideal ones in %, by case, of those that access shared memory."""
+    sums = {
+        name: pd.to_numeric(instructions[f"wavefronts_shared_{name}"])
+        .groupby(instructions["case"])
+        .sum()
+        for name in ("ideal", "excess")
+    }
+    found = 100 * sums["excess"] / sums["ideal"].where(sums["ideal"] > 0)
+    return found.dropna().astype(float)
+
+
 def over_2mnk(study: StudyData, metric: str) -> pd.Series[float]:
     """A counted number of operations over 2 m n k, by case (1)."""
     counted = value_of(study, metric, "counters")

@@ -14,7 +14,7 @@ from tilewave import advice
 from tilewave.advice import Subject, of_tables
 from tilewave.compiling import origins
 from tilewave.kernels import Kernel, idea
-from tilewave.plots.base import BASELINE, shape_label
+from tilewave.plots.base import BASELINE, excess_percent, shape_label
 from tilewave.project import Project
 from tilewave.records import model
 from tilewave.report import kernel_code, kernel_samples
@@ -190,13 +190,6 @@ def _row(
     )
 
 
-def _excess(rows: pd.DataFrame) -> str:
-    """Excess wavefronts over the ideal ones in %, of a case's instructions."""
-    ideal = pd.to_numeric(rows["wavefronts_shared_ideal"]).sum()
-    excess = pd.to_numeric(rows["wavefronts_shared_excess"]).sum()
-    return f"{100 * excess / ideal:.1f}" if ideal else ""
-
-
 def _in_studies(name: str, shown: Sequence[StudyView]) -> list[InStudy]:
     found = []
     for study in shown:
@@ -357,7 +350,8 @@ def view(run: Run, name: str) -> KernelView:
     after = _followers(project, name)
     neighbours = [one for one in (follows, name, *after) if one]
     first = annotations[0].case if annotations else ""
-    excess = _excess(own[own["case"] == first]) if first else ""
+    found = excess_percent(own[own["case"] == first]) if first else {}
+    excess = f"{found[first]:.1f}" if first in found else ""
     return KernelView(
         name=name,
         file=kernel.path.name,

@@ -13,14 +13,15 @@ from typing import Any
 
 import yaml
 
+from tilewave.commands import HERE
 from tilewave.errors import UserError
 from tilewave.kernels import FENCES, NAME
+from tilewave.progress import say
 from tilewave.records import model
 from tilewave.wrapping import trying
 from tilewave.wrapping.guessing import SIZES, Guess, guessed
 from tilewave.wrapping.reading import Function, Source, read
 
-HERE = "command line"
 OPENING, CLOSING, _ = FENCES[".cu"]
 ORDER = (
     "title operation dtypes layouts macros block grid shared_bytes requires architecture_specific "
@@ -58,10 +59,6 @@ def add_parser(commands: Any) -> None:
     wrap.add_argument("--force", action="store_true", help="write over the output file")
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def run(options: argparse.Namespace, execute: Execute) -> bool:
     """Wrap a kernel; whether it was right when it was executed. Raises UserError."""
     if not options.source.is_file():
@@ -79,22 +76,22 @@ def run(options: argparse.Namespace, execute: Execute) -> bool:
     _answer(options, guess, asking)
     if NEWER.search("".join(source.texts[path] for path in source.own)):
         guess.front["architecture_specific"] = True
-    _say(f"{function.name}: executed on the CPU to see what holds")
+    say(f"{function.name}: executed on the CPU to see what holds")
     front, told, shape = _tried(options, guess, source, folders, execute)
     for note in guess.notes:
-        _say(f"  {note}")
+        say(f"  {note}")
     if told.get("warning"):
-        _say(f"  {told['warning']}")
+        say(f"  {told['warning']}")
     text = _file(front, source, folders, output)
     size = "x".join(map(str, shape.values()))
     ok = told["status"] == model.OK
-    _say(f"  {told['verdict'] if ok else told['status']} at {size}" + _reason(told))
+    say(f"  {told['verdict'] if ok else told['status']} at {size}" + _reason(told))
     if output is None:
         print(text, end="")
     else:
         output.write_text(text, encoding="utf-8")
-        _say(f"written: {os.path.relpath(output)}; look at it, then")
-        _say(f"  tilewave execute {os.path.relpath(output)} --shape {size}")
+        say(f"written: {os.path.relpath(output)}; look at it, then")
+        say(f"  tilewave execute {os.path.relpath(output)} --shape {size}")
     return trying.right(told)
 
 
@@ -141,7 +138,7 @@ def _output(options: argparse.Namespace, source: Source, function: Function) -> 
 
 
 def _ask(what: str, suggestion: str) -> str:
-    _say(f"{what} [{suggestion}]: ")
+    say(f"{what} [{suggestion}]: ")
     return input().strip() or suggestion
 
 
@@ -214,7 +211,7 @@ def _tried(
             told = execute(
                 [str(path), "--shape", "x".join(map(str, shape.values())), "--arch", options.arch]
             )
-            _say(
+            say(
                 f"  {'x'.join(map(str, shape.values()))}: {told['verdict'] if told['status'] == model.OK else told['status']}"
             )
             return told
