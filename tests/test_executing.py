@@ -15,7 +15,7 @@ from tilewave.records import model
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
 from tilewave.records.tables import verdicts
-from tilewave.stages import executing, jobs, measuring
+from tilewave.stages import executing, jobs, measuring, resolving
 from tilewave.stages.jobs import Planned
 
 DEVICE = {"sms": 132, "arch": 90, "shared_per_block_optin": 232448}
@@ -106,6 +106,24 @@ def test_recorded_cases_are_not_executed(tmp_path: Any) -> None:
     assert chosen(project, whole) == {"matmul_naive@96x96x96"}
     half = recorded_with(project, tmp_path / "half", ("check",))
     assert chosen(project, half) == GPU_CASES
+
+
+@pytest.mark.parametrize("how", ["tune", "time"])
+@pytest.mark.parametrize(("others", "expected"), [([], 64), ([96], 64), ([32, 96], 32)])
+def test_of_cases_that_are_only_timed_a_variants_smallest_is_executed(
+    how: str, others: list[int], expected: int
+) -> None:
+    """A time is nothing that executing gives; whether the variant is right is."""
+    timed = {"kernels": ["matmul_naive"], "macros": {"REAL": ["f32", "f64"]}, "counters": "none"}
+    blocks = [timed | {how: True, "shapes": [128, 96, 64]}]
+    blocks += [timed | {"macros": "defaults", "shapes": others}] if others else []
+    project = load(study={"cases": blocks})
+    names = executing.telling(
+        list(resolving.of_plan(project.plan, target(), project.store).values())
+    )
+    sizes = sorted({*others, expected})
+    first = {f"matmul_naive@{size}x{size}x{size}" for size in sizes}
+    assert names == first | {"matmul_naive-realf64@64x64x64"}
 
 
 def planned(project: projects.Project, **more: Any) -> list[Planned]:

@@ -455,7 +455,7 @@ def test_a_kernels_page_shows_where_warps_wait_and_what_nsight_compute_says(make
     assert ["20", "4", "256,000", "128,000", "80.0"] in [row[:5] for row in rows]
     assert '<tr class="hot waits"><td class="n soft">20</td>' in text
     assert "Barrier &lt;Stalls&gt;" in text and "estimated local speedup 12.5 %" in text
-    assert 'See The Section, <a href="https://x.y/#z">Guide</a>.' in text
+    assert 'See The Section, <a href="https://x.y/#z" rel="external noreferrer">Guide</a>.' in text
     assert "Nsight Compute 2025.3.1" in text and "Look elsewhere" not in text
 
 

@@ -66,7 +66,7 @@ class Case:
 
 @dataclass
 class Request:
-    """A case with what the studies want of it."""
+    """A case with what the studies want of it; only_timed: no more than a timing or a race."""
 
     case: Case
     studies: list[str] = field(default_factory=list)
@@ -74,6 +74,7 @@ class Request:
     tune: bool = False
     counters: set[str] = field(default_factory=set)
     execute: bool = False
+    only_timed: bool = False
 
 
 def _can_be_positive(text: str, where_file: object, key: str) -> None:
@@ -311,6 +312,7 @@ def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) ->
     requests: dict[str, Request] = {}
     studies: dict[str, list[str]] = {}
     counted: set[str] = set()  # cases of which a study that stays wants counters
+    beyond_times: set[str] = set()  # cases of which one wants more than the time
     for name, case, time, tune, counters in flat:
         request = requests.setdefault(case.id, Request(case))
         first, second = request.case.variant.kernel.path, case.variant.kernel.path
@@ -325,6 +327,8 @@ def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) ->
         if name not in request.studies:
             request.studies.append(name)
             studies.setdefault(name, []).append(case.id)
+        if not (time or tune) or counters != "none" or config.studies[name].execute:
+            beyond_times.add(case.id)
         request.time = request.time or time
         request.tune = request.tune or tune
         request.execute = request.execute or config.studies[name].execute
@@ -332,6 +336,7 @@ def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) ->
             counted.add(case.id)
     requests = {case: request for case, request in requests.items() if request.studies}
     for case_id, request in requests.items():
+        request.only_timed = case_id not in beyond_times
         if case_id not in counted:
             request.counters.clear()
     if not requests:

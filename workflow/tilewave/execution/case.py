@@ -188,11 +188,13 @@ class _Case:
         self.launch(self.buffers(self.operation.inputs(self.job), 1.0))
 
     def buffers(self, given: Mapping[str, np.ndarray], beta: float) -> dict[str, np.ndarray]:
-        """Operands as they are before a launch with this beta, and the launch's scratch."""
+        """Operands as they are before a launch with this beta, and the launch's scratch; those that the
+        operation only reads are no copies, and stay as they are."""
         job, made = self.job, {}
-        for name in self.operation.arrays(job):
+        for name, operand in self.operation.arrays(job).items():
             if self.operation.given(job, name, beta):
-                made[name] = np.array(given[name])
+                made[name] = np.array(given[name]) if operand.written else given[name].view()
+                made[name].flags.writeable = operand.written
             else:
                 made[name] = poisoned(*self.operation.stored(job, name))
         return made | scratch(job)

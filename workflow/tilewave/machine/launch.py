@@ -93,10 +93,14 @@ def _layout(held: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
         starts.append(at)
         ranges.append((ORIGIN + at, ORIGIN + at + size))
         at += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT
-    memory = np.full(at // 4, 0xFFFFFFFF, np.uint32)
+    memory = np.empty(at // 4, np.uint32)
     view = memory.view(np.uint8)
+    end = 0
     for start, argument in zip(starts, held):
-        view[start : start + argument.array.nbytes] = _bytes(argument.array)
+        view[end:start] = 0xFF
+        end = start + argument.array.nbytes
+        view[start:end] = _bytes(argument.array)
+    view[end:] = 0xFF
     return memory, np.array(ranges, np.int64).reshape(-1, 2), starts
 
 
@@ -418,8 +422,9 @@ def execute(
     """Execute a launch of ``grid`` blocks of ``block`` threads (x, y, z).
 
     arguments: `Buffer`, `TensorMap` or numpy scalars in the kernel's order; buffers are changed in
-    place. memory: buffers of tensor maps that are no arguments themselves.
-    shared_bytes: dynamic shared memory. cluster: blocks of a cluster (x, y, z). Raises BadLaunch for a launch that no GPU accepts.
+    place, but for arrays that are read-only, which stay as they are. memory: buffers of tensor maps that
+    are no arguments themselves. shared_bytes: dynamic shared memory. cluster: blocks of a cluster (x, y,
+    z). Raises BadLaunch for a launch that no GPU accepts.
     With ``profile`` the result says which share of the time each class of instructions took,
     by sampling; with ``capture``, where the lanes of accesses to shared memory stood.
     """
@@ -450,7 +455,8 @@ def execute(
     shares = sampler.stop() if sampler else {}
     view = state.memory.view(np.uint8)
     for start, buffer in buffers:
-        _bytes(buffer.array)[:] = view[start : start + buffer.array.nbytes]
+        if buffer.array.flags.writeable:
+            _bytes(buffer.array)[:] = view[start : start + buffer.array.nbytes]
     accesses = book.accesses() if book is not None else {}
     names = [(ORIGIN + start, buffer) for start, buffer in buffers]
     faults = explained(program, states, tuple(grid), tuple(block), names)

@@ -105,19 +105,25 @@ def share_jobs(
 ) -> list[Result]:
     """`run_jobs` with several workers at a time, for stages that need no GPU.
 
-    The jobs of a variant stay together, because loading its code costs more than many a launch; each
-    worker gets about as much, by their ``weight``.
+    The jobs of a variant stay together, because loading its code costs more than many a launch, but for
+    those of one that is more than a worker's part; each worker gets about as much, by their ``weight``.
     """
+    shares: list[list[Job]] = [[] for _ in range(max(1, min(workers, len(jobs))))]
     variants: dict[str, list[Job]] = {}
     for job in jobs:
         variants.setdefault(job.variant, []).append(job)
-    shares: list[list[Job]] = [[] for _ in range(max(1, min(workers, len(variants))))]
-    weights = {name: sum(map(weight, mine)) for name, mine in variants.items()}
+    part = sum(map(weight, jobs)) / len(shares)
+    bundles: list[list[Job]] = []
+    for mine in variants.values():
+        bundles += [mine] if sum(map(weight, mine)) <= part else [[job] for job in mine]
     loads = [0.0] * len(shares)
-    for name in sorted(variants, key=weights.__getitem__, reverse=True):
+    for bundle in sorted(bundles, key=lambda jobs: -sum(map(weight, jobs))):
         least = loads.index(min(loads))
-        shares[least] += variants[name]
-        loads[least] += weights[name]
+        shares[least] += bundle
+        loads[least] += sum(map(weight, bundle))
+    order = {job.case: place for place, job in enumerate(jobs)}
+    for share in shares:
+        share.sort(key=lambda job: order[job.case])
     lock = threading.Lock()
 
     def told(made: Result) -> None:

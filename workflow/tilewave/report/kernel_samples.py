@@ -78,7 +78,10 @@ def plain(message: str) -> markupsafe.Markup:
         if found["kind"] != "url":
             # Of a section: its name, then its words.
             return markupsafe.escape(found["rest"].rpartition(":")[2])
-        return markupsafe.Markup('<a href="{}">{}</a>').format(address, label)
+        if not address.startswith("https://"):  # a recording is data: no scheme that runs something
+            return markupsafe.escape(label)
+        link = markupsafe.Markup('<a href="{}" rel="external noreferrer">{}</a>')
+        return link.format(address, label)
 
     made, end = markupsafe.Markup(""), 0
     for found in _MARKUP.finditer(message):

@@ -6,12 +6,14 @@ no GPU, and no recorded figure either, the stages check and counters take theirs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tilewave.cases import Request, wants
 from tilewave.records.recorded import Recorded
 from tilewave.stages.jobs import Planned
+from tilewave.stages.resolving import Resolved
 
 STAGE = "execute"
 REPLACED = ("check", "counters")
@@ -44,3 +46,18 @@ def wanted(
         if job is None or recorded is None or recorded.get(job.stage, job.key) is None:
             asked.add(planned.case.id)
     return asked
+
+
+def telling(cases: Collection[Resolved]) -> set[str]:
+    """Of cases to execute those that tell something.
+
+    Of one that is only timed nobody sees what executing gives: such a case is executed where it is its
+    variant's smallest, to tell whether the variant is right.
+    """
+
+    def size(one: Resolved) -> tuple[int, bool]:
+        return math.prod(one.shape.values()), one.request.only_timed
+
+    falling = sorted(cases, key=size, reverse=True)
+    smallest = {one.case.variant.id: one.case.id for one in falling}
+    return {one.case.id for one in cases if not one.request.only_timed} | set(smallest.values())

@@ -110,7 +110,10 @@ class Pipeline:
         if when != "never" and not self.target["live"]:
             replaced = [one for stage in executing.REPLACED for one in self.planned(stage)]
         requests = self.project.plan.requests.values()
-        return executing.wanted(requests, replaced, self.target, self.recorded, when)
+        asked = executing.wanted(requests, replaced, self.target, self.recorded, when)
+        if when == "always":
+            return asked
+        return executing.telling([self.resolved[name] for name in asked if name in self.resolved])
 
     def sources(self, stage: str, executions: Results | None = None) -> Sources:
         """Where a stage's results come from."""
