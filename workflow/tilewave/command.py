@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 from tilewave import execution, operations
 from tilewave.cases import Case, Request, expand_shapes
-from tilewave.commands import HERE, record, report
+from tilewave.commands import HERE, compare, record, report
 from tilewave.compiling import nvrtc
 from tilewave.config import Config
 from tilewave.counters.instructions import instruction_kind
@@ -46,7 +46,7 @@ from tilewave.variants import variant as chosen_variant
 from tilewave.wrapping import command as wrapping
 
 SCHEMA_VERSION = 1
-SUBCOMMANDS = (report, record)
+SUBCOMMANDS = (report, record, compare)
 """Those that are modules of their own, in the order of the help."""
 MISTAKE = "usage error"
 """Status of the document where nothing was compiled or executed."""

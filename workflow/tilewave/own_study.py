@@ -68,7 +68,12 @@ def _asked(operation: str, shapes: Sequence[str], timed: bool) -> list[int | str
     return list(meant or (TIMED.get(count) if timed else None) or _checked(operation)[-1:])
 
 
-def _blocks(
+def small(operation: str, shapes: Sequence[str]) -> list[int | str]:
+    """Shapes at which an operation is executed: those asked for that fit it, else two small ones."""
+    return _asked(operation, shapes, False) if shapes else list(_checked(operation)[1:])
+
+
+def blocks(
     kernels: Iterable[Kernel], shapes: Callable[[str], Sequence[int | str]], **more: Any
 ) -> list[dict[str, Any]]:
     """A block of cases for each operation of the kernels, at the shapes for the operation."""
@@ -136,7 +141,7 @@ def config(
         studies["ladder"] = {
             "plot": "ladder", "title": "Speed", "time": True,
             "question": "What share of cuBLAS does each kernel reach at which size?",
-            "cases": _blocks(products, asked, **each),
+            "cases": blocks(products, asked, **each),
         }  # fmt: skip
     if timed and measured:
         roofs = [name for name in CEILINGS if name not in own]
@@ -145,7 +150,7 @@ def config(
             "plot": "roofline", "title": "Roofline", "time": True,
             "question": "Which measured ceiling, of arithmetic or of the memory, is each kernel under?",
             "cases": [
-                *_blocks(measured, largest, counters="memory", **each),
+                *blocks(measured, largest, counters="memory", **each),
                 {"operation": "probe", "kernels": roofs},
             ],
         }  # fmt: skip
@@ -156,22 +161,22 @@ def config(
             "plot": "bandwidth", "title": "Bound by memory", "time": True, "counters": "memory",
             "question": "How near to a copy do kernels come that move data, and what holds them back?",
             "cases": [
-                *_blocks(moving, largest, **each),
+                *blocks(moving, largest, **each),
                 *({"operation": "copy", "kernels": copies, "shapes": list(TIMED[1])} for _ in copies),
             ],
         }  # fmt: skip
     studies["wavefronts"] = {
         "plot": "wavefronts", "title": "Shared-memory wavefronts", "counters": "memory",
         "question": "Which instructions need more shared-memory wavefronts than their data does?",
-        "cases": _blocks(shown, largest, **each),
+        "cases": blocks(shown, largest, **each),
     }  # fmt: skip
     varied = [one for one in own.values() if one.front.operation != "probe"]
     studies["correctness"] = {
         "plot": "correctness", "title": "Correctness",
         "question": "Is every variant right where sizes are neither square nor divisible?",
         "cases": [
-            *_blocks(shown, checked, **each),
-            *_blocks(varied, checked, macros="one_at_a_time", most=MOST_VARIANTS),
+            *blocks(shown, checked, **each),
+            *blocks(varied, checked, macros="one_at_a_time", most=MOST_VARIANTS),
         ],
     }  # fmt: skip
     return {

@@ -1,0 +1,226 @@
+"""Two sides: what is said of times that differ and of times that do not, of counts, and of kernels."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from samples import ROOT, write_kernel
+from tilewave.command import main
+from tilewave.comparing import changes, telling
+from tilewave.comparing.sides import Side
+from tilewave.errors import UserError
+
+CARD = {"gpu": "NVIDIA H200", "uuid": "GPU-1", "driver": "580"}
+
+
+def side(label: str, times: dict[str, np.ndarray] | None = None, **more: Any) -> Side:
+    """A side with these durations (us) by case; with `baseline` timed in turn with each."""
+    baseline, instructions = more.pop("baseline", None), more.pop("instructions", [])
+    rows = [
+        {"case": case, "stage": "time", "series": name, "index": index, "value": value}
+        for case, values in (times or {}).items()
+        for name, series in (("duration_us", values), ("baseline_us", baseline))
+        if series is not None
+        for index, value in enumerate(series)
+    ]
+    names = list(dict.fromkeys([*(times or {}), *(one["case"] for one in instructions)]))
+    cases = pd.DataFrame(
+        {"case": names, "verdict": "correct", "registers": 32.0, "spill_bytes": 0.0}
+    )
+    records = pd.DataFrame({"case": names, "stage": "time", "environment": "e"})
+    environments = {"e": CARD | more.pop("card", {})}
+    columns = ["case", "stage", "series", "index", "value"]
+    return Side(label, cases.assign(**more), records, pd.DataFrame(rows, columns=columns),
+                pd.DataFrame(instructions), environments)  # fmt: skip
+
+
+def judged(slowed: float, pairs: int = 200) -> pd.DataFrame:
+    """Pairs of runs of a kernel, the second of one slowed by this much: noise of 0.4 %, and a clock that
+    differs by up to 4 % between the runs, which the baseline timed in turn feels, too."""
+    dice = np.random.default_rng(3)
+    made = []
+    for _ in range(pairs):
+        runs = []
+        for factor in (1.0, slowed):
+            clock = 1 + dice.uniform(-0.02, 0.02)
+            own, other = (100 * clock * (1 + dice.normal(0, 0.004, 20)) for _ in range(2))
+            runs.append(side("run", {"k@64": factor * own}, baseline=other))
+        made.append(changes.times(*runs))
+    return pd.concat(made)
+
+
+def test_a_kernel_against_itself_is_the_same() -> None:
+    assert (judged(1.0)["verdict"] != changes.SAME).mean() <= 0.02
+
+
+@pytest.mark.parametrize(("slowed", "said"), [(1.02, "slower"), (1.05, "slower"), (0.97, "faster")])
+def test_a_change_of_two_percent_is_seen(slowed: float, said: str) -> None:
+    found = judged(slowed)
+    assert (found["verdict"] == said).mean() >= 0.95
+    assert found["ratio"].median() == pytest.approx(slowed, abs=0.002)
+    assert (found["low"] <= found["ratio"]).all() and (found["ratio"] <= found["high"]).all()
+
+
+def test_times_that_cannot_be_compared() -> None:
+    dice = np.random.default_rng(1)
+    one, other = ({"k@64": 100 + dice.normal(0, 0.1, 10)} for _ in range(2))
+    (row,) = changes.times(side("a", one), side("b", other, card={"uuid": "GPU-2"})).to_dict(
+        "records"
+    )
+    assert (row["verdict"], row["why"]) == ("not comparable", "another card: GPU-1, then GPU-2")
+    assert changes.times(side("a", one), side("b", one)).empty  # one measurement
+    noisy = {"k@64": 100 + dice.normal(0, 30, 10)}
+    (row,) = changes.times(side("a", one), side("b", noisy)).to_dict("records")
+    assert row["verdict"] == changes.AMBIGUOUS and not row["paired"]
+
+
+def instruction(line: int, text: str, excess: float, **more: Any) -> dict[str, Any]:
+    return {
+        "case": "k@64", "stage": "counters", "address": 16 * line, "file": "k.cu", "line": line, "text": text,
+        "executed": 8.0, "wavefronts_shared": 8 + excess, "wavefronts_shared_ideal": 8.0,
+    } | more  # fmt: skip
+
+
+def test_counts_and_lines() -> None:
+    store, load = "tile[y][x] = a;", "sum += tile[x][y];"
+    before = side("a", instructions=[instruction(3, store, 0), instruction(5, load, 4)])
+    after = side(
+        "b", instructions=[instruction(4, store, 0), instruction(6, load, 12)],
+        registers=40.0, verdict="wrong",
+    )  # fmt: skip
+    counts = changes.counts(before, after).set_index("count")[["before", "after"]]
+    assert counts.T.to_dict("list") == {
+        "wavefronts_shared": [20, 28], "wavefronts_shared_excess": [4, 12], "registers": [32, 40],
+    }  # fmt: skip
+    (line,) = changes.lines(before, after).to_dict("records")  # the moved line is the same line
+    assert line == {"case": "k@64", "place": "k.cu:6", "text": load, "before": 4, "after": 12}
+    made = telling.Comparison.of(before, after)
+    assert "k.cu:6" in telling.text(made) and "| k.cu:6 |" in telling.markdown(made)
+    json.dumps(made.document())
+    rules = telling.rules("wrong,excess,registers,spills,slower:3%")
+    assert telling.failures(made, rules) == [
+        "k@64: correct, now wrong",
+        "k@64: wavefronts shared excess 4 to 12",
+        "k@64: registers 32 to 40",
+    ]
+
+
+def test_slower_by_so_many_percent_fails() -> None:
+    base = np.full(10, 100.0)
+    noise = np.linspace(-0.1, 0.1, 10)
+    made = telling.Comparison.of(
+        side("a", {"k@64": 100 + noise}, baseline=base),
+        side("b", {"k@64": 104 - noise}, baseline=base),
+    )
+    assert telling.failures(made, telling.rules("slower:3%")) == ["k@64: 4.0 % slower"]
+    assert telling.failures(made, telling.rules("slower:5")) == []
+
+
+@pytest.mark.parametrize("text", ["faster", "slower:x", "excess:3%"])
+def test_rules_that_are_none(text: str) -> None:
+    with pytest.raises(UserError, match="--fail-on"):
+        telling.rules(text)
+
+
+# ------------------------------------------------------------------------------------------- commands
+
+PADDED = "__shared__ float tile[32][33];"
+BANKS = """
+__global__ void transposed(const float* from, float* to, int rows, int columns)
+{
+    PADDED
+    int row = blockIdx.y * 32 + threadIdx.y, column = blockIdx.x * 32 + threadIdx.x;
+    if (row < rows && column < columns)
+        tile[threadIdx.y][threadIdx.x] = from[row * columns + column];
+    __syncthreads();
+    row = blockIdx.x * 32 + threadIdx.y, column = blockIdx.y * 32 + threadIdx.x;
+    if (row < columns && column < rows)
+        to[row * rows + column] = tile[threadIdx.x][threadIdx.y];
+}
+"""
+
+
+def kernels(folder: Path, padded: bool) -> Path:
+    """A folder with a transposition, with or without padding, and a kernel that stays as it is."""
+    write_kernel(folder, "other")
+    head = "\n".join([
+        "/*---", "title: Transposed", "operation: transpose", "dtypes: {a: f32, b: f32}",
+        "block: [32, 32]", 'grid: ["ceil(n / 32)", "ceil(m / 32)"]', "entry: transposed",
+        "arguments: [a, b, m, n]", "---*/",
+    ])  # fmt: skip
+    tile = PADDED if padded else PADDED.replace("33", "32")
+    (folder / "transposed.cu").write_text(head + BANKS.replace("PADDED", tile))
+    return folder
+
+
+def repository(folder: Path) -> None:
+    """A git repository whose last commit took the padding out of a kernel in the folder `mine`."""
+
+    def git(*words: str) -> None:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *who, *words], check=True, capture_output=True, cwd=folder)
+
+    git("init", "-b", "main")
+    for padded in (True, False):
+        kernels(folder / "mine", padded)
+        git("add", "mine")
+        git("commit", "-m", "a")
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_two_folders_of_kernels(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernels(empty / "before", True), kernels(empty / "after", False)
+    files = ["--json", "told.json", "--markdown", "told.md"]
+    options = ["--shapes", "64x64", "--fail-on", "excess", *files]
+    assert main(["compare", "before", "after", *options]) == 1
+    told = capsys.readouterr().out
+    assert "before to after: 1 cases in both; nothing timed on both; counts differ in 1" in told
+    line = (empty / "after" / "transposed.cu").read_text()[: -len("}\n")].count("\n")
+    assert f"transposed.cu:{line}" in told and "Failed" in told
+    document = json.loads((empty / "told.json").read_text())
+    assert [row["after"] for row in document["lines"]] == [4 * 32 * 31]
+    assert (empty / "told.md").read_text().startswith("**before to after")
+    assert main(["compare", "after", "before", "--shapes", "64x64", "--fail-on", "excess"]) == 0
+    assert main(["compare", "before", "before"]) == 0
+
+
+def test_the_workflow_for_repositories_of_kernels(
+    empty: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its steps in a shell, in a repository whose last commit took the padding out."""
+    repository(empty)
+    text = (ROOT / ".github" / "workflows" / "compare.yml").read_text()
+    steps = {step.get("id"): step for step in yaml.safe_load(text)["jobs"]["compare"]["steps"]}
+    command = f'tilewave() {{ {sys.executable} -m tilewave "$@"; }}\n' + steps["compare"]["run"]
+    given = {"BASE": "HEAD~1", "KERNELS": "mine", "SHAPES": "64x64", "FAIL_ON": "wrong,excess"}
+    done = subprocess.run(["bash", "-ec", command], env=os.environ | given, cwd=empty, check=False)
+    assert done.returncode == 1
+    assert "excess" in (empty / "comparison.md").read_text()
+
+
+def test_git_revisions(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    repository(empty)
+    common = ["--kernels", "mine", "--shapes", "64x64"]
+    assert main(["compare", "HEAD~1..HEAD", *common]) == 0
+    assert "counts differ in 1" in capsys.readouterr().out
+    shutil.copy(kernels(empty / "again", True) / "transposed.cu", empty / "mine" / "transposed.cu")
+    assert main(["compare", "HEAD", *common]) == 0  # against the working tree
+    assert "HEAD to the working tree" in capsys.readouterr().out
+    assert main(["compare", "nowhere", *common]) == 2
+    assert "revision" in capsys.readouterr().err

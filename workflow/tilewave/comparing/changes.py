@@ -1,0 +1,218 @@
+"""What has changed between two sides. Pure: tables in, tables out.
+
+Counts by instruction and what ptxas says are the same in every run of the same code, so any difference is
+the code's. Times are not: a case is *slower* or *faster* only where the ratio is beyond what two runs differ
+by, and its whole interval on one side of 1.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tilewave.comparing.sides import Side
+
+FASTER, SAME, SLOWER = "faster", "same", "slower"
+AMBIGUOUS, NOT_COMPARABLE = "ambiguous", "not comparable"
+MARGIN = {"paired": 0.01, "alone": 0.03}
+"""A ratio nearer to 1 than this is *same*: what two runs of one kernel differ by, where both were timed in
+turn with the same baseline, and where they were not, so that clock and temperature count."""
+WIDE = 5
+"""An interval that reaches so many margins from 1 could hide a change: *ambiguous*."""
+RESAMPLED, INTERVAL = 1000, (2.5, 97.5)
+
+COUNTS = (
+    "executed", "threads_executed", "wavefronts_shared", "wavefronts_shared_ideal",
+    "wavefronts_shared_excess", "sectors_global", "sectors_global_ideal",
+)  # fmt: skip
+"""Counters by instruction that do not depend on what else goes on in the GPU."""
+STATIC = "instructions in the code"
+RESOURCES = ("registers", "spill_bytes", "shared_bytes")
+EXCESS = "wavefronts_shared_excess"
+
+
+# --------------------------------------------------------------------------------------------- times
+
+
+def _series(side: Side) -> dict[str, dict[str, np.ndarray]]:
+    """Case -> series -> its samples (us), in order."""
+    if side.samples.empty:
+        return {}
+    timed = side.samples[side.samples["stage"] == "time"].sort_values("index")
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for (case, name), rows in timed.groupby(["case", "series"]):
+        found.setdefault(str(case), {})[str(name)] = rows["value"].to_numpy(float)
+    return found
+
+
+def _normalised(series: Mapping[str, np.ndarray]) -> tuple[np.ndarray, bool]:
+    """Durations over those of the baseline timed in turn with them, and whether there are such."""
+    own, other = series["duration_us"], series.get("baseline_us")
+    if other is None or len(other) != len(own):
+        return own, False
+    return own / other, True
+
+
+def ratio(before: np.ndarray, after: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
+    """Ratio of the medians, after over before, and the bounds of its 95 % interval (bootstrap)."""
+    dice = np.random.default_rng(seed)
+    drawn = [
+        np.median(values[dice.integers(0, len(values), (RESAMPLED, len(values)))], axis=1)
+        for values in (before, after)
+    ]
+    low, high = np.percentile(drawn[1] / drawn[0], INTERVAL)
+    return float(np.median(after) / np.median(before)), float(low), float(high)
+
+
+def verdict(found: float, low: float, high: float, margin: float) -> str:
+    """What the ratio of two times and its interval say."""
+    if found > 1 + margin and low > 1:
+        return SLOWER
+    if found < 1 - margin and high < 1:
+        return FASTER
+    narrow = max(high - 1, 1 - low) < WIDE * margin
+    return SAME if narrow and abs(found - 1) <= margin else AMBIGUOUS
+
+
+def _environment(side: Side, case: str) -> Mapping[str, Any]:
+    rows = side.records[(side.records["case"] == case) & (side.records["stage"] == "time")]
+    names = [name for name in rows["environment"].dropna().unique() if name]
+    return side.environments.get(names[0], {"gpu": names[0]}) if names else {}
+
+
+def _why_not(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Why times of two environments cannot be compared; empty where they can."""
+    for name, word in (("gpu", "GPU"), ("uuid", "card"), ("driver", "driver")):
+        one, other = before.get(name), after.get(name)
+        if one != other:
+            return f"another {word}: {one}, then {other}"
+    return ""
+
+
+def times(before: Side, after: Side) -> pd.DataFrame:
+    """A row a case that was timed twice: microseconds, ratio (after over before) with its interval, verdict, why
+    it is not comparable, and whether both were timed in turn with a baseline."""
+    one, other = _series(before), _series(after)
+    rows = []
+    for case in [case for case in one if case in other]:
+        if any("duration_us" not in series[case] for series in (one, other)):
+            continue
+        if np.array_equal(one[case]["duration_us"], other[case]["duration_us"]):
+            continue  # one measurement, on both sides
+        row: dict[str, Any] = {
+            "case": case,
+            "before_us": float(np.median(one[case]["duration_us"])),
+            "after_us": float(np.median(other[case]["duration_us"])),
+        }
+        if why := _why_not(_environment(before, case), _environment(after, case)):
+            rows.append(row | {"verdict": NOT_COMPARABLE, "why": why})
+            continue
+        (first, paired), (second, also) = _normalised(one[case]), _normalised(other[case])
+        if not (paired and also):
+            first, second = one[case]["duration_us"], other[case]["duration_us"]
+        found, low, high = ratio(first, second, seed=zlib.crc32(case.encode()))
+        margin = MARGIN["paired" if paired and also else "alone"]
+        said = verdict(found, low, high, margin)
+        rows.append(row | {"ratio": found, "low": low, "high": high, "verdict": said, "why": "",
+                           "paired": paired and also})  # fmt: skip
+    return pd.DataFrame(rows, columns=["case", "before_us", "after_us", "ratio", "low", "high", "verdict",
+                                       "why", "paired"])  # fmt: skip
+
+
+# -------------------------------------------------------------------------------------------- counts
+
+
+def _instructions(side: Side) -> pd.DataFrame:
+    """Rows of the counters' stage; of a case without, those of its execution."""
+    table = side.instructions
+    if table.empty:
+        return pd.DataFrame(columns=["case", "file", "line", "text", *COUNTS])
+    measured = table[table["stage"] == "counters"]
+    rest = table[~table["case"].isin(measured["case"]) & (table["stage"] == "execute")]
+    table = pd.concat([measured, rest]).drop_duplicates(["case", "address"])
+    if EXCESS not in table and "wavefronts_shared" in table:
+        table = table.assign(
+            **{EXCESS: table["wavefronts_shared"] - table["wavefronts_shared_ideal"]}
+        )
+    return table
+
+
+def _totals(side: Side) -> pd.DataFrame:
+    """Case and count -> value: sums over instructions, and what was compiled."""
+    table = _instructions(side)
+    columns = [name for name in COUNTS if name in table]
+    sums = table.groupby("case")[columns].sum(min_count=1)
+    sums[STATIC] = table.groupby("case").size()
+    known = side.cases.drop_duplicates("case").set_index("case")
+    used = known[[name for name in RESOURCES if name in known]].apply(
+        pd.to_numeric, errors="coerce"
+    )
+    return sums.join(used, how="outer")
+
+
+def counts(before: Side, after: Side) -> pd.DataFrame:
+    """A row for each count of a case that differs: case, count, before, after."""
+    one, other = _totals(before), _totals(after)
+    cases = [case for case in one.index if case in other.index]
+    rows = []
+    for name in one.columns.intersection(other.columns, sort=False):
+        pairs = pd.DataFrame(
+            {"before": one.loc[cases, name], "after": other.loc[cases, name]}
+        ).dropna()
+        differing = pairs[pairs["before"] != pairs["after"]]
+        rows += [
+            {"case": case, "count": name, "before": row["before"], "after": row["after"]}
+            for case, row in differing.iterrows()
+        ]
+    found = pd.DataFrame(rows, columns=["case", "count", "before", "after"])
+    return found.sort_values("case", kind="stable", ignore_index=True)
+
+
+def lines(before: Side, after: Side) -> pd.DataFrame:
+    """A row for each line whose excess wavefronts differ: case, place, text, before, after; the line is
+    known by its text, because a change moves lines."""
+
+    def by_line(side: Side) -> pd.DataFrame:
+        table = _instructions(side)
+        if EXCESS not in table or "text" not in table:
+            return pd.DataFrame(columns=["excess", "place"])
+        table = table.assign(
+            text=table["text"].fillna("").str.strip(), file=table["file"].fillna("")
+        )
+        table = table.assign(place=[f"{file}:{line:.0f}" if line == line and line else str(file)
+                                    for file, line in zip(table["file"], pd.to_numeric(table["line"]))])  # fmt: skip
+        groups = table.groupby(["case", "file", "text"])
+        return groups.agg(excess=(EXCESS, "sum"), place=("place", "first"))
+
+    one, other = by_line(before), by_line(after)
+    cases = (
+        set(one.index.get_level_values(0)) & set(other.index.get_level_values(0))
+        if len(one)
+        else set()
+    )
+    both = one.merge(
+        other, left_index=True, right_index=True, how="outer", suffixes=("_before", "_after")
+    )
+    rows = []
+    for (case, _, text), row in both.iterrows():
+        old, new = (
+            0.0 if pd.isna(row[f"excess_{side}"]) else row[f"excess_{side}"]
+            for side in ("before", "after")
+        )
+        if case in cases and old != new:
+            place = row["place_after"] if pd.notna(row["place_after"]) else row["place_before"]
+            rows.append({"case": case, "place": place, "text": text, "before": old, "after": new})
+    return pd.DataFrame(rows, columns=["case", "place", "text", "before", "after"])
+
+
+def verdicts(before: Side, after: Side) -> pd.DataFrame:
+    """A row for each case whose result is judged otherwise: case, before, after."""
+    one, other = (
+        side.cases.drop_duplicates("case").set_index("case")["verdict"] for side in (before, after)
+    )
+    pairs = pd.DataFrame({"before": one, "after": other}).dropna()
+    return pairs[pairs["before"] != pairs["after"]].rename_axis("case").reset_index()

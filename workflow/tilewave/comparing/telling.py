@@ -1,0 +1,237 @@
+"""A comparison for a terminal, as Markdown and as JSON; and whether it fails a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from tilewave.commands import HERE
+from tilewave.comparing import changes
+from tilewave.comparing.sides import Side
+from tilewave.errors import UserError
+from tilewave.records import model
+
+RULES = {
+    "wrong": "a case that was right is not any more",
+    "slower": "a case is slower, by so many percent at least: slower:3%",
+    "excess": "shared-memory wavefronts beyond the ideal have grown",
+    "registers": "a kernel takes more registers",
+    "spills": "a kernel spills more",
+}
+SHOWN = 40
+_RULE = re.compile(r"(?P<name>[a-z]+)(?::(?P<percent>\d+(?:\.\d+)?)%?)?")
+_SLOWER_ONLY = "a percentage behind slower only"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two sides' labels, kernels that one alone has, and the tables of `changes`."""
+
+    before: str
+    after: str
+    gone: Sequence[str]
+    new: Sequence[str]
+    times: pd.DataFrame
+    counts: pd.DataFrame
+    lines: pd.DataFrame
+    verdicts: pd.DataFrame
+    compared: int
+
+    @classmethod
+    def of(
+        cls, before: Side, after: Side, gone: Sequence[str] = (), new: Sequence[str] = ()
+    ) -> Comparison:
+        """The comparison of two sides."""
+        both = set(before.cases["case"]) & set(after.cases["case"])
+        return cls(
+            before.label, after.label, gone, new, changes.times(before, after),
+            changes.counts(before, after), changes.lines(before, after),
+            changes.verdicts(before, after), len(both),
+        )  # fmt: skip
+
+    def document(self) -> dict[str, Any]:
+        """The whole as JSON holds it."""
+        tables = {name: getattr(self, name) for name in ("times", "counts", "lines", "verdicts")}
+        return {
+            "schema_version": 1, "before": self.before, "after": self.after, "compared": self.compared,
+            "gone": list(self.gone), "new": list(self.new),
+        } | {
+            name: table.astype(object).where(table.notna(), None).to_dict("records")
+            for name, table in tables.items()
+        }  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------- fails a run
+
+
+def rules(text: str) -> dict[str, float]:
+    """``slower:3%,excess`` as rule -> percent. Raises UserError for anything else."""
+    found = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        match = _RULE.fullmatch(part)
+        if match is None or match["name"] not in RULES:
+            raise UserError(HERE, "--fail-on", part, sorted(RULES))
+        if match["percent"] and match["name"] != "slower":
+            raise UserError(HERE, "--fail-on", part, _SLOWER_ONLY)
+        found[match["name"]] = float(match["percent"] or 0)
+    return found
+
+
+def failures(made: Comparison, wanted: dict[str, float]) -> list[str]:
+    """What of the comparison breaks the rules, a line each."""
+
+    def grown(count: str) -> list[str]:
+        rows = made.counts[
+            (made.counts["count"] == count) & (made.counts["after"] > made.counts["before"])
+        ]
+        return [f"{row.case}: {_named(count)} {_number(row.before)} to {_number(row.after)}"
+                for row in rows.itertuples()]  # fmt: skip
+
+    def wrong() -> list[str]:
+        rows = made.verdicts[(made.verdicts["before"] == model.CORRECT)]
+        return [f"{row.case}: {row.before}, now {row.after}" for row in rows.itertuples()]
+
+    def slower() -> list[str]:
+        rows = made.times[made.times["verdict"] == changes.SLOWER]
+        rows = rows[rows["ratio"] >= 1 + wanted["slower"] / 100]
+        return [f"{row.case}: {_percent(row.ratio)}" for row in rows.itertuples()]
+
+    tried: dict[str, Callable[[], list[str]]] = {
+        "wrong": wrong, "slower": slower, "excess": lambda: grown(changes.EXCESS),
+        "registers": lambda: grown("registers"), "spills": lambda: grown("spill_bytes"),
+    }  # fmt: skip
+    return [line for name in wanted for line in tried[name]()]
+
+
+# ----------------------------------------------------------------------------------------------- words
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _percent(ratio: float) -> str:
+    """A ratio of times in words."""
+    return f"{abs(ratio - 1) * 100:.1f} % {'slower' if ratio > 1 else 'faster'}"
+
+
+def _named(count: str) -> str:
+    return count.replace("_", " ")
+
+
+def _times(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    head = ["case", "before", "after", "", "95 % of the ratio", "verdict"]
+    order = {changes.SLOWER: 0, changes.FASTER: 1, changes.AMBIGUOUS: 2, changes.NOT_COMPARABLE: 3}
+    apart = table[table["verdict"] != changes.SAME]
+    apart = apart.sort_values("verdict", key=lambda said: said.map(order), kind="stable")
+    rows = []
+    for row in apart.itertuples():
+        known = row.ratio == row.ratio
+        between = f"{row.low:.3f} to {row.high:.3f}" if known else ""
+        said = f"{row.verdict}: {row.why}" if row.why else str(row.verdict)
+        rows.append([row.case, f"{row.before_us:.1f} us", f"{row.after_us:.1f} us",
+                     _percent(row.ratio) if known else "", between, said])  # fmt: skip
+    return head, rows
+
+
+def _counts(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    def change(before: float, after: float) -> str:
+        return f"{100 * (after / before - 1):+.1f} %" if before else "new"
+
+    return ["case", "count", "before", "after", ""], [
+        [
+            row.case,
+            _named(row.count_),
+            _number(row.before),
+            _number(row.after),
+            change(row.before, row.after),
+        ]
+        for row in table.rename(columns={"count": "count_"}).itertuples()
+    ]
+
+
+def _lines(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    return ["case", "line", "excess before", "after", "source"], [
+        [row.case, row.place, _number(row.before), _number(row.after), row.text]
+        for row in table.itertuples()
+    ]
+
+
+def _verdicts(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    return ["case", "before", "after"], table[["case", "before", "after"]].astype(
+        str
+    ).to_numpy().tolist()
+
+
+def _parts(made: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
+    return [
+        ("Results that are judged otherwise", *_verdicts(made.verdicts)),
+        ("Times", *_times(made.times)),
+        ("Counts and resources that differ", *_counts(made.counts)),
+        ("Lines whose excess wavefronts differ", *_lines(made.lines)),
+    ]
+
+
+def headline(made: Comparison) -> str:
+    """The comparison in a sentence."""
+    said = made.times["verdict"].value_counts()
+    order = (
+        changes.FASTER,
+        changes.SAME,
+        changes.SLOWER,
+        changes.AMBIGUOUS,
+        changes.NOT_COMPARABLE,
+    )
+    timed = (
+        ", ".join(f"{said[name]} {name}" for name in order if name in said)
+        or "nothing timed on both"
+    )
+    counted = made.counts["case"].nunique()
+    counts = f"counts differ in {counted}" if counted else "no count differs"
+    return f"{made.before} to {made.after}: {made.compared} cases in both; {timed}; {counts}"
+
+
+def _alone(made: Comparison) -> list[str]:
+    told = (("only before", made.gone), ("only now", made.new))
+    return [f"{word}: {', '.join(names)}" for word, names in told if names]
+
+
+def text(made: Comparison) -> str:
+    """For a terminal."""
+    out = [headline(made), *(f"  {line}" for line in _alone(made))]
+    for title, head, rows in _parts(made):
+        if not rows:
+            continue
+        widths = [
+            max(len(str(row[place])) for row in (head, *rows[:SHOWN])) for place in range(len(head))
+        ]
+        out += ["", title]
+        for row in (head, *rows[:SHOWN]):
+            out.append(
+                "  "
+                + "  ".join(str(cell).ljust(width) for cell, width in zip(row, widths)).rstrip()
+            )
+        if len(rows) > SHOWN:
+            out.append(f"  and {len(rows) - SHOWN} more (--json has all)")
+    return "\n".join(out) + "\n"
+
+
+def markdown(made: Comparison) -> str:
+    """For a step summary or a pull request."""
+
+    def cell(value: object) -> str:
+        return str(value).replace("|", "\\|")
+
+    out = [f"**{headline(made)}**", "", *_alone(made)]
+    for title, head, rows in _parts(made):
+        if not rows:
+            continue
+        out += ["", f"### {title}", "", "| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+        out += ["| " + " | ".join(map(cell, row)) + " |" for row in rows[:SHOWN]]
+        if len(rows) > SHOWN:
+            out += ["", f"and {len(rows) - SHOWN} more"]
+    return "\n".join(out) + "\n"
