@@ -72,6 +72,27 @@ def test_a_change_of_two_percent_is_seen(slowed: float, said: str) -> None:
     assert (found["low"] <= found["ratio"]).all() and (found["ratio"] <= found["high"]).all()
 
 
+def in_turn(slowed: float) -> pd.DataFrame:
+    """A pair timed in turn, 20 samples, under a clock that falls by 3 % on the way."""
+    dice, fall = np.random.default_rng(5), np.linspace(1, 1.03, 20)
+    before, after = (
+        100 * factor * fall * (1 + dice.normal(0, 0.003, 20)) for factor in (1, slowed)
+    )
+    rows = [
+        {"case": "k@64", "series": name, "index": index, "value": value}
+        for name, values in (("duration_us", after), ("baseline_us", before))
+        for index, value in enumerate(values)
+    ]
+    return changes.times_in_turn(pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize(("slowed", "said"), [(1.0, "same"), (1.02, "slower"), (0.97, "faster")])
+def test_kernels_timed_in_turn(slowed: float, said: str) -> None:
+    (row,) = in_turn(slowed).to_dict("records")
+    assert row["verdict"] == said
+    assert row["ratio"] == pytest.approx(slowed, abs=0.003)
+
+
 def test_times_that_cannot_be_compared() -> None:
     dice = np.random.default_rng(1)
     one, other = ({"k@64": 100 + dice.normal(0, 0.1, 10)} for _ in range(2))

@@ -90,8 +90,10 @@ class Job:
     probe: Probe | None = None
     device: Mapping[str, Any] = field(default_factory=dict)
     instruction: str | None = None
-    # Of the stage time: whether it is paired with cuBLAS, and a probe's operations and bytes.
+    # Of the stage time: whether it is paired with cuBLAS, or with another kernel of the same operands;
+    # and a probe's operations and bytes.
     baseline: bool = False
+    rival: Job | None = None
     work: Mapping[str, float] = field(default_factory=dict)
     # Of the stage tune: whom it races, and what orders the screening.
     group: str = ""
@@ -118,7 +120,7 @@ class Job:
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
         """From JSON of its fields."""
-        probe = document["probe"]
+        probe, rival = document["probe"], document["rival"]
         if probe is not None:
             buffers = {name: ProbeBuffer(**one) for name, one in probe["buffers"].items()}
             probe = Probe(**{**probe, "buffers": buffers})
@@ -126,6 +128,7 @@ class Job:
             "launch": LaunchPlan.of_document(document["launch"]),
             "timing": Timing(**document["timing"]),
             "probe": probe,
+            "rival": rival and cls.of_document(rival),
         }
         lists = ("arguments", "metrics", "sections", "include", "versions")
         made |= {name: tuple(document[name]) for name in lists}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from tilewave.commands import HERE
-from tilewave.comparing import sides, telling
+from tilewave.comparing import changes, sides, telling
 from tilewave.errors import UserError
 from tilewave.records.store import write_atomically
 
@@ -35,6 +34,9 @@ def add(commands: Any) -> None:
         default=[],
         metavar="SHAPE",
         help="of kernels: default two small ones",
+    )
+    made.add_argument(
+        "--all", action="store_true", help="of kernels: also those whose code does not differ"
     )
     made.add_argument(
         "--fail-on", default="wrong", metavar="RULES",
@@ -76,18 +78,17 @@ def _compared(before: str, after: str | None, options: argparse.Namespace) -> te
             _kernels(name, options.kernels, work / str(place))
             for place, name in enumerate((before, after))
         ]
-        names, gone, new = sides.changed(*found)
-        made = [
-            sides.of_kernels(
-                name or "the working tree", folders, names, options.shapes, work / f"run-{place}",
-                os.cpu_count() or 1,
-            )
-            for place, (name, folders) in enumerate(zip((before, after), found))
-        ] if names else []  # fmt: skip
-        if not made:
-            empty = sides.nothing(before), sides.nothing(after or "the working tree")
-            return telling.Comparison.of(*empty, gone, new)
-        return telling.Comparison.of(made[0], made[1], gone, new)
+        names, gone, new = sides.changed(found[0], found[1], options.all)
+        labels = [name or "the working tree" for name in (before, after)]
+        if not names:
+            nothing = [sides.nothing(label) for label in labels]
+            return telling.Comparison.of(nothing[0], nothing[1], gone, new)
+        one, other = (
+            sides.of_kernels(label, folders, names, options.shapes, work / f"run-{place}")
+            for place, (label, folders) in enumerate(zip(labels, found))
+        )
+        times = changes.times_in_turn(sides.in_turn(one, other))
+        return telling.Comparison.of(one.side, other.side, gone, new, times)
 
 
 def _tables(name: str) -> sides.Side | None:

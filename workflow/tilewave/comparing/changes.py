@@ -38,13 +38,11 @@ EXCESS = "wavefronts_shared_excess"
 # --------------------------------------------------------------------------------------------- times
 
 
-def _series(side: Side) -> dict[str, dict[str, np.ndarray]]:
+def _series(samples: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:
     """Case -> series -> its samples (us), in order."""
-    if side.samples.empty:
-        return {}
-    timed = side.samples[side.samples["stage"] == "time"].sort_values("index")
+    timed = samples[samples["stage"] == "time"] if "stage" in samples else samples
     found: dict[str, dict[str, np.ndarray]] = {}
-    for (case, name), rows in timed.groupby(["case", "series"]):
+    for (case, name), rows in timed.sort_values("index").groupby(["case", "series"]):
         found.setdefault(str(case), {})[str(name)] = rows["value"].to_numpy(float)
     return found
 
@@ -59,13 +57,23 @@ def _normalised(series: Mapping[str, np.ndarray]) -> tuple[np.ndarray, bool]:
 
 def ratio(before: np.ndarray, after: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
     """Ratio of the medians, after over before, and the bounds of its 95 % interval (bootstrap)."""
-    dice = np.random.default_rng(seed)
-    drawn = [
-        np.median(values[dice.integers(0, len(values), (RESAMPLED, len(values)))], axis=1)
-        for values in (before, after)
-    ]
-    low, high = np.percentile(drawn[1] / drawn[0], INTERVAL)
+    low, high = np.percentile(_resampled(after, seed) / _resampled(before, seed + 1), INTERVAL)
     return float(np.median(after) / np.median(before)), float(low), float(high)
+
+
+def ratio_in_turn(
+    before: np.ndarray, after: np.ndarray, seed: int = 0
+) -> tuple[float, float, float]:
+    """Median of the ratios of samples that were taken beside each other, and its 95 % interval."""
+    pairs = after / before
+    low, high = np.percentile(_resampled(pairs, seed), INTERVAL)
+    return float(np.median(pairs)), float(low), float(high)
+
+
+def _resampled(values: np.ndarray, seed: int) -> np.ndarray:
+    """Medians of samples drawn anew from these."""
+    drawn = np.random.default_rng(seed).integers(0, len(values), (RESAMPLED, len(values)))
+    return np.asarray(np.median(values[drawn], axis=1))
 
 
 def verdict(found: float, low: float, high: float, margin: float) -> str:
@@ -93,34 +101,50 @@ def _why_not(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     return ""
 
 
-def times(before: Side, after: Side) -> pd.DataFrame:
-    """A row a case that was timed twice: microseconds, ratio (after over before) with its interval, verdict, why
-    it is not comparable, and whether both were timed in turn with a baseline."""
-    one, other = _series(before), _series(after)
+COLUMNS = ["case", "before_us", "after_us", "ratio", "low", "high", "verdict", "why", "paired"]
+
+
+def _judged(case: str, before: np.ndarray, after: np.ndarray, found: tuple[float, float, float],
+            paired: bool) -> dict[str, Any]:  # fmt: skip
+    said = verdict(*found, MARGIN["paired" if paired else "alone"])
+    return {
+        "case": case, "before_us": float(np.median(before)), "after_us": float(np.median(after)),
+        **dict(zip(("ratio", "low", "high"), found)), "verdict": said, "why": "", "paired": paired,
+    }  # fmt: skip
+
+
+def times_in_turn(samples: pd.DataFrame) -> pd.DataFrame:
+    """As `times`, of kernels that were timed in turn with each other (`sides.in_turn`)."""
     rows = []
+    for case, series in _series(samples).items():
+        before, after = series["baseline_us"], series["duration_us"]
+        found = ratio_in_turn(before, after, zlib.crc32(case.encode()))
+        rows.append(_judged(case, before, after, found, True))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def times(before: Side, after: Side) -> pd.DataFrame:
+    """A row a case that was timed twice: microseconds, ratio (after over before) with its interval, verdict,
+    why it is not comparable, and whether both were timed in turn with a baseline."""
+    one, other = _series(before.samples), _series(after.samples)
+    rows: list[dict[str, Any]] = []
     for case in [case for case in one if case in other]:
         if any("duration_us" not in series[case] for series in (one, other)):
             continue
-        if np.array_equal(one[case]["duration_us"], other[case]["duration_us"]):
+        first, second = (series[case]["duration_us"] for series in (one, other))
+        if np.array_equal(first, second):
             continue  # one measurement, on both sides
-        row: dict[str, Any] = {
-            "case": case,
-            "before_us": float(np.median(one[case]["duration_us"])),
-            "after_us": float(np.median(other[case]["duration_us"])),
-        }
-        if why := _why_not(_environment(before, case), _environment(after, case)):
-            rows.append(row | {"verdict": NOT_COMPARABLE, "why": why})
+        why = _why_not(_environment(before, case), _environment(after, case))
+        if why:
+            rows.append({"case": case, "before_us": float(np.median(first)), "paired": False,
+                         "after_us": float(np.median(second)), "verdict": NOT_COMPARABLE, "why": why})  # fmt: skip
             continue
-        (first, paired), (second, also) = _normalised(one[case]), _normalised(other[case])
-        if not (paired and also):
-            first, second = one[case]["duration_us"], other[case]["duration_us"]
-        found, low, high = ratio(first, second, seed=zlib.crc32(case.encode()))
-        margin = MARGIN["paired" if paired and also else "alone"]
-        said = verdict(found, low, high, margin)
-        rows.append(row | {"ratio": found, "low": low, "high": high, "verdict": said, "why": "",
-                           "paired": paired and also})  # fmt: skip
-    return pd.DataFrame(rows, columns=["case", "before_us", "after_us", "ratio", "low", "high", "verdict",
-                                       "why", "paired"])  # fmt: skip
+        (old, with_old), (new, with_new) = _normalised(one[case]), _normalised(other[case])
+        paired = with_old and with_new
+        compared = (old, new) if paired else (first, second)
+        found = ratio(*compared, seed=zlib.crc32(case.encode()))
+        rows.append(_judged(case, first, second, found, paired))
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 # -------------------------------------------------------------------------------------------- counts

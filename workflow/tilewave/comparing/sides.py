@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,14 @@ from tilewave import project as projects
 from tilewave.commands import HERE
 from tilewave.errors import UserError
 from tilewave.kernels import Kernel, find_kernels, source_digest
+from tilewave.processes import supervisor
 from tilewave.records import model
 from tilewave.records.recorded import Recorded
 from tilewave.stages import run
-from tilewave.stages.pipeline import MEASURED, Pipeline
+from tilewave.stages.pipeline import Pipeline
 
+JOB_S = 60.0
+"""What a pair may take to be timed, with its buffers."""
 FRAMES = ("cases", "records", "samples", "instructions")
 TABLES = (Path("results/tables"), Path(own_study.RESULTS) / "tables", Path("tables"), Path())
 """Where a folder may hold a run's tables."""
@@ -116,21 +120,19 @@ def revision(name: str, folders: Sequence[str], where: Path) -> list[Path]:
 
 
 def changed(
-    before: Sequence[Path], after: Sequence[Path]
+    before: Sequence[Path], after: Sequence[Path], all_of_them: bool = False
 ) -> tuple[list[str], list[str], list[str]]:
-    """Names of kernels whose text, or that of a header of their own, differs; of those that only the
-    first folders have; of those that only the second have."""
+    """Names of kernels whose text, or that of a header of their own, differs, or of all of them; of those
+    that only the first folders have; of those that only the second have."""
     one, other = find_kernels(before), find_kernels(after)
-    both = [
-        name
-        for name in one
-        if name in other and source_digest(one[name]) != source_digest(other[name])
-    ]
-    return (
-        both,
+    both = [name for name in one if name in other]
+    if not all_of_them:
+        both = [name for name in both if source_digest(one[name]) != source_digest(other[name])]
+    gone, new = (
         [name for name in one if name not in other],
         [name for name in other if name not in one],
     )
+    return both, gone, new
 
 
 def _config(
@@ -152,37 +154,81 @@ def _config(
     }
 
 
+@dataclass(frozen=True)
+class Kernels:
+    """A side that is run now, and what knows its jobs."""
+
+    side: Side
+    pipeline: Pipeline
+
+
 def of_kernels(
     label: str,
     folders: Sequence[Path],
     names: Sequence[str],
     shapes: Sequence[str],
     work: Path,
-    cores: int,
-) -> Side:
-    """Kernels of these folders, compiled and executed now, or measured where there is a GPU.
+) -> Kernels:
+    """Kernels of these folders, compiled and executed now, or checked and counted where there is a GPU.
 
     shapes: as of `tilewave report --shapes`; work: a folder for what is written on the way. Raises
     UserError for mistakes in the kernels and for shapes that fit none of them.
     """
     kernels = [one for name, one in find_kernels(folders).items() if name in names]
     config = _config(folders, kernels, work, shapes)
+    cores = os.cpu_count() or 1
     job = run.Job(projects.load(config, HERE), None)
     target = run.target(job)
     run.write(str(work / "target.json"), target)
-    for stage in ("compile", *MEASURED):
+    for stage in ("compile", "execute", "check", "counters"):
         # What a stage found decides what the next has to do.
-        names = Pipeline(job.project, target).work().get(stage, [])
-        if names and stage == "compile":
-            run.compile_kernels(job, names, cores)
-        elif names:
-            run.measure(job, stage, names, cores)
+        todo = Pipeline(job.project, target).work().get(stage, [])
+        if todo and stage == "compile":
+            run.compile_kernels(job, todo, cores)
+        elif todo:
+            run.measure(job, stage, todo, cores)
     frames, _ = run.tables(job)
-    parts = {name: frames[name] for name in FRAMES}
-    return Side(label, **parts, environments=target["environments"])
+    side = Side(
+        label, **{name: frames[name] for name in FRAMES}, environments=target["environments"]
+    )
+    return Kernels(side, Pipeline(job.project, target))
+
+
+def in_turn(before: Kernels, after: Kernels) -> pd.DataFrame:
+    """Samples of each case of which both sides gave a right result, the two kernels timed in turn (after,
+    before, before, after) in one process: case, series (``duration_us`` of after, ``baseline_us`` of
+    before), index, value. Empty without a GPU."""
+    if not after.pipeline.target["live"]:
+        return pd.DataFrame(columns=["case", "series", "index", "value"])
+    right = [
+        set(one.side.cases.query("verdict == @model.CORRECT")["case"]) for one in (before, after)
+    ]
+    planned = [
+        {one.case.id: one for one in side.pipeline.planned("time")} for side in (before, after)
+    ]
+    jobs = []
+    for name in planned[1]:
+        pair = [one[name].job for one in planned if name in one and one[name].job is not None]
+        if len(pair) < 2 or not all(name in one for one in right):
+            continue
+        for side, one in zip((before, after), planned):
+            side.pipeline.compilations.provide(one[name].case.variant, side.pipeline.arch)
+        jobs.append(replace(pair[1], rival=pair[0], baseline=False))
+    store = after.pipeline.store
+    made = supervisor.run_jobs("time", jobs, cache=store.root / "cache", limit_s=JOB_S)
+    return pd.DataFrame(
+        [
+            {"case": one["case"], "series": name, "index": index, "value": value}
+            for one in made
+            for name, values in one["samples"].items()
+            for index, value in enumerate(values)
+        ],
+        columns=["case", "series", "index", "value"],
+    )
 
 
 def nothing(label: str) -> Side:
     """A side of which nothing had to be run."""
     cases = pd.DataFrame(columns=["case", "verdict"])
-    return Side(label, cases, *(pd.DataFrame(columns=["case", "stage"]) for _ in range(3)))
+    none = pd.DataFrame(columns=["case", "stage", "series", "index", "value"])
+    return Side(label, cases, none, none, none)

@@ -43,12 +43,18 @@ class Comparison:
 
     @classmethod
     def of(
-        cls, before: Side, after: Side, gone: Sequence[str] = (), new: Sequence[str] = ()
+        cls,
+        before: Side,
+        after: Side,
+        gone: Sequence[str] = (),
+        new: Sequence[str] = (),
+        times: pd.DataFrame | None = None,
     ) -> Comparison:
-        """The comparison of two sides."""
+        """The comparison of two sides; times: of kernels that were timed in turn with each other."""
         both = set(before.cases["case"]) & set(after.cases["case"])
         return cls(
-            before.label, after.label, gone, new, changes.times(before, after),
+            before.label, after.label, gone, new,
+            changes.times(before, after) if times is None else times,
             changes.counts(before, after), changes.lines(before, after),
             changes.verdicts(before, after), len(both),
         )  # fmt: skip

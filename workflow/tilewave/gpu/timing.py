@@ -170,13 +170,16 @@ def contestants(
     stack: contextlib.ExitStack,
     notes: dict[str, Any],
 ) -> tuple[Prepare, Prepare | None]:
-    """What is timed and what it is paired with: cuBLASLt's fastest, or for itself its rank 0."""
+    """What is timed and what it is paired with: the job's rival, cuBLASLt's fastest, or for cuBLASLt
+    itself its rank 0."""
     from tilewave.gpu.cublaslt import Plan, Unavailable
 
     kernel: NvrtcKernel | None = None
     if job.provider == "nvrtc":
         kernel = NvrtcKernel(session.gpu, job)
         stack.callback(kernel.close)
+        if job.rival is not None:
+            return kernel.prepare, _rival(session, job.rival, stack)
         if not job.baseline:
             return kernel.prepare, None
 
@@ -209,6 +212,15 @@ def contestants(
         return kernel.prepare, prepare(fastest)
     first = plan.algorithms[0]
     return prepare(fastest), None if first == fastest else prepare(first)
+
+
+def _rival(session: Session, job: Job, stack: contextlib.ExitStack) -> Prepare:
+    """Another kernel on the same operands, with a scratch of its own."""
+    kernel = NvrtcKernel(session.gpu, job)
+    stack.callback(kernel.close)
+    memory = stack.enter_context(Memory(session.gpu))
+    own = {name: buffer.pointer for name, buffer in scratch(memory, job).items()}
+    return lambda one: kernel.prepare({**one, **own})
 
 
 def _round(
