@@ -203,17 +203,17 @@ def in_turn(before: Kernels, after: Kernels) -> pd.DataFrame:
     right = [
         set(one.side.cases.query("verdict == @model.CORRECT")["case"]) for one in (before, after)
     ]
-    planned = [
-        {one.case.id: one for one in side.pipeline.planned("time")} for side in (before, after)
-    ]
+    rivals = {one.case.id: one for one in before.pipeline.planned("time")}
     jobs = []
-    for name in planned[1]:
-        pair = [one[name].job for one in planned if name in one and one[name].job is not None]
-        if len(pair) < 2 or not all(name in one for one in right):
+    for planned in after.pipeline.planned("time"):
+        rival = rivals.get(planned.case.id)
+        if rival is None or rival.job is None or planned.job is None:
             continue
-        for side, one in zip((before, after), planned):
-            side.pipeline.compilations.provide(one[name].case.variant, side.pipeline.arch)
-        jobs.append(replace(pair[1], rival=pair[0], baseline=False))
+        if not all(planned.case.id in cases for cases in right):
+            continue
+        for side, case in ((before, rival.case), (after, planned.case)):
+            side.pipeline.compilations.provide(case.variant, side.pipeline.arch)
+        jobs.append(replace(planned.job, rival=rival.job, baseline=False))
     store = after.pipeline.store
     made = supervisor.run_jobs("time", jobs, cache=store.root / "cache", limit_s=JOB_S)
     return pd.DataFrame(
