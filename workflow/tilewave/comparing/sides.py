@@ -24,6 +24,8 @@ from tilewave.records.recorded import Recorded
 from tilewave.stages import run
 from tilewave.stages.pipeline import Pipeline
 
+STAGES = ("compile", "execute", "check", "counters")
+"""What is done of kernels that are run now; they are timed in turn (`in_turn`)."""
 JOB_S = 60.0
 """What a pair may take to be timed, with its buffers."""
 FRAMES = ("cases", "records", "samples", "instructions")
@@ -180,7 +182,7 @@ def of_kernels(
     job = run.Job(projects.load(config, HERE), None)
     target = run.target(job)
     run.write(str(work / "target.json"), target)
-    for stage in ("compile", "execute", "check", "counters"):
+    for stage in STAGES:
         # What a stage found decides what the next has to do.
         todo = Pipeline(job.project, target).work().get(stage, [])
         if todo and stage == "compile":
