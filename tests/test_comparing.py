@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,52 +46,55 @@ def side(label: str, times: dict[str, np.ndarray] | None = None, **more: Any) ->
                 pd.DataFrame(instructions), environments)  # fmt: skip
 
 
-def judged(slowed: float, pairs: int = 200) -> pd.DataFrame:
-    """Pairs of runs of a kernel, the second of one slowed by this much: noise of 0.4 %, and a clock that
-    differs by up to 4 % between the runs, which the baseline timed in turn feels, too."""
+def two_runs(slowed: float) -> pd.DataFrame:
+    """200 pairs of runs of a kernel, the second of one slowed by this much: noise of 0.4 %, the kernel's
+    speed beside the baseline's 2 % apart from run to run, and a clock of both that differs by 10 %."""
     dice = np.random.default_rng(3)
     made = []
-    for _ in range(pairs):
+    for _ in range(200):
         runs = []
         for factor in (1.0, slowed):
-            clock = 1 + dice.uniform(-0.02, 0.02)
+            clock, pages = 1 + dice.uniform(-0.05, 0.05), 1 + dice.normal(0, 0.02)
             own, other = (100 * clock * (1 + dice.normal(0, 0.004, 20)) for _ in range(2))
-            runs.append(side("run", {"k@64": factor * own}, baseline=other))
+            runs.append(side("run", {"k@64": factor * pages * own}, baseline=other))
         made.append(changes.times(*runs))
     return pd.concat(made)
 
 
-def test_a_kernel_against_itself_is_the_same() -> None:
-    assert (judged(1.0)["verdict"] != changes.SAME).mean() <= 0.02
-
-
-@pytest.mark.parametrize(("slowed", "said"), [(1.02, "slower"), (1.05, "slower"), (0.97, "faster")])
-def test_a_change_of_two_percent_is_seen(slowed: float, said: str) -> None:
-    found = judged(slowed)
-    assert (found["verdict"] == said).mean() >= 0.95
-    assert found["ratio"].median() == pytest.approx(slowed, abs=0.002)
-    assert (found["low"] <= found["ratio"]).all() and (found["ratio"] <= found["high"]).all()
-
-
 def in_turn(slowed: float) -> pd.DataFrame:
-    """A pair timed in turn, 20 samples, under a clock that falls by 3 % on the way."""
+    """200 pairs timed in turn, 20 samples each, under a clock that falls by 3 % on the way."""
     dice, fall = np.random.default_rng(5), np.linspace(1, 1.03, 20)
-    before, after = (
-        100 * factor * fall * (1 + dice.normal(0, 0.003, 20)) for factor in (1, slowed)
-    )
-    rows = [
-        {"case": "k@64", "series": name, "index": index, "value": value}
-        for name, values in (("duration_us", after), ("baseline_us", before))
-        for index, value in enumerate(values)
-    ]
+    rows = []
+    for number in range(200):
+        for name, factor in (("duration_us", slowed), ("baseline_us", 1.0)):
+            values = 100 * factor * fall * (1 + dice.normal(0, 0.003, 20))
+            rows += [
+                {"case": f"k@{number}", "series": name, "index": index, "value": value}
+                for index, value in enumerate(values)
+            ]
     return changes.times_in_turn(pd.DataFrame(rows))
 
 
-@pytest.mark.parametrize(("slowed", "said"), [(1.0, "same"), (1.02, "slower"), (0.97, "faster")])
-def test_kernels_timed_in_turn(slowed: float, said: str) -> None:
-    (row,) = in_turn(slowed).to_dict("records")
-    assert row["verdict"] == said
-    assert row["ratio"] == pytest.approx(slowed, abs=0.003)
+@pytest.mark.parametrize("how", [two_runs, in_turn])
+def test_a_kernel_against_itself_is_the_same(how: Callable[[float], pd.DataFrame]) -> None:
+    assert (how(1.0)["verdict"] != changes.SAME).mean() <= 0.02
+
+
+@pytest.mark.parametrize(
+    ("how", "slowed", "said"),
+    [
+        (in_turn, 1.02, "slower"),
+        (in_turn, 1.05, "slower"),
+        (in_turn, 0.97, "faster"),
+        (two_runs, 1.15, "slower"),
+        (two_runs, 0.85, "faster"),
+    ],
+)
+def test_a_change_is_seen(how: Callable[[float], pd.DataFrame], slowed: float, said: str) -> None:
+    found = how(slowed)
+    assert (found["verdict"] == said).mean() >= 0.95
+    assert found["ratio"].median() == pytest.approx(slowed, abs=0.004)
+    assert (found["low"] <= found["ratio"]).all() and (found["ratio"] <= found["high"]).all()
 
 
 def test_times_that_cannot_be_compared() -> None:
@@ -103,7 +107,7 @@ def test_times_that_cannot_be_compared() -> None:
     assert changes.times(side("a", one), side("b", one)).empty  # one measurement
     noisy = {"k@64": 100 + dice.normal(0, 30, 10)}
     (row,) = changes.times(side("a", one), side("b", noisy)).to_dict("records")
-    assert row["verdict"] == changes.AMBIGUOUS and not row["paired"]
+    assert row["verdict"] == changes.AMBIGUOUS
 
 
 def instruction(line: int, text: str, excess: float, **more: Any) -> dict[str, Any]:
@@ -142,10 +146,10 @@ def test_slower_by_so_many_percent_fails() -> None:
     noise = np.linspace(-0.1, 0.1, 10)
     made = telling.Comparison.of(
         side("a", {"k@64": 100 + noise}, baseline=base),
-        side("b", {"k@64": 104 - noise}, baseline=base),
+        side("b", {"k@64": 110 - noise}, baseline=base),
     )
-    assert telling.failures(made, telling.rules("slower:3%")) == ["k@64: 4.0 % slower"]
-    assert telling.failures(made, telling.rules("slower:5")) == []
+    assert telling.failures(made, telling.rules("slower:3%")) == ["k@64: 10.0 % slower"]
+    assert telling.failures(made, telling.rules("slower:12")) == []
 
 
 @pytest.mark.parametrize("text", ["faster", "slower:x", "excess:3%"])

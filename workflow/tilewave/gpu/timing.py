@@ -13,9 +13,10 @@ blocks, its spread the interquartile range.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from tilewave.gpu.device import CudaError, Gpu
 from tilewave.gpu.launch import NvrtcKernel, Session
 from tilewave.gpu.operands import fill, scratch, sizes
 from tilewave.jobs import Job
+from tilewave.launches import Scratch
 from tilewave.processes import Result, result
 
 MAX_ROUNDS, ENOUGH_S, ENOUGH_SPREAD = 20, 1.0, 0.005
@@ -179,7 +181,7 @@ def contestants(
         kernel = NvrtcKernel(session.gpu, job)
         stack.callback(kernel.close)
         if job.rival is not None:
-            return kernel.prepare, _rival(session, job.rival, stack)
+            return kernel.prepare, _rival(session, job.rival, stack, job.launch.scratch)
         if not job.baseline:
             return kernel.prepare, None
 
@@ -214,13 +216,19 @@ def contestants(
     return prepare(fastest), None if first == fastest else prepare(first)
 
 
-def _rival(session: Session, job: Job, stack: contextlib.ExitStack) -> Prepare:
-    """Another kernel on the same operands, with a scratch of its own."""
+def _rival(
+    session: Session, job: Job, stack: contextlib.ExitStack, known: Sequence[Scratch]
+) -> Prepare:
+    """Another kernel on the same operands, and on the same scratch where it takes as much of that name: a
+    buffer elsewhere is some percent faster or slower."""
     kernel = NvrtcKernel(session.gpu, job)
     stack.callback(kernel.close)
     memory = stack.enter_context(Memory(session.gpu))
-    own = {name: buffer.pointer for name, buffer in scratch(memory, job).items()}
-    return lambda one: kernel.prepare({**one, **own})
+    other = [one for one in job.launch.scratch if one not in known]
+    launch = dataclasses.replace(job.launch, scratch=tuple(other))
+    own = scratch(memory, dataclasses.replace(job, launch=launch))
+    pointers = {name: buffer.pointer for name, buffer in own.items()}
+    return lambda one: kernel.prepare({**one, **pointers})
 
 
 def _round(
