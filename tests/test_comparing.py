@@ -93,7 +93,7 @@ def test_a_kernel_against_itself_is_the_same(how: Callable[[float], pd.DataFrame
 def test_a_change_is_seen(how: Callable[[float], pd.DataFrame], slowed: float, said: str) -> None:
     found = how(slowed)
     assert (found["verdict"] == said).mean() >= 0.95
-    assert found["ratio"].median() == pytest.approx(slowed, abs=0.004)
+    assert found["ratio"].median() == pytest.approx(slowed, abs=0.006)
     assert (found["low"] <= found["ratio"]).all() and (found["ratio"] <= found["high"]).all()
 
 
