@@ -47,7 +47,7 @@ def test_a_matrix_by_columns_has_its_rows_contiguous(tmp_path: Path) -> None:
     front = FRONT.replace("[a, b, c, m", "[map, b, c, m")
     front += "layouts: {a: col}\ntensor_maps: {map: {of: a, box: [TILE, 8]}}\n"
     (one,) = support.choose(write_kernel(tmp_path, front=front)).plan(SHAPE, {}).tensor_maps
-    assert (one.sizes, one.pitch, one.box) == ((24, 48), 96, (16, 8))
+    assert (one.sizes, one.pitches, one.box) == ((24, 48), (96,), (16, 8))
 
 
 def test_a_cluster_of_one_block_is_none() -> None:
@@ -102,8 +102,9 @@ def test_the_pitch_is_a_requirement(k: int, reason: str) -> None:
     [
         ("of: a", "of: d", "tensor_maps.map.of"),
         ("of: a", "of: a, boxes: 3", "tensor_maps.map.boxes"),
-        ("box: [16, 16]", "box: [16]", "tensor_maps.map.box"),
+        ("box: [16, 16]", "box: []", "tensor_maps.map.box"),
         ("box: [16, 16]", "box: [16, TIEL]", "tensor_maps.map.box.1"),
+        ("box: [16, 16]", "box: [1, 1, 1, 1, 1, 1]", "tensor_maps.map.box"),
         ("box: [16, 16]", "box: [16, 0]", "tensor_maps.map.box"),
         ("box: [16, 16]", "box: [16, 16], swizzle: 48", "tensor_maps.map.swizzle"),
         ("box: [16, 16]", "box: [16, 16], l2: 32", "tensor_maps.map.l2"),
