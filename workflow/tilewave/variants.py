@@ -238,6 +238,7 @@ class Variant:
         if not self.supports(shape, TRIAL_DEVICE):
             self.plan(shape, TRIAL_DEVICE)
             self.arguments(shape)
+            self.strides(shape)
 
     def _check_words(self, operation: Operation) -> None:
         """Names and lengths in the front matter that the operation knows."""
