@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ CASES = [
 ]
 
 
-def boxes(folder: Path, rank: int, step: int, way: int, pointer: bool, **more: str) -> Path:
+def boxes(folder: Path, rank: int, step: int, way: int, pointer: bool, **more: Any) -> Path:
     """A kernel that copies n elements in boxes of so many dimensions."""
     inner = "1"
     for size in SIZES[: rank - 1]:
@@ -85,6 +86,36 @@ def test_executed(tmp_path: Path, rank: int, step: int, way: int, pointer: bool)
     done = support.execute(boxes(tmp_path, rank, step, way, pointer), elements(rank))
     assert [fault.message for fault in done.faults] == []
     assert done.verdict == "correct", done.reason
+
+
+@executes
+def test_boxes_are_those_of_the_map(tmp_path: Path) -> None:
+    """Element strides that the kernel knows nothing of."""
+    made = boxes(tmp_path, 3, 1, LOAD, False, element_strides=[1, 2, 1])
+    done = support.execute(made, elements(3))
+    assert done.verdict != "correct" or done.faults
+
+
+@executes
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("#define RANK 3", "#define RANK 2", "copy by a tensor map of 3 dimensions"),
+        (
+            "    copy_boxes(",
+            "    ((int*)map)[10] = 1;\n    copy_boxes(",
+            "or one that was changed",
+        ),
+        ("    copy_boxes(", "    ++map;\n    copy_boxes(", "where none is, or one"),
+    ],
+)
+def test_maps_that_are_not_what_the_copy_takes(
+    tmp_path: Path, old: str, new: str, told: str
+) -> None:
+    path = boxes(tmp_path, 3, 1, LOAD, True)
+    path.write_text(path.read_text().replace(old, new))
+    (fault,) = support.execute(path, elements(3)).faults
+    assert fault.kind == "invalid access" and told in fault.message
 
 
 @live
