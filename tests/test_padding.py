@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from tilewave import operations
 from tilewave.compiling import nvrtc
 from tilewave.errors import UserError
 from tilewave.gpu.launch import Session
+from tilewave.gpu.operands import move
 from tilewave.placement import Placement
 from tilewave.records import keys
 
@@ -28,6 +32,7 @@ RIGHT: list[tuple[Path, str, dict[str, Any]]] = [
     (LEADING, "37x21x19", {}),
     (LEADING, "37x21x19", {"ORDER": "col"}),
     (LEADING, "16x16x16", {"REAL": "f64", "SUM": "f64"}),
+    (LEADING, "37x21x19", {"REAL": "i8", "SUM": "i32"}),
     (BATCHED, "3x20x17x9", {}),
 ]
 WRONG: list[tuple[Path, str, dict[str, Any], str]] = [
@@ -95,6 +100,48 @@ def test_wrong_on_the_gpu(
 def test_a_large_one_on_the_gpu(session: Session, tmp_path: Path) -> None:  # noqa: F811
     checked(session, LEADING, "1025x1023x511", {})
     checked(session, padded_tma(tmp_path), "1025x1023x511", {})
+
+
+@live
+def test_timed_beside_cublas_on_the_gpu(session: Session) -> None:  # noqa: F811
+    from tilewave.gpu.timing import time_job
+
+    work = replace(support.job(LEADING, "512x512x512"), stage="time", baseline=True)
+    found = time_job(session, work)
+    assert found["status"] == "ok", found["reason"]
+    assert {"duration_us", "baseline_us"} <= {one["metric"] for one in found["figures"]}
+
+
+@pytest.mark.parametrize("gathering", [True, False])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_rows_are_copied_on_the_gpu(
+    monkeypatch: pytest.MonkeyPatch, gathering: bool, batch: int
+) -> None:
+    """With a driver whose memory is the host's."""
+    driver = pytest.importorskip("cuda.bindings.driver")
+    shape, strides = {"batch": batch, "m": 5, "n": 2, "k": 3}, {"lda": 4, "stride_a": 23}
+    name = "batched_matmul" if batch > 1 else "matmul"
+    work = a_job(operation=name, shape=shape, dtypes={"a": "f32"}, strides=strides)
+    placed = operations.load(name).padded(work, "a")
+    assert placed is not None
+    values = np.arange(placed.elements, dtype=np.float32)
+    memory = placed.put(values)
+    dense, padded = values.copy(), memory.copy()
+    (dense if gathering else padded).view(np.uint8).fill(0xFF)
+
+    def copy(asked: Any, stream: int) -> tuple[Any]:
+        for row in range(asked.Height):
+            source = int(asked.srcDevice) + row * asked.srcPitch
+            target = int(asked.dstDevice) + row * asked.dstPitch
+            ctypes.memmove(target, source, asked.WidthInBytes)
+        return (driver.CUresult.CUDA_SUCCESS,)
+
+    monkeypatch.setattr(driver, "cuMemcpy2DAsync", copy)
+    about: Any = {"gpu": SimpleNamespace(handle=0)}
+    held = [SimpleNamespace(pointer=data.ctypes.data, **about) for data in (dense, padded)]
+    move(work, "a", *held, gathering=gathering)
+    assert np.array_equal(dense, values)
+    assert np.array_equal(padded.view(np.uint32), memory.view(np.uint32))
 
 
 # ---------------------------------------------------------------------------------------- placement

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +130,12 @@ def test_on_the_gpu(
     pointer: bool,
 ) -> None:
     checked(session, boxes(tmp_path, rank, step, way, pointer), elements(rank))
+
+
+@live
+def test_timed_by_its_address_on_the_gpu(tmp_path: Path, session: Session) -> None:  # noqa: F811
+    from tilewave.gpu.timing import time_job
+
+    work = support.job(boxes(tmp_path, 3, 1, LOAD, True), elements(3))
+    found = time_job(session, replace(work, stage="time"))
+    assert found["status"] == "ok", found["reason"]

@@ -121,7 +121,7 @@ class Operation:
         """Where an operand's elements lie among padding; None where it has none."""
         if not job.strides:
             return None
-        one = Placement.of(name, self.extents(job, name), self.order(job, name), job.strides)
+        one = self.placement(name, job.shape, job.layouts, job.strides)
         return one if one.count != one.elements else None
 
     def in_memory(self, job: Job, name: str, values: np.ndarray) -> np.ndarray:
