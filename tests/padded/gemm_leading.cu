@@ -1,7 +1,7 @@
 /*---
 title: A product with leading dimensions
 operation: matmul
-dtypes: {a: REAL, b: REAL, c: REAL, accumulate: SUM}
+dtypes: {a: REAL, b: REAL, c: SUM, accumulate: SUM}
 macros: {REAL: [f32, f64, i8], SUM: [f32, f64, i32], ORDER: [row, col], FAULT: [none, reads, writes]}
 where: ["REAL != i8 or SUM == i32", "REAL == i8 or REAL == SUM"]
 layouts: {a: ORDER, b: row, c: ORDER}
@@ -22,7 +22,7 @@ using i32 = int;
 constexpr int row = 0, col = 1, none = 0, reads = 1, writes = 2;
 
 extern "C" __global__ void gemm_leading(int m, int n, int k, SUM alpha, const REAL* a, int lda, const REAL* b,
-                                        int ldb, SUM beta, REAL* c, long long ldc, size_t pitch)
+                                        int ldb, SUM beta, SUM* c, long long ldc, size_t pitch)
 {
     const int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
     if (x >= n || y >= m || pitch != lda * sizeof(REAL)) return;
@@ -33,7 +33,7 @@ extern "C" __global__ void gemm_leading(int m, int n, int k, SUM alpha, const RE
         const REAL* one = ORDER == row ? a + (long long)y * lda + from : a + (long long)from * lda + y;
         sum += SUM(*one) * SUM(b[(long long)i * ldb + x]);
     }
-    REAL* target = c + (ORDER == row ? y * ldc + x : x * ldc + y);
-    *target = beta == 0 ? alpha * sum : alpha * sum + beta * SUM(*target);
+    SUM* target = c + (ORDER == row ? y * ldc + x : x * ldc + y);
+    *target = beta == 0 ? alpha * sum : alpha * sum + beta * *target;
     if (FAULT == writes && (ORDER == row ? x == n - 1 : y == m - 1)) c[ORDER == row ? y * ldc + n : x * ldc + m] = 0;
 }
