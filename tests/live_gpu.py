@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,6 @@ from tilewave.gpu.launch import Session
 live = pytest.mark.skipif(
     not environment.has_gpu(environment.fingerprint()), reason="there is no GPU here"
 )
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    from tilewave.gpu.device import open_gpu
-
-    made = Session(open_gpu())
-    yield made
-    made.close()
 
 
 def checked(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from live_gpu import checked, live, session  # noqa: F401
+from live_gpu import checked, live
 from samples import BODY, FRONT, ROOT, a_job, write_kernel
 from tilewave import operations
 from tilewave.compiling import nvrtc
@@ -80,14 +80,14 @@ def test_a_tensor_map_follows_the_leading_dimension(tmp_path: Path) -> None:
 
 @live
 @pytest.mark.parametrize(("path", "shape", "macros"), RIGHT)
-def test_right_on_the_gpu(session: Session, path: Path, shape: str, macros: dict[str, Any]) -> None:  # noqa: F811
+def test_right_on_the_gpu(session: Session, path: Path, shape: str, macros: dict[str, Any]) -> None:
     checked(session, path, shape, macros)
 
 
 @live
 @pytest.mark.parametrize(("path", "shape", "macros", "reason"), WRONG)
 def test_wrong_on_the_gpu(
-    session: Session,  # noqa: F811
+    session: Session,
     path: Path,
     shape: str,
     macros: dict[str, Any],
@@ -97,13 +97,13 @@ def test_wrong_on_the_gpu(
 
 
 @live
-def test_a_large_one_on_the_gpu(session: Session, tmp_path: Path) -> None:  # noqa: F811
+def test_a_large_one_on_the_gpu(session: Session, tmp_path: Path) -> None:
     checked(session, LEADING, "1025x1023x511", {})
     checked(session, padded_tma(tmp_path), "1025x1023x511", {})
 
 
 @live
-def test_timed_beside_cublas_on_the_gpu(session: Session) -> None:  # noqa: F811
+def test_timed_beside_cublas_on_the_gpu(session: Session) -> None:
     from tilewave.gpu.timing import time_job
 
     work = replace(support.job(LEADING, "512x512x512"), stage="time", baseline=True)

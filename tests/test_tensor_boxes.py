@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import executing_support as support
-from live_gpu import checked, live, session  # noqa: F401
+from live_gpu import checked, live
 from samples import ROOT
 from tilewave.compiling import nvrtc
 from tilewave.gpu.launch import Session
@@ -123,7 +123,7 @@ def test_maps_that_are_not_what_the_copy_takes(
 @pytest.mark.parametrize(("rank", "step", "way", "pointer"), CASES)
 def test_on_the_gpu(
     tmp_path: Path,
-    session: Session,  # noqa: F811
+    session: Session,
     rank: int,
     step: int,
     way: int,
@@ -133,7 +133,7 @@ def test_on_the_gpu(
 
 
 @live
-def test_timed_by_its_address_on_the_gpu(tmp_path: Path, session: Session) -> None:  # noqa: F811
+def test_timed_by_its_address_on_the_gpu(tmp_path: Path, session: Session) -> None:
     from tilewave.gpu.timing import time_job
 
     work = support.job(boxes(tmp_path, 3, 1, LOAD, True), elements(3))
