@@ -20,7 +20,7 @@ from samples import ROOT, a_job
 from tilewave import architectures, comparison, execution, operations
 from tilewave.cases import Case, Shape, expand_shapes
 from tilewave.compiling.sass import of_cubin as listing
-from tilewave.execution.case import beside_arguments, scratch, tensor_map
+from tilewave.execution.case import beside_arguments, operands, packed, scratch
 from tilewave.execution.places import Places
 from tilewave.jobs import Job
 from tilewave.kernels import Kernel, load_kernel
@@ -34,9 +34,7 @@ from tilewave.variants import TRIAL_DEVICE, Variant, variant
 FAULTS = ROOT / "tests" / "faults"
 FOREIGN = ROOT / "tests" / "foreign"
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90")
-POISON = 0xFF
 SEED = 1
-"""Most shared memory of a block; 101376 bytes elsewhere (CUDA programming guide)."""
 LIMIT_S = 20.0
 
 Counts = Mapping[str, np.ndarray]
@@ -152,8 +150,9 @@ def job(path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: st
         operation=front.operation,
         source=str(path),
         entry=kernel(path).entry,
-        arguments=tuple(front.arguments),
+        arguments=chosen.arguments(shape),
         shape=shape,
+        strides=chosen.strides(shape),
         dtypes=chosen.dtypes,
         layouts=chosen.layouts if operations.load(front.operation).laid_out else {},
         seed=SEED,
@@ -165,40 +164,11 @@ def job(path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: st
     )
 
 
-def _poisoned(dtype: Any, count: int) -> np.ndarray:
-    return np.full(count * np.dtype(dtype).itemsize, POISON, np.uint8).view(dtype)
-
-
-def _packed(work: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: float) -> list[Any]:
-    from tilewave.machine import launch
-
-    kinds: dict[str, Any] = {"f64": np.float64, "i32": np.int32}
-    real = kinds.get(work.dtypes.get("accumulate", ""), np.float32)
-    numbers, maps = work.numbers, {one.name: one for one in work.launch.tensor_maps}
-    values: list[Any] = []
-    for name in work.arguments:
-        if name in buffers:
-            values.append(launch.Buffer(name, buffers[name]))
-        elif name in ("alpha", "beta"):
-            values.append(real(alpha if name == "alpha" else beta))
-        elif name in maps:
-            values.append(tensor_map(execution.engine(), maps[name]))
-        else:
-            values.append(np.int32(int(numbers[name])))
-    return values
-
-
 def launches(work: Job) -> list[tuple[dict[str, np.ndarray], float, float]]:
     """Buffers, alpha and beta of each launch of a check: a product runs with and without beta."""
     operation, made = operations.load(work.operation), []
     for alpha, beta in operation.runs(work):
-        given = operation.inputs(work)
-        buffers = {
-            name: given[name].copy()
-            if operation.given(work, name, beta)
-            else _poisoned(*operation.stored(work, name))
-            for name in operation.arrays(work)
-        }
+        buffers = operands(operation, work, operation.inputs(work), beta)
         made.append((buffers | scratch(work), alpha, beta))
     return made
 
@@ -207,8 +177,8 @@ def judge(work: Job, runs: list[tuple[dict[str, np.ndarray], float, float]]) -> 
     """Verdict and reason of the buffers that the launches left."""
     operation, judged = operations.load(work.operation), []
     for buffers, alpha, beta in runs:
-        if dirty := comparison.left_dirty(work, buffers.__getitem__):
-            return "wrong", dirty
+        if changed := operation.changed(work, buffers.__getitem__):
+            return "wrong", changed
         left = {name: buffers[name] for name in operation.outputs(work)}
         judged.append(operation.judge(work, left, None, alpha, beta))
     worst = comparison.Judgement.worst(judged)
@@ -239,7 +209,9 @@ def execute(
             loaded,
             grid=work.launch.grid,
             block=work.launch.block,
-            arguments=_packed(work, buffers, alpha, beta),
+            arguments=packed(
+                execution.engine(), work, buffers, alpha, beta, loaded.image.parameter_sizes
+            ),
             shared_bytes=work.launch.shared_bytes,
             limits=launch.Limits(**{"seconds": LIMIT_S, **limits}),
             **beside_arguments(execution.engine(), work, buffers),

@@ -89,8 +89,8 @@ MISTAKES = [
     ((), "the kernel takes 0 arguments, and front matter gives 5 (a, map, m, alpha, beta)"),
     ((4, 128, 4, 4, 4), "argument 1: the kernel takes 4 bytes, and front matter gives a: a buffer's "
      "address, 8 bytes"),
-    ((8, 8, 4, 4, 4), "argument 2: the kernel takes 8 bytes, and front matter gives map: a tensor "
-     "map, 128 bytes"),
+    ((8, 16, 4, 4, 4), "argument 2: the kernel takes 16 bytes, and front matter gives map: a tensor "
+     "map, 8 or 128 bytes"),
     ((8, 128, 12, 4, 4), "argument 3: the kernel takes 12 bytes, and front matter gives m: a whole "
      "number, 1 or 2 or 4 or 8 bytes"),
     ((8, 128, 4, 4, 16), "argument 5: the kernel takes 16 bytes, and front matter gives beta: a "

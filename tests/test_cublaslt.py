@@ -8,6 +8,7 @@ multiples of 4 (cuBLAS, cublasLtMatmul, "regular data ordering").
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -160,11 +161,13 @@ def job(chosen: Variant, m: int, n: int, k: int) -> Job:
 
 def multiplied(library: Any, work: Job, alpha: float, beta: float) -> np.ndarray:
     """C as the library leaves it in memory."""
-    buffers = MATMUL.inputs(work)
+    buffers = {
+        name: MATMUL.in_memory(work, name, data) for name, data in MATMUL.inputs(work).items()
+    }
     if not beta:
         buffers["c"].view(np.uint8).fill(0xFF)
     pointers = {name: data.ctypes.data for name, data in buffers.items()}
-    with Plan(library, work.shape, work.dtypes, work.layouts) as plan:
+    with Plan(library, work.shape, work.dtypes, work.layouts, work.strides) as plan:
         plan.prepare(pointers, alpha, beta)()
     assert library.lt.alive == 0
     return buffers["c"]
@@ -177,6 +180,18 @@ def test_every_layout_gives_the_product_of_odd_sizes(library, dtype, a, b):
     work = job(cublas(TYPE=dtype, A=a, B=b), 7, 13, 5)
     for alpha, beta in MATMUL.runs(work):
         found = {"c": multiplied(library, work, alpha, beta)}
+        judged = MATMUL.judge(work, found, None, alpha, beta)
+        assert judged.verdict == "correct", judged.reason
+
+
+@pytest.mark.parametrize("shape", [(7, 13, 5), (1, 13, 5), (7, 1, 5), (7, 13, 1)])
+@pytest.mark.parametrize("a", ["row", "col"])
+def test_padded_matrices(library, shape, a):
+    strides = {"lda": 11, "ldb": 17, "ldc": 16}
+    work = replace(job(cublas(TYPE="f32", A=a), *shape), strides=strides)
+    for alpha, beta in MATMUL.runs(work):
+        found = {"c": multiplied(library, work, alpha, beta)}
+        assert MATMUL.changed(work, found.__getitem__) == ""
         judged = MATMUL.judge(work, found, None, alpha, beta)
         assert judged.verdict == "correct", judged.reason
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from tilewave.errors import UserError
 from tilewave.gpu import launch, tensor_maps
 from tilewave.gpu.device import CudaError
 from tilewave.kernels import load_kernel
-from tilewave.launches import MapPlan
+from tilewave.launches import LaunchPlan, MapPlan
 from tilewave.records import keys, model
 from tilewave.stages import jobs
 from tilewave.variants import TRIAL_DEVICE
@@ -47,7 +49,81 @@ def test_a_matrix_by_columns_has_its_rows_contiguous(tmp_path: Path) -> None:
     front = FRONT.replace("[a, b, c, m", "[map, b, c, m")
     front += "layouts: {a: col}\ntensor_maps: {map: {of: a, box: [TILE, 8]}}\n"
     (one,) = support.choose(write_kernel(tmp_path, front=front)).plan(SHAPE, {}).tensor_maps
-    assert (one.sizes, one.pitch, one.box) == ((24, 48), 96, (16, 8))
+    assert (one.sizes, one.pitches, one.box) == ((24, 48), (96,), (16, 8))
+
+
+def mapped(folder: Path, more: str, top: str = "") -> Path:
+    """A product with a map of scratch or of an operand."""
+    front = (
+        FRONT.replace("[a, b, c, m", "[map, c, m") + "buffers: {part: {dtype: f16, size: 4096}}\n"
+    )
+    return write_kernel(folder, front=f"{front}{top}tensor_maps: {{map: {{{more}}}}}\n")
+
+
+@pytest.mark.parametrize(
+    ("more", "sizes", "strides"),
+    [
+        ("of: a, box: [16]", (1152,), ()),
+        ("of: a, box: [16, 8, 1]", (48, 24, 1), (192, 4608)),
+        ("of: c, box: [16, 8], sizes: [16, m], strides: [ldc]", (16, 24), (320,)),
+        ("of: part, box: [64]", (4096,), ()),
+        ("of: part, box: [8, 8, 8], sizes: [8, 16, 'TILE * 2']", (8, 16, 32), (16, 256)),
+        ("of: part, box: [8, 8, 2], sizes: [8, 8, 2], strides: [8, 'm * 40']", (8, 8, 2), (16, 1920)),
+        ("of: part, box: [8, 2], sizes: [64, 2], strides: [32]", (64, 2), (64,)),  # over each other
+    ],
+)  # fmt: skip
+def test_sizes_and_strides(
+    tmp_path: Path, more: str, sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
+    plan = support.choose(mapped(tmp_path, more)).plan(SHAPE, {})
+    (one,) = plan.tensor_maps
+    assert (one.sizes, one.pitches, one.steps) == (sizes, strides, (1,) * len(sizes))
+    assert one.dtype == ("f16" if "part" in more else "f32")
+    assert LaunchPlan.of_document(json.loads(json.dumps(plan, default=vars))) == plan
+
+
+def test_padding_between_the_rows(tmp_path: Path) -> None:
+    strides = "strides: {lda: k + 4}\n"
+    (one,) = (
+        support.choose(mapped(tmp_path, "of: a, box: [16, 8]", strides)).plan(SHAPE, {}).tensor_maps
+    )
+    assert (one.sizes, one.pitches) == ((48, 24), (208,))
+    with pytest.raises(UserError, match=r"map\.box: .*2 dimensions: there is padding"):
+        support.choose(mapped(tmp_path / "flat", "of: a, box: [16]", strides)).plan(SHAPE, {})
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ("box: [8, 8, 8], sizes: [8, 8, 8], strides: [8, 12]", "map: 24 bytes along dimension 3 are no"),
+        ("box: [8, 8], sizes: [8, 8], element_strides: [1, 9]", "map: element strides (1, 9) exceed 8"),
+        ("box: [8, 8], sizes: [8, 8], element_strides: [1, 8]", ""),
+    ],
+)  # fmt: skip
+def test_what_the_driver_cannot_encode(tmp_path: Path, more: str, sentence: str) -> None:
+    plan = support.choose(mapped(tmp_path, f"of: part, {more}")).plan(SHAPE, {})
+    found = plan.beyond(HERE["device"])
+    assert found.startswith(sentence) and bool(found) == bool(sentence)
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ("of: part, box: [8, 8], sizes: [8]", "sizes"),
+        ("of: part, box: [8, 8], sizes: [64, 65]", "sizes"),
+        ("of: part, box: [8, 8], sizes: [8, 8], strides: [8, 8]", "strides"),
+        ("of: part, box: [8, 8], sizes: [64, 64], strides: [72]", "sizes"),
+        ("of: part, box: [8, 8], sizes: [64, 0]", "sizes"),
+        ("of: part, box: [8, 8], sizes: [64, 64], strides: [0]", "strides"),
+        ("of: part, box: [8, 8], element_strides: [1]", "element_strides"),
+        ("of: part, box: [8, 8], element_strides: [1, 0]", "element_strides"),
+    ],
+)
+def test_mistakes_of_maps(tmp_path: Path, more: str, key: str) -> None:
+    path = mapped(tmp_path, more)
+    with pytest.raises(UserError) as found:
+        support.choose(path).plan(SHAPE, {})
+    assert str(found.value).startswith(f"{path}: tensor_maps.map.{key}: found ")
 
 
 def test_a_cluster_of_one_block_is_none() -> None:
@@ -102,8 +178,9 @@ def test_the_pitch_is_a_requirement(k: int, reason: str) -> None:
     [
         ("of: a", "of: d", "tensor_maps.map.of"),
         ("of: a", "of: a, boxes: 3", "tensor_maps.map.boxes"),
-        ("box: [16, 16]", "box: [16]", "tensor_maps.map.box"),
+        ("box: [16, 16]", "box: []", "tensor_maps.map.box"),
         ("box: [16, 16]", "box: [16, TIEL]", "tensor_maps.map.box.1"),
+        ("box: [16, 16]", "box: [1, 1, 1, 1, 1, 1]", "tensor_maps.map.box"),
         ("box: [16, 16]", "box: [16, 0]", "tensor_maps.map.box"),
         ("box: [16, 16]", "box: [16, 16], swizzle: 48", "tensor_maps.map.swizzle"),
         ("box: [16, 16]", "box: [16, 16], l2: 32", "tensor_maps.map.l2"),
@@ -225,6 +302,48 @@ def test_what_the_driver_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         "box": [64, 32],
         "steps": [1, 1],
     }
+
+
+def test_five_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cuda.bindings.driver")
+    asked = encoder(monkeypatch)
+    more = {"sizes": (8, 2, 3, 4, 5), "box": (8, 2, 2, 2, 2), "element_strides": (1, 2, 1, 1, 4)}
+    tensor_maps.encode(planned_map(**more, swizzle=0), 0x7000)
+    tensor_maps.encode(planned_map(sizes=(64,), box=(64,)), 0x7000)
+    call, flat = asked.calls
+    assert (call["sizes"], call["pitches"]) == ([8, 2, 3, 4, 5], [16, 32, 96, 384])
+    assert (call["box"], call["steps"]) == ([8, 2, 2, 2, 2], [1, 2, 1, 1, 4])
+    assert (flat["sizes"], flat["pitches"], flat["box"], flat["steps"]) == ([64], [], [64], [1])
+
+
+class Place:
+    """Stands for the GPU's memory: hands out addresses and keeps what is written there."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, bytes] = {}
+
+    def new(self, name: str, nbytes: int, guarded: bool = True) -> Any:
+        address = 256 * (len(self.held) + 1)
+        self.held[address] = bytes(nbytes)
+
+        def upload(data: Any) -> None:
+            assert len(data.tobytes()) == nbytes
+            self.held[address] = data.tobytes()
+
+        return SimpleNamespace(pointer=address, upload=upload)
+
+
+def test_a_map_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One copy for each buffer, of the map that the driver encoded."""
+    pytest.importorskip("cuda.bindings.driver")
+    encoder(monkeypatch)
+    place: Any = Place()
+    maps = tensor_maps.Maps([planned_map(), planned_map(name="other")], place, {"other", "c"})
+    assert maps.of({"a": 0x1000}).keys() == {"map", "other"}
+    first, again = maps.addresses({"a": 0x1000}), maps.addresses({"a": 0x1000})
+    second = maps.addresses({"a": 0x2000})
+    assert (first, again, second) == ({"other": 256}, {"other": 256}, {"other": 512})
+    assert [data[0] for data in place.held.values()] == [2, 4]  # the encoder numbers its maps
 
 
 @pytest.mark.parametrize("dtype", SIZES)

@@ -179,8 +179,10 @@ MAP = MapPlan("map_a", "a", "f16", sizes=(64, 40), box=(64, 8), swizzle=128, l2=
         ({"box": (64, 512)}, r"box is \(64, 512\); allowed: 1 to 256 elements"),
         ({"swizzle": 64}, "a row of the box is 128 bytes; allowed: at most the swizzle's 64"),
         ({"swizzle": 16}, "swizzle is 16; allowed: 0, 32, 64, 128"),
-        ({"pitch": 120}, "pitch is 120; allowed: multiples of 16 from 128 on"),
-        ({"sizes": (64, 41)}, "its matrix is 5248 bytes; allowed: at most the 5120 of a"),
+        ({"strides": (120,)}, r"strides is \(120,\); allowed: multiples of 16 below 2\^40"),
+        ({"strides": ()}, "dimensions is 2; allowed: 1 to 5, in the box and the strides too"),
+        ({"element_strides": (1, 9)}, r"element strides is \(1, 9\); allowed: 1 to 8"),
+        ({"sizes": (64, 41)}, "its array is 5248 bytes; allowed: at most the 5120 of a"),
     ],
 )
 def test_maps_that_no_driver_makes(change, message):
@@ -223,6 +225,12 @@ def test_launches_that_no_gpu_takes():
         ("SYNCS.PHASECHK.TRANS64.TRYWAIT", "P0,[R19+URZ],R0"),
         ("UTMALDG.2D.MULTICAST", "[UR8],[UR6],UR4,desc[UR16]"),
         ("UTMASTG.2D", "[UR12],[UR6]"),
+        *(
+            (f"{base}.{rank}D", "[UR8],[UR6]")
+            for base in ("UTMALDG", "UTMASTG")
+            for rank in (1, 3, 4, 5)
+        ),
+        ("UTMAPF.L2.5D", "[UR16],[UR4]"),
         ("UBLKCP.G.S", "[UR4],[UR8],UR11"),
         ("USETMAXREG.TRY_ALLOC.CTAPOOL", "UP0,0xe8"),
         ("R2UR", "P0,UR14,R12"),
@@ -241,8 +249,11 @@ def test_decoded(opcode, operands):
     [
         ("HGMMA.SP.64x256x32.F32", "R24,gdesc[UR4],R24,R2,gsb0"),
         ("HGMMA.64x256x16.F32", "R24,gdesc[UR4].other,R24"),
-        ("UTMALDG.3D", "[UR8],[UR6]"),
-        ("UTMALDG.2D.IM2COL", "[UR8],[UR6]"),
+        ("UTMALDG.6D", "[UR8],[UR6]"),
+        ("UTMALDG", "[UR8],[UR6]"),
+        ("UTMALDG.3D.IM2COL", "[UR8],[UR6]"),
+        ("UTMASTG.4D.IM2COL", "[UR8],[UR6]"),
+        ("UTMAPF.L2.3D.IM2COL", "[UR8],[UR6]"),
         ("UTMAREDG.2D.ADD", "[UR12],[UR6]"),
         ("UBLKCP.S.S", "[UR8],[UR8],UR11"),
         ("STAS", "[R10.64],R2"),

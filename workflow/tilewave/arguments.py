@@ -15,7 +15,7 @@ from tilewave.dtypes import scalar_type
 from tilewave.jobs import Argument, Job
 
 ADDRESS, TENSOR_MAP = 8, 128
-"""Bytes of a pointer, and of a tensor map by value."""
+"""Bytes of a pointer (to a tensor map, too), and of a tensor map by value."""
 WHOLE = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 REAL = {2: np.float16, 4: np.float32, 8: np.float64}
 
@@ -54,7 +54,7 @@ def _kind(
     if name in buffers:
         return "a buffer's address", (ADDRESS,), ADDRESS
     if name in maps:
-        return "a tensor map", (TENSOR_MAP,), TENSOR_MAP
+        return "a tensor map", (ADDRESS, TENSOR_MAP), TENSOR_MAP
     if name in ("alpha", "beta"):
         scalar = np.dtype(scalar_type(job.dtypes.get("accumulate")))
         if scalar.kind == "i":

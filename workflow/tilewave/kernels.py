@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from tilewave.compiling import headers
 from tilewave.errors import UserError
 from tilewave.expressions import Expression
 from tilewave.launches import Provider
+from tilewave.tensor_map_limits import RANKS
 from tilewave.validation import YAML_LOADER, first_problem, key_twice
 
 Scalar = int | float | str
@@ -47,17 +48,32 @@ class Buffer(BaseModel):
 
 
 class TensorMap(BaseModel):
-    """A tensor map (TMA descriptor) of an operand, an argument by its name.
+    """A tensor map (TMA descriptor) of an operand or of scratch memory, an argument by its name.
 
-    ``box``: elements that one copy moves, the contiguous dimension first. ``swizzle``: bytes of the
-    pattern in shared memory (0: none). ``l2``: bytes that L2 fetches at least (0: no promotion).
+    All lists have the contiguous dimension first. ``box``: elements that one copy moves, of one to five
+    dimensions. ``sizes``: elements of the array; left out, the operand's. ``strides``: elements from one
+    to the next along each dimension but the first; left out, the operand's, or no gaps.
+    ``element_strides``: of every how many elements a box takes one, for each dimension; the driver
+    ignores the first. ``swizzle``: bytes of the pattern in shared memory (0: none). ``l2``: bytes that
+    L2 fetches at least (0: no promotion).
     """
 
     model_config = ConfigDict(extra="forbid")
     of: str
-    box: list[Expression] = Field(min_length=2, max_length=2)
+    box: list[Expression] = Field(min_length=RANKS[0], max_length=RANKS[-1])
+    sizes: list[Expression] | None = None
+    strides: list[Expression] | None = None
+    element_strides: list[Expression] | None = None
     swizzle: Expression = 0
     l2: Expression = 128
+
+    @property
+    def expressions(self) -> Iterator[tuple[str, Expression]]:
+        """Key and text of all that is to be evaluated."""
+        for key in ("box", "sizes", "strides", "element_strides"):
+            yield from ((f"{key}.{i}", text) for i, text in enumerate(getattr(self, key) or ()))
+        yield "swizzle", self.swizzle
+        yield "l2", self.l2
 
 
 class WorkOf(BaseModel):
@@ -116,6 +132,10 @@ class FrontMatter(BaseModel):
     where: list[str] = Field(default_factory=list)
     let: dict[str, Expression] = Field(
         default_factory=dict, description="Named expressions; each may use the ones before it."
+    )
+    strides: dict[str, Expression] = Field(
+        default_factory=dict,
+        description="Leading dimensions (`lda`) and batch strides (`stride_a`) of padded memory.",
     )
     tile: list[Expression] | None = None
     block: list[Expression] = Field(default_factory=_one)

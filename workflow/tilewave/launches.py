@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from tilewave.dtypes import SIZES
-from tilewave.tensor_map_limits import ALIGNMENT, BOX_LIMIT
+from tilewave.tensor_map_limits import (
+    ALIGNMENT,
+    BOX_LIMIT,
+    ELEMENT_STRIDE_LIMIT,
+    SIZE_LIMIT,
+    STRIDE_LIMIT,
+)
 
 Provider = Literal["nvrtc", "cublaslt", "cpu"]
 """Who launches: the driver what NVRTC compiled, the vendor's library, or Python on the host."""
@@ -31,24 +39,46 @@ class Scratch:
 @dataclass(frozen=True)
 class MapPlan:
     """A tensor map of one launch: ``sizes`` and ``box`` in elements, the contiguous dimension first;
-    ``pitch`` in bytes from one row (or column) in memory to the next."""
+    ``strides`` in bytes from one element to the next along each dimension but the first, empty where
+    the array has no gaps; ``element_strides`` of the box, empty where each is 1."""
 
     name: str
     of: str
     dtype: str
-    sizes: tuple[int, int]
-    box: tuple[int, int]
+    sizes: tuple[int, ...]
+    box: tuple[int, ...]
     swizzle: int
     l2: int
+    strides: tuple[int, ...] = ()
+    element_strides: tuple[int, ...] = ()
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """From JSON of its fields."""
+        lists = ("sizes", "box", "strides", "element_strides")
+        return cls(**{**document, **{name: tuple(document[name]) for name in lists}})
 
     @property
-    def pitch(self) -> int:
-        return self.sizes[0] * SIZES[self.dtype]
+    def pitches(self) -> tuple[int, ...]:
+        """The strides, where they are not given too."""
+        if self.strides:
+            return self.strides
+        rows = itertools.accumulate(self.sizes[:-1], operator.mul)
+        return tuple(size * SIZES[self.dtype] for size in rows)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The element strides, where they are not given too."""
+        return self.element_strides or (1,) * len(self.sizes)
 
     def beyond(self) -> str:
         """Empty where CUDA can encode it; else which rule of cuTensorMapEncodeTiled it breaks."""
         if max(self.box) > BOX_LIMIT:
             return f"{self.name}: a box of {self.box} elements exceeds {BOX_LIMIT} an axis"
+        if max(self.sizes) > SIZE_LIMIT:
+            return f"{self.name}: an array of {self.sizes} elements exceeds {SIZE_LIMIT} an axis"
+        if max(self.steps) > ELEMENT_STRIDE_LIMIT:
+            return f"{self.name}: element strides {self.steps} exceed {ELEMENT_STRIDE_LIMIT}"
         inner = self.box[0] * SIZES[self.dtype]
         if inner % ALIGNMENT:
             return f"{self.name}: {inner} bytes, the box's inner side, are no multiple of 16"
@@ -56,21 +86,23 @@ class MapPlan:
             return (
                 f"{self.name}: {inner} bytes, the box's inner side, exceed swizzle {self.swizzle}"
             )
-        if self.pitch % ALIGNMENT:
-            return f"{self.name}: {self.pitch} bytes from row to row are no multiple of 16"
+        for axis, pitch in enumerate(self.pitches):
+            between = f"along dimension {axis + 2}" if axis else "from row to row"
+            if pitch % ALIGNMENT:
+                return f"{self.name}: {pitch} bytes {between} are no multiple of 16"
+            if pitch >= STRIDE_LIMIT:
+                return f"{self.name}: {pitch} bytes {between} exceed 2^40"
         return ""
 
     def document(self) -> dict[str, Any]:
         """As a job's key has it, under the map's name."""
-        return {
-            "of": self.of,
-            "dtype": self.dtype,
-            "sizes": list(self.sizes),
-            "pitch": self.pitch,
-            "box": list(self.box),
-            "swizzle": self.swizzle,
-            "l2": self.l2,
-        }
+        made = {name: getattr(self, name) for name in ("of", "dtype", "swizzle", "l2")}
+        made |= {"sizes": list(self.sizes), "box": list(self.box)}
+        if len(self.sizes) == 2:
+            made["pitch"] = self.pitches[0]
+        else:
+            made["strides"] = list(self.pitches)
+        return made | ({"element_strides": list(self.steps)} if self.element_strides else {})
 
 
 @dataclass(frozen=True)
@@ -94,10 +126,7 @@ class LaunchPlan:
             name: None if document[name] is None else tuple(document[name])
             for name in ("grid", "block", "cluster", "tile")
         }
-        maps = tuple(
-            MapPlan(**{**one, "sizes": tuple(one["sizes"]), "box": tuple(one["box"])})
-            for one in document["tensor_maps"]
-        )
+        maps = tuple(map(MapPlan.of_document, document["tensor_maps"]))
         scratch = tuple(Scratch(**one) for one in document["scratch"])
         return cls(**{**document, **triples, "tensor_maps": maps, "scratch": scratch})
 

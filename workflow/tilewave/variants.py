@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tilewave import architectures, operations
+from tilewave import architectures, memory_plan, operations
 from tilewave.dtypes import SIZES, product_label
 from tilewave.errors import UserError
 from tilewave.expressions import (
@@ -26,7 +26,7 @@ from tilewave.jobs import Argument
 from tilewave.kernels import Kernel
 from tilewave.launches import LaunchPlan, MapPlan, Scratch
 from tilewave.operations.base import Operation
-from tilewave.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
+from tilewave.placement import Placement
 
 # What an expression may ask of the device; the values come from its environment.
 DEVICE_NAMES = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
@@ -62,16 +62,51 @@ class Variant:
         return dict(self.macros)
 
     def _evaluate(self, key: str, text: Any, names: Mapping[str, Any] | None = None) -> Any:
+        names = {**self.names, **self._strides_for(text, names or {}), **(names or {})}
         try:
-            return evaluate(text, _known(self.kernel, text, {**self.names, **(names or {})}))
+            return evaluate(text, _known(self.kernel, text, names))
         except ExpressionError as error:
             raise UserError(self.kernel.path, key, text, str(error)) from error
 
     def _integer(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
+        return self._whole(key, text, {**self._strides_for(text, names), **names})
+
+    def _whole(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
+        """A whole number from these names, macros and `let` alone."""
         try:
             return integer(text, _known(self.kernel, text, {**self.names, **names}))
         except ExpressionError as error:
             raise UserError(self.kernel.path, key, text, str(error)) from error
+
+    @cached_property
+    def _operation(self) -> Operation:
+        return operations.load(self.kernel.front.operation, self.kernel.path)
+
+    @cached_property
+    def _stride_names(self) -> set[str]:
+        """Names of strides that expressions may use: those of macros and `let` mean these."""
+        taken = {*self.kernel.front.macros, *self.kernel.front.let}
+        return set(self._operation.stride_names()) - taken
+
+    def _all_strides(self, shape: Mapping[str, int]) -> dict[str, int]:
+        return memory_plan.strides(self.kernel, self._operation, self.layouts, shape, self._whole)
+
+    def _strides_for(self, text: Any, names: Mapping[str, Any]) -> dict[str, int]:
+        """The strides that an expression asks for, where the sizes are among the names."""
+        asked = names_in(text) - {*names, *self.names, *self.kernel.front.let}
+        if not asked or not asked & self._stride_names:
+            return {}
+        if not set(self._operation.dimensions) <= set(names):
+            return {}
+        found = self._all_strides({name: names[name] for name in self._operation.dimensions})
+        return {name: found[name] for name in asked & self._stride_names}
+
+    def strides(self, shape: Mapping[str, int]) -> dict[str, int]:
+        """Of the operands' strides, in elements, those that the front matter gives."""
+        if not self.kernel.front.strides:
+            return {}
+        given = self.kernel.front.strides
+        return {name: one for name, one in self._all_strides(shape).items() if name in given}
 
     @cached_property
     def dtypes(self) -> dict[str, str]:
@@ -141,9 +176,7 @@ class Variant:
     def _map_texts(self) -> Iterator[tuple[str, Any]]:
         """Key and expression of all that tensor maps leave to be evaluated."""
         for name, one in self.kernel.front.tensor_maps.items():
-            yield from ((f"tensor_maps.{name}.box.{i}", text) for i, text in enumerate(one.box))
-            yield f"tensor_maps.{name}.swizzle", one.swizzle
-            yield f"tensor_maps.{name}.l2", one.l2
+            yield from ((f"tensor_maps.{name}.{key}", text) for key, text in one.expressions)
 
     def try_out(self) -> None:
         """Evaluate the front matter once, with stand-ins for the sizes and the device.
@@ -153,7 +186,7 @@ class Variant:
         or layout that does not exist, and a requirement that is none.
         """
         front, path = self.kernel.front, self.kernel.path
-        operation = operations.load(front.operation, path)
+        operation = self._operation
         dimensions = operation.dimensions
         wanted = [("arch", 0), ("conditions", []), *((name, 1) for name in dimensions)]
         for name in front.requires:
@@ -178,11 +211,11 @@ class Variant:
         passed = [(f"arguments.{index}", text) for index, text in enumerate(front.arguments)
                   if isinstance(text, str) and text not in own]  # fmt: skip
         asked = [("requires.conditions", text) for text in conditions]
-        geometry = {*self.names, *dimensions, *DEVICE_NAMES}
+        geometry = {*self.names, *dimensions, *self._stride_names, *DEVICE_NAMES}
         for expressions, known in (
             (alone, set(self.names)),
             (sized, geometry),
-            (passed, {*self.names, *dimensions}),
+            (passed, {*self.names, *dimensions, *self._stride_names}),
             (asked, geometry | {"arch", *architectures.NAMES}),
         ):
             for key, text in expressions:
@@ -205,6 +238,7 @@ class Variant:
         if not self.supports(shape, TRIAL_DEVICE):
             self.plan(shape, TRIAL_DEVICE)
             self.arguments(shape)
+            self.strides(shape)
 
     def _check_words(self, operation: Operation) -> None:
         """Names and lengths in the front matter that the operation knows."""
@@ -229,6 +263,7 @@ class Variant:
             for unknown in sorted(names_in(meaning) - earlier):
                 raise UserError(path, f"let.{name}", unknown, earlier)
             earlier.add(name)
+        self._check_strides()
         if front.work is not None:
             if front.operation != "probe":
                 raise UserError(path, "work", front.operation, "a probe: other work is known")
@@ -274,16 +309,33 @@ class Variant:
                 if name not in known:
                     raise UserError(path, key, name, known)
         for name, one in front.tensor_maps.items():
-            if one.of not in operands:
-                raise UserError(path, f"tensor_maps.{name}.of", one.of, operands)
+            if one.of not in (memory := (*operands, *front.buffers)):
+                raise UserError(path, f"tensor_maps.{name}.of", one.of, memory)
         if operation.tiles and front.tile is not None and len(front.tile) != len(operation.tiles):
             allowed = f"expressions: of {', '.join(operation.tiles)}"
             raise UserError(path, "tile", front.tile, allowed)
 
+    def _check_strides(self) -> None:
+        """Strides that the operation has, from names that are known before them."""
+        front, path, words = self.kernel.front, self.kernel.path, self._operation.stride_names()
+        known = {*self.names, *front.let, *self._operation.dimensions}
+        for name in front.strides:
+            if name not in words:
+                raise UserError(path, f"strides.{name}", name, words or "none: no array has rows")
+            if name in (*front.macros, *front.let):
+                allowed = "a name that no macro and no `let` has"
+                raise UserError(path, f"strides.{name}", name, allowed)
+        if front.strides and self.kernel.provider != "nvrtc":
+            raise UserError(path, "strides", self.kernel.provider, "a kernel that NVRTC compiles")
+        for name in words:
+            for unknown in sorted(_asked(self.kernel, front.strides.get(name)) - known):
+                raise UserError(path, f"strides.{name}", unknown, known)
+            known.add(name)
+
     def _words(self) -> list[str]:
         """Of the arguments the names that stand for themselves: the others are numbers, or become
         some."""
-        known = {*self.names, *self.kernel.front.let}
+        known = {*self.names, *self.kernel.front.let, *self._stride_names}
         given = [one for one in self.kernel.front.arguments if isinstance(one, str)]
         return [one for one in given if one.isidentifier() and one not in known]
 
@@ -333,6 +385,7 @@ class Variant:
         cluster = three("cluster", front.cluster) if front.cluster else None
         blocks = grid[0] * grid[1] * grid[2]
         working = front.working_blocks
+        scratch, tensor_maps = self._memory(shape, names)
         return LaunchPlan(
             grid=grid,
             block=block,
@@ -341,55 +394,41 @@ class Variant:
             working_blocks=blocks
             if working is None
             else self._integer("working_blocks", working, names),
-            scratch=self._scratch(names),
+            scratch=scratch,
             # A cluster of one block is what a block is anyway.
             cluster=None if cluster == (1, 1, 1) else cluster,
-            tensor_maps=tuple(self._tensor_maps(shape, names)),
+            tensor_maps=tensor_maps,
         )
 
-    def _tensor_maps(self, shape: Mapping[str, int], names: Mapping[str, Any]) -> Iterator[MapPlan]:
-        """Tensor maps with whole numbers; sizes from the operation and the operand's layout."""
-        operands = operations.load(self.kernel.front.operation, self.kernel.path).operands
-        for name, one in self.kernel.front.tensor_maps.items():
-            *outer_sizes, columns = (shape[name] for name in operands[one.of].extents)
-            rows = math.prod(outer_sizes)  # of a batch: its matrices lie one behind the other
-            key = f"tensor_maps.{name}"
-            inner, outer = (self._integer(f"{key}.box", text, names) for text in one.box)
-            if min(inner, outer) < 1:
-                raise UserError(self.kernel.path, f"{key}.box", [inner, outer], "positive sizes")
-            chosen = {}
-            for word, text, known in (
-                ("swizzle", one.swizzle, SWIZZLES),
-                ("l2", one.l2, L2_PROMOTIONS),
-            ):
-                chosen[word] = self._integer(f"{key}.{word}", text, names)
-                if chosen[word] not in known:
-                    raise UserError(
-                        self.kernel.path, f"{key}.{word}", chosen[word], map(str, known)
-                    )
-            by_rows = self.layouts.get(one.of, "row") == "row"
-            yield MapPlan(
-                name=name,
-                of=one.of,
-                dtype=self.dtypes[one.of],
-                sizes=(columns, rows) if by_rows else (rows, columns),
-                box=(inner, outer),
-                **chosen,
-            )
-
-    def _scratch(self, names: Mapping[str, Any]) -> tuple[Scratch, ...]:
-        """Buffers beside the operands; a probe's buffers are its operation's business."""
-        front, made = self.kernel.front, []
-        for name, buffer in front.buffers.items() if front.operation != "probe" else ():
-            key = f"buffers.{name}"
-            dtype = str(self._evaluate(f"{key}.dtype", buffer.dtype))
+    def _memory(
+        self, shape: Mapping[str, int], names: Mapping[str, Any]
+    ) -> tuple[tuple[Scratch, ...], tuple[MapPlan, ...]]:
+        """Scratch and tensor maps; a probe's buffers are its operation's business."""
+        front, operation = self.kernel.front, self._operation
+        if front.operation == "probe" or not (front.buffers or front.tensor_maps):
+            return (), ()
+        dtypes = {
+            name: str(self._evaluate(f"buffers.{name}.dtype", buffer.dtype))
+            for name, buffer in front.buffers.items()
+        }
+        for name, dtype in dtypes.items():
             if dtype not in SIZES:
-                raise UserError(self.kernel.path, f"{key}.dtype", dtype, SIZES)
-            size = self._integer(f"{key}.size", buffer.size, names)
-            if size < 0:
-                raise UserError(self.kernel.path, f"{key}.size", size, "no negative size")
-            made.append(Scratch(name, size * SIZES[dtype], buffer.zeroed))
-        return tuple(made)
+                raise UserError(self.kernel.path, f"buffers.{name}.dtype", dtype, SIZES)
+
+        def whole(key: str, text: Any, more: Mapping[str, Any]) -> int:
+            return self._integer(key, text, {**names, **more})
+
+        made = tuple(memory_plan.scratch(self.kernel, dtypes, whole))
+        given = self.strides(shape)
+        placed = {
+            name: operation.placement(name, shape, self.layouts, given)
+            for name in operation.operands
+        }
+        for one in made:
+            placed[one.name] = Placement((one.nbytes // SIZES[dtypes[one.name]],), (1,))
+        first = next(iter(self.dtypes.values()), "")
+        dtypes |= {name: self.dtypes.get(name) or first for name in operation.operands}
+        return made, tuple(memory_plan.tensor_maps(self.kernel, placed, dtypes, whole))
 
 
 def _asked(kernel: Kernel, text: Any) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewave import arguments, comparison, execution, operations
+from tilewave import arguments, execution, operations
 from tilewave.comparison import Judgement
 from tilewave.compiling import sass
 from tilewave.dtypes import DTYPES
@@ -19,12 +19,12 @@ from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
 from tilewave.jobs import Job
 from tilewave.launches import MapPlan
+from tilewave.operations.base import Operation
+from tilewave.placement import POISON
 from tilewave.processes import Result
 from tilewave.records import model
 
 STAGE = "execute"
-POISON = 0xFF
-"""Fills outputs, as on the GPU: a NaN in f64, f32, f16 and bf16, -1 in i32."""
 # What a fault makes of the case: a status, or a verdict on a case that ended. In the order in which
 # a reader must learn of them.
 STATUSES = {
@@ -75,6 +75,22 @@ def poisoned(dtype: Any, count: int) -> np.ndarray:
     return np.full(count * kind.itemsize, POISON, np.uint8).view(kind)
 
 
+def operands(
+    operation: Operation, job: Job, given: Mapping[str, np.ndarray], beta: float
+) -> dict[str, np.ndarray]:
+    """Operands as they are before a launch with this beta, from the operation's `inputs`; those that it
+    only reads are no copies, and stay as they are."""
+    made = {}
+    for name, operand in operation.arrays(job).items():
+        if not operation.given(job, name, beta):
+            made[name] = poisoned(*operation.stored(job, name))
+            continue
+        held = operation.in_memory(job, name, given[name])
+        made[name] = np.array(held) if operand.written else held.view()
+        made[name].flags.writeable = operand.written
+    return made
+
+
 def scratch(job: Job) -> dict[str, np.ndarray]:
     """A launch's buffers beside its operands, as the GPU's check makes them."""
     made = {}
@@ -117,9 +133,10 @@ def tensor_map(machine: Any, wanted: MapPlan) -> Any:
         buffer=wanted.of,
         element=DTYPES[wanted.dtype].size,
         sizes=wanted.sizes,
-        pitch=wanted.pitch,
+        strides=wanted.pitches,
         box=wanted.box,
         swizzle=wanted.swizzle,
+        element_strides=wanted.steps,
     )
 
 
@@ -188,16 +205,8 @@ class _Case:
         self.launch(self.buffers(self.operation.inputs(self.job), 1.0))
 
     def buffers(self, given: Mapping[str, np.ndarray], beta: float) -> dict[str, np.ndarray]:
-        """Operands as they are before a launch with this beta, and the launch's scratch; those that the
-        operation only reads are no copies, and stay as they are."""
-        job, made = self.job, {}
-        for name, operand in self.operation.arrays(job).items():
-            if self.operation.given(job, name, beta):
-                made[name] = np.array(given[name]) if operand.written else given[name].view()
-                made[name].flags.writeable = operand.written
-            else:
-                made[name] = poisoned(*self.operation.stored(job, name))
-        return made | scratch(job)
+        """What memory holds before a launch with this beta."""
+        return operands(self.operation, self.job, given, beta) | scratch(self.job)
 
     def judged(self) -> Judgement:
         """Launch with every (alpha, beta) of the operation, and judge what came of it."""
@@ -207,8 +216,8 @@ class _Case:
             buffers = self.buffers(given, beta)
             if not self.launch(buffers, alpha, beta):
                 return Judgement(model.NOT_CHECKED)
-            if dirty := comparison.left_dirty(job, buffers.__getitem__):
-                return Judgement(model.WRONG, dirty)
+            if changed := operation.changed(job, buffers.__getitem__):
+                return Judgement(model.WRONG, changed)
             outputs = {name: buffers[name] for name in operation.outputs(job)}
             found.append(operation.judge(job, outputs, given, alpha, beta))
         return self._timeless(Judgement.worst(found))

@@ -1,4 +1,7 @@
-"""Device buffers between guard bands, freed whatever happens."""
+"""Device buffers between guard bands, freed whatever happens.
+
+The bands are poisoned: a kernel that reads past a buffer and uses what it found gives a wrong result too.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,9 @@ from typing import Self
 import numpy as np
 
 from tilewave.gpu.device import CudaError, Gpu, ok
+from tilewave.placement import POISON
 
 GUARD_BYTES = 64 << 10
-POISON = 0xFF
-"""Fills guard bands and outputs: a NaN in f64, f32, f16 and bf16, -1 in i32. A kernel that reads
-past a buffer and uses what it found therefore gives a wrong result too."""
 
 
 @dataclass

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -55,8 +55,11 @@ def _scalar(dtype: str, value: float) -> Any:
     return ctypes.c_uint16(int(np.float16(value).view(np.uint16)))
 
 
-def contiguous_layouts(shape: Mapping[str, int], layouts: Mapping[str, str]) -> dict[str, str]:
-    """The layouts of a, b and c in which a vector is contiguous.
+def contiguous_layouts(
+    shape: Mapping[str, int], layouts: Mapping[str, str], strides: Collection[str] = ()
+) -> dict[str, str]:
+    """The layouts of a, b and c in which a vector is contiguous, where its leading dimension is not
+    given.
 
     A matrix of one column (row) is the same bytes in either layout. As a column-major (row-major) one
     its leading dimension is its length and no longer 1, which would rule out the algorithms that need
@@ -65,6 +68,8 @@ def contiguous_layouts(shape: Mapping[str, int], layouts: Mapping[str, str]) -> 
     chosen = {name: layouts.get(name, "row") for name in "abc"}
     for name in chosen:
         rows, columns = (shape[size] for size in Matmul.operands[name].extents)
+        if f"ld{name}" in strides:
+            continue
         if rows != 1 and columns == 1:
             chosen[name] = "col"
         elif rows == 1 and columns != 1:
@@ -97,7 +102,8 @@ class CublasLt:
 
 
 class Plan:
-    """Descriptors of one product: shape, dtypes and layouts. Close it after use.
+    """Descriptors of one product: shape, dtypes, layouts and leading dimensions (`lda`) that leave
+    gaps. Close it after use.
 
     cuBLASLt counts in column-major matrices. Where C is row-major its transpose is computed,
     B^T A^T, because a row-major matrix read as column-major is its own transpose. So the first
@@ -111,11 +117,13 @@ class Plan:
         shape: Mapping[str, int],
         dtypes: Mapping[str, str],
         layouts: Mapping[str, str],
+        strides: Mapping[str, int] | None = None,
     ) -> None:
         self.library = library
+        self.strides = dict(strides or {})
         self.shape = {name: int(shape[name]) for name in "mnk"}
         self.dtypes = {name: dtypes[name] for name in ("a", "b", "c", "accumulate")}
-        self.layouts = contiguous_layouts(self.shape, layouts)
+        self.layouts = contiguous_layouts(self.shape, layouts, self.strides)
         # alpha and beta are of the accumulator's type.
         operand, self.scale = DTYPES[self.dtypes["a"]], self.dtypes["accumulate"]
         if self.scale not in operand.sums or self.dtypes["b"] != operand.name:
@@ -148,7 +156,8 @@ class Plan:
         if self.layouts[name] == "row":
             rows, columns = columns, rows
         lt = self.library.lt
-        layout = lt.matrix_layout_create(DTYPES[self.dtypes[name]].cuda, rows, columns, rows)
+        leading = self.strides.get(f"ld{name}", rows)
+        layout = lt.matrix_layout_create(DTYPES[self.dtypes[name]].cuda, rows, columns, leading)
         self._stack.callback(lt.matrix_layout_destroy, layout)
         return int(layout)
 
@@ -246,6 +255,7 @@ class Plan:
         gpu = self.library.gpu
         key = [gpu.uuid, self.library.version, self.shape, self.dtypes, self.layouts]
         limits = [WORKSPACE_BYTES, REQUESTED_ALGORITHMS, EQUAL, self._reductions]
+        key += [self.strides] if self.strides else []  # recorded choices keep their names
         text = json.dumps([*key, *limits], sort_keys=True)
         return cache / "cublaslt" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 

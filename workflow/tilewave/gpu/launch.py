@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewave import arguments, operations
-from tilewave.gpu.buffers import Kept
+from tilewave.gpu.buffers import Kept, Memory
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.tensor_maps import Maps
 from tilewave.jobs import Job
@@ -54,7 +54,8 @@ def pack(
     maps: Mapping[str, Any] | None = None,
     sizes: Sequence[int] | None = None,
 ) -> Arguments:
-    """A job's arguments in its own order: buffers by their pointers, tensor maps, numbers.
+    """A job's arguments in its own order: buffers by their pointers (and tensor maps that have one),
+    other tensor maps, numbers.
 
     sizes: bytes of each parameter of the kernel, where they are known. Raises CudaError for what is
     not the kernel's (see `arguments.values`).
@@ -159,9 +160,13 @@ class NvrtcKernel:
         self._own = module is None
         self._module = module or Module(Path(job.cubin).read_bytes())
         self._job = job
-        self._maps = Maps(job.launch.tensor_maps)
         self._function = self._module.function(job.entry)
         self._sizes = cubin.read(self._module.image, job.entry).parameter_sizes
+        by_address = {
+            name for name, size in zip(job.arguments, self._sizes) if size == arguments.ADDRESS
+        }
+        self._memory = Memory(gpu)
+        self._maps = Maps(job.launch.tensor_maps, self._memory, by_address)
         shared_bytes, cluster = job.launch.shared_bytes, job.launch.cluster
         allow_shared(self._function, shared_bytes)
         if cluster and cluster[0] * cluster[1] * cluster[2] > 8:  # what is portable
@@ -184,11 +189,12 @@ class NvrtcKernel:
         self, pointers: Mapping[str, int], alpha: float = 1.0, beta: float = 0.0
     ) -> Callable[[], None]:
         """A function that enqueues one launch with these buffers."""
-        maps = self._maps.of(pointers)
-        packed = pack(self._job, pointers, alpha, beta, maps, self._sizes)
+        maps, copies = self._maps.of(pointers), self._maps.addresses(pointers)
+        packed = pack(self._job, {**pointers, **copies}, alpha, beta, maps, self._sizes)
         return lambda: enqueue(self._config, self._function, packed)
 
     def close(self) -> None:
+        self._memory.close()
         if self._own:
             self._module.close()
 

@@ -1,12 +1,16 @@
-"""Tensor maps (TMA descriptors) of a job's matrices, encoded once a buffer and passed by value."""
+"""Tensor maps (TMA descriptors) of a job's arrays, encoded once a buffer; passed by value, or by the
+address of a copy in the GPU's memory."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import numpy as np
 
 from tilewave.dtypes import DTYPES
+from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import CudaError, ok
 from tilewave.launches import MapPlan
 from tilewave.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
@@ -55,7 +59,7 @@ def _aligned() -> Map:
 
 
 def encode(wanted: MapPlan, address: int) -> Map:
-    """The map of the matrix at a device address; reads out of bounds give zero.
+    """The map of the array at a device address; reads out of bounds give zero.
 
     Raises CudaError where the driver refuses it.
     """
@@ -64,16 +68,16 @@ def encode(wanted: MapPlan, address: int) -> Map:
     def number(kind: str, word: str) -> int:
         return int(getattr(getattr(driver, kind), f"CU_TENSOR_MAP_{word}"))
 
-    made = _aligned()
+    made, rank = _aligned(), len(wanted.sizes)
     code = _encoder()(
         ctypes.addressof(made),
         number("CUtensorMapDataType", f"DATA_TYPE_{DTYPES[wanted.dtype].tensor_map}"),
-        len(wanted.sizes),
+        rank,
         address,
-        (ctypes.c_uint64 * 2)(*wanted.sizes),
-        (ctypes.c_uint64 * 1)(wanted.pitch),
-        (ctypes.c_uint32 * 2)(*wanted.box),
-        (ctypes.c_uint32 * 2)(1, 1),
+        (ctypes.c_uint64 * rank)(*wanted.sizes),
+        (ctypes.c_uint64 * rank)(*wanted.pitches),  # one less: an array has no fewer than one
+        (ctypes.c_uint32 * rank)(*wanted.box),
+        (ctypes.c_uint32 * rank)(*wanted.steps),
         number("CUtensorMapInterleave", "INTERLEAVE_NONE"),
         number("CUtensorMapSwizzle", f"SWIZZLE_{SWIZZLES[wanted.swizzle]}"),
         number("CUtensorMapL2promotion", f"L2_PROMOTION_{L2_PROMOTIONS[wanted.l2]}"),
@@ -86,11 +90,20 @@ def encode(wanted: MapPlan, address: int) -> Map:
 
 
 class Maps:
-    """A job's tensor maps, each encoded once for a buffer however many launches use it."""
+    """A job's tensor maps, each encoded once for a buffer however many launches use it.
 
-    def __init__(self, wanted: Sequence[MapPlan]) -> None:
-        self._wanted = wanted
+    resident: names of those that the kernel takes by their address; memory: where their copies lie.
+    """
+
+    def __init__(
+        self,
+        wanted: Sequence[MapPlan],
+        memory: Memory | None = None,
+        resident: Collection[object] = (),
+    ) -> None:
+        self._wanted, self._memory, self._resident = wanted, memory, resident
         self._made: dict[tuple[str, int], Map] = {}
+        self._copies: dict[tuple[str, int], int] = {}
 
     def of(self, pointers: Mapping[str, int]) -> dict[str, Map]:
         """Name -> map for these buffers. Raises CudaError."""
@@ -100,4 +113,18 @@ class Maps:
             if place not in self._made:
                 self._made[place] = encode(one, place[1])
             found[one.name] = self._made[place]
+        return found
+
+    def addresses(self, pointers: Mapping[str, int]) -> dict[str, int]:
+        """Name -> address of the copy of a map that goes by it. Raises CudaError."""
+        found = {}
+        for one in self._wanted:
+            place = one.name, pointers[one.of]
+            if one.name in self._resident and self._memory is not None:
+                if place not in self._copies:
+                    # What is allocated lies at multiples of 256, and a map at one of 64.
+                    copy = self._memory.new(one.name, ctypes.sizeof(Map), guarded=False)
+                    copy.upload(np.frombuffer(bytes(self.of(pointers)[one.name]), np.uint8))
+                    self._copies[place] = copy.pointer
+                found[one.name] = self._copies[place]
         return found

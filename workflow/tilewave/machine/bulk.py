@@ -2,10 +2,11 @@
 
 A copy does all of its work when it is issued, in whatever order that leaves: `orders` knows that
 who reads what it wrote has to wait for its mbarrier, and who overwrites what it reads for its group.
-Boxes: rows lie behind each other in shared memory; with a swizzle, bits 4 and on of a byte's address
-are xored with bits 7 and on (one, two or three of them for 32, 64 and 128 bytes). Elements outside
-the matrix are read as zeros, which count as bytes that have come, and are not written (PTX ISA,
-"Tensors").
+Boxes of one to five dimensions: what they have of the first one, a row, lies in one piece, and the rows
+lie behind each other in shared memory, the second dimension's first; with a swizzle, bits 4 and on of a
+byte's address are xored with bits 7 and on (one, two or three of them for 32, 64 and 128 bytes).
+Elements outside the array are read as zeros, which count as bytes that have come, and are not written
+(PTX ISA, "Tensors").
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -33,18 +34,18 @@ from tilewave.machine.compiling import njit
 from tilewave.machine.integer import joined
 from tilewave.machine.maps import (
     ADDRESS,
-    BOX_X,
-    BOX_Y,
-    ELEMENT,
+    DIMENSIONS,
     MARK,
-    PITCH,
-    SIZE_X,
-    SIZE_Y,
-    SWIZZLE,
+    MIXER,
+    SEAL,
+    SEALED,
+    SHAPE,
+    STRIDES,
     WORDS,
 )
 from tilewave.machine.mbarrier import block_of, inside, landed, met, number
 from tilewave.machine.state import (
+    BAD_RANK,
     BAD_SIZE,
     BLOCKS,
     BULKS,
@@ -58,6 +59,7 @@ from tilewave.machine.state import (
 PARAMETERS = 0x6_0000_0000  # generic address of the kernel's parameters
 BOX_ALIGNMENT = 128  # of a box in shared memory, bytes
 PIECE = 16  # bytes that stay together in a swizzle
+NOWHERE = (int64(0), int64(0), int64(0), int64(0), int64(0))  # coordinates of no box
 OFFSET = int64(0xFFFFFF)  # a shared address within its block
 
 
@@ -113,36 +115,95 @@ def move_piece(target, to, source, origin, count):
 
 
 @njit
-def box(m, where, address, x, y, offset, storing):
-    """Move a box between global memory and the shared memory of a block."""
-    element = map_word(m, address, ELEMENT)
-    size_x, size_y = map_word(m, address, SIZE_X), map_word(m, address, SIZE_Y)
-    pitch, width = map_word(m, address, PITCH), map_word(m, address, SWIZZLE)
-    inner, rows = map_word(m, address, BOX_X) * element, map_word(m, address, BOX_Y)
+def sealed(m, address):
+    """Whether a tensor map stands there, as it was encoded."""
+    seal = uint64(MARK)
+    for which in range(ADDRESS, SEALED):
+        seal = (seal ^ uint64(map_word(m, address, which))) * uint64(MIXER)
+    return seal == uint64(map_word(m, address, SEAL))
+
+
+@njit
+def size_along(m, address, axis):
+    return (map_word(m, address, DIMENSIONS + axis) & int64(0xFFFFFFFF)) + 1
+
+
+@njit
+def count_along(m, address, axis):
+    """Elements that a box has of a dimension."""
+    return ((map_word(m, address, DIMENSIONS + axis) >> 32) & int64(0xFF)) + 1
+
+
+@njit
+def step_along(m, address, axis):
+    return map_word(m, address, DIMENSIONS + axis) >> 40
+
+
+@njit
+def rank_of(m, address):
+    """Dimensions."""
+    return map_word(m, address, SHAPE) & int64(0xFF)
+
+
+@njit
+def element_of(m, address):
+    """Bytes of an element."""
+    return (map_word(m, address, SHAPE) >> 8) & int64(0xFF)
+
+
+@njit
+def rows_of(m, address):
+    """Rows of a box."""
+    rows = int64(1)
+    for axis in range(1, rank_of(m, address)):
+        rows *= count_along(m, address, axis)
+    return rows
+
+
+@njit
+def row_at(m, address, at, row):
+    """Where a row of a box lies in the array, in bytes from its begin; -1 where it lies outside."""
+    line = int64(0)
+    for axis in range(1, rank_of(m, address)):
+        many = count_along(m, address, axis)
+        place = at[axis] + row % many * step_along(m, address, axis)
+        row //= many
+        if place < 0 or place >= size_along(m, address, axis):
+            return int64(-1)
+        line += place * map_word(m, address, STRIDES + axis)
+    return line
+
+
+@njit
+def box(m, where, address, at, offset, storing):
+    """Move the box that begins at these five coordinates between global memory and the shared memory
+    of a block."""
+    element, width = element_of(m, address), map_word(m, address, SHAPE) >> 16
+    inner = count_along(m, address, 0) * element
     memory, shared = view.memory(m), view.shared(where)
     start = map_word(m, address, ADDRESS) - view.origin(m)[0]
-    end = size_x * element
-    for row in range(rows):
-        there = 0 <= y + row < size_y
-        line = start + (y + row) * pitch
+    end = size_along(m, address, 0) * element
+    for row in range(rows_of(m, address)):
+        line = row_at(m, address, at, row)
         for piece in range(0, inner, PIECE):
             to = swizzled(offset + row * inner + piece, width)
-            first = x * element + piece  # bytes from the row's begin
+            first = at[0] * element + piece  # bytes from the row's begin
             low, high = max(first, 0), min(first + PIECE, end)
-            if not there or low >= high:
+            if line < 0 or low >= high:
                 if not storing:
-                    at = uint64(to >> 2)
-                    for word in range(4):
-                        shared[at + uint64(word)] = uint32(0)
+                    word = uint64(to >> 2)
+                    for index in range(4):
+                        shared[word + uint64(index)] = uint32(0)
                 continue
+            begin = start + line + low
             if storing:
-                move_piece(memory, line + low, shared, to + low - first, high - low)
+                move_piece(memory, begin, shared, to + low - first, high - low)
                 continue
             if high - low < PIECE:
-                at = uint64(to >> 2)
-                for word in range(4):
-                    shared[at + uint64(word)] = uint32(0)
-            move_piece(shared, to + low - first, memory, line + low, high - low)
+                word = uint64(to >> 2)
+                for index in range(4):
+                    shared[word + uint64(index)] = uint32(0)
+            move_piece(shared, to + low - first, memory, begin, high - low)
 
 
 @njit
@@ -158,7 +219,7 @@ def receivers(m, warp, pc, mask, offset):
 
 
 @njit
-def deliver(m, warp, pc, ranks, offset, size, telling, source, x, y, tensor):
+def deliver(m, warp, pc, ranks, offset, size, telling, source, at, tensor):
     """Write a box, or ``size`` bytes, to the same place of each block, and tell its mbarrier."""
     for rank in range(view.own(m)[BLOCKS]):
         if not (ranks >> rank) & 1:
@@ -168,7 +229,7 @@ def deliver(m, warp, pc, ranks, offset, size, telling, source, x, y, tensor):
         index = number(m, warp, pc, where, telling)
         orders.asynchronous_write(m, warp, where, pc, offset, size, index)
         if tensor:
-            box(m, where, source, x, y, offset, False)
+            box(m, where, source, at, offset, False)
         else:
             origin = source - view.origin(m)[0]
             move_piece(view.shared(where), offset, view.memory(m), origin, size)
@@ -176,27 +237,43 @@ def deliver(m, warp, pc, ranks, offset, size, telling, source, x, y, tensor):
 
 
 @njit
+def coordinate(U, begin, axis, rank):
+    """Of a copy of so many dimensions the place along one; 0 of those that it has not."""
+    return int64(int32(U[begin + axis])) if axis < rank else int64(0)
+
+
+@njit
 def tensor_copy(m, warp, pc, row, mask):
-    """UTMALDG and UTMASTG of two dimensions."""
+    """UTMALDG and UTMASTG."""
     U = view.uniforms(m)[warp]
     first, second = row[A_UREG], row[G_UREG]
     storing = row[OP] == Y_STORE
     lanes = mask & -mask
     address = int64(joined(U[second + 1], U[second]))
-    if map_word(m, address, 0) != MARK:
+    if not sealed(m, address):
         fault(m, int64(NO_MAP), int64(pc), int64(warp), lanes, address, int64(8 * WORDS), int64(1))
         return
-    size = map_word(m, address, BOX_X) * map_word(m, address, ELEMENT) * map_word(m, address, BOX_Y)
+    rank = rank_of(m, address)
+    if rank != row[SUB]:
+        fault(m, int64(BAD_RANK), int64(pc), int64(warp), lanes, address, rank, int64(1))
+        return
+    size = rows_of(m, address) * count_along(m, address, 0) * element_of(m, address)
     place = int64(U[first])
-    coordinates = first + 1 if storing else first + 2
-    x, y = int64(int32(U[coordinates])), int64(int32(U[coordinates + 1]))
+    begin = first + 1 if storing else first + 2
+    at = (
+        coordinate(U, begin, 0, rank),
+        coordinate(U, begin, 1, rank),
+        coordinate(U, begin, 2, rank),
+        coordinate(U, begin, 3, rank),
+        coordinate(U, begin, 4, rank),
+    )
     where, known = block_of(m, warp, pc, lanes, place)
     offset = place & OFFSET
     if not known or not inside(m, warp, pc, lanes, offset, size, int64(BOX_ALIGNMENT)):
         return
     if storing:
         orders.asynchronous_read(m, warp, pc, offset, size, BULKS)
-        box(m, where, address, x, y, offset, True)
+        box(m, where, address, at, offset, True)
         return
     telling = int64(U[first + 1]) & OFFSET
     if not inside(m, warp, pc, lanes, telling, int64(8), int64(8)):
@@ -204,7 +281,7 @@ def tensor_copy(m, warp, pc, row, mask):
     ranks = int64(1) << view.own(where)[RANK]
     if row[BANK] >= 0:  # multicast
         ranks = receivers(m, warp, pc, int64(U[row[BANK]] >> uint32(16)), offset)
-    deliver(m, warp, pc, ranks, offset, size, telling, address, x, y, True)
+    deliver(m, warp, pc, ranks, offset, size, telling, address, at, True)
 
 
 @njit
@@ -243,7 +320,7 @@ def bytes_copy(m, warp, pc, row, mask):
     ranks = int64(1) << view.own(where)[RANK]
     if row[BANK] >= 0:
         ranks = receivers(m, warp, pc, int64(counted >> uint32(16)), offset)
-    deliver(m, warp, pc, ranks, offset, size, telling, outside, int64(0), int64(0), False)
+    deliver(m, warp, pc, ranks, offset, size, telling, outside, NOWHERE, False)
 
 
 @njit

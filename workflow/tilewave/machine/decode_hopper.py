@@ -7,6 +7,7 @@ import re
 from tilewave.machine import codes as c
 from tilewave.machine.decode import Form, opcode
 from tilewave.machine.operands import RZ, Operand
+from tilewave.tensor_map_limits import RANKS
 
 MATRICES = re.compile(r"^gdesc\[UR(?P<first>\d+)\](?P<tail>(?:\.\w+)*)$")
 SHAPE = re.compile(r"^64x(?P<columns>\d+)x(?P<depth>\d+)$")
@@ -184,13 +185,21 @@ def _uniform_word(form: Form) -> int:
     return operand.index
 
 
+def _rank(form: Form) -> int:
+    """Dimensions of a tensor copy."""
+    found = form.take(*(f"{rank}D" for rank in RANKS))
+    if found is None:
+        raise form.fail("how many dimensions")
+    return int(found[0])
+
+
 @opcode("UTMALDG", "UTMASTG")
 def _tensor_copy(form: Form) -> None:
-    if not form.take("2D"):
-        raise form.fail("tensors of two dimensions are known here")
+    rank = _rank(form)
     storing = form.base == "UTMASTG"
     several = not storing and form.take("MULTICAST") is not None
     form.op(c.BULK, c.Y_STORE if storing else c.Y_LOAD, "asynchronous copy")
+    form.row[c.SUB] = rank
     _hint(form)
     _two_places(form)
     if several:
@@ -216,7 +225,16 @@ def _flush(form: Form) -> None:
     form.op(c.BULK, c.Y_COMMIT, "asynchronous copy")
 
 
-@opcode("UTMACCTL", "UTMAPF", "UBLKPF", "ACQBULK", "PREEXIT")
+@opcode("UTMAPF")
+def _tensor_prefetch(form: Form) -> None:
+    """Nothing comes of it: there are no caches here."""
+    _rank(form)
+    form.drop("L2")
+    form.operands.clear()
+    form.op(c.CONTROL, c.NOTHING, "asynchronous copy")
+
+
+@opcode("UTMACCTL", "UBLKPF", "ACQBULK", "PREEXIT")
 def _prefetch(form: Form) -> None:
     """What fetches ahead, or orders whole grids: every access is done at once here."""
     form.modifiers.clear()

@@ -27,6 +27,7 @@ KINDS = {
     s.BAD_TARGET: "invalid access", s.UNFENCED: "race", s.NO_MAP: "invalid access",
     s.BAD_MATRIX: "unsupported", s.TOO_MANY_ARRIVALS: "barrier", s.NO_BLOCK: "invalid access",
     s.MANY_MBARRIERS: "unsupported", s.BAD_SIZE: "invalid access",
+    s.BAD_RANK: "invalid access",
 }  # fmt: skip
 # Faults whose address lies in shared memory, where it is no device address.
 IN_SHARED = (
@@ -512,7 +513,10 @@ def _told(
             "in flight, which is more than is kept here"
         )
     elif number == s.NO_MAP:
-        message = f"{who} copy by a tensor map at {int(row[s.F_ADDRESS]):#x}, where none is"
+        at = int(row[s.F_ADDRESS])
+        message = f"{who} copy by a tensor map at {at:#x}, where none is, or one that was changed"
+    elif number == s.BAD_RANK:
+        message = f"{who} copy by a tensor map of {_many(int(row[s.F_OTHER]), 'dimension')}"
     elif number == s.BAD_MATRIX:
         message = (
             f"{who} multiply a matrix whose descriptor has the base offset {int(row[s.F_OTHER])}: "

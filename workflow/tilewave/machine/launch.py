@@ -20,7 +20,7 @@ from tilewave.machine.access import Access
 from tilewave.machine.bulk import PARAMETERS
 from tilewave.machine.errors import BadLaunch
 from tilewave.machine.integer import SHARED_WINDOW
-from tilewave.machine.maps import TensorMap, encoded
+from tilewave.machine.maps import WORDS, TensorMap, encoded
 from tilewave.machine.program import Program
 
 # Device addresses of the first buffer: above 32 bits, so that arithmetic that loses the upper
@@ -28,6 +28,7 @@ from tilewave.machine.program import Program
 ORIGIN = 0x7_0000_0000
 ALIGNMENT = 512  # of a buffer, and the least gap behind it
 LOCAL_FREE = 1 << 16  # bytes of local memory of a thread, where a kernel uses any
+ADDRESS = 8  # bytes of a pointer
 PAGE = 128  # bytes in which shared memory is handed out
 
 
@@ -108,6 +109,14 @@ def _bytes(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view(np.uint8)
 
 
+def _encoded(wanted: TensorMap, held: Sequence[Buffer], starts: Sequence[int]) -> bytes:
+    """A tensor map of one of these buffers. Raises BadLaunch where it is of none."""
+    for one, start in zip(held, starts):
+        if one.name == wanted.buffer:
+            return encoded(wanted, ORIGIN + start, one.array.nbytes)
+    raise BadLaunch(f"tensor map {wanted.name}: no buffer {wanted.buffer}")
+
+
 def _parameters(
     program: Program,
     arguments: Sequence[Any],
@@ -115,7 +124,8 @@ def _parameters(
     starts: Sequence[int],
     bank: np.ndarray,
 ) -> None:
-    """Write the arguments into constant bank 0. held: all buffers, the arguments first."""
+    """Write the arguments into constant bank 0. held: all buffers, the arguments first, and the memory
+    of tensor maps that go by their address under their names."""
     image = program.image
     if len(arguments) != len(image.parameters):
         raise BadLaunch(
@@ -123,15 +133,14 @@ def _parameters(
         )
     addresses = iter(starts)
     places = {one.name: start for one, start in zip(held, starts)}
-    sizes = {one.name: one.array.nbytes for one in held}
     view = bank.view(np.uint8)
     for (offset, size), argument in zip(image.parameters, arguments):
         if isinstance(argument, Buffer):
             data = np.uint64(ORIGIN + next(addresses)).tobytes()
+        elif isinstance(argument, TensorMap) and size == ADDRESS:
+            data = np.uint64(ORIGIN + places[argument.name]).tobytes()
         elif isinstance(argument, TensorMap):
-            if argument.buffer not in places:
-                raise BadLaunch(f"tensor map {argument.name}: no buffer {argument.buffer}")
-            data = encoded(argument, ORIGIN + places[argument.buffer], sizes[argument.buffer])
+            data = _encoded(argument, held, starts)
         else:
             data = np.asarray(argument).tobytes()
         if len(data) != size:
@@ -281,10 +290,20 @@ def _state(
     held = [argument for argument in arguments if isinstance(argument, Buffer)]
     taken = {one.name for one in held}
     held += [one for one in memory if one.name not in taken]
+    pointed = {
+        argument.name: argument
+        for (_, size), argument in zip(image.parameters, arguments)
+        if isinstance(argument, TensorMap) and size == ADDRESS
+    }
+    held += [Buffer(name, np.zeros(WORDS, np.uint64)) for name in pointed]
     variables = [
         Buffer(name, np.frombuffer(data, np.uint8)) for name, data in image.globals_.items() if data
     ]
     words, ranges, starts = _layout([*held, *variables])
+    for one, start in zip(held, starts):
+        if one.name in pointed:
+            data = np.frombuffer(_encoded(pointed[one.name], held, starts), np.uint32)
+            words[start // 4 : start // 4 + len(data)] = data
     banks = _constants(program, grid, block, arguments, held, starts, cluster)
     stack = bool(image.stack_size) or _uses_local(program.rows)
     _stack_top(program, banks, LOCAL_FREE if stack else 0)
@@ -421,8 +440,8 @@ def execute(
 ) -> Execution:
     """Execute a launch of ``grid`` blocks of ``block`` threads (x, y, z).
 
-    arguments: `Buffer`, `TensorMap` or numpy scalars in the kernel's order; buffers are changed in
-    place, but for arrays that are read-only, which stay as they are. memory: buffers of tensor maps that
+    arguments: `Buffer`, `TensorMap` (by value or by its address, as the kernel takes it) or numpy
+    scalars in the kernel's order; buffers are changed in place, but for arrays that are read-only, which stay as they are. memory: buffers of tensor maps that
     are no arguments themselves. shared_bytes: dynamic shared memory. cluster: blocks of a cluster (x, y,
     z). Raises BadLaunch for a launch that no GPU accepts.
     With ``profile`` the result says which share of the time each class of instructions took,

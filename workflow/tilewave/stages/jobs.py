@@ -130,6 +130,7 @@ def of_case(
         entry=entry.get("symbol", kernel.entry),
         arguments=variant.arguments(resolved.shape),
         shape=resolved.shape,
+        strides=variant.strides(resolved.shape),
         dtypes=variant.dtypes,
         layouts=variant.layouts if operation.laid_out else {},
         seed=config.seed,

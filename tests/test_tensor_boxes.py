@@ -1,0 +1,141 @@
+"""Tensor maps of one to five dimensions, by value and by address, executed here and, with a GPU, there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import executing_support as support
+from live_gpu import checked, live
+from samples import ROOT
+from tilewave.compiling import nvrtc
+from tilewave.gpu.launch import Session
+
+FOLDER = ROOT / "tests" / "tma"
+SIZES, BOX, BEFORE = (24, 5, 3, 2, 3), (8, 4, 2, 3, 2), 4
+LOAD, STORE, THROUGH = range(3)
+
+executes = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+CASES = [
+    *((rank, 1, way, way == STORE) for rank in range(1, 6) for way in (LOAD, STORE, THROUGH)),
+    *((rank, 2, LOAD, True) for rank in range(2, 6)),
+    *((rank, 3, STORE, False) for rank in (2, 5)),
+    (5, 4, THROUGH, True),
+]
+
+
+def boxes(folder: Path, rank: int, step: int, way: int, pointer: bool, **more: Any) -> Path:
+    """A kernel that copies n elements in boxes of so many dimensions."""
+    inner = "1"
+    for size in SIZES[: rank - 1]:
+        inner += f" * {size}"
+    sizes = [*map(str, SIZES[: rank - 1]), f"n / ({inner})"]
+    blocks = " * ".join(
+        f"ceil(({size} + {0 if axis else BEFORE}) / {BOX[axis]})" for axis, size in enumerate(sizes)
+    )
+    about = {
+        "box": list(BOX[:rank]),
+        "sizes": sizes,
+        "element_strides": [1, *[step] * (rank - 1)],
+        **more,
+    }
+    of = "b" if way == STORE else "a"
+    path = folder / f"boxes_{rank}_{step}_{way}_{int(pointer)}.cu"
+    path.write_text(f"""/*---
+title: Boxes
+operation: copy
+dtypes: {{a: f32, b: f32}}
+block: [64]
+grid: ["{blocks}"]
+requires: {{arch: 90}}
+compiler: {{include: [{FOLDER}]}}
+buffers: {{scratch: {{dtype: f32, size: n}}}}
+tensor_maps:
+  map: {{of: {of}, {str(about)[1:-1]}}}
+  held: {{of: scratch, {str(about)[1:-1]}}}
+arguments: [map, held, a, b, scratch, "{sizes[-1]}"]
+---*/
+#define RANK {rank}
+#define STEP {step}
+#define WAY {way}
+#define POINTER {int(pointer)}
+#include "boxes.cuh"
+
+extern "C" __global__ void {path.stem}(MAP map, MAP held, const float* a, float* b, float* scratch,
+                                       int outermost)
+{{
+    copy_boxes(ADDRESS(map), ADDRESS(held), a, b, scratch, outermost);
+}}
+""")
+    return path
+
+
+def elements(rank: int) -> int:
+    """Of an array with 7 in the outermost dimension; rows are multiples of 16 bytes."""
+    count = 7 if rank > 1 else 140
+    for size in SIZES[: rank - 1]:
+        count *= size
+    return count
+
+
+@executes
+@pytest.mark.parametrize(("rank", "step", "way", "pointer"), CASES)
+def test_executed(tmp_path: Path, rank: int, step: int, way: int, pointer: bool) -> None:
+    done = support.execute(boxes(tmp_path, rank, step, way, pointer), elements(rank))
+    assert [fault.message for fault in done.faults] == []
+    assert done.verdict == "correct", done.reason
+
+
+@executes
+def test_boxes_are_those_of_the_map(tmp_path: Path) -> None:
+    """Element strides that the kernel knows nothing of."""
+    made = boxes(tmp_path, 3, 1, LOAD, False, element_strides=[1, 2, 1])
+    done = support.execute(made, elements(3))
+    assert done.verdict != "correct" or done.faults
+
+
+@executes
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("#define RANK 3", "#define RANK 2", "copy by a tensor map of 3 dimensions"),
+        (
+            "    copy_boxes(",
+            "    ((int*)map)[10] = 1;\n    copy_boxes(",
+            "or one that was changed",
+        ),
+        ("    copy_boxes(", "    ++map;\n    copy_boxes(", "where none is, or one"),
+    ],
+)
+def test_maps_that_are_not_what_the_copy_takes(
+    tmp_path: Path, old: str, new: str, told: str
+) -> None:
+    path = boxes(tmp_path, 3, 1, LOAD, True)
+    path.write_text(path.read_text().replace(old, new))
+    (fault,) = support.execute(path, elements(3)).faults
+    assert fault.kind == "invalid access" and told in fault.message
+
+
+@live
+@pytest.mark.parametrize(("rank", "step", "way", "pointer"), CASES)
+def test_on_the_gpu(
+    tmp_path: Path,
+    session: Session,
+    rank: int,
+    step: int,
+    way: int,
+    pointer: bool,
+) -> None:
+    checked(session, boxes(tmp_path, rank, step, way, pointer), elements(rank))
+
+
+@live
+def test_timed_by_its_address_on_the_gpu(tmp_path: Path, session: Session) -> None:
+    from tilewave.gpu.timing import time_job
+
+    work = support.job(boxes(tmp_path, 3, 1, LOAD, True), elements(3))
+    found = time_job(session, replace(work, stage="time"))
+    assert found["status"] == "ok", found["reason"]
