@@ -253,7 +253,7 @@ class Pipeline:
     def shipped(self) -> tuple[dict[str, dict[str, Any]], dict[str, Listing]]:
         """What a recording keeps of compilations: by variant and architecture; and by key their
         listings, with the numbers of the lines that had code."""
-        kept = ("source_sha256", "sha256", "code", "symbol", "resources", "options", "nvrtc", "key",
+        kept = ("source_sha256", "sha256", "code", "symbol", "symbols", "resources", "options", "nvrtc", "key",
                 "text")  # fmt: skip
         entries, listings = {}, {}
         for name, compiled in self.compiled.items():
