@@ -187,7 +187,8 @@ def _unlike(actions: Sequence[Any], job: Job) -> str:
     told = next(filter(None, map(mismatch, actions, steps)), "")
     if not told and len(actions) != len(steps):
         made = "one was" if len(steps) == 1 else f"{len(steps)} were"
-        told = f"the report has {len(actions)} launches where {made} made"
+        found = "1 launch" if len(actions) == 1 else f"{len(actions)} launches"
+        told = f"the report has {found} where {made} made"
     return told
 
 
