@@ -75,7 +75,12 @@ def diagrams(
             made.append(
                 Diagram(file, line, str(row["opcode"]), address, finding(laid), access, svg)
             )
-    return sorted(made, key=lambda one: (-one.access.excess, -one.access.wavefronts, one.address))
+    return worst_first(made)
+
+
+def worst_first(found: Iterable[Diagram]) -> list[Diagram]:
+    """Drawings, the most excess first."""
+    return sorted(found, key=lambda one: (-one.access.excess, -one.access.wavefronts, one.address))
 
 
 def _access(row: Mapping[str, Any]) -> Access:

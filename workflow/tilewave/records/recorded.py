@@ -245,7 +245,8 @@ def merge_accesses(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     before = Recorded(folder).access_rows
     merged = [row for row in before if row["case"] not in cases] + fresh
     merged.sort(key=lambda row: str(row["case"]))  # of a case they stay in the order of its code
-    columns = {name: [row[name] for row in merged] for name in merged[0]}
+    names = dict.fromkeys(name for row in merged for name in row)
+    columns = {name: [row.get(name) for row in merged] for name in names}
     _write(folder / "accesses.parquet", pa.table(columns))
 
 

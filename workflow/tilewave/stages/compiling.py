@@ -225,12 +225,17 @@ class Compilations:
         text, lines = found
         return sass.relined(text, source.moved(lines, _own_texts(variant.kernel)))
 
-    def origins(self, variant: Variant, entry: Mapping[str, Any]) -> Mapping[int, Origin]:
-        """Address -> the line as it is now that an instruction of a compiled variant came from."""
+    def origins(
+        self, variant: Variant, entry: Mapping[str, Any], function: str = ""
+    ) -> Mapping[int, Origin]:
+        """Address -> the line as it is now that an instruction of a compiled variant came from.
+
+        function: a symbol of the cubin; default: that of the kernel that leads.
+        """
         listing = self.listing(variant, entry)
         if listing is None:
             return {}
-        function = entry.get("symbol", variant.kernel.entry)
+        function = function or entry.get("symbol", variant.kernel.entry)
         return origins.of_listing(listing, function, _own_texts(variant.kernel))
 
     def provide(self, variant: Variant, wanted: str) -> None:

@@ -237,10 +237,11 @@ class Pipeline:
                 found[stage] = made
         return found
 
-    def origins(self, variant: str) -> Mapping[int, Origin]:
-        """Address -> the line that an instruction of a variant's code came from."""
+    def origins(self, variant: str, function: str) -> Mapping[int, Origin]:
+        """Address -> the line that an instruction of a variant's code came from (see
+        `Compilations.origins`)."""
         entry = self.compiled[variant].get(self.arch) or {}
-        return self.compilations.origins(self.variants[variant], entry)
+        return self.compilations.origins(self.variants[variant], entry, function)
 
     def write_listings(self) -> None:
         """Each variant's listing where its entry says, for whoever reads it."""
