@@ -246,6 +246,7 @@ def profiled(*launches: tuple[str, int], **more: Any) -> list[profiles.FakeActio
             {
                 "smsp__inst_executed.sum": 10 * count,
                 "launch__block_size": count,
+                "lts__t_sector_hit_rate.pct": 10.0 * count,
                 "inst_executed": profiles.FakeMetric(
                     count, instances={0x1000 * count: count, 0x1000 * count + 16: count}
                 ),
@@ -258,7 +259,8 @@ def profiled(*launches: tuple[str, int], **more: Any) -> list[profiles.FakeActio
     ]  # fmt: skip
 
 
-ASKED = ["smsp__inst_executed.sum", "launch__block_size", "inst_executed"]
+HITS = "lts__t_sector_hit_rate.pct"
+ASKED = ["smsp__inst_executed.sum", "launch__block_size", HITS, "inst_executed"]
 
 
 def counted(job: Job, actions: list[profiles.FakeAction]) -> dict[str, Any]:
@@ -273,6 +275,11 @@ def test_a_profile_of_a_series_is_summed() -> None:
     assert found["smsp__inst_executed.sum"] == 100
     assert found["launch__block_size"] == 3  # no sum: of the launch that leads
     assert made["notes"]["kernels"] == ["one", "two", "one"]
+    # A percentage of the whole there is none; each launch's stands in the notes.
+    assert HITS not in found and "l2_hit_rate" not in found
+    assert made["notes"]["of_each_launch"] == {HITS: [30.0, 50.0, 20.0]}
+    alone = counted(in_a_row(ONE, stage="counters"), profiled(("one", 3)))
+    assert profiles.named(alone)[HITS] == 30 and "of_each_launch" not in alone["notes"]
     rows = [(row["function"], row["address"], row["opcode"], row["executed"])
             for row in made["instructions"]]  # fmt: skip
     assert rows == [("one", 0, "LDG.E", 5), ("one", 16, "STG.E", 5), ("two", 0, "LDG.E", 5),

@@ -114,23 +114,29 @@ def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
 
 def counters_of(
     actions: Sequence[Any], names: Iterable[str], leading: int | None = None
-) -> tuple[dict[str, float], dict[str, str], list[str]]:
+) -> tuple[dict[str, float], dict[str, str], list[str], dict[str, list[float]]]:
     """Counters of a case: values over its kernels, ncu's units, and the names without a value.
 
-    leading: place of the kernel that leads, where that is known (see `catalogue.combined`).
+    leading: of a series the place of the kernel that leads (see `catalogue.combined`). Then come, too, the
+    values in each launch of what has none over several.
     """
     values: dict[str, float] = {}
     units: dict[str, str] = {}
     absent = []
+    apart: dict[str, list[float]] = {}
     for name in names:
         read = [value_of(action, name) for action in actions]
         if not read or not all(catalogue.usable(value) for value in read):
             absent.append(name)
             continue
-        values[name] = catalogue.combined(name, [float(value) for value in read], leading)
+        numbers = [float(value) for value in read]
+        if leading is not None and catalogue.of_one_launch(name):
+            apart[name] = numbers
+            continue
+        values[name] = catalogue.combined(name, numbers, leading)
         known = catalogue.METRICS.get(name)
         units[name] = known.unit if known else str(actions[0].metric_by_name(name).unit() or "")
-    return values, units, absent
+    return values, units, absent, apart
 
 
 def _scaled(name: str, value: float, action: Any) -> float:
@@ -210,7 +216,8 @@ def result_of(
         return _sampled(job, actions)
     ours = job.provider == "nvrtc"
     leading = job.leading if ours and len(actions) > 1 else None
-    values, units, absent = counters_of(actions, catalogue.of_launches(names), leading)
+    asked = catalogue.of_launches(names)
+    values, units, absent, apart = counters_of(actions, asked, leading)
     if not values:
         reason = "ncu's report has the kernel but a value for none of the metrics"
         return result("counters", job.case, NOT_MEASURED, reason, **base)
@@ -231,6 +238,8 @@ def result_of(
     missing = [name for name in absent if name not in optional]
     if missing:
         notes["absent_metrics"] = missing
+    if apart:
+        notes["of_each_launch"] = apart
     notes |= _passes(actions)
     if job.instruction and ours:
         if rows:
