@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +18,11 @@ from samples import ROOT, a_job
 from tilewave import command, execution
 from tilewave.compiling import nvrtc
 from tilewave.counters import catalogue
+from tilewave.environment import DRIVER_VERSION, find_ncu
 from tilewave.errors import UserError
 from tilewave.execution import case, cost, counters
-from tilewave.gpu import check, launch, profile_report
+from tilewave.gpu import check, launch, profile_report, profiler
+from tilewave.gpu.profile_run import NO_PERMISSION
 from tilewave.jobs import Job, read_jobs, write_jobs
 from tilewave.kernels import load_kernel
 from tilewave.launches import LaunchPlan, Step
@@ -333,8 +338,81 @@ def test_a_series_is_enqueued_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     assert session.module(job) is session.module(replace(job, shape={"m": 1}))
 
 
+def test_samples_of_a_series_are_of_all_launches() -> None:
+    steps = [replace(ONE, entry="tiled"), replace(ONE, entry="tiled")]
+    job = in_a_row(*steps, stage=model.SAMPLE)
+    twice = [profiles.SampledAction(profiles.samples(), profiles.RULES) for _ in steps]
+    made = profile_report.result_of(job, twice, [])
+    assert profiles.named(made)["samples"] == 24 and len(made["notes"]["rules"]) == 1
+    assert made["instructions"][0] == {
+        "address": 16, "samples": 6, "stall_wait": 6, "function": "tiled",
+    }  # fmt: skip
+    twice[1] = profiles.SampledAction(profiles.instruction_counters())
+    made = profile_report.result_of(job, twice, [])
+    assert made["status"] == model.NOT_MEASURED and "no stall samples" in made["reason"]
+
+
 def test_tensor_cores_are_looked_for_in_every_launch() -> None:
     listing = "\n.text.one:\n/*0000*/ FADD R1, R1, R1 ;\n.text.two:\n/*0000*/ HMMA.16816.F32 R4 ;\n"
     found = check.sass.on_tensor_cores
     assert found(listing, "one", "two") is True and found(listing, "one") is False
     assert found(listing, "one", "three") is None
+
+
+# ------------------------------------------------------------------------------------------ on a GPU
+
+
+def measured(stage: str, job: Job, folder: Path) -> dict[str, Any]:
+    """One job in a worker of its own: this process must not initialise CUDA."""
+    jobs, events = folder / f"{stage}.json", folder / f"{stage}.jsonl"
+    write_jobs(jobs, [replace(job, stage=stage)])
+    words = [sys.executable, "-m", "tilewave.gpu.worker", stage, jobs, "--events", events]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    subprocess.run([*map(str, words), "--cache", str(folder)], check=True, env=environ)
+    told = [json.loads(line) for line in events.read_text().splitlines()]
+    made: dict[str, Any] = next(one["result"] for one in told if one["event"] == "finished")
+    return made
+
+
+@needs_nvrtc
+@pytest.mark.skipif(not DRIVER_VERSION.exists(), reason="no NVIDIA driver")
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("split_k", "512x384x640"), ("softmax_two", "512x1000"), ("reduction_passes", "1000003")],
+)
+def test_a_series_on_a_gpu(name: str, shape: str, tmp_path: Path) -> None:
+    """Checked, timed as one, and counted as executing it predicts."""
+    job, _, _ = planned(name, tmp_path, "--shape", shape, "--limit", "60")
+    made = measured("check", job, tmp_path)
+    assert (made["status"], made["verdict"]) == ("ok", "correct"), made["reason"]
+    whole, first = measured("time", job, tmp_path), measured("time", job.steps[0], tmp_path)
+    assert whole["status"] == first["status"] == "ok", (whole["reason"], first["reason"])
+    assert profiles.named(whole)["duration"] > profiles.named(first)["duration"] > 0
+    if find_ncu() is None:
+        pytest.skip("no Nsight Compute: checked and timed")
+    asked = {
+        "counters": catalogue.merged(["memory", "limits"]),
+        model.SAMPLE: (catalogue.SAMPLED, catalogue.SAMPLED_SECTIONS),
+    }
+    jobs = [
+        replace(job, stage=stage, key=stage, metrics=tuple(metrics), sections=tuple(sections))
+        for stage, (metrics, sections) in asked.items()
+    ]
+    counted_, sampled = profiler.profile(
+        jobs, cache=tmp_path, report_path=tmp_path / "a.ncu-rep", log_path=tmp_path / "log"
+    )
+    if NO_PERMISSION in counted_["reason"]:
+        pytest.skip("no permission to read counters: checked and timed")
+    assert counted_["status"] == sampled["status"] == "ok", (counted_, sampled["reason"])
+    done = case.run(job, execution.engine())
+    found = profiles.named(counted_)
+    for metric in ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum",
+                   "launch__grid_size", "launch__grid_dim_x", "launch__block_size"):  # fmt: skip
+        assert found[metric] == done.values[metric], metric
+    assert len(counted_["notes"]["kernels"]) == len(job.steps)
+    assert {len(each) for each in counted_["notes"]["of_each_launch"].values()} == {len(job.steps)}
+    executed = {(row["function"], row["address"]): row["executed"] for row in done.rows()}
+    for row in counted_["instructions"]:
+        assert row["executed"] == executed[row["function"], row["address"]], row
+    assert {row["function"] for row in counted_["instructions"]} == {one.entry for one in job.steps}
+    assert {row["function"] for row in sampled["instructions"]} <= {one.entry for one in job.steps}
