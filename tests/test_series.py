@@ -16,6 +16,7 @@ import pytest
 import test_profiler as profiles
 from samples import ROOT, a_job
 from tilewave import command, execution
+from tilewave.cases import Request
 from tilewave.compiling import nvrtc
 from tilewave.counters import catalogue
 from tilewave.environment import DRIVER_VERSION, find_ncu
@@ -25,8 +26,13 @@ from tilewave.gpu import check, launch, profile_report, profiler
 from tilewave.gpu.profile_run import NO_PERMISSION
 from tilewave.jobs import Job, read_jobs, write_jobs
 from tilewave.kernels import load_kernel
+from tilewave.lanes import captured
 from tilewave.launches import LaunchPlan, Step
-from tilewave.records import keys, model
+from tilewave.records import keys, model, tables
+from tilewave.records.recorded import Recorded, merge, merge_accesses
+from tilewave.records.store import Store
+from tilewave.report import kernel_code
+from tilewave.stages import compiling, resolving
 from tilewave.variants import variant
 
 SERIES = ROOT / "tests" / "series"
@@ -238,6 +244,61 @@ def test_a_counter_that_one_launch_lacks_is_left_out() -> None:
     }  # fmt: skip
     assert catalogue.combined("launch__registers_per_thread", [9, 40]) == 40
     assert catalogue.combined("launch__registers_per_thread", [9, 40], leading=0) == 9
+
+
+# --------------------------------------------------------------------------------- tables and pages
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", ["split_k", "reduction_passes"])
+def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> None:
+    shape = {"split_k": "33x20x50", "reduction_passes": "3000"}[name]
+    job, plan, entry = planned(name, tmp_path, "--shape", shape)
+    kernel, chosen = load_kernel(SERIES / f"{name}.cu"), plan.case.variant
+    made = case.run(job, execution.engine()).result | {"environment": "e"}
+    known = compiling.Compilations(Store(tmp_path / "store"), None, tmp_path)
+    rows = tables.instructions_table(
+        [made], None, lambda _, function: known.origins(chosen, entry, function)
+    )
+    symbols = entry["symbols"]
+    for one, symbol in symbols.items():
+        mine = rows[rows["function"] == symbol]
+        places = known.origins(chosen, entry, symbol)
+        assert [places[at].line for at in mine["address"]] == mine["line"].tolist(), one
+    resolved = resolving.resolve(Request(plan.case), {"device": {}, "arch": 90})
+    cases = tables.cases_table([resolved], {chosen.id: {"sm_90": entry}}, "sm_90", {})
+    document = {chosen.id: {"sm_90": entry}}
+    (shown,) = kernel_code.listings(kernel, cases, rows, None, {}, document)
+    marks = [line.text for line in shown.sass if not line.address and "…" not in line.text]
+    assert marks == list(kernel.entries) == list(symbols)
+    listed = sum(int(line.executed.replace(",", "") or 0) for line in shown.sass)
+    assert listed == sum(row["executed"] for row in made["instructions"])
+    views = kernel_code.variants(kernel, document, cases, {})
+    assert [one.name for one in views] == [f"{name}: {one}" for one in kernel.entries]
+    assert [one.registers for one in views] == [
+        str(entry["resources"][one]["registers"]) for one in kernel.entries
+    ]
+    assert views[0].shared == {"split_k": "1024", "reduction_passes": "512"}[name]
+
+
+@needs_nvrtc
+def test_drawn_accesses_are_placed_by_function(tmp_path: Path) -> None:
+    job, _, entry = planned("reduction_passes", tmp_path, "--shape", "3000")
+    found = captured.of_launches(case.launch_once(replace(job, watch=True)).ran)
+    assert {row["function"] for row in found} == {one.entry for one in job.steps}
+    kept = tmp_path / "recorded"
+    merge(kept, [], {}, {})
+    plain = {name: value for name, value in found[0].items() if name != "function"}
+    told = [{"case": "a@1", "key": "x", **plain}]
+    merge_accesses(kept, told + [{"case": "b@1", "key": "y", **row} for row in found])
+    assert Recorded(kept).accesses["y"] == json.loads(json.dumps(found))
+    assert "function" not in Recorded(kept).accesses["x"][0]
+    about = {"kernel": job.kernel, "variant": job.variant, "instruction": None, "accesses": found}
+    kernel = load_kernel(SERIES / "reduction_passes.cu")
+    (drawn,) = kernel_code.lanes(kernel, {"b@1": about}, {job.variant: {"sm_90": entry}})
+    assert {one.name.split()[0] for one in drawn.drawn} <= {
+        f"reduction_passes.cu:{line}" for line in (25, 28, 30)
+    }
 
 
 # ---------------------------------------------------------------------------------------------- live

@@ -91,7 +91,8 @@ class Recorded:
         found: dict[str, list[dict[str, Any]]] = {}
         cases: dict[str, str] = {}  # that share a key have the same rows
         for row in self.access_rows:
-            plain = {name: row[name] for name in row if name not in ("case", "key")}
+            told = ("case", "key", *(() if row.get("function") else ("function",)))
+            plain = {name: row[name] for name in row if name not in told}
             if cases.setdefault(row["key"], row["case"]) == row["case"]:
                 found.setdefault(row["key"], []).append(plain)
         return found
