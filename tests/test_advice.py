@@ -268,7 +268,7 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     made = [one for one in results if one["case"] in names]
     records = tables.records_table(cases, made, verdicts)
     counts = [one | {"source": "recorded:"} for one in made if one["stage"] == "counters"]
-    rows = tables.instructions_table(counts, known, lambda name: {})
+    rows = tables.instructions_table(counts, known, lambda name, function: {})
     target |= {"environments": known.environments, "environment": known.main_environment}
     return cases, records, of_tables.subjects(target, cases, records, rows, {})
 

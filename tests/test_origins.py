@@ -106,7 +106,9 @@ def test_matmul_asyncs_excess_belongs_to_one_copy_of_4_bytes(tmp_path: Path) -> 
         for one in recorded.results()
         if (one["case"], one["stage"]) == ("matmul_async@4096x4096x4096", "counters")
     ]
-    table = instructions_table(results, recorded, lambda name: known.origins(variant, entry))
+    table = instructions_table(
+        results, recorded, lambda name, function: known.origins(variant, entry, function)
+    )
     assert set(table["kernel_line"]) < set(range(36, 41)) and set(table["line"]) != {0}
     excess = table[table["wavefronts_shared_excess"] > 0]
     assert set(excess["file"]) == {"sgemm_tile.cuh"}

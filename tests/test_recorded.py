@@ -87,7 +87,7 @@ def test_samples_of_instructions_have_a_table_of_their_own(folder, tmp_path):
     assert recorded.instructions({"s1", "c1"})["s1"] == [row]
     found = recorded.get(model.SAMPLE, "s1")
     assert found["notes"]["rules"] == [{"title": "Tail Effect"}]
-    table = tables.instructions_table([found], recorded, lambda variant: {}, "stalls")
+    table = tables.instructions_table([found], recorded, lambda variant, function: {}, "stalls")
     assert table[["case", "samples", "line"]].to_numpy().tolist() == [["a@64", 3, 0]]
     adopt(tmp_path / "other", folder)
     there = Recorded(tmp_path / "other").long_table("stalls", {"s1"}).to_pylist()

@@ -60,7 +60,7 @@ def measure(kernel: str, shape: str, macros: Sequence[str], repeats: int) -> dic
         for _ in range(repeats):
             one = case.launch_once(job, machine)
             best, threads = min(best, one.seconds), one.thread_instructions
-        profile = case.launch_once(job, machine, profile=True).profile
+        profile = case.launch_once(job, machine, profile=True).ran[0].profile
     return {
         "case": planned.case.id,
         "thread_instructions": threads,

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from tilewave.dtypes import scalar_type
-from tilewave.jobs import Argument, Job
+from tilewave.jobs import Job
+from tilewave.launches import Argument
 
 ADDRESS, TENSOR_MAP = 8, 128
 """Bytes of a pointer (to a tensor map, too), and of a tensor map by value."""

@@ -35,6 +35,7 @@ from tilewave.errors import UserError
 from tilewave.execution import case, lanes
 from tilewave.execution.places import relative
 from tilewave.home import RECORDED, place
+from tilewave.jobs import Job
 from tilewave.kernels import FENCES, Kernel, load_kernel
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, folders
@@ -270,6 +271,25 @@ def _headers(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> dict[str, lis
     }
 
 
+def _series(job: Job | None, kernel: Kernel, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Of several launches in a row, each with its kernel, geometry and resources."""
+    if job is None or not job.launch.series:
+        return {}
+    used = entry.get("resources", {})
+    return {
+        "launches": [
+            {
+                "entry": name,
+                "grid": list(one.grid),
+                "block": list(one.block),
+                "dynamic_shared_bytes": one.shared_bytes,
+                "resources": used.get(name, {}),
+            }
+            for (name, _), one in zip(kernel.launches, job.launch.steps)
+        ]
+    }
+
+
 def document(
     arch: str, plan: jobs.Planned, entry: Mapping[str, Any], done: case.Execution | None
 ) -> dict[str, Any]:
@@ -295,6 +315,7 @@ def document(
         "block": list(job.launch.block) if job else [],
         "dynamic_shared_bytes": job.launch.shared_bytes if job else 0,
         "resources": entry.get("resources", {}).get(kernel.entry, {}),
+        **_series(job, kernel, entry),
         "status": made["status"],
         "reason": made["reason"],
         "warning": entry.get("warning", ""),
@@ -355,12 +376,13 @@ def _headline(told: Mapping[str, Any]) -> list[str]:
             f"{check['relative_tolerance']:.3g}"
             + (f" (worst of the runs: {scaled})" if scaled else "")
         )
-    if told["grid"]:
-        used = told["resources"]
-        size = " x ".join(map(str, told["grid"])), " x ".join(map(str, told["block"]))
-        shared = int(used.get("static_shared_bytes", 0)) + int(told["dynamic_shared_bytes"])
+    for one in told.get("launches", [told] if told["grid"] else []):
+        used = one["resources"]
+        size = " x ".join(map(str, one["grid"])), " x ".join(map(str, one["block"]))
+        shared = int(used.get("static_shared_bytes", 0)) + int(one["dynamic_shared_bytes"])
+        of = f"{one['entry']}: " if one is not told else ""
         lines.append(
-            f"  {told['arch']}, grid {size[0]}, block {size[1]}, {used.get('registers', '?')} "
+            f"  {of}{told['arch']}, grid {size[0]}, block {size[1]}, {used.get('registers', '?')} "
             f"registers, {_count(shared)} bytes of shared memory"
         )
     return lines

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tilewave.launches import LaunchPlan, Provider
+from tilewave.launches import Argument, LaunchPlan, Provider
 
 if TYPE_CHECKING:
     from tilewave.expressions import Expression
-
-
-Argument = str | int | float | None
-"""A kernel's argument: a name, a number, or None for a null pointer."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,8 @@ class Job:
     """What a worker gets, as JSON (`write_jobs`, `read_jobs`), and what an operation is given.
 
     stage: one of `records.model.STAGES`. source: the kernel file. entry: the kernel's symbol, or the
-    Python function's name. arguments: names of buffers, tensor maps, sizes, scalars, alpha and beta,
+    Python function's name; of several launches in a row the symbol of the one that leads, and so are
+    the arguments (see `steps`). arguments: names of buffers, tensor maps, sizes, scalars, alpha and beta,
     numbers, and None for null pointers, in the kernel's order. seed: of the inputs. limit_s: what the case may take. clock_control,
     cache_control: ncu's. key: see `records.keys`. cubin: its path, empty where nothing was compiled;
     no_cubin then says why not.
@@ -113,6 +110,19 @@ class Job:
     reads_c: bool = False
     # Of a product that is judged: whether its code has instructions of the tensor cores, where known.
     tensor_cores: bool | None = None
+
+    @property
+    def steps(self) -> tuple[Self, ...]:
+        """The launches of the case in their order, each as a job of one launch."""
+        return tuple(
+            replace(self, entry=one.entry, arguments=one.arguments, launch=launch)
+            for one, launch in zip(self.launch.series, self.launch.steps)
+        ) or (self,)
+
+    @property
+    def leading(self) -> int:
+        """Place among the `steps` of the launch that leads: what is no sum is said of it."""
+        return next(at for at, one in enumerate(self.steps) if one.entry == self.entry)
 
     @property
     def numbers(self) -> dict[str, Expression]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -117,10 +117,30 @@ def _one() -> list[Expression]:
     return [1]
 
 
-class FrontMatter(BaseModel):
-    """The YAML block at the top of a kernel file."""
+class Launched(BaseModel):
+    """What front matter says of one launch."""
 
     model_config = ConfigDict(extra="forbid")
+    block: list[Expression] = Field(default_factory=_one)
+    grid: list[Expression] = Field(default_factory=_one)
+    cluster: list[Expression] | None = Field(
+        None, description="Thread blocks of a cluster; the grid still counts blocks."
+    )
+    shared_bytes: Expression = 0
+    arguments: list[Expression | bool | None] = Field(
+        default_factory=list, description="Names, expressions, numbers; null is a null pointer."
+    )
+
+
+class OneOfSeries(Launched):
+    """One of several launches in a row; all their kernels are in the file."""
+
+    entry: str
+
+
+class FrontMatter(Launched):
+    """The YAML block at the top of a kernel file."""
+
     title: str
     operation: str
     idea: str = ""
@@ -138,12 +158,9 @@ class FrontMatter(BaseModel):
         description="Leading dimensions (`lda`) and batch strides (`stride_a`) of padded memory.",
     )
     tile: list[Expression] | None = None
-    block: list[Expression] = Field(default_factory=_one)
-    grid: list[Expression] = Field(default_factory=_one)
-    cluster: list[Expression] | None = Field(
-        None, description="Thread blocks of a cluster; the grid still counts blocks."
+    launches: list[OneOfSeries] = Field(
+        default_factory=list, description="Several launches in a row, as one case."
     )
-    shared_bytes: Expression = 0
     working_blocks: Expression | None = None
     flop_rate: float | None = Field(
         None, gt=0, description="FLOP/s this surely reaches; bounds the cost before anything runs."
@@ -158,9 +175,6 @@ class FrontMatter(BaseModel):
     compiler: Compiler = Field(default_factory=Compiler)
     work: WorkOf | None = None
     entry: str | None = None
-    arguments: list[Expression | bool | None] = Field(
-        default_factory=list, description="Names, expressions, numbers; null is a null pointer."
-    )
     buffers: dict[str, Buffer] = Field(default_factory=dict)
     tensor_maps: dict[str, TensorMap] = Field(default_factory=dict)
     cases: dict[str, ProbeCase] = Field(default_factory=dict)
@@ -184,7 +198,25 @@ class Kernel:
 
     @property
     def entry(self) -> str:
-        return self.front.entry or self.name
+        """The kernel that is launched; of several the one that leads."""
+        first = self.front.launches[0].entry if self.front.launches else self.name
+        return self.front.entry or first
+
+    @property
+    def launches(self) -> Sequence[tuple[str, Launched]]:
+        """The launches of a case in their order, each with its kernel."""
+        series = [(one.entry, one) for one in self.front.launches]
+        return series or [(self.entry, self.front)]
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The kernels that a case launches, each once."""
+        return tuple(dict.fromkeys(entry for entry, _ in self.launches))
+
+    @property
+    def leading(self) -> int:
+        """Place among the launches of the one that leads, the first of `entry`."""
+        return [entry for entry, _ in self.launches].index(self.entry)
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -241,6 +273,8 @@ def _first_error(path: Path, error: ValidationError, data: dict[str, Any]) -> Us
             model = WorkOf
         elif place[0] == "compiler":
             model = Compiler
+        elif place[0] == "launches":
+            model = OneOfSeries
         elif place[0] == "cases":
             model = ProbeCase
         return UserError(path, key, place[-1], model.model_fields)
@@ -279,6 +313,9 @@ def load_kernel(path: Path) -> Kernel:
     for name, values in front.macros.items():
         if not values or len(set(map(str, values))) != len(values):
             raise UserError(path, f"macros.{name}", values, "a list of different values")
+    series = [one.entry for one in front.launches]
+    if series and front.entry not in (None, *series):
+        raise UserError(path, "entry", front.entry, series)
     if implied is not None and front.provider not in (None, implied):
         raise UserError(path, "provider", front.provider, [implied])
     if front.provider is None:

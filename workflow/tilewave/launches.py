@@ -6,7 +6,7 @@ import itertools
 import math
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from tilewave.dtypes import SIZES
@@ -22,6 +22,8 @@ Provider = Literal["nvrtc", "cublaslt", "cpu"]
 """Who launches: the driver what NVRTC compiled, the vendor's library, or Python on the host."""
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 BLOCK_LIMIT = 1024
+Argument = str | int | float | None
+"""A kernel's argument: a name, a number, or None for a null pointer."""
 CLUSTER_LIMIT = 16
 """Blocks of a cluster on Hopper with the function's non-portable attribute; 8 are portable (CUDA
 programming guide, thread block clusters)."""
@@ -106,9 +108,31 @@ class MapPlan:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One launch of a series: which kernel of the file, with what arguments, in which geometry."""
+
+    entry: str
+    arguments: tuple[Argument, ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    cluster: tuple[int, int, int] | None
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """From JSON of its fields."""
+        lists = {name: value for name, value in document.items() if isinstance(value, list)}
+        return cls(**{**document, **{name: tuple(value) for name, value in lists.items()}})
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """Geometry of one launch. ``shared_bytes`` is the dynamic part, ``grid`` counts blocks with a
-    cluster too, ``cluster`` is None where a block stands alone."""
+    cluster too, ``cluster`` is None where a block stands alone.
+
+    ``series``: of a case of several launches all of them, in their order; the geometry is then that of
+    the one that leads. They share scratch and tensor maps.
+    """
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -118,6 +142,7 @@ class LaunchPlan:
     scratch: tuple[Scratch, ...] = ()
     cluster: tuple[int, int, int] | None = None
     tensor_maps: tuple[MapPlan, ...] = ()
+    series: tuple[Step, ...] = ()
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
@@ -128,7 +153,26 @@ class LaunchPlan:
         }
         maps = tuple(map(MapPlan.of_document, document["tensor_maps"]))
         scratch = tuple(Scratch(**one) for one in document["scratch"])
-        return cls(**{**document, **triples, "tensor_maps": maps, "scratch": scratch})
+        series = tuple(map(Step.of_document, document["series"]))
+        made = {**triples, "tensor_maps": maps, "scratch": scratch, "series": series}
+        return cls(**{**document, **made})
+
+    @property
+    def steps(self) -> tuple[Self, ...]:
+        """Each launch by itself, in their order."""
+        return tuple(map(self._alone, self.series)) or (self,)
+
+    def _alone(self, one: Step) -> Self:
+        maps = tuple(made for made in self.tensor_maps if made.name in one.arguments)
+        return replace(
+            self,
+            grid=one.grid,
+            block=one.block,
+            shared_bytes=one.shared_bytes,
+            cluster=one.cluster,
+            tensor_maps=maps,
+            series=(),
+        )
 
     @property
     def blocks(self) -> int:
@@ -137,6 +181,12 @@ class LaunchPlan:
     def beyond(self, device: Mapping[str, Any]) -> str:
         """Empty where CUDA can launch it; else which limit it passes (CUDA programming guide,
         compute capabilities)."""
+        told = [one._beyond(device) for one in self.steps]
+        if self.series:
+            told = [why and f"{one.entry}: {why}" for one, why in zip(self.series, told)]
+        return next(filter(None, told), "")
+
+    def _beyond(self, device: Mapping[str, Any]) -> str:
         for axis, size, limit in zip("xyz", self.grid, GRID_LIMITS):
             if size > limit:
                 return f"grid {axis} = {size} exceeds {limit}"

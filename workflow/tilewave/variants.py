@@ -22,9 +22,8 @@ from tilewave.expressions import (
     integer,
     names_in,
 )
-from tilewave.jobs import Argument
-from tilewave.kernels import Kernel
-from tilewave.launches import LaunchPlan, MapPlan, Scratch
+from tilewave.kernels import Kernel, Launched
+from tilewave.launches import Argument, LaunchPlan, MapPlan, Scratch, Step
 from tilewave.operations.base import Operation
 from tilewave.placement import Placement
 
@@ -155,7 +154,8 @@ class Variant:
                 if shape[name] % divisor:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
         front = self.kernel.front
-        if (front.cluster or front.tensor_maps) and not has.get("clusters", True):
+        clustered = any(one.cluster for _, one in self.kernel.launches)
+        if (clustered or front.tensor_maps) and not has.get("clusters", True):
             return f"needs compute capability {architectures.first('clusters').capability} or later"
         return ""
 
@@ -165,13 +165,26 @@ class Variant:
     def unknown_device(self, device: Mapping[str, Any]) -> str:
         """Empty where the launch can be planned; else what of the device its geometry asks for."""
         front = self.kernel.front
-        texts = [*front.grid, *front.block, front.shared_bytes, *(front.tile or [])]
-        texts += [buffer.size for buffer in front.buffers.values()]
-        texts += [*(front.cluster or []), *(text for _, text in self._map_texts())]
+        texts = [*(front.tile or []), *(buffer.size for buffer in front.buffers.values())]
+        texts += [text for _, text in (*self._geometry_texts(), *self._map_texts())]
         asked = {
             word for text in (*texts, front.working_blocks) for word in self._device_words(text)
         }
         return ", ".join(sorted(asked - set(device)))
+
+    @property
+    def _launched(self) -> Iterator[tuple[str, Launched]]:
+        """What stands before the keys of each launch, and the launch."""
+        for place, (_, one) in enumerate(self.kernel.launches):
+            yield (f"launches.{place}." if self.kernel.front.launches else ""), one
+
+    def _geometry_texts(self) -> Iterator[tuple[str, Any]]:
+        """Key and expression of all that the launches' geometry leaves to be evaluated."""
+        for before, one in self._launched:
+            for key in ("grid", "block", "cluster"):
+                for index, text in enumerate(getattr(one, key) or []):
+                    yield f"{before}{key}.{index}", text
+            yield f"{before}shared_bytes", one.shared_bytes
 
     def _map_texts(self) -> Iterator[tuple[str, Any]]:
         """Key and expression of all that tensor maps leave to be evaluated."""
@@ -201,14 +214,14 @@ class Variant:
         self._check_words(operation)
         alone = [(f"{key}.{name}", text) for key in ("dtypes", "layouts")
                  for name, text in getattr(front, key).items()]  # fmt: skip
-        sized = [(f"{key}.{index}", text) for key in ("grid", "block", "tile", "cluster")
-                 for index, text in enumerate(getattr(front, key) or [])]  # fmt: skip
-        sized += [("shared_bytes", front.shared_bytes), ("working_blocks", front.working_blocks)]
+        sized = [*self._geometry_texts(), ("working_blocks", front.working_blocks)]
+        sized += [(f"tile.{index}", text) for index, text in enumerate(front.tile or [])]
         sized += self._map_texts()
         if front.operation != "probe":
             sized += [(f"buffers.{name}.size", one.size) for name, one in front.buffers.items()]
         own = self._words()
-        passed = [(f"arguments.{index}", text) for index, text in enumerate(front.arguments)
+        passed = [(f"{before}arguments.{index}", text) for before, one in self._launched
+                  for index, text in enumerate(one.arguments)
                   if isinstance(text, str) and text not in own]  # fmt: skip
         asked = [("requires.conditions", text) for text in conditions]
         geometry = {*self.names, *dimensions, *self._stride_names, *DEVICE_NAMES}
@@ -243,10 +256,13 @@ class Variant:
     def _check_words(self, operation: Operation) -> None:
         """Names and lengths in the front matter that the operation knows."""
         front, path, dimensions = self.kernel.front, self.kernel.path, operation.dimensions
-        for key in ("grid", "block", "cluster"):
-            given = getattr(front, key)
-            if given is not None and not 1 <= len(given) <= 3:
-                raise UserError(path, key, given, "one to three expressions")
+        if front.launches:
+            self._check_series()
+        for before, launched in self._launched:
+            for key in ("grid", "block", "cluster"):
+                given = getattr(launched, key)
+                if given is not None and not 1 <= len(given) <= 3:
+                    raise UserError(path, f"{before}{key}", given, "one to three expressions")
         for name in front.macros:
             if name in (*dimensions, *DEVICE_NAMES, *architectures.NAMES, *WORDS):
                 raise UserError(path, f"macros.{name}", name, "a name with no meaning of its own")
@@ -292,7 +308,7 @@ class Variant:
             if name in (*plain, *front.buffers):
                 allowed = "a name with no meaning of its own"
                 raise UserError(path, f"tensor_maps.{name}", name, allowed)
-            if name not in front.arguments:
+            if not any(name in one.arguments for _, one in self.kernel.launches):
                 raise UserError(path, f"tensor_maps.{name}", "no argument", "one of `arguments`")
         for name in operation.needs_dtypes:
             if name not in front.dtypes:
@@ -332,18 +348,38 @@ class Variant:
                 raise UserError(path, f"strides.{name}", unknown, known)
             known.add(name)
 
+    def _check_series(self) -> None:
+        """What only one launch may have, or an operation whose case is one."""
+        front, path = self.kernel.front, self.kernel.path
+        if front.operation == "probe":
+            raise UserError(path, "launches", front.operation, "any operation but probe")
+        if self.kernel.provider != "nvrtc":
+            raise UserError(path, "launches", path.name, "a .cu file, whose kernels they are")
+        for key in Launched.model_fields:
+            if key in front.model_fields_set:
+                allowed = "nothing: with `launches` each of them has its own"
+                raise UserError(path, key, getattr(front, key), allowed)
+
     def _words(self) -> list[str]:
         """Of the arguments the names that stand for themselves: the others are numbers, or become
         some."""
         known = {*self.names, *self.kernel.front.let, *self._stride_names}
-        given = [one for one in self.kernel.front.arguments if isinstance(one, str)]
+        every = [one for _, launched in self.kernel.launches for one in launched.arguments]
+        given = [one for one in every if isinstance(one, str)]
         return [one for one in given if one.isidentifier() and one not in known]
 
     def arguments(self, shape: Mapping[str, int]) -> tuple[Argument, ...]:
-        """The arguments of a launch: names of buffers, sizes and the like, numbers, None for null.
+        """The arguments of the launch that leads: names of buffers, sizes and the like, numbers, None for
+        null.
 
         Raises UserError for an expression without a value.
         """
+        before, one = list(self._launched)[self.kernel.leading]
+        return self._arguments(before, one, shape)
+
+    def _arguments(
+        self, before: str, one: Launched, shape: Mapping[str, int]
+    ) -> tuple[Argument, ...]:
         words = self._words()
 
         def value(key: str, given: Argument) -> Argument:
@@ -354,8 +390,9 @@ class Variant:
                 raise UserError(self.kernel.path, key, given, "an expression with a number")
             return int(number) if float(number).is_integer() else number
 
-        given = self.kernel.front.arguments
-        return tuple(value(f"arguments.{place}", one) for place, one in enumerate(given))
+        return tuple(
+            value(f"{before}arguments.{place}", given) for place, given in enumerate(one.arguments)
+        )
 
     def _values(self, condition: str, names: Mapping[str, Any]) -> str:
         """The values of the names that stand in a condition, for the sentence that it failed."""
@@ -370,8 +407,40 @@ class Variant:
         """
         front = self.kernel.front
         names = {**device, **shape}
+        steps = [
+            self._step(before, entry, one, shape, names)
+            for (before, one), (entry, _) in zip(self._launched, self.kernel.launches)
+        ]
+        leading = steps[self.kernel.leading]
+        tile = front.tile and tuple(self._integer("tile", text, names) for text in front.tile)
+        working = front.working_blocks
+        scratch, tensor_maps = self._memory(shape, names)
+        return LaunchPlan(
+            grid=leading.grid,
+            block=leading.block,
+            shared_bytes=leading.shared_bytes,
+            tile=tile or None,
+            working_blocks=math.prod(leading.grid)
+            if working is None
+            else self._integer("working_blocks", working, names),
+            scratch=scratch,
+            cluster=leading.cluster,
+            tensor_maps=tensor_maps,
+            series=tuple(steps) if len(steps) > 1 else (),
+        )
+
+    def _step(
+        self,
+        before: str,
+        entry: str,
+        one: Launched,
+        shape: Mapping[str, int],
+        names: Mapping[str, Any],
+    ) -> Step:
+        """One launch in whole numbers."""
 
         def three(key: str, texts: list[Any]) -> tuple[int, int, int]:
+            key = before + key
             if len(texts) > 3:
                 raise UserError(self.kernel.path, key, texts, "one to three expressions")
             values = [self._integer(key, text, names) for text in texts]
@@ -380,24 +449,15 @@ class Variant:
             x, y, z = values + [1] * (3 - len(values))
             return x, y, z
 
-        grid, block = three("grid", front.grid), three("block", front.block)
-        tile = front.tile and tuple(self._integer("tile", text, names) for text in front.tile)
-        cluster = three("cluster", front.cluster) if front.cluster else None
-        blocks = grid[0] * grid[1] * grid[2]
-        working = front.working_blocks
-        scratch, tensor_maps = self._memory(shape, names)
-        return LaunchPlan(
-            grid=grid,
-            block=block,
-            shared_bytes=self._integer("shared_bytes", front.shared_bytes, names),
-            tile=tile or None,
-            working_blocks=blocks
-            if working is None
-            else self._integer("working_blocks", working, names),
-            scratch=scratch,
+        cluster = three("cluster", one.cluster) if one.cluster else None
+        return Step(
+            entry=entry,
+            arguments=self._arguments(before, one, shape),
+            grid=three("grid", one.grid),
+            block=three("block", one.block),
+            shared_bytes=self._integer(f"{before}shared_bytes", one.shared_bytes, names),
             # A cluster of one block is what a block is anyway.
             cluster=None if cluster == (1, 1, 1) else cluster,
-            tensor_maps=tensor_maps,
         )
 
     def _memory(

@@ -11,6 +11,7 @@ import pandas as pd
 from tilewave.advice.comparing import Compared, compared
 from tilewave.advice.subject import Subject
 from tilewave.records import model
+from tilewave.records.tables import LAUNCHES
 
 SAME_PRODUCT = ["operation", "dtype", "shape"]
 
@@ -23,7 +24,8 @@ def subjects(
     compiled: Mapping[str, Any],
     stalls: pd.DataFrame | None = None,
 ) -> dict[str, Subject]:
-    """By case, what the rules look at; of those of ``cases`` whose counters are known.
+    """By case, what the rules look at; of those of ``cases`` that are one launch and whose counters are
+    known.
 
     target: the target document; compiled: the run's document of kernels and their variants. Counters that
     were executed here have no GPU of their own, and are taken as the target's.
@@ -35,6 +37,8 @@ def subjects(
     facts, arch = target["environments"], f"sm_{target['arch']}"
     fallback = facts.get(target["environment"], {})
     known = counted(records)
+    if LAUNCHES in cases:  # sums beside percentages of one launch: no rule is made for that
+        cases = cases[cases[LAUNCHES].isna()]
     metrics = {
         case: (dict(zip(rows["metric"], rows["value"])), str(rows["environment"].iloc[0]))
         for case, rows in known[known["status"] == model.OK].groupby("case")

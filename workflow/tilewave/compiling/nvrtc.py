@@ -7,7 +7,7 @@ import functools
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ class Compiled:
     """What NVRTC gave: the cubin, or a message with file and line.
 
     ``resources`` maps an entry to registers a thread and bytes of static shared memory, stack,
-    spill stores and spill loads, as ptxas reports them. ``symbol`` is the name in the cubin of an entry
+    spill stores and spill loads, as ptxas reports them. ``named`` has the name in the cubin of each entry
     that is an expression (``gemm<128, 8>``); ``warning`` says what of the text was left out.
     """
 
@@ -41,7 +41,7 @@ class Compiled:
     log: str
     message: str = ""
     resources: dict[str, dict[str, int]] = field(default_factory=dict)
-    symbol: str = ""
+    named: dict[str, str] = field(default_factory=dict)
     warning: str = ""
 
     @property
@@ -112,16 +112,16 @@ def target_of(kernel: Kernel, arch: str) -> str:
     return f"{arch}a" if asked and "a" in architecture(int(plain)).targets else arch
 
 
-def expression(kernel: Kernel) -> str:
-    """The entry where it is not a plain name but an expression, which NVRTC instantiates and names:
-    ``gemm<128, TILE>``, ``ns::kernel``; else empty."""
-    return kernel.entry if re.search(r"[<:]", kernel.entry) else ""
+def expressions(kernel: Kernel) -> list[str]:
+    """The entries that are no plain names but expressions, which NVRTC instantiates and names:
+    ``gemm<128, TILE>``, ``ns::kernel``."""
+    return [entry for entry in kernel.entries if re.search(r"[<:]", entry)]
 
 
 def _adapted(kernel: Kernel) -> nvcc.Adapted | None:
     """The text for NVRTC where the file is one for nvcc, and does not compile as it is."""
     own = headers.own(kernel.text, *kernel.folders)
-    return nvcc.adapted(kernel.path.name, kernel.text, own, kernel.entry)
+    return nvcc.adapted(kernel.path.name, kernel.text, own, " ".join(kernel.entries))
 
 
 def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
@@ -137,7 +137,7 @@ def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     adapted = _adapted(kernel)
     if adapted is not None:
         known += map(source.code, (adapted.text, *adapted.own.values(), adapted.prelude))
-    return _digest(*known, *filter(None, [expression(kernel)]))
+    return _digest(*known, *expressions(kernel))
 
 
 def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
@@ -221,16 +221,16 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
     does not compile gives no cubin and the compiler's first message with file and line; nothing is
     raised for it.
     """
-    chosen, name = options(kernel, arch, macros), expression(kernel)
+    chosen, names = options(kernel, arch, macros), expressions(kernel)
     file, folders = kernel.path.name, kernel.folders
-    done = _compile(file, kernel.text, headers.closure(kernel.text, *folders), chosen, name)
+    done = _compile(file, kernel.text, headers.closure(kernel.text, *folders), chosen, names)
     adapted = None if done.cubin else _adapted(kernel)
     if adapted is None:
         return done
     found = headers.closure(adapted.prelude + kernel.text, *folders, nvcc=True)
     given = {**found, **adapted.own, nvcc.PRELUDE: adapted.prelude}
     before = (*chosen, f"--pre-include={nvcc.PRELUDE}") if adapted.prelude else chosen
-    return _compile(file, adapted.text, given, before, name, adapted)
+    return _compile(file, adapted.text, given, before, names, adapted)
 
 
 def _compile(
@@ -238,7 +238,7 @@ def _compile(
     text: str,
     given: Mapping[str, str],
     chosen: tuple[str, ...],
-    expression: str,
+    named: Sequence[str],
     adapted: nvcc.Adapted | None = None,
 ) -> Compiled:
     """One text with the headers that it is given."""
@@ -256,7 +256,7 @@ def _compile(
         )
         if error:
             raise RuntimeError(f"nvrtcCreateProgram: {error}")
-        if expression:
+        for expression in named:
             nvrtc.nvrtcAddNameExpression(program, expression.encode())
         # Where there is a driver, its cache would give an equal program's cubin without ptxas' log.
         flags = [option.encode() for option in (*chosen, "--no-cache", *folders)]
@@ -265,20 +265,20 @@ def _compile(
         buffer = b" " * length
         nvrtc.nvrtcGetProgramLog(program, buffer)
         log = buffer.rstrip(b"\0 ").decode(errors="replace")
-        cubin, symbol = None, ""
+        cubin, symbols = None, {}
         if not failed:
             _, length = nvrtc.nvrtcGetCUBINSize(program)
             cubin = b" " * length
             nvrtc.nvrtcGetCUBIN(program, cubin)
-            if expression:
+            for expression in named:
                 _, lowered = nvrtc.nvrtcGetLoweredName(program, expression.encode())
-                symbol = lowered.decode()
+                symbols[expression] = lowered.decode()
         nvrtc.nvrtcDestroyProgram(program)
     warning = adapted.warning if adapted else ""
     if cubin is None:
         message = _message(log, adapted) or str(failed)
         return Compiled(None, chosen, version(), log, message, warning=warning)
-    return Compiled(cubin, chosen, version(), log, "", _resources(log), symbol, warning)
+    return Compiled(cubin, chosen, version(), log, "", _resources(log), symbols, warning)
 
 
 def _message(log: str, adapted: nvcc.Adapted | None) -> str:

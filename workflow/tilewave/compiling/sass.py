@@ -61,11 +61,13 @@ def of_cubin(cubin: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else as_text(cubin)
 
 
-def on_tensor_cores(listing: str, function: str) -> bool | None:
-    """Whether a function of `as_text` has instructions of the tensor cores; None where it is not
-    there."""
-    _, label, code = listing.partition(f"\n.text.{function}:")
-    return bool(TENSOR.search(code.partition("\n.text.")[0])) if label else None
+def on_tensor_cores(listing: str, *functions: str) -> bool | None:
+    """Whether one of these functions of `as_text` has instructions of the tensor cores; None where none
+    has and one is not there."""
+    parts = [listing.partition(f"\n.text.{function}:") for function in functions]
+    if any(TENSOR.search(code.partition("\n.text.")[0]) for _, _, code in parts):
+        return True
+    return False if all(label for _, label, _ in parts) else None
 
 
 class Place(NamedTuple):

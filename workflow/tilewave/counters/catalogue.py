@@ -332,9 +332,19 @@ def usable(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def combined(name: str, values: Sequence[float]) -> float:
-    """One value for the launches of a case: a sum, the largest or the last."""
+def of_one_launch(name: str) -> bool:
+    """Whether a metric is a share or a mean over the time of a launch, of which several launches have none
+    together: what is neither a sum nor geometry. Hardware's counters have a roll-up behind a dot."""
+    how = METRICS[name].combine if name in METRICS else LAST
+    return how == LAST and "." in name
+
+
+def combined(name: str, values: Sequence[float], leading: int | None = None) -> float:
+    """One value for the launches of a case: a sum, and of what is none the value of the one that leads;
+    where nobody knows which that is, as of a library's kernels, the largest or the last."""
     how = METRICS[name].combine if name in METRICS else LAST
     if how == SUM:
         return float(sum(values))
+    if leading is not None:
+        return float(values[leading])
     return float(max(values)) if how == MAX else float(values[-1])

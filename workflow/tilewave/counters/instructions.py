@@ -20,6 +20,34 @@ def instruction_kind(opcode: str) -> str:
     return found.group(1) if found else opcode.split(".")[0]
 
 
+PLACE = frozenset(
+    {"function", "address", "opcode", "sass", "line", "text", "file", "via", "kernel_line"}
+)
+"""Columns of a row that are no counts."""
+
+
+def of_launches(
+    functions: Sequence[str], launches: Sequence[Sequence[Mapping[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Rows of a case from those of its launches, each of the kernel ``functions`` names.
+
+    Of one launch they are as they come. Of several each row has its ``function``, and what one kernel
+    did in several launches is added up.
+    """
+    if len(launches) == 1:
+        return [dict(row) for row in launches[0]]
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for function, rows in zip(functions, launches, strict=True):
+        for row in rows:
+            place = function, int(row["address"])
+            if place not in found:
+                found[place] = {**row, "function": function}
+                continue
+            for name in row.keys() - PLACE:
+                found[place][name] = found[place].get(name, 0) + row[name]
+    return list(found.values())
+
+
 def instruction_totals(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Shared wavefronts, ideal and excess, of all instructions and of each kind that has any.
 

@@ -14,6 +14,7 @@ import numpy as np
 from tilewave import arguments, execution, operations
 from tilewave.comparison import Judgement
 from tilewave.compiling import sass
+from tilewave.counters.instructions import of_launches
 from tilewave.dtypes import DTYPES
 from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
@@ -42,31 +43,80 @@ HERE = "executed on the CPU"
 CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
 
 
+@dataclass(frozen=True)
+class Ran:
+    """One launch as the machine executed it.
+
+    done: see `machine.launch.Execution`.
+    """
+
+    job: Job
+    program: Any
+    places: Places
+    done: Any
+
+    @property
+    def counts(self) -> Mapping[str, Any]:
+        counts: Mapping[str, Any] = self.done.counts
+        return counts
+
+    @property
+    def words(self) -> list[str]:
+        """The opcode of each instruction."""
+        return [str(one.opcode) for one in self.program.instructions]
+
+    @property
+    def accesses(self) -> Mapping[int, Any]:
+        """By instruction, where it was watched."""
+        return getattr(self.done, "accesses", {})
+
+    @property
+    def profile(self) -> Mapping[str, float] | None:
+        """The share of each class of instructions in the time, where it was sampled."""
+        return getattr(self.done, "profile", None)
+
+    def values(self) -> dict[str, float]:
+        """Counter -> value."""
+        launch, image = self.job.launch, self.program.image
+        return counters.values(
+            self.words,
+            self.counts,
+            grid=launch.grid,
+            block=launch.block,
+            shared_bytes=launch.shared_bytes,
+            arch=image.arch,
+            registers=image.registers,
+            static_shared=image.shared_size - image.shared_base,
+        )
+
+    def rows(self, every: bool = False) -> list[dict[str, Any]]:
+        """Rows of its instructions; with ``every`` one of each, with its `Origin`."""
+        rows = counters.instruction_rows(self.program.instructions, self.counts, every)
+        return [{**row, **self.places(row["address"]).columns} for row in rows] if every else rows
+
+
+def _rows(ran: Sequence[Ran], every: bool = False) -> list[dict[str, Any]]:
+    functions = [one.job.entry for one in ran]
+    return of_launches(functions, [one.rows(every) for one in ran]) if ran else []
+
+
 @dataclass
 class Execution:
     """What an execution left: the result of the stage, and for the command line what it came from.
 
-    ``program`` and ``counts`` are None where the machine did not get as far as counting. seconds: of
-    the whole; launched_s: of the launches alone. accesses: where it was watched, see
-    `machine.launch.Execution`.
+    ran: the launches of the first run, the one that ncu would count; empty where the machine did not get
+    as far as counting. seconds: of the whole; launched_s: of the launches alone.
     """
 
     result: Result
-    program: Any = None
-    counts: Mapping[str, Any] | None = None
-    profile: Mapping[str, float] | None = None
-    places: Places | None = None
+    ran: Sequence[Ran] = ()
     seconds: float = 0.0
     launched_s: float = 0.0
-    accesses: Mapping[int, Any] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for every instruction of the kernel, with its `Origin`."""
-        if self.counts is None or self.places is None:
-            return []
-        rows = counters.instruction_rows(self.program.instructions, self.counts, every=True)
-        return [{**row, **self.places(row["address"]).columns} for row in rows]
+        """A row for every instruction of the kernels, with its `Origin`."""
+        return _rows(self.ran, every=True)
 
 
 def poisoned(dtype: Any, count: int) -> np.ndarray:
@@ -159,49 +209,81 @@ class _Case:
         self.machine, self.profile = machine, profile
         self.spent = 0.0
         self.faults: list[dict[str, Any]] = []
-        self.done: Any = None  # of the first launch, the one that ncu would count
+        self.ran: list[Ran] = []  # of the first run, the one that ncu would count
+        self.runs = 0
         self.instructions = 0
         self.slow = False
-        cubin = Path(job.cubin)
-        text = sass.of_cubin(cubin)
-        self.places = Places(Path(job.source), job.entry, text, job.include)
-        self.program = machine.load(cubin.read_bytes(), job.entry, text)
+        self._listing = sass.of_cubin(Path(job.cubin))
         self.operation = operations.load(job.operation, job.source)
-        self.job = replace(job, tensor_cores=sass.on_tensor_cores(text, job.entry))
+        entries = dict.fromkeys(one.entry for one in job.steps)
+        self.job = replace(job, tensor_cores=sass.on_tensor_cores(self._listing, *entries))
+        self.entry = job.entry  # of the kernel that is looked at
+        self.places = {entry: self._places(entry) for entry in entries}
+        self.programs: dict[str, Any] = {}
+
+    def _places(self, entry: str) -> Places:
+        job = self.job
+        return Places(Path(job.source), entry, self._listing, job.include)
+
+    def load(self) -> None:
+        """The programs of all kernels that are launched."""
+        image = Path(self.job.cubin).read_bytes()
+        for entry in self.places:
+            self.entry = entry
+            self.programs[entry] = self.machine.load(image, entry, self._listing)
 
     def launch(
         self, buffers: Mapping[str, np.ndarray], alpha: float = 1.0, beta: float = 0.0
     ) -> bool:
-        """Execute once; whether what it computed can be judged."""
-        job = self.job
+        """Execute the case's launches once; whether what they computed can be judged."""
+        self.runs += 1
+        left = cost.budget(self.job)
+        for step in self.job.steps:
+            # None left is no limit to the machine.
+            executed = self._step(step, buffers, alpha, beta, max(left, 1))
+            if executed is None:
+                return False
+            left -= executed
+        return True
+
+    def _step(
+        self, job: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: float, most: int
+    ) -> int | None:
+        """Execute one launch with at most so many warp instructions: how many there were, or None where
+        what it computed cannot be judged."""
+        self.entry = job.entry
+        program, places = self.programs[job.entry], self.places[job.entry]
         left = job.limit_s - self.spent  # compiling the interpreter is not the case's
         more: dict[str, Any] = {"profile": True} if self.profile else {}
-        if job.watch and self.done is None:
+        if job.watch and self.runs == 1:
             more["capture"] = True
         more |= beside_arguments(self.machine, job, buffers)
         done = self.machine.execute(
-            self.program,
+            program,
             grid=job.launch.grid,
             block=job.launch.block,
             arguments=packed(
-                self.machine, job, buffers, alpha, beta, self.program.image.parameter_sizes
+                self.machine, job, buffers, alpha, beta, program.image.parameter_sizes
             ),
             shared_bytes=job.launch.shared_bytes,
-            limits=self.machine.Limits(instructions=cost.budget(job), seconds=max(left, 0.1)),
+            limits=self.machine.Limits(instructions=most, seconds=max(left, 0.1)),
             **more,
         )
         self.spent += float(done.seconds)
-        if self.done is None:
-            self.done = done
+        if self.runs == 1:
+            self.ran.append(Ran(job, program, places, done))
         self.instructions += int(np.sum(done.counts["threads_executed"]))
+        executed = int(np.sum(done.counts["executed"]))
         # Ended by the clock: the CPU is slow, which is no fault of the kernel's.
-        self.slow = int(np.sum(done.counts["executed"])) < cost.budget(job)
-        found = [described(one, self.program.instructions, self.places) for one in done.faults]
+        self.slow = executed < most
+        found = [described(one, program.instructions, places) for one in done.faults]
         self.faults += [one for one in found if one not in self.faults]
-        return not any(one["kind"] in STATUSES or one["kind"] == "barrier" for one in found)
+        if any(one["kind"] in STATUSES or one["kind"] == "barrier" for one in found):
+            return None
+        return executed
 
     def once(self) -> None:
-        """One launch, unjudged."""
+        """The launches once, unjudged."""
         self.launch(self.buffers(self.operation.inputs(self.job), 1.0))
 
     def buffers(self, given: Mapping[str, np.ndarray], beta: float) -> dict[str, np.ndarray]:
@@ -224,7 +306,8 @@ class _Case:
 
     def _timeless(self, one: Judgement) -> Judgement:
         """Without figures from a clock, of a machine that has no time: the verdict stands."""
-        if not any(CLOCK.search(str(line.text)) for line in self.program.instructions):
+        code = [line for one in self.programs.values() for line in one.instructions]
+        if not any(CLOCK.search(str(line.text)) for line in code):
             return one
         known = self.job.probe.buffers.values() if self.job.probe else ()
         reported = {buffer.report["metric"] for buffer in known if buffer.report}
@@ -233,18 +316,8 @@ class _Case:
         return replace(one, figures=kept, notes={**one.notes, "clock": told})
 
     def counted(self) -> dict[str, float]:
-        """Counter -> value of the first launch."""
-        job, image = self.job, self.program.image
-        return counters.values(
-            [str(one.opcode) for one in self.program.instructions],
-            self.done.counts,
-            grid=job.launch.grid,
-            block=job.launch.block,
-            shared_bytes=job.launch.shared_bytes,
-            arch=image.arch,
-            registers=image.registers,
-            static_shared=image.shared_size - image.shared_base,
-        )
+        """Counter -> value of the first run."""
+        return counters.together([one.values() for one in self.ran], self.job.leading)
 
 
 def _result(job: Job, status: str, reason: str = "", **more: Any) -> Result:
@@ -266,9 +339,7 @@ def _named(opcode: str, address: int, places: Places) -> str:
     return f"{opcode} at {places.at(address)}{where}"
 
 
-def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
-    if places is None:
-        places = Places(Path(job.source), job.entry, sass.of_cubin(Path(job.cubin)), job.include)
+def _unsupported(error: Any, places: Places) -> str:
     detail = getattr(error, "detail", "")
     told = _named(error.opcode, int(getattr(error, "address", -1)), places)
     return told + (f": {detail}" if detail else "")
@@ -277,23 +348,21 @@ def _unsupported(job: Job, error: Any, places: Places | None = None) -> str:
 def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     """Execute a job; whatever the kernel does, there is a result.
 
-    job: of stage execute; one that is watched has `Execution.accesses`. machine: see
-    `execution.engine`. profile: sample where the time goes (`Execution.profile`).
+    job: of stage execute; one that is watched has `Ran.accesses`. machine: see `execution.engine`.
+    profile: sample where the time goes (`Ran.profile`).
     """
     machine = machine or execution.engine()
     begun = time.monotonic()
+    case = _Case(job, machine, profile)
     try:
-        case = _Case(job, machine, profile)
-    except machine.Unsupported as error:
-        return Execution(_result(job, model.UNSUPPORTED, _unsupported(job, error)))
-    try:
+        case.load()
         judged = case.judged()
     except machine.Unsupported as error:
-        told = _unsupported(job, error, case.places)
-        return Execution(_result(job, model.UNSUPPORTED, told), case.program, places=case.places)
+        told = _unsupported(error, case.places[case.entry])
+        return Execution(_result(job, model.UNSUPPORTED, told))
     except (machine.BadLaunch, ValueError) as error:
-        failed = _result(job, model.FAILED_TO_LAUNCH, f"{HERE}: {error}")
-        return Execution(failed, case.program, places=case.places)
+        of = f"{case.entry}: " if job.launch.series else ""
+        return Execution(_result(job, model.FAILED_TO_LAUNCH, f"{HERE}: {of}{error}"))
     seconds = time.monotonic() - begun
     notes = {
         "check": {"figures": judged.figures, **judged.notes},
@@ -307,8 +376,8 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     status = STATUSES.get(kind, model.OK)
     if kind == "unsupported":
         first = next(one for one in case.faults if one["kind"] == kind)
-        told = _named(first["opcode"], first["address"], case.places)
-        return Execution(_result(job, status, told, notes=notes), case.program, places=case.places)
+        told = _named(first["opcode"], first["address"], case.places[first["kernel"]])
+        return Execution(_result(job, status, told, notes=notes))
     if kind == "timed out" and case.slow:
         status = model.NOT_MEASURED
         told = f"not done within {job.limit_s:g} s (execute: case_limit_s); {told}"
@@ -317,20 +386,16 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
         reason = f"{HERE}: {told}" + (f"; {reason}" if reason else "")
     made = Execution(
         _result(job, status, reason, verdict=verdict if status == model.OK else None, notes=notes),
-        case.program,
-        case.done.counts,
-        getattr(case.done, "profile", None),
-        case.places,
+        case.ran,
         seconds,
         case.spent,
-        getattr(case.done, "accesses", {}),
     )
     if status == model.OK:
         made.result["source"] = model.EXECUTED
     if status != model.OK or kind == "barrier":
         return made  # it did not run to its end: what was counted until then is no figure
     made.values = case.counted()
-    rows = counters.instruction_rows(case.program.instructions, case.done.counts)
+    rows = _rows(case.ran)
     made.result["instructions"] = rows
     made.result["figures"] = counters.figures(made.values, rows, job.dtypes.get("a", ""))
     return made
@@ -338,28 +403,21 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
 
 def classes(execution_: Execution) -> list[dict[str, Any]]:
     """Warp and thread instructions by class."""
-    if execution_.counts is None:
-        return []
-    words = [str(one.opcode) for one in execution_.program.instructions]
-    return counters.by_class(words, execution_.counts)
+    return counters.by_class([(one.words, one.counts) for one in execution_.ran])
 
 
 @dataclass(frozen=True)
-class Launch:
-    """One launch by itself: seconds in the machine, the share of each class where sampled, and the
-    accesses of each instruction of the program where it was watched."""
+class Once:
+    """The launches of a case once: seconds in the machine, and what they did."""
 
     seconds: float
     thread_instructions: int
-    profile: Mapping[str, float] | None
-    program: Any
-    accesses: Mapping[int, Any]
+    ran: Sequence[Ran]
 
 
-def launch_once(job: Job, machine: Any = None, profile: bool = False) -> Launch:
-    """Execute a job's kernel once, unjudged. Raises what the machine raises."""
+def launch_once(job: Job, machine: Any = None, profile: bool = False) -> Once:
+    """Execute a job's launches once, unjudged. Raises what the machine raises."""
     one = _Case(job, machine or execution.engine(), profile)
+    one.load()
     one.once()
-    sampled = getattr(one.done, "profile", None)
-    accesses = getattr(one.done, "accesses", {})
-    return Launch(float(one.done.seconds), one.instructions, sampled, one.program, accesses)
+    return Once(one.spent, one.instructions, one.ran)

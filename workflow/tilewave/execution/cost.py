@@ -28,7 +28,7 @@ CERTAIN = 1.3
 
 
 def budget(job: Job) -> int:
-    """Warp instructions after which a launch is taken for endless.
+    """Warp instructions after which a launch, or a series of them, is taken for endless.
 
     Far more than an operation of this size can need (the plainest product executes two thread
     instructions for each of its operations); of a probe, whose work is not known, what the time
@@ -37,7 +37,7 @@ def budget(job: Job) -> int:
     work = operations.load(job.operation, job.source).work(job.shape, job.dtypes)
     if not work.bytes:
         return int(WARPS_A_SECOND * min(job.limit_s, PATIENCE_S))
-    warps = -(-math.prod(job.launch.block) // LANES) * job.launch.blocks
+    warps = sum(-(-math.prod(one.block) // LANES) * one.blocks for one in job.launch.steps)
     return int(SLACK * ((2 * work.flops + work.bytes) / LANES + A_WARP * warps))
 
 

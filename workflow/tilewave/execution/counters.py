@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from tilewave import architectures
-from tilewave.counters.catalogue import METRICS, SCALAR_OP, TENSOR, TENSOR_BY_SUM, TENSOR_PATH
+from tilewave.counters.catalogue import (
+    METRICS,
+    SCALAR_OP,
+    TENSOR,
+    TENSOR_BY_SUM,
+    TENSOR_PATH,
+    combined,
+)
 from tilewave.counters.figures import derived, figure
 from tilewave.counters.instructions import KEPT, instruction_totals
 from tilewave.dtypes import DTYPES
@@ -163,6 +170,16 @@ def values(
     return found
 
 
+def together(each: Sequence[Mapping[str, float]], leading: int) -> dict[str, float]:
+    """`values` of a case from those of its launches: sums, and of what is none that of the one that
+    leads. What one of them lacks is left out."""
+    return {
+        name: combined(name, [one[name] for one in each], leading)
+        for name in each[0]
+        if all(name in one for one in each)
+    }
+
+
 def figures(
     found: Mapping[str, float],
     rows: Sequence[Mapping[str, Any]],
@@ -219,13 +236,15 @@ def instruction_rows(
     return rows
 
 
-def by_class(words: Sequence[str], counts: Counts) -> list[dict[str, Any]]:
-    """Warp and thread instructions of each class, the most executed first."""
+def by_class(launches: Iterable[tuple[Sequence[str], Counts]]) -> list[dict[str, Any]]:
+    """Warp and thread instructions of each class, the most executed first; of launches, each with its
+    opcodes and counts."""
     sums: dict[str, list[int]] = {}
-    for index, opcode in enumerate(words):
-        total = sums.setdefault(opcodes.class_of(opcode), [0, 0, 0])
-        for place, column in enumerate(("executed", "threads_executed", "threads_on")):
-            total[place] += int(counts[column][index])
+    for words, counts in launches:
+        for index, opcode in enumerate(words):
+            total = sums.setdefault(opcodes.class_of(opcode), [0, 0, 0])
+            for place, column in enumerate(("executed", "threads_executed", "threads_on")):
+                total[place] += int(counts[column][index])
     rows = [
         {"class": name, "executed": warps, "threads_executed": threads, "threads_on": on}
         for name, (warps, threads, on) in sums.items()

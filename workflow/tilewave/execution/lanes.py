@@ -47,15 +47,16 @@ class Watched:
 
 def watched(done: Execution) -> list[Watched]:
     """All instructions of a watched execution that accessed shared memory, in their order."""
-    rows = {row["address"]: row for row in done.rows()}
     found = []
-    for index, (first, worst) in sorted(done.accesses.items()):
-        row = rows[int(done.program.instructions[index].address)]
-        # ncu has no ideal for some copies (see `machine.memory`); the excess is then their worst's.
-        ideal = row["wavefronts_shared_ideal"] or row["requests_shared"] * worst.ideal
-        excess = max(0, row["wavefronts_hardware"] - ideal)
-        place = row["file"], row["line"], row["opcode"], row["address"]
-        found.append(Watched(*place, first, worst, excess))
+    for ran in done.ran:
+        rows = {row["address"]: row for row in ran.rows(every=True)}
+        for index, (first, worst) in sorted(ran.accesses.items()):
+            row = rows[int(ran.program.instructions[index].address)]
+            # ncu has no ideal for some copies (see `machine.memory`); the excess is then their worst's.
+            ideal = row["wavefronts_shared_ideal"] or row["requests_shared"] * worst.ideal
+            excess = max(0, row["wavefronts_hardware"] - ideal)
+            place = row["file"], row["line"], row["opcode"], row["address"]
+            found.append(Watched(*place, first, worst, excess))
     return found
 
 

@@ -37,7 +37,7 @@ def one(job: Job, machine: Any, rates: cost.Rates) -> Result:
         return model.result(case.STAGE, job.case, model.NOT_MEASURED, reason, key=job.key)
     try:
         if job.watch:
-            kept = captured.patterns(case.launch_once(job, machine))
+            kept = captured.of_launches(case.launch_once(job, machine).ran)
             return model.result(case.STAGE, job.case, model.OK, key=job.key, accesses=kept)
         done = case.run(job, machine)
         rates.saw(job, done.launched_s)

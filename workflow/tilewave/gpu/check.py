@@ -80,15 +80,16 @@ def _fitting(kernel: NvrtcKernel) -> dict[str, Any]:
 
 
 @functools.cache
-def _on_tensor_cores(cubin: str, entry: str) -> bool | None:
-    return sass.on_tensor_cores(sass.of_cubin(Path(cubin)), entry)
+def _on_tensor_cores(cubin: str, *entries: str) -> bool | None:
+    return sass.on_tensor_cores(sass.of_cubin(Path(cubin)), *entries)
 
 
 def _judged(session: Session, job: Job) -> Result:
     """Launch with every (alpha, beta) of the operation, and judge what came of it."""
     operation = operations.load(job.operation, job.source)
     if job.provider == "nvrtc" and may_use_tensor_cores(job.dtypes):
-        job = replace(job, tensor_cores=_on_tensor_cores(job.cubin, job.entry))
+        entries = [one.entry for one in job.steps]
+        job = replace(job, tensor_cores=_on_tensor_cores(job.cubin, *entries))
     found: list[Judgement] = []
     figures: list[dict[str, Any]] = []
     close: list[Callable[[], None]] = []

@@ -150,8 +150,42 @@ def enqueue(config: Any, function: Any, arguments: Arguments) -> None:
     ok(driver.cuLaunchKernelEx(config, function, arguments.address, 0))
 
 
+class _Launch:
+    """One launch of a job (of `Job.steps`), ready to be made any number of times."""
+
+    def __init__(self, gpu: Gpu, job: Job, module: Module) -> None:
+        self._job, launch = job, job.launch
+        self.function = module.function(job.entry)
+        self._sizes = cubin.read(module.image, job.entry).parameter_sizes
+        self.by_address = {
+            name for name, size in zip(job.arguments, self._sizes) if size == arguments.ADDRESS
+        }
+        if launch.cluster and math.prod(launch.cluster) > 8:  # what is portable
+            from cuda.bindings import driver
+
+            key = driver.CUfunction_attribute
+            name = key.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            ok(driver.cuFuncSetAttribute(self.function, name, 1))
+        self._config = configuration(
+            gpu, launch.grid, launch.block, launch.shared_bytes, launch.cluster
+        )
+
+    def prepare(
+        self,
+        pointers: Mapping[str, int],
+        copies: Mapping[str, int],
+        maps: Mapping[str, Any],
+        alpha: float,
+        beta: float,
+    ) -> Callable[[], None]:
+        """copies: addresses of tensor maps, of which a launch takes some by address."""
+        mine = {name: address for name, address in copies.items() if name in self.by_address}
+        packed = pack(self._job, {**pointers, **mine}, alpha, beta, maps, self._sizes)
+        return lambda: enqueue(self._config, self.function, packed)
+
+
 class NvrtcKernel:
-    """The kernel of a job, ready to be launched any number of times.
+    """The kernel of a job, or all that it launches in a row, ready to be launched any number of times.
 
     module: its loaded cubin, which then stays loaded (see `Session.module`).
     """
@@ -160,38 +194,36 @@ class NvrtcKernel:
         self._own = module is None
         self._module = module or Module(Path(job.cubin).read_bytes())
         self._job = job
-        self._function = self._module.function(job.entry)
-        self._sizes = cubin.read(self._module.image, job.entry).parameter_sizes
-        by_address = {
-            name for name, size in zip(job.arguments, self._sizes) if size == arguments.ADDRESS
-        }
         self._memory = Memory(gpu)
+        self._launches = [_Launch(gpu, one, self._module) for one in job.steps]
+        by_address = {name for one in self._launches for name in one.by_address}
         self._maps = Maps(job.launch.tensor_maps, self._memory, by_address)
-        shared_bytes, cluster = job.launch.shared_bytes, job.launch.cluster
-        allow_shared(self._function, shared_bytes)
-        if cluster and cluster[0] * cluster[1] * cluster[2] > 8:  # what is portable
-            from cuda.bindings import driver
-
-            key = driver.CUfunction_attribute
-            name = key.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-            ok(driver.cuFuncSetAttribute(self._function, name, 1))
-        self._config = configuration(gpu, job.launch.grid, job.launch.block, shared_bytes, cluster)
+        most: dict[str, int] = {}  # a function may be launched several times, and has one limit
+        for one in job.steps:
+            most[one.entry] = max(most.get(one.entry, 0), one.launch.shared_bytes)
+        for entry, shared_bytes in most.items():
+            allow_shared(self._module.function(entry), shared_bytes)
 
     def blocks_per_sm(self) -> int:
-        """Blocks of this launch that the driver says an SM holds at a time."""
+        """Blocks that the driver says an SM holds at a time, of the launch that leads."""
         from cuda.bindings import driver
 
-        launch = self._job.launch
+        launch, function = self._job.launch, self._launches[self._job.leading].function
         ask = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
-        return int(ok(ask(self._function, math.prod(launch.block), launch.shared_bytes)))
+        return int(ok(ask(function, math.prod(launch.block), launch.shared_bytes)))
 
     def prepare(
         self, pointers: Mapping[str, int], alpha: float = 1.0, beta: float = 0.0
     ) -> Callable[[], None]:
-        """A function that enqueues one launch with these buffers."""
+        """A function that enqueues the launches once, one behind the other, with these buffers."""
         maps, copies = self._maps.of(pointers), self._maps.addresses(pointers)
-        packed = pack(self._job, {**pointers, **copies}, alpha, beta, maps, self._sizes)
-        return lambda: enqueue(self._config, self._function, packed)
+        made = [one.prepare(pointers, copies, maps, alpha, beta) for one in self._launches]
+
+        def launch() -> None:
+            for enqueued in made:
+                enqueued()
+
+        return launch
 
     def close(self) -> None:
         self._memory.close()
@@ -214,7 +246,8 @@ class Session:
         For profiling, where to load one is work for ncu, too. A function keeps what `NvrtcKernel`
         allows it, so launches of other shared memory or another cluster get a module of their own.
         """
-        key = (job.cubin, job.launch.shared_bytes, job.launch.cluster)
+        allowed = [(one.entry, one.launch.shared_bytes, one.launch.cluster) for one in job.steps]
+        key = (job.cubin, *allowed)
         if self._loaded is None or self._loaded[0] != key:
             self._unload()
             self._loaded = (key, Module(Path(job.cubin).read_bytes()))

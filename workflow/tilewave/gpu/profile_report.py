@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewave.counters import catalogue
 from tilewave.counters.figures import derived, figure
-from tilewave.counters.instructions import instruction_totals, probe_figures
+from tilewave.counters.instructions import instruction_totals, of_launches, probe_figures
 from tilewave.gpu import profile_samples
 from tilewave.gpu.profile_instructions import Code, instructions_of, value_of
 from tilewave.jobs import Job
@@ -63,7 +63,7 @@ def _names(action: Any) -> list[str]:
 
 
 def mismatch(action: Any, job: Job) -> str:
-    """Empty where a profiled kernel is the job's, else what is different."""
+    """Empty where a profiled kernel is the job's one launch, else what is different."""
     if job.provider != "nvrtc":
         return ""
     names = _names(action)
@@ -81,8 +81,8 @@ def mismatch(action: Any, job: Job) -> str:
 def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
     """Profiled kernels of each job, by the job's place in the batch.
 
-    By the NVTX range of the case. Where a report has no such ranges: in order, one kernel a job,
-    and for a library's job all kernels up to the next job's own.
+    By the NVTX range of the case. Where a report has no such ranges: in order, of a job as many kernels as
+    it launches, and for a library's job all kernels up to the next job's own.
     """
     found: dict[int, list[Any]] = {index: [] for index in range(len(jobs))}
     indices = [case_index(action) for action in actions]
@@ -94,7 +94,9 @@ def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
     rest = list(actions)
     for index, job in enumerate(jobs):
         if job.provider == "nvrtc":
-            if rest and not mismatch(rest[0], job):
+            for step in job.steps:
+                if not rest or mismatch(rest[0], step):
+                    break
                 found[index].append(rest.pop(0))
             continue
         following = jobs[index + 1] if index + 1 < len(jobs) else None
@@ -103,7 +105,7 @@ def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
             if (
                 found[index]
                 and following is not None
-                and (not ours or not mismatch(rest[0], following))
+                and (not ours or not mismatch(rest[0], following.steps[0]))
             ):
                 break
             found[index].append(rest.pop(0))
@@ -111,21 +113,30 @@ def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
 
 
 def counters_of(
-    actions: Sequence[Any], names: Iterable[str]
-) -> tuple[dict[str, float], dict[str, str], list[str]]:
-    """Counters of a case: values over its kernels, ncu's units, and the names without a value."""
+    actions: Sequence[Any], names: Iterable[str], leading: int | None = None
+) -> tuple[dict[str, float], dict[str, str], list[str], dict[str, list[float]]]:
+    """Counters of a case: values over its kernels, ncu's units, and the names without a value.
+
+    leading: of a series the place of the kernel that leads (see `catalogue.combined`). Then come, too, the
+    values in each launch of what has none over several.
+    """
     values: dict[str, float] = {}
     units: dict[str, str] = {}
     absent = []
+    apart: dict[str, list[float]] = {}
     for name in names:
         read = [value_of(action, name) for action in actions]
         if not read or not all(catalogue.usable(value) for value in read):
             absent.append(name)
             continue
-        values[name] = catalogue.combined(name, [float(value) for value in read])
+        numbers = [float(value) for value in read]
+        if leading is not None and catalogue.of_one_launch(name):
+            apart[name] = numbers
+            continue
+        values[name] = catalogue.combined(name, numbers, leading)
         known = catalogue.METRICS.get(name)
         units[name] = known.unit if known else str(actions[0].metric_by_name(name).unit() or "")
-    return values, units, absent
+    return values, units, absent, apart
 
 
 def _scaled(name: str, value: float, action: Any) -> float:
@@ -157,14 +168,16 @@ def _passes(actions: Sequence[Any]) -> dict[str, int]:
     return {"passes": int(sum(passes))} if known else {}
 
 
-def _sampled(job: Job, action: Any) -> Result:
-    """The result of a case that was sampled, from its one kernel."""
-    rows = profile_samples.samples_of(action)
-    if rows is None:
+def _sampled(job: Job, actions: Sequence[Any]) -> Result:
+    """The result of a case that was sampled, from its launches: samples of all of them, and of the one
+    that leads what ncu's rules say."""
+    found = [samples for one in actions if (samples := profile_samples.samples_of(one)) is not None]
+    if len(found) < len(actions):
         reason = "ncu's report has the kernel but no stall samples of it"
         return result(SAMPLE, job.case, NOT_MEASURED, reason, key=job.key)
-    notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours=True)]}
-    notes |= profile_samples.notes_of(action) | _passes([action])
+    rows = of_launches([one.entry for one in job.steps], found)
+    notes: dict[str, Any] = {"kernels": [_kernel_name(one, ours=True) for one in actions]}
+    notes |= profile_samples.notes_of(actions[job.leading]) | _passes(actions)
     figures = profile_samples.totals(rows)
     return result(
         SAMPLE, job.case, OK, key=job.key, source=SOURCES[SAMPLE], figures=figures,
@@ -172,22 +185,39 @@ def _sampled(job: Job, action: Any) -> Result:
     )  # fmt: skip
 
 
+def _unlike(actions: Sequence[Any], job: Job) -> str:
+    """Empty where the profiled kernels are the job's launches in their order, else what is different."""
+    if job.provider != "nvrtc":
+        return ""
+    steps = job.steps
+    told = next(filter(None, map(mismatch, actions, steps)), "")
+    if not told and len(actions) != len(steps):
+        made = "one was" if len(steps) == 1 else f"{len(steps)} were"
+        found = "1 launch" if len(actions) == 1 else f"{len(actions)} launches"
+        told = f"the report has {found} where {made} made"
+    return told
+
+
 def result_of(
-    job: Job, actions: Sequence[Any], names: Sequence[str], code: Code | None = None
+    job: Job,
+    actions: Sequence[Any],
+    names: Sequence[str],
+    codes: dict[str, Code] | None = None,
 ) -> Result:
     """The result document of a case from its profiled kernels (at least one).
 
-    code: see `instructions_of`; of a library's kernels nothing is known beforehand.
+    codes: of its cubin, by function (see `instructions_of`); of a library's kernels nothing is known
+    beforehand.
     """
     base: dict[str, Any] = {"key": job.key}
-    wrong = next((text for text in (mismatch(action, job) for action in actions) if text), "")
-    if not wrong and job.provider == "nvrtc" and len(actions) > 1:
-        wrong = f"the report has {len(actions)} launches where one was made"
-    if wrong:
+    if wrong := _unlike(actions, job):
         return result(job.stage, job.case, NOT_MEASURED, wrong, **base)
     if job.stage == SAMPLE:
-        return _sampled(job, actions[0])
-    values, units, absent = counters_of(actions, catalogue.of_launches(names))
+        return _sampled(job, actions)
+    ours = job.provider == "nvrtc"
+    leading = job.leading if ours and len(actions) > 1 else None
+    asked = catalogue.of_launches(names)
+    values, units, absent, apart = counters_of(actions, asked, leading)
     if not values:
         reason = "ncu's report has the kernel but a value for none of the metrics"
         return result("counters", job.case, NOT_MEASURED, reason, **base)
@@ -195,18 +225,25 @@ def result_of(
         values[name] = _scaled(name, values[name], actions[0])
     figures = [figure(name, value, units[name]) for name, value in values.items()]
     figures += derived(values, job.dtypes.get("a", ""))
-    ours = job.provider == "nvrtc"
-    rows = [instructions_of(action, job.source, code if ours else None) for action in actions]
-    figures += instruction_totals([row for kernel in rows for row in kernel])
+    codes = {} if codes is None or not ours else codes
+    functions = [one.entry for one in job.steps] if ours else list(map(str, range(len(actions))))
+    each = [
+        instructions_of(action, job.source, codes.setdefault(function, {}))
+        for action, function in zip(actions, functions, strict=True)
+    ]
+    rows = of_launches(functions, each)
+    figures += instruction_totals(rows)
     notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours) for action in actions]}
     optional = {name for name, metric in catalogue.METRICS.items() if metric.optional}
     missing = [name for name in absent if name not in optional]
     if missing:
         notes["absent_metrics"] = missing
+    if apart:
+        notes["of_each_launch"] = apart
     notes |= _passes(actions)
     if job.instruction and ours:
-        if rows[0]:
-            found, note = probe_figures(job.instruction, rows[0], values)
+        if rows:
+            found, note = probe_figures(job.instruction, rows, values)
             figures += found
             if note:
                 notes["probe_instruction"] = note
@@ -218,7 +255,7 @@ def result_of(
         OK,
         source="counters",
         figures=figures,
-        instructions=rows[0] if ours else [],
+        instructions=rows if ours else [],
         notes=notes,
         **base,
     )
@@ -235,12 +272,12 @@ def parse_report(
     names: metrics of each job. places: of the jobs that are asked for (default: all).
     """
     assigned = assign(actions_of(report), jobs)
-    codes: dict[str, Code] = {}  # by cubin
+    codes: dict[str, dict[str, Code]] = {}  # by cubin and function
     for index in range(len(jobs)) if places is None else places:
         if assigned[index]:
             cubin = jobs[index].cubin
-            code = codes.setdefault(cubin, {}) if cubin else None
-            yield index, result_of(jobs[index], assigned[index], names[index], code)
+            known = codes.setdefault(cubin, {}) if cubin else None
+            yield index, result_of(jobs[index], assigned[index], names[index], known)
 
 
 def load_report(path: Path) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tilewave.counters import catalogue
 from tilewave.counters.catalogue import NOT_ISSUED_SAMPLES, SAMPLES, STALL_SAMPLES, STALLS
 from tilewave.counters.figures import figure
+from tilewave.counters.instructions import PLACE
 from tilewave.gpu.profile_instructions import places_of, start_of, value_of
 
 NOT_ISSUED = "_not_issued"
@@ -59,11 +61,11 @@ def samples_of(action: Any) -> list[dict[str, int]] | None:
     ]
 
 
-def totals(rows: list[dict[str, int]]) -> list[dict[str, Any]]:
+def totals(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Samples of a kernel, all and by reason, as figures."""
     sums = Counter({SAMPLES: 0})
     for row in rows:
-        sums.update({name: count for name, count in row.items() if name != "address"})
+        sums.update({name: count for name, count in row.items() if name not in PLACE})
     return [figure(name, float(sums[name]), "sample") for name in sorted(sums)]
 
 

@@ -14,7 +14,7 @@ LINE_BYTES = 128
 
 
 def patterns(done: Any) -> list[dict[str, Any]]:
-    """The worst accesses of a watched execution's instructions as plain data: one for those of the same opcode whose
+    """The worst accesses of a watched launch's instructions as plain data: one for those of the same opcode whose
     lanes stand alike, with the SASS addresses of them all (``sass``), in the order of the code."""
     found: dict[Any, dict[str, Any]] = {}
     for index, (_, worst) in sorted(done.accesses.items()):
@@ -26,6 +26,13 @@ def patterns(done: Any) -> list[dict[str, Any]]:
         )
         row["sass"].append(int(one.address))
     return list(found.values())
+
+
+def of_launches(ran: Sequence[Any]) -> list[dict[str, Any]]:
+    """`patterns` of a case's launches; of several each row has its ``function``."""
+    if len(ran) == 1:
+        return patterns(ran[0])
+    return [{**row, "function": one.job.entry} for one in ran for row in patterns(one)]
 
 
 def _shifted(addresses: Sequence[int], mask: int) -> tuple[int, ...]:
@@ -68,7 +75,12 @@ def diagrams(
             made.append(
                 Diagram(file, line, str(row["opcode"]), address, finding(laid), access, svg)
             )
-    return sorted(made, key=lambda one: (-one.access.excess, -one.access.wavefronts, one.address))
+    return worst_first(made)
+
+
+def worst_first(found: Iterable[Diagram]) -> list[Diagram]:
+    """Drawings, the most excess first."""
+    return sorted(found, key=lambda one: (-one.access.excess, -one.access.wavefronts, one.address))
 
 
 def _access(row: Mapping[str, Any]) -> Access:

@@ -171,12 +171,15 @@ def _instructions(study: StudyData) -> pd.DataFrame:
     if rows.empty or "stage" not in rows:
         return pd.DataFrame(columns=["case", "address", "opcode"])
     columns = [name for name in BY_INSTRUCTION if name in rows]
-    keys = ["case", "address", "opcode"]
+    keys = ["case", "address", "opcode", *(["function"] if "function" in rows else [])]
     sides = [
         rows[(rows["stage"] == stage) & ((rows["source"] == "executed") == (stage == PREDICTED))]
         for stage in _STAGES
     ]
-    one, other = (side[[*keys, *columns]].drop_duplicates(keys[:2]) for side in sides)
+    one, other = (
+        side[[*keys, *columns]].drop_duplicates([name for name in keys if name != "opcode"])
+        for side in sides
+    )
     return one.merge(other, on=keys, suffixes=("_predicted", "_measured"))
 
 

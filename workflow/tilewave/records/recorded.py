@@ -91,7 +91,8 @@ class Recorded:
         found: dict[str, list[dict[str, Any]]] = {}
         cases: dict[str, str] = {}  # that share a key have the same rows
         for row in self.access_rows:
-            plain = {name: row[name] for name in row if name not in ("case", "key")}
+            told = ("case", "key", *(() if row.get("function") else ("function",)))
+            plain = {name: row[name] for name in row if name not in told}
             if cases.setdefault(row["key"], row["case"]) == row["case"]:
                 found.setdefault(row["key"], []).append(plain)
         return found
@@ -245,7 +246,8 @@ def merge_accesses(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     before = Recorded(folder).access_rows
     merged = [row for row in before if row["case"] not in cases] + fresh
     merged.sort(key=lambda row: str(row["case"]))  # of a case they stay in the order of its code
-    columns = {name: [row[name] for row in merged] for name in merged[0]}
+    names = dict.fromkeys(name for row in merged for name in row)
+    columns = {name: [row.get(name) for row in merged] for name in names}
     _write(folder / "accesses.parquet", pa.table(columns))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,9 @@ CASE_COLUMNS = [
     "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "expect",
     "claimed", "instruction", "note", "ends", "finds", "verdict", "studies", "follows",
 ]  # fmt: skip
+LAUNCHES = "launches"
+"""A column of cases where one has several launches: as JSON, of each ``entry``, ``grid``,
+``block_threads``, ``registers``, ``shared_bytes``. The other columns are of the one that leads."""
 EMPTY = float("nan")
 BEHIND = "tune_behind"
 KERNEL_NAME = "kernel_name"
@@ -103,9 +107,28 @@ def case_row(one: Resolved, entry: Mapping[str, Any]) -> dict[str, Any]:
             "block_threads": launch.block[0] * launch.block[1] * launch.block[2],
             "shared_bytes": (row["static_shared_bytes"] or 0) + launch.shared_bytes,
         }
+        if launch.series:
+            row[LAUNCHES] = json.dumps(_launches(one, entry))
         if launch.tile:
             row |= dict(zip(("tile_m", "tile_n", "tile_k"), launch.tile))
     return row
+
+
+def _launches(one: Resolved, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    assert one.launch is not None
+    found = []
+    for step in one.launch.series:
+        used = entry.get("resources", {}).get(step.entry, {})
+        found.append(
+            {
+                "entry": step.entry,
+                "grid": step.grid,
+                "block_threads": math.prod(step.block),
+                "registers": used.get("registers"),
+                "shared_bytes": used.get("static_shared_bytes", 0) + step.shared_bytes,
+            }
+        )
+    return found
 
 
 def cases_table(
@@ -120,7 +143,8 @@ def cases_table(
         row = case_row(one, compiled[one.case.variant.id].get(arch) or {})
         row["verdict"] = verdict.get(one.case.id, model.NOT_CHECKED)
         rows.append(row)
-    return pd.DataFrame(rows, columns=CASE_COLUMNS)
+    several = [LAUNCHES] if any(LAUNCHES in row for row in rows) else []
+    return pd.DataFrame(rows, columns=[*CASE_COLUMNS, *several])
 
 
 def _behind(made: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -229,8 +253,8 @@ def paired_shares(records: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([records, found[found["value"].notna()]], ignore_index=True)
 
 
-Origins = Callable[[str], Mapping[int, Origin]]
-"""Variant -> address -> the line that the instruction came from."""
+Origins = Callable[[str, str], Mapping[int, Origin]]
+"""Variant and function (empty: of its one launch) -> address -> the line that the instruction came from."""
 
 
 def instructions_table(
@@ -245,10 +269,13 @@ def instructions_table(
     if not len(table):
         return table
     variants = table["case"].map({case: case.partition("@")[0] for case in table["case"].unique()})
+    functions = table.get("function", pd.Series("", table.index)).fillna("")
     made = []
-    for variant, addresses in table["address"].groupby(variants, sort=False):
+    for (variant, function), addresses in table["address"].groupby(
+        [variants, functions], sort=False
+    ):
         known = addresses.unique()
-        places = pd.DataFrame(columns(origins_of(str(variant)), known), index=known)
+        places = pd.DataFrame(columns(origins_of(variant, function), known), index=known)
         made.append(places.loc[addresses].set_index(addresses.index))
     placed = pd.concat(made)
     return table.assign(**{name: placed[name] for name in placed})

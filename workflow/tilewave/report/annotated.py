@@ -79,7 +79,7 @@ class Code:
 
 
 COUNTERS = [one.name for one in fields(Counts)]
-SAMPLED = ["case", "address", "samples", *(one.name for one in fields(Origin))]
+SAMPLED = ["case", "function", "address", "samples", *(one.name for one in fields(Origin))]
 
 
 def _sums(rows: pd.DataFrame, by: Sequence[str]) -> dict[Any, Counts]:
@@ -160,6 +160,8 @@ def machine_code(kernel: Kernel, listing: str, function: str, rows: pd.DataFrame
 
     listing: of `sass.as_text`, as the variant's ``.sass`` holds it; rows: of `rows_of`.
     """
+    if "function" in rows:  # of several launches
+        rows = rows[rows["function"].fillna(function) == function]
     texts = origins.own_texts(kernel.text, kernel.path, kernel.folders)
     places: Mapping[int, Origin] = origins.of_listing(listing, function, texts)
     counted = _sums(rows, ["address"])

@@ -4,6 +4,7 @@ rung before, source and machine code with counters, and the lanes of its accesse
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import math
 import os
@@ -23,6 +24,7 @@ from tilewave.compiling.origins import Origin
 from tilewave.kernels import FENCES, Kernel
 from tilewave.lanes import captured
 from tilewave.project import Project
+from tilewave.records.tables import LAUNCHES
 from tilewave.report import annotated
 from tilewave.report.annotated import Counts
 from tilewave.report.cells import Table, cell, number, plural, table
@@ -142,6 +144,13 @@ def _first(document: Mapping[str, Any], variant: str = "") -> Mapping[str, Any]:
     return next(iter(archs.values()), {})
 
 
+def _symbols(kernel: Kernel, entry: Mapping[str, Any]) -> dict[str, str]:
+    """Names in the cubin of the kernels that a case launches, by their entries."""
+    leading = {kernel.entry: entry.get("symbol", kernel.entry)}
+    known: dict[str, str] = {**leading, **entry.get("symbols", {})}
+    return {name: known.get(name, name) for name in kernel.entries}
+
+
 def _listing(entry: Mapping[str, Any]) -> str:
     """nvdisasm's listing of a compilation, empty where there is none."""
     path = Path(entry.get("sass") or ".")
@@ -169,6 +178,13 @@ def _occupancy(
     return f"{100 * found.fraction:.0f} % ({', '.join(found.limiters)})"
 
 
+def _of_entry(cases: pd.DataFrame, entry: str) -> pd.DataFrame:
+    """Geometry of a series' launches of one kernel, a row for each."""
+    told = cases.get(LAUNCHES, pd.Series(dtype=str)).dropna()
+    rows = [one for text in told for one in json.loads(text) if one["entry"] == entry]
+    return pd.DataFrame(rows, columns=["block_threads", "shared_bytes"])
+
+
 def _readable(listing: str) -> str:
     """The instructions of a listing, without the line tables' remarks between them."""
     return "\n".join(code or label for code, label in _INSTRUCTION.findall(listing)) + "\n"
@@ -192,17 +208,20 @@ def variants(
     """What is known of a kernel's compiled variants (``document``: by variant and architecture); only
     kernels with a cubin have rows."""
     limits, rows = _limits(environment), []
+    # Of several launches the one that leads comes first, with the variant's name alone.
+    entries = sorted(kernel.entries, key=lambda one: one != kernel.entry)
     for name, compiled in document.items():
-        mine = cases[cases["variant"] == name]
-        for arch, entry in compiled.items():
-            used = entry.get("resources", {}).get(kernel.entry, {})
+        every = cases[cases["variant"] == name]
+        for (arch, entry), of in itertools.product(compiled.items(), entries):
+            mine = _of_entry(every, of) if len(entries) > 1 else every
+            used = entry.get("resources", {}).get(of, {})
             spilled = [used.get("spill_store_bytes"), used.get("spill_load_bytes")]
             macros = ", ".join(f"{key} {value}" for key, value in entry.get("macros", {}).items())
             sizes = pd.to_numeric(mine["shared_bytes"]).dropna()
             shared = float(sizes.max()) if len(sizes) else used.get("static_shared_bytes")
             rows.append(
                 VariantView(
-                    name=name,
+                    name=f"{name}: {of}" if len(entries) > 1 else name,
                     macros=macros,
                     arch=arch,
                     status=entry["status"],
@@ -398,9 +417,12 @@ def listings(
         code: list[SassLine] = []
         if not made:
             entry = _first(document, case.partition("@")[0])
-            rows, symbol = annotated.rows_of(own, case, stalls), entry.get("symbol", kernel.entry)
-            machine = annotated.machine_code(kernel, _listing(entry), symbol, rows)
-            code = _sass(machine, kernel, total.samples)
+            rows, symbols = annotated.rows_of(own, case, stalls), _symbols(kernel, entry)
+            for name, symbol in symbols.items():
+                if len(symbols) > 1:
+                    code.append(SassLine("", name, "", "", "", "", "", False, False))
+                machine = annotated.machine_code(kernel, _listing(entry), symbol, rows)
+                code += _sass(machine, kernel, total.samples)
         files = [
             _file(file, start if file.name == kernel.path.name else 0, total.samples)
             for file in found.files
@@ -451,15 +473,21 @@ def lanes(
     made = []
     for case, one in list(told.items())[: None if probe else 1]:
         entry = _first(document, one["variant"])
-        symbol = entry.get("symbol", kernel.entry)
-        places: Mapping[int, Origin] = origins.of_listing(_listing(entry), symbol, texts)
+        leading = entry.get("symbol", kernel.entry)
+        by_function: dict[str, list[Mapping[str, Any]]] = {}
+        for row in one["accesses"]:
+            by_function.setdefault(row.get("function") or leading, []).append(row)
+        every: list[captured.Diagram] = []
+        for symbol, rows in by_function.items():
+            places: Mapping[int, Origin] = origins.of_listing(_listing(entry), symbol, texts)
 
-        def place(address: int, places: Mapping[int, Origin] = places) -> tuple[str, int]:
-            origin = places.get(address, origins.NOWHERE)
-            return origin.file or kernel.path.name, origin.line
+            def place(address: int, places: Mapping[int, Origin] = places) -> tuple[str, int]:
+                origin = places.get(address, origins.NOWHERE)
+                return origin.file or kernel.path.name, origin.line
 
+            every += captured.diagrams(rows, place)
         drawn: list[Drawn] = []
-        for found in captured.diagrams(one["accesses"], place):
+        for found in captured.worst_first(every):
             if one["instruction"] and not found.opcode.startswith(one["instruction"]):
                 continue
             if len(drawn) == (1 if probe else DRAWN):

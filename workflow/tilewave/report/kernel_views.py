@@ -71,6 +71,14 @@ class Advised:
 
 
 @dataclass(frozen=True)
+class Series:
+    """The kernels that a case launches in a row, and the one that leads."""
+
+    entries: list[str]
+    leading: str
+
+
+@dataclass(frozen=True)
 class KernelView:
     """One kernel: all that its page says."""
 
@@ -82,6 +90,7 @@ class KernelView:
     operation: str
     provider: str
     idea: list[str]
+    launches: Series | None
     cases: str
     verdicts: list[tuple[str, int]]
     row: Row
@@ -361,6 +370,9 @@ def view(run: Run, name: str) -> KernelView:
         operation=kernel.front.operation,
         provider=kernel.provider,
         idea=idea(kernel),
+        launches=Series([entry for entry, _ in kernel.launches], kernel.entry)
+        if len(kernel.launches) > 1
+        else None,
         cases=plural(len(mine), "case"),
         verdicts=[(word, count) for word, count in verdict_counts(mine) if count],
         row=_row(kernel, mine, run.shares, compiled_variants, excess),

@@ -107,8 +107,8 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
             "kernels": cubin.kernels(done.cubin),
             "resources": done.resources,
         }
-    if done.symbol:
-        entry["named"] = {kernel.entry: done.symbol}
+    if done.named:
+        entry["named"] = done.named
     if done.warning:
         entry |= {"warning": done.warning, "log": f"{done.warning}\n{done.log}"}
     entry["seconds"] = round(time.monotonic() - begun, 3)
@@ -117,19 +117,24 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
 
 
 def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
-    """What was compiled, with the name in it of the kernel that front matter means now; where it has
-    none, refused. Front matter is no part of a compilation's key: another `entry` compiles nothing."""
+    """What was compiled, with the names in it of the kernels that front matter means now; where it lacks
+    one, refused. Front matter is no part of a compilation's key: another `entry` compiles nothing.
+
+    ``symbol`` is the name of the one that leads; with several, ``symbols`` has each entry's."""
     if "kernels" not in entry:  # refused by the compiler, or recorded with its symbol
         return entry
     try:
-        named = entry.get("named", {}).get(kernel.entry)
-        symbol = named or nvrtc.symbol(kernel.entry, entry["kernels"])
+        named = entry.get("named", {})
+        symbols = {
+            one: named.get(one) or nvrtc.symbol(one, entry["kernels"]) for one in kernel.entries
+        }
     except nvrtc.NoSymbol as error:
         refused = {name: entry[name] for name in entry if name not in ("code", "sha256")}
         return refused | {"status": model.FAILED_TO_COMPILE, "reason": str(error)}
-    used = entry["resources"].get(symbol)
-    resources = {**entry["resources"], **({kernel.entry: used} if used else {})}
-    return entry | {"symbol": symbol, "resources": resources}
+    used = entry["resources"]
+    used = {**used, **{one: used[name] for one, name in symbols.items() if name in used}}
+    more = {"symbols": symbols} if len(symbols) > 1 else {}
+    return entry | {"symbol": symbols[kernel.entry], "resources": used, **more}
 
 
 def compile_all(
@@ -220,12 +225,17 @@ class Compilations:
         text, lines = found
         return sass.relined(text, source.moved(lines, _own_texts(variant.kernel)))
 
-    def origins(self, variant: Variant, entry: Mapping[str, Any]) -> Mapping[int, Origin]:
-        """Address -> the line as it is now that an instruction of a compiled variant came from."""
+    def origins(
+        self, variant: Variant, entry: Mapping[str, Any], function: str = ""
+    ) -> Mapping[int, Origin]:
+        """Address -> the line as it is now that an instruction of a compiled variant came from.
+
+        function: a symbol of the cubin; default: that of the kernel that leads.
+        """
         listing = self.listing(variant, entry)
         if listing is None:
             return {}
-        function = entry.get("symbol", variant.kernel.entry)
+        function = function or entry.get("symbol", variant.kernel.entry)
         return origins.of_listing(listing, function, _own_texts(variant.kernel))
 
     def provide(self, variant: Variant, wanted: str) -> None:

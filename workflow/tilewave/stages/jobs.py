@@ -118,6 +118,8 @@ def of_case(
         limit_s = min(limit_s, named.limit_s)
     without = kernel.provider == "nvrtc" and "cubin" not in entry
     counted = _counted(stage, frozenset(resolved.request.counters))
+    symbols = entry.get("symbols", {kernel.entry: entry.get("symbol", kernel.entry)})
+    series = tuple(replace(one, entry=symbols.get(one.entry, one.entry)) for one in launch.series)
     job = Job(
         stage=stage,
         case=case.id,
@@ -134,7 +136,7 @@ def of_case(
         dtypes=variant.dtypes,
         layouts=variant.layouts if operation.laid_out else {},
         seed=config.seed,
-        launch=launch,
+        launch=replace(launch, series=series),
         limit_s=limit_s,
         cubin=entry.get("cubin") or "",
         no_cubin=entry.get("reason", "") if without else "",

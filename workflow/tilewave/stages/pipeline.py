@@ -237,10 +237,11 @@ class Pipeline:
                 found[stage] = made
         return found
 
-    def origins(self, variant: str) -> Mapping[int, Origin]:
-        """Address -> the line that an instruction of a variant's code came from."""
+    def origins(self, variant: str, function: str) -> Mapping[int, Origin]:
+        """Address -> the line that an instruction of a variant's code came from (see
+        `Compilations.origins`)."""
         entry = self.compiled[variant].get(self.arch) or {}
-        return self.compilations.origins(self.variants[variant], entry)
+        return self.compilations.origins(self.variants[variant], entry, function)
 
     def write_listings(self) -> None:
         """Each variant's listing where its entry says, for whoever reads it."""
@@ -253,7 +254,7 @@ class Pipeline:
     def shipped(self) -> tuple[dict[str, dict[str, Any]], dict[str, Listing]]:
         """What a recording keeps of compilations: by variant and architecture; and by key their
         listings, with the numbers of the lines that had code."""
-        kept = ("source_sha256", "sha256", "code", "symbol", "resources", "options", "nvrtc", "key",
+        kept = ("source_sha256", "sha256", "code", "symbol", "symbols", "resources", "options", "nvrtc", "key",
                 "text")  # fmt: skip
         entries, listings = {}, {}
         for name, compiled in self.compiled.items():

@@ -1,0 +1,479 @@
+"""Several launches in a row as one case: planned, compiled, executed, and read from a profile."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import test_profiler as profiles
+from samples import ROOT, a_job
+from tilewave import command, execution
+from tilewave.cases import Request
+from tilewave.compiling import nvrtc
+from tilewave.counters import catalogue
+from tilewave.environment import DRIVER_VERSION, find_ncu
+from tilewave.errors import UserError
+from tilewave.execution import case, cost, counters
+from tilewave.gpu import check, launch, profile_report, profiler
+from tilewave.gpu.profile_run import NO_PERMISSION
+from tilewave.jobs import Job, read_jobs, write_jobs
+from tilewave.kernels import load_kernel
+from tilewave.lanes import captured
+from tilewave.launches import LaunchPlan, Step
+from tilewave.records import keys, model, tables
+from tilewave.records.recorded import Recorded, merge, merge_accesses
+from tilewave.records.store import Store
+from tilewave.report import kernel_code
+from tilewave.stages import compiling, resolving
+from tilewave.variants import variant
+
+SERIES = ROOT / "tests" / "series"
+needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "there")
+
+
+def planned(name: str, folder: Path, *words: str) -> tuple[Job, Any, Any]:
+    options = command.parser().parse_args(["execute", str(SERIES / f"{name}.cu"), *words])
+    plan, entry = command.planned(options, folder)
+    assert plan.job is not None, plan.result
+    return plan.job, plan, entry
+
+
+def variant_of(path: Path) -> Any:
+    return variant(load_kernel(path), {}, path, "macros")
+
+
+def changed(tmp_path: Path, old: str, new: str, name: str = "split_k") -> Path:
+    text = (SERIES / f"{name}.cu").read_text()
+    assert old in text
+    path = tmp_path / f"{name}.cu"
+    path.write_text(text.replace(old, new))
+    return path
+
+
+# ------------------------------------------------------------------------------------- front matter
+
+
+def test_each_launch_is_planned_with_its_own_arguments() -> None:
+    plan = variant_of(SERIES / "split_k.cu").plan({"m": 33, "n": 20, "k": 50}, {})
+    assert plan.series == (
+        Step("partial", ("a", "b", "parts", "m", "n", "k"), (2, 3, 3), (16, 16, 1), 0, None),
+        Step("reduced", ("parts", "c", 660, "alpha", "beta"), (6, 1, 1), (128, 1, 1), 0, None),
+    )
+    assert (plan.grid, plan.block, plan.working_blocks) == ((2, 3, 3), (16, 16, 1), 18)
+    assert [(one.grid, one.series) for one in plan.steps] == [((2, 3, 3), ()), ((6, 1, 1), ())]
+    assert [one.name for one in plan.scratch] == ["parts"]
+    assert LaunchPlan.of_document(json.loads(json.dumps(plan, default=vars))) == plan
+
+
+def test_the_entry_that_is_named_leads() -> None:
+    kernel = load_kernel(SERIES / "softmax_two.cu")
+    assert (kernel.entry, kernel.entries, kernel.leading) == (
+        "quotients", ("statistics", "quotients"), 1,
+    )  # fmt: skip
+    plan = variant_of(SERIES / "softmax_two.cu").plan({"rows": 5, "columns": 300}, {})
+    assert (plan.grid, plan.block) == ((3, 5, 1), (128, 1, 1))
+
+
+def test_a_list_of_one_launch_is_a_launch(tmp_path: Path) -> None:
+    second = "  - entry: reduced"
+    text = (SERIES / "split_k.cu").read_text()
+    path = tmp_path / "split_k.cu"
+    path.write_text(text[: text.index(second)] + text[text.index("---*/") :])
+    assert variant_of(path).plan({"m": 16, "n": 16, "k": 8}, {}).series == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("launches:\n", "grid: [1]\nlaunches:\n", "with `launches` each of them has its own"),
+        ("launches:\n", "arguments: [a]\nlaunches:\n", "with `launches` each of them has its own"),
+        ("launches:\n", "entry: other\nlaunches:\n", "found 'other'; allowed: partial, reduced"),
+        ("block: [128]", "block: [128, 1, 1, 1]", "launches.1.block"),
+        ('"m * n", alpha', '"m * x", alpha', "launches.1.arguments.2"),
+        ("[128]\n    grid", "[128]\n    tile: [1]\n    grid", "launches.1.tile"),
+        ("entry: reduced\n    block", "block", "launches.1.entry"),
+        ("arguments: [parts, c", "arguments: [pieces, c", "pieces"),
+        ("operation: matmul", "operation: probe", "any operation but probe"),
+    ],
+)
+def test_mistakes_in_a_series(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(UserError) as found:
+        variant_of(changed(tmp_path, old, new)).try_out()
+    assert said in str(found.value), found.value
+
+
+def test_a_launch_beyond_the_device_is_named(tmp_path: Path) -> None:
+    path = changed(tmp_path, "block: [128]", "block: [2048]")
+    plan = variant_of(path).plan({"m": 16, "n": 16, "k": 8}, {})
+    assert plan.beyond({}) == "reduced: a block of 2048 threads exceeds 1024"
+
+
+# ---------------------------------------------------------------------------------------- jobs and keys
+
+
+def in_a_row(*steps: Step, **more: Any) -> Job:
+    lead = steps[0]
+    plan = LaunchPlan(lead.grid, lead.block, lead.shared_bytes, None, 1, series=steps)
+    return a_job(entry=lead.entry, arguments=lead.arguments, launch=plan, **more)
+
+
+ONE = Step("one", ("a", "c"), (4, 2, 1), (32, 1, 1), 0, None)
+TWO = Step("two", ("c",), (1, 1, 1), (64, 1, 1), 512, None)
+
+
+def test_a_job_of_a_series_is_its_launches(tmp_path: Path) -> None:
+    job = in_a_row(ONE, TWO)
+    assert [(one.entry, one.arguments, one.launch.shared_bytes) for one in job.steps] == [
+        ("one", ("a", "c"), 0), ("two", ("c",), 512),
+    ]  # fmt: skip
+    assert job.leading == 0 and replace(job, entry="two").leading == 1
+    assert a_job().steps == (a_job(),) and a_job().leading == 0
+    write_jobs(tmp_path / "jobs", [job])
+    assert read_jobs(tmp_path / "jobs") == [job]
+
+
+def test_a_key_knows_every_launch() -> None:
+    steps = [(ONE, TWO), (ONE, replace(TWO, grid=(2, 1, 1))), (ONE, replace(TWO, arguments=("a",))),
+             (ONE, ONE, TWO)]  # fmt: skip
+    made = {keys.key("c", in_a_row(*one)) for one in steps}
+    plain = replace(in_a_row(ONE, TWO), launch=replace(in_a_row(ONE).launch, series=()))
+    assert len(made | {keys.key("c", plain)}) == len(steps) + 1
+
+
+# -------------------------------------------------------------------------------------------- executed
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("split_k", ("--shape", "33x20x50")),
+        ("split_k", ("--shape", "33x20x50", "--macro", "SPLITS=1")),
+        ("softmax_two", ("--shape", "5x300")),
+        ("reduction_passes", ("--shape", "70001")),
+    ],
+)
+def test_a_series_is_executed_right(name: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    job, _, _ = planned(name, tmp_path, *words)
+    done = case.run(job, execution.engine())
+    assert (done.result["status"], done.result["verdict"]) == ("ok", "correct"), done.result
+    assert [one.job.entry for one in done.ran] == [one.entry for one in job.steps]
+    # Counters are sums over the launches, geometry is that of the one that leads.
+    each, found = [one.values() for one in done.ran], done.values
+    for metric in (
+        "smsp__inst_executed.sum",
+        "launch__grid_size",
+        "smsp__thread_inst_executed.sum",
+    ):
+        assert found[metric] == sum(one[metric] for one in each)
+    assert found["launch__grid_dim_x"] == job.launch.grid[0]
+    assert found["launch__block_size"] == each[job.leading]["launch__block_size"]
+    # Rows name their function, each instruction once, and have all that was executed.
+    rows = done.rows()
+    places = Counter((row["function"], row["address"]) for row in rows)
+    assert set(places.values()) == {1}
+    assert {function for function, _ in places} == {one.entry for one in job.steps}
+    assert sum(row["executed"] for row in rows) == found["smsp__inst_executed.sum"]
+    assert {row["function"] for row in done.result["instructions"]} == {
+        one.entry for one in job.steps
+    }
+
+
+@needs_nvrtc
+def test_two_instances_of_a_template_are_two_kernels(tmp_path: Path) -> None:
+    job, plan, entry = planned("reduction_passes", tmp_path, "--shape", "3000")
+    first, second, last = (one.entry for one in job.steps)
+    assert first == second != last and job.leading == 0
+    assert set(entry["symbols"]) == {"sums<BLOCK, false>", "sums<BLOCK, true>"}
+    assert set(entry["symbols"]) <= set(entry["resources"])
+    told = command.document("sm_90", plan, entry, case.run(job, execution.engine()))
+    assert [one["grid"] for one in told["launches"]] == [[6, 1, 1], [1, 1, 1], [1, 1, 1]]
+    assert "  sums<BLOCK, true>: sm_90, grid 1 x 1 x 1, block 128" in command.text(told)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        # The second launch writes past C; its finding names it.
+        ("if (at >= count) return;", "", "reduced, line"),
+        ("sum += parts[split", "for (;;) sum += parts[split", "reduced, line"),
+        ('"m * n", alpha, beta]', '"m * n", alpha]', "reduced: the kernel takes 5 arguments"),
+    ],
+)
+def test_what_a_later_launch_does_wrong_is_told(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    path = changed(tmp_path, old, new)
+    words = ["execute", str(path), "--shape", "33x20x50", "--limit", "2"]
+    told = command.execute(command.parser().parse_args(words))
+    assert told["status"] in (model.INVALID_ACCESS, model.NOT_MEASURED, model.FAILED_TO_LAUNCH,
+                              model.TIMED_OUT)  # fmt: skip
+    assert said in told["reason"], told["reason"]
+
+
+@needs_nvrtc
+def test_an_entry_that_the_file_has_not_does_not_compile(tmp_path: Path) -> None:
+    path = changed(tmp_path, "- entry: reduced", "- entry: missing")
+    told = command.execute(command.parser().parse_args(["execute", str(path), "--shape", "16"]))
+    assert told["status"] == model.FAILED_TO_COMPILE and "entry missing" in told["reason"]
+
+
+def test_launches_share_one_budget() -> None:
+    job = in_a_row(
+        ONE, TWO, operation="vector_add", shape={"n": 64}, dtypes={"x": "f32", "y": "f32"}
+    )
+    alone = [cost.budget(one) for one in job.steps]
+    plain = cost.budget(replace(job, launch=replace(job.launch, series=())))
+    assert plain == alone[0] < cost.budget(job) < sum(alone)
+
+
+def test_a_counter_that_one_launch_lacks_is_left_out() -> None:
+    each = [{"smsp__inst_executed.sum": 2.0, "launch__block_size": 32.0, "x": 1.0},
+            {"smsp__inst_executed.sum": 3.0, "launch__block_size": 64.0}]  # fmt: skip
+    assert counters.together(each, 1) == {
+        "smsp__inst_executed.sum": 5.0, "launch__block_size": 64.0,
+    }  # fmt: skip
+    assert catalogue.combined("launch__registers_per_thread", [9, 40]) == 40
+    assert catalogue.combined("launch__registers_per_thread", [9, 40], leading=0) == 9
+
+
+# --------------------------------------------------------------------------------- tables and pages
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", ["split_k", "reduction_passes"])
+def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> None:
+    shape = {"split_k": "33x20x50", "reduction_passes": "3000"}[name]
+    job, plan, entry = planned(name, tmp_path, "--shape", shape)
+    kernel, chosen = load_kernel(SERIES / f"{name}.cu"), plan.case.variant
+    made = case.run(job, execution.engine()).result | {"environment": "e"}
+    known = compiling.Compilations(Store(tmp_path / "store"), None, tmp_path)
+    rows = tables.instructions_table(
+        [made], None, lambda _, function: known.origins(chosen, entry, function)
+    )
+    symbols = entry["symbols"]
+    for one, symbol in symbols.items():
+        mine = rows[rows["function"] == symbol]
+        places = known.origins(chosen, entry, symbol)
+        assert [places[at].line for at in mine["address"]] == mine["line"].tolist(), one
+    resolved = resolving.resolve(Request(plan.case), {"device": {}, "arch": 90})
+    cases = tables.cases_table([resolved], {chosen.id: {"sm_90": entry}}, "sm_90", {})
+    document = {chosen.id: {"sm_90": entry}}
+    (shown,) = kernel_code.listings(kernel, cases, rows, None, {}, document)
+    marks = [line.text for line in shown.sass if not line.address and "…" not in line.text]
+    assert marks == list(kernel.entries) == list(symbols)
+    listed = sum(int(line.executed.replace(",", "") or 0) for line in shown.sass)
+    assert listed == sum(row["executed"] for row in made["instructions"])
+    views = kernel_code.variants(kernel, document, cases, {})
+    assert [one.name for one in views] == [f"{name}: {one}" for one in kernel.entries]
+    assert [one.registers for one in views] == [
+        str(entry["resources"][one]["registers"]) for one in kernel.entries
+    ]
+    assert views[0].shared == {"split_k": "1024", "reduction_passes": "512"}[name]
+
+
+@needs_nvrtc
+def test_drawn_accesses_are_placed_by_function(tmp_path: Path) -> None:
+    job, _, entry = planned("reduction_passes", tmp_path, "--shape", "3000")
+    found = captured.of_launches(case.launch_once(replace(job, watch=True)).ran)
+    assert {row["function"] for row in found} == {one.entry for one in job.steps}
+    kept = tmp_path / "recorded"
+    merge(kept, [], {}, {})
+    plain = {name: value for name, value in found[0].items() if name != "function"}
+    told = [{"case": "a@1", "key": "x", **plain}]
+    merge_accesses(kept, told + [{"case": "b@1", "key": "y", **row} for row in found])
+    assert Recorded(kept).accesses["y"] == json.loads(json.dumps(found))
+    assert "function" not in Recorded(kept).accesses["x"][0]
+    about = {"kernel": job.kernel, "variant": job.variant, "instruction": None, "accesses": found}
+    kernel = load_kernel(SERIES / "reduction_passes.cu")
+    (drawn,) = kernel_code.lanes(kernel, {"b@1": about}, {job.variant: {"sm_90": entry}})
+    assert {one.name.split()[0] for one in drawn.drawn} <= {
+        f"reduction_passes.cu:{line}" for line in (25, 28, 30)
+    }
+
+
+# ---------------------------------------------------------------------------------------------- live
+
+
+def profiled(*launches: tuple[str, int], **more: Any) -> list[profiles.FakeAction]:
+    grids = {"one": ONE.grid, "two": TWO.grid}
+    return [
+        profiles.FakeAction(
+            name,
+            {
+                "smsp__inst_executed.sum": 10 * count,
+                "launch__block_size": count,
+                "lts__t_sector_hit_rate.pct": 10.0 * count,
+                "inst_executed": profiles.FakeMetric(
+                    count, instances={0x1000 * count: count, 0x1000 * count + 16: count}
+                ),
+            },
+            grid=grids[name],
+            sass={0x1000 * count: "LDG.E R2, [R4] ;", 0x1000 * count + 16: "STG.E [R4], R2 ;"},
+            **more,
+        )
+        for name, count in launches
+    ]  # fmt: skip
+
+
+HITS = "lts__t_sector_hit_rate.pct"
+ASKED = ["smsp__inst_executed.sum", "launch__block_size", HITS, "inst_executed"]
+
+
+def counted(job: Job, actions: list[profiles.FakeAction]) -> dict[str, Any]:
+    return profile_report.result_of(job, actions, ASKED)
+
+
+def test_a_profile_of_a_series_is_summed() -> None:
+    job = in_a_row(ONE, TWO, ONE, stage="counters", source="kernels/tiled.cu")
+    made = counted(job, profiled(("one", 3), ("two", 5), ("one", 2)))
+    assert made["status"] == "ok", made
+    found = profiles.named(made)
+    assert found["smsp__inst_executed.sum"] == 100
+    assert found["launch__block_size"] == 3  # no sum: of the launch that leads
+    assert made["notes"]["kernels"] == ["one", "two", "one"]
+    # A percentage of the whole there is none; each launch's stands in the notes.
+    assert HITS not in found and "l2_hit_rate" not in found
+    assert made["notes"]["of_each_launch"] == {HITS: [30.0, 50.0, 20.0]}
+    alone = counted(in_a_row(ONE, stage="counters"), profiled(("one", 3)))
+    assert profiles.named(alone)[HITS] == 30 and "of_each_launch" not in alone["notes"]
+    rows = [(row["function"], row["address"], row["opcode"], row["executed"])
+            for row in made["instructions"]]  # fmt: skip
+    assert rows == [("one", 0, "LDG.E", 5), ("one", 16, "STG.E", 5), ("two", 0, "LDG.E", 5),
+                    ("two", 16, "STG.E", 5)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("launches", "said"),
+    [
+        ((("one", 1),), "the report has 1 launch where 2 were made"),
+        ((("two", 1), ("one", 1)), "the kernel two where one was launched"),
+        ((("one", 1), ("two", 1), ("two", 1)), "the report has 3 launches where 2 were made"),
+    ],
+)
+def test_half_a_series_is_no_result(launches: Any, said: str) -> None:
+    made = counted(in_a_row(ONE, TWO, stage="counters"), profiled(*launches))
+    assert made["status"] == model.NOT_MEASURED and said in made["reason"]
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_launches_find_their_case(ranges: bool) -> None:
+    jobs = [in_a_row(ONE, TWO, case="x"), in_a_row(ONE, case="y"), in_a_row(TWO, ONE, case="z")]
+    launches = [("one", 1), ("two", 1), ("one", 1), ("two", 1), ("one", 1)]
+    actions = profiled(*launches)
+    for action, place in zip(actions, (0, 0, 1, 2, 2)):
+        action.case = place if ranges else None
+    found = profile_report.assign(actions, jobs)
+    assert [len(found[index]) for index in range(3)] == [2, 1, 2]
+
+
+def test_a_series_is_enqueued_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with its own arguments and geometry; a function's limit is the most that it is launched with."""
+    told: list[Any] = []
+    module = type("Module", (), {"function": lambda self, entry: entry, "image": b"",
+                                 "close": lambda self: told.append("closed")})()  # fmt: skip
+    monkeypatch.setattr(launch, "Module", lambda image: module)
+    monkeypatch.setattr(launch.Path, "read_bytes", lambda self: b"")
+    monkeypatch.setattr(launch.cubin, "read", lambda *_: type("I", (), {"parameter_sizes": ()})())
+    monkeypatch.setattr(launch, "configuration", lambda gpu, grid, *more: (grid, *more))
+    monkeypatch.setattr(launch, "allow_shared", lambda entry, most: told.append((entry, most)))
+    monkeypatch.setattr(
+        launch, "enqueue", lambda config, entry, _: told.append((entry, config[0], config[2]))
+    )
+    job = in_a_row(ONE, TWO, replace(TWO, shared_bytes=64, grid=(3, 1, 1)), cubin="x")
+    kernel = launch.NvrtcKernel(None, job)  # type: ignore[arg-type]
+    assert told == [("one", 0), ("two", 512)]
+    run = kernel.prepare({"a": 1, "c": 2})
+    run()
+    assert told[2:] == [("one", (4, 2, 1), 0), ("two", (1, 1, 1), 512), ("two", (3, 1, 1), 64)]
+    session = launch.Session(None)  # type: ignore[arg-type]
+    assert session.module(job) is session.module(replace(job, shape={"m": 1}))
+
+
+def test_samples_of_a_series_are_of_all_launches() -> None:
+    steps = [replace(ONE, entry="tiled"), replace(ONE, entry="tiled")]
+    job = in_a_row(*steps, stage=model.SAMPLE)
+    twice = [profiles.SampledAction(profiles.samples(), profiles.RULES) for _ in steps]
+    made = profile_report.result_of(job, twice, [])
+    assert profiles.named(made)["samples"] == 24 and len(made["notes"]["rules"]) == 1
+    assert made["instructions"][0] == {
+        "address": 16, "samples": 6, "stall_wait": 6, "function": "tiled",
+    }  # fmt: skip
+    twice[1] = profiles.SampledAction(profiles.instruction_counters())
+    made = profile_report.result_of(job, twice, [])
+    assert made["status"] == model.NOT_MEASURED and "no stall samples" in made["reason"]
+
+
+def test_tensor_cores_are_looked_for_in_every_launch() -> None:
+    listing = "\n.text.one:\n/*0000*/ FADD R1, R1, R1 ;\n.text.two:\n/*0000*/ HMMA.16816.F32 R4 ;\n"
+    found = check.sass.on_tensor_cores
+    assert found(listing, "one", "two") is True and found(listing, "one") is False
+    assert found(listing, "one", "three") is None
+
+
+# ------------------------------------------------------------------------------------------ on a GPU
+
+
+def measured(stage: str, job: Job, folder: Path) -> dict[str, Any]:
+    """One job in a worker of its own: this process must not initialise CUDA."""
+    jobs, events = folder / f"{stage}.json", folder / f"{stage}.jsonl"
+    write_jobs(jobs, [replace(job, stage=stage)])
+    words = [sys.executable, "-m", "tilewave.gpu.worker", stage, jobs, "--events", events]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    subprocess.run([*map(str, words), "--cache", str(folder)], check=True, env=environ)
+    told = [json.loads(line) for line in events.read_text().splitlines()]
+    made: dict[str, Any] = next(one["result"] for one in told if one["event"] == "finished")
+    return made
+
+
+@needs_nvrtc
+@pytest.mark.skipif(not DRIVER_VERSION.exists(), reason="no NVIDIA driver")
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("split_k", "512x384x640"), ("softmax_two", "512x1000"), ("reduction_passes", "1000003")],
+)
+def test_a_series_on_a_gpu(name: str, shape: str, tmp_path: Path) -> None:
+    """Checked, timed as one, and counted as executing it predicts."""
+    job, _, _ = planned(name, tmp_path, "--shape", shape, "--limit", "60")
+    made = measured("check", job, tmp_path)
+    assert (made["status"], made["verdict"]) == ("ok", "correct"), made["reason"]
+    whole, first = measured("time", job, tmp_path), measured("time", job.steps[0], tmp_path)
+    assert whole["status"] == first["status"] == "ok", (whole["reason"], first["reason"])
+    assert profiles.named(whole)["duration"] > profiles.named(first)["duration"] > 0
+    if find_ncu() is None:
+        pytest.skip("no Nsight Compute: checked and timed")
+    asked = {
+        "counters": catalogue.merged(["memory", "limits"]),
+        model.SAMPLE: (catalogue.SAMPLED, catalogue.SAMPLED_SECTIONS),
+    }
+    jobs = [
+        replace(job, stage=stage, key=stage, metrics=tuple(metrics), sections=tuple(sections))
+        for stage, (metrics, sections) in asked.items()
+    ]
+    counted_, sampled = profiler.profile(
+        jobs, cache=tmp_path, report_path=tmp_path / "a.ncu-rep", log_path=tmp_path / "log"
+    )
+    if NO_PERMISSION in counted_["reason"]:
+        pytest.skip("no permission to read counters: checked and timed")
+    assert counted_["status"] == sampled["status"] == "ok", (counted_, sampled["reason"])
+    done = case.run(job, execution.engine())
+    found = profiles.named(counted_)
+    for metric in ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum",
+                   "launch__grid_size", "launch__grid_dim_x", "launch__block_size"):  # fmt: skip
+        assert found[metric] == done.values[metric], metric
+    assert len(counted_["notes"]["kernels"]) == len(job.steps)
+    assert {len(each) for each in counted_["notes"]["of_each_launch"].values()} == {len(job.steps)}
+    executed = {(row["function"], row["address"]): row["executed"] for row in done.rows()}
+    for row in counted_["instructions"]:
+        assert row["executed"] == executed[row["function"], row["address"]], row
+    assert {row["function"] for row in counted_["instructions"]} == {one.entry for one in job.steps}
+    assert {row["function"] for row in sampled["instructions"]} <= {one.entry for one in job.steps}
