@@ -383,7 +383,7 @@ def test_a_series_is_enqueued_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
                                  "close": lambda self: told.append("closed")})()  # fmt: skip
     monkeypatch.setattr(launch, "Module", lambda image: module)
     monkeypatch.setattr(launch.Path, "read_bytes", lambda self: b"")
-    monkeypatch.setattr(launch.cubin, "read", lambda *_: type("I", (), {"parameter_sizes": ()})())
+    monkeypatch.setattr(launch.cubin, "read", lambda *_: type("I", (), {"parameter_sizes": (8, 8)})())
     monkeypatch.setattr(launch, "configuration", lambda gpu, grid, *more: (grid, *more))
     monkeypatch.setattr(launch, "allow_shared", lambda entry, most: told.append((entry, most)))
     monkeypatch.setattr(
