@@ -18,6 +18,7 @@ from tilewave.machine.errors import Unsupported
 from tilewave.machine.operands import PT, RZ, Operand, parse, split
 
 INT32 = 1 << 32
+OWN_ADDRESS = "0x0"
 
 
 @dataclass(frozen=True)
@@ -1411,10 +1412,27 @@ def _ldgsts(form: Form) -> None:
 ATOMICS = ("ADD", "MIN", "MAX", "AND", "OR", "XOR", "EXCH", "CAS", "INC", "DEC")
 
 
+# Numbers side by side: their type, and the words that they fill.
+VECTORS = {
+    "F16x2": (c.T_F16, 1), "F16x4": (c.T_F16, 2), "F16x8": (c.T_F16, 4),
+    "BF16x2": (c.T_BF16, 1), "BF16_V2": (c.T_BF16, 1), "BF16x4": (c.T_BF16, 2),
+    "BF16x8": (c.T_BF16, 4), "F32x2": (c.T_F32, 2), "F32x4": (c.T_F32, 4),
+}  # fmt: skip
+
+
 @opcode("ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDS")
 def _atomic(form: Form) -> None:
     form.drop(*HINTS)
     returns = form.base.startswith("ATOM")
+    if form.base == "ATOMS" and form.take("ARRIVE"):
+        # An arrival at an mbarrier of sm_80; the word before it comes back.
+        if not form.take("64"):
+            raise form.fail()
+        form.op(c.MBARRIER, c.B_PLAIN_ARRIVE, "barrier")
+        form.register_out(2)
+        form.address(form.operands.pop(0))
+        form.source(parse("RZ"))
+        return
     spins = form.take("CAST")
     form.drop("SPIN")
     extra = form.take("POPC")
@@ -1428,7 +1446,7 @@ def _atomic(form: Form) -> None:
     kinds = {
         "S32": c.S32, "U32": c.U32, "U64": c.U64, "S64": c.S64, "64": c.U64, "32": c.U32,
     }  # fmt: skip
-    kind = c.U32
+    kind, words = c.U32, 1
     if form.take("F32"):
         kind = c.T_F32
         if not form.take("FTZ"):
@@ -1439,22 +1457,27 @@ def _atomic(form: Form) -> None:
     elif form.take("F64"):
         kind = c.T_F64
         form.drop("RN")
-    elif form.take("F16x2"):
-        kind = c.T_F16
+    elif vector := form.take(*VECTORS):
+        kind, words = VECTORS[vector]
         form.drop("RN")
-    elif form.take("BF16_V2", "BF16x2"):
-        kind = c.T_BF16
-        form.drop("RN")
+        form.flag("FTZ", c.FTZ)
+        if name != "ADD":
+            raise form.fail()
     else:
-        found = form.take(*kinds)
-        kind = kinds[found] if found else c.U32
+        found = form.take(*kinds, "128")
+        kind = kinds.get(found, c.U32) if found else c.U32
+        words = 4 if found == "128" else 1
     if extra:
         form.set(c.POPC)
     space = {"S": c.SHARED, "G": c.GLOBAL}.get(form.base[-1], c.GENERIC)
     form.op(c.ATOMIC, ATOMICS.index(name), "atomic")
     form.row[c.SUB] = kind | space << 8 | int(returns) << 16
-    wide = kind in (c.U64, c.S64, c.T_F64)
-    words = 2 if wide else 1
+    if kind in (c.U64, c.S64, c.T_F64):
+        words = 2
+    elif words > 1:
+        form.set(c.PAIRS)
+        if name not in ("ADD", "EXCH", "CAS"):
+            raise form.fail()
     form.row[c.WIDTH] = 4 * words
     if returns:
         outputs = []
@@ -1473,6 +1496,10 @@ def _atomic(form: Form) -> None:
         form.source(form.operands.pop(0), "int", words)
     elif not extra:
         form.source(form.operands.pop(0), "int", words)
+    if form.row[c.FLAGS] & c.PAIRS:  # several words of a lane come straight from its registers
+        kinds_of_sources = form.row[c.SOURCES + c.KIND :: c.SOURCE_COLUMNS][: form.sources]
+        if not all(kinds_of_sources == c.REGISTER):
+            raise form.fail()
 
 
 # ---------------------------------------------------------------- tensor cores
@@ -1535,13 +1562,14 @@ def _imma(form: Form) -> None:
 
 @opcode("BMMA")
 def _bmma(form: Form) -> None:
-    shape, how = form.take("168128", "168256"), form.take("AND", "XOR")
+    shape, how = form.take("168128", "168256", "88128"), form.take("AND", "XOR")
     form.drop("ROW", "COL")
     if shape is None or how is None or form.take("POPC") is None:
         raise form.fail()
     # Bits lie in registers as bytes do, eight times as many.
-    form.row[c.SUB] = int(shape[-3:]) // 8 | (c.IMMA_AND if how == "AND" else c.IMMA_XOR)
-    _integer_matrices(form, 4)
+    narrow = c.IMMA_NARROW if shape == "88128" else 0
+    form.row[c.SUB] = int(shape[-3:]) // 8 | (c.IMMA_AND if how == "AND" else c.IMMA_XOR) | narrow
+    _integer_matrices(form, 2 if narrow else 4)
 
 
 def _integer_matrices(form: Form, words: int) -> None:
@@ -1646,6 +1674,7 @@ def _bmov(form: Form) -> None:
 @opcode("WARPSYNC")
 def _warpsync(form: Form) -> None:
     _control(form, c.WARP_SYNC)
+    form.row[c.SUB] = form.take("EXCLUSIVE") is not None  # lanes of other masks go on by themselves
     collective = form.take("COLLECTIVE") is not None
     if form.take("ALL"):
         form.source(parse("0xffffffff"))
@@ -1665,6 +1694,12 @@ def _call(form: Form) -> None:
     form.drop("NOINC")
     kind = form.take("REL", "ABS")
     target = form.operands.pop()
+    if kind == "ABS" and target.kind == "register" and not form.operands:
+        # A function of the system, whose address was loaded.
+        _control(form, c.RETURN)
+        form.row[c.SUB] = 0
+        form.source(target, "int", 2)
+        return
     if kind is None or len(form.operands) > 1:
         raise form.fail()
     if form.operands:
@@ -1686,6 +1721,14 @@ def _ret(form: Form) -> None:
     if form.operands:  # the function that the return address counts from
         base = form.operands.pop(0)
         _target(form, base)
+
+
+@opcode("LEPC")
+def _lepc(form: Form) -> None:
+    """An address in the code: the one that is named, else its own, which `program.load` puts in."""
+    form.op(c.INTEGER, c.MOVE, "move")
+    form.register_out(2)
+    form.source(form.operands.pop(0) if form.operands else parse(OWN_ADDRESS), "int", 2)
 
 
 @opcode("BAR")
@@ -1715,8 +1758,8 @@ def _qspc(form: Form) -> None:
     form.op(c.INTEGER, c.SPACE_OF, "predicate")
     form.row[c.SUB] = "GSLD".index(space)
     form.destination()
-    place = form.operands.pop(0)
-    if len(place.terms) != 1 or place.offset or place.terms[0].uniform:
+    place = form.operands.pop(0)  # no object spans two spaces: its offset does not matter
+    if len(place.terms) != 1 or place.terms[0].uniform:
         raise form.fail()
     form.source(parse(f"R{place.terms[0].index}"), "int", 2)
 
@@ -1754,7 +1797,7 @@ def _depbar(form: Form) -> None:
     form.row[c.SUB] = int(count.value)
 
 
-@opcode("NOP", "MEMBAR", "ERRBAR", "CCTL", "CCTLL", "WARPARRIVE", "CGAERRBAR")
+@opcode("NOP", "MEMBAR", "ERRBAR", "CCTL", "CCTLL", "WARPARRIVE", "CGAERRBAR", "PMTRIG")
 def _nop(form: Form) -> None:
     """What orders or prefetches: nothing to do where every access is done at once."""
     form.modifiers.clear()

@@ -54,6 +54,12 @@ class Program:
     unsupported: dict[int, Unsupported]
 
     @property
+    def system_calls(self) -> tuple[str, ...]:
+        """Functions of the system by number: those that are known, then others that the code names."""
+        others = {name for _, name in self.image.calls} - set(c.SYSTEM_CALLS)
+        return (*c.SYSTEM_CALLS, *sorted(others))
+
+    @property
     def entry(self) -> str:
         return self.image.entry
 
@@ -135,6 +141,14 @@ def _mark_swap_loops(rows: np.ndarray) -> None:
                 break
 
 
+def _mark_tests(rows: np.ndarray) -> None:
+    """Flag (MAY_TEST) the shared loads that may look at an mbarrier: on sm_80 they are ordinary ones."""
+    plain = np.isin(rows[:, c.OP], (c.B_PLAIN_ARRIVE, c.B_PLAIN_COPIES))
+    if np.any(plain & (rows[:, c.FAMILY] == c.MBARRIER)):
+        loads = (rows[:, c.FAMILY] == c.LOAD) & np.isin(rows[:, c.OP], (c.SHARED, c.GENERIC))
+        rows[loads & np.isin(rows[:, c.WIDTH], (4, 8)), c.FLAGS] |= c.MAY_TEST
+
+
 @functools.lru_cache(maxsize=4)  # as above
 def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
     """Decode a kernel.
@@ -166,7 +180,11 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
             rows[number, c.TARGET] = target
     if architectures.of(image.arch).hmma_two_steps:
         rows[rows[:, c.FAMILY] == c.HMMA, c.SUB] |= c.TWO_STEPS
+    for number, (raw, _, _, _) in enumerate(decoded):
+        if raw.opcode == "LEPC" and "," not in raw.operands:
+            rows[number, c.SOURCES + c.VALUE] = lines[number][0]
     _mark_swap_loops(rows)
+    _mark_tests(rows)
     liveness.mark(rows)
     instructions = tuple(
         Instruction(address, raw.opcode, text)
