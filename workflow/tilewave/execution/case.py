@@ -30,6 +30,8 @@ POISON = 0xFF
 STATUSES = {
     "unsupported": model.UNSUPPORTED,
     "invalid access": model.INVALID_ACCESS,
+    "assertion failed": model.ASSERTION_FAILED,
+    "trap": model.TRAPPED,
     "timed out": model.TIMED_OUT,
 }
 VERDICTS = {
@@ -48,7 +50,8 @@ class Execution:
 
     ``program`` and ``counts`` are None where the machine did not get as far as counting. seconds: of
     the whole; launched_s: of the launches alone. accesses: where it was watched, see
-    `machine.launch.Execution`.
+    `machine.launch.Execution`. printed, prints: texts of the first launch's first calls of printf, and how
+    many calls there were.
     """
 
     result: Result
@@ -59,6 +62,8 @@ class Execution:
     seconds: float = 0.0
     launched_s: float = 0.0
     accesses: Mapping[int, Any] = field(default_factory=dict)
+    printed: Sequence[str] = ()
+    prints: int = 0
     values: dict[str, float] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -315,6 +320,8 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
         seconds,
         case.spent,
         getattr(case.done, "accesses", {}),
+        printed=getattr(case.done, "printed", ()),
+        prints=getattr(case.done, "prints", 0),
     )
     if status == model.OK:
         made.result["source"] = model.EXECUTED

@@ -89,7 +89,9 @@ def _with_lines(message: str, places: Places) -> str:
 
     def named(found: re.Match[str]) -> str:
         origin = places(int(found[1], 16))
-        where = f"line {origin.line}" + (f" of {origin.file}" if origin.via else "")
+        where = (
+            _place(origin.line, origin.file, origin.via) if origin.via else f"line {origin.line}"
+        )
         return f"at {where}, SASS address {found[1]}" if origin.line else found[0]
 
     return re.sub(r"\bat SASS address (0x[0-9a-f]+)", named, message)

@@ -486,7 +486,7 @@ def _ending(words: _Words, row: np.ndarray) -> tuple[int, str, Threads] | None:
         words.take(int(row[s.F_BLOCK]))
         place = _three(_place(int(row[s.F_BLOCK]), words.grid))
         told = assertion(words.state, int(row[s.F_WARP]), threads[0] % 32)
-        return index, f"{told}: {words.named(threads)} of block {place}", threads
+        return index, f"{told}, for {words.named(threads)} of block {place}", threads
     return None
 
 

@@ -119,7 +119,7 @@ def printed(state: s.State) -> tuple[tuple[str, ...], int]:
 
 
 def assertion(state: s.State, warp: int, lane: int) -> str:
-    """What a thread that called __assertfail says: expression, place and function."""
+    """What a thread that called __assertfail says: expression, function, line and file."""
 
     def word(register: int) -> int:
         low, high = state.registers[warp, register : register + 2, lane].tolist()
@@ -127,4 +127,4 @@ def assertion(state: s.State, warp: int, lane: int) -> str:
 
     expression, file, function = (text_at(state, word(register)) for register in (4, 6, 10))
     line = int(state.registers[warp, 8, lane])
-    return f"assertion `{expression}` failed in {function}, line {line} of {file}"
+    return f"`{expression}` does not hold in {function}, line {line} of {file}"

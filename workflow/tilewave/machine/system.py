@@ -8,7 +8,7 @@ and on, as the ABI has them; the return address is in registers 20 and 21.
 
 from __future__ import annotations
 
-from numpy import int64, uint32, uint64
+from numpy import int64, uint32
 
 from tilewave.machine import views as view
 from tilewave.machine.accesses import fault
