@@ -336,6 +336,8 @@ def _plain(form: Form, op: int, count: int, words: int = 1) -> None:
 @opcode("MOV", "UMOV", "R2UR")
 def _mov(form: Form) -> None:
     words = 2 if form.take("64") else 1
+    if form.base == "R2UR":
+        form.drop("BROADCAST")
     form.op(c.INTEGER, c.MOVE, "move")
     form.destination(words)
     if form.row[c.PD0] != PT:
@@ -468,6 +470,12 @@ def _one_result(form: Form) -> None:
 def _vimnmx(form: Form) -> None:
     form.flag("RELU", c.RELU)
     if _packed(form, c.P_MINMAX, 2):
+        return
+    if wide := form.take("U64", "S64"):
+        if wide == "S64":
+            form.set(c.SIGNED)
+        _plain(form, c.MINMAX_WIDE, 2, 2)
+        _one_result(form)
         return
     if not form.take("U32"):
         form.set(c.SIGNED)
@@ -1221,10 +1229,12 @@ def _f2fp(form: Form) -> None:
     origin = origins[0] if origins else c.T_F32
     _conversion(form, to, origin, rounding)
     if shape is not None and shape.endswith("MERGE_C"):
-        # The upper part comes from the last operand: only zeros are known here.
-        last = form.operands.pop()
-        if last.kind != "register" or last.index != RZ or last.suffixes:
+        # The upper part comes from the last operand: elsewhere than with FP8 only zeros are known here.
+        last = form.operands[-1]
+        if last.kind != "register" or last.suffixes or (last.index != RZ and to not in FP8):
             raise form.fail()
+        if to not in FP8:
+            form.operands.pop()
     if finite != (to in FP8) or len(origins) > 1:
         raise form.fail()
     op, kinds = _narrowing(form, shape, to, origin, rounding)
@@ -1246,9 +1256,9 @@ def _narrowing(
         case (c.T_TF32, c.T_F32, "PACK_B") if rounding in (c.NEAREST, c.ZERO):
             return c.C_TF32, ["f32"]
         case (c.T_E4M3 | c.T_E5M2, c.T_F32, "PACK_AB_MERGE_C") if rounding == c.NEAREST:
-            return c.C_TO_FP8, ["f32", "f32"]
+            return c.C_TO_FP8, ["f32", "f32", "int"]
         case (c.T_E4M3 | c.T_E5M2, c.T_F16, "UNPACK_B_MERGE_C") if rounding == c.NEAREST:
-            return c.C_TO_FP8, ["f16"]
+            return c.C_TO_FP8, ["f16", "int"]
         case (c.T_F16, c.T_E4M3 | c.T_E5M2, "UNPACK_B"):
             return c.C_FROM_FP8, ["int"]
     raise form.fail()

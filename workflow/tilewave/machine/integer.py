@@ -42,6 +42,7 @@ from tilewave.machine.codes import (
     LUT3,
     MASK,
     MINMAX3,
+    MINMAX_WIDE,
     MOVE,
     MUL_ADD,
     MUL_ADD_HIGH,
@@ -535,6 +536,13 @@ def integer(op, sub, flags, T, p0, p1):
         return uint32(0), uint32(0)
     if op == ADD3_WIDE:
         return _carries64(flags, T), uint32(0)
+    if op == MINMAX_WIDE:
+        for lane in range(32):
+            a, b = joined(T[4, lane], T[0, lane]), joined(T[5, lane], T[1, lane])
+            smaller = int64(a) < int64(b) if flags & SIGNED else a < b
+            first = smaller == ((p0 >> uint32(lane)) & uint32(1) != uint32(0))
+            T[8, lane], T[9, lane] = T[0 if first else 1, lane], T[4 if first else 5, lane]
+        return uint32(0), uint32(0)
     if op == COMPARE64:
         return _compare64(sub, flags, T, p0)
     if op == PERMUTE:

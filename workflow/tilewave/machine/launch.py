@@ -28,6 +28,7 @@ from tilewave.machine.program import Program
 ORIGIN = 0x7_0000_0000
 ALIGNMENT = 512  # of a buffer, and the least gap behind it
 LOCAL_FREE = 1 << 16  # bytes of local memory of a thread, where a kernel uses any
+SM_WARPS = 64  # what %nwarpid says, whatever the architecture
 PAGE = 128  # bytes in which shared memory is handed out
 
 
@@ -262,6 +263,8 @@ def _identity(
         "SR_GTMASK": 0xFFFFFFFF & ~((2 << lane) - 1), "SR_GEMASK": 0xFFFFFFFF & ~((1 << lane) - 1),
         "SR_SWINHI": SHARED_WINDOW, "SR_SMEMSZ": shared_size,
         "SR_WARPID": np.arange(warps)[:, None],
+        # One SM, whose warps are the block's: the number of the warp, and how many there can be.
+        "SR_VIRTID": np.arange(warps)[:, None] << 8, "SR_VIRTCFG": SM_WARPS << 8,
     }  # fmt: skip
     for name, value in fixed.items():
         out[:, names.index(name)] = np.asarray(value).astype(np.uint32)
