@@ -166,7 +166,7 @@ def _constants(
     for number, data in image.constants.items():
         banks[number].view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
     bank, row = banks[0], architectures.of(image.arch)
-    bank[row.local_at // 4 :][:2] = 0, LOCAL_WINDOW
+    bank[row.windows_at // 4 :][:4] = 0, SHARED_WINDOW, 0, LOCAL_WINDOW
     bank[row.block_at // 4 :][:3] = block
     bank[row.grid_at // 4 :][:3] = grid
     if row.cluster_constants:

@@ -60,7 +60,7 @@ def formatted(form: str, data: bytes, string: Callable[[int], str]) -> str:
             value = int(values.take("Q" if length in WIDE else "I"))
             return _octal_or_hex(plain, letter, _cut(value, length, False))
         if letter in "aA":
-            told = float(values.take("d")).hex()
+            told = re.sub(r"\.?0+p", "p", float(values.take("d")).hex())
             return told.upper() if letter == "A" else told
         if letter in "eEfFgG":
             return f"{plain}{letter}" % values.take("d")
@@ -69,7 +69,7 @@ def formatted(form: str, data: bytes, string: Callable[[int], str]) -> str:
         if letter == "s":
             return f"{plain}s" % string(int(values.take("Q")))
         address = int(values.take("Q"))  # p; n writes nothing
-        return f"{plain}s" % f"{address:#x}" if letter == "p" else ""
+        return f"{plain}s" % (f"{address:#x}" if address else "(nil)") if letter == "p" else ""
 
     return CONVERSION.sub(one, form)
 
