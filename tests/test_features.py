@@ -213,3 +213,11 @@ def test_ends(arch):
 
 def test_a_grid_that_is_not_cooperative_traps():
     assert fault("groups", "whole_grid", "sm_90").kind == "trap"
+
+
+def test_what_only_newer_hardware_has_is_named():
+    from tilewave.machine import program
+    from tilewave.machine.errors import Unsupported
+
+    with pytest.raises(Unsupported, match=r"UTCATOMSWS\.FIND_AND_SET"):
+        program.load(compiled("tensor_memory", "sm_100a"), "allocates")

@@ -28,6 +28,9 @@ LINE = re.compile(
     re.M,
 )
 GUARD = re.compile(r"^@(?P<inverted>!?)(?P<uniform>U?)P(?P<index>\d|T)")
+TENSOR_MEMORY = "UTC"
+"""Opcodes of sm_100's tensor memory begin so. Code that ptxas puts before them looks into shared memory
+that the system keeps, so that a kernel that has one is refused as a whole."""
 BYTES = 16  # an instruction of sm_70 and later
 
 
@@ -154,8 +157,9 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
     """Decode a kernel.
 
     cubin: the ELF file; entry: the kernel's name in it; listing: nvdisasm's text of it, made here
-    where it is not given. Raises Unsupported where there is no such kernel or nothing of it can be
-    decoded; an instruction that is not known ends the execution only where it is reached.
+    where it is not given. Raises Unsupported where there is no such kernel, nothing of it can be decoded, or
+    it uses tensor memory; another instruction that is not known ends the execution only where it is
+    reached.
     """
     image = cubins.read(cubin, entry)
     lines = _section(listing if listing is not None else _listing(cubin), image.entry)
@@ -168,6 +172,8 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
     for number, (raw, _, _, problem) in enumerate(decoded):
         if problem is not None:
             unsupported[number] = Unsupported(raw.opcode, lines[number][0], problem.detail)
+            if raw.opcode.startswith(TENSOR_MEMORY):
+                raise unsupported[number]
     index = {address: number for number, (address, _) in enumerate(lines)}
     for number in np.flatnonzero((rows[:, c.FAMILY] >= 0) & (rows[:, c.TARGET] >= 0)).tolist():
         target = index.get(int(rows[number, c.TARGET]) * BYTES)
