@@ -74,6 +74,13 @@ def test_groups(arch):
     assert (result("groups", "copied", arch, a, N) == a.reshape(2, -1)[:, ::-1].ravel()).all()
 
 
+@hopper
+def test_collectives_of_a_block(arch):
+    found = result("blocks", "sorted", arch, NUMBERS[:512], 1024, grid=1, block=128)
+    keys = np.sort(NUMBERS[:512])
+    assert (found[:512] == keys).all() and (found[512:] == keys.cumsum() - keys).all()
+
+
 @every
 def test_barriers(arch):
     turned = NUMBERS[:N].reshape(2, -1)[:, ::-1].ravel()
