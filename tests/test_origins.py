@@ -68,6 +68,23 @@ def test_places_name_a_headers_line_and_its_calls(tmp_path: Path) -> None:
     )
 
 
+def test_a_function_that_is_called_names_its_calls(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("run();\nfunction();\n")
+    called = """
+.text.k:
+\t//## File "/kernels/k.cu", line 1
+        /*0000*/                   CALL.REL.NOINC `($k$f) ;
+\t//## File "/kernels/k.cu", line 4
+        /*0010*/                   CALL.REL.NOINC `($k$f) ;
+$k$f:
+\t//## File "/kernels/k.cu", line 2
+        /*0020*/                   STS [R1], R2 ;
+"""
+    places = Places(tmp_path / "k.cu", "k", called)
+    assert places.at(0x20) == f"line 2 of {tmp_path / 'k.cu'}, called at k.cu:1 or k.cu:4"
+    assert places.via(0x00) == ""
+
+
 @pytest.fixture
 def kernel(tmp_path: Path) -> Kernel:
     (tmp_path / "tile.cuh").write_text(TEXTS["sub/tile.cuh"])
