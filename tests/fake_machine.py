@@ -105,6 +105,7 @@ class Machine:
     act: Callable[[Mapping[str, Any]], None] = product
     faults: tuple[Fault, ...] = ()
     endless: bool = False
+    printed: tuple[str, ...] = ()
     refuses: Exception | None = None
     calls: list[dict[str, Any]] = field(default_factory=list)
     profile: dict[str, float] = field(default_factory=lambda: {"f32": 1.0})
@@ -134,7 +135,13 @@ class Machine:
         if self.endless:
             counted["executed"] += call["limits"].instructions
         return SimpleNamespace(
-            faults=self.faults, counts=counted, seconds=0.5, blocks=1, profile=self.profile
+            faults=self.faults,
+            counts=counted,
+            seconds=0.5,
+            blocks=1,
+            profile=self.profile,
+            printed=self.printed,
+            prints=2 * len(self.printed),
         )
 
 

@@ -61,6 +61,7 @@ def test_json_is_the_same_in_one_document(capsys: pytest.CaptureFixture[str]) ->
     [
         ({"faults": (Fault("race"),)}, 1, ": race"),
         ({"faults": (Fault("invalid access"),)}, 1, ": invalid access"),
+        ({"faults": (Fault("assertion failed"),)}, 1, ": assertion failed"),
         ({"act": lambda call: None}, 1, ": wrong"),
         ({"refuses": fake_machine.Unsupported("HGMMA.64x8x16", 0x10)}, 2, "HGMMA.64x8x16 at "),
     ],
@@ -71,6 +72,19 @@ def test_exit_codes(
     got, out, _ = run(capsys, KERNEL, "--shape", "64", **machine)
     assert got == code
     assert words in out
+
+
+def test_what_a_kernel_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    said = tuple(f"line {i}\n" for i in range(50))
+    asked = KERNEL, "--shape", "64"
+    _, out, _ = run(capsys, *asked, printed=said)
+    assert "Printed\n  line 0\n" in out and "line 39\n" in out and "line 40\n" not in out
+    assert "(of 50 lines and 50 more calls; --json has 50 calls)" in out
+    _, out, _ = run(capsys, *asked, "--json", printed=said)
+    told = json.loads(out)
+    assert (tuple(told["printed"]), told["prints"]) == (said, 100)
+    _, out, _ = run(capsys, *asked)
+    assert "Printed" not in out
 
 
 def test_a_shape_that_the_kernel_cannot_take(capsys: pytest.CaptureFixture[str]) -> None:

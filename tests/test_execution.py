@@ -218,6 +218,8 @@ def test_f64_kernels_get_wide_scalars(job: Job) -> None:
     ("kind", "status", "verdict"),
     [
         ("invalid access", model.INVALID_ACCESS, None),
+        ("assertion failed", model.ASSERTION_FAILED, None),
+        ("trap", model.TRAPPED, None),
         ("timed out", model.TIMED_OUT, None),
         ("unsupported", model.UNSUPPORTED, None),
         ("race", model.OK, model.RACE),

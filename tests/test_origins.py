@@ -8,10 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fake_machine import Fault
 from samples import ROOT, write_kernel
 from tilewave.compiling import origins, sass
 from tilewave.compiling.origins import Origin
-from tilewave.execution.places import Places
+from tilewave.execution.places import Places, described
 from tilewave.kernels import Kernel, load_kernel
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
@@ -60,6 +61,28 @@ def test_places_name_a_headers_line_and_its_calls(tmp_path: Path) -> None:
     told = f"line 3 of {tmp_path / 'tile.cuh'}, called at k.cu:2 < tile.cuh:2"
     assert places.at(0x20) == told and places(0x20) == COPY
     assert places.at(0x40) == f"line 1 of {tmp_path / 'k.cu'}"
+    fault = Fault("race", -1, "which warp 1 writes (LDGSTS.E at SASS address 0x0020)")
+    assert described(fault, (), places)["message"] == (
+        "which warp 1 writes (LDGSTS.E at line 3 of tile.cuh, called at k.cu:2 < tile.cuh:2, "
+        "SASS address 0x0020)"
+    )
+
+
+def test_a_function_that_is_called_names_its_calls(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("run();\nfunction();\n")
+    called = """
+.text.k:
+\t//## File "/kernels/k.cu", line 1
+        /*0000*/                   CALL.REL.NOINC `($k$f) ;
+\t//## File "/kernels/k.cu", line 4
+        /*0010*/                   CALL.REL.NOINC `($k$f) ;
+$k$f:
+\t//## File "/kernels/k.cu", line 2
+        /*0020*/                   STS [R1], R2 ;
+"""
+    places = Places(tmp_path / "k.cu", "k", called)
+    assert places.at(0x20) == f"line 2 of {tmp_path / 'k.cu'}, called at k.cu:1 or k.cu:4"
+    assert places.via(0x00) == ""
 
 
 @pytest.fixture

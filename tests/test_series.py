@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -383,7 +384,10 @@ def test_a_series_is_enqueued_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
                                  "close": lambda self: told.append("closed")})()  # fmt: skip
     monkeypatch.setattr(launch, "Module", lambda image: module)
     monkeypatch.setattr(launch.Path, "read_bytes", lambda self: b"")
-    monkeypatch.setattr(launch.cubin, "read", lambda *_: type("I", (), {"parameter_sizes": (8, 8)})())
+    monkeypatch.setattr(
+        launch.cubin, "read",
+        lambda image, entry: SimpleNamespace(parameter_sizes=(8,) * {"one": 2, "two": 1}[entry]),
+    )  # fmt: skip
     monkeypatch.setattr(launch, "configuration", lambda gpu, grid, *more: (grid, *more))
     monkeypatch.setattr(launch, "allow_shared", lambda entry, most: told.append((entry, most)))
     monkeypatch.setattr(

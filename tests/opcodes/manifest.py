@@ -30,7 +30,6 @@ RACES = {"memory_spin"}
 UNSUPPORTED = {
     "mma_sparse_f16_16832": "HMMA.SP",
     "mma_sparse_bf16_16832": "HMMA.SP",
-    "memory_atomic_vector": "F32x4",
 }
 """Kernels with an instruction that the executor does not know, and which."""
 

@@ -14,6 +14,7 @@ from typing import Any
 _AMPERE = frozenset({"f16", "i8", "bf16", "tf32", "f64"})
 _BLACKWELL: dict[str, Any] = {
     "targets": "af", "clusters": True, "shared_start": 0x400, "block_at": 0x360, "grid_at": 0x370,
+    "windows_at": 0x2F0,
 }  # fmt: skip
 
 
@@ -31,7 +32,8 @@ class Architecture:
     with an f32 sum as with an f16 sum, and ncu counts both together.
 
     shared_start: bytes at the start of a block's shared window that code leaves to the system.
-    block_at, grid_at: where constant bank 0 keeps the sizes of block and grid (bytes).
+    block_at, grid_at, windows_at: where constant bank 0 keeps the sizes of block and grid, and the generic
+    addresses of shared and of local memory (bytes).
     cluster_constants: those of the cluster stand there too, where ptxas of sm_90 reads them.
     hmma_two_steps: an HMMA adds the two halves of its depth one after the other.
     """
@@ -51,6 +53,7 @@ class Architecture:
     shared_start: int = 0
     block_at: int = 0x0
     grid_at: int = 0xC
+    windows_at: int = 0x18
     cluster_constants: bool = False
     hmma_two_steps: bool = False
 

@@ -51,6 +51,8 @@ SUBCOMMANDS = (report, record, compare)
 """Those that are modules of their own, in the order of the help."""
 MISTAKE = "usage error"
 """Status of the document where nothing was compiled or executed."""
+PRINTED = 40
+"""Lines of a kernel's printf that are shown."""
 RIGHT, WRONG, USAGE = 0, 1, 2
 LIMIT_S = 600.0
 ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
@@ -324,6 +326,8 @@ def document(
         | {name: value for name, value in check.items() if name != "figures"},
         "faults": notes.get("faults", []),
         "counters": {one["metric"]: one["value"] for one in made["figures"]},
+        "printed": list(done.printed) if done is not None else [],
+        "prints": done.prints if done is not None else 0,
         "classes": case.classes(done) if done is not None else [],
         "shared": [_with_excess(row) for row in _kinds(rows, "wavefronts_hardware", SHARED)],
         "global": _kinds(rows, "sectors_hardware", GLOBAL),
@@ -388,6 +392,19 @@ def _headline(told: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _printed(told: Mapping[str, Any]) -> list[str]:
+    """What the kernel printed, so many lines of it."""
+    lines = "".join(told["printed"]).splitlines()
+    if not lines:
+        return []
+    made = ["", "Printed", *(f"  {line}" for line in lines[:PRINTED])]
+    left = told["prints"] - len(told["printed"])
+    if len(lines) > PRINTED or left:
+        kept = f"{_count(len(lines))} lines" + (f" and {_count(left)} more calls" if left else "")
+        made.append(f"  ... (of {kept}; --json has {_count(len(told['printed']))} calls)")
+    return made
+
+
 def _source(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     """Lines of a file with their counts; ncu's column where it says something else."""
     apart = any(one["wavefronts_shared"] != one["wavefronts_hardware"] for one in lines)
@@ -417,7 +434,7 @@ def _source(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def text(told: Mapping[str, Any]) -> str:
     """The document for a reader at a terminal."""
-    lines = _headline(told)
+    lines = _headline(told) + _printed(told)
     if "lanes" in told:
         drawn = told["lanes"]
         return "\n".join([*lines, "", *drawn["text"], "", f"drawn in {drawn['file']}"]) + "\n"

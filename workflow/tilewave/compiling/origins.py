@@ -85,6 +85,18 @@ def of_listing(listing: str, function: str, texts: Mapping[str, str]) -> dict[in
     return found
 
 
+def callers(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, str]:
+    """Address -> where the device function that it belongs to is called, of functions that were not
+    inlined: ``k.cu:7 or k.cu:9``."""
+    known = by_last_name(texts)
+    found = {}
+    for address, chains in sass.callers(listing, function).items():
+        own = [[place for place in chain if place.file in known] for chain in chains]
+        sites = [CALLS.join(f"{one.file}:{one.line}" for one in reversed(chain)) for chain in own]
+        found[address] = " or ".join(dict.fromkeys(filter(None, sites)))
+    return found
+
+
 def columns(origins: Mapping[int, Origin], addresses: Iterable[int]) -> list[dict[str, Any]]:
     """`Origin.columns` of each address."""
     return [origins.get(int(address), NOWHERE).columns for address in addresses]

@@ -18,6 +18,9 @@ ROW = re.compile(
 )
 # HMMA, HGMMA, IMMA, DMMA, ..., with or without a predicate; HFMA2.MMA is of the FMA units.
 TENSOR = re.compile(r"\*/\s+(?:@\S+\s+)?[A-Z]+MMA\b")
+# A device function that was not inlined begins, or an instruction; and a call of such a function.
+BEGINNING = re.compile(r"^(?P<label>\$\S+):$|^\s*/\*(?P<address>[0-9a-f]{4,})\*/", re.M)
+CALL = re.compile(r"\bCALL\.REL\S* `\((?P<label>\$\S+)\)")
 PLACE = re.compile(r'"(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
@@ -135,6 +138,23 @@ def parse(text: str) -> tuple[Instruction, ...]:
 def chains(text: str, function: str) -> Mapping[int, Chain]:
     """Address -> places in the source, of one function of a listing."""
     return {one.address: one.chain for one in parse(text) if one.function == function}
+
+
+def callers(text: str, function: str) -> Mapping[int, tuple[Chain, ...]]:
+    """Address -> places of the calls of the device function that it belongs to, of those behind
+    ``function`` that were not inlined."""
+    code = text.partition(f"\n.text.{function}:")[2].partition("\n.text.")[0]
+    label, inside = "", {}
+    for row in BEGINNING.finditer(code):
+        if row["label"]:
+            label = row["label"]
+        elif label:
+            inside[int(row["address"], 16)] = label
+    calls: dict[str, list[Chain]] = {}
+    for one in parse(text) if inside else ():
+        if one.function == function and (call := CALL.search(one.text)):
+            calls.setdefault(call["label"], []).append(one.chain)
+    return {address: tuple(calls.get(label, ())) for address, label in inside.items()}
 
 
 def relined(listing: str, moved: Mapping[str, Mapping[int, int]]) -> str:

@@ -31,6 +31,8 @@ STAGE = "execute"
 STATUSES = {
     "unsupported": model.UNSUPPORTED,
     "invalid access": model.INVALID_ACCESS,
+    "assertion failed": model.ASSERTION_FAILED,
+    "trap": model.TRAPPED,
     "timed out": model.TIMED_OUT,
 }
 VERDICTS = {
@@ -113,6 +115,16 @@ class Execution:
     seconds: float = 0.0
     launched_s: float = 0.0
     values: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def printed(self) -> list[str]:
+        """Texts of the first calls of printf."""
+        return [text for one in self.ran for text in getattr(one.done, "printed", ())]
+
+    @property
+    def prints(self) -> int:
+        """How many calls of printf there were."""
+        return sum(getattr(one.done, "prints", 0) for one in self.ran)
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for every instruction of the kernels, with its `Origin`."""

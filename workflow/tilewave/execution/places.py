@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.compiling import origins
-from tilewave.compiling.origins import Origin
+from tilewave.compiling.origins import CALLS, Origin
 
 SHOWN = 4
 """Threads and addresses that a sentence names; the result's notes have all that were reported."""
@@ -37,10 +37,16 @@ class Places:
         texts = origins.own_texts(text, source, self._folders)
         self._included = {Path(name).name: name for name in texts}
         self._origins = origins.of_listing(listing, entry, texts)
+        self._callers = origins.callers(listing, entry, texts)
 
     def __call__(self, address: int) -> Origin:
         """Where an instruction came from; its line is 0 where that is not known."""
         return self._origins.get(address, origins.NOWHERE)
+
+    def via(self, address: int) -> str:
+        """The call sites that led to an instruction, the outermost first: of the function that it was
+        inlined from, and of a device function that is called."""
+        return CALLS.join(filter(None, (self._callers.get(address, ""), self(address).via)))
 
     def file(self, address: int) -> str:
         """The file of an instruction's line as a reader types it; the kernel's where it is not known."""
@@ -53,7 +59,7 @@ class Places:
         """``line 57 of kernels/matmul_tiled.cu``, with the call sites of a header's line; or the file
         alone."""
         origin = self(address)
-        return _place(origin.line, self.file(address), origin.via)
+        return _place(origin.line, self.file(address), self.via(address))
 
 
 def _place(line: int, file: str, via: str) -> str:
@@ -88,8 +94,8 @@ def _with_lines(message: str, places: Places) -> str:
     """A message of the machine, which knows SASS addresses only, with their lines."""
 
     def named(found: re.Match[str]) -> str:
-        origin = places(int(found[1], 16))
-        where = f"line {origin.line}" + (f" of {origin.file}" if origin.via else "")
+        origin, via = places(int(found[1], 16)), places.via(int(found[1], 16))
+        where = _place(origin.line, origin.file, via) if via else f"line {origin.line}"
         return f"at {where}, SASS address {found[1]}" if origin.line else found[0]
 
     return re.sub(r"\bat SASS address (0x[0-9a-f]+)", named, message)
@@ -106,7 +112,7 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
         "kernel": places.entry,
         "file": places.file(address),
         "line": places(address).line,
-        "via": places(address).via,
+        "via": places.via(address),
         "address": address,
         "opcode": str(instructions[fault.index].opcode) if known else "",
         "threads": [

@@ -43,6 +43,8 @@ class CudaError(RuntimeError):
             return "timed out"
         if self.name == "CUBLAS_STATUS_NOT_SUPPORTED":
             return "unsupported"
+        if self.name == "CUDA_ERROR_ASSERT":
+            return "assertion failed"
         return "invalid access" if self.poisoned else "failed to launch"
 
 

@@ -33,6 +33,7 @@ What runs, compiled by numba
     mbarrier      counters that threads and copies arrive at, phase after phase
     bulk          boxes and runs of bytes that one thread has copied (TMA)
     hgmma         products of a warpgroup out of shared memory
+    system        functions that the driver provides: printf, a failing assert
     cluster       the barrier of a cluster's blocks, registers that warps hand on
     bits          bit casts and the like that numba lacks
     compiling     where compiled code is kept, and how it gets there
@@ -42,6 +43,7 @@ What comes before and after
 
     launch        a launch: arguments to memory, state, limits; counts and buffers back
     findings      faults in words
+    printing      what printf and assert said, as text
     tracing       a block once more, to learn the other side of a race
     access        one access to shared memory, lane by lane
     capturing     where the lanes of accesses to shared memory stood, and which wavefront serves which

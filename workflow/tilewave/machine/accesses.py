@@ -44,9 +44,12 @@ from tilewave.machine.codes import (
     GUARD,
     GUARD_NOT,
     HIGH,
+    INDEX,
     LOCAL,
+    MAY_TEST,
     MEMO,
     OP,
+    PAIRS,
     PD0,
     PIN0,
     PIN0_NOT,
@@ -55,6 +58,8 @@ from tilewave.machine.codes import (
     S64,
     SATURATE,
     SHARED,
+    SOURCE_COLUMNS,
+    SOURCES,
     SUB,
     T_BF16,
     T_F16,
@@ -67,7 +72,7 @@ from tilewave.machine.codes import (
 from tilewave.machine.compiling import njit
 from tilewave.machine.floating import NAN64, canonical, flushed
 from tilewave.machine.halves import finished, narrow64_bf16, narrow64_f16, widen
-from tilewave.machine.integer import SHARED_WINDOW, joined
+from tilewave.machine.integer import LOCAL_WINDOW, SHARED_WINDOW, joined
 from tilewave.machine.state import (
     BLOCKS,
     ELSEWHERE,
@@ -87,7 +92,10 @@ from tilewave.machine.state import (
     GLOBAL_SECTORS_IDEAL,
     GRAIN,
     IN_FLIGHT,
+    KNOWLEDGE,
     LOCAL_BYTES,
+    MBARRIER_COUNT,
+    MBARRIERS,
     MISALIGNED,
     NOT_KNOWN,
     OUTSIDE_CONSTANT,
@@ -650,6 +658,18 @@ def shared_lanes(m, mask, addresses):
 
 
 @njit
+def local_lanes(mask, addresses):
+    """Lanes whose generic address lies in local memory; their addresses become local ones."""
+    lanes = uint32(0)
+    for lane in range(32):
+        on = (mask >> uint32(lane)) & uint32(1)
+        if on and addresses[lane] >> int64(32) == int64(LOCAL_WINDOW):
+            addresses[lane] &= int64(0xFFFFFFFF)
+            lanes |= uint32(1) << uint32(lane)
+    return lanes
+
+
+@njit
 def away(m, mask, addresses):
     """Lanes whose generic address lies in the shared memory of another block of the cluster."""
     lanes = uint32(0)
@@ -723,10 +743,27 @@ def load(m, warp, pc, mask):
         inner = uint32(shared_lanes(m, mask, addresses))
         if inner:
             _load_shared(m, warp, pc, row, inner)
-        mask = uint32(mask & ~inner)
+        own = uint32(local_lanes(mask, addresses))
+        if own:
+            _local(m, warp, pc, row, own, int64(1))
+        mask = uint32(mask & ~(inner | own))
         mask = _elsewhere(m, warp, pc, row, mask, addresses, True)
     if mask:
         _load_global(m, warp, pc, row, mask)
+
+
+@njit
+def _tested(m, warp, mask, addresses):
+    """Whether a load looks at an mbarrier, as code of sm_80 does; what its last phase brought is known
+    from then on."""
+    place = addresses[first_lane(mask)] & ~int64(7)
+    for index in range(view.own(m)[MBARRIER_COUNT]):
+        if view.mbarriers(m)[index] == place:
+            known, brought = view.known(m)[warp], view.phases(m)[MBARRIERS + index]
+            for actor in range(view.control(m)[KNOWLEDGE]):
+                known[actor] = max(known[actor], brought[actor])
+            return True
+    return False
 
 
 @njit
@@ -737,7 +774,9 @@ def _load_shared(m, warp, pc, row, mask):
     base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, size, int64(0))
     if base < 0:
         return
-    if row[FLAGS] & POPC:  # the load of a compare-and-swap loop
+    if row[FLAGS] & MAY_TEST and _tested(m, warp, mask, addresses):
+        pass
+    elif row[FLAGS] & POPC:  # the load of a compare-and-swap loop
         note_updates(m, warp, pc, int64(memo), mask, addresses, size, base, int64(0))
     else:
         note_reads(m, warp, pc, int64(memo), mask, addresses, size, base)
@@ -837,7 +876,10 @@ def store(m, warp, pc, mask):
         inner = uint32(shared_lanes(m, mask, addresses))
         if inner:
             _store_shared(m, warp, pc, row, inner)
-        mask = uint32(mask & ~inner)
+        own = uint32(local_lanes(mask, addresses))
+        if own:
+            _local(m, warp, pc, row, own, int64(0))
+        mask = uint32(mask & ~(inner | own))
         mask = _elsewhere(m, warp, pc, row, mask, addresses, False)
     if mask:
         _store_global(m, warp, pc, row, mask)
@@ -1101,6 +1143,31 @@ def _combined(op, kind, old, new, compare, flush):
 
 
 @njit
+def _wide_atomic(m, row, warp, lane, data, at):
+    """One lane's atomic of several words: numbers side by side, or 16 bytes as one. Returns whether it
+    did what it came for."""
+    R, words, d = view.registers(m)[warp], row[DST_WORDS], row[DST]
+    kind, returns = row[SUB] & 255, row[SUB] >> 16
+    given = row[SOURCES + INDEX]
+    swap = row[OP] == A_CAS
+    new = row[SOURCES + SOURCE_COLUMNS + INDEX] if swap else given
+    same = True
+    for part in range(words):
+        same = same and data[at + part] == R[given + part, lane]
+    for part in range(words):
+        old, other = data[at + part], R[new + part, lane]
+        if row[OP] == A_EXCH or (swap and same):
+            data[at + part] = other
+        elif not swap:
+            data[at + part] = uint32(
+                _combined(row[OP], kind, uint64(old), uint64(other), uint64(0), row[FLAGS] & FTZ)
+            )
+        if returns and d != 255:
+            R[d + part, lane] = old
+    return same or not swap
+
+
+@njit
 def atomic(m, warp, pc, mask, T):
     """ATOM, ATOMG, ATOMS, RED: lane after lane. Sources are in T: value, or compare and value.
 
@@ -1159,6 +1226,10 @@ def _atomic_in(m, warp, pc, mask, T, in_shared):
         if not (mask >> uint32(lane)) & uint32(1):
             continue
         at = (addresses[lane] - start_at) >> 2
+        if row[FLAGS] & PAIRS or words > 2:
+            if not _wide_atomic(m, row, warp, lane, data, at):
+                fine &= ~(uint32(1) << uint32(lane))
+            continue
         old = uint64(data[at])
         if words == 2:
             old = joined(data[at + 1], data[at])

@@ -38,8 +38,8 @@ WHOLE, LOW_TWICE, HIGH_TWICE, BYTE0, BYTE1, BYTE2, BYTE3, LOW_HALF, HIGH_HALF, S
     MOVE, ADD3, ADD2, MUL_ADD, MUL_ADD_WIDE, MUL_ADD_HIGH, MINMAX, ADD_MINMAX, ABSOLUTE,
     SHIFT_ADD, SHIFT_ADD_HIGH, LUT3, FUNNEL, COMPARE, SELECT, PERMUTE, REVERSE, FIND_ONE, COUNT_ONES,
     MASK, EXTEND, DOT4, DOT2, ABS_DIFF, COMPARE64, ADD64, FLOAT_SELECT, ADD3_WIDE, MINMAX3, SPACE_OF,
-    ADD_SATURATED, PACKED,
-) = range(32)  # fmt: skip
+    ADD_SATURATED, PACKED, MINMAX_WIDE,
+) = range(33)  # fmt: skip
 # ---- PACKED: two or four numbers in a word (in SUB, above the numbers' width in bits)
 P_ADD, P_MINMAX, P_MINMAX3, P_ADD_MINMAX, P_ABS_DIFF, P_SUM_ABS_DIFF = range(6)
 # ---- float operations (f32, f64, f16 families)
@@ -75,7 +75,8 @@ P_ADD, P_MINMAX, P_MINMAX3, P_ADD_MINMAX, P_ABS_DIFF, P_SUM_ABS_DIFF = range(6)
 # ---- warpgroup instructions (of HGMMA: type and shape in SUB as HMMA has them, columns in WIDTH)
 G_MULTIPLY, G_MULTIPLY_BYTES, G_WAIT = range(3)
 # ---- mbarriers: what an arrival adds to the count (SUB: A_*), and to the bytes awaited
-B_INIT, B_ARRIVE, B_CHECK, B_COPIES, B_INVALIDATE = range(5)
+# (the PLAIN ones: of sm_80, where other instructions read and write the word too)
+B_INIT, B_ARRIVE, B_CHECK, B_COPIES, B_INVALIDATE, B_PLAIN_ARRIVE, B_PLAIN_COPIES = range(7)
 (
     ONE_ARRIVAL, SOME_ARRIVALS, MORE_BYTES, FEWER_BYTES, ONE_BYTE_MORE, ONE_BYTE_FEWER, DROPS,
 ) = (1 << n for n in range(7))  # fmt: skip
@@ -83,6 +84,9 @@ B_INIT, B_ARRIVE, B_CHECK, B_COPIES, B_INVALIDATE = range(5)
 Y_LOAD, Y_STORE, Y_BYTES_IN, Y_BYTES_OUT, Y_COMMIT, Y_FENCE = range(6)
 # ---- clusters, and registers that warps hand on
 K_ARRIVE, K_WAIT, K_TAKE_REGISTERS, K_GIVE_REGISTERS = range(4)
+# ---- functions that code calls and the driver provides, by their symbols
+SYSTEM_CALLS = ("__assertfail", "vprintf")
+ASSERT_FAIL, PRINT = range(2)
 # ---- types of atomics, conversions, tensor operands
 (
     U32, S32, U64, S64, T_F32, T_F64, T_F16, T_BF16, U16, S16, U8, S8, T_TF32, T_E4M3, T_E5M2, S4, U4,
@@ -94,7 +98,7 @@ BOOL_OR, BOOL_XOR, BF16, NAN_ABS, POPC, TRANSPOSED, ZERO_FILL, BYPASS, TO_F32 = 
     1 << n for n in range(9, 18)
 )
 NEG0, NEG1, NEG2, SHIFT_AMOUNT, INV0, INV1, INV2 = (1 << n for n in range(18, 25))
-SIGN_PRODUCT, PAIRS = (1 << n for n in range(25, 27))
+SIGN_PRODUCT, PAIRS, MAY_TEST = (1 << n for n in range(25, 28))
 
 # ---- of SUB of the tensor cores: HMMA adds as Ampere does; IMMA of bits; DMMA cuts
 TWO_STEPS, IMMA_AND, IMMA_XOR, IMMA_NARROW, DMMA_CUT = 1 << 17, 1 << 10, 1 << 11, 1 << 12, 1 << 16
@@ -118,6 +122,7 @@ SPECIAL_REGISTERS = (
     "SR_GEMASK", "SR_NTID.X", "SR_NTID.Y", "SR_NTID.Z", "SR_TID", "SRZ", "SR_GLOBALTIMERLO",
     "SR_GLOBALTIMERHI", "SR_SWINHI", "SR_SMEMSZ", "SR_SWINLO", "SR_NCTAID.X",
     "SR_NCTAID.Y", "SR_NCTAID.Z", "SR_CLUSTERID.X", "SR_CLUSTER_CTAID.X", "SR_WARPID",
+    "SR_VIRTUALSMID", "SR_VIRTID", "SR_VIRTCFG",
 )  # fmt: skip
 
 # ---- classes of instructions, for totals and the profile

@@ -285,6 +285,8 @@ def _narrow_kinds(op, mode, to, origin, flags, T):
             if flags & RELU and bits & uint32(0x80):
                 bits = uint32(0)
             found |= bits << uint32(8 * part)
+        if op == C_TO_FP8:  # behind the pair another one
+            found |= T[1 if origin == T_F16 else 2, lane] << uint32(16)
         T[8, lane] = found
 
 

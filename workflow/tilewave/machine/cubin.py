@@ -34,7 +34,8 @@ class Image:
 
     Sizes in bytes. ``parameters`` holds (offset in the parameter area, size) in the order of the
     arguments; ``constants`` the initial bytes of each constant bank; ``pointers`` the 8-byte slots
-    of bank 4 that hold an address: (offset in the bank, symbol's section, offset in that section).
+    of bank 4 that hold an address: (offset in the bank, symbol's section, offset in that section);
+    ``calls`` those of functions that the cubin has not: (offset in the bank, symbol).
     """
 
     entry: str
@@ -48,6 +49,7 @@ class Image:
     constants: dict[int, bytes]
     globals_: dict[str, bytes] = field(default_factory=dict)
     pointers: tuple[tuple[int, str, int], ...] = ()
+    calls: tuple[tuple[int, str], ...] = ()
 
     @property
     def parameter_sizes(self) -> tuple[int, ...]:
@@ -93,8 +95,10 @@ def _opened(cubin: bytes) -> tuple[ELFFile, list[Section]]:
     return elf, list(elf.iter_sections())
 
 
-def _relocated(numbered: Sequence[Section], constant4: str) -> tuple[tuple[int, str, int], ...]:
-    """The addresses that the loader writes into bank 4."""
+def _relocated(
+    numbered: Sequence[Section], constant4: str
+) -> tuple[list[tuple[int, str, int]], list[tuple[int, str]]]:
+    """The addresses that the loader writes into bank 4: `Image.pointers` and `Image.calls`."""
     from elftools.elf.relocation import RelocationSection
     from elftools.elf.sections import SymbolTableSection
 
@@ -102,23 +106,25 @@ def _relocated(numbered: Sequence[Section], constant4: str) -> tuple[tuple[int, 
     section = sections.get(f".rela{constant4}", sections.get(f".rel{constant4}"))
     bank = sections.get(constant4)
     if not isinstance(section, RelocationSection) or bank is None:
-        return ()
+        return [], []
     slots = bank.data()
     table = numbered[section["sh_link"]]
     if not isinstance(table, SymbolTableSection):
-        return ()
-    found = []
+        return [], []
+    found: list[tuple[int, str, int]] = []
+    calls: list[tuple[int, str]] = []
     for entry in section.iter_relocations():
         symbol = table.get_symbol(entry["r_info_sym"])
         where = symbol["st_shndx"]
         if not isinstance(where, int):
+            calls.append((int(entry["r_offset"]), str(symbol.name)))
             continue
         # Without an addend of its own, a relocation adds to what the slot holds.
         held = _word(slots, int(entry["r_offset"]), 8)
         addend = entry.entry.get("r_addend", held)
         name = numbered[where].name
         found.append((int(entry["r_offset"]), name, int(symbol["st_value"]) + int(addend)))
-    return tuple(found)
+    return found, calls
 
 
 def read(cubin: bytes, entry: str) -> Image:
@@ -165,6 +171,7 @@ def read(cubin: bytes, entry: str) -> Image:
         for name in sections
         if name.startswith(".nv.global")
     }
+    pointers, calls = _relocated(numbered, ".nv.constant4")
     return Image(
         entry=entry,
         arch=arch,
@@ -176,5 +183,6 @@ def read(cubin: bytes, entry: str) -> Image:
         stack_size=stack,
         constants=constants,
         globals_=globals_,
-        pointers=_relocated(numbered, ".nv.constant4"),
+        pointers=tuple(pointers),
+        calls=tuple(calls),
     )

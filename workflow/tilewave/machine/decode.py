@@ -18,6 +18,7 @@ from tilewave.machine.errors import Unsupported
 from tilewave.machine.operands import PT, RZ, Operand, parse, split
 
 INT32 = 1 << 32
+OWN_ADDRESS = "0x0"
 
 
 @dataclass(frozen=True)
@@ -335,6 +336,8 @@ def _plain(form: Form, op: int, count: int, words: int = 1) -> None:
 @opcode("MOV", "UMOV", "R2UR")
 def _mov(form: Form) -> None:
     words = 2 if form.take("64") else 1
+    if form.base == "R2UR":
+        form.drop("BROADCAST")
     form.op(c.INTEGER, c.MOVE, "move")
     form.destination(words)
     if form.row[c.PD0] != PT:
@@ -467,6 +470,12 @@ def _one_result(form: Form) -> None:
 def _vimnmx(form: Form) -> None:
     form.flag("RELU", c.RELU)
     if _packed(form, c.P_MINMAX, 2):
+        return
+    if wide := form.take("U64", "S64"):
+        if wide == "S64":
+            form.set(c.SIGNED)
+        _plain(form, c.MINMAX_WIDE, 2, 2)
+        _one_result(form)
         return
     if not form.take("U32"):
         form.set(c.SIGNED)
@@ -1220,10 +1229,12 @@ def _f2fp(form: Form) -> None:
     origin = origins[0] if origins else c.T_F32
     _conversion(form, to, origin, rounding)
     if shape is not None and shape.endswith("MERGE_C"):
-        # The upper part comes from the last operand: only zeros are known here.
-        last = form.operands.pop()
-        if last.kind != "register" or last.index != RZ or last.suffixes:
+        # The upper part comes from the last operand: elsewhere than with FP8 only zeros are known here.
+        last = form.operands[-1]
+        if last.kind != "register" or last.suffixes or (last.index != RZ and to not in FP8):
             raise form.fail()
+        if to not in FP8:
+            form.operands.pop()
     if finite != (to in FP8) or len(origins) > 1:
         raise form.fail()
     op, kinds = _narrowing(form, shape, to, origin, rounding)
@@ -1245,9 +1256,9 @@ def _narrowing(
         case (c.T_TF32, c.T_F32, "PACK_B") if rounding in (c.NEAREST, c.ZERO):
             return c.C_TF32, ["f32"]
         case (c.T_E4M3 | c.T_E5M2, c.T_F32, "PACK_AB_MERGE_C") if rounding == c.NEAREST:
-            return c.C_TO_FP8, ["f32", "f32"]
+            return c.C_TO_FP8, ["f32", "f32", "int"]
         case (c.T_E4M3 | c.T_E5M2, c.T_F16, "UNPACK_B_MERGE_C") if rounding == c.NEAREST:
-            return c.C_TO_FP8, ["f16"]
+            return c.C_TO_FP8, ["f16", "int"]
         case (c.T_F16, c.T_E4M3 | c.T_E5M2, "UNPACK_B"):
             return c.C_FROM_FP8, ["int"]
     raise form.fail()
@@ -1411,10 +1422,27 @@ def _ldgsts(form: Form) -> None:
 ATOMICS = ("ADD", "MIN", "MAX", "AND", "OR", "XOR", "EXCH", "CAS", "INC", "DEC")
 
 
+# Numbers side by side: their type, and the words that they fill.
+VECTORS = {
+    "F16x2": (c.T_F16, 1), "F16x4": (c.T_F16, 2), "F16x8": (c.T_F16, 4),
+    "BF16x2": (c.T_BF16, 1), "BF16_V2": (c.T_BF16, 1), "BF16x4": (c.T_BF16, 2),
+    "BF16x8": (c.T_BF16, 4), "F32x2": (c.T_F32, 2), "F32x4": (c.T_F32, 4),
+}  # fmt: skip
+
+
 @opcode("ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDS")
 def _atomic(form: Form) -> None:
     form.drop(*HINTS)
     returns = form.base.startswith("ATOM")
+    if form.base == "ATOMS" and form.take("ARRIVE"):
+        # An arrival at an mbarrier of sm_80; the word before it comes back.
+        if not form.take("64"):
+            raise form.fail()
+        form.op(c.MBARRIER, c.B_PLAIN_ARRIVE, "barrier")
+        form.register_out(2)
+        form.address(form.operands.pop(0))
+        form.source(parse("RZ"))
+        return
     spins = form.take("CAST")
     form.drop("SPIN")
     extra = form.take("POPC")
@@ -1428,7 +1456,7 @@ def _atomic(form: Form) -> None:
     kinds = {
         "S32": c.S32, "U32": c.U32, "U64": c.U64, "S64": c.S64, "64": c.U64, "32": c.U32,
     }  # fmt: skip
-    kind = c.U32
+    kind, words = c.U32, 1
     if form.take("F32"):
         kind = c.T_F32
         if not form.take("FTZ"):
@@ -1439,22 +1467,27 @@ def _atomic(form: Form) -> None:
     elif form.take("F64"):
         kind = c.T_F64
         form.drop("RN")
-    elif form.take("F16x2"):
-        kind = c.T_F16
+    elif vector := form.take(*VECTORS):
+        kind, words = VECTORS[vector]
         form.drop("RN")
-    elif form.take("BF16_V2", "BF16x2"):
-        kind = c.T_BF16
-        form.drop("RN")
+        form.flag("FTZ", c.FTZ)
+        if name != "ADD":
+            raise form.fail()
     else:
-        found = form.take(*kinds)
-        kind = kinds[found] if found else c.U32
+        found = form.take(*kinds, "128")
+        kind = kinds.get(found, c.U32) if found else c.U32
+        words = 4 if found == "128" else 1
     if extra:
         form.set(c.POPC)
     space = {"S": c.SHARED, "G": c.GLOBAL}.get(form.base[-1], c.GENERIC)
     form.op(c.ATOMIC, ATOMICS.index(name), "atomic")
     form.row[c.SUB] = kind | space << 8 | int(returns) << 16
-    wide = kind in (c.U64, c.S64, c.T_F64)
-    words = 2 if wide else 1
+    if kind in (c.U64, c.S64, c.T_F64):
+        words = 2
+    elif words > 1:
+        form.set(c.PAIRS)
+        if name not in ("ADD", "EXCH", "CAS"):
+            raise form.fail()
     form.row[c.WIDTH] = 4 * words
     if returns:
         outputs = []
@@ -1473,6 +1506,10 @@ def _atomic(form: Form) -> None:
         form.source(form.operands.pop(0), "int", words)
     elif not extra:
         form.source(form.operands.pop(0), "int", words)
+    if form.row[c.FLAGS] & c.PAIRS:  # several words of a lane come straight from its registers
+        kinds_of_sources = form.row[c.SOURCES + c.KIND :: c.SOURCE_COLUMNS][: form.sources]
+        if not all(kinds_of_sources == c.REGISTER):
+            raise form.fail()
 
 
 # ---------------------------------------------------------------- tensor cores
@@ -1535,13 +1572,14 @@ def _imma(form: Form) -> None:
 
 @opcode("BMMA")
 def _bmma(form: Form) -> None:
-    shape, how = form.take("168128", "168256"), form.take("AND", "XOR")
+    shape, how = form.take("168128", "168256", "88128"), form.take("AND", "XOR")
     form.drop("ROW", "COL")
     if shape is None or how is None or form.take("POPC") is None:
         raise form.fail()
     # Bits lie in registers as bytes do, eight times as many.
-    form.row[c.SUB] = int(shape[-3:]) // 8 | (c.IMMA_AND if how == "AND" else c.IMMA_XOR)
-    _integer_matrices(form, 4)
+    narrow = c.IMMA_NARROW if shape == "88128" else 0
+    form.row[c.SUB] = int(shape[-3:]) // 8 | (c.IMMA_AND if how == "AND" else c.IMMA_XOR) | narrow
+    _integer_matrices(form, 2 if narrow else 4)
 
 
 def _integer_matrices(form: Form, words: int) -> None:
@@ -1646,6 +1684,7 @@ def _bmov(form: Form) -> None:
 @opcode("WARPSYNC")
 def _warpsync(form: Form) -> None:
     _control(form, c.WARP_SYNC)
+    form.row[c.SUB] = form.take("EXCLUSIVE") is not None  # lanes of other masks go on by themselves
     collective = form.take("COLLECTIVE") is not None
     if form.take("ALL"):
         form.source(parse("0xffffffff"))
@@ -1665,6 +1704,12 @@ def _call(form: Form) -> None:
     form.drop("NOINC")
     kind = form.take("REL", "ABS")
     target = form.operands.pop()
+    if kind == "ABS" and target.kind == "register" and not form.operands:
+        # A function of the system, whose address was loaded.
+        _control(form, c.RETURN)
+        form.row[c.SUB] = 0
+        form.source(target, "int", 2)
+        return
     if kind is None or len(form.operands) > 1:
         raise form.fail()
     if form.operands:
@@ -1686,6 +1731,14 @@ def _ret(form: Form) -> None:
     if form.operands:  # the function that the return address counts from
         base = form.operands.pop(0)
         _target(form, base)
+
+
+@opcode("LEPC")
+def _lepc(form: Form) -> None:
+    """An address in the code: the one that is named, else its own, which `program.load` puts in."""
+    form.op(c.INTEGER, c.MOVE, "move")
+    form.register_out(2)
+    form.source(form.operands.pop(0) if form.operands else parse(OWN_ADDRESS), "int", 2)
 
 
 @opcode("BAR")
@@ -1715,8 +1768,8 @@ def _qspc(form: Form) -> None:
     form.op(c.INTEGER, c.SPACE_OF, "predicate")
     form.row[c.SUB] = "GSLD".index(space)
     form.destination()
-    place = form.operands.pop(0)
-    if len(place.terms) != 1 or place.offset or place.terms[0].uniform:
+    place = form.operands.pop(0)  # no object spans two spaces: its offset does not matter
+    if len(place.terms) != 1 or place.terms[0].uniform:
         raise form.fail()
     form.source(parse(f"R{place.terms[0].index}"), "int", 2)
 
@@ -1754,7 +1807,7 @@ def _depbar(form: Form) -> None:
     form.row[c.SUB] = int(count.value)
 
 
-@opcode("NOP", "MEMBAR", "ERRBAR", "CCTL", "CCTLL", "WARPARRIVE", "CGAERRBAR")
+@opcode("NOP", "MEMBAR", "ERRBAR", "CCTL", "CCTLL", "WARPARRIVE", "CGAERRBAR", "PMTRIG")
 def _nop(form: Form) -> None:
     """What orders or prefetches: nothing to do where every access is done at once."""
     form.modifiers.clear()

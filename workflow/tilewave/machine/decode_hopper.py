@@ -155,11 +155,9 @@ def _word(form: Form) -> None:
 def _arrives(form: Form) -> None:
     if not form.take("LDGSTSBAR") or not form.take("64"):
         raise form.fail()
-    how = form.take("TRANSCNT", "ARVCNT")
-    if how is None:
-        raise form.fail()
-    form.op(c.MBARRIER, c.B_COPIES, "barrier")
-    form.row[c.SUB] = c.ONE_ARRIVAL if how == "ARVCNT" else c.ONE_BYTE_FEWER
+    how = form.take("TRANSCNT", "ARVCNT")  # neither on sm_80
+    form.op(c.MBARRIER, c.B_COPIES if how else c.B_PLAIN_COPIES, "barrier")
+    form.row[c.SUB] = c.ONE_BYTE_FEWER if how == "TRANSCNT" else c.ONE_ARRIVAL
     form.address(form.operands.pop(0))
     form.source(Operand("register", "RZ", RZ))
 

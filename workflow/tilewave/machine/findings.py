@@ -13,6 +13,7 @@ import numpy as np
 from tilewave.machine import state as s
 from tilewave.machine import tracing, views
 from tilewave.machine.mbarrier import fields
+from tilewave.machine.printing import assertion
 from tilewave.machine.program import Program
 
 if TYPE_CHECKING:
@@ -23,11 +24,11 @@ KINDS = {
     s.OUTSIDE_SHARED: "invalid access", s.OUTSIDE_LOCAL: "invalid access",
     s.OUTSIDE_CONSTANT: "invalid access", s.UNINITIALISED: "uninitialised read", s.RACE: "race",
     s.IN_FLIGHT: "race", s.NEVER_REACHED: "barrier", s.OUT_OF_BUDGET: "timed out",
-    s.NOT_KNOWN: "unsupported", s.TRAPPED: "invalid access", s.QUEUE_FULL: "unsupported",
+    s.NOT_KNOWN: "unsupported", s.TRAPPED: "trap", s.QUEUE_FULL: "unsupported",
     s.BAD_TARGET: "invalid access", s.UNFENCED: "race", s.NO_MAP: "invalid access",
     s.BAD_MATRIX: "unsupported", s.TOO_MANY_ARRIVALS: "barrier", s.NO_BLOCK: "invalid access",
-    s.MANY_MBARRIERS: "unsupported", s.BAD_SIZE: "invalid access",
-    s.BAD_RANK: "invalid access",
+    s.MANY_MBARRIERS: "unsupported", s.BAD_SIZE: "invalid access", s.ASSERTED: "assertion failed",
+    s.SYSTEM_CALL: "unsupported", s.BAD_RANK: "invalid access",
 }  # fmt: skip
 # Faults whose address lies in shared memory, where it is no device address.
 IN_SHARED = (
@@ -480,6 +481,12 @@ def _ending(words: _Words, row: np.ndarray) -> tuple[int, str, Threads] | None:
     if kind == s.OUT_OF_BUDGET:
         threads = words.lanes(int(row[s.F_WARP]), int(row[s.F_LANES]))
         return index, words.endless(int(row[s.F_OTHER]), index), threads
+    if kind == s.ASSERTED:
+        threads = words.lanes(int(row[s.F_WARP]), int(row[s.F_LANES]))
+        words.take(int(row[s.F_BLOCK]))
+        place = _three(_place(int(row[s.F_BLOCK]), words.grid))
+        told = assertion(words.state, int(row[s.F_WARP]), threads[0] % 32)
+        return index, f"{told}, for {words.named(threads)} of block {place}", threads
     return None
 
 
@@ -505,8 +512,12 @@ def _told(
         message = f"{who} would execute it, and it is not known"
         if index in words.program.unsupported:
             message = f"{words.program.unsupported[index]} is not known"
+    elif number == s.SYSTEM_CALL:
+        message = (
+            f"{who} call {words.program.system_calls[int(row[s.F_OTHER])]}, which is not known"
+        )
     elif number == s.TRAPPED:
-        message = f"{who} executed a trap: the kernel ends itself here"
+        message = f"{who} executed a trap, with which the kernel ends itself"
     elif number == s.QUEUE_FULL:
         message = (
             f"a warp of block {place} has more than {int(row[s.F_OTHER])} asynchronous copies "

@@ -42,6 +42,7 @@ from tilewave.machine.codes import (
     LUT3,
     MASK,
     MINMAX3,
+    MINMAX_WIDE,
     MOVE,
     MUL_ADD,
     MUL_ADD_HIGH,
@@ -71,7 +72,8 @@ from tilewave.machine.compiling import njit
 
 ALL = uint32(0xFFFFFFFF)
 # The window through which generic addresses reach shared memory: their upper word, SR_SWINHI.
-SHARED_WINDOW = uint32(0x7E000000)
+SHARED_WINDOW = uint32(0x7E000000)  # upper words of generic addresses
+LOCAL_WINDOW = uint32(0x7D000000)
 LT, EQ, LE, GT, NE, GE, TRUE = 1, 2, 3, 4, 5, 6, 15
 CHUNK = uint64(0xFFFFFFFF)
 
@@ -534,6 +536,13 @@ def integer(op, sub, flags, T, p0, p1):
         return uint32(0), uint32(0)
     if op == ADD3_WIDE:
         return _carries64(flags, T), uint32(0)
+    if op == MINMAX_WIDE:
+        for lane in range(32):
+            a, b = joined(T[4, lane], T[0, lane]), joined(T[5, lane], T[1, lane])
+            smaller = int64(a) < int64(b) if flags & SIGNED else a < b
+            first = smaller == ((p0 >> uint32(lane)) & uint32(1) != uint32(0))
+            T[8, lane], T[9, lane] = T[0 if first else 1, lane], T[4 if first else 5, lane]
+        return uint32(0), uint32(0)
     if op == COMPARE64:
         return _compare64(sub, flags, T, p0)
     if op == PERMUTE:
@@ -542,14 +551,17 @@ def integer(op, sub, flags, T, p0, p1):
     if op == PACKED:
         return _packed(sub >> 8, int64(sub & 255), flags, T, p0)
     if op == SPACE_OF:
-        shared = uint32(0)
+        shared, local = uint32(0), uint32(0)
         for lane in range(32):
             shared |= uint32(T[4, lane] == SHARED_WINDOW) << uint32(lane)
+            local |= uint32(T[4, lane] == LOCAL_WINDOW) << uint32(lane)
         for lane in range(32):
             T[8, lane] = uint32(0)
         if sub == 0:
-            return ~shared, uint32(0)
-        return (shared if sub == 1 else uint32(0)), uint32(0)
+            return ~(shared | local), uint32(0)
+        if sub == 1:
+            return shared, uint32(0)
+        return (local if sub == 2 else uint32(0)), uint32(0)
     if op in (DOT4, DOT2):
         _dot(op, sub, flags, T)
         return uint32(0), uint32(0)

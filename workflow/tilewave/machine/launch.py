@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from tilewave import architectures
-from tilewave.machine import blocks, capturing, handlers, lanes, orders, views
+from tilewave.machine import blocks, capturing, handlers, lanes, orders, printing, system, views
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine.access import Access
 from tilewave.machine.bulk import PARAMETERS
 from tilewave.machine.errors import BadLaunch
-from tilewave.machine.integer import SHARED_WINDOW
+from tilewave.machine.integer import LOCAL_WINDOW, SHARED_WINDOW
 from tilewave.machine.maps import WORDS, TensorMap, encoded
 from tilewave.machine.program import Program
 
@@ -29,6 +29,7 @@ ORIGIN = 0x7_0000_0000
 ALIGNMENT = 512  # of a buffer, and the least gap behind it
 LOCAL_FREE = 1 << 16  # bytes of local memory of a thread, where a kernel uses any
 ADDRESS = 8  # bytes of a pointer
+SM_WARPS = 64  # what %nwarpid says, whatever the architecture
 PAGE = 128  # bytes in which shared memory is handed out
 
 
@@ -73,7 +74,7 @@ class Execution:
     """What a launch did: counts by instruction (int64 arrays), faults, and what it took.
 
     accesses: where asked for, by index of the instruction, its first access to shared memory and the
-    one with the most wavefronts.
+    one with the most wavefronts. printed: what the first calls of printf said, of all ``prints``.
     """
 
     faults: tuple[Fault, ...]
@@ -82,6 +83,8 @@ class Execution:
     blocks: int
     profile: dict[str, float] = field(default_factory=dict)
     accesses: Mapping[int, tuple[Access, Access]] = field(default_factory=dict)
+    printed: tuple[str, ...] = ()
+    prints: int = 0
 
 
 def _layout(held: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
@@ -172,6 +175,7 @@ def _constants(
     for number, data in image.constants.items():
         banks[number].view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
     bank, row = banks[0], architectures.of(image.arch)
+    bank[row.windows_at // 4 :][:4] = 0, SHARED_WINDOW, 0, LOCAL_WINDOW
     bank[row.block_at // 4 :][:3] = block
     bank[row.grid_at // 4 :][:3] = grid
     if row.cluster_constants:
@@ -186,12 +190,15 @@ def _constants(
 
 
 def _point(program: Program, places: Mapping[str, int], banks: np.ndarray) -> None:
-    """Write the addresses of the module's own variables, by their sections, into bank 4."""
+    """Write the addresses of the module's own variables, by their sections, and those of the system's
+    functions into bank 4."""
     for offset, section, inner in program.image.pointers:
         if section in places:
             address = places[section] + inner
             banks[4, offset // 4] = address & 0xFFFFFFFF
             banks[4, offset // 4 + 1] = address >> 32
+    for offset, name in program.image.calls:
+        banks[4, offset // 4] = system.FIRST + system.BYTES * program.system_calls.index(name)
 
 
 def _stack_top(program: Program, banks: np.ndarray, size: int) -> None:
@@ -265,6 +272,8 @@ def _identity(
         "SR_GTMASK": 0xFFFFFFFF & ~((2 << lane) - 1), "SR_GEMASK": 0xFFFFFFFF & ~((1 << lane) - 1),
         "SR_SWINHI": SHARED_WINDOW, "SR_SMEMSZ": shared_size,
         "SR_WARPID": np.arange(warps)[:, None],
+        # One SM, whose warps are the block's: the number of the warp, and how many there can be.
+        "SR_VIRTID": np.arange(warps)[:, None] << 8, "SR_VIRTCFG": SM_WARPS << 8,
     }  # fmt: skip
     for name, value in fixed.items():
         out[:, names.index(name)] = np.asarray(value).astype(np.uint32)
@@ -314,6 +323,7 @@ def _state(
     lanes.prepare(rows)
     shared_size = image.shared_size + shared_bytes
     narrow = _narrow_shared(rows)
+    prints = any(name == c.SYSTEM_CALLS[c.PRINT] for _, name in image.calls)
     units = ((shared_size + PAGE) >> (0 if narrow else 2)) + 16
     # Local memory ends at the top of the stack; what a kernel declares lies right below it.
     local_words = LOCAL_FREE // 4 if stack else 4
@@ -380,6 +390,7 @@ def _state(
         meetings=np.zeros((warps, 2), np.int64),
         gathered=np.zeros((1, knowledge), np.uint32),
         quota=np.zeros(warps, np.int64),
+        prints=np.zeros((s.PRINTS if prints else 1, 1 + s.PRINT_ARGUMENTS), np.int64),
     )
     return state, list(zip(starts, held))
 
@@ -472,6 +483,7 @@ def execute(
     )  # fmt: skip
     seconds = time.perf_counter() - started
     shares = sampler.stop() if sampler else {}
+    printed, prints = printing.printed(state)
     view = state.memory.view(np.uint8)
     for start, buffer in buffers:
         if buffer.array.flags.writeable:
@@ -480,4 +492,4 @@ def execute(
     names = [(ORIGIN + start, buffer) for start, buffer in buffers]
     faults = explained(program, states, tuple(grid), tuple(block), names)
     counts = {name: state.counts[:, index] for index, name in enumerate(s.COUNTS)}
-    return Execution(faults, counts, seconds, done, shares, accesses)
+    return Execution(faults, counts, seconds, done, shares, accesses, printed, prints)

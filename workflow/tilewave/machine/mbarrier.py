@@ -31,6 +31,8 @@ from tilewave.machine.codes import (
     B_COPIES,
     B_INIT,
     B_INVALIDATE,
+    B_PLAIN_ARRIVE,
+    B_PLAIN_COPIES,
     DROPS,
     DST,
     FEWER_BYTES,
@@ -228,6 +230,41 @@ def landed(m, warp, where, pc, offset, size):
 
 
 @njit
+def plain(m, warp, pc, row, mask, addresses):
+    """Arrivals at an mbarrier of sm_80, one for each lane.
+
+    Its word has no bytes awaited: the low half counts what a phase needs, the high one, under the
+    phase, what is pending, both up to an overflow (30 and 31 bits). Code initialises and tests it by
+    ordinary stores and loads, and changes its counts by ordinary atomics.
+    """
+    R, d = view.registers(m)[warp], row[DST]
+    for lane in range(32):
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        lanes, offset = uint32(1) << uint32(lane), addresses[lane]
+        if not inside(m, warp, pc, lanes, offset, int64(8), int64(8)):
+            return
+        if not view.shadow(m)[offset >> view.control(m)[GRAIN]] & BY_ATOMIC:
+            met(m, warp, m, pc, lanes, offset)
+        low, high = view.shared(m)[offset >> 2], view.shared(m)[(offset >> 2) + 1]
+        if d != 255:
+            R[d, lane], R[d + 1, lane] = low, high
+        index = number(m, warp, pc, m, offset)
+        brought, finished = view.phases(m)[index], view.phases(m)[MBARRIERS + index]
+        bring(m, warp, m, brought)
+        pending = (-int64(high) & int64(0x7FFFFFFF)) - int64(1)
+        if pending <= 0:
+            high ^= PARITY
+            pending = -int64(low) & int64(0x3FFFFFFF)
+            for actor in range(len(brought)):
+                finished[actor] = max(finished[actor], brought[actor])
+        word = uint32(-pending & int64(0x7FFFFFFF)) | (high & PARITY)
+        view.shared(m)[(offset >> 2) + 1] = word
+    # What the warp does from here on is not part of what it brought.
+    view.control(m)[TICK] += 1
+
+
+@njit
 def mbarrier(m, warp, pc, mask):
     """SYNCS and ARRIVES."""
     row = view.code(m)[pc]
@@ -246,9 +283,12 @@ def mbarrier(m, warp, pc, mask):
         if inside(m, warp, pc, lanes, offset, int64(8), int64(8)) and op == B_INIT:
             initialise(m, warp, pc, lanes, offset, U[source], U[source + 1])
         return
-    if op == B_COPIES:
+    if op == B_COPIES or op == B_PLAIN_COPIES:
         # cp.async of the thread and before: here a warp's copies land now, then it arrives.
         land(m, int64(warp), int64(-1))
+    if op == B_PLAIN_ARRIVE or op == B_PLAIN_COPIES:
+        plain(m, warp, pc, row, mask, addresses)
+        return
     how, d = row[SUB], row[DST]
     for lane in range(32):
         if not (mask >> uint32(lane)) & uint32(1):

@@ -28,6 +28,9 @@ LINE = re.compile(
     re.M,
 )
 GUARD = re.compile(r"^@(?P<inverted>!?)(?P<uniform>U?)P(?P<index>\d|T)")
+TENSOR_MEMORY = "UTC"
+"""Opcodes of sm_100's tensor memory begin so. Code that ptxas puts before them looks into shared memory
+that the system keeps, so that a kernel that has one is refused as a whole."""
 BYTES = 16  # an instruction of sm_70 and later
 
 
@@ -52,6 +55,12 @@ class Program:
     instructions: tuple[Instruction, ...]
     rows: np.ndarray
     unsupported: dict[int, Unsupported]
+
+    @property
+    def system_calls(self) -> tuple[str, ...]:
+        """Functions of the system by number: those that are known, then others that the code names."""
+        others = {name for _, name in self.image.calls} - set(c.SYSTEM_CALLS)
+        return (*c.SYSTEM_CALLS, *sorted(others))
 
     @property
     def entry(self) -> str:
@@ -135,13 +144,22 @@ def _mark_swap_loops(rows: np.ndarray) -> None:
                 break
 
 
+def _mark_tests(rows: np.ndarray) -> None:
+    """Flag (MAY_TEST) the shared loads that may look at an mbarrier: on sm_80 they are ordinary ones."""
+    plain = np.isin(rows[:, c.OP], (c.B_PLAIN_ARRIVE, c.B_PLAIN_COPIES))
+    if np.any(plain & (rows[:, c.FAMILY] == c.MBARRIER)):
+        loads = (rows[:, c.FAMILY] == c.LOAD) & np.isin(rows[:, c.OP], (c.SHARED, c.GENERIC))
+        rows[loads & np.isin(rows[:, c.WIDTH], (4, 8)), c.FLAGS] |= c.MAY_TEST
+
+
 @functools.lru_cache(maxsize=4)  # as above
 def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
     """Decode a kernel.
 
     cubin: the ELF file; entry: the kernel's name in it; listing: nvdisasm's text of it, made here
-    where it is not given. Raises Unsupported where there is no such kernel or nothing of it can be
-    decoded; an instruction that is not known ends the execution only where it is reached.
+    where it is not given. Raises Unsupported where there is no such kernel, nothing of it can be decoded, or
+    it uses tensor memory; another instruction that is not known ends the execution only where it is
+    reached.
     """
     image = cubins.read(cubin, entry)
     lines = _section(listing if listing is not None else _listing(cubin), image.entry)
@@ -154,6 +172,8 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
     for number, (raw, _, _, problem) in enumerate(decoded):
         if problem is not None:
             unsupported[number] = Unsupported(raw.opcode, lines[number][0], problem.detail)
+            if raw.opcode.startswith(TENSOR_MEMORY):
+                raise unsupported[number]
     index = {address: number for number, (address, _) in enumerate(lines)}
     for number in np.flatnonzero((rows[:, c.FAMILY] >= 0) & (rows[:, c.TARGET] >= 0)).tolist():
         target = index.get(int(rows[number, c.TARGET]) * BYTES)
@@ -166,7 +186,11 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
             rows[number, c.TARGET] = target
     if architectures.of(image.arch).hmma_two_steps:
         rows[rows[:, c.FAMILY] == c.HMMA, c.SUB] |= c.TWO_STEPS
+    for number, (raw, _, _, _) in enumerate(decoded):
+        if raw.opcode == "LEPC" and "," not in raw.operands:
+            rows[number, c.SOURCES + c.VALUE] = lines[number][0]
     _mark_swap_loops(rows)
+    _mark_tests(rows)
     liveness.mark(rows)
     instructions = tuple(
         Instruction(address, raw.opcode, text)

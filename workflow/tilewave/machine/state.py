@@ -38,9 +38,9 @@ COUNTS = (
 (
     BUDGET, TICK, FIRST_TICK, FAULT_COUNT, WARPS, SHARED_BASE, SHARED_END, LOCAL_BYTES, NOW,
     GRAIN, RACES, STOP, CLASS_NOW, REVERSED, QUANTUM, TAKEN, READERS, KNOWLEDGE, PARKED,
-    PARKED_FOR, ASYNCHRONOUS, ACTORS,
-) = range(22)  # fmt: skip
-CONTROL_SIZE = 22
+    PARKED_FOR, ASYNCHRONOUS, ACTORS, PRINTED,
+) = range(23)  # fmt: skip
+CONTROL_SIZE = 23
 
 # ---- columns of a fault
 (F_KIND, F_ROW, F_WARP, F_LANES, F_ADDRESS, F_OTHER, F_BLOCK) = range(7)
@@ -49,9 +49,9 @@ CONTROL_SIZE = 22
 (
     OUTSIDE_GLOBAL, MISALIGNED, OUTSIDE_SHARED, UNINITIALISED, RACE, NEVER_REACHED, OUT_OF_BUDGET,
     NOT_KNOWN, OUTSIDE_LOCAL, OUTSIDE_CONSTANT, TRAPPED, QUEUE_FULL, IN_FLIGHT, BAD_TARGET, UNFENCED,
-    NO_MAP, BAD_MATRIX, TOO_MANY_ARRIVALS, NO_BLOCK, MANY_MBARRIERS, BAD_SIZE,
-    BAD_RANK,
-) = range(22)  # fmt: skip
+    NO_MAP, BAD_MATRIX, TOO_MANY_ARRIVALS, NO_BLOCK, MANY_MBARRIERS, BAD_SIZE, ASSERTED,
+    SYSTEM_CALL, BAD_RANK,
+) = range(24)  # fmt: skip
 
 # ---- what a group of lanes is doing
 (
@@ -67,6 +67,8 @@ TURN_OVER = -1  # of PARKED: the group can go on, but others should have their t
 OWN_SIZE = 7
 MBARRIERS = 32  # of a block, as sources of knowledge about asynchronous copies
 ELSEWHERE = MBARRIERS  # stands for stores of other blocks, which are always in order
+PRINTS = 1024  # calls of printf that are kept
+PRINT_ARGUMENTS = 32  # words of 8 bytes that are kept of the arguments of one
 GROUPS_KEPT = 64  # committed groups of a warp that may be outstanding
 MATRICES, BULKS = range(2)  # kinds of such groups
 
@@ -127,6 +129,9 @@ class State(NamedTuple):
     meetings: np.ndarray  # int64 (W, 2): arrivals at the cluster's barrier, and waits passed
     gathered: np.ndarray  # uint32 (1, knowledge): what arrivals at the cluster's barrier bring
     quota: np.ndarray  # int64 (W,): registers of each thread
+    prints: (
+        np.ndarray
+    )  # int64 (calls of printf, 1 + PRINT_ARGUMENTS): the format's address, its arguments
 
 
 def rows_with_memos(rows: np.ndarray) -> int:

@@ -17,7 +17,16 @@ from numba.np.arrayobj import populate_array
 
 from tilewave.machine.codes import COLUMNS, SPECIAL_REGISTERS
 from tilewave.machine.compiling import njit
-from tilewave.machine.state import COUNTS, GROUPS_KEPT, QUEUE, REGISTERS, SLOTS, UNIFORMS, State
+from tilewave.machine.state import (
+    COUNTS,
+    GROUPS_KEPT,
+    PRINT_ARGUMENTS,
+    QUEUE,
+    REGISTERS,
+    SLOTS,
+    UNIFORMS,
+    State,
+)
 
 NAMES, KINDS = len(SPECIAL_REGISTERS), len(COUNTS)
 SIZES = 2  # leading sizes kept for each array
@@ -172,6 +181,7 @@ outstanding = _array("outstanding", types.int64, 2, 1 + GROUPS_KEPT)
 meetings = _array("meetings", types.int64, 2)
 gathered = _array("gathered", types.uint32, first=1)
 quota = _array("quota", types.int64)
+prints = _array("prints", types.int64, 1 + PRINT_ARGUMENTS)
 
 
 def table(state: State) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from numpy import int32, int64, uint32, uint64
 
-from tilewave.machine import accesses, cluster, orders
+from tilewave.machine import accesses, cluster, orders, system
 from tilewave.machine import views as view
 from tilewave.machine.bits import count_ones, lowest_one
 from tilewave.machine.codes import (
@@ -86,6 +86,7 @@ from tilewave.machine.state import (
 )
 
 ALL = uint32(0xFFFFFFFF)
+FUNCTIONS = system.FIRST // system.BYTES
 ANYWHERE = int64(1) << int64(32)  # of what lanes at WARPSYNC wait for: the place does not matter
 
 
@@ -471,6 +472,15 @@ def control_flow(m, warp, pc, row, active, mask):
         return following, active
     if op == WARP_SYNC:
         waits = int64(uint32(scalar_source(m, int64(warp), row, int64(0), uint32(mask))))
+        if row[SUB]:
+            # Exclusive: who stands in other masks meets by itself.
+            others = mask & ~uint32(waits)
+            if others:
+                new_group(m, int64(warp), int64(pc), uint32(others), int64(READY), int64(0))
+            if rest:
+                new_group(m, int64(warp), int64(following), uint32(rest), int64(READY), int64(0))
+            mask &= ~others
+            active, rest = mask, uint32(0)
         wanted = uint32(waits) & view.live(m)[warp]
         if row[TARGET] >= 0:
             # A collective: lanes meet wherever each waits, one piece of code serves all of them,
@@ -574,6 +584,11 @@ def indirect(m, warp, pc, row, active, mask):
         for other in range(lane, 32):
             if (left >> uint32(other)) & uint32(1) and T[0, other] == word:
                 together |= uint32(1) << uint32(other)
+        if row[OP] == RETURN and to >= FUNCTIONS:
+            system.called(m, int64(warp), int64(pc), to - FUNCTIONS, uint32(together))
+            if view.control(m)[STOP]:
+                return pc, active
+            to = int64(R[system.RETURN_TO, lane]) // 16
         if to < 0 or to >= len(view.code(m)):
             accesses.fault(
                 m, int64(BAD_TARGET), int64(pc), int64(warp), uint32(together), int64(to * 16),

@@ -44,6 +44,8 @@ INSTRUCTION_COLUMNS = (
 _VERDICT_ORDER = ("wrong", "race", "uninitialised read", "barrier", "correct", "not checked")
 _STATUS_ORDER = (
     "invalid access",
+    "assertion failed",
+    "trap",
     "timed out",
     "failed to launch",
     "failed to compile",

@@ -40,6 +40,8 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
     "failed to compile": ("#882255", "C"),
     "failed to launch": ("#882255", "L"),
     "invalid access": ("#882255", "A"),
+    "assertion failed": ("#882255", "F"),
+    "trap": ("#882255", "P"),
     "timed out": ("#882255", "T"),
     "other": ("#AA4499", "!"),
     "stale": ("#DDCC77", "s"),

@@ -19,6 +19,8 @@ NOT_MEASURED = "not measured"
 FAILED_TO_COMPILE = "failed to compile"
 FAILED_TO_LAUNCH = "failed to launch"
 INVALID_ACCESS = "invalid access"
+ASSERTION_FAILED = "assertion failed"
+TRAPPED = "trap"
 TIMED_OUT = "timed out"
 UNSUPPORTED = "unsupported"
 STALE = "stale"
@@ -28,12 +30,21 @@ STATUSES = (
     FAILED_TO_COMPILE,
     FAILED_TO_LAUNCH,
     INVALID_ACCESS,
+    ASSERTION_FAILED,
+    TRAPPED,
     TIMED_OUT,
     UNSUPPORTED,
     STALE,
 )
 # Statuses that a kernel is to blame for; the rest say what this machine could not do.
-FAILURES = (FAILED_TO_COMPILE, FAILED_TO_LAUNCH, INVALID_ACCESS, TIMED_OUT)
+FAILURES = (
+    FAILED_TO_COMPILE,
+    FAILED_TO_LAUNCH,
+    INVALID_ACCESS,
+    ASSERTION_FAILED,
+    TRAPPED,
+    TIMED_OUT,
+)
 
 CORRECT = "correct"
 WRONG = "wrong"

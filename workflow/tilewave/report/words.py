@@ -19,6 +19,8 @@ STATUS_WORDS: Mapping[str, str] = {
     model.FAILED_TO_COMPILE: "the compiler refused the kernel; the reason is its first message.",
     model.FAILED_TO_LAUNCH: "the driver refused the launch, so nothing ran.",
     model.INVALID_ACCESS: "the kernel touched memory that is not its own and was ended.",
+    model.ASSERTION_FAILED: "an assert of the kernel's own did not hold, and ended it.",
+    model.TRAPPED: "the kernel ended itself by a trap.",
     model.TIMED_OUT: "the case ran past its time limit and its process was killed.",
     model.UNSUPPORTED: "the kernel does not claim to take this shape or GPU; no fault of anyone's.",
     model.STALE: "there is a recorded figure, but of other code, another launch or method than "
