@@ -66,6 +66,7 @@ class Builder:
             "case": f"{variant}@{place}", "kernel": kernel, "variant": variant, "macros": "{}",
             "operation": operation, "dtype": dtype, "m": m, "n": n, "k": k, "probe_case": probe,
             "block_threads": 256.0, "registers": 128.0, "shared_bytes": 49152.0,
+            "flop": 2.0 * math.prod(shape) if shape and operation == "matmul" else None,
         }  # fmt: skip
         row.update(more)
         self.cases.append(row)

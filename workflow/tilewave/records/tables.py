@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from tilewave import operations
 from tilewave.compiling.origins import Origin, columns
 from tilewave.counters import kernel_names
 from tilewave.records import model
@@ -25,7 +26,8 @@ CASE_COLUMNS = [
     "case", "kernel", "variant", "title", "provider", "macros", "layouts", "operation", "dtype", "m", "n",
     "k", "sizes", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
     "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "expect",
-    "claimed", "instruction", "note", "ends", "finds", "verdict", "studies", "follows",
+    "claimed", "instruction", "note", "ends", "finds", "verdict", "studies", "follows", "flop",
+    "byte",
 ]  # fmt: skip
 EMPTY = float("nan")
 BEHIND = "tune_behind"
@@ -95,6 +97,9 @@ def case_row(one: Resolved, entry: Mapping[str, Any]) -> dict[str, Any]:
     }
     row |= {name: value for name, value in one.shape.items() if name in row}
     row["sizes"] = json.dumps(one.shape)
+    if one.shape and front.operation != "probe":
+        operation = operations.load(front.operation, variant.kernel.path)
+        row["flop"], row["byte"] = operation.work(one.shape, variant.dtypes)
     if launch is not None and variant.kernel.provider == "nvrtc":
         row |= {
             "grid": json.dumps(launch.grid),
