@@ -36,6 +36,7 @@ QUESTIONS = {
     "wave_quantization": "What does a partly filled last wave cost, and where does it begin?",
     "tile_size": "Which block tile wins at which shape?",
     "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
+    "operation_ladder": "What share of its baseline does each rung of an operation reach?",
     "bandwidth": "How near to a copy do kernels come that only move data?",
     "correctness": "Which variants are correct at which shapes?",
     "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
@@ -597,6 +598,37 @@ def bandwidth() -> StudyData:
     return b.study()
 
 
+def operation_ladder() -> StudyData:
+    """Copies at three sizes, transposes at two of them and once between two, a batch beside cuBLAS."""
+    b = Builder("operation_ladder")
+
+    def moved(operation: str, variant: str, n: int, rate: float, verdict: str = "correct") -> None:
+        case = b.case(
+            variant, variant, "f32", operation=operation, case=f"{variant}@{n}", follows="",
+            sizes=json.dumps({"n": n}), flop=0.0, byte=8.0 * n,
+        )  # fmt: skip
+        b.add(case, "check", {"max_error": 0.0}, verdict=verdict)
+        b.add(case, "time", {"bandwidth": rate, "duration": 8e-6 * n / rate})
+
+    for n, rate in ((1 << 20, 2.0), (1 << 23, 3.5), (1 << 26, 4.0)):
+        moved("copy", "copy", n, rate)
+        moved("transpose", "transpose_naive", n // 4 if n == 1 << 26 else n, 0.2 * rate)
+        moved("transpose", "transpose_tiled", n, 0.8 * rate)
+    moved("transpose", "transpose_broken", 1 << 20, 3.9, "wrong")
+    for batch, (variant, speed) in itertools.product(
+        (4, 16), (("batched_naive", 6.0), ("batched_tiled", 9.0), ("cublas_batched", 50.0))
+    ):
+        vendor = variant == "cublas_batched"
+        flops, sizes = 2.0 * batch * 1024**3, {"batch": batch, "m": 1024, "n": 1024, "k": 1024}
+        case = b.case(
+            variant, variant, "f32", operation="batched_matmul", case=f"{variant}@{batch}",
+            provider="cublaslt" if vendor else "nvrtc", sizes=json.dumps(sizes), flop=flops,
+            byte=12.0 * batch * 1024**2,
+        )  # fmt: skip
+        _timed(b, case, speed, 50.0, flops)
+    return b.study()
+
+
 def exactness() -> StudyData:
     b = Builder("exactness")
     warps, wavefronts, conflicts, copies = (
@@ -764,7 +796,7 @@ MAKERS = {
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
     "roofline": roofline,
-    "claims": claims, "bandwidth": bandwidth,
+    "claims": claims, "bandwidth": bandwidth, "operation_ladder": operation_ladder,
 }  # fmt: skip
 
 

@@ -441,7 +441,7 @@ def shape_label(row: Mapping[str, Any]) -> str:
     probe's case."""
     if present(row.get("probe_case")):
         return str(row["probe_case"])
-    sizes = list(sizes_of(row).values()) or [row.get(d) for d in ("m", "n", "k")]
+    sizes: list[Any] = list(sizes_of(row).values()) or [row.get(d) for d in ("m", "n", "k")]
     told = [number(float(s)) for s in sizes if s is not None and present(s)]
     if len(told) == 3 and len(set(told)) == 1:
         return f"{told[0]}³"

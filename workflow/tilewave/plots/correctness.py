@@ -51,6 +51,7 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 }
 _SIGNS = list(OUTCOMES)
 _BAD = frozenset(_SIGNS[: _SIGNS.index("stale")])
+_OTHERS = "others"
 _MOST = 3
 """So many rows that are right everywhere stand by themselves; more are one row."""
 
@@ -149,7 +150,7 @@ def _panels(study: StudyData, table: pd.DataFrame) -> tuple[list[_Panel], list[s
         order = [list(dict.fromkeys(group[side])) for side in ("row", "column")]
         panels.append(_Panel(name, cells.reindex(index=order[0], columns=order[1])))
     if clean:
-        panels.append(_Panel("others", pd.Series(clean).to_frame("all shapes")))
+        panels.append(_Panel(_OTHERS, pd.Series(clean).to_frame("all shapes")))
     return panels, notes
 
 
@@ -222,7 +223,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             for name, (color, sign) in OUTCOMES.items()
             if counts[name]
         ]
-        notes.append("A number counts a kernel's variants; N³ is the shape N×N×N.")
+        counted = "" if panels[-1].title != _OTHERS else ", or all cases of an operation"
+        notes.append(f"A number counts a kernel's variants{counted}; N³ is the shape N×N×N.")
         return look.finish(
             fig, study, style, handles, [str(h.get_label()) for h in handles], notes, ("check",)
         )

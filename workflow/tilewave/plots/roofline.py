@@ -20,7 +20,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import names_beside, stacked
+from tilewave.plots._panels import names_beside, stacked, titled
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import GREY, Style
 from tilewave.theory import roofline
@@ -334,11 +334,8 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
     ax.hlines([height for height, _ in roofs], left, right, color=GREY, linewidth=0.7, zorder=1)
     told = ", ".join(f"{units} {base.digits(height)}" for height, units in roofs)
     told += "" if style.narrow or not told else " TFLOP/s"
-    title = ax.set_title(base.dtype_short(dtype))
-    ax.annotate(
-        told.replace("mma.sync", "mma") or "no roof of arithmetic", (1, 0), xycoords=title,
-        xytext=(4, 0.5), textcoords="offset points", size=0.8 * style.font_size, color=GREY,
-    ).set_in_layout(False)  # fmt: skip
+    told = told.replace("mma.sync", "mma") or "no roof of arithmetic"
+    titled(ax, base.dtype_short(dtype), told, style)
 
 
 def _marks(ax: Axes, points: pd.DataFrame, across: str, up: str) -> pd.Series[float]:
