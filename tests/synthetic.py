@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -769,6 +770,43 @@ def roofline() -> StudyData:
         b.add(case, "check", {}, verdict="correct")
         b.add(case, "time", {"duration": 400.0, metric: value})
     return b.study()
+
+
+def roofline_of_operations() -> StudyData:
+    """Under the same ceilings a softmax and two transposes, whose dtype has a product besides."""
+    b = Builder("roofline")
+    full, n = make("roofline"), 1 << 26
+    for operation, variant, flop, duration, waves in (
+        ("transpose", "transpose_tiled", 0.0, 300.0, 67e6),
+        ("transpose", "transpose_swizzled", 0.0, 150.0, 2e6),
+        ("softmax", "softmax_online", 5.0 * n, 200.0, 1e6),
+    ):
+        case = b.case(
+            variant, variant, "f32", operation=operation, case=f"{variant}@8192x8192", flop=flop,
+            byte=8.0 * n, sizes=json.dumps({"rows": 8192, "columns": 8192}),
+        )  # fmt: skip
+        b.add(case, "check", {"max_error": 0.0}, verdict="correct")
+        rates = {"bandwidth": 8e-6 * n / duration} | (
+            {"tflops": flop / duration * 1e-6} if flop else {}
+        )
+        b.add(case, "time", {"duration": duration, **rates})
+        counts = {"dram_bytes": 8.0 * n, "lts__t_sectors_srcunit_tex.sum": n / 4}
+        pairs = {f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum": n / 8 for op in ("ld", "st")}
+        b.add(
+            case,
+            "counters",
+            {**counts, **pairs, "shared_wavefronts_load": waves, "shared_wavefronts_store": 2e6},
+        )
+    mine = b.study()
+    kept = full.cases["operation"].eq("probe") | full.cases["case"].str.startswith("cublas@")
+    cases, records = (
+        full.cases[kept],
+        full.records[full.records["case"].isin(full.cases["case"][kept])],
+    )
+    return replace(
+        mine, cases=pd.concat([mine.cases, cases]).reset_index(drop=True),
+        records=pd.concat([mine.records, records]).reset_index(drop=True),
+    )  # fmt: skip
 
 
 def claims() -> StudyData:
