@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -20,6 +20,15 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from tilewave.plots import base
 from tilewave.plots import style as look
+from tilewave.plots._ceilings import (
+    BANDWIDTHS,
+    UNITS,
+    Ceilings,
+    Peak,
+    ceilings,
+    environment_here,
+    kernels_of,
+)
 from tilewave.plots._panels import names_beside, stacked, titled
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import GREY, Style
@@ -44,10 +53,6 @@ _LEVELS: Mapping[str, str] = {
     "l2": "L2, sectors that the SMs ask for",
     "l1": "L1, global sectors and shared wavefronts",
 }
-_BANDWIDTHS: Mapping[str, str] = {"dram": "dram_copy", "l2": "l2_read", "l1": "shared_read"}
-_UNITS: Mapping[str, str] = {
-    "fma": "FMA", "mma": "mma.sync", "mma_small": "mma.sync 8x8x4", "wgmma": "wgmma",
-}  # fmt: skip
 _NAMES: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
 _COLORS: Mapping[str, str] = {"dram": "#332288", "l2": "#CC6677", "l1": "#6CB4D8"}
 _MARKERS: Mapping[str, str] = {"dram": "o", "l2": "s", "l1": "^"}
@@ -58,98 +63,6 @@ _NEAR = 0.03  # roofs this close share a line and a label
 _L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
 _GLOBAL = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 _COPIES = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
-
-
-@dataclass(frozen=True)
-class Peak:
-    """A measured peak of arithmetic: TFLOP/s of one unit for one dtype."""
-
-    dtype: str
-    unit: str
-    tflops: float
-
-    @property
-    def label(self) -> str:
-        return f"{base.dtype_short(self.dtype)} {_UNITS.get(self.unit, self.unit)}"
-
-
-@dataclass(frozen=True)
-class Ceilings:
-    """What the probes reached: level -> TB/s, and the peaks, highest first; what has no record."""
-
-    bandwidths: Mapping[str, float]
-    peaks: tuple[Peak, ...]
-    absent: tuple[str, ...]
-
-
-def _environment(study: StudyData) -> str:
-    """The environment whose ceilings are drawn: the one that most of the kernels were timed in, or,
-    where it has none, that of another card of the same kind. No ratio is formed with the latter."""
-    kernels = set(_kernels(study)["case"])
-    timed = base.environment_of(study, "duration", "time")
-    mine = pd.Series([one for case, one in timed.items() if case in kernels], dtype=object)
-    rates = (base.environment_of(study, metric, "time") for metric in ("tflops", "bandwidth"))
-    roofs = [one for rate in rates for case, one in rate.items() if case not in kernels]
-    if mine.empty:
-        return ""
-    order = [str(one) for one in mine.value_counts(sort=True).index]
-    for one in order:
-        if one in roofs:
-            return one
-    kind = _kind(study, order[0])
-    others = pd.Series([one for one in roofs if kind and _kind(study, one) == kind], dtype=object)
-    return order[0] if others.empty else str(others.mode()[0])
-
-
-def _kind(study: StudyData, environment: str) -> str:
-    """The GPU's name, which all cards of a kind share."""
-    return str(study.environments.get(environment, {}).get("gpu") or "")
-
-
-def _kernels(study: StudyData) -> pd.DataFrame:
-    """The cases that stand under the ceilings: all but the probes."""
-    return study.cases[study.cases["operation"] != "probe"]
-
-
-def _unit(row: Mapping[str, object]) -> str:
-    """The unit that a probe keeps busy: its macro UNIT, else the last word of its kernel's name."""
-    macros = base.macros_of({str(k): v for k, v in row.items()})
-    return str(macros.get("UNIT") or str(row["kernel"]).rpartition("_")[2])
-
-
-def ceilings(study: StudyData) -> Ceilings:
-    """The probes' records of one environment; a probe that is not *correct* is no ceiling."""
-    levels = {**_BANDWIDTHS, **dict(study.option("bandwidths", {}))}
-    probes = study.cases[study.cases["operation"] == "probe"]
-    here, may_rank = _environment(study), set(base.ranking(study))
-
-    def usable(metric: str) -> dict[str, float]:
-        where = base.environment_of(study, metric, "time")
-        values = base.value_of(study, metric, "time")
-        return {
-            str(case): float(value)
-            for case, value in values.items()
-            if case in may_rank and (not here or where[str(case)] == here)
-        }
-
-    rates, widths = usable("tflops"), usable("bandwidth")
-    found: dict[str, float] = {}
-    peaks: list[Peak] = []
-    absent: list[str] = []
-    named = set(levels.values())
-    wanted = set(_kernels(study)["dtype"])
-    for row in probes.to_dict("records"):
-        case, name = str(row["case"]), str(row["probe_case"])
-        if case in widths:
-            found |= {level: widths[case] for level, probe in levels.items() if probe == name}
-        elif case in rates:
-            if row["dtype"] in wanted:
-                peaks.append(Peak(str(row["dtype"]), _unit(row), rates[case]))
-        elif name in named or row["dtype"] in wanted:
-            absent.append(f"{row['kernel']} {name}")
-    absent += [probe for probe in levels.values() if probe not in set(probes["probe_case"])]
-    peaks.sort(key=lambda one: -one.tflops)
-    return Ceilings(found, tuple(peaks), tuple(absent))
 
 
 def _bytes(study: StudyData) -> pd.DataFrame:
@@ -175,7 +88,7 @@ def _bytes(study: StudyData) -> pd.DataFrame:
 
 def _same_environment(study: StudyData) -> set[str]:
     """Cases whose time and bytes were measured on one machine, the ceilings' own."""
-    here = _environment(study)
+    here = environment_here(study)
     timed = base.environment_of(study, "duration", "time")
     counted = base.environment_of(study, "dram_bytes", "counters")
     return {case for case, one in timed.items() if one == here == counted.get(case, here)}
@@ -196,7 +109,7 @@ def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | No
 def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
     """One row a kernel that may be drawn: rate, bytes, intensity and TB/s at each level, its roof and
     how much of it the kernel reaches (%). One without FLOPs has no intensity, and its roof no height."""
-    kernels = _kernels(study).set_index("case")
+    kernels = kernels_of(study).set_index("case")
     frame = _bytes(study).reindex(kernels.index)
     frame["tflops"] = base.value_of(study, "tflops", "time").reindex(frame.index)
     frame["duration"] = base.value_of(study, "duration", "time").reindex(frame.index)
@@ -313,7 +226,7 @@ def _grouped(peaks: Iterable[Peak]) -> list[tuple[float, str]]:
         else:
             groups.append([peak])
     return [
-        (group[0].tflops, ", ".join(_UNITS.get(peak.unit, peak.unit) for peak in group))
+        (group[0].tflops, ", ".join(UNITS.get(peak.unit, peak.unit) for peak in group))
         for group in groups
     ]
 
@@ -439,7 +352,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         points = points.join(table.set_index("case")[told])
         points["ranks"] = points["verdict"] == "correct"
         points["vendor"] = points["kernel"].isin(base.vendors(study))
-        points["shape"] = points.index.map(base.uncommon_shapes(_kernels(study)))
+        points["shape"] = points.index.map(base.uncommon_shapes(kernels_of(study)))
         moves = points["moves only"]
         parts = dict(iter(points[~moves].groupby("dtype", sort=False)))
         parts |= {_MOVING: points[moves]} if moves.any() else {}
@@ -483,7 +396,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 def _slopes(study: StudyData, limits: Ceilings) -> str:
     """What the bytes of each level are, and the bandwidth that its slope is."""
-    probes = {**_BANDWIDTHS, **dict(study.option("bandwidths", {}))}
+    probes = {**BANDWIDTHS, **dict(study.option("bandwidths", {}))}
     return "; ".join(
         f"{words} ("
         + (
@@ -496,7 +409,7 @@ def _slopes(study: StudyData, limits: Ceilings) -> str:
 
 
 def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame, style: Style) -> list[str]:
-    kernels = _kernels(study)
+    kernels = kernels_of(study)
     products = set(kernels["operation"]) <= {"matmul"}
     work = "2mnk" if products else "the FLOPs needed"
     notes = [
