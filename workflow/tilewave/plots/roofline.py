@@ -421,7 +421,7 @@ def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame, style: Styl
     if points["moves only"].any():
         notes.append("Without FLOPs: bytes of a level by time, as a share of its slope.")
     if (points["of the roof (%)"] > 100).any():
-        notes.append("More than 100 %: faster than the probe that the slope was measured with.")
+        notes.append("More than 100 %: faster than the probe that the roof was measured with.")
     if style.narrow:
         notes.append("Where names crowd, the table has the rest.")
     bulk = [str(case).partition("@")[0] for case in points.index[points["bulk"]]]
