@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -36,6 +37,7 @@ QUESTIONS = {
     "wave_quantization": "What does a partly filled last wave cost, and where does it begin?",
     "tile_size": "Which block tile wins at which shape?",
     "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
+    "operation_ladder": "What share of its baseline does each rung of an operation reach?",
     "bandwidth": "How near to a copy do kernels come that only move data?",
     "correctness": "Which variants are correct at which shapes?",
     "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
@@ -66,6 +68,7 @@ class Builder:
             "case": f"{variant}@{place}", "kernel": kernel, "variant": variant, "macros": "{}",
             "operation": operation, "dtype": dtype, "m": m, "n": n, "k": k, "probe_case": probe,
             "block_threads": 256.0, "registers": 128.0, "shared_bytes": 49152.0,
+            "flop": 2.0 * math.prod(shape) if shape and operation == "matmul" else None,
         }  # fmt: skip
         row.update(more)
         self.cases.append(row)
@@ -596,6 +599,37 @@ def bandwidth() -> StudyData:
     return b.study()
 
 
+def operation_ladder() -> StudyData:
+    """Copies at three sizes, transposes at two of them and once between two, a batch beside cuBLAS."""
+    b = Builder("operation_ladder")
+
+    def moved(operation: str, variant: str, n: int, rate: float, verdict: str = "correct") -> None:
+        case = b.case(
+            variant, variant, "f32", operation=operation, case=f"{variant}@{n}", follows="",
+            sizes=json.dumps({"n": n}), flop=0.0, byte=8.0 * n,
+        )  # fmt: skip
+        b.add(case, "check", {"max_error": 0.0}, verdict=verdict)
+        b.add(case, "time", {"bandwidth": rate, "duration": 8e-6 * n / rate})
+
+    for n, rate in ((1 << 20, 2.0), (1 << 23, 3.5), (1 << 26, 4.0)):
+        moved("copy", "copy", n, rate)
+        moved("transpose", "transpose_naive", n // 4 if n == 1 << 26 else n, 0.2 * rate)
+        moved("transpose", "transpose_tiled", n, 0.8 * rate)
+    moved("transpose", "transpose_broken", 1 << 20, 3.9, "wrong")
+    for batch, (variant, speed) in itertools.product(
+        (4, 16), (("batched_naive", 6.0), ("batched_tiled", 9.0), ("cublas_batched", 50.0))
+    ):
+        vendor = variant == "cublas_batched"
+        flops, sizes = 2.0 * batch * 1024**3, {"batch": batch, "m": 1024, "n": 1024, "k": 1024}
+        case = b.case(
+            variant, variant, "f32", operation="batched_matmul", case=f"{variant}@{batch}",
+            provider="cublaslt" if vendor else "nvrtc", sizes=json.dumps(sizes), flop=flops,
+            byte=12.0 * batch * 1024**2,
+        )  # fmt: skip
+        _timed(b, case, speed, 50.0, flops)
+    return b.study()
+
+
 def exactness() -> StudyData:
     b = Builder("exactness")
     warps, wavefronts, conflicts, copies = (
@@ -738,6 +772,43 @@ def roofline() -> StudyData:
     return b.study()
 
 
+def roofline_of_operations() -> StudyData:
+    """Under the same ceilings a softmax and two transposes, whose dtype has a product besides."""
+    b = Builder("roofline")
+    full, n = make("roofline"), 1 << 26
+    for operation, variant, flop, duration, waves in (
+        ("transpose", "transpose_tiled", 0.0, 300.0, 67e6),
+        ("transpose", "transpose_swizzled", 0.0, 150.0, 2e6),
+        ("softmax", "softmax_online", 5.0 * n, 200.0, 1e6),
+    ):
+        case = b.case(
+            variant, variant, "f32", operation=operation, case=f"{variant}@8192x8192", flop=flop,
+            byte=8.0 * n, sizes=json.dumps({"rows": 8192, "columns": 8192}),
+        )  # fmt: skip
+        b.add(case, "check", {"max_error": 0.0}, verdict="correct")
+        rates = {"bandwidth": 8e-6 * n / duration} | (
+            {"tflops": flop / duration * 1e-6} if flop else {}
+        )
+        b.add(case, "time", {"duration": duration, **rates})
+        counts = {"dram_bytes": 8.0 * n, "lts__t_sectors_srcunit_tex.sum": n / 4}
+        pairs = {f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum": n / 8 for op in ("ld", "st")}
+        b.add(
+            case,
+            "counters",
+            {**counts, **pairs, "shared_wavefronts_load": waves, "shared_wavefronts_store": 2e6},
+        )
+    mine = b.study()
+    kept = full.cases["operation"].eq("probe") | full.cases["case"].str.startswith("cublas@")
+    cases, records = (
+        full.cases[kept],
+        full.records[full.records["case"].isin(full.cases["case"][kept])],
+    )
+    return replace(
+        mine, cases=pd.concat([mine.cases, cases]).reset_index(drop=True),
+        records=pd.concat([mine.records, records]).reset_index(drop=True),
+    )  # fmt: skip
+
+
 def claims() -> StudyData:
     """A claim of each verdict; one case is wrong, most of what the claims ask for is not there."""
     b = Builder("claims")
@@ -763,7 +834,7 @@ MAKERS = {
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
     "roofline": roofline,
-    "claims": claims, "bandwidth": bandwidth,
+    "claims": claims, "bandwidth": bandwidth, "operation_ladder": operation_ladder,
 }  # fmt: skip
 
 

@@ -42,6 +42,7 @@ class FakeLt:
     """The calls of `nvmath.bindings.cublasLt` that a plan makes; handles are indices + 1."""
 
     MatmulDescAttribute = SimpleNamespace(TRANSA=3, TRANSB=4)
+    MatrixLayoutAttribute = SimpleNamespace(BATCH_COUNT=5, STRIDED_BATCH_OFFSET=6)
     MatmulPreferenceAttribute = SimpleNamespace(MAX_WORKSPACE_BYTES=1, REDUCTION_SCHEME_MASK=3)
     cuBLASLtError = cuBLASLtError
     matmul_heuristic_result_dtype = np.dtype(
@@ -52,6 +53,7 @@ class FakeLt:
         self.kept: list[Any] = []
         self.alive = 0
         self.algorithms = algorithms
+        self.batches: dict[int, dict[int, int]] = {}
 
     def _keep(self, value: Any) -> int:
         self.kept.append(value)
@@ -73,6 +75,12 @@ class FakeLt:
     def matrix_layout_create(self, dtype: int, rows: int, columns: int, ld: int) -> int:
         assert ld >= rows
         return self._keep((dtype, rows, columns, ld))
+
+    def matrix_layout_set_attribute(self, handle: int, key: int, address: int, size: int) -> None:
+        # cublasLtMatrixLayoutAttribute_t: int32_t and int64_t; another size is refused.
+        kind = {5: ctypes.c_int32, 6: ctypes.c_int64}[key]
+        assert size == ctypes.sizeof(kind)
+        self.batches.setdefault(handle, {})[key] = kind.from_address(address).value
 
     def matmul_preference_create(self) -> int:
         return self._keep({})
@@ -115,6 +123,22 @@ class FakeLt:
         self, handle: int, operation: int, alpha: int, a: int, a_layout: int, b: int,
         b_layout: int, beta: int, c: int, c_layout: int, d: int, d_layout: int, *_: Any,
     ) -> None:  # fmt: skip
+        """A product, or as many as all layouts say, so many elements apart."""
+        assert (c, c_layout) == (d, d_layout)
+        layouts = (a_layout, b_layout, c_layout)
+        (count,) = {self.batches.get(one, {}).get(5, 1) for one in layouts}
+        apart = [
+            self.batches.get(one, {}).get(6, 0) * np.dtype(NUMPY[self.kept[one - 1][0]]).itemsize
+            for one in layouts
+        ]
+        for at in range(count):
+            places = [one + at * step for one, step in zip((a, b, c), apart, strict=True)]
+            self._product(operation, alpha, beta, *places, *layouts)
+
+    def _product(
+        self, operation: int, alpha: int, beta: int, a: int, b: int, c: int, a_layout: int,
+        b_layout: int, c_layout: int,
+    ) -> None:  # fmt: skip
         desc = self.kept[operation - 1]
         left = self._matrix(a, self.kept[a_layout - 1]).astype(np.float64)
         right = self._matrix(b, self.kept[b_layout - 1]).astype(np.float64)
@@ -125,7 +149,7 @@ class FakeLt:
             for at in (alpha, beta)
         )
         out = self._matrix(c, self.kept[c_layout - 1])
-        assert c == d and out.shape == (left.shape[0], right.shape[1])
+        assert out.shape == (left.shape[0], right.shape[1])
         out.flags.writeable = True
         out[...] = one * (left @ right) + (other * out if other else 0)
 
@@ -140,7 +164,9 @@ def library() -> Any:
     )
 
 
-CUBLAS = load_kernel(ROOT / "kernels" / "cublas.yaml")
+CUBLAS, BATCHED = (
+    load_kernel(ROOT / "kernels" / f"{name}.yaml") for name in ("cublas", "cublas_batched")
+)
 
 MATMUL = operations.load("matmul")
 
@@ -161,8 +187,9 @@ def job(chosen: Variant, m: int, n: int, k: int) -> Job:
 
 def multiplied(library: Any, work: Job, alpha: float, beta: float) -> np.ndarray:
     """C as the library leaves it in memory."""
+    operation = operations.load(work.operation)
     buffers = {
-        name: MATMUL.in_memory(work, name, data) for name, data in MATMUL.inputs(work).items()
+        name: operation.in_memory(work, name, data) for name, data in operation.inputs(work).items()
     }
     if not beta:
         buffers["c"].view(np.uint8).fill(0xFF)
@@ -194,6 +221,37 @@ def test_padded_matrices(library, shape, a):
         assert MATMUL.changed(work, found.__getitem__) == ""
         judged = MATMUL.judge(work, found, None, alpha, beta)
         assert judged.verdict == "correct", judged.reason
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+@pytest.mark.parametrize("shape", [(1, 7, 13, 5), (3, 7, 13, 5), (2, 4, 1, 3), (2, 1, 4, 3)])
+def test_a_batch_is_its_products_one_behind_the_other(library, shape, dtype):
+    chosen, operation = (
+        variant(BATCHED, {"REAL": dtype}, "x", "macros"),
+        operations.load("batched_matmul"),
+    )
+    assert operation.vendor == chosen.kernel.provider == "cublaslt"
+    sizes = dict(zip(operation.dimensions, shape, strict=True))
+    work = a_job(
+        case=chosen.id, provider="cublaslt", operation="batched_matmul", shape=sizes, dtypes=chosen.dtypes
+    )  # fmt: skip
+    for alpha, beta in operation.runs(work):
+        found = {"c": multiplied(library, work, alpha, beta)}
+        judged = operation.judge(work, found, None, alpha, beta)
+        assert judged.verdict == "correct", judged.reason
+    assert len(library.lt.batches) == 3 * len(operation.runs(work))
+
+
+def test_a_batch_has_a_choice_of_algorithms_of_its_own(library, tmp_path):
+    """One product's file keeps its name, so that what was found before batches were known still holds."""
+    dtypes, shape = cublas().dtypes, {"m": 4, "n": 4, "k": 4}
+    files = []
+    for more in ({}, {"batch": 1}, {"batch": 2}):
+        with Plan(library, {**shape, **more}, dtypes, {}) as plan:
+            files.append(plan._file(tmp_path))
+            assert plan.shape == {**more, **shape}
+    assert len(set(files)) == 3
+    assert files[0].stem == "96116dfaf4811f060f8018bd49739abe"
 
 
 def test_bytes_are_multiplied_exactly_and_judged_so(library):

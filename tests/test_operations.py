@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from samples import a_job
-from tilewave import operations
+from tilewave import operations, project
 from tilewave.comparison import Judgement
 from tilewave.errors import UserError
 from tilewave.jobs import Job, Probe, ProbeBuffer
 from tilewave.operations import matmul, probe
+from tilewave.records import tables
+from tilewave.stages.resolving import resolve
 
 F32 = {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"}
 HALVES = dict.fromkeys(("a", "b", "c", "accumulate"), "f16")
@@ -237,3 +239,40 @@ def test_probe_verdicts() -> None:
     assert judged.reason == "cycles holds a value that is no number: it was not written"
     only = probe_job({}, cycles=cycles)
     assert PROBE.judge(only, {"cycles": good["cycles"]}).verdict == "not checked"
+
+
+def test_a_case_of_the_tables_knows_its_work_and_all_its_sizes() -> None:
+    asked = {
+        "batched_naive": ("batched_matmul", "3x4x5x6"),
+        "copy": ("copy", 64),
+        "softmax_online": ("softmax", "7x32"),
+        "latency": ("probe", None),
+    }
+    blocks = [
+        {"operation": name, "kernels": [kernel], "macros": "defaults"}
+        | ({"shapes": [shape]} if shape else {})
+        for kernel, (name, shape) in asked.items()
+    ]
+    data = {
+        "kernel_folders": ["kernels"],
+        "studies": {"s": {"plot": "ladder", "title": "t", "cases": blocks}},
+    }
+    plan = project.load(data, "config", checked=True).plan
+    resolved = [
+        resolve(one, {"device": {"sms": 132, "arch": 90}, "arch": 90})
+        for one in plan.requests.values()
+    ]
+    none: dict[str, Any] = {one.case.variant.id: {} for one in resolved}
+    cases = (
+        tables.cases_table(resolved, none, "sm_90", {})
+        .drop_duplicates("kernel")
+        .set_index("kernel")
+    )
+    assert cases.loc["batched_naive", ["flop", "byte"]].tolist() == [
+        3 * 2 * 4 * 5 * 6,
+        3 * 4 * (24 + 30 + 20),
+    ]
+    assert cases.loc["copy", ["flop", "byte"]].tolist() == [0, 2 * 4 * 64]
+    assert cases.loc["softmax_online", ["flop", "byte"]].tolist() == [5 * 7 * 32, 2 * 4 * 7 * 32]
+    assert cases.loc["latency", ["flop", "byte"]].isna().all()
+    assert cases.loc["batched_naive", "sizes"] == '{"batch": 3, "m": 4, "n": 5, "k": 6}'

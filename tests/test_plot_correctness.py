@@ -44,7 +44,9 @@ def test_what_is_right_everywhere_is_one_row() -> None:
     cells = panels(study)["matmul"]
     assert "cublas" in cells.index and len(cells) == 8, "a few that are right keep their rows"
     assert cells.at["matmul_two_outputs", "130³"] == Counter({"wrong": 1})
+    others = panels(study)["others"]
     assert "vector add" not in panels(study)
+    assert others.at["vector add", "all shapes"] == Counter({"correct": 3})
     records = study.records.assign(status="ok", verdict="correct", reason="")
     cells = panels(replace(study, records=records))["matmul"]
     (row,) = cells.index

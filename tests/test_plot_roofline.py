@@ -165,6 +165,52 @@ def test_a_panel_has_the_roofs_of_its_dtype_alone() -> None:
     assert "matmul_two_outputs (wrong)" in told["FP32"]
 
 
+def test_other_operations_stand_under_the_same_roofs() -> None:
+    found = rows(synthetic.roofline_of_operations())
+    softmax = found.loc["softmax_online@8192x8192"]
+    assert softmax["dram intensity (FLOP/byte)"] == pytest.approx(5 / 8)
+    assert (softmax["bound by"], softmax["lowest roof"]) == ("dram", "dram bandwidth")
+    assert softmax["lowest roof (TFLOP/s)"] == pytest.approx(4.28 * 5 / 8)
+    assert (softmax["rows"], softmax["columns"]) == (8192, 8192) and pd.isna(softmax["m"])
+
+
+def test_without_flops_the_fullest_level_bounds() -> None:
+    study = synthetic.roofline_of_operations()
+    found = rows(study)
+    level = found.loc["transpose_swizzled@8192x8192"]
+    assert pd.isna(level["dram intensity (FLOP/byte)"]) and pd.isna(level["lowest roof (TFLOP/s)"])
+    share = 100 * 8e-6 * (1 << 26) / 150 / 4.28
+    assert (level["bound by"], level["of the roof (%)"]) == ("dram", pytest.approx(share))
+    # 32 wavefronts where one would do fill the data pipe before the memory.
+    conflicts = found.loc["transpose_tiled@8192x8192"]
+    byte = 32 * (1 << 24) + 128 * (67e6 + 2e6)
+    assert conflicts["bound by"] == "l1"
+    assert conflicts["of the roof (%)"] == pytest.approx(100 * byte / 300 * 1e-6 / 31.5)
+    assert roofline.takeaway(study, roofline.table(study)) == (
+        "Fastest kernels under their lowest roofs: transpose 84 %, softmax 63 % of DRAM"
+    )
+    missing = without(study, "ceilings_memory-dram_copy@dram_copy")
+    assert rows(missing).loc["transpose_swizzled@8192x8192", "bound by"] == "l2"
+
+
+def test_what_computes_nothing_has_a_panel_of_its_own() -> None:
+    study = synthetic.roofline_of_operations()
+    for style in (Style(), Style(width_mm=86)):
+        fig = synthetic.draw(roofline, study, style)
+        told = {ax.get_title(loc="left"): [text.get_text() for text in ax.texts] for ax in fig.axes}
+        assert list(told) == ["FP32", "Without FLOPs"]
+        assert told["Without FLOPs"] == ["transpose_swizzled 84 % DRAM", "transpose_tiled 99 % L1"]
+    notes = " ".join(" ".join(text.get_text() for text in fig.texts).split())
+    assert "transpose 8192×8192, softmax 8192×8192, matmul 4096³" in notes and "2mnk" not in notes
+
+
+def test_a_point_stands_at_intensities_alone() -> None:
+    """Not at the bytes of a level besides, far out of the panel."""
+    for ax in synthetic.draw(roofline, synthetic.make("roofline"), Style()).axes:
+        right = ax.get_xlim()[1]
+        assert all(x <= right for one in ax.collections for x, _ in one.get_offsets())
+
+
 def test_the_finding() -> None:
     study = synthetic.make("roofline")
     # 393 of 620, 36.3 of 60.4, 350 of 610 TFLOP/s, and 4 of the 21 that the bytes at L1 allow.

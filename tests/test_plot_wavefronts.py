@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import synthetic
@@ -27,6 +28,35 @@ def test_takeaway() -> None:
     assert wavefronts.takeaway(study, clean).startswith("None of 1 variants")
     bare = synthetic.empty("wavefronts")
     assert wavefronts.takeaway(bare, wavefronts.table(bare)) == ""
+
+
+def test_rows_of_several_operations_name_only_unusual_shapes() -> None:
+    b = synthetic.Builder("wavefronts")
+    for operation, kernel, sizes, counted in (
+        ("transpose", "transpose_tiled", {"m": 64, "n": 64}, 320.0),
+        ("transpose", "transpose_tiled", {"m": 64, "n": 64}, 310.0),
+        ("transpose", "transpose_tiled", {"m": 32, "n": 96}, 300.0),
+        ("softmax", "softmax_online", {"rows": 8, "columns": 4096}, 290.0),
+    ):
+        case = b.case(
+            kernel, kernel, "f32", operation=operation, case=f"{kernel}@{len(b.cases)}",
+            sizes=json.dumps(sizes),
+        )  # fmt: skip
+        b.add(case, "check", {"max_error": 0.0}, verdict="correct")
+        b.add(case, "counters", {"inst": 1.0})
+        b.instruction(case, "LDS", counted, 10.0)
+    study = b.study()
+    found = wavefronts.table(study)
+    assert found.columns[:9].tolist() == "case kernel variant dtype m n k rows columns".split()
+    assert found["columns"].tolist()[-1] == 4096
+    fig = synthetic.draw(wavefronts, study, Style())
+    assert [label.get_text() for label in fig.axes[0].get_yticklabels()[:4]] == [
+        "transpose_tiled LDS", "transpose_tiled LDS", "transpose_tiled 32×96 LDS", "softmax_online LDS",
+    ]  # fmt: skip
+    told = " ".join(text.get_text() for text in fig.texts)
+    assert "Shape transpose 64×64, softmax 8×4096, where no other is named" in " ".join(
+        told.split()
+    )
 
 
 def test_variants_without_excess_are_one_row() -> None:

@@ -154,16 +154,21 @@ def config(
                 {"operation": "probe", "kernels": roofs},
             ],
         }  # fmt: skip
+    copies = ["copy"] if timed and moving and "copy" not in own else []
+    beside += [f"{SHIPPED}/{name}.cu" for name in copies]
+    copied = [{"operation": "copy", "kernels": copies, "shapes": list(TIMED[1])}] if copies else []
+    others = [one for one in measured if one.front.operation not in ("matmul", "probe")]
+    if timed and others:
+        studies["operation_ladders"] = {
+            "plot": "operation_ladder", "title": "Speed of other operations", "time": True,
+            "question": "What share of cuBLAS, or of a copy, does each kernel reach at which size?",
+            "cases": [*blocks(others, asked, **each), *copied],
+        }  # fmt: skip
     if timed and moving:
-        copies = [] if "copy" in own else ["copy"]
-        beside += [f"{SHIPPED}/{name}.cu" for name in copies]
         studies["bandwidth"] = {
             "plot": "bandwidth", "title": "Bound by memory", "time": True, "counters": "memory",
             "question": "How near to a copy do kernels come that move data, and what holds them back?",
-            "cases": [
-                *blocks(moving, largest, **each),
-                *({"operation": "copy", "kernels": copies, "shapes": list(TIMED[1])} for _ in copies),
-            ],
+            "cases": [*blocks(moving, largest, **each), *copied],
         }  # fmt: skip
     studies["wavefronts"] = {
         "plot": "wavefronts", "title": "Shared-memory wavefronts", "counters": "memory",

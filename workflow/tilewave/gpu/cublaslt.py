@@ -1,4 +1,5 @@
-"""cuBLASLt products through nvmath-python: the baseline of every matrix-product kernel.
+"""cuBLASLt products through nvmath-python: the baseline of every matrix-product kernel, of one product or
+of a batch of them.
 
 Like is compared with like: f32 is true single precision (COMPUTE_32F keeps TF32 out), tf32 is
 COMPUTE_32F_FAST_TF32 on f32 storage, f16 accumulates in f32 or in f16 as the job says, i8 in i32
@@ -102,13 +103,14 @@ class CublasLt:
 
 
 class Plan:
-    """Descriptors of one product: shape, dtypes, layouts and leading dimensions (`lda`) that leave
-    gaps. Close it after use.
+    """Descriptors of one product, or of a batch where the shape has one: shape, dtypes, layouts, and strides
+    (`lda`, `stride_a`) that leave gaps. Close it after use.
 
     cuBLASLt counts in column-major matrices. Where C is row-major its transpose is computed,
     B^T A^T, because a row-major matrix read as column-major is its own transpose. So the first
     operand is A (C column-major) or B (C row-major), and an operand is transposed exactly where
-    its layout differs from C's. Raises CudaError for dtypes that have no cuBLASLt product.
+    its layout differs from C's. The matrices of a batch lie one behind the other. Raises CudaError for
+    dtypes that have no cuBLASLt product.
     """
 
     def __init__(
@@ -121,7 +123,7 @@ class Plan:
     ) -> None:
         self.library = library
         self.strides = dict(strides or {})
-        self.shape = {name: int(shape[name]) for name in "mnk"}
+        self.shape = {name: int(shape[name]) for name in ("batch", *"mnk") if name in shape}
         self.dtypes = {name: dtypes[name] for name in ("a", "b", "c", "accumulate")}
         self.layouts = contiguous_layouts(self.shape, layouts, self.strides)
         # alpha and beta are of the accumulator's type.
@@ -159,6 +161,17 @@ class Plan:
         leading = self.strides.get(f"ld{name}", rows)
         layout = lt.matrix_layout_create(DTYPES[self.dtypes[name]].cuda, rows, columns, leading)
         self._stack.callback(lt.matrix_layout_destroy, layout)
+        if "batch" in self.shape:
+            key = lt.MatrixLayoutAttribute
+            # Elements from a matrix to the next one.
+            offset = ctypes.c_int64(self.strides.get(f"stride_{name}", leading * columns))
+            for attribute, value in (
+                (key.BATCH_COUNT, ctypes.c_int32(self.shape["batch"])),
+                (key.STRIDED_BATCH_OFFSET, offset),
+            ):
+                lt.matrix_layout_set_attribute(
+                    layout, int(attribute), ctypes.addressof(value), ctypes.sizeof(value)
+                )
         return int(layout)
 
     def __enter__(self) -> Self:

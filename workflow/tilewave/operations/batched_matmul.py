@@ -20,7 +20,6 @@ class BatchedMatmul(Matmul):
         "c": Operand(("batch", "m", "n"), stream=2, written=True),
     }
     laid_out = False
-    vendor = ""
 
     def products(self, job: Job) -> Sequence[Product]:
         m, n, k = (job.shape[name] for name in "mnk")

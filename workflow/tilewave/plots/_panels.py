@@ -65,6 +65,15 @@ def stacked(
     return fig, found
 
 
+def titled(ax: Axes, title: str, told: str, style: Style) -> None:
+    """A panel's title and, in small grey letters behind it, what goes with it."""
+    name = ax.set_title(title)
+    ax.annotate(
+        told, (1, 0), xycoords=name, xytext=(4, 0.5), textcoords="offset points",
+        size=0.8 * style.font_size, color=GREY,
+    ).set_in_layout(False)  # fmt: skip
+
+
 def heatmap(ax: Axes, values: pd.DataFrame, told: pd.DataFrame, style: Style, **how: Any) -> None:
     """Seaborn's heatmap with a text in each cell, and no labels of axes.
 

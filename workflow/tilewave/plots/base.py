@@ -28,8 +28,8 @@ BASELINE = "cublas"
 """Name of the vendor baseline's kernel: the reference line of every comparison."""
 
 CASE_COLUMNS = (
-    "case kernel variant macros layouts operation dtype m n k sizes probe_case tile_m tile_n tile_k blocks"
-    " working_blocks block_threads registers shared_bytes"
+    "case kernel variant macros layouts operation dtype m n k sizes flop byte probe_case tile_m tile_n"
+    " tile_k blocks working_blocks block_threads registers shared_bytes"
 ).split()
 RECORD_COLUMNS = (
     "case kernel variant macros operation dtype m n k probe_case stage metric value unit source"
@@ -62,7 +62,8 @@ class StudyData:
 
     Attributes
     ----------
-    cases: one row a case, columns CASE_COLUMNS (sizes in elements, shared_bytes in bytes).
+    cases: one row a case, columns CASE_COLUMNS (sizes in elements, shared_bytes in bytes; flop and byte
+        are the work of its operation: what must be computed, and moved at least).
     records: the tidy table filtered to the cases, columns RECORD_COLUMNS.
     instructions: one row a SASS instruction of a case, columns INSTRUCTION_COLUMNS.
     environments: environment id -> environment.
@@ -124,6 +125,14 @@ def present(value: object) -> bool:
     if value is None or value == "":
         return False
     return not (isinstance(value, float) and math.isnan(value))
+
+
+def vendors(study: StudyData) -> set[str]:
+    """The kernels that are a vendor's library: others are held against them."""
+    cases = study.cases
+    if "provider" not in cases:
+        return {BASELINE}
+    return {BASELINE, *cases.loc[cases["provider"] == "cublaslt", "kernel"]}
 
 
 def case_order(study: StudyData) -> list[str]:
@@ -369,11 +378,8 @@ def source_of(study: StudyData) -> dict[str, str]:
 
 
 def flops(study: StudyData) -> pd.Series[float]:
-    """2 m n k of each matrix product, by case; NaN for other operations."""
-    cases = study.cases.set_index("case")
-    cases = cases[cases["operation"] == "matmul"].reindex(cases.index)
-    sizes = [pd.to_numeric(cases[d], errors="coerce").astype(float) for d in ("m", "n", "k")]
-    return (2.0 * sizes[0] * sizes[1] * sizes[2]).rename("flops")
+    """The operations that each case must compute, by case: 2 m n k of a product; NaN for probes."""
+    return study.cases.set_index("case")["flop"].astype(float).rename("flops")
 
 
 COUNTED_FLOPS = "counted_flops"
@@ -393,11 +399,13 @@ def excess_percent(instructions: pd.DataFrame) -> pd.Series[float]:
 
 
 def over_2mnk(study: StudyData, metric: str) -> pd.Series[float]:
-    """A counted number of operations over 2 m n k, by case (1)."""
+    """A counted number of operations over those needed, 2 m n k of a product, by case (1); of none
+    where none is needed."""
     counted = value_of(study, metric, "counters")
     if counted.empty:
         return counted
-    return (counted / flops(study).reindex(counted.index)).dropna()
+    needed = flops(study).reindex(counted.index)
+    return (counted / needed.where(needed > 0)).dropna()
 
 
 def macros_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -423,14 +431,19 @@ def number(value: float) -> str:
     return f"{value:g}" if value != int(value) else str(int(value))
 
 
+def sizes_of(row: Mapping[str, Any]) -> dict[str, int]:
+    """A case's sizes by dimension, in the operation's order, out of the table's JSON; {} where nothing
+    is said."""
+    text = row.get("sizes")
+    return dict(json.loads(text)) if isinstance(text, str) and text else {}
+
+
 def shape_label(row: Mapping[str, Any]) -> str:
     """Sizes in the operation's order with multiplication signs, `N³` for three that are equal, or the
     probe's case."""
     if present(row.get("probe_case")):
         return str(row["probe_case"])
-    known = row.get("sizes")
-    sizes = list(json.loads(str(known)).values()) if present(known) else []
-    sizes = sizes or [row.get(d) for d in ("m", "n", "k")]
+    sizes: list[Any] = list(sizes_of(row).values()) or [row.get(d) for d in ("m", "n", "k")]
     told = [number(float(s)) for s in sizes if s is not None and present(s)]
     if len(told) == 3 and len(set(told)) == 1:
         return f"{told[0]}³"
@@ -441,6 +454,36 @@ def common_shape(cases: pd.DataFrame) -> str:
     """The label of the shape that most of the cases have (the first of several), "" without any."""
     labels = pd.Series([shape_label(row) for row in cases.to_dict("records")], dtype=object)
     return "" if labels.empty else str(labels.groupby(labels, sort=False).size().idxmax())
+
+
+def common_shapes(cases: pd.DataFrame) -> dict[str, str]:
+    """`common_shape` of each operation; probes have none."""
+    cases = cases[cases["operation"] != "probe"]
+    return {
+        str(name): common_shape(group) for name, group in cases.groupby("operation", sort=False)
+    }
+
+
+def shapes_told(cases: pd.DataFrame) -> str:
+    """The common shapes in words; of a single operation without its name."""
+    found = common_shapes(cases)
+    if len(found) == 1:
+        return next(iter(found.values()))
+    return ", ".join(f"{operation_label(name)} {label}" for name, label in found.items())
+
+
+def uncommon_shapes(cases: pd.DataFrame) -> dict[str, str]:
+    """The label of each case whose shape is not its operation's common one, else ""."""
+    usual = common_shapes(cases)
+    told = [
+        (str(row["case"]), row["operation"], shape_label(row)) for row in cases.to_dict("records")
+    ]
+    return {case: "" if usual.get(name) == label else label for case, name, label in told}
+
+
+def operation_label(operation: object) -> str:
+    """An operation's name as text: `batched matmul`."""
+    return str(operation).replace("_", " ")
 
 
 def variant_label(row: Mapping[str, Any], dtype: str | None = None) -> str:
@@ -497,9 +540,14 @@ def compact(value: float) -> str:
 
 
 def base_table(study: StudyData) -> pd.DataFrame:
-    """The columns with which every table starts and ends: case, variant, dtype, shape ... status."""
+    """The columns with which every table starts and ends: case, variant, dtype, m, n, k and the other
+    dimensions that its operations have ... status."""
     columns = ["case", "kernel", "variant", "dtype", "m", "n", "k"]
     frame = study.cases.reindex(columns=columns).set_index("case", drop=False)
+    sizes = [sizes_of(row) for row in study.cases.to_dict("records")]
+    for name in dict.fromkeys(itertools.chain(*sizes)):
+        if name not in columns:
+            frame[name] = [float(one.get(name, math.nan)) for one in sizes]
     state = statuses(study)
     frame["verdict"] = pd.Series(verdicts(study), dtype=object).reindex(frame.index)
     frame["status"] = pd.Series({c: s.status for c, s in state.items()}, dtype=object)

@@ -53,6 +53,7 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 }
 _SIGNS = list(OUTCOMES)
 _BAD = frozenset(_SIGNS[: _SIGNS.index("stale")])
+_OTHERS = "others"
 _MOST = 3
 """So many rows that are right everywhere stand by themselves; more are one row."""
 
@@ -71,10 +72,12 @@ def table(study: StudyData) -> pd.DataFrame:
     each element is held against its own."""
     frame = base.base_table(study)
     found = pd.Series(outcomes(study), dtype=object).reindex(frame.index)
-    frame.insert(7, "outcome", found)
+    at = frame.columns.get_loc("verdict")
+    assert isinstance(at, int)
+    frame.insert(at, "outcome", found)
     about = study.cases.set_index("case").reindex(columns=["probe_case", "ends", "finds"])
     planned = (found == about["ends"]) & (found != "ok") | (found == about["finds"])
-    frame.insert(8, "as its kernel file says", planned.map({True: "yes", False: ""}))
+    frame.insert(at + 1, "as its kernel file says", planned.map({True: "yes", False: ""}))
     frame.insert(2, "probe_case", about["probe_case"])
     return base.with_columns(
         frame,
@@ -119,7 +122,7 @@ class _Panel:
 
 
 def _panels(study: StudyData, table: pd.DataFrame) -> tuple[list[_Panel], list[str]]:
-    """The operations' panels, and a note for each operation that is right everywhere."""
+    """The operations' panels; those behind the first one that are right everywhere share the last."""
     about = study.cases.to_dict("records")
     probes = study.cases["operation"] == "probe"
     frame = pd.DataFrame(
@@ -136,17 +139,20 @@ def _panels(study: StudyData, table: pd.DataFrame) -> tuple[list[_Panel], list[s
     )  # fmt: skip
     panels: list[_Panel] = []
     notes: list[str] = []
+    clean: dict[str, Counter[str]] = {}
     right = frame["shown"].eq("correct").groupby(frame["operation"]).all()
     for operation, group in frame.groupby("operation", sort=False):
-        name = str(operation).replace("_", " ")
+        name = base.operation_label(operation)
         if right[operation] and panels:
-            notes.append(f"{name.capitalize()}: all {len(group)} cases correct.")
+            clean[name] = Counter(group["shown"])
             continue
         group, folded = _folded(group, "cases" if operation == "probe" else "kernels")
         notes += folded
         cells = group.groupby(["row", "column"], sort=False)["shown"].agg(Counter).unstack()
         order = [list(dict.fromkeys(group[side])) for side in ("row", "column")]
         panels.append(_Panel(name, cells.reindex(index=order[0], columns=order[1])))
+    if clean:
+        panels.append(_Panel(_OTHERS, pd.Series(clean).to_frame("all shapes")))
     return panels, notes
 
 
@@ -219,7 +225,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             for name, (color, sign) in OUTCOMES.items()
             if counts[name]
         ]
-        notes.append("A number counts a kernel's variants; N³ is the shape N×N×N.")
+        counted = "" if panels[-1].title != _OTHERS else ", or all cases of an operation"
+        notes.append(f"A number counts a kernel's variants{counted}; N³ is the shape N×N×N.")
         return look.finish(
             fig, study, style, handles, [str(h.get_label()) for h in handles], notes, ("check",)
         )

@@ -1,10 +1,14 @@
-"""Roofline: every variant under measured ceilings, for the bytes of DRAM, of L2 and of L1."""
+"""Roofline: every variant under measured ceilings, for the bytes of DRAM, of L2 and of L1.
+
+A kernel that computes nothing has no place over FLOP/byte. What bounds it are the bandwidths alone, so
+it stands in a panel of its own, with the share that it takes of each.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -16,8 +20,17 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import names_beside, stacked
-from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots._ceilings import (
+    BANDWIDTHS,
+    UNITS,
+    Ceilings,
+    Peak,
+    ceilings,
+    environment_here,
+    kernels_of,
+)
+from tilewave.plots._panels import names_beside, stacked, titled
+from tilewave.plots.base import StudyData
 from tilewave.plots.style import GREY, Style
 from tilewave.theory import roofline
 from tilewave.theory.traffic import MATH
@@ -27,7 +40,8 @@ READING = (
     "Up is speed, right are the FLOPs for a byte of one level of the memory, both logarithmic: a "
     "variant has a point for each level. A sloping line is the bandwidth of the level with its "
     "colour, a horizontal one a rate of arithmetic; the lower of the two is the roof over a point, "
-    "and the distance to it is what is left to gain."
+    "and the distance to it is what is left to gain. A kernel without FLOPs has a row instead, with its "
+    "share of each level's bandwidth."
 )
 OPTIONS: Mapping[str, str] = {
     "bandwidths": "{level: probe case} whose measured bandwidth is the slope at the levels dram, l2 "
@@ -39,109 +53,16 @@ _LEVELS: Mapping[str, str] = {
     "l2": "L2, sectors that the SMs ask for",
     "l1": "L1, global sectors and shared wavefronts",
 }
-_BANDWIDTHS: Mapping[str, str] = {"dram": "dram_copy", "l2": "l2_read", "l1": "shared_read"}
-_UNITS: Mapping[str, str] = {
-    "fma": "FMA", "mma": "mma.sync", "mma_small": "mma.sync 8x8x4", "wgmma": "wgmma",
-}  # fmt: skip
 _NAMES: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
 _COLORS: Mapping[str, str] = {"dram": "#332288", "l2": "#CC6677", "l1": "#6CB4D8"}
 _MARKERS: Mapping[str, str] = {"dram": "o", "l2": "s", "l1": "^"}
 _DASHES: Mapping[str, Any] = {"dram": "-", "l2": (0, (4, 1.5)), "l1": (0, (1, 1))}
+_MOVING = "without FLOPs"
+_NO_ROOF = ("", math.nan, "", math.nan)
 _NEAR = 0.03  # roofs this close share a line and a label
 _L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
 _GLOBAL = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 _COPIES = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
-
-
-@dataclass(frozen=True)
-class Peak:
-    """A measured peak of arithmetic: TFLOP/s of one unit for one dtype."""
-
-    dtype: str
-    unit: str
-    tflops: float
-
-    @property
-    def label(self) -> str:
-        return f"{base.dtype_short(self.dtype)} {_UNITS.get(self.unit, self.unit)}"
-
-
-@dataclass(frozen=True)
-class Ceilings:
-    """What the probes reached: level -> TB/s, and the peaks, highest first; what has no record."""
-
-    bandwidths: Mapping[str, float]
-    peaks: tuple[Peak, ...]
-    absent: tuple[str, ...]
-
-
-def _environment(study: StudyData) -> str:
-    """The environment whose ceilings are drawn: the one that most of the products were timed in, or,
-    where it has none, that of another card of the same kind. No ratio is formed with the latter."""
-    timed = base.environment_of(study, "tflops", "time")
-    products = set(_products(study)["case"])
-    mine = pd.Series([one for case, one in timed.items() if case in products], dtype=object)
-    roofs = [one for case, one in timed.items() if case not in products]
-    roofs += base.environment_of(study, "bandwidth", "time").values()
-    if mine.empty:
-        return ""
-    order = [str(one) for one in mine.value_counts(sort=True).index]
-    for one in order:
-        if one in roofs:
-            return one
-    kind = _kind(study, order[0])
-    others = pd.Series([one for one in roofs if kind and _kind(study, one) == kind], dtype=object)
-    return order[0] if others.empty else str(others.mode()[0])
-
-
-def _kind(study: StudyData, environment: str) -> str:
-    """The GPU's name, which all cards of a kind share."""
-    return str(study.environments.get(environment, {}).get("gpu") or "")
-
-
-def _products(study: StudyData) -> pd.DataFrame:
-    return study.cases[study.cases["operation"] == "matmul"]
-
-
-def _unit(row: Mapping[str, object]) -> str:
-    """The unit that a probe keeps busy: its macro UNIT, else the last word of its kernel's name."""
-    macros = base.macros_of({str(k): v for k, v in row.items()})
-    return str(macros.get("UNIT") or str(row["kernel"]).rpartition("_")[2])
-
-
-def ceilings(study: StudyData) -> Ceilings:
-    """The probes' records of one environment; a probe that is not *correct* is no ceiling."""
-    levels = {**_BANDWIDTHS, **dict(study.option("bandwidths", {}))}
-    probes = study.cases[study.cases["operation"] == "probe"]
-    here, may_rank = _environment(study), set(base.ranking(study))
-
-    def usable(metric: str) -> dict[str, float]:
-        where = base.environment_of(study, metric, "time")
-        values = base.value_of(study, metric, "time")
-        return {
-            str(case): float(value)
-            for case, value in values.items()
-            if case in may_rank and (not here or where[str(case)] == here)
-        }
-
-    rates, widths = usable("tflops"), usable("bandwidth")
-    found: dict[str, float] = {}
-    peaks: list[Peak] = []
-    absent: list[str] = []
-    named = set(levels.values())
-    wanted = set(_products(study)["dtype"])
-    for row in probes.to_dict("records"):
-        case, name = str(row["case"]), str(row["probe_case"])
-        if case in widths:
-            found |= {level: widths[case] for level, probe in levels.items() if probe == name}
-        elif case in rates:
-            if row["dtype"] in wanted:
-                peaks.append(Peak(str(row["dtype"]), _unit(row), rates[case]))
-        elif name in named or row["dtype"] in wanted:
-            absent.append(f"{row['kernel']} {name}")
-    absent += [probe for probe in levels.values() if probe not in set(probes["probe_case"])]
-    peaks.sort(key=lambda one: -one.tflops)
-    return Ceilings(found, tuple(peaks), tuple(absent))
 
 
 def _bytes(study: StudyData) -> pd.DataFrame:
@@ -167,8 +88,8 @@ def _bytes(study: StudyData) -> pd.DataFrame:
 
 def _same_environment(study: StudyData) -> set[str]:
     """Cases whose time and bytes were measured on one machine, the ceilings' own."""
-    here = _environment(study)
-    timed = base.environment_of(study, "tflops", "time")
+    here = environment_here(study)
+    timed = base.environment_of(study, "duration", "time")
     counted = base.environment_of(study, "dram_bytes", "counters")
     return {case for case, one in timed.items() if one == here == counted.get(case, here)}
 
@@ -186,43 +107,54 @@ def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | No
 
 
 def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
-    """One row a product that may be drawn: rate, bytes and intensity at each level, its roof."""
-    products = _products(study).set_index("case")
-    frame = _bytes(study).reindex(products.index)
+    """One row a kernel that may be drawn: rate, bytes, intensity and TB/s at each level, its roof and
+    how much of it the kernel reaches (%). One without FLOPs has no intensity, and its roof no height."""
+    kernels = kernels_of(study).set_index("case")
+    frame = _bytes(study).reindex(kernels.index)
     frame["tflops"] = base.value_of(study, "tflops", "time").reindex(frame.index)
     frame["duration"] = base.value_of(study, "duration", "time").reindex(frame.index)
     frame["tensor"] = base.value_of(study, base.COUNTED_TENSOR_FLOPS, "counters").reindex(
         frame.index
     )
     operations = base.flops(study).reindex(frame.index)
-    roofs: list[tuple[str, float, str]] = []
+    frame["moves only"] = operations == 0
     for level in _LEVELS:
-        frame[f"{level} intensity"] = operations / frame[level]
-    for case, row in frame.iterrows():
-        peak = _peak_over(row, str(products["dtype"][case]), limits)
-        known = {
-            level: float(row[f"{level} intensity"])
-            for level in _LEVELS
-            if pd.notna(row[f"{level} intensity"])
-        }
-        roof = roofline.lowest_roof(peak.tflops if peak else None, limits.bandwidths, known)
-        if roof is None or not pd.notna(row["tflops"]):
-            roofs.append(("", math.nan, ""))
-        elif roof.bound == MATH and peak is not None:
-            roofs.append((peak.label, roof.tflops, MATH))
-        else:
-            roofs.append((f"{roof.bound} bandwidth", roof.tflops, roof.bound))
-    frame[["roof", "roof tflops", "bound"]] = pd.DataFrame(
-        roofs, index=frame.index, columns=["roof", "roof tflops", "bound"]
-    )
+        frame[f"{level} intensity"] = operations.where(operations > 0) / frame[level]
+        frame[f"{level} rate"] = frame[level] / frame["duration"] * 1e-6
+    roofs = [_roof(row, str(kernels["dtype"][case]), limits) for case, row in frame.iterrows()]
+    told = ["roof", "roof tflops", "bound", "reached"]
+    frame[told] = pd.DataFrame(roofs, index=frame.index, columns=told)
     # A point's two coordinates stand for themselves; its share of a roof is a ratio.
     frame["elsewhere"] = ~frame.index.isin(_same_environment(study))
-    frame.loc[frame["elsewhere"], ["roof", "roof tflops", "bound"]] = ["", math.nan, ""]
+    frame.loc[frame["elsewhere"], told] = _NO_ROOF
     return frame
 
 
+def _known(row: pd.Series[Any], what: str) -> dict[str, float]:
+    """A row's intensity or rate at each level where there is one."""
+    found = {level: float(row[f"{level} {what}"]) for level in _LEVELS}
+    return {level: value for level, value in found.items() if not math.isnan(value)}
+
+
+def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float, str, float]:
+    """The lowest roof over a kernel, its height (TFLOP/s), what it is made of and the share reached (%)."""
+    if row["moves only"]:
+        filled = roofline.fullest(limits.bandwidths, _known(row, "rate"))
+        return (
+            (f"{filled[0]} bandwidth", math.nan, filled[0], 100 * filled[1]) if filled else _NO_ROOF
+        )
+    peak = _peak_over(row, dtype, limits)
+    top = peak.tflops if peak else None
+    roof = roofline.lowest_roof(top, limits.bandwidths, _known(row, "intensity"))
+    if roof is None or not pd.notna(row["tflops"]):
+        return _NO_ROOF
+    by_math = roof.bound == MATH and peak is not None
+    name = peak.label if by_math and peak else f"{roof.bound} bandwidth"
+    return name, roof.tflops, roof.bound, 100 * row["tflops"] / roof.tflops
+
+
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case: of a product its bytes, intensity and rate at each level, its lowest roof, the
+    """One row a case: of a kernel its bytes, intensity and rate at each level, its lowest roof, the
     share that it reaches and what bounds it; of a probe the ceiling that it measured."""
     limits = ceilings(study)
     points = _points(study, limits)
@@ -233,10 +165,10 @@ def table(study: StudyData) -> pd.DataFrame:
     for level in _LEVELS:
         columns[f"{level} bytes"] = points[level]
         columns[f"{level} intensity (FLOP/byte)"] = points[f"{level} intensity"]
-        columns[f"{level} rate (TB/s)"] = points[level] / points["duration"] * 1e-6
+        columns[f"{level} rate (TB/s)"] = points[f"{level} rate"]
     columns["lowest roof"] = points["roof"]
     columns["lowest roof (TFLOP/s)"] = points["roof tflops"]
-    columns["of the roof (%)"] = 100 * points["tflops"] / points["roof tflops"]
+    columns["of the roof (%)"] = points["reached"]
     columns["bound by"] = points["bound"]
     frame = base.base_table(study)
     frame.insert(3, "probe case", study.cases.set_index("case")["probe_case"])
@@ -247,25 +179,36 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Of each dtype's fastest own kernel: how much of its lowest roof it reaches, and whose that is."""
-    own = table[(table["kernel"] != BASELINE) & (table["verdict"] == "correct")]
-    own = own[own["of the roof (%)"].notna()].sort_values("TFLOP/s", ascending=False, kind="stable")
-    best = own.drop_duplicates("dtype").sort_values(
+    """Of the fastest own kernel of each operation and dtype: how much of its lowest roof it reaches, and
+    whose that is."""
+    own = table[~table["kernel"].isin(base.vendors(study)) & (table["verdict"] == "correct")]
+    own = own.assign(operation=own["case"].map(study.cases.set_index("case")["operation"]))
+    own = own[own["of the roof (%)"].notna()].sort_values(
+        ["TFLOP/s", "bandwidth (TB/s)"], ascending=False
+    )
+    best = own.drop_duplicates(["operation", "dtype"]).sort_values(
         "of the roof (%)", ascending=False, kind="stable"
     )
     told = []
     for bound, name in {MATH: "arithmetic", **_NAMES}.items():
         mine = best[best["bound by"] == bound]
         shares = [
-            f"{base.dtype_short(dtype)} {share:.0f} %"
-            for dtype, share in zip(mine["dtype"], mine["of the roof (%)"], strict=True)
+            f"{_whose(row)} {row['of the roof (%)']:.0f} %" for row in mine.to_dict("records")
         ]
         told += [f"{', '.join(shares)} of {name}"] if shares else []
     return f"Fastest kernels under their lowest roofs: {', '.join(told)}" if told else ""
 
 
+def _whose(row: Mapping[str, Any]) -> str:
+    """A product by its dtype, another kernel by its operation."""
+    operation = row["operation"]
+    return (
+        base.dtype_short(row["dtype"]) if operation == "matmul" else base.operation_label(operation)
+    )
+
+
 def _reached(row: Mapping[str, Any]) -> str:
-    """How much of which roof a product reaches: `73 % wgmma`; "" without a roof."""
+    """How much of which roof a kernel reaches: `73 % wgmma`; "" without a roof."""
     if not base.present(row["of the roof (%)"]):
         return ""
     unit = str(row["lowest roof"]).removeprefix(f"{base.dtype_short(row['dtype'])} ")
@@ -283,7 +226,7 @@ def _grouped(peaks: Iterable[Peak]) -> list[tuple[float, str]]:
         else:
             groups.append([peak])
     return [
-        (group[0].tflops, ", ".join(_UNITS.get(peak.unit, peak.unit) for peak in group))
+        (group[0].tflops, ", ".join(UNITS.get(peak.unit, peak.unit) for peak in group))
         for group in groups
     ]
 
@@ -304,60 +247,87 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
     ax.hlines([height for height, _ in roofs], left, right, color=GREY, linewidth=0.7, zorder=1)
     told = ", ".join(f"{units} {base.digits(height)}" for height, units in roofs)
     told += "" if style.narrow or not told else " TFLOP/s"
-    title = ax.set_title(base.dtype_short(dtype))
-    ax.annotate(
-        told.replace("mma.sync", "mma") or "no roof of arithmetic", (1, 0), xycoords=title,
-        xytext=(4, 0.5), textcoords="offset points", size=0.8 * style.font_size, color=GREY,
-    ).set_in_layout(False)  # fmt: skip
+    told = told.replace("mma.sync", "mma") or "no roof of arithmetic"
+    titled(ax, base.dtype_short(dtype), told, style)
 
 
-def _points_of(points: pd.DataFrame) -> pd.DataFrame:
-    """A row for each point: case, level, intensity and rate, and whether it ranks."""
-    names = {f"{level} intensity": level for level in _LEVELS}
-    kept = points.reset_index(names="case").rename(columns=names)
-    long = kept.melt(["case", "tflops", "ranks"], list(_LEVELS), "level", "intensity")
-    return long[long["intensity"].map(math.isfinite)]
+def _marks(ax: Axes, points: pd.DataFrame, across: str, up: str) -> pd.Series[float]:
+    """A mark for each level at its column `<level> <across>`, at the height `up`; the rightmost by case."""
+    names = {f"{level} {across}": level for level in _LEVELS}
+    kept = points.drop(columns=list(_LEVELS)).reset_index(names="case").rename(columns=names)
+    long = kept.melt(["case", up, "ranks"], list(_LEVELS), "level", across)
+    long = long[long[across].map(math.isfinite)]
+    spans = long.groupby(up)[across].agg(["min", "max"])
+    ax.hlines(spans.index, spans["min"], spans["max"], color="#DDDDDD", linewidth=0.6, zorder=1)
+    sns.scatterplot(
+        long[long["ranks"]], x=across, y=up, hue="level", style="level",
+        hue_order=list(_LEVELS), style_order=list(_LEVELS), palette=_COLORS, markers=_MARKERS,
+        s=14, linewidth=0, legend=False, ax=ax, zorder=3,
+    )  # fmt: skip
+    bad = long[~long["ranks"]]
+    ax.plot(bad[across], bad[up], "x", color=GREY, markersize=3.5)
+    return long.groupby("case")[across].max()
 
 
 def _panel(
     ax: Axes, points: pd.DataFrame, dtype: str, limits: Ceilings, tall: float, style: Style
 ) -> None:
-    """A dtype's products at each level under its roofs, each named beside."""
+    """A dtype's kernels at each level under its roofs, each named beside."""
     peaks = [peak.tflops for peak in limits.peaks if peak.dtype == dtype]
     speeds = points["tflops"]
     ax.set_ylim(speeds.min() / 1.6, 1.7 * max([*speeds, *peaks]))
     ax.yaxis.set_major_locator(
         LogLocator(10, subs=(1, 2, 5) if speeds.min() * 9 > speeds.max() else (1,))
     )
-    long = _points_of(points)
-    spans = long.groupby("tflops")["intensity"].agg(["min", "max"])
-    ax.hlines(spans.index, spans["min"], spans["max"], color="#DDDDDD", linewidth=0.6, zorder=1)
-    sns.scatterplot(
-        long[long["ranks"]], x="intensity", y="tflops", hue="level", style="level",
-        hue_order=list(_LEVELS), style_order=list(_LEVELS), palette=_COLORS, markers=_MARKERS,
-        s=14, linewidth=0, legend=False, ax=ax, zorder=3,
-    )  # fmt: skip
-    bad = long[~long["ranks"]]
-    ax.plot(bad["intensity"], bad["tflops"], "x", color=GREY, markersize=3.5)
+    last = _marks(ax, points, "intensity", "tflops")
     _roofs(ax, limits, dtype, style)
-    last = long.groupby("case")["intensity"].max()
+    _named(ax, points, last, "tflops", tall, style)
+
+
+def _moving(ax: Axes, points: pd.DataFrame, limits: Ceilings, tall: float, style: Style) -> None:
+    """The kernels without FLOPs, the fastest on top: their share of each level's bandwidth."""
+    points = points.sort_values("bandwidth (TB/s)", na_position="first").assign(
+        place=range(len(points))
+    )
+    for level in _LEVELS:
+        bandwidth = limits.bandwidths.get(level, math.nan)
+        points[f"{level} share"] = 100 * points[f"{level} rate"] / bandwidth
+    last = _marks(ax, points, "share", "place")
+    ax.axvline(100, color=GREY, linewidth=0.7, zorder=1)
+    ax.set(xlim=(0, 1.04 * max(100.0, last.max())), ylim=(-0.6, len(points) - 0.4), yticks=[])
+    ax.set_title("Without FLOPs")
+    _named(ax, points, last, "place", tall, style)
+    ax.set_xlabel("% of a level's bandwidth")
+
+
+def _named(
+    ax: Axes, points: pd.DataFrame, last: pd.Series[float], up: str, tall: float, style: Style
+) -> None:
+    """The kernels' names beside a panel, from their rightmost points on; no labels of axes."""
     ends = [
-        (float(last[case]), float(row["tflops"]), _name(row, dtype), row["kernel"] == BASELINE)
+        (float(last[case]), float(row[up]), _name(row), bool(row["vendor"]))
         for case, row in zip(points.index, points.to_dict("records"), strict=True)
+        if case in last
     ]
-    names_beside(ax, ends, tall, style, all_of_them=not style.narrow)
+    names_beside(ax, ends, tall, style, all_of_them=up == "place" or not style.narrow)
     ax.set(xlabel="", ylabel="")
     look.grid(ax)
 
 
-def _name(row: Mapping[str, Any], dtype: str) -> str:
-    told = base.variant_label(row, dtype).replace("\n", " ")
+def _name(row: Mapping[str, Any]) -> str:
+    told = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
+    told += f" {row['shape']}" if row["shape"] else ""
     if row["verdict"] != "correct":
         return f"{told} ({row['verdict']})"
     return f"{told} (another card)" if row["elsewhere"] else f"{told} {_reached(row)}".strip()
 
 
-def _span(points: pd.DataFrame, limits: Ceilings) -> tuple[float, float]:
+def _seen(points: pd.DataFrame, what: str) -> pd.Series[bool]:
+    """Which kernels have an intensity or a rate at some level."""
+    return points[[f"{level} {what}" for level in _LEVELS]].notna().any(axis=1)
+
+
+def _span(points: pd.DataFrame) -> tuple[float, float]:
     """One range of intensities for all panels."""
     found = points[[f"{level} intensity" for level in _LEVELS]].to_numpy(float).ravel()
     values = [float(one) for one in found if math.isfinite(one)]
@@ -365,40 +335,51 @@ def _span(points: pd.DataFrame, limits: Ceilings) -> tuple[float, float]:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A panel a dtype: every product at each level of the memory, under the roofs of its dtype."""
+    """A panel a dtype: every kernel at each level of the memory, under the roofs of its dtype; and one for
+    the kernels without FLOPs."""
     with look.apply(style):
         limits: Ceilings
         points: pd.DataFrame
         limits, points = base.derived(table)
-        seen = points[[f"{level} intensity" for level in _LEVELS]].notna().any(axis=1)
-        points = points[points["tflops"].notna() & seen]
+        computing = points["tflops"].notna() & _seen(points, "intensity")
+        points = points[computing | (points["moves only"] & _seen(points, "rate"))]
         if points.empty:
             return look.empty_figure(study, style, "roofline")
         told = [
-            "kernel",
-            "variant",
-            "dtype",
-            "verdict",
-            "lowest roof",
-            "of the roof (%)",
-            "bound by",
-        ]
+            "kernel", "variant", "dtype", "verdict", "bandwidth (TB/s)", "lowest roof",
+            "of the roof (%)", "bound by",
+        ]  # fmt: skip
         points = points.join(table.set_index("case")[told])
         points["ranks"] = points["verdict"] == "correct"
-        parts = dict(iter(points.groupby("dtype", sort=False)))
+        points["vendor"] = points["kernel"].isin(base.vendors(study))
+        points["shape"] = points.index.map(base.uncommon_shapes(kernels_of(study)))
+        moves = points["moves only"]
+        parts = dict(iter(points[~moves].groupby("dtype", sort=False)))
+        parts |= {_MOVING: points[moves]} if moves.any() else {}
         least, most = (11.0, 17.0) if style.narrow else (14.0, math.inf)
         heights = {dtype: min(most, max(least, 3.0 * len(part))) for dtype, part in parts.items()}
-        fig, columns = stacked(style, heights, [1.0])
+        if moves.any():
+            heights[_MOVING] = max(least, 3.1 * int(moves.sum()))
+        # Its axis has labels of its own, below those of the panels above it.
+        below = moves.any() and (style.narrow or len(parts) > 2)
+        fig, columns = stacked(style, heights, [1.0], 17.0 if below else 8.0)
         for column in columns:
+            dtypes = [name for name in column if name != _MOVING]
             for dtype, (ax,) in column.items():
-                ax.set(xscale="log", yscale="log", xlim=_span(points, limits))
-                ax.xaxis.set_major_locator(LogLocator(10))
+                if dtype == _MOVING:
+                    _moving(ax, parts[dtype], limits, heights[dtype], style)
+                    continue
+                ax.set(xscale="log", yscale="log", xlim=_span(points))
+                left, right = ax.get_xlim()
+                subs = (1, 2, 5) if right < 30 * left else (1,)
+                ax.xaxis.set_major_locator(LogLocator(10, subs=subs))
                 for axis in (ax.xaxis, ax.yaxis):
                     axis.set_minor_locator(NullLocator())
                     axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
                 _panel(ax, parts[dtype], dtype, limits, heights[dtype], style)
-                ax.tick_params(labelbottom=dtype == list(column)[-1])
-            ax.set_xlabel("FLOP/byte")
+                ax.tick_params(labelbottom=dtype == dtypes[-1])
+                if dtype == dtypes[-1]:
+                    ax.set_xlabel("FLOP/byte")
         handles = [
             Line2D([], [], color=_COLORS[level], marker=_MARKERS[level], linestyle=_DASHES[level],
                    markersize=3.4, markeredgewidth=0)
@@ -415,7 +396,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 def _slopes(study: StudyData, limits: Ceilings) -> str:
     """What the bytes of each level are, and the bandwidth that its slope is."""
-    probes = {**_BANDWIDTHS, **dict(study.option("bandwidths", {}))}
+    probes = {**BANDWIDTHS, **dict(study.option("bandwidths", {}))}
     return "; ".join(
         f"{words} ("
         + (
@@ -428,20 +409,27 @@ def _slopes(study: StudyData, limits: Ceilings) -> str:
 
 
 def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame, style: Style) -> list[str]:
+    kernels = kernels_of(study)
+    products = set(kernels["operation"]) <= {"matmul"}
+    work = "2mnk" if products else "the FLOPs needed"
     notes = [
-        f"{base.common_shape(_products(study))}, inputs in no cache. Up: TFLOP/s; roofs beside the dtype, the "
-        "highest first; right: 2mnk over the bytes of a level. Slopes: "
+        f"{base.shapes_told(kernels)}, inputs in no cache. Up: TFLOP/s; roofs beside the dtype, the "
+        f"highest first; right: {work} over the bytes of a level. Slopes: "
         f"{_slopes(study, limits)}. Beside a name: how much of its lowest roof it reaches; of "
         "arithmetic's, the lowest of its unit (tensor cores or FMA) that it does not pass."
     ]
+    if points["moves only"].any():
+        notes.append("Without FLOPs: bytes of a level by time, as a share of its slope.")
+    if (points["of the roof (%)"] > 100).any():
+        notes.append("More than 100 %: faster than the probe that the roof was measured with.")
     if style.narrow:
         notes.append("Where names crowd, the table has the rest.")
     bulk = [str(case).partition("@")[0] for case in points.index[points["bulk"]]]
     if bulk:
         whose = ", ".join(bulk) if len(bulk) <= 3 else f"{len(bulk)} variants"
+        what = "bulk copies (TMA)" if products else "bulk copies (TMA) and atomics"
         notes.append(
-            f"At L1, bulk copies (TMA) of {whose} are taken from L2's count, which is the "
-            "least they can be."
+            f"At L1, {what} of {whose} are taken from L2's count, which is the least they can be."
         )
     if limits.absent:
         notes.append(f"No ceiling was recorded for: {', '.join(limits.absent)}.")

@@ -66,6 +66,7 @@ _COUNTS = {
     "ideal": "ideal shared wavefronts",
     "excess": "excess shared wavefronts",
 }
+_CONFLICTS = {f"bank conflicts, {side}": metric for side, metric in CONFLICTS.items()}
 _HARDWARE = {side: f"hardware {side} wavefronts" for side in HARDWARE}
 
 
@@ -111,17 +112,15 @@ def table(study: StudyData) -> pd.DataFrame:
     """One row a case and kind; a case without shared-memory instructions has one row, kind empty."""
     frame = base.with_columns(
         base.base_table(study),
-        {
-            f"bank conflicts, {side}": base.value_of(study, metric)
-            for side, metric in CONFLICTS.items()
-        },
+        {name: base.value_of(study, metric) for name, metric in _CONFLICTS.items()},
     )
     for side, metric in HARDWARE.items():
         frame[_HARDWARE[side]] = frame["case"].map(base.value_of(study, metric))
     kinds = by_kind(study).rename(columns=_COUNTS)
     kinds["wavefronts / ideal"] = kinds["shared wavefronts"] / kinds["ideal shared wavefronts"]
     merged = frame.merge(kinds, on="case", how="left")
-    first = ["case", "kernel", "variant", "dtype", "m", "n", "k", *kinds.columns[1:]]
+    shape = list(merged.columns[: merged.columns.get_loc(next(iter(_CONFLICTS)))])
+    first = [*shape, *kinds.columns[1:]]
     return merged[[*first, *[c for c in merged.columns if c not in first]]]
 
 
@@ -149,7 +148,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
         return f"None of {cases} variants needs more shared-memory wavefronts than its data does"
     worst, paying = rows.iloc[0], rows.drop_duplicates("case")
     name = base.variant_label(worst).replace("\n", " ")
-    conflicts = paying[[f"bank conflicts, {side}" for side in CONFLICTS]]
+    conflicts = paying[list(_CONFLICTS)]
     blind = int((conflicts == 0).all(axis=1).sum())
     return (
         f"{len(paying)} of {cases} variants have excess wavefronts: {name} most, whose "
@@ -159,14 +158,13 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _labels(study: StudyData, rows: pd.DataFrame, narrow: bool) -> list[str]:
-    """Variant and kind of each row; the shape where it is not the usual one, a verdict that is bad."""
-    # Its name tells a probe's case, and is in no column of the table.
-    rows = rows.join(study.cases.set_index("case")["probe_case"], on="case")
-    usual, labels = base.common_shape(study.cases), []
+    """Variant and kind of each row; the shape where it is not its operation's usual one, a verdict that
+    is bad."""
+    shapes, labels = base.uncommon_shapes(study.cases), []
     for row in rows.to_dict("records"):
-        shape = base.shape_label(row)
+        shape = shapes[row["case"]]
         name = base.variant_label(row).replace("\n", " ")
-        words = [name, *([shape] if shape != usual else []), str(row["kind"])]
+        words = [name, *([shape] if shape else []), str(row["kind"])]
         if row["verdict"] != "correct":
             words.append(f"({row['verdict']})")
         labels.append(f"{words[0]}\n{' '.join(words[1:])}" if narrow else " ".join(words))
@@ -271,11 +269,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 def _notes(study: StudyData, table: pd.DataFrame, clean: pd.DataFrame) -> list[str]:
     notes = [
-        f"Shape {base.common_shape(study.cases)}, where no other is named; counted for each "
+        f"Shape {base.shapes_told(study.cases)}, where no other is named; counted for each "
         "instruction. The hardware's counters also hold what is lost when warps compete."
     ]
-    conflicts = [f"bank conflicts, {side}" for side in CONFLICTS]
-    most = clean.assign(sum=clean[conflicts].sum(axis=1)).sort_values("sum").tail(1)
+    most = clean.assign(sum=clean[list(_CONFLICTS)].sum(axis=1)).sort_values("sum").tail(1)
     for row in most[most["sum"] > 0].to_dict("records"):
         name = base.variant_label(row).replace("\n", " ")
         notes.append(f"Most conflicts without excess: {name}, {compact(row['sum'])}.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from tilewave import operations
 from tilewave.compiling.origins import Origin, columns
 from tilewave.counters import kernel_names
 from tilewave.records import model
@@ -26,7 +27,8 @@ CASE_COLUMNS = [
     "case", "kernel", "variant", "title", "provider", "macros", "layouts", "operation", "dtype", "m", "n",
     "k", "sizes", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
     "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "expect",
-    "claimed", "instruction", "note", "ends", "finds", "verdict", "studies", "follows",
+    "claimed", "instruction", "note", "ends", "finds", "verdict", "studies", "follows", "flop",
+    "byte",
 ]  # fmt: skip
 LAUNCHES = "launches"
 """A column of cases where one has several launches: as JSON, of each ``entry``, ``grid``,
@@ -99,6 +101,9 @@ def case_row(one: Resolved, entry: Mapping[str, Any]) -> dict[str, Any]:
     }
     row |= {name: value for name, value in one.shape.items() if name in row}
     row["sizes"] = json.dumps(one.shape)
+    if one.shape and front.operation != "probe":
+        operation = operations.load(front.operation, variant.kernel.path)
+        row["flop"], row["byte"] = operation.work(one.shape, variant.dtypes)
     if launch is not None and variant.kernel.provider == "nvrtc":
         row |= {
             "grid": json.dumps(launch.grid),

@@ -1,0 +1,86 @@
+"""The ladders of operations: what a share is of, in which order rungs stand, and what the figure says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+import synthetic
+from tilewave.plots import operation_ladder
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import Style
+
+SHARE = "% of the baseline"
+
+
+def rows(study: StudyData) -> pd.DataFrame:
+    return operation_ladder.table(study).set_index("case")
+
+
+def texts(study: StudyData) -> str:
+    fig = synthetic.draw(operation_ladder, study, Style())
+    found = [text.get_text() for ax in fig.axes for text in ax.texts]
+    return " ".join(" ".join([*found, *(text.get_text() for text in fig.texts)]).split())
+
+
+def test_a_share_is_of_the_copy_of_nearest_bytes_or_of_cublas() -> None:
+    found = rows(synthetic.make("operation_ladder"))
+    for n, rate in ((1 << 20, 2.0), (1 << 23, 3.5), (1 << 26, 4.0)):
+        row = found.loc[f"transpose_tiled@{n}"]
+        assert (row["baseline"], row["bytes of the baseline"]) == (f"copy@{n}", 8 * n)
+        assert row[SHARE] == pytest.approx(80)
+        assert found.loc[f"copy@{n}", "bandwidth (TB/s)"] == rate
+    # 2^24 elements are nearer to 2^23 than to 2^26, in which it moves half as many bytes.
+    between = found.loc[f"transpose_naive@{1 << 24}"]
+    assert between["baseline"] == f"copy@{1 << 23}"
+    assert between[SHARE] == pytest.approx(100 * 0.2 * 4.0 / 3.5)
+    batch = found.loc["batched_tiled@16"]
+    assert (batch["baseline"], batch[SHARE]) == ("cuBLAS", pytest.approx(18))
+    assert batch["lower quartile (%)"] < 18 < batch["upper quartile (%)"]
+
+
+def test_only_a_correct_copy_of_the_same_environment_is_a_baseline() -> None:
+    study = synthetic.make("operation_ladder")
+    for change in ({"verdict": "wrong"}, {"environment": "here"}):
+        records = study.records.copy()
+        records.loc[records["case"] == f"copy@{1 << 23}", list(change)] = list(change.values())
+        found = rows(replace(study, records=records)).loc[f"transpose_tiled@{1 << 23}"]
+        assert found["baseline"] == f"copy@{1 << 20}", change
+    records = study.records[study.records["case"].str.partition("@")[0] != "copy"]
+    found = rows(replace(study, records=records))
+    assert found.loc[f"transpose_tiled@{1 << 20}", ["baseline", SHARE]].isna().tolist() == [
+        False,
+        True,
+    ]
+    assert operation_ladder.takeaway(study, found.reset_index()) == (
+        "Best rungs at the largest size: batched matmul 18 % of cuBLAS"
+    )
+
+
+def test_rungs_stand_as_they_follow_one_another_and_sizes_grow() -> None:
+    study = synthetic.make("operation_ladder")
+    follows = {"transpose_tiled": "transpose_broken", "transpose_broken": "transpose_naive"}
+    cases = study.cases.assign(follows=study.cases["kernel"].map(follows).fillna(""))
+    found = operation_ladder.table(replace(study, cases=cases.iloc[::-1]))
+    kernels = list(dict.fromkeys(found["kernel"]))
+    assert [one for one in kernels if one.startswith("transpose")] == [
+        "transpose_naive", "transpose_broken", "transpose_tiled",
+    ]  # fmt: skip
+    for _, group in found.groupby("variant"):
+        assert group["bytes that must move"].is_monotonic_increasing
+
+
+def test_what_the_figure_says() -> None:
+    study = synthetic.make("operation_ladder")
+    told = texts(study)
+    assert "transpose_tiled 80 %" in told and "batched_naive 12 %" in told
+    assert "cublas_batched" not in told and "wrong: transpose_broken@1048576" in told
+    assert "100 %: 4.00 TB/s" in told and "100 %: cuBLAS, 50.0 TFLOP/s" in told
+    assert "transpose at 134 MB, 0.5 times as many" in told
+    assert operation_ladder.takeaway(study, operation_ladder.table(study)) == (
+        "Best rungs at the largest size: transpose 80 % of a copy; batched matmul 18 % of cuBLAS"
+    )
+    nothing = synthetic.empty("operation_ladder")
+    assert operation_ladder.takeaway(nothing, operation_ladder.table(nothing)) == ""

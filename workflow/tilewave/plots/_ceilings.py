@@ -1,0 +1,109 @@
+"""Ceilings of a roofline: what probes measured the units and the levels of the memory to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from tilewave.plots import base
+from tilewave.plots.base import StudyData
+
+BANDWIDTHS: Mapping[str, str] = {"dram": "dram_copy", "l2": "l2_read", "l1": "shared_read"}
+"""Level -> the probe case whose bandwidth is its ceiling."""
+UNITS: Mapping[str, str] = {
+    "fma": "FMA", "mma": "mma.sync", "mma_small": "mma.sync 8x8x4", "wgmma": "wgmma",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Peak:
+    """A measured peak of arithmetic: TFLOP/s of one unit for one dtype."""
+
+    dtype: str
+    unit: str
+    tflops: float
+
+    @property
+    def label(self) -> str:
+        return f"{base.dtype_short(self.dtype)} {UNITS.get(self.unit, self.unit)}"
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What the probes reached: level -> TB/s, and the peaks, highest first; what has no record."""
+
+    bandwidths: Mapping[str, float]
+    peaks: tuple[Peak, ...]
+    absent: tuple[str, ...]
+
+
+def environment_here(study: StudyData) -> str:
+    """The environment whose ceilings are drawn: the one that most of the kernels were timed in, or,
+    where it has none, that of another card of the same kind. No ratio is formed with the latter."""
+    kernels = set(kernels_of(study)["case"])
+    timed = base.environment_of(study, "duration", "time")
+    mine = pd.Series([one for case, one in timed.items() if case in kernels], dtype=object)
+    rates = (base.environment_of(study, metric, "time") for metric in ("tflops", "bandwidth"))
+    roofs = [one for rate in rates for case, one in rate.items() if case not in kernels]
+    if mine.empty:
+        return ""
+    order = [str(one) for one in mine.value_counts(sort=True).index]
+    for one in order:
+        if one in roofs:
+            return one
+    kind = _kind(study, order[0])
+    others = pd.Series([one for one in roofs if kind and _kind(study, one) == kind], dtype=object)
+    return order[0] if others.empty else str(others.mode()[0])
+
+
+def _kind(study: StudyData, environment: str) -> str:
+    """The GPU's name, which all cards of a kind share."""
+    return str(study.environments.get(environment, {}).get("gpu") or "")
+
+
+def kernels_of(study: StudyData) -> pd.DataFrame:
+    """The cases that stand under the ceilings: all but the probes."""
+    return study.cases[study.cases["operation"] != "probe"]
+
+
+def _unit(row: Mapping[str, object]) -> str:
+    """The unit that a probe keeps busy: its macro UNIT, else the last word of its kernel's name."""
+    macros = base.macros_of({str(k): v for k, v in row.items()})
+    return str(macros.get("UNIT") or str(row["kernel"]).rpartition("_")[2])
+
+
+def ceilings(study: StudyData) -> Ceilings:
+    """The probes' records of one environment; a probe that is not *correct* is no ceiling."""
+    levels = {**BANDWIDTHS, **dict(study.option("bandwidths", {}))}
+    probes = study.cases[study.cases["operation"] == "probe"]
+    here, may_rank = environment_here(study), set(base.ranking(study))
+
+    def usable(metric: str) -> dict[str, float]:
+        where = base.environment_of(study, metric, "time")
+        values = base.value_of(study, metric, "time")
+        return {
+            str(case): float(value)
+            for case, value in values.items()
+            if case in may_rank and (not here or where[str(case)] == here)
+        }
+
+    rates, widths = usable("tflops"), usable("bandwidth")
+    found: dict[str, float] = {}
+    peaks: list[Peak] = []
+    absent: list[str] = []
+    named = set(levels.values())
+    wanted = set(kernels_of(study)["dtype"])
+    for row in probes.to_dict("records"):
+        case, name = str(row["case"]), str(row["probe_case"])
+        if case in widths:
+            found |= {level: widths[case] for level, probe in levels.items() if probe == name}
+        elif case in rates:
+            if row["dtype"] in wanted:
+                peaks.append(Peak(str(row["dtype"]), _unit(row), rates[case]))
+        elif name in named or row["dtype"] in wanted:
+            absent.append(f"{row['kernel']} {name}")
+    absent += [probe for probe in levels.values() if probe not in set(probes["probe_case"])]
+    peaks.sort(key=lambda one: -one.tflops)
+    return Ceilings(found, tuple(peaks), tuple(absent))

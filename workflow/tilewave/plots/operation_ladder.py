@@ -1,0 +1,198 @@
+"""Ladders of operations: each rung's share of its operation's baseline at each size, a panel an operation.
+
+The baseline is the vendor's product, timed in turn, where there is one (`records.tables.paired_shares`), else
+the copy whose bytes are nearest: a share of it is one of rates, of the bytes that must move by time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from tilewave.plots import base
+from tilewave.plots import style as look
+from tilewave.plots._panels import names_beside, stacked, titled
+from tilewave.plots._rungs import order
+from tilewave.plots.base import StudyData
+from tilewave.plots.ladder import HIGH, LOW, SHARE
+from tilewave.plots.style import GREY, INK, MARKERS, Style
+
+READING = (
+    "A panel is an operation, a line one of its rungs: up is its share of the baseline, right the bytes "
+    "that it must move at least. At 100 % it is as fast as cuBLAS, or as a copy of so many bytes where "
+    "memory is what bounds it."
+)
+OPTIONS: Mapping[str, str] = {
+    "reference": "operation that is the baseline where no vendor's product is (default: copy)"
+}
+_STAGES = ("time",)
+_SHARE, _LOW, _HIGH = "% of the baseline", "lower quartile (%)", "upper quartile (%)"
+_BYTES, _RATE = "bytes that must move", "bandwidth (TB/s)"
+_THEIRS = "bytes of the baseline"
+_VENDOR = "cuBLAS"
+_SAME = 1.05
+"""Sizes up to this quotient are the same."""
+
+
+def _reference(study: StudyData) -> str:
+    return str(study.option("reference", "copy"))
+
+
+def table(study: StudyData) -> pd.DataFrame:
+    """One row a case, in the order of the rungs: the bytes that must move, its rates, the baseline that
+    it is held against and its share of it, with the quartiles where they were timed in turn."""
+    about = study.cases.set_index("case")
+    columns = {
+        _BYTES: about["byte"].astype(float),
+        "duration (us)": base.value_of(study, "duration", "time"),
+        _RATE: base.value_of(study, "bandwidth", "time"),
+        "TFLOP/s": base.value_of(study, "tflops", "time"),
+        "baseline TFLOP/s": base.value_of(study, "baseline_tflops", "time"),
+        _SHARE: base.value_of(study, SHARE, "time"),
+        _LOW: base.value_of(study, LOW, "time"),
+        _HIGH: base.value_of(study, HIGH, "time"),
+    }
+    frame = base.with_columns(base.base_table(study), columns).set_index("case", drop=False)
+    frame.insert(1, "operation", about["operation"])
+    baseline = _copies(study, frame)
+    beside = frame[_SHARE].notna()
+    theirs = frame[[_BYTES, _RATE]].reindex(baseline).set_index(frame.index)
+    at = list(frame.columns).index(_SHARE)
+    frame.insert(at, "baseline", baseline.mask(beside, _VENDOR))
+    frame.insert(at + 1, _THEIRS, theirs[_BYTES].mask(beside, frame[_BYTES]))
+    frame[_SHARE] = frame[_SHARE].fillna(100 * frame[_RATE] / theirs[_RATE])
+    rungs = {"operation": list(dict.fromkeys(frame["operation"])), "kernel": order(study.cases)}
+    rungs["variant"] = list(dict.fromkeys(frame["variant"]))
+    places = frame.assign(**{name: frame[name].map(of.index) for name, of in rungs.items()})
+    place = places.sort_values([*rungs, _BYTES], kind="stable").index
+    return frame.loc[place].reset_index(drop=True)
+
+
+def _copies(study: StudyData, frame: pd.DataFrame) -> pd.Series[str]:
+    """By case the correct copy of the same environment whose bytes are nearest, "" where none is."""
+    where = base.environment_of(study, "bandwidth", "time")
+    known = frame[(frame["operation"] == _reference(study)) & frame.index.isin(base.ranking(study))]
+    known = known[known[_RATE].notna() & (known[_BYTES] > 0)]
+    found = {}
+    for case, row in frame.iterrows():
+        here = [one for one in known.index if where.get(str(one)) == where.get(str(case), "")]
+        apart = {one: abs(math.log(known[_BYTES][one] / row[_BYTES])) for one in here}
+        found[case] = min(apart, key=apart.__getitem__, default="")
+    return pd.Series(found, index=frame.index, dtype=object)
+
+
+def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
+    """The rungs that rank: neither the baselines nor what is not correct."""
+    rows = table[(table["verdict"] == "correct") & table[_SHARE].notna()]
+    rows = rows[~rows["kernel"].isin(base.vendors(study))]
+    return rows[rows["operation"] != _reference(study)]
+
+
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """Of each operation the best rung at the largest size, by baseline."""
+    rows = _rows(study, table)
+    if rows.empty:
+        return ""
+    largest = rows[rows[_BYTES] == rows.groupby("operation")[_BYTES].transform("max")]
+    best = largest.sort_values(_SHARE, ascending=False, kind="stable").drop_duplicates("operation")
+    best = best.assign(baseline=best["baseline"].where(best["baseline"] == _VENDOR, _copy(study)))
+    told = []
+    for name, group in best.groupby("baseline", sort=False):
+        shares = zip(group["operation"], group[_SHARE], strict=True)
+        words = ", ".join(f"{base.operation_label(one)} {share:.0f} %" for one, share in shares)
+        told.append(f"{words} of {name}")
+    return f"Best rungs at the largest size: {'; '.join(told)}"
+
+
+def _copy(study: StudyData) -> str:
+    return f"a {base.operation_label(_reference(study))}"
+
+
+def _panel(ax: Axes, rows: pd.DataFrame, tall: float, style: Style) -> None:
+    """An operation's rungs, from the first in light to the last in dark, each named beside."""
+    names = list(dict.fromkeys(rows["variant"]))
+    ax.axhline(100, color=INK, linewidth=0.9, zorder=1)
+    known = rows[rows[_LOW].notna()]
+    ax.vlines(known[_BYTES], known[_LOW], known[_HIGH], color=GREY, linewidth=0.9, zorder=2)
+    sns.lineplot(
+        rows, x=_BYTES, y=_SHARE, hue="variant", hue_order=names, style="variant", style_order=names,
+        palette=sns.color_palette("crest", len(names)).as_hex(), dashes=False, linewidth=0.9,
+        markers=[MARKERS[at % len(MARKERS)] for at in range(len(names))], markersize=4,
+        markeredgewidth=0, estimator=None, legend=False, ax=ax, zorder=3,
+    )  # fmt: skip
+    last = rows.sort_values(_BYTES).drop_duplicates("variant", keep="last")
+    ends = [
+        (
+            row[_BYTES],
+            row[_SHARE],
+            f"{base.variant_label(row)} {row[_SHARE]:.0f} %".replace("\n", " "),
+            False,
+        )
+        for row in last.to_dict("records")
+    ]
+    names_beside(ax, ends, tall, style)
+    operation = base.operation_label(rows["operation"].iloc[0])
+    titled(ax, operation, _hundred(last.iloc[-1]), style)
+    ax.set(xlabel="", ylabel="")
+    look.grid(ax)
+
+
+def _hundred(row: pd.Series) -> str:  # type: ignore[type-arg]
+    """What 100 % is at a row's size."""
+    if row["baseline"] == _VENDOR:
+        return f"100 %: {_VENDOR}, {base.digits(row['baseline TFLOP/s'])} TFLOP/s"
+    return f"100 %: {100 * row[_RATE] / row[_SHARE]:.2f} TB/s"
+
+
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
+    """One panel an operation, a line a rung, its sizes in bytes from left to right."""
+    with look.apply(style):
+        rows = _rows(study, table)
+        if rows.empty:
+            return look.empty_figure(study, style, "share of a baseline")
+        parts = dict(iter(rows.groupby("operation", sort=False)))
+        heights = {name: max(16.0, 3.1 * part["variant"].nunique()) for name, part in parts.items()}
+        fig, columns = stacked(style, heights, [1.0])
+        least, most = rows[_BYTES].min(), rows[_BYTES].max()
+        for column in columns:
+            for name, (ax,) in column.items():
+                ax.set(xscale="log", xlim=(least / 1.6, most * 1.6))
+                ax.set_ylim(0, 1.08 * max(100.0, rows[_SHARE].max()))
+                ax.xaxis.set_major_locator(
+                    LogLocator(10, subs=(1, 2, 5) if most < 30 * least else (1,))
+                )
+                ax.xaxis.set_minor_locator(NullLocator())
+                ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v * 1e-6:g}"))
+                _panel(ax, parts[name], heights[name], style)
+                ax.tick_params(labelbottom=name == list(column)[-1])
+            ax.set_xlabel("MB that must move")
+        return look.finish(fig, study, style, notes=_notes(study, rows), stages=_STAGES)
+
+
+def _notes(study: StudyData, rows: pd.DataFrame) -> list[str]:
+    """What the shares are of, and where the nearest copy is not of the same bytes."""
+    notes = [
+        "Up: % of the baseline; what 100 % is at the largest size stands beside the operation."
+    ]
+    held = rows[rows["baseline"] != _VENDOR]
+    if held.empty:
+        return notes
+    notes.append(
+        f"Without a vendor's product it is the nearest {base.operation_label(_reference(study))} in bytes, "
+        "and the share one of compulsory bytes by time."
+    )
+    ratio = held[_THEIRS] / held[_BYTES]
+    other = held.assign(ratio=ratio)[~ratio.between(1 / _SAME, _SAME)]
+    told = [
+        f"{base.operation_label(row['operation'])} at {base.compact(row[_BYTES])}B, {row['ratio']:.2g} times"
+        for row in other.drop_duplicates(["operation", _BYTES]).to_dict("records")
+    ]
+    return notes + (
+        [f"That of other bytes than its kernel's: {'; '.join(told)} as many."] if told else []
+    )
