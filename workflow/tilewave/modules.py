@@ -43,12 +43,16 @@ class Modules:
         """Look in these folders, too."""
         os.environ[self._variable] = os.pathsep.join(str(one.resolve()) for one in folders)
 
+    def folders(self) -> list[str]:
+        """The users' folders."""
+        return [one for one in os.environ.get(self._variable, "").split(os.pathsep) if one]
+
     def _theirs(self) -> dict[str, Path]:
         """The users' files by name; the folders are looked at once."""
         asked = os.environ.get(self._variable, "")
         if asked != self._asked:
             found: dict[str, Path] = {}
-            for folder in filter(None, asked.split(os.pathsep)):
+            for folder in self.folders():
                 for path in sorted(Path(folder).glob("[!_.]*.py")):
                     if path.stem in found or path.stem in self._ours:
                         raise UserError(path, self._kind, path.stem, "a name that nothing else has")

@@ -15,7 +15,7 @@ from tilewave.wrapping.guessing import SIZES, STEPS, Guess, with_leading
 Shape = dict[str, int]
 Told = Mapping[str, Any]
 Run = Callable[[dict[str, Any], Shape], Told]
-"""Executes front matter at a shape; what `tilewave.command.execute` tells."""
+"""Executes front matter at a shape; what `tilewave.commands.execute` tells."""
 READS_C = "reads_c"
 LAYOUTS = [dict.fromkeys(names, "col") for names in ("b", "a", "ab", "abc", "bc", "ac", "c")]
 NEARER = 0.8

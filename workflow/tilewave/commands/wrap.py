@@ -1,4 +1,4 @@
-"""``python -m tilewave wrap FILE.cu``: front matter for a kernel that was written for nvcc."""
+"""``tilewave wrap FILE.cu``: front matter for a kernel that was written for nvcc."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tilewave.commands import HERE
+from tilewave.commands import HERE, execute, own
 from tilewave.errors import UserError
 from tilewave.kernels import FENCES, NAME
 from tilewave.progress import say
@@ -28,12 +28,10 @@ ORDER = (
     "reads_c compiler entry arguments"
 ).split()
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
-Execute = Callable[[Sequence[str]], Mapping[str, Any]]
-"""From the words behind ``execute`` to what it tells."""
 
 
-def add_parser(commands: Any) -> None:
-    """The subcommand's options."""
+def add(commands: Any) -> None:
+    """Add the parser of this subcommand."""
     wrap = commands.add_parser(
         "wrap",
         help="write front matter for a kernel that was written for nvcc, and execute it once",
@@ -57,10 +55,13 @@ def add_parser(commands: Any) -> None:
     )
     wrap.add_argument("--yes", action="store_true", help="ask nothing: what is guessed is taken")
     wrap.add_argument("--force", action="store_true", help="write over the output file")
+    own.add_operations(wrap)
+    wrap.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace, execute: Execute) -> bool:
-    """Wrap a kernel; whether it was right when it was executed. Raises UserError."""
+def run(options: argparse.Namespace) -> int:
+    """Wrap a kernel; 0 where it was right when it was executed, else 1. Raises UserError."""
+    own.use_operations(options)
     if not options.source.is_file():
         raise UserError(HERE, "FILE", str(options.source), "a file that exists")
     source, folders = read(options.source.resolve())
@@ -77,7 +78,7 @@ def run(options: argparse.Namespace, execute: Execute) -> bool:
     if NEWER.search("".join(source.texts[path] for path in source.own)):
         guess.front["architecture_specific"] = True
     say(f"{function.name}: executed on the CPU to see what holds")
-    front, told, shape = _tried(options, guess, source, folders, execute)
+    front, told, shape = _tried(options, guess, source, folders)
     for note in guess.notes:
         say(f"  {note}")
     if told.get("warning"):
@@ -92,7 +93,7 @@ def run(options: argparse.Namespace, execute: Execute) -> bool:
         output.write_text(text, encoding="utf-8")
         say(f"written: {os.path.relpath(output)}; look at it, then")
         say(f"  tilewave execute {os.path.relpath(output)} --shape {size}")
-    return trying.right(told)
+    return execute.RIGHT if trying.right(told) else execute.WRONG
 
 
 def _reason(told: Mapping[str, Any]) -> str:
@@ -199,7 +200,6 @@ def _tried(
     guess: Guess,
     source: Source,
     folders: Sequence[Path],
-    execute: Execute,
 ) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         path = Path(folder) / "wrapped.cu"
@@ -208,12 +208,10 @@ def _tried(
             path.write_text(
                 _text({**front, "requires": {}}, source, folders, path), encoding="utf-8"
             )
-            told = execute(
-                [str(path), "--shape", "x".join(map(str, shape.values())), "--arch", options.arch]
-            )
-            say(
-                f"  {'x'.join(map(str, shape.values()))}: {told['verdict'] if told['status'] == model.OK else told['status']}"
-            )
+            size = "x".join(map(str, shape.values()))
+            words = [str(path), "--shape", size, "--arch", options.arch]
+            told = execute.execute(execute.options_of(words), options.machine)
+            say(f"  {size}: {told['verdict'] if told['status'] == model.OK else told['status']}")
             return told
 
         if options.shape:
