@@ -5,6 +5,7 @@ Nothing of a user's folder is imported until something needs it.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -75,9 +76,16 @@ class Modules:
 
     def check(self, name: str, where: object, key: object) -> None:
         """Raise UserError, which lists what exists, where a name does not; ``where`` and ``key`` are
-        what asks for it."""
+        what asks for it. A user's file must be Python, which is asked without importing it."""
         if name not in self._ours and name not in self._theirs():
             raise UserError(where, key, name, self.names())
+        path = self.file(name)
+        if path is not None:
+            try:
+                ast.parse(path.read_bytes())
+            except (SyntaxError, ValueError) as error:
+                at = f"line {getattr(error, 'lineno', None) or 1}"
+                raise UserError(path, at, str(error), "Python") from error
 
     def load(self, name: str, where: object, key: object) -> ModuleType:
         """The module.
