@@ -13,13 +13,15 @@ from typing import Any
 
 import yaml
 
+from tilewave import operations
 from tilewave.commands import HERE, execute, own
 from tilewave.errors import UserError
 from tilewave.kernels import FENCES, NAME
+from tilewave.operations.base import Operation
 from tilewave.progress import say
 from tilewave.records import model
-from tilewave.wrapping import trying
-from tilewave.wrapping.guessing import SIZES, Guess, guessed
+from tilewave.wrapping import matching, trying
+from tilewave.wrapping.guessing import Guess, guessed
 from tilewave.wrapping.reading import Function, Source, read
 
 OPENING, CLOSING, _ = FENCES[".cu"]
@@ -39,16 +41,22 @@ def add(commands: Any) -> None:
     wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file")
     wrap.add_argument("--kernel", metavar="NAME", help="of several __global__ functions")
     wrap.add_argument(
+        "--operation", metavar="NAME",
+        help="what it computes; default: what the names tell, else a matrix product",
+    )  # fmt: skip
+    wrap.add_argument(
         "--entry", metavar="NAME<...>", help="instantiation of a template: gemm<128, 8>"
     )
     wrap.add_argument("--block", metavar="X[,Y[,Z]]", help="threads of a block")
     wrap.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks: 'ceil(n / 16), ceil(m / 16)'")
     wrap.add_argument("--shared", metavar="BYTES", help="of dynamic shared memory")
-    wrap.add_argument("--dtype", help="of a, b and c, where the types do not say it: f32, f16, ...")
+    wrap.add_argument("--dtype", help="of the arrays, where the types do not say it: f32, f16, ...")
     wrap.add_argument(
         "--arguments", metavar="LIST", help="in the kernel's order: a, b, c, m, n, k, alpha, beta"
     )
-    wrap.add_argument("--shape", help="executed at this MxNxK only; default: found by trying")
+    wrap.add_argument(
+        "--shape", help="executed at these sizes only, 64x64x32; default: found by trying"
+    )
     wrap.add_argument("--arch", default="sm_90", help="default: %(default)s")
     wrap.add_argument(
         "-o", "--output", metavar="FILE", help="a new file that includes FILE; - prints"
@@ -70,7 +78,9 @@ def run(options: argparse.Namespace) -> int:
     asking = sys.stdin.isatty() and not options.yes
     function = _function(options, source, asking)
     output = _output(options, source, function)
-    guess = guessed(function, source, options.dtype or "")
+    guess = guessed(
+        function, source, _operation(options, function, source, asking), options.dtype or ""
+    )
     if options.entry:
         guess.front["entry"] = options.entry
         guess.unknown.pop("--entry", None)
@@ -113,6 +123,21 @@ def _function(options: argparse.Namespace, source: Source, asking: bool) -> Func
     if wanted not in names:
         raise UserError(HERE, "--kernel", wanted, names)
     return found[wanted]
+
+
+def _operation(
+    options: argparse.Namespace, function: Function, source: Source, asking: bool
+) -> Operation:
+    name: str | None = options.operation
+    found = None if name else matching.operation_of(function, source)
+    if found is not None:
+        return found
+    known = [one for one in operations.names() if one != "probe"]
+    if name is None and asking:
+        name = _ask(f"operation ({', '.join(known)})", "copy")
+    if name not in known:
+        raise UserError(HERE, "--operation", name, known)
+    return operations.load(name)
 
 
 def _output(options: argparse.Namespace, source: Source, function: Function) -> Path | None:
@@ -162,6 +187,7 @@ def _answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
         ):
             raise UserError(HERE, flag, None, guess.unknown[flag])
         if given is not None:
+            guess.others.clear()  # they are of another guess
             parsed = yaml.safe_load(f"[{_quoted(given)}]")
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
         elif flag in guess.unknown:
@@ -216,10 +242,14 @@ def _tried(
 
         if options.shape:
             sizes = [int(one) for one in re.findall(r"\d+", options.shape)]
-            shape = dict(zip(SIZES, sizes * 3 if len(sizes) == 1 else sizes))
+            names = guess.operation.dimensions
+            if len(sizes) not in (1, len(names)):
+                raise UserError(HERE, "--shape", options.shape, f"sizes as {'x'.join(names)}")
+            shape = dict(zip(names, sizes * len(names) if len(sizes) == 1 else sizes))
             return *trying.settle(guess, once, shape), shape
         shape = trying.first_shape(guess)
         front, told = trying.settle(guess, once, shape)
+        shape = trying.shape_of(shape, front)
         if trying.right(told):
             requires = trying.limits(guess, front, once, shape)
             front = {**front, "requires": requires} if requires else front
