@@ -173,7 +173,8 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, di
     arch, variant = _arch(options.arch), asked.variant
     target = _target(arch)
     known = compiling.Compilations(Store(folder / "store"), None, folder)
-    compiling.compile_now(compiling.Task(variant, arch), Store(folder / "store"))
+    if known.missing_cubin(variant, arch):
+        compiling.compile_now(compiling.Task(variant, arch), Store(folder / "store"))
     known.provide(variant, arch)
     entry = known.entry(variant, arch)
     assert entry is not None
@@ -456,18 +457,25 @@ def exit_code(told: Mapping[str, Any]) -> int:
     return RIGHT if told["status"] == model.OK and good else WRONG
 
 
-def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
-    """Compile and execute what the command line names. Raises UserError."""
-    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        plan, entry = planned(options, Path(folder))
-        done = None
-        if plan.job is not None:
-            machine = machine or execution.engine(saying=_say, processes=os.cpu_count() or 1)
-            done = case.run(replace(plan.job, watch=options.lanes is not None), machine)
-        told = document(_arch(options.arch), plan, entry, done)
-        if options.lanes is not None and done is not None:
-            told["lanes"] = _drawn(lanes.watched(done), told, options)
-        return told
+def execute(
+    options: argparse.Namespace, machine: Any = None, folder: Path | None = None
+) -> dict[str, Any]:
+    """Compile and execute what the command line names. Raises UserError.
+
+    folder: keeps what is compiled for the next call; without one nothing is kept.
+    """
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="tilewave-") as made:
+            return execute(options, machine, Path(made))
+    plan, entry = planned(options, folder)
+    done = None
+    if plan.job is not None:
+        machine = machine or execution.engine(saying=_say, processes=os.cpu_count() or 1)
+        done = case.run(replace(plan.job, watch=options.lanes is not None), machine)
+    told = document(_arch(options.arch), plan, entry, done)
+    if options.lanes is not None and done is not None:
+        told["lanes"] = _drawn(lanes.watched(done), told, options)
+    return told
 
 
 def _drawn(

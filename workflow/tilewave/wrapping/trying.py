@@ -161,7 +161,7 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     if right(run(front, ragged)):
         return found
     for one in guess.operation.dimensions:
-        if not right(run(front, {**shape, one: shape[one] + 1})):
+        if len(shape) == 1 or not right(run(front, {**shape, one: shape[one] + 1})):
             found |= _one_limit(one, guess, front, run, shape)
     for one in guess.operation.tiles[2:]:
         step = found.get(one, 0)
