@@ -99,6 +99,14 @@ def test_a_template_and_its_launch_in_another_file(project: Path) -> None:
     assert matching.with_leading(words, {"b": "col"}, MATMUL)[-1] == "n"
 
 
+def test_installed_packages_are_not_looked_through(project: Path) -> None:
+    packages = project / ".venv" / "lib" / "site-packages" / "other"
+    packages.mkdir(parents=True)
+    (packages / "runner.cu").write_text(RUNNER)
+    source, _ = reading.read(project / "src" / "kernels" / "tiled.cuh")
+    assert project / "src" / "runner.cu" in source.texts and len(source.texts) == 3
+
+
 @pytest.mark.parametrize(
     ("given", "taken"),
     [
@@ -120,7 +128,7 @@ def test_arithmetic_of_the_host(alone: Path, given: str, taken: str) -> None:
         "#define THREADS (8 * BLOCK)\nconst int BLOCK = 32;\nvoid f() { dim3 side(2, 4); g(); }\n"
     )
     source, _ = reading.read(path)
-    (body,) = (one.body for _, one in source.declarations if one.kind == "function")
+    (body,) = (one.body for _, one in source.declarations() if one.kind == "function")
     scope = reading.Scope(source, body, 10_000)
     assert arithmetic.of_tokens(tokens(given), scope, {"M": "m", "N": "n"}) == taken
 

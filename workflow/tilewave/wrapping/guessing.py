@@ -98,7 +98,7 @@ def _template(
 
 def _instantiated(function: Function, source: Source) -> list[tuple[Token, ...]]:
     """The arguments of an explicit instantiation in the file."""
-    for path, one in source.declarations:
+    for path, one in source.declarations(function.name):
         texts = [token.text for token in one.head]
         if (
             path in source.own
