@@ -18,6 +18,14 @@ from tilewave.command import main
 from tilewave.compiling import nvrtc
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+TWICE = """
+from tilewave.operations.base import Operand, Operation
+class Twice(Operation):
+    dimensions = ("n",)
+    operands = {"x": Operand(("n",), stream=0), "y": Operand(("n",), written=True)}
+    def reference(self, job, given, alpha=1.0, beta=0.0):
+        return {"y": 2 * self.wide(job, "x", given["x"])}
+"""
 KERNEL = str(ROOT / "kernels" / "matmul_naive.cu")
 
 
@@ -135,6 +143,26 @@ def test_mistakes_are_one_line(
 def test_an_architecture_may_be_its_number(capsys: pytest.CaptureFixture[str], given: str) -> None:
     code, out, _ = run(capsys, KERNEL, "--shape", "64", "--arch", given)
     assert code == 0 and "\n  sm_90, grid" in out
+
+
+def test_an_operation_of_ones_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWAVE_OPERATIONS", "")
+    (tmp_path / "operations").mkdir()
+    (tmp_path / "operations" / "twice.py").write_text(TWICE)
+    front = (
+        "title: T\noperation: twice\ndtypes: {x: f32, y: f32}\nblock: [64]\narguments: [x, y, n]\n"
+    )
+    body = 'extern "C" __global__ void NAME(const float* x, float* y, int n) {}\n'
+    path = str(write_kernel(tmp_path, "mine", front, body))
+    code, _, err = run(capsys, path, "--shape", "9")
+    assert code == 2 and "operation: found 'twice'" in err
+    code, _, err = run(capsys, path, "--shape", "9", "--operations", str(tmp_path / "none"))
+    assert code == 2 and "--operations: found" in err and "a folder that exists" in err
+    words = [path, "--shape", "9", "--operations", str(tmp_path / "operations")]
+    code, out, _ = run(capsys, *words, act=lambda call: None)
+    assert code == 1 and "mine@9: wrong" in out
 
 
 def test_two_instantiations_are_ambiguous(

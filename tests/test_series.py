@@ -18,6 +18,7 @@ import test_profiler as profiles
 from samples import ROOT, a_job
 from tilewave import command, execution
 from tilewave.cases import Request
+from tilewave.commands import execute
 from tilewave.compiling import nvrtc
 from tilewave.counters import catalogue
 from tilewave.environment import DRIVER_VERSION, find_ncu
@@ -42,7 +43,7 @@ needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available
 
 def planned(name: str, folder: Path, *words: str) -> tuple[Job, Any, Any]:
     options = command.parser().parse_args(["execute", str(SERIES / f"{name}.cu"), *words])
-    plan, entry = command.planned(options, folder)
+    plan, entry = execute.planned(options, folder)
     assert plan.job is not None, plan.result
     return plan.job, plan, entry
 
@@ -195,9 +196,9 @@ def test_two_instances_of_a_template_are_two_kernels(tmp_path: Path) -> None:
     assert first == second != last and job.leading == 0
     assert set(entry["symbols"]) == {"sums<BLOCK, false>", "sums<BLOCK, true>"}
     assert set(entry["symbols"]) <= set(entry["resources"])
-    told = command.document("sm_90", plan, entry, case.run(job, execution.engine()))
+    told = execute.document("sm_90", plan, entry, case.run(job, execution.engine()))
     assert [one["grid"] for one in told["launches"]] == [[6, 1, 1], [1, 1, 1], [1, 1, 1]]
-    assert "  sums<BLOCK, true>: sm_90, grid 1 x 1 x 1, block 128" in command.text(told)
+    assert "  sums<BLOCK, true>: sm_90, grid 1 x 1 x 1, block 128" in execute.text(told)
 
 
 @needs_nvrtc
@@ -215,7 +216,7 @@ def test_what_a_later_launch_does_wrong_is_told(
 ) -> None:
     path = changed(tmp_path, old, new)
     words = ["execute", str(path), "--shape", "33x20x50", "--limit", "2"]
-    told = command.execute(command.parser().parse_args(words))
+    told = execute.execute(command.parser().parse_args(words))
     assert told["status"] in (model.INVALID_ACCESS, model.NOT_MEASURED, model.FAILED_TO_LAUNCH,
                               model.TIMED_OUT)  # fmt: skip
     assert said in told["reason"], told["reason"]
@@ -224,7 +225,7 @@ def test_what_a_later_launch_does_wrong_is_told(
 @needs_nvrtc
 def test_an_entry_that_the_file_has_not_does_not_compile(tmp_path: Path) -> None:
     path = changed(tmp_path, "- entry: reduced", "- entry: missing")
-    told = command.execute(command.parser().parse_args(["execute", str(path), "--shape", "16"]))
+    told = execute.execute(command.parser().parse_args(["execute", str(path), "--shape", "16"]))
     assert told["status"] == model.FAILED_TO_COMPILE and "entry missing" in told["reason"]
 
 
