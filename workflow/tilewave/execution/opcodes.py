@@ -151,5 +151,5 @@ def unit(opcode: str) -> tuple[str, int] | None:
         source, sum_, operations = "i8", "i32", 2 * shape[0] * shape[1] * shape[2]
     else:
         return None
-    way = "wgmma" if name in WARPGROUPS else "mma 8x8x4" if words[:1] == ["884"] else "mma"
+    way = "wgmma" if name in WARPGROUPS else "mma 8x8x4" if shape == (8, 8, 4) else "mma"
     return f"{way} {source}" + (" f16 sum" if (source, sum_) == ("f16", "f16") else ""), operations

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from tilewave.theory.data_sheets import DataSheet
 
@@ -88,9 +89,9 @@ class Counts:
     """What a launch does, summed over all SMs.
 
     instructions: of warps. f32, f64, f16, alu, special: of threads. tensor: FLOP by unit and type, see
-    `Rates`, with `` f16 sum`` behind where an f16 product has one. wavefronts: of shared memory, operands of wgmma among them.
-    requests, sectors: of global memory through L1, of which each takes a wavefront, and each four too.
-    port: sectors that cross the SMs' ports to L2 for certain (stores, copies that pass by L1).
+    `Rates`, with `` f16 sum`` behind where an f16 product has one. wavefronts: of shared memory, operands of
+    wgmma among them. accesses: wavefronts of global memory in L1. port: sectors that cross the SMs' ports to
+    L2 for certain (stores, copies that pass by L1).
     """
 
     instructions: float = 0
@@ -101,8 +102,7 @@ class Counts:
     special: float = 0
     tensor: Mapping[str, float] = field(default_factory=dict)
     wavefronts: float = 0
-    requests: float = 0
-    sectors: float = 0
+    accesses: float = 0
     port: float = 0
 
 
@@ -117,7 +117,7 @@ def scaled(shallow: Counts, deep: Counts, depth: float, area: float) -> Counts:
     def line(one: float, other: float) -> float:
         return area * (one + (other - one) * depth)
 
-    plain = {
+    plain: dict[str, Any] = {
         each.name: line(getattr(shallow, each.name), getattr(deep, each.name))
         for each in fields(Counts)
         if each.name != "tensor"
@@ -126,7 +126,7 @@ def scaled(shallow: Counts, deep: Counts, depth: float, area: float) -> Counts:
     tensor = {
         kind: line(shallow.tensor.get(kind, 0), deep.tensor.get(kind, 0)) for kind in kinds
     }  # fmt: skip
-    return replace(Counts(**plain), tensor=tensor)
+    return Counts(**plain, tensor=tensor)
 
 
 def busiest_share(blocks: int, sms: int) -> float:
@@ -163,7 +163,7 @@ def tensor_rate(kind: str, gpu: DataSheet) -> float:
     """FLOP a clock and SM of a unit and type. Raises KeyError for what the architecture lacks."""
     known = rates(gpu.capability).tensor
     plain = kind.removesuffix(" f16 sum")
-    name = plain if plain in known else plain.replace(" 8x8x4", "")
+    name = plain if plain in known else "mma " + plain.split()[-1]
     f32_sums = not kind.endswith(" f16 sum") and plain.split()[-1] in ("f16", "bf16", "tf32")
     return known[name] * (gpu.f32_sums if f32_sums else 1.0)
 
@@ -176,7 +176,6 @@ def bound(counts: Counts, gpu: DataSheet, blocks: int, compulsory_bytes: float =
     instruction that is not known.
     """
     can, share = rates(gpu.capability), busiest_share(blocks, gpu.sms)
-    through_l1 = max(counts.requests, counts.sectors / 4)
     needed = {
         ISSUE: counts.instructions / can.issue,
         FP32: counts.f32 / can.f32,
@@ -185,7 +184,7 @@ def bound(counts: Counts, gpu: DataSheet, blocks: int, compulsory_bytes: float =
         ALU: counts.alu / can.alu,
         SPECIAL: counts.special / can.special,
         TENSOR: math.fsum(flop / tensor_rate(kind, gpu) for kind, flop in counts.tensor.items()),
-        DATA: (counts.wavefronts + through_l1) / can.wavefronts,
+        DATA: (counts.wavefronts + counts.accesses) / can.wavefronts,
         PORT: counts.port / can.sectors,
     }
     pipes = {name: share * cycles for name, cycles in needed.items()}
