@@ -32,7 +32,7 @@ from tilewave.compiling import nvrtc
 from tilewave.config import Config
 from tilewave.counters.instructions import instruction_kind
 from tilewave.errors import UserError
-from tilewave.execution import case, lanes
+from tilewave.execution import case, lanes, least
 from tilewave.execution.places import relative
 from tilewave.home import RECORDED, place
 from tilewave.kernels import FENCES, Kernel, load_kernel
@@ -41,6 +41,7 @@ from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.stages import compiling, jobs
 from tilewave.target import FALLBACK_ARCH, device
+from tilewave.theory.data_sheets import SHORT, DataSheet
 from tilewave.variants import choices
 from tilewave.variants import variant as chosen_variant
 from tilewave.wrapping import command as wrapping
@@ -75,7 +76,11 @@ def parser() -> argparse.ArgumentParser:
     execute.add_argument(
         "--macro", action="append", default=[], metavar="NAME=VALUE", help="may be repeated"
     )
-    execute.add_argument("--arch", default=f"sm_{FALLBACK_ARCH}", help="default: %(default)s")
+    execute.add_argument("--arch", help=f"default: the GPU's, else sm_{FALLBACK_ARCH}")
+    execute.add_argument(
+        "--gpu",
+        help=f"whose least time is told ({', '.join(SHORT)}); default: the recorded one of the architecture",
+    )
     execute.add_argument("--seed", type=int, default=1, help="of the inputs; default: 1")
     execute.add_argument(
         "--limit", type=float, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
@@ -140,16 +145,38 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
     return Case(chosen_variant(kernel, _macros(options.macro), HERE, "--macro"), shape)
 
 
-def _arch(given: str) -> str:
-    """An architecture as NVRTC names it; ``90`` and ``compute_90`` are ``sm_90``."""
+def _arch(options: argparse.Namespace) -> str:
+    """The architecture as NVRTC names it (``90`` and ``compute_90`` are ``sm_90``): the one that is asked
+    for, else that of the GPU."""
+    given = options.arch
+    if given is None and options.gpu is not None:
+        given = least.gpu_named(options.gpu, HERE).capability.replace(".", "")
+    given = given or f"sm_{FALLBACK_ARCH}"
     found = ARCHITECTURE.fullmatch(given)
     return f"sm_{found[1]}" if found else given
 
 
-def _target(arch: str) -> dict[str, Any]:
+def _gpu(options: argparse.Namespace) -> DataSheet | None:
+    """The GPU that is named, or the recorded one of the architecture. Raises UserError."""
+    if options.gpu is None:
+        number = int("".join(filter(str.isdigit, _arch(options))))
+        for folder in folders(place(RECORDED)):
+            recorded = Recorded(folder)
+            facts = recorded.environments.get(recorded.main_environment, {})
+            if found := least.gpu_of(number, str(facts.get("gpu") or "")):
+                return found
+        return least.gpu_of(number, "")
+    found = least.gpu_named(options.gpu, HERE)
+    known = f"sm_{found.capability.replace('.', '')}"
+    if _arch(options).rstrip("af") != known:
+        raise UserError(HERE, "--gpu", options.gpu, f"a GPU of {_arch(options)} (--arch)")
+    return found
+
+
+def _target(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
     """A device of that architecture for the expressions of front matter: a recorded one.
 
-    Where none was recorded, a grid that asks for the SMs gets another device's number.
+    Where none was recorded, a grid that asks for the SMs gets those of ``gpu``, else another device's number.
     """
     why = nvrtc.available()
     if why:
@@ -157,12 +184,12 @@ def _target(arch: str) -> dict[str, Any]:
     if arch not in nvrtc.architectures():
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())
     number = int("".join(sign for sign in arch if sign.isdigit()))
-    some: dict[str, Any] = {}
+    some: dict[str, Any] = {} if gpu is None else {"sms": gpu.sms}
     for folder in folders(place(RECORDED)):
         recorded = Recorded(folder)
         facts = device(recorded.environments.get(recorded.main_environment, {}))
         if facts.get("arch") == number:
-            return {"device": facts, "arch": number}
+            return {"device": {**facts, **some}, "arch": number}
         some = some or {name: facts[name] for name in ("sms",) if name in facts}
     return {"device": some, "arch": number}
 
@@ -173,8 +200,8 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, di
     kernel = _kernel(options.kernel)
     asked = _case(kernel, options)
     asked.variant.try_out()
-    arch, variant = _arch(options.arch), asked.variant
-    target = _target(arch)
+    arch, variant = _arch(options), asked.variant
+    target = _target(arch, None if options.gpu is None else _gpu(options))
     known = compiling.Compilations(Store(folder / "store"), None, folder)
     compiling.compile_now(compiling.Task(variant, arch), Store(folder / "store"))
     known.provide(variant, arch)
@@ -401,6 +428,8 @@ def text(told: Mapping[str, Any]) -> str:
         return "\n".join([*lines, "", *drawn["text"], "", f"drawn in {drawn['file']}"]) + "\n"
     if not told["instructions"]:
         return "\n".join(lines) + "\n"
+    if told.get("bound"):
+        lines.append(f"  {least.sentence(told['bound'])}")
     classes = told["classes"]
     total = sum(row["executed"] for row in classes) or 1
     lines += ["", "Instructions"]
@@ -467,7 +496,9 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
         if plan.job is not None:
             machine = machine or execution.engine(saying=_say, processes=os.cpu_count() or 1)
             done = case.run(replace(plan.job, watch=options.lanes is not None), machine)
-        told = document(_arch(options.arch), plan, entry, done)
+        told = document(_arch(options), plan, entry, done)
+        if done is not None and plan.job is not None and (gpu := _gpu(options)) is not None:
+            told["bound"] = least.of_execution(done, plan.job, gpu)
         if options.lanes is not None and done is not None:
             told["lanes"] = _drawn(lanes.watched(done), told, options)
         return told

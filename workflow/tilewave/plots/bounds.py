@@ -102,10 +102,16 @@ class _Counts:
         return asked.of_launch(values, self._rows.get((case, stage), []))
 
 
+def _blocks(row: Mapping[str, Any]) -> int:
+    """Blocks of a launch that have work; 0 where the launch is not known (cuBLAS). Persistent ones, whose
+    front matter counts tiles as such, count as they are: stream-K deals out parts of tiles."""
+    known = [row[name] for name in ("working_blocks", "blocks") if base.present(row[name])]
+    return int(min(known, default=0))
+
+
 def _sharing(row: Mapping[str, Any]) -> float:
     """How many blocks share a tile (at least 1: a block may have several tiles)."""
-    blocks = row["working_blocks"] if base.present(row["working_blocks"]) else row["blocks"]
-    return max(1.0, float(blocks) / _tiles(row))
+    return max(1.0, _blocks(row) / _tiles(row))
 
 
 def _tiles(row: Mapping[str, Any]) -> int:
@@ -203,12 +209,11 @@ def _derived(study: StudyData) -> pd.DataFrame:
         counts, source = None, _EXECUTED
         if base.present(row["tile_m"]):
             counts = _scaled(row, samples.get(str(row["variant"]), []), known)
-        blocks = int(row["blocks"]) if base.present(row["blocks"]) else 0
         if counts is None:
             counts, source = counted, _COUNTED
-            blocks = known.blocks(case) if counted else 0
         if counts is None:
             continue
+        blocks = _blocks(row) or known.blocks(case)
         least: Bound = bounds.bound(counts, gpu, blocks, _bytes(row))
         cycles = values[ELAPSED][case]
         if math.isnan(cycles):  # at its largest clock it has no more in this time
