@@ -130,6 +130,11 @@ def _samples(study: StudyData) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+def _small(study: StudyData) -> set[str]:
+    """The cases that are there to be scaled."""
+    return {str(one["case"]) for ones in _samples(study).values() for one in ones}
+
+
 def _scaled(row: Mapping[str, Any], samples: list[dict[str, Any]], known: _Counts) -> Counts | None:
     """The counts of a case from two executed ones; None where they do not tell them."""
     alike = [
@@ -195,7 +200,7 @@ def _l2_rate(study: StudyData) -> float:
 def _derived(study: StudyData) -> pd.DataFrame:
     """One row a case that was timed and whose counts are known: its bound and what was measured."""
     gpu, known, samples = gpu_of(study), _Counts(study), _samples(study)
-    small = {str(one["case"]) for ones in samples.values() for one in ones}
+    small = _small(study)
     values = base.pivot(
         study, [ELAPSED, ACTIVE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, *SM_PIPES.values()], "counters"
     )
@@ -237,10 +242,14 @@ def _derived(study: StudyData) -> pd.DataFrame:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a timed product: its bound, its limiter, the measured cycles and their ratio."""
+    """One row a product but for the small executed ones: its bound, its limiter, the measured cycles and
+    their ratio; empty cells where nothing was counted or timed."""
     found = _derived(study)
+    small = _small(study)
     frame = base.with_columns(base.base_table(study), {name: found[name] for name in found})
-    order = [] if study.cases.empty else [c for c in in_order(study)["case"] if c in found.index]
+    products = in_order(study)
+    products = products[products["operation"] == "matmul"]["case"] if len(products) else []
+    order = [case for case in products if case not in small]
     return frame.set_index("case", drop=False).loc[order].reset_index(drop=True)
 
 
