@@ -6,6 +6,7 @@ move, and which loads L1 answers.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ COLUMNS = (
 """Those of an instruction's row."""
 
 
+@functools.cache
 def passes_l1(opcode: str) -> bool:
     """Whether an asynchronous copy goes from L2 to shared memory by itself (``cp.async.cg``). ncu attributes
     wavefronts to it that the data path's own counter does not have (measured on an H200)."""

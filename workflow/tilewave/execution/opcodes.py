@@ -140,6 +140,7 @@ def _product(opcode: str) -> tuple[str, list[str], tuple[int, int, int] | None]:
     return name, words, (m // WARPGROUP if name in WARPGROUPS else m, n, k)
 
 
+@functools.cache
 def unit(opcode: str) -> tuple[str, int] | None:
     """The unit and type of a tensor instruction as `theory.bounds.Rates` names them, and the operations
     of one warp. None where it multiplies nothing, or what is not known here."""

@@ -84,11 +84,10 @@ class _Counts:
         }
         rows = study.instructions
         columns = [name for name in asked.COLUMNS if name in rows]
-        self._rows = {
-            key: part[columns].to_dict("records")
-            for key, part in rows.groupby(["case", "stage"], sort=False)
-            if key in self._values
-        } if "stage" in rows else {}  # fmt: skip
+        self._rows = rows[columns]
+        groups = rows.groupby(["case", "stage"], sort=False).indices if "stage" in rows else {}
+        self._places: Mapping[Any, Any] = groups
+        self._known: dict[tuple[str, str], Counts | None] = {}
 
     def blocks(self, case: str) -> int:
         """Blocks of the launch that ncu counted."""
@@ -96,10 +95,16 @@ class _Counts:
 
     def of(self, case: str, stage: str) -> Counts | None:
         """None where the stage counted nothing of the case."""
+        if (case, stage) not in self._known:
+            self._known[case, stage] = self._made(case, stage)
+        return self._known[case, stage]
+
+    def _made(self, case: str, stage: str) -> Counts | None:
         values = self._values.get((case, stage), {})
         if "smsp__inst_executed.sum" not in values:
             return None
-        return asked.of_launch(values, self._rows.get((case, stage), []))
+        places = self._places.get((case, stage), [])
+        return asked.of_launch(values, self._rows.take(places).to_dict("records"))
 
 
 def _blocks(row: Mapping[str, Any]) -> int:
@@ -130,9 +135,9 @@ def _samples(study: StudyData) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _small(study: StudyData) -> set[str]:
+def _small(samples: Mapping[str, list[dict[str, Any]]]) -> set[str]:
     """The cases that are there to be scaled."""
-    return {str(one["case"]) for ones in _samples(study).values() for one in ones}
+    return {str(one["case"]) for ones in samples.values() for one in ones}
 
 
 def _scaled(row: Mapping[str, Any], samples: list[dict[str, Any]], known: _Counts) -> Counts | None:
@@ -200,7 +205,7 @@ def _l2_rate(study: StudyData) -> float:
 def _derived(study: StudyData) -> pd.DataFrame:
     """One row a case that was timed and whose counts are known: its bound and what was measured."""
     gpu, known, samples = gpu_of(study), _Counts(study), _samples(study)
-    small = _small(study)
+    small = _small(samples)
     values = base.pivot(
         study, [ELAPSED, ACTIVE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, *SM_PIPES.values()], "counters"
     )
@@ -245,7 +250,7 @@ def table(study: StudyData) -> pd.DataFrame:
     """One row a product but for the small executed ones: its bound, its limiter, the measured cycles and
     their ratio; empty cells where nothing was counted or timed."""
     found = _derived(study)
-    small = _small(study)
+    small = _small(_samples(study))
     frame = base.with_columns(base.base_table(study), {name: found[name] for name in found})
     products = in_order(study)
     products = products[products["operation"] == "matmul"]["case"] if len(products) else []
