@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from tilewave.counters.catalogue import ISSUED, PIPE
+from tilewave.dtypes import DTYPES
 from tilewave.execution import asked
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -159,8 +160,8 @@ def _scaled(row: Mapping[str, Any], samples: list[dict[str, Any]], known: _Count
 def _bytes(row: Mapping[str, Any]) -> float:
     """Compulsory bytes of a product: each array once."""
     element = str(row["dtype"]).partition("_")[0]
-    size = {"f64": 8, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "i8": 1}[element]
-    return compulsory_bytes(row, size, 4 if element == "i8" else size)
+    size = DTYPES[element].size
+    return compulsory_bytes(row, size, DTYPES["i32"].size if element == "i8" else size)
 
 
 def _busiest(

@@ -21,8 +21,8 @@ MIB = 2**20
 class DataSheet:
     """A GPU as printed; ``machine`` has the dense FP16 tensor rate and the memory's bandwidth.
 
-    clock_mhz: the largest clock of the SMs. f32_sums: tensor rate with f32 sums of types of 8 to 32 bits
-    over that of the architecture, which GeForce cards halve (whitepaper of Ada, appendix A).
+    clock_mhz: the largest clock of the SMs. f32_sums: the tensor rate of f16, bf16 and tf32 with f32
+    sums over that of the architecture, which GeForce cards halve (white paper of Ada, appendix A).
     """
 
     name: str
