@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from fake_machine import Fault, Machine
 from samples import BODY, FRONT, ROOT, write_kernel
 from tilewave.command import main
 from tilewave.compiling import nvrtc
+from tilewave.execution import least
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
 TWICE = """
@@ -62,6 +64,29 @@ def test_json_is_the_same_in_one_document(capsys: pytest.CaptureFixture[str]) ->
     assert kinds["LDGSTS"]["excess"] == kinds["LDGSTS"]["wavefronts_hardware"] - 16
     assert {"line", "text", "executed", "wavefronts_hardware", "excess"} <= set(told["lines"][0])
     assert told["check"]["max_error"] <= told["check"]["tolerance"]
+
+
+def test_the_least_time_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, KERNEL, "--shape", "64")
+    assert re.search(r"\n  at least [\d.]+ us on an H200: \w+", out)
+    _, out, _ = run(capsys, KERNEL, "--shape", "64", "--gpu", "a100", "--json")
+    told = json.loads(out)
+    assert told["arch"] == "sm_80" and told["bound"]["gpu"] == "A100-SXM4-40GB"
+    assert told["bound"]["cycles"] == max(told["bound"]["pipes"].values()) > 0
+    assert told["bound"]["cycles"] == told["bound"]["pipes"][told["bound"]["limiter"]]
+    code, _, err = run(capsys, KERNEL, "--shape", "64", "--gpu", "voodoo2")
+    assert code == 2 and "h200" in err
+    code, _, err = run(capsys, KERNEL, "--shape", "64", "--gpu", "a100", "--arch", "90")
+    assert code == 2 and "a GPU of sm_90" in err
+
+
+def test_the_sentence_names_the_line() -> None:
+    told = {"gpu": "H200", "microseconds": 41.23, "limiter": "shared memory and L1"}
+    assert least.sentence(told) == "at least 41.2 us on an H200: shared memory and L1"
+    more = {**told, "microseconds": 1234.5, "line": "line 52", "share": 0.742, "what": "excess"}
+    assert least.sentence(more) == (
+        "at least 1.23 ms on an H200: shared memory and L1, 74 % of which is excess on line 52"
+    )
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from tilewave.compiling import nvrtc
 from tilewave.counters import catalogue
 from tilewave.environment import DRIVER_VERSION, find_ncu
 from tilewave.errors import UserError
-from tilewave.execution import case, cost, counters
+from tilewave.execution import case, cost, counters, least
 from tilewave.gpu import check, launch, profile_report, profiler
 from tilewave.gpu.profile_run import NO_PERMISSION
 from tilewave.jobs import Job, read_jobs, write_jobs
@@ -35,6 +35,8 @@ from tilewave.records.recorded import Recorded, merge, merge_accesses
 from tilewave.records.store import Store
 from tilewave.report import kernel_code
 from tilewave.stages import compiling, resolving
+from tilewave.theory import bounds
+from tilewave.theory.data_sheets import H200
 from tilewave.variants import variant
 
 SERIES = ROOT / "tests" / "series"
@@ -196,9 +198,15 @@ def test_two_instances_of_a_template_are_two_kernels(tmp_path: Path) -> None:
     assert first == second != last and job.leading == 0
     assert set(entry["symbols"]) == {"sums<BLOCK, false>", "sums<BLOCK, true>"}
     assert set(entry["symbols"]) <= set(entry["resources"])
-    told = execute.document("sm_90", plan, entry, case.run(job, execution.engine()))
+    done = case.run(job, execution.engine())
+    told = execute.document("sm_90", plan, entry, done)
     assert [one["grid"] for one in told["launches"]] == [[6, 1, 1], [1, 1, 1], [1, 1, 1]]
     assert "  sums<BLOCK, true>: sm_90, grid 1 x 1 x 1, block 128" in execute.text(told)
+    # Each launch's busiest SM has one of its blocks: that of 6 a sixth of the work.
+    each = [sum(row["executed"] for row in one.rows(every=True)) for one in done.ran]
+    least_time = least.of_execution(done, job, H200)
+    assert least_time is not None
+    assert least_time["pipes"][bounds.ISSUE] == pytest.approx((each[0] / 6 + each[1] + each[2]) / 4)
 
 
 @needs_nvrtc

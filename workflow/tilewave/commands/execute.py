@@ -24,7 +24,7 @@ from tilewave.compiling import nvrtc
 from tilewave.config import Config
 from tilewave.counters.instructions import instruction_kind
 from tilewave.errors import UserError
-from tilewave.execution import case, lanes
+from tilewave.execution import case, lanes, least
 from tilewave.execution.places import relative
 from tilewave.home import RECORDED, place
 from tilewave.jobs import Job
@@ -34,6 +34,7 @@ from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.stages import compiling, jobs
 from tilewave.target import FALLBACK_ARCH, device
+from tilewave.theory.data_sheets import SHORT, DataSheet
 from tilewave.variants import choices
 from tilewave.variants import variant as chosen_variant
 
@@ -62,7 +63,11 @@ def _add_options(made: argparse.ArgumentParser) -> None:
         "--macro", action="append", default=[], metavar="NAME=VALUE", help="may be repeated"
     )
     own.add_operations(made)
-    made.add_argument("--arch", default=f"sm_{FALLBACK_ARCH}", help="default: %(default)s")
+    made.add_argument("--arch", help=f"default: the GPU's, else sm_{FALLBACK_ARCH}")
+    made.add_argument(
+        "--gpu",
+        help=f"whose least time is told ({', '.join(SHORT)}); default: the recorded one of the architecture",
+    )
     made.add_argument("--seed", type=int, default=1, help="of the inputs; default: 1")
     made.add_argument(
         "--limit", type=float, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
@@ -140,16 +145,38 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
     return Case(chosen_variant(kernel, _macros(options.macro), HERE, "--macro"), shape)
 
 
-def _arch(given: str) -> str:
-    """An architecture as NVRTC names it; ``90`` and ``compute_90`` are ``sm_90``."""
+def _arch(options: argparse.Namespace) -> str:
+    """The architecture as NVRTC names it (``90`` and ``compute_90`` are ``sm_90``): the one that is asked
+    for, else that of the GPU."""
+    given = options.arch
+    if given is None and options.gpu is not None:
+        given = least.gpu_named(options.gpu, HERE).capability.replace(".", "")
+    given = given or f"sm_{FALLBACK_ARCH}"
     found = ARCHITECTURE.fullmatch(given)
     return f"sm_{found[1]}" if found else given
 
 
-def _target(arch: str) -> dict[str, Any]:
+def _gpu(options: argparse.Namespace) -> DataSheet | None:
+    """The GPU that is named, or the recorded one of the architecture. Raises UserError."""
+    if options.gpu is None:
+        number = int("".join(filter(str.isdigit, _arch(options))))
+        for folder in folders(place(RECORDED)):
+            recorded = Recorded(folder)
+            facts = recorded.environments.get(recorded.main_environment, {})
+            if found := least.gpu_of(number, str(facts.get("gpu") or "")):
+                return found
+        return least.gpu_of(number, "")
+    found = least.gpu_named(options.gpu, HERE)
+    known = f"sm_{found.capability.replace('.', '')}"
+    if _arch(options).rstrip("af") != known:
+        raise UserError(HERE, "--gpu", options.gpu, f"a GPU of {_arch(options)} (--arch)")
+    return found
+
+
+def _target(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
     """A device of that architecture for the expressions of front matter: a recorded one.
 
-    Where none was recorded, a grid that asks for the SMs gets another device's number.
+    Where none was recorded, a grid that asks for the SMs gets those of ``gpu``, else another device's number.
     """
     why = nvrtc.available()
     if why:
@@ -157,12 +184,12 @@ def _target(arch: str) -> dict[str, Any]:
     if arch not in nvrtc.architectures():
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())
     number = int("".join(sign for sign in arch if sign.isdigit()))
-    some: dict[str, Any] = {}
+    some: dict[str, Any] = {} if gpu is None else {"sms": gpu.sms}
     for folder in folders(place(RECORDED)):
         recorded = Recorded(folder)
         facts = device(recorded.environments.get(recorded.main_environment, {}))
         if facts.get("arch") == number:
-            return {"device": facts, "arch": number}
+            return {"device": {**facts, **some}, "arch": number}
         some = some or {name: facts[name] for name in ("sms",) if name in facts}
     return {"device": some, "arch": number}
 
@@ -173,8 +200,8 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, di
     kernel = _kernel(options.kernel)
     asked = _case(kernel, options)
     asked.variant.try_out()
-    arch, variant = _arch(options.arch), asked.variant
-    target = _target(arch)
+    arch, variant = _arch(options), asked.variant
+    target = _target(arch, None if options.gpu is None else _gpu(options))
     known = compiling.Compilations(Store(folder / "store"), None, folder)
     if known.missing_cubin(variant, arch):
         compiling.compile_now(compiling.Task(variant, arch), Store(folder / "store"))
@@ -387,6 +414,8 @@ def _headline(told: Mapping[str, Any]) -> list[str]:
             f"  {of}{told['arch']}, grid {size[0]}, block {size[1]}, {used.get('registers', '?')} "
             f"registers, {_count(shared)} bytes of shared memory"
         )
+    if told.get("bound"):
+        lines.append(f"  {least.sentence(told['bound'])}")
     return lines
 
 
@@ -511,7 +540,9 @@ def execute(
     if plan.job is not None:
         machine = machine or execution.engine(saying=_say, processes=os.cpu_count() or 1)
         done = case.run(replace(plan.job, watch=options.lanes is not None), machine)
-    told = document(_arch(options.arch), plan, entry, done)
+    told = document(_arch(options), plan, entry, done)
+    if done is not None and plan.job is not None and (gpu := _gpu(options)) is not None:
+        told["bound"] = least.of_execution(done, plan.job, gpu)
     if options.lanes is not None and done is not None:
         told["lanes"] = _drawn(lanes.watched(done), told, options)
     return told
