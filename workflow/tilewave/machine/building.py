@@ -132,7 +132,7 @@ def main(units: list[str]) -> None:
     }  # fmt: skip
     _resolved_once()
     gc.disable()  # what is made here lives until the end
-    from tilewave.machine import blocks, capturing, handlers, tracing  # noqa: F401
+    from tilewave.machine import blocks, capturing, handlers, marking, tracing  # noqa: F401
 
     target = cpu_target.target_context.codegen()
     target._library_class = Piece

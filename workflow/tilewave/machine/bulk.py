@@ -11,11 +11,12 @@ the matrix are read as zeros, which count as bytes that have come, and are not w
 
 from __future__ import annotations
 
-from numpy import int32, int64, uint32, uint64
+from numpy import int32, int64, uint8, uint32, uint64
 
 from tilewave.machine import orders
 from tilewave.machine import views as view
 from tilewave.machine.accesses import fault
+from tilewave.machine.bits import put
 from tilewave.machine.codes import (
     A_UREG,
     BANK,
@@ -95,12 +96,6 @@ def get_byte(words, at):
 
 
 @njit
-def put_byte(words, at, value):
-    shift = uint32(8 * (at & 3))
-    words[at >> 2] = (words[at >> 2] & ~(uint32(0xFF) << shift)) | value << shift
-
-
-@njit
 def move_piece(target, to, source, origin, count):
     """Copy bytes that lie behind each other."""
     if (to | origin | count) & 3 == 0:
@@ -109,7 +104,7 @@ def move_piece(target, to, source, origin, count):
             target[first + uint64(word)] = source[second + uint64(word)]
         return
     for byte in range(count):
-        put_byte(target, to + byte, get_byte(source, origin + byte))
+        put(target, to + byte, uint8(get_byte(source, origin + byte)))
 
 
 @njit

@@ -44,7 +44,7 @@ TOGETHER = (
     ("f16", "convert", "mufu"),
     ("hmma", "imma", "dmma"),
     ("hgmma", "mbarrier", "bulk", "cluster"),
-    ("loop", "trace", "capture"),
+    ("loop", "trace", "capture", "marks"),
 )
 """Units with much in common, which one process translates once."""
 
