@@ -46,8 +46,8 @@ CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
 class Execution:
     """What an execution left: the result of the stage, and for the command line what it came from.
 
-    ``program`` and ``counts`` are None where the machine did not get as far as counting. seconds: of
-    the whole; launched_s: of the launches alone. accesses: where it was watched, see
+    ``program`` and ``counts`` are None where the machine did not get as far as counting. seconds: without
+    loading; launched_s: of the launches alone. accesses: where it was watched, see
     `machine.launch.Execution`.
     """
 
@@ -272,11 +272,11 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     `execution.engine`. profile: sample where the time goes (`Execution.profile`).
     """
     machine = machine or execution.engine()
-    begun = time.monotonic()
     try:
         case = _Case(job, machine, profile)
     except machine.Unsupported as error:
         return Execution(_result(job, model.UNSUPPORTED, _unsupported(job, error)))
+    begun = time.monotonic()
     try:
         judged = case.judged()
     except machine.Unsupported as error:

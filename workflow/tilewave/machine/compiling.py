@@ -14,6 +14,7 @@ import fcntl
 import functools
 import hashlib
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,14 @@ from numba.core.caching import UserProvidedCacheLocator
 from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
 
+from tilewave.errors import UserError
+
 HERE = Path(__file__).parent
+OWN = "a folder of one's own that nobody else can write; remove it, or set TILEWAVE_CACHE"
+NOT_COMPILED = (
+    "cubin", "decode", "decode_hopper", "findings", "launch", "liveness", "operands", "program", "spreading",
+)  # fmt: skip
+"""Modules of this folder that nothing compiled depends on: `building` does not import them."""
 SECONDS = {
     "loop": 4.2, "integer": 2.6, "logic": 1.1, "f32": 1.2, "f64": 1.5, "f16": 1.4, "convert": 1.7,
     "load": 3.6, "store": 1.4, "copy": 1.6, "atomic": 2.8, "hgmma": 2.5, "bulk": 2.6,
@@ -49,19 +57,31 @@ TOGETHER = (
 """Units with much in common, which one process translates once."""
 
 
+def sources() -> list[Path]:
+    """The files that compiled code depends on."""
+    return [path for path in sorted(HERE.glob("*.py")) if path.stem not in NOT_COMPILED]
+
+
 @functools.cache
 def folder() -> Path:
-    """Where the units for these sources, this compiler and this CPU are."""
+    """Where the units for these sources, this compiler and this CPU are. Raises UserError where
+    somebody else could have put them there: they are loaded and executed."""
     features = binding.get_host_cpu_features().flatten()
     versions = sys.version, numba.__version__, llvmlite.__version__, np.__version__
     digest = hashlib.sha256(repr((versions, binding.get_host_cpu_name(), features)).encode())
-    for path in sorted(HERE.glob("*.py")):
+    for path in sources():
         digest.update(path.read_bytes())
     root = os.environ.get("TILEWAVE_CACHE") or platformdirs.user_cache_dir("tilewave")
     made = Path(root) / "machine" / digest.hexdigest()[:16]
-    made.mkdir(parents=True, exist_ok=True)
-    # Code is loaded from here, and executed: nobody else may write it.
-    made.chmod(0o700)
+    made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with contextlib.suppress(PermissionError):
+        made.parent.chmod(0o700)
+    with contextlib.suppress(FileExistsError):
+        made.mkdir(mode=0o700)
+    for one in (made.parent, made):
+        found = one.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            raise UserError("the interpreter's cache", one, stat.filemode(found.st_mode), OWN)
     return made
 
 
