@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from samples import ROOT
+from tilewave import cache
 from tilewave.errors import UserError
 
 COMPILE = "from tilewave.machine import compiling, handlers; compiling.compile_units(['cluster'], saying=print)"
@@ -49,17 +50,25 @@ def test_what_is_not_part_of_the_key_is_not_compiled(tmp_path):
     assert ran(ROOT / "workflow", tmp_path, IMPORTED) == ""
 
 
-@pytest.mark.parametrize("kind", ["writable", "link"])
-def test_a_folder_that_others_can_write_is_refused(kind, tmp_path, monkeypatch):
-    from tilewave.machine import compiling
-
-    monkeypatch.setenv("TILEWAVE_CACHE", str(tmp_path))
-    whole = compiling.folder.__wrapped__
-    made = whole()
-    if kind == "link":
+@pytest.mark.parametrize("which", ["folder", "kind", "link"])
+def test_a_folder_that_others_can_write_is_refused(which, tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWAVE_CACHE", str(tmp_path / "cache"))
+    made = cache.folder("machine", "0123")
+    assert cache.folder("machine", "0123") == made
+    if which == "link":
         made.rename(tmp_path / "theirs")
         made.symlink_to(tmp_path / "theirs")
     else:
-        made.chmod(0o770)
+        (made if which == "folder" else made.parent).chmod(0o770)
     with pytest.raises(UserError, match="nobody else can write"):
-        whole()
+        cache.folder("machine", "0123")
+
+
+def test_what_is_old_is_forgotten(tmp_path):
+    old, new = tmp_path / "ab" / "old.cubin", tmp_path / "ab" / "new.cubin"
+    old.parent.mkdir()
+    old.touch()
+    new.touch()
+    os.utime(old, (1, 1))
+    cache.forget_old(tmp_path)
+    assert not old.exists() and new.exists()

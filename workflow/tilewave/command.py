@@ -26,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tilewave import execution, operations
+from tilewave import cache, execution, operations
 from tilewave.cases import Case, Request, expand_shapes
 from tilewave.commands import HERE, record, report
 from tilewave.compiling import nvrtc
@@ -176,9 +176,12 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, di
     asked.variant.try_out()
     arch, variant = _arch(options.arch), asked.variant
     target = _target(arch)
-    known = compiling.Compilations(Store(folder / "store"), None, folder)
+    store = Store(cache.folder("kernels"))
+    known = compiling.Compilations(store, None, folder)
     threading.Thread(target=execution.engine).start()  # loads numba while NVRTC and nvdisasm work
-    compiling.compile_now(compiling.Task(variant, arch), Store(folder / "store"))
+    if known.missing_cubin(variant, arch):
+        cache.forget_old(store.root)
+        compiling.compile_now(compiling.Task(variant, arch), store)
     known.provide(variant, arch)
     entry = known.entry(variant, arch)
     assert entry is not None

@@ -14,7 +14,6 @@ import fcntl
 import functools
 import hashlib
 import os
-import stat
 import subprocess
 import sys
 import tempfile
@@ -26,16 +25,14 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-import platformdirs
 from llvmlite import binding
 from numba.core.caching import UserProvidedCacheLocator
 from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
 
-from tilewave.errors import UserError
+from tilewave import cache
 
 HERE = Path(__file__).parent
-OWN = "a folder of one's own that nobody else can write; remove it, or set TILEWAVE_CACHE"
 NOT_COMPILED = (
     "cubin", "decode", "decode_hopper", "findings", "launch", "liveness", "operands", "program", "spreading",
 )  # fmt: skip
@@ -71,18 +68,7 @@ def folder() -> Path:
     digest = hashlib.sha256(repr((versions, binding.get_host_cpu_name(), features)).encode())
     for path in sources():
         digest.update(path.read_bytes())
-    root = os.environ.get("TILEWAVE_CACHE") or platformdirs.user_cache_dir("tilewave")
-    made = Path(root) / "machine" / digest.hexdigest()[:16]
-    made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with contextlib.suppress(PermissionError):
-        made.parent.chmod(0o700)
-    with contextlib.suppress(FileExistsError):
-        made.mkdir(mode=0o700)
-    for one in (made.parent, made):
-        found = one.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-            raise UserError("the interpreter's cache", one, stat.filemode(found.st_mode), OWN)
-    return made
+    return cache.folder("machine", digest.hexdigest()[:16])
 
 
 class Kept(UserProvidedCacheLocator):  # type: ignore[misc]
