@@ -86,11 +86,11 @@ def test_blocks_that_touch_the_same_are_executed_in_order(name, spread, tmp_path
     ("kernel", "case", "macros"),
     [
         ("matmul_tiled", "129x67x53", {}),
-        ("hgemm_wmma", "144x80x48", {}),
+        ("hgemm_wmma", "272x208x48", {}),
         ("hgemm_wgmma_store", "520x520x328", {}),
-        ("hgemm_wgmma_cluster", "520x520x72", {}),
+        ("hgemm_wgmma_cluster", "1544x776x72", {}),
         ("transpose_swizzled", "200x100", {}),
-        ("softmax_online", "33x100", {}),
+        ("softmax_online", "66x100", {}),
     ],
 )
 def test_what_is_independent_is_spread_and_counts_the_same(kernel, case, macros, spread):

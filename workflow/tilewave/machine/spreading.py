@@ -27,6 +27,7 @@ ITS_OWN = (
     *blocks.ITS_OWN, "scratch", "addresses", "counts", "patterns", "deltas", "touched", "faults",
     "control", "zeros", "peers",
 )  # fmt: skip
+LEAST = 4  # blocks (or clusters) for each core: for fewer the arrays take longer than they save
 RUNS = 8  # runs of blocks that each core takes: the last ones end at about the same time
 # Accesses by which blocks wait for each other, and clocks, which tell the order.
 ORDERED = re.compile(r"\.STRONG\.(GPU|SYS)|\bSR_(CLOCK|GLOBALTIMER)")
