@@ -44,6 +44,8 @@ What comes before and after
     findings      faults in words
     tracing       a block once more, to learn the other side of a race
     access        one access to shared memory, lane by lane
+    marking       which bytes of global memory were read and written
+    spreading     blocks on several cores at once, where their order makes no difference
     capturing     where the lanes of accesses to shared memory stood, and which wavefront serves which
 """
 

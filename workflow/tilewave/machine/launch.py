@@ -452,7 +452,11 @@ def execute(
 
     state, buffers = prepared()
     states, done, shares, allowed = [state], 0, {}, limits.seconds
-    cores = 1 if profile or capture or limits.reverse else min(limits.cores, clusters // spreading.LEAST)
+    cores = (
+        1
+        if profile or capture or limits.reverse
+        else min(limits.cores, clusters // spreading.LEAST)
+    )
     if cores > 1 and spreading.independent(program):
         started = time.perf_counter()
         done = spreading.run(
