@@ -16,7 +16,7 @@ import pytest
 
 import test_profiler as profiles
 from samples import ROOT, a_job
-from tilewave import command, execution
+from tilewave import cache, command, execution
 from tilewave.cases import Request
 from tilewave.commands import execute
 from tilewave.compiling import nvrtc
@@ -266,7 +266,7 @@ def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> Non
     job, plan, entry = planned(name, tmp_path, "--shape", shape)
     kernel, chosen = load_kernel(SERIES / f"{name}.cu"), plan.case.variant
     made = case.run(job, execution.engine()).result | {"environment": "e"}
-    known = compiling.Compilations(Store(tmp_path / "store"), None, tmp_path)
+    known = compiling.Compilations(Store(cache.folder("kernels")), None, tmp_path)
     rows = tables.instructions_table(
         [made], None, lambda _, function: known.origins(chosen, entry, function)
     )

@@ -30,7 +30,7 @@ class Source:
 
     path: Path
     text: str
-    entry: str = ""
+    entries: tuple[str, ...] = ()
 
     @property
     def folders(self) -> tuple[Path]:

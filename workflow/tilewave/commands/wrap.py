@@ -236,7 +236,7 @@ def _tried(
             )
             size = "x".join(map(str, shape.values()))
             words = [str(path), "--shape", size, "--arch", options.arch]
-            told = execute.execute(execute.options_of(words), options.machine, path.parent)
+            told = execute.execute(execute.options_of(words), options.machine)
             say(f"  {size}: {told['verdict'] if told['status'] == model.OK else told['status']}")
             return told
 
