@@ -29,6 +29,7 @@ ENVIRONMENTS = {
 QUESTIONS = {
     "ladder": "How much of cuBLAS does each rung of the ladder reach, and does it execute more than 2mnk?",
     "limits": "Where do each rung's cycles go, what do its warps wait for, and at which clock?",
+    "bounds": "Which unit would limit each rung, and how near is what was measured?",
     "scaling": "From which size on does each kernel reach its throughput?",
     "wavefronts": "Where do the shared-memory wavefronts go, and which instructions pay for bank conflicts?",
     "shared_access": "Does one shared-memory access cost the wavefronts that the rule predicts?",
@@ -334,6 +335,32 @@ def limits() -> StudyData:
                    for name, value in states.items()},
             },
         )  # fmt: skip
+    return b.study()
+
+
+def bounds() -> StudyData:
+    """A tiled kernel of 4 instructions a step and tile, executed at two depths; cuBLAS, counted by ncu."""
+    b = Builder("bounds")
+    issued, tile = "smsp__inst_executed.sum", {"tile_m": 128, "tile_n": 128}
+    for k in (256, 512):
+        case = b.case("matmul_tiled", "matmul_tiled", "f32", (256, 256, k), **tile, blocks=4)
+        b.add(case, "check", {"max_error": 1e-3}, verdict="correct")
+        b.add(case, "execute", {issued: 4.0 * (10 + 4 * k)})
+        b.instruction(case, "LDS", 4.0 * 3 * k, 4.0 * k, stage="execute")
+    for edge, cycles in ((2048, 80e3), (4096, 700e3)):
+        for kernel in ("matmul_tiled", "cublas"):
+            own = dict(tile, blocks=(edge // 128) ** 2) if kernel == "matmul_tiled" else {}
+            case = b.case(kernel, kernel, "f32", (edge, edge, edge), **own)
+            _timed(b, case, 50.0, 51.0, 2.0 * edge**3)
+            count = (edge // 128) ** 2 * (10 + 4 * edge)
+            b.add(
+                case, "counters",
+                {"sm__cycles_elapsed.max": cycles, issued: count, "launch__grid_size": 132.0,
+                 "dram_bytes": 1e6, "lts__t_sectors_srcunit_tex.sum": 1e6},
+            )  # fmt: skip
+            b.instruction(case, "LDS", 3.0 * (edge // 128) ** 2 * edge, 1.0)
+    probe = b.case("ceilings_memory-l2", "ceilings_memory", "", probe="l2_read", operation="probe")
+    b.add(probe, "time", {"bandwidth": 10.0, "duration": 1.0}, verdict="correct")
     return b.study()
 
 
@@ -830,7 +857,7 @@ def claims() -> StudyData:
 
 
 MAKERS = {
-    "ladder": ladder, "limits": limits, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
+    "ladder": ladder, "limits": limits, "bounds": bounds, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
     "roofline": roofline,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,17 @@ from fake_machine import Fault, Machine
 from samples import BODY, FRONT, ROOT, write_kernel
 from tilewave.command import main
 from tilewave.compiling import nvrtc
+from tilewave.execution import least
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+TWICE = """
+from tilewave.operations.base import Operand, Operation
+class Twice(Operation):
+    dimensions = ("n",)
+    operands = {"x": Operand(("n",), stream=0), "y": Operand(("n",), written=True)}
+    def reference(self, job, given, alpha=1.0, beta=0.0):
+        return {"y": 2 * self.wide(job, "x", given["x"])}
+"""
 KERNEL = str(ROOT / "kernels" / "matmul_naive.cu")
 
 
@@ -54,6 +64,29 @@ def test_json_is_the_same_in_one_document(capsys: pytest.CaptureFixture[str]) ->
     assert kinds["LDGSTS"]["excess"] == kinds["LDGSTS"]["wavefronts_hardware"] - 16
     assert {"line", "text", "executed", "wavefronts_hardware", "excess"} <= set(told["lines"][0])
     assert told["check"]["max_error"] <= told["check"]["tolerance"]
+
+
+def test_the_least_time_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, KERNEL, "--shape", "64")
+    assert re.search(r"\n  at least [\d.]+ us on an H200: \w+", out)
+    _, out, _ = run(capsys, KERNEL, "--shape", "64", "--gpu", "a100", "--json")
+    told = json.loads(out)
+    assert told["arch"] == "sm_80" and told["bound"]["gpu"] == "A100-SXM4-40GB"
+    assert told["bound"]["cycles"] == max(told["bound"]["pipes"].values()) > 0
+    assert told["bound"]["cycles"] == told["bound"]["pipes"][told["bound"]["limiter"]]
+    code, _, err = run(capsys, KERNEL, "--shape", "64", "--gpu", "voodoo2")
+    assert code == 2 and "h200" in err
+    code, _, err = run(capsys, KERNEL, "--shape", "64", "--gpu", "a100", "--arch", "90")
+    assert code == 2 and "a GPU of sm_90" in err
+
+
+def test_the_sentence_names_the_line() -> None:
+    told = {"gpu": "H200", "microseconds": 41.23, "limiter": "shared memory and L1"}
+    assert least.sentence(told) == "at least 41.2 us on an H200: shared memory and L1"
+    more = {**told, "microseconds": 1234.5, "line": "line 52", "share": 0.742, "what": "excess"}
+    assert least.sentence(more) == (
+        "at least 1.23 ms on an H200: shared memory and L1, 74 % of which is excess on line 52"
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,6 +168,26 @@ def test_mistakes_are_one_line(
 def test_an_architecture_may_be_its_number(capsys: pytest.CaptureFixture[str], given: str) -> None:
     code, out, _ = run(capsys, KERNEL, "--shape", "64", "--arch", given)
     assert code == 0 and "\n  sm_90, grid" in out
+
+
+def test_an_operation_of_ones_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWAVE_OPERATIONS", "")
+    (tmp_path / "operations").mkdir()
+    (tmp_path / "operations" / "twice.py").write_text(TWICE)
+    front = (
+        "title: T\noperation: twice\ndtypes: {x: f32, y: f32}\nblock: [64]\narguments: [x, y, n]\n"
+    )
+    body = 'extern "C" __global__ void NAME(const float* x, float* y, int n) {}\n'
+    path = str(write_kernel(tmp_path, "mine", front, body))
+    code, _, err = run(capsys, path, "--shape", "9")
+    assert code == 2 and "operation: found 'twice'" in err
+    code, _, err = run(capsys, path, "--shape", "9", "--operations", str(tmp_path / "none"))
+    assert code == 2 and "--operations: found" in err and "a folder that exists" in err
+    words = [path, "--shape", "9", "--operations", str(tmp_path / "operations")]
+    code, out, _ = run(capsys, *words, act=lambda call: None)
+    assert code == 1 and "mine@9: wrong" in out
 
 
 def test_two_instantiations_are_ambiguous(

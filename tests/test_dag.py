@@ -12,6 +12,7 @@ import yaml
 
 from samples import BODY, FRONT, ROOT, config, write_kernel
 from tilewave import project as projects
+from tilewave import report
 from tilewave.compiling import nvrtc
 
 # A GPU that happens to be here must not be used by tests.
@@ -225,6 +226,70 @@ def test_small_study_without_a_gpu(tmp_path):
     write_kernel(tmp_path / "mine", "good", body=comment.replace("sum = 0;", "sum = 0 * 1;"))
     found, _ = planned()
     assert found == {"Compile": {"good"}, "Execute": {"good"}, "Draw": {"study"}}
+
+
+BARS = """\
+import matplotlib.pyplot as plt
+
+OPTIONS = {}
+READING = "A bar is a case, and as high as its name is long."
+
+
+def table(study):
+    return study.cases[["case"]].assign(letters=study.cases["case"].str.len())
+
+
+def draw(study, table, style):
+    fig, ax = plt.subplots(figsize=(style.width, 2))
+    ax.bar(table["case"], table["letters"])
+    return fig
+"""
+
+
+def test_a_figure_of_ones_own_and_one_that_raises(tmp_path):
+    """Both stand in a page that is complete, the second as a box with the reason; the run fails, and the
+    next one tries that figure again."""
+    write_kernel(tmp_path / "mine", "good")
+    (tmp_path / "figures").mkdir()
+    broken = tmp_path / "figures" / "broken.py"
+    broken.write_text(
+        BARS.replace("    ax.bar", "    raise ValueError('no <bars>,\\nat $1 a $')\n    ax.bar")
+    )
+    (tmp_path / "figures" / "bars.py").write_text(BARS)
+    one = {"title": "Own", "question": "Q?", "cases": [{"kernels": ["good"], "shapes": [64]}]}
+    studies = {
+        "drawn": {**one, "plot": "bars"},
+        "boxed": {**one, "plot": "broken", "title": "Boxed"},
+    }
+    data = config(
+        kernel_folders=[str(tmp_path / "mine")], plot_folders=["figures"], studies=studies
+    )
+    done = snakemake(tmp_path, "report", "--configfile", write(tmp_path, data))
+    page = {name: (tmp_path / f"reports/study/{name}.html").read_text() for name in studies}
+    assert "as high as its name" in page["drawn"] and "../figures/drawn.svg" in page["drawn"]
+    table = pd.read_csv(tmp_path / "reports" / "figures" / "drawn.csv")
+    assert dict(zip(table["case"], table["letters"])) == {
+        "good@64x64x64": 13,
+        "good-realf64@64x64x64": 21,
+    }
+    why = "ValueError: no <bars>, at $1 a $ (figures/broken.py, line 13)"
+    assert why.replace("<", "&lt;").replace(">", "&gt;") in page["boxed"]
+    assert "Traceback" not in page["boxed"] and "boxed.svg" not in page["boxed"]
+    told = "Not passed: 1 figure was not drawn (boxed)."
+    assert told in (tmp_path / "reports" / "index.html").read_text()
+    assert done.returncode != 0 and f"  boxed: {why}\n" in done.stderr and told in done.stderr
+    assert "Traceback" in (tmp_path / "results" / "logs" / "figures.log").read_text()
+    for name in studies:
+        for kind in report.FIGURE_FILES:
+            assert (tmp_path / "reports" / kind.format(study=name)).stat().st_size
+    again = snakemake(tmp_path, "-n", "report", "--configfile", str(tmp_path / "test.yaml"))
+    assert jobs(again) == {"Draw": set(studies)}
+    alone = ["reports/figures/boxed.svg", "--force", "--configfile", str(tmp_path / "test.yaml")]
+    assert snakemake(tmp_path, *alone).returncode != 0
+    broken.write_text(BARS)
+    mended = snakemake(tmp_path, "report", "--configfile", str(tmp_path / "test.yaml"))
+    assert mended.returncode == 0, mended.stderr
+    assert "not drawn" not in (tmp_path / "reports" / "study" / "boxed.html").read_text()
 
 
 def test_tune_asks_only_for_checks_and_races(dry):

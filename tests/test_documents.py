@@ -7,6 +7,8 @@ import pytest
 import yaml
 
 from samples import ROOT
+from tilewave import operations, project
+from tilewave.command import main
 from tilewave.compiling import nvrtc
 from tilewave.counters import catalogue
 from tilewave.kernels import FrontMatter, load_kernel
@@ -36,6 +38,41 @@ def test_readme_kernel_loads_and_covers_c(tmp_path):
 def test_readme_kernel_compiles(tmp_path, width):
     done = nvrtc.compile_kernel(load_kernel(example(tmp_path)), "sm_90", {"WIDTH": width})
     assert done.message == ""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """CONTRIBUTING.md's operation with its kernel, where the text says that they are."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for kind in ("python", "cuda"):
+        name = re.search(rf"`(my_\w+/\w+\.\w+)`[^`]*```{kind}\n", text)[1]
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(re.search(rf"```{kind}\n(.*?)```", text, re.S)[1])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TILEWAVE_OPERATIONS", "")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    yield text
+    operations.MODULES.use([])
+
+
+@pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
+def test_contributings_operation_works_as_it_stands(own, capsys):
+    (execute,) = re.findall(r"^    tilewave (execute .*)$", own, re.M)
+    assert main(execute.split()) == 0
+    assert "rms_warp@33x1000: correct" in capsys.readouterr().out
+    config = re.search(r"^    operation_folders:.*?(?=\n\n\|)", own, re.S | re.M)[0]
+    made = project.load(yaml.safe_load(config), "my.yaml")
+    assert set(made.plan.requests) >= {"rms_warp@33x1000", "rms_warp-warps8@128x4096"}
+
+
+@pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
+def test_contributings_report_is_written(own, capfd):
+    (report,) = re.findall(r"^    tilewave (report --kernels .*)$", own, re.M)
+    assert main(report.split()) == 0
+    (written,) = re.findall(r"The report is in (.*)", capfd.readouterr().out)
+    page = Path(written).read_text()
+    assert "Passed: " in page and "none wrong and none failed" in page
+    assert (Path(written).parent / "kernel" / "rms_warp.html").is_file()
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)

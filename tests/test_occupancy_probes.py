@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from samples import ROOT
-from tilewave import command
+from tilewave.commands import execute
 from tilewave.compiling import nvrtc
 from tilewave.execution import case as execution
 from tilewave.execution.case import Execution
@@ -58,8 +58,8 @@ def executed(folder: Path, kernel: Kernel, name: str, words: dict[str, str]) -> 
         text = text.replace(old, new)
     path = folder / kernel.path.name
     path.write_text(text)
-    options = command.parser().parse_args(["execute", str(path), "--case", name])
-    planned, _ = command.planned(options, folder)
+    options = execute.options_of([str(path), "--case", name])
+    planned, _ = execute.planned(options, folder)
     assert planned.job is not None, planned.result
     return execution.run(planned.job)
 

@@ -196,3 +196,7 @@ def test_a_figure_of_ones_own(folder: Path) -> None:
     first = plots.digest("report.figures", "bars")
     (folder / "plots" / "bars.py").write_text("OPTIONS = {}\nREADING = 'Bars.'\n")
     assert plots.digest("report.figures", "bars") != first
+    (folder / "plots" / "bars.py").write_text("def draw(:\n")
+    study = {"plot": "bars", "title": "T", "cases": [{"operation": "twice", "shapes": [100]}]}
+    with pytest.raises(UserError, match=r"bars.py: line 1: found .*; allowed: Python"):
+        of(folder, plot_folders=[str(folder / "plots")], studies={"own": study})

@@ -23,7 +23,16 @@ from tilewave.kernels import idea
 from tilewave.plots.base import StudyData
 from tilewave.records import model
 from tilewave.records import tables as tidy
-from tilewave.report import FIGURE_KINDS, cells, figures, site, studies, summary, words
+from tilewave.report import (
+    FIGURE_FILES,
+    FIGURE_KINDS,
+    cells,
+    figures,
+    site,
+    studies,
+    summary,
+    words,
+)
 from tilewave.stages.resolving import resolve
 
 TILED = """/*---
@@ -382,6 +391,35 @@ def test_a_summary_stands_before_the_table(make: Any, monkeypatch: pytest.Monkey
     text = made.page("study/right")
     assert text.index(">answers</td>") < text.index(">remarks</td>")
     assert '<a href="../tables/right.csv">summary</a>' in text
+
+
+@pytest.mark.parametrize("what", ["table", "draw", "summary", "takeaway"])
+def test_a_study_that_raises_is_a_box_and_is_not_kept(
+    make: Any, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    made = make()
+    plot = plots.load("ladder" if what == "summary" else "correctness")
+    made.project.config.studies["right"].plot = plot.__name__.split(".")[-1]
+    raised = SystemExit(0) if what == "draw" else KeyError("c\udcff\x00" + 999 * "x")
+
+    def fails(*given: Any) -> None:
+        raise raised
+
+    paths = [one.format(study="right") for one in (*FIGURE_FILES, "tables/{study}.csv")]
+    outputs = [Path("reports") / one for one in paths]
+    with monkeypatch.context() as broken:
+        broken.setattr(plot, what, fails)
+        told, failed = figures.write_all(made.project, ["right"], made.inputs, outputs)
+    assert told == "0 of 1 drawn" and "raise raised" in failed["right"].trace
+    assert all(one.stat().st_size for one in outputs)
+    reason = "SystemExit: 0" if what == "draw" else "KeyError: 'c"
+    assert failed["right"].reason.startswith(reason) and len(failed["right"].reason) < 500
+    text = made.page("study/right")
+    assert "This figure was not drawn." in text and "../figures/right.svg" not in text
+    assert links(text) and "1 figure was not drawn (right)" in made.page()
+    told, failed = figures.write_all(made.project, ["right"], made.inputs, outputs)
+    assert (told, failed) == ("1 of 1 drawn", {})
+    assert "This figure was not drawn." not in made.page("study/right")
 
 
 def test_a_study_shows_its_first_rows_unless_the_table_is_what_readers_come_for(

@@ -16,13 +16,14 @@ import pytest
 
 import test_profiler as profiles
 from samples import ROOT, a_job
-from tilewave import command, execution
+from tilewave import cache, command, execution
 from tilewave.cases import Request
+from tilewave.commands import execute
 from tilewave.compiling import nvrtc
 from tilewave.counters import catalogue
 from tilewave.environment import DRIVER_VERSION, find_ncu
 from tilewave.errors import UserError
-from tilewave.execution import case, cost, counters
+from tilewave.execution import case, cost, counters, least
 from tilewave.gpu import check, launch, profile_report, profiler
 from tilewave.gpu.profile_run import NO_PERMISSION
 from tilewave.jobs import Job, read_jobs, write_jobs
@@ -34,6 +35,8 @@ from tilewave.records.recorded import Recorded, merge, merge_accesses
 from tilewave.records.store import Store
 from tilewave.report import kernel_code
 from tilewave.stages import compiling, resolving
+from tilewave.theory import bounds
+from tilewave.theory.data_sheets import H200
 from tilewave.variants import variant
 
 SERIES = ROOT / "tests" / "series"
@@ -42,7 +45,7 @@ needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available
 
 def planned(name: str, folder: Path, *words: str) -> tuple[Job, Any, Any]:
     options = command.parser().parse_args(["execute", str(SERIES / f"{name}.cu"), *words])
-    plan, entry = command.planned(options, folder)
+    plan, entry = execute.planned(options, folder)
     assert plan.job is not None, plan.result
     return plan.job, plan, entry
 
@@ -195,9 +198,15 @@ def test_two_instances_of_a_template_are_two_kernels(tmp_path: Path) -> None:
     assert first == second != last and job.leading == 0
     assert set(entry["symbols"]) == {"sums<BLOCK, false>", "sums<BLOCK, true>"}
     assert set(entry["symbols"]) <= set(entry["resources"])
-    told = command.document("sm_90", plan, entry, case.run(job, execution.engine()))
+    done = case.run(job, execution.engine())
+    told = execute.document("sm_90", plan, entry, done)
     assert [one["grid"] for one in told["launches"]] == [[6, 1, 1], [1, 1, 1], [1, 1, 1]]
-    assert "  sums<BLOCK, true>: sm_90, grid 1 x 1 x 1, block 128" in command.text(told)
+    assert "  sums<BLOCK, true>: sm_90, grid 1 x 1 x 1, block 128" in execute.text(told)
+    # Each launch's busiest SM has one of its blocks: that of 6 a sixth of the work.
+    each = [sum(row["executed"] for row in one.rows(every=True)) for one in done.ran]
+    least_time = least.of_execution(done, job, H200)
+    assert least_time is not None
+    assert least_time["pipes"][bounds.ISSUE] == pytest.approx((each[0] / 6 + each[1] + each[2]) / 4)
 
 
 @needs_nvrtc
@@ -215,7 +224,7 @@ def test_what_a_later_launch_does_wrong_is_told(
 ) -> None:
     path = changed(tmp_path, old, new)
     words = ["execute", str(path), "--shape", "33x20x50", "--limit", "2"]
-    told = command.execute(command.parser().parse_args(words))
+    told = execute.execute(command.parser().parse_args(words))
     assert told["status"] in (model.INVALID_ACCESS, model.NOT_MEASURED, model.FAILED_TO_LAUNCH,
                               model.TIMED_OUT)  # fmt: skip
     assert said in told["reason"], told["reason"]
@@ -224,7 +233,7 @@ def test_what_a_later_launch_does_wrong_is_told(
 @needs_nvrtc
 def test_an_entry_that_the_file_has_not_does_not_compile(tmp_path: Path) -> None:
     path = changed(tmp_path, "- entry: reduced", "- entry: missing")
-    told = command.execute(command.parser().parse_args(["execute", str(path), "--shape", "16"]))
+    told = execute.execute(command.parser().parse_args(["execute", str(path), "--shape", "16"]))
     assert told["status"] == model.FAILED_TO_COMPILE and "entry missing" in told["reason"]
 
 
@@ -257,7 +266,7 @@ def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> Non
     job, plan, entry = planned(name, tmp_path, "--shape", shape)
     kernel, chosen = load_kernel(SERIES / f"{name}.cu"), plan.case.variant
     made = case.run(job, execution.engine()).result | {"environment": "e"}
-    known = compiling.Compilations(Store(tmp_path / "store"), None, tmp_path)
+    known = compiling.Compilations(Store(cache.folder("kernels")), None, tmp_path)
     rows = tables.instructions_table(
         [made], None, lambda _, function: known.origins(chosen, entry, function)
     )

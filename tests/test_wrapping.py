@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from tilewave import operations
 from tilewave.command import main
 from tilewave.compiling import nvrtc
 from tilewave.compiling.declarations import tokens
 from tilewave.kernels import load_kernel
-from tilewave.wrapping import arithmetic, guessing, reading, trying
+from tilewave.wrapping import arithmetic, guessing, matching, reading, trying
 
 compiles = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+MATMUL = operations.load("matmul")
 TILED = """\
 #pragma once
 #include <cublas_v2.h>
@@ -79,7 +81,7 @@ def test_a_template_and_its_launch_in_another_file(project: Path) -> None:
     source, folders = reading.read(project / "src" / "kernels" / "tiled.cuh")
     assert folders == (project / "common",)
     (function,) = source.functions()
-    guess = guessing.guessed(function, source)
+    guess = guessing.guessed(function, source, MATMUL)
     assert guess.unknown == {} and guess.tile == {"m": 64, "n": 64, "k": 8}
     assert guess.front == {
         "title": "Tiled Product",
@@ -93,8 +95,16 @@ def test_a_template_and_its_launch_in_another_file(project: Path) -> None:
         "entry": "tiledProduct<T_BM, T_BN, T_BK, T_FAST>",
     }
     words = guess.front["arguments"]
-    assert guessing.with_leading(words, {"b": "col"})[5::2] == ["k", "k", "c"]
-    assert guessing.with_leading(words, {"b": "col"})[-1] == "n"
+    assert matching.with_leading(words, {"b": "col"}, MATMUL)[5::2] == ["k", "k", "c"]
+    assert matching.with_leading(words, {"b": "col"}, MATMUL)[-1] == "n"
+
+
+def test_installed_packages_are_not_looked_through(project: Path) -> None:
+    packages = project / ".venv" / "lib" / "site-packages" / "other"
+    packages.mkdir(parents=True)
+    (packages / "runner.cu").write_text(RUNNER)
+    source, _ = reading.read(project / "src" / "kernels" / "tiled.cuh")
+    assert project / "src" / "runner.cu" in source.texts and len(source.texts) == 3
 
 
 @pytest.mark.parametrize(
@@ -118,7 +128,7 @@ def test_arithmetic_of_the_host(alone: Path, given: str, taken: str) -> None:
         "#define THREADS (8 * BLOCK)\nconst int BLOCK = 32;\nvoid f() { dim3 side(2, 4); g(); }\n"
     )
     source, _ = reading.read(path)
-    (body,) = (one.body for _, one in source.declarations if one.kind == "function")
+    (body,) = (one.body for _, one in source.declarations() if one.kind == "function")
     scope = reading.Scope(source, body, 10_000)
     assert arithmetic.of_tokens(tokens(given), scope, {"M": "m", "N": "n"}) == taken
 
@@ -145,7 +155,7 @@ def test_what_is_not_known_is_not_taken(alone: Path) -> None:
 )  # fmt: skip
 def test_arguments_by_name_type_and_order(parameters: str, words: str) -> None:
     given = reading.parts(tokens(parameters))
-    found, unknown = guessing.arguments([reading._parameter(one) for one in given])
+    found, unknown = matching.arguments([reading._parameter(one) for one in given], MATMUL)
     assert (found, unknown) == (words.split(), [])
 
 
@@ -164,7 +174,7 @@ def fake(right: Any) -> tuple[trying.Run, list[tuple[dict[str, Any], dict[str, i
 
 def a_guess(**tile: int) -> guessing.Guess:
     front = {"dtypes": {"a": "f16", "accumulate": "f16"}, "arguments": ["a", "ldb"], "grid": [1]}
-    return guessing.Guess(front, tile={"m": 128, "n": 64, "k": 0, **tile})
+    return guessing.Guess(front, MATMUL, tile={"m": 128, "n": 64, "k": 0, **tile})
 
 
 def test_trying_finds_layouts_and_whether_c_is_read() -> None:

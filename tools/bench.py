@@ -43,17 +43,18 @@ PARTS = 4
 
 def measure(kernel: str, shape: str, macros: Sequence[str], repeats: int) -> dict[str, Any]:
     """The best of several executions of one launch, and a further one that samples its classes."""
-    from tilewave import command, execution
+    from tilewave import execution
+    from tilewave.commands import execute
     from tilewave.execution import case
 
     root = Path(__file__).resolve().parent.parent
-    words = ["execute", str(root / "kernels" / f"{kernel}.cu"), "--shape", shape]
+    words = [str(root / "kernels" / f"{kernel}.cu"), "--shape", shape]
     for macro in macros:
         words += ["--macro", macro]
-    options = command.parser().parse_args(words)
+    options = execute.options_of(words)
     machine = execution.engine()
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        planned, _ = command.planned(options, Path(folder))
+        planned, _ = execute.planned(options, Path(folder))
         assert planned.job is not None, planned.result
         job = dataclasses.replace(planned.job, limit_s=3600.0)
         best, threads = float("inf"), 0

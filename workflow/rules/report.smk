@@ -7,7 +7,7 @@ PLOTS = {name: PROJECT.config.studies[name].plot for name in PROJECT.plan.studie
 
 
 # All of them in one process, that shares them among the cores; a figure whose data, options and code
-# are as they were is taken from the store.
+# are as they were is taken from the store, and one that raises becomes a box with the reason.
 rule figures:
     input:
         target=f"{RESULTS}/target.json",
@@ -94,6 +94,7 @@ rule page:
 rule verdict:
     input:
         page=f"{REPORTS}/index.html",
+        figures=f"{RESULTS}/figures.txt",
         target=f"{RESULTS}/target.json",
         cases=TABLES["cases"],
         records=TABLES["records"],

@@ -208,15 +208,16 @@ def _block_cases(
 
 def expand_study(
     name: str, study: Study, kernels: Mapping[str, Kernel], where_file: object
-) -> Iterator[tuple[Case, bool, bool, str]]:
-    """The study's cases in config order, each with (timed, raced, metric set)."""
+) -> Iterator[tuple[Case, bool, bool, str, bool]]:
+    """The study's cases in config order, each with (timed, raced, metric set, executed)."""
     for index, block in enumerate(study.cases):
         key = f"studies.{name}.cases.{index}"
         time = study.time if block.time is None else block.time
         tune = study.tune if block.tune is None else block.tune
         counters = study.counters if block.counters is None else block.counters
+        execute = study.execute if block.execute is None else block.execute
         for case in _block_cases(block, kernels, where_file, key):
-            yield case, time, tune, counters
+            yield case, time, tune, counters, execute
 
 
 def wants(stage: str, request: Request) -> bool:
@@ -300,9 +301,9 @@ def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) ->
     macros, shapes and words, and for a study without a case.
     """
     flat = [
-        (name, case, time, tune, counters)
+        (name, case, time, tune, counters, execute)
         for name, study in config.studies.items()
-        for case, time, tune, counters in expand_study(name, study, kernels, where_file)
+        for case, time, tune, counters, execute in expand_study(name, study, kernels, where_file)
     ]
     for name in config.studies:
         if not any(study == name for study, *_ in flat):
@@ -313,7 +314,7 @@ def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) ->
     studies: dict[str, list[str]] = {}
     counted: set[str] = set()  # cases of which a study that stays wants counters
     beyond_times: set[str] = set()  # cases of which one wants more than the time
-    for name, case, time, tune, counters in flat:
+    for name, case, time, tune, counters, execute in flat:
         request = requests.setdefault(case.id, Request(case))
         first, second = request.case.variant.kernel.path, case.variant.kernel.path
         if first != second:
@@ -327,11 +328,11 @@ def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) ->
         if name not in request.studies:
             request.studies.append(name)
             studies.setdefault(name, []).append(case.id)
-        if not (time or tune) or counters != "none" or config.studies[name].execute:
+        if not (time or tune) or counters != "none" or execute:
             beyond_times.add(case.id)
         request.time = request.time or time
         request.tune = request.tune or tune
-        request.execute = request.execute or config.studies[name].execute
+        request.execute = request.execute or execute
         if counters != "none":
             counted.add(case.id)
     requests = {case: request for case, request in requests.items() if request.studies}

@@ -3,59 +3,29 @@
     tilewave execute KERNEL.cu --shape 128x128x64 [--macro NAME=VALUE ...] [--arch sm_90]
     tilewave execute PROBE.cu --case NAME
     tilewave execute KERNEL.cu --shape 128 --lanes LINE [--output FILE.svg]
-    tilewave wrap FILE.cu [--kernel NAME] [-o NAME.cu]
+    tilewave wrap FILE.cu [--kernel NAME] [--operation NAME] [-o NAME.cu]
     tilewave report [--kernels FOLDER ...] [--shapes SHAPE ...] [--only WORDS]
     tilewave record [--from FOLDER [--keep]]
 
-Exit code of execute 0: what it computed is right (or nothing says what would be); 1: it is wrong, failed, or
-something was found; 2: a mistake on the command line or in the file, or something not supported.
+The first three take ``--operations FOLDER ...`` with operations of one's own. Exit code 2 is a mistake on the
+command line or in a file.
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
 import json
-import os
-import re
 import sys
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tilewave import execution, operations
-from tilewave.cases import Case, Request, expand_shapes
-from tilewave.commands import HERE, compare, record, report
-from tilewave.compiling import nvrtc
-from tilewave.config import Config
-from tilewave.counters.instructions import instruction_kind
+from tilewave.commands import HERE, compare, execute, record, report, wrap
 from tilewave.errors import UserError
-from tilewave.execution import case, lanes
-from tilewave.execution.places import relative
-from tilewave.home import RECORDED, place
-from tilewave.jobs import Job
-from tilewave.kernels import FENCES, Kernel, load_kernel
-from tilewave.records import model
-from tilewave.records.recorded import Recorded, folders
-from tilewave.records.store import Store
-from tilewave.stages import compiling, jobs
-from tilewave.target import FALLBACK_ARCH, device
-from tilewave.variants import choices
-from tilewave.variants import variant as chosen_variant
-from tilewave.wrapping import command as wrapping
 
-SCHEMA_VERSION = 1
-SUBCOMMANDS = (report, record, compare)
-"""Those that are modules of their own, in the order of the help."""
+SUBCOMMANDS = (execute, wrap, report, record, compare)
+"""A module each, in the order of the help."""
 MISTAKE = "usage error"
 """Status of the document where nothing was compiled or executed."""
-PRINTED = 40
-"""Lines of a kernel's printf that are shown."""
-RIGHT, WRONG, USAGE = 0, 1, 2
-LIMIT_S = 600.0
-ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
 
 
 class Parser(argparse.ArgumentParser):
@@ -67,490 +37,27 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
+    """Of all subcommands; each sets ``run``."""
     made = Parser(prog="tilewave", description=__doc__.split("\n")[0])
     commands = made.add_subparsers(dest="command", required=True)
-    execute = commands.add_parser(
-        "execute", help="execute a kernel file's machine code on the CPU, check it and count"
-    )
-    execute.add_argument("kernel", type=Path, help="a .cu file with front matter")
-    execute.add_argument("--shape", help="sizes in the operation's order: 128x128x64, or 128")
-    execute.add_argument("--case", help="name of a probe's case")
-    execute.add_argument(
-        "--macro", action="append", default=[], metavar="NAME=VALUE", help="may be repeated"
-    )
-    execute.add_argument("--arch", default=f"sm_{FALLBACK_ARCH}", help="default: %(default)s")
-    execute.add_argument("--seed", type=int, default=1, help="of the inputs; default: 1")
-    execute.add_argument(
-        "--limit", type=float, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
-    )
-    execute.add_argument(
-        "--lanes", metavar="LINE",
-        help="draw the worst access of a line to shared memory, lane by lane and bank by bank; "
-        "FILE:LINE for a header's",
-    )  # fmt: skip
-    execute.add_argument(
-        "--output", type=Path, metavar="FILE", help="of --lanes; default: KERNEL_line_LINE.svg"
-    )
-    execute.add_argument("--json", action="store_true", help="one JSON document instead of text")
-    wrapping.add_parser(commands)
     for subcommand in SUBCOMMANDS:
         subcommand.add(commands)
     return made
 
 
-# ------------------------------------------------------------------------------ what is executed
-
-
-def _kernel(path: Path) -> Kernel:
-    if not path.is_file():
-        raise UserError(HERE, "KERNEL", str(path), "a kernel file that exists")
-    if path.suffix != ".cu":
-        raise UserError(HERE, "KERNEL", str(path), "a .cu file: only machine code is executed")
-    return load_kernel(path)
-
-
-def _macros(words: Iterable[str]) -> dict[str, str]:
-    macros = {}
-    for word in words:
-        name, sign, value = word.partition("=")
-        if not sign or not name:
-            raise UserError(HERE, "--macro", word, "NAME=VALUE")
-        macros[name] = value
-    return macros
-
-
-def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
-    front = kernel.front
-    if front.operation == "probe":
-        if options.case not in front.cases:
-            raise UserError(HERE, "--case", options.case, front.cases)
-        for given, name in ((options.shape, "--shape"), (options.macro, "--macro")):
-            if given:
-                raise UserError(HERE, name, given, "nothing: a probe's case decides it")
-        macros = front.cases[options.case].macros
-        variant = next(choices(kernel, macros, kernel.path, f"cases.{options.case}.macros"))
-        return Case(variant, None, options.case)
-    dimensions = operations.load(front.operation, kernel.path).dimensions
-    if options.case is not None:
-        raise UserError(HERE, "--case", options.case, f"--shape {'x'.join(dimensions)}: no probe")
-    if options.shape is None:
-        raise UserError(HERE, "--shape", None, f"sizes as {'x'.join(dimensions)}")
-    text: int | str = int(options.shape) if options.shape.isdigit() else options.shape
-    try:
-        (shape,) = expand_shapes([text], dimensions, HERE, "--shape")
-    except UserError as error:  # which names the place in a list
-        raise UserError(HERE, "--shape", options.shape, error.allowed) from error
-    return Case(chosen_variant(kernel, _macros(options.macro), HERE, "--macro"), shape)
-
-
-def _arch(given: str) -> str:
-    """An architecture as NVRTC names it; ``90`` and ``compute_90`` are ``sm_90``."""
-    found = ARCHITECTURE.fullmatch(given)
-    return f"sm_{found[1]}" if found else given
-
-
-def _target(arch: str) -> dict[str, Any]:
-    """A device of that architecture for the expressions of front matter: a recorded one.
-
-    Where none was recorded, a grid that asks for the SMs gets another device's number.
-    """
-    why = nvrtc.available()
-    if why:
-        raise UserError(HERE, "NVRTC", why, "an NVRTC: the packages of requirements/base.txt")
-    if arch not in nvrtc.architectures():
-        raise UserError(HERE, "--arch", arch, nvrtc.architectures())
-    number = int("".join(sign for sign in arch if sign.isdigit()))
-    some: dict[str, Any] = {}
-    for folder in folders(place(RECORDED)):
-        recorded = Recorded(folder)
-        facts = device(recorded.environments.get(recorded.main_environment, {}))
-        if facts.get("arch") == number:
-            return {"device": facts, "arch": number}
-        some = some or {name: facts[name] for name in ("sms",) if name in facts}
-    return {"device": some, "arch": number}
-
-
-def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, dict[str, Any]]:
-    """What the command line names: a job (or the result that is known without one) and what was
-    compiled, its files in ``folder``. Raises UserError."""
-    kernel = _kernel(options.kernel)
-    asked = _case(kernel, options)
-    asked.variant.try_out()
-    arch, variant = _arch(options.arch), asked.variant
-    target = _target(arch)
-    known = compiling.Compilations(Store(folder / "store"), None, folder)
-    compiling.compile_now(compiling.Task(variant, arch), Store(folder / "store"))
-    known.provide(variant, arch)
-    entry = known.entry(variant, arch)
-    assert entry is not None
-    compiled = {"arch": arch, "variants": {variant.id: {arch: entry}}}
-    study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
-    config = Config.model_validate(
-        {
-            "studies": {"command": study},
-            "seed": options.seed,
-            "execute": {"case_limit_s": options.limit},
-        }
-    )
-    (one,) = jobs.plan(case.STAGE, [Request(asked)], compiled, target, config)
-    return one, entry
-
-
-# ----------------------------------------------------------------------------------- the document
-
-
-def _sums(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, int]:
-    found = list(rows)
-    return {name: sum(int(row.get(name) or 0) for row in found) for name in columns}
-
-
-SHARED = (
-    "requests_shared",
-    "transactions_shared",
-    "wavefronts_hardware",
-    "wavefronts_shared",
-    "wavefronts_shared_ideal",
-    "conflicts_shared",
-)
-GLOBAL = ("requests_global", "sectors_hardware", "sectors_global_ideal")
-LINE = (
-    "executed",
-    "threads_executed",
-    "wavefronts_hardware",
-    "wavefronts_shared",
-    "wavefronts_shared_ideal",
-    "sectors_hardware",
-)
-
-
-def _kinds(
-    rows: Sequence[Mapping[str, Any]], column: str, columns: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Sums of each kind of instruction that has the column."""
-    kinds = dict.fromkeys(instruction_kind(str(row["opcode"])) for row in rows if column in row)
-    return [
-        {"kind": kind, **_sums((r for r in rows if instruction_kind(r["opcode"]) == kind), columns)}
-        for kind in kinds
-        if any(r["executed"] for r in rows if instruction_kind(r["opcode"]) == kind)
-    ]
-
-
-def _with_excess(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {"excess": row["wavefronts_hardware"] - row["wavefronts_shared_ideal"]}
-
-
-def _summed(
-    rows: Iterable[Mapping[str, Any]], place: str, texts: Mapping[int, str]
-) -> list[dict[str, Any]]:
-    """Each of the lines with the sums of the rows that name it in the column ``place``."""
-    by_line: dict[int, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        by_line.setdefault(int(row[place]), []).append(row)
-    return [
-        _with_excess({"line": line, "text": text, **_sums(by_line.get(line, ()), LINE)})
-        for line, text in texts.items()
-    ]
-
-
-def _lines(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each line of the file behind its front matter, with the sums of what was made from it and of
-    what it calls in headers."""
-    texts = kernel.text.splitlines()
-    closing = FENCES[kernel.path.suffix][1]
-    start = next((i for i, text in enumerate(texts, 1) if closing in text), 0)
-    return _summed(rows, "kernel_line", {i: t for i, t in enumerate(texts, 1) if i > start})
-
-
-def _headers(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Header -> its lines that instructions were made from, with their sums."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        if row["file"] not in ("", kernel.path.name):
-            found.setdefault(str(row["file"]), []).append(row)
-    return {
-        name: _summed(own, "line", dict(sorted({row["line"]: row["text"] for row in own}.items())))
-        for name, own in sorted(found.items())
-    }
-
-
-def _series(job: Job | None, kernel: Kernel, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Of several launches in a row, each with its kernel, geometry and resources."""
-    if job is None or not job.launch.series:
-        return {}
-    used = entry.get("resources", {})
-    return {
-        "launches": [
-            {
-                "entry": name,
-                "grid": list(one.grid),
-                "block": list(one.block),
-                "dynamic_shared_bytes": one.shared_bytes,
-                "resources": used.get(name, {}),
-            }
-            for (name, _), one in zip(kernel.launches, job.launch.steps)
-        ]
-    }
-
-
-def document(
-    arch: str, plan: jobs.Planned, entry: Mapping[str, Any], done: case.Execution | None
-) -> dict[str, Any]:
-    """All that is known of the execution, as one JSON document."""
-    made = done.result if done is not None else plan.result
-    assert made is not None
-    asked, job = plan.case, plan.job
-    kernel = asked.variant.kernel
-    rows = done.rows() if done is not None else []
-    notes = made["notes"]
-    check = notes.get("check", {})
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "kernel": kernel.name,
-        "file": relative(kernel.path),
-        "title": kernel.front.title,
-        "variant": asked.variant.id,
-        "macros": asked.variant.names,
-        "case": asked.id,
-        "arch": arch,
-        "shape": job.shape if job else {},
-        "grid": list(job.launch.grid) if job else [],
-        "block": list(job.launch.block) if job else [],
-        "dynamic_shared_bytes": job.launch.shared_bytes if job else 0,
-        "resources": entry.get("resources", {}).get(kernel.entry, {}),
-        **_series(job, kernel, entry),
-        "status": made["status"],
-        "reason": made["reason"],
-        "warning": entry.get("warning", ""),
-        "verdict": made["verdict"] or model.NOT_CHECKED,
-        "check": {one["metric"]: one["value"] for one in check.get("figures", [])}
-        | {name: value for name, value in check.items() if name != "figures"},
-        "faults": notes.get("faults", []),
-        "counters": {one["metric"]: one["value"] for one in made["figures"]},
-        "printed": list(done.printed) if done is not None else [],
-        "prints": done.prints if done is not None else 0,
-        "classes": case.classes(done) if done is not None else [],
-        "shared": [_with_excess(row) for row in _kinds(rows, "wavefronts_hardware", SHARED)],
-        "global": _kinds(rows, "sectors_hardware", GLOBAL),
-        "lines": _lines(kernel, rows) if rows else [],
-        "headers": _headers(kernel, rows),
-        "instructions": rows,
-        "thread_instructions": notes.get("thread_instructions", 0),
-        "seconds": notes.get("seconds", 0.0),
-        "versions": notes.get("versions"),
-    }
-
-
-# ---------------------------------------------------------------------------------------- the text
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Rows under a head; the first ``left`` columns are text, the others numbers."""
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-
-    def line(cells: Sequence[str]) -> str:
-        parts = [
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(cells, widths))
-        ]
-        return ("  " + "  ".join(parts)).rstrip()
-
-    return [line(head), *(line(row) for row in rows)]
-
-
-def _headline(told: Mapping[str, Any]) -> list[str]:
-    ok = told["status"] == model.OK
-    lines = [f"{told['case']}: {told['verdict'] if ok else told['status']}"]
-    if told["reason"]:
-        lines.append(f"  {told['reason']}")
-    if told["warning"]:
-        lines.append(f"  {told['warning']}")
-    check = told["check"]
-    if "worst_error" in check:
-        scaled = ", ".join(
-            f"{name} = {check[name]:g}" for name in ("alpha", "beta") if name in check
-        )
-        lines.append(
-            f"  largest error {check['max_error']:.3g}; nearest to its tolerance: "
-            f"{check['worst_error']:.3g} of {check['worst_tolerance']:.3g}; "
-            f"relative error {check['relative_error']:.3g}, tolerance "
-            f"{check['relative_tolerance']:.3g}"
-            + (f" (worst of the runs: {scaled})" if scaled else "")
-        )
-    for one in told.get("launches", [told] if told["grid"] else []):
-        used = one["resources"]
-        size = " x ".join(map(str, one["grid"])), " x ".join(map(str, one["block"]))
-        shared = int(used.get("static_shared_bytes", 0)) + int(one["dynamic_shared_bytes"])
-        of = f"{one['entry']}: " if one is not told else ""
-        lines.append(
-            f"  {of}{told['arch']}, grid {size[0]}, block {size[1]}, {used.get('registers', '?')} "
-            f"registers, {_count(shared)} bytes of shared memory"
-        )
-    return lines
-
-
-def _printed(told: Mapping[str, Any]) -> list[str]:
-    """What the kernel printed, so many lines of it."""
-    lines = "".join(told["printed"]).splitlines()
-    if not lines:
-        return []
-    made = ["", "Printed", *(f"  {line}" for line in lines[:PRINTED])]
-    left = told["prints"] - len(told["printed"])
-    if len(lines) > PRINTED or left:
-        kept = f"{_count(len(lines))} lines" + (f" and {_count(left)} more calls" if left else "")
-        made.append(f"  ... (of {kept}; --json has {_count(len(told['printed']))} calls)")
-    return made
-
-
-def _source(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Lines of a file with their counts; ncu's column where it says something else."""
-    apart = any(one["wavefronts_shared"] != one["wavefronts_hardware"] for one in lines)
-    names = ["executed", "wavefronts_hardware", *(["wavefronts_shared"] if apart else []), "excess"]
-    names.append("sectors_hardware")
-    head = [
-        "line",
-        "warp inst.",
-        "wavefronts",
-        *(["ncu says"] if apart else []),
-        "excess",
-        "sectors",
-    ]
-    rows = []
-    for one in lines:
-        counted = bool(one["executed"])
-        cells = [
-            _count(one[name]) if counted and (one[name] or name == "executed") else ""
-            for name in names
-        ]
-        rows.append([str(one["line"]), *cells])
-    made = _table(head, rows, left=0)
-    width = max(map(len, made))
-    texts = ["source", *(one["text"] for one in lines)]
-    return [f"{row.ljust(width)}  | {text}".rstrip() for row, text in zip(made, texts)]
-
-
-def text(told: Mapping[str, Any]) -> str:
-    """The document for a reader at a terminal."""
-    lines = _headline(told) + _printed(told)
-    if "lanes" in told:
-        drawn = told["lanes"]
-        return "\n".join([*lines, "", *drawn["text"], "", f"drawn in {drawn['file']}"]) + "\n"
-    if not told["instructions"]:
-        return "\n".join(lines) + "\n"
-    classes = told["classes"]
-    total = sum(row["executed"] for row in classes) or 1
-    lines += ["", "Instructions"]
-    rows = [
-        [
-            row["class"],
-            _count(row["executed"]),
-            _count(row["threads_executed"]),
-            f"{100 * row['executed'] / total:.1f} %",
-        ]
-        for row in classes
-    ]
-    sums = _sums(classes, ("executed", "threads_executed"))
-    rows.append(["all", _count(sums["executed"]), _count(sums["threads_executed"]), "100.0 %"])
-    lines += _table(["class", "of warps", "of threads", "share"], rows)
-    counted = {
-        name: value
-        for name, value in told["counters"].items()
-        if name.startswith(("counted_", "sm__ops_path", "smsp__sass_thread")) and value
-    }
-    if counted:
-        lines += ["", "Operations"]
-        lines += _table(["counter", "value"], [[n, _count(v)] for n, v in counted.items()])
-    if told["shared"]:
-        lines += ["", "Shared memory"]
-        head = ["kind", "requests", "transactions", "wavefronts", "ideal", "excess", "conflicts"]
-        names = ["requests_shared", "transactions_shared", "wavefronts_hardware"]
-        names += ["wavefronts_shared_ideal", "excess", "conflicts_shared"]
-        rows = [[row["kind"], *(_count(row[name]) for name in names)] for row in told["shared"]]
-        lines += _table(head, rows)
-    if told["global"]:
-        lines += ["", "Global memory"]
-        rows = [[row["kind"], *(_count(row[name]) for name in GLOBAL)] for row in told["global"]]
-        lines += _table(["kind", "requests", "sectors", "ideal"], rows)
-    calls = ", lines that call a header with what it costs" if told["headers"] else ""
-    lines += ["", told["file"] + calls, *_source(told["lines"])]
-    for name, used in told["headers"].items():
-        lines += ["", f"{name}, the lines that instructions were made from", *_source(used)]
-    rate = told["thread_instructions"] / told["seconds"] / 1e6 if told["seconds"] else 0.0
-    lines += [
-        "",
-        f"{_count(told['thread_instructions'])} thread instructions executed in "
-        f"{told['seconds']:.2f} s ({rate:.0f} million a second, inputs and judge included)",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-# ---------------------------------------------------------------------------------------- the end
-
-
-def exit_code(told: Mapping[str, Any]) -> int:
-    """0 right or not checked, 1 wrong or failed, 2 not supported."""
-    if told["status"] in (model.UNSUPPORTED, model.NOT_MEASURED):
-        return USAGE
-    good = told["verdict"] in (model.CORRECT, model.NOT_CHECKED)
-    return RIGHT if told["status"] == model.OK and good else WRONG
-
-
-def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
-    """Compile and execute what the command line names. Raises UserError."""
-    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        plan, entry = planned(options, Path(folder))
-        done = None
-        if plan.job is not None:
-            machine = machine or execution.engine(saying=_say, processes=os.cpu_count() or 1)
-            done = case.run(replace(plan.job, watch=options.lanes is not None), machine)
-        told = document(_arch(options.arch), plan, entry, done)
-        if options.lanes is not None and done is not None:
-            told["lanes"] = _drawn(lanes.watched(done), told, options)
-        return told
-
-
-def _drawn(
-    found: Sequence[lanes.Watched], told: Mapping[str, Any], options: argparse.Namespace
-) -> dict[str, Any]:
-    """Write the diagram that is asked for; what it shows, as lines of text, and where it is."""
-    one = lanes.at_line(found, options.lanes, told["file"])
-    path = options.output or Path(f"{told['kernel']}_line_{options.lanes.replace(':', '_')}.svg")
-    try:
-        path.write_text(one.svg(), encoding="utf-8")
-    except OSError as error:
-        raise UserError(HERE, "--output", str(path), f"a file to write ({error})") from error
-    return {"file": str(path), "text": one.told()}
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
-    """Entry of ``tilewave``, which is ``python -m tilewave``, too; the exit code."""
+    """Entry of ``tilewave``, which is ``python -m tilewave``, too; the exit code.
+
+    machine: what executes, where it is not this CPU.
+    """
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        options = parser().parse_args(words)
-        if "run" in options:  # one of the others
-            return int(options.run(options))
-        if options.command == "wrap":
-            kept = functools.partial(execute, machine=machine)
-            right = wrapping.run(
-                options, lambda more: kept(parser().parse_args(["execute", *more]))
-            )
-            return RIGHT if right else WRONG
-        told = execute(options, machine)
+        options = parser().parse_args(words, argparse.Namespace(machine=machine))
+        return int(options.run(options))
     except UserError as error:
         print(f"Error: {error}", file=sys.stderr)
         if "--json" in words:
-            told = {"schema_version": SCHEMA_VERSION, "status": MISTAKE, "reason": str(error)}
+            version = execute.SCHEMA_VERSION
+            told = {"schema_version": version, "status": MISTAKE, "reason": str(error)}
             print(json.dumps(told, indent=1))
-        return USAGE
-    if options.json:
-        print(json.dumps(told, indent=1))
-    else:
-        print(text(told), end="")
-    return exit_code(told)
+        return execute.USAGE

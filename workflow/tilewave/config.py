@@ -67,6 +67,9 @@ class CaseBlock(Model):
     counters: MetricSet | Literal["none"] | None = Field(
         None, description="Overrides the study's `counters` for this block."
     )
+    execute: bool | None = Field(
+        None, description="Overrides the study's `execute` for this block."
+    )
 
 
 class StudyStyle(Model):

@@ -5,6 +5,7 @@ Nothing of a user's folder is imported until something needs it.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -43,12 +44,16 @@ class Modules:
         """Look in these folders, too."""
         os.environ[self._variable] = os.pathsep.join(str(one.resolve()) for one in folders)
 
+    def folders(self) -> list[str]:
+        """The users' folders."""
+        return [one for one in os.environ.get(self._variable, "").split(os.pathsep) if one]
+
     def _theirs(self) -> dict[str, Path]:
         """The users' files by name; the folders are looked at once."""
         asked = os.environ.get(self._variable, "")
         if asked != self._asked:
             found: dict[str, Path] = {}
-            for folder in filter(None, asked.split(os.pathsep)):
+            for folder in self.folders():
                 for path in sorted(Path(folder).glob("[!_.]*.py")):
                     if path.stem in found or path.stem in self._ours:
                         raise UserError(path, self._kind, path.stem, "a name that nothing else has")
@@ -71,9 +76,16 @@ class Modules:
 
     def check(self, name: str, where: object, key: object) -> None:
         """Raise UserError, which lists what exists, where a name does not; ``where`` and ``key`` are
-        what asks for it."""
+        what asks for it. A user's file must be Python, which is asked without importing it."""
         if name not in self._ours and name not in self._theirs():
             raise UserError(where, key, name, self.names())
+        path = self.file(name)
+        if path is not None:
+            try:
+                ast.parse(path.read_bytes())
+            except (SyntaxError, ValueError) as error:
+                at = f"line {getattr(error, 'lineno', None) or 1}"
+                raise UserError(path, at, str(error), "Python") from error
 
     def load(self, name: str, where: object, key: object) -> ModuleType:
         """The module.

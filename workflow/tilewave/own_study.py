@@ -112,7 +112,6 @@ def config(
     executed on the CPU. operation_folders: of operations of their own. Raises UserError for folders
     without kernels, and for mistakes in their front matter.
     """
-    operations.MODULES.use(Path(folder).expanduser() for folder in operation_folders)
     own = find_kernels(Path(folder).expanduser() for folder in folders)
     if not own:
         allowed = f"folders with kernel files ({' '.join(SUFFIXES)})"

@@ -213,8 +213,7 @@ def _check_expressions(kernels: Mapping[str, Kernel]) -> None:
 def _check_names(config: Config, kernels: Mapping[str, Kernel], where: object) -> None:
     """Plots and rungs that are named must exist."""
     for name, study in config.studies.items():
-        if study.plot not in plots.available():
-            raise UserError(where, f"studies.{name}.plot", study.plot, plots.available())
+        plots.MODULES.check(study.plot, where, f"studies.{name}.plot")
         if study.options:
             plots.check_options(study.plot, study.options, where, f"studies.{name}.options")
     if config.style.font != Style().font:

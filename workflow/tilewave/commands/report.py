@@ -12,7 +12,7 @@ import yaml
 
 from tilewave import own_study
 from tilewave import project as projects
-from tilewave.commands import HERE
+from tilewave.commands import HERE, own
 from tilewave.environment import fingerprint, has_gpu
 from tilewave.errors import UserError
 from tilewave.home import RECORDED, ROOT
@@ -41,10 +41,7 @@ def add(commands: Any) -> None:
         "--shapes", nargs="+", default=[], metavar="SHAPE",
         help="with --kernels: 4096, or 512x256x128; default: what the machine can do in short",
     )  # fmt: skip
-    made.add_argument(
-        "--operations", nargs="+", default=[], metavar="FOLDER",
-        help="with --kernels: folders of operations of your own",
-    )  # fmt: skip
+    own.add_operations(made)
     made.add_argument(
         "--only", default="", metavar="WORDS", help="studies, kernels, dtypes, shapes: a,b,c"
     )
@@ -75,10 +72,10 @@ def latest() -> Path:
 def _config(options: argparse.Namespace) -> Path:
     given: Path | None = options.configfile
     if options.kernels is None:
-        if options.shapes:
-            raise UserError(
-                HERE, "--shapes", options.shapes, "with --kernels; a config has its own"
-            )
+        for flag in ("shapes", "operations"):
+            asked = getattr(options, flag)
+            if asked:
+                raise UserError(HERE, f"--{flag}", asked, "with --kernels; a config has its own")
         if given is None:
             return latest()
         return ROOT / "config" / "config.yaml" if given == Path("shipped") else given
@@ -89,7 +86,7 @@ def _config(options: argparse.Namespace) -> Path:
             raise UserError(HERE, "--kernels", folder, "a folder or kernel file that exists")
     timed = has_gpu(fingerprint()) or bool(folders(Path.cwd() / RECORDED))
     made = own_study.config(
-        options.kernels, options.shapes, timed=timed, operation_folders=options.operations
+        options.kernels, options.shapes, timed=timed, operation_folders=own.use_operations(options)
     )
     text = "# Made by `tilewave report --kernels`; a copy in ./config.yaml is yours to change.\n"
     write_where_other(WRITTEN, text + yaml.safe_dump(made, sort_keys=False, width=100))

@@ -8,6 +8,7 @@ Nsight Compute has for it; and what the machine found wrong gets a place in the 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -42,15 +43,17 @@ def engine(
 
     Loading a program has what it needs of the interpreter compiled, once on a machine:
     ``waiting`` is called before another process that does so has to be waited for, ``saying`` gets
-    lines about a compilation, which takes so many ``processes``. Tests hand a fake to the functions
+    lines about a compilation, which takes so many ``processes``; a launch uses as many cores. Tests hand a fake to the functions
     that take an engine. Imported late: numba is large.
     """
-    from tilewave.machine import codes, compiling, errors, handlers, launch, maps, program
+    from tilewave.machine import codes, compiling, errors, handlers, launch, maps, marking, program
 
     def load(*given: Any) -> Any:
         loaded = program.load(*given)
         families = set(loaded.rows[:, codes.FAMILY].tolist())
         units = [LOOP, *handlers.units(families)]
+        if processes > 1:
+            units.append(marking.MARKED.unit)
         compiling.compile_units(units, waiting, saying, processes)
         return loaded
 
@@ -59,7 +62,7 @@ def engine(
         execute=launch.execute,
         Buffer=launch.Buffer,
         TensorMap=maps.TensorMap,
-        Limits=launch.Limits,
+        Limits=functools.partial(launch.Limits, cores=processes),
         Unsupported=errors.Unsupported,
         BadLaunch=errors.BadLaunch,
     )

@@ -107,7 +107,7 @@ class Execution:
     """What an execution left: the result of the stage, and for the command line what it came from.
 
     ran: the launches of the first run, the one that ncu would count; empty where the machine did not get
-    as far as counting. seconds: of the whole; launched_s: of the launches alone.
+    as far as counting. seconds: without loading; launched_s: of the launches alone.
     """
 
     result: Result
@@ -364,10 +364,10 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     profile: sample where the time goes (`Ran.profile`).
     """
     machine = machine or execution.engine()
-    begun = time.monotonic()
     case = _Case(job, machine, profile)
     try:
         case.load()
+        begun = time.monotonic()
         judged = case.judged()
     except machine.Unsupported as error:
         told = _unsupported(error, case.places[case.entry])

@@ -71,8 +71,16 @@ GLOBAL_LOADS = frozenset({"LDG", "LD", "LDGSTS"})
 GLOBAL_STORES = frozenset({"STG", "ST"})
 GLOBAL = GLOBAL_LOADS | GLOBAL_STORES | {"ATOMG", "ATOM", "RED", "REDG"}
 
+# What certainly takes the pipe of whole numbers and comparisons; multiplications take that of FP32.
+ALU = frozenset(
+    "IADD3 IADD32I LOP3 LOP32I SHF LEA ISETP SEL PRMT IMNMX VIMNMX VIADD FMNMX FSEL FSETP PLOP3".split()
+)
+SPECIAL = frozenset({"MUFU"})
+
 WARPGROUP = 4
 """Warps of a warpgroup, which one of its instructions is divided among."""
+WARPGROUPS = frozenset({"HGMMA", "IGMMA"})
+"""Products of a warpgroup."""
 WITHOUT_PRODUCTS = frozenset({"WARPGROUP", "WARPGROUPSET"})
 """Instructions of the tensor class that multiply nothing."""
 ASYNCHRONOUS = frozenset({"SYNCS", "UTMALDG", "UTMASTG", "UBLKCP"})
@@ -111,17 +119,38 @@ def tensor(opcode: str) -> tuple[str, str, int] | None:
     bf16, tf32, f64. None where the opcode is no tensor instruction that multiplies, or one whose
     count is not known here (sparse and integer instructions).
     """
-    name, *words = opcode.split(".")
-    if name not in ("HMMA", "DMMA", "HGMMA") or not words or "SP" in words:
-        return None
-    match = _SHAPE.match(words[0])
-    shape = tuple(map(int, match.groups())) if match else _SHAPES.get(words[0])
-    if shape is None:
+    name, words, shape = _product(opcode)
+    if name not in ("HMMA", "DMMA", "HGMMA") or "SP" in words or shape is None:
         return None
     m, n, k = shape
     if name == "DMMA":
         return "f64", "f64", 2 * m * n * k
-    if name == "HGMMA":
-        m //= WARPGROUP
     source = "bf16" if "BF16" in words else "tf32" if "TF32" in words else "f16"
     return source, "f16" if words[1:2] == ["F16"] else "f32", 2 * m * n * k
+
+
+def _product(opcode: str) -> tuple[str, list[str], tuple[int, int, int] | None]:
+    """Base, modifiers, and rows, columns and depth of what a warp does of a tensor instruction."""
+    name, *words = opcode.split(".")
+    match = _SHAPE.match(words[0]) if words else None
+    shape = tuple(map(int, match.groups())) if match else _SHAPES.get((words or [""])[0])
+    if shape is None:
+        return name, words, None
+    m, n, k = shape
+    return name, words, (m // WARPGROUP if name in WARPGROUPS else m, n, k)
+
+
+@functools.cache
+def unit(opcode: str) -> tuple[str, int] | None:
+    """The unit and type of a tensor instruction as `theory.bounds.Rates` names them, and the operations
+    of one warp. None where it multiplies nothing, or what is not known here."""
+    name, words, shape = _product(opcode)
+    known = tensor(opcode)
+    if known is not None:
+        source, sum_, operations = known
+    elif name in ("IMMA", "IGMMA") and "SP" not in words and {"S8", "U8"} & set(words) and shape:
+        source, sum_, operations = "i8", "i32", 2 * shape[0] * shape[1] * shape[2]
+    else:
+        return None
+    way = "wgmma" if name in WARPGROUPS else "mma 8x8x4" if shape == (8, 8, 4) else "mma"
+    return f"{way} {source}" + (" f16 sum" if (source, sum_) == ("f16", "f16") else ""), operations

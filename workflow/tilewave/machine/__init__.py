@@ -46,6 +46,8 @@ What comes before and after
     printing      what printf and assert said, as text
     tracing       a block once more, to learn the other side of a race
     access        one access to shared memory, lane by lane
+    marking       which bytes of global memory were read and written
+    spreading     blocks on several cores at once, where their order makes no difference
     capturing     where the lanes of accesses to shared memory stood, and which wavefront serves which
 """
 

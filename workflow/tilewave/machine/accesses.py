@@ -8,11 +8,11 @@ copy the last of each way in which its two sides stand in a line.
 
 from __future__ import annotations
 
-from numpy import float64, int32, int64, uint32, uint64
+from numpy import float64, int32, int64, uint8, uint16, uint32, uint64
 
 from tilewave.machine import memory as rules
 from tilewave.machine import views as view
-from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, lowest_one
+from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, lowest_one, put
 from tilewave.machine.codes import (
     A_ADD,
     A_AND,
@@ -598,9 +598,10 @@ def _narrow_load(words, byte, width):
 
 @njit
 def _narrow_store(words, byte, width, value):
-    shift = uint32(8 * (byte & 3))
-    ones = (uint32(0xFF) if width == 1 else uint32(0xFFFF)) << shift
-    words[byte >> 2] = (words[byte >> 2] & ~ones) | ((value << shift) & ones)
+    if width == 1:
+        put(words, byte, uint8(value))
+    else:
+        put(words, byte, uint16(value))
 
 
 @njit

@@ -129,6 +129,19 @@ def leading_zeros(typingctx, bits):
     return types.uint32(types.uint32), build
 
 
+@intrinsic
+def put(typingctx, words, byte, value):
+    """Store a uint8 or uint16 at a byte offset of an array of words, and touch nothing beside it."""
+
+    def build(context, builder, signature, arguments):
+        data = context.make_array(words)(context, builder, arguments[0]).data
+        place = builder.gep(builder.bitcast(data, ir.IntType(8).as_pointer()), [arguments[1]])
+        builder.store(arguments[2], builder.bitcast(place, arguments[2].type.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.none(words, types.int64, value), build
+
+
 def _on_stack(dtype, count):
     """A function that gives an array on the stack, for as long as its caller runs."""
     kind = types.Array(dtype, 1, "C")

@@ -125,6 +125,11 @@ def _resolved_once() -> None:
     types.BaseFunction.get_call_type = get_call_type
 
 
+def imported() -> None:
+    """Import the modules of all units, once numba is as it is to be here."""
+    from tilewave.machine import blocks, capturing, handlers, marking, tracing  # noqa: F401
+
+
 def main(units: list[str]) -> None:
     compiling.options = {
         "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Pipeline,
@@ -132,8 +137,7 @@ def main(units: list[str]) -> None:
     }  # fmt: skip
     _resolved_once()
     gc.disable()  # what is made here lives until the end
-    from tilewave.machine import blocks, capturing, handlers, tracing  # noqa: F401
-
+    imported()
     target = cpu_target.target_context.codegen()
     target._library_class = Piece
     target.set_env = lambda *_: None  # of Python's globals, which nothing here uses

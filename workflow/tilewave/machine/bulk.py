@@ -12,11 +12,12 @@ Elements outside the array are read as zeros, which count as bytes that have com
 
 from __future__ import annotations
 
-from numpy import int32, int64, uint32, uint64
+from numpy import int32, int64, uint8, uint32, uint64
 
 from tilewave.machine import orders
 from tilewave.machine import views as view
 from tilewave.machine.accesses import fault
+from tilewave.machine.bits import put
 from tilewave.machine.codes import (
     A_UREG,
     BANK,
@@ -97,12 +98,6 @@ def get_byte(words, at):
 
 
 @njit
-def put_byte(words, at, value):
-    shift = uint32(8 * (at & 3))
-    words[at >> 2] = (words[at >> 2] & ~(uint32(0xFF) << shift)) | value << shift
-
-
-@njit
 def move_piece(target, to, source, origin, count):
     """Copy bytes that lie behind each other."""
     if (to | origin | count) & 3 == 0:
@@ -111,7 +106,7 @@ def move_piece(target, to, source, origin, count):
             target[first + uint64(word)] = source[second + uint64(word)]
         return
     for byte in range(count):
-        put_byte(target, to + byte, get_byte(source, origin + byte))
+        put(target, to + byte, uint8(get_byte(source, origin + byte)))
 
 
 @njit
@@ -243,6 +238,19 @@ def coordinate(U, begin, axis, rank):
 
 
 @njit
+def coordinates(U, row):
+    """The five coordinates at which the box of a tensor copy begins."""
+    rank, begin = row[SUB], row[A_UREG] + (1 if row[OP] == Y_STORE else 2)
+    return (
+        coordinate(U, begin, 0, rank),
+        coordinate(U, begin, 1, rank),
+        coordinate(U, begin, 2, rank),
+        coordinate(U, begin, 3, rank),
+        coordinate(U, begin, 4, rank),
+    )
+
+
+@njit
 def tensor_copy(m, warp, pc, row, mask):
     """UTMALDG and UTMASTG."""
     U = view.uniforms(m)[warp]
@@ -259,14 +267,7 @@ def tensor_copy(m, warp, pc, row, mask):
         return
     size = rows_of(m, address) * count_along(m, address, 0) * element_of(m, address)
     place = int64(U[first])
-    begin = first + 1 if storing else first + 2
-    at = (
-        coordinate(U, begin, 0, rank),
-        coordinate(U, begin, 1, rank),
-        coordinate(U, begin, 2, rank),
-        coordinate(U, begin, 3, rank),
-        coordinate(U, begin, 4, rank),
-    )
+    at = coordinates(U, row)
     where, known = block_of(m, warp, pc, lanes, place)
     offset = place & OFFSET
     if not known or not inside(m, warp, pc, lanes, offset, size, int64(BOX_ALIGNMENT)):

@@ -9,6 +9,7 @@ any other launch pays nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy import int64, uint32
@@ -19,7 +20,6 @@ from tilewave.machine import views as view
 from tilewave.machine.access import BYPASS, COPY, KINDS, LANES, LOAD, MATRIX, STORE, Access
 from tilewave.machine.compiling import Entry, entry
 from tilewave.machine.handlers import SIGNATURE, call, pin
-from tilewave.machine.program import Program
 from tilewave.machine.state import (
     SHARED_BASE,
     SHARED_IDEAL,
@@ -29,6 +29,9 @@ from tilewave.machine.state import (
     TAKEN,
     State,
 )
+
+if TYPE_CHECKING:
+    from tilewave.machine.program import Program
 
 FAMILIES = (c.LOAD, c.STORE, c.ATOMIC, c.MATRIX, c.COPY)
 # What is noted of an access, before the addresses of its lanes and, of copies, where they read.

@@ -25,13 +25,19 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-import platformdirs
 from llvmlite import binding
 from numba.core.caching import UserProvidedCacheLocator
 from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
 
+from tilewave import cache
+
 HERE = Path(__file__).parent
+NOT_COMPILED = (
+    "cubin", "decode", "decode_hopper", "findings", "launch", "liveness", "operands", "printing", "program",
+    "spreading",
+)  # fmt: skip
+"""Modules of this folder that nothing compiled depends on: `building` does not import them."""
 SECONDS = {
     "loop": 4.2, "integer": 2.6, "logic": 1.1, "f32": 1.2, "f64": 1.5, "f16": 1.4, "convert": 1.7,
     "load": 3.6, "store": 1.4, "copy": 1.6, "atomic": 2.8, "hgmma": 2.5, "bulk": 2.6,
@@ -44,25 +50,27 @@ TOGETHER = (
     ("f16", "convert", "mufu"),
     ("hmma", "imma", "dmma"),
     ("hgmma", "mbarrier", "bulk", "cluster"),
-    ("loop", "trace", "capture"),
+    ("loop", "trace", "capture", "marks"),
 )
 """Units with much in common, which one process translates once."""
 
 
+def sources() -> list[Path]:
+    """The files that compiled code depends on."""
+    own = [path for path in sorted(HERE.glob("*.py")) if path.stem not in NOT_COMPILED]
+    return [*own, HERE.parent / "tensor_map_limits.py"]
+
+
 @functools.cache
 def folder() -> Path:
-    """Where the units for these sources, this compiler and this CPU are."""
+    """Where the units for these sources, this compiler and this CPU are. Raises UserError where
+    somebody else could have put them there: they are loaded and executed."""
     features = binding.get_host_cpu_features().flatten()
     versions = sys.version, numba.__version__, llvmlite.__version__, np.__version__
     digest = hashlib.sha256(repr((versions, binding.get_host_cpu_name(), features)).encode())
-    for path in sorted(HERE.glob("*.py")):
+    for path in sources():
         digest.update(path.read_bytes())
-    root = os.environ.get("TILEWAVE_CACHE") or platformdirs.user_cache_dir("tilewave")
-    made = Path(root) / "machine" / digest.hexdigest()[:16]
-    made.mkdir(parents=True, exist_ok=True)
-    # Code is loaded from here, and executed: nobody else may write it.
-    made.chmod(0o700)
-    return made
+    return cache.folder("machine", digest.hexdigest()[:16])
 
 
 class Kept(UserProvidedCacheLocator):  # type: ignore[misc]

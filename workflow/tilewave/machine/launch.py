@@ -5,6 +5,7 @@ Memory is bounded by one block and the buffers; cost is linear in the grid.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,17 @@ from typing import Any
 import numpy as np
 
 from tilewave import architectures
-from tilewave.machine import blocks, capturing, handlers, lanes, orders, printing, system, views
+from tilewave.machine import (
+    blocks,
+    capturing,
+    handlers,
+    lanes,
+    orders,
+    printing,
+    spreading,
+    system,
+    views,
+)
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine.access import Access
@@ -30,6 +41,7 @@ ALIGNMENT = 512  # of a buffer, and the least gap behind it
 LOCAL_FREE = 1 << 16  # bytes of local memory of a thread, where a kernel uses any
 ADDRESS = 8  # bytes of a pointer
 SM_WARPS = 64  # what %nwarpid says, whatever the architecture
+LEAST_SECONDS = 0.1  # of an execution in order, after one on several cores
 PAGE = 128  # bytes in which shared memory is handed out
 
 
@@ -46,13 +58,15 @@ class Limits:
     """When to stop: warp instructions of the launch (0: no limit), seconds (0: no limit).
 
     ``races`` turns the bookkeeping of shared memory on; ``reverse`` runs warps and blocks from
-    the last to the first, which must change nothing for a kernel without races.
+    the last to the first, which must change nothing for a kernel without races. So many ``cores`` may
+    work at once, which changes nothing but the time.
     """
 
     instructions: int = 0
     seconds: float = 0
     races: bool = True
     reverse: bool = False
+    cores: int = 1
 
 
 @dataclass(frozen=True)
@@ -323,7 +337,6 @@ def _state(
     lanes.prepare(rows)
     shared_size = image.shared_size + shared_bytes
     narrow = _narrow_shared(rows)
-    prints = any(name == c.SYSTEM_CALLS[c.PRINT] for _, name in image.calls)
     units = ((shared_size + PAGE) >> (0 if narrow else 2)) + 16
     # Local memory ends at the top of the stack; what a kernel declares lies right below it.
     local_words = LOCAL_FREE // 4 if stack else 4
@@ -390,7 +403,7 @@ def _state(
         meetings=np.zeros((warps, 2), np.int64),
         gathered=np.zeros((1, knowledge), np.uint32),
         quota=np.zeros(warps, np.int64),
-        prints=np.zeros((s.PRINTS if prints else 1, 1 + s.PRINT_ARGUMENTS), np.int64),
+        prints=np.zeros((s.PRINTS if program.prints else 1, 1 + s.PRINT_ARGUMENTS), np.int64),
     )
     return state, list(zip(starts, held))
 
@@ -418,6 +431,12 @@ def _cluster(first: s.State, together: int) -> list[s.State]:
         state.own[s.RANK] = rank
         state.identity[:, c.SPECIAL_REGISTERS.index("SR_CgaCtaId")] = rank
     return states
+
+
+def _read_only(state: s.State, buffers: Sequence[tuple[int, Buffer]]) -> list[bool]:
+    """Of each range of memory whether its buffer is read-only; a kernel's own variables are not."""
+    fixed = [not buffer.array.flags.writeable for _, buffer in buffers]
+    return fixed + [False] * (len(state.ranges) - len(fixed))
 
 
 def _narrow_shared(rows: np.ndarray) -> bool:
@@ -464,25 +483,43 @@ def execute(
     cluster = tuple(cluster or (1, 1, 1))
     if min(cluster) < 1 or any(blocks_ % size for blocks_, size in zip(grid, cluster)):
         raise BadLaunch(f"a grid that is a multiple of the cluster, not {grid} of {cluster}")
-    state, buffers = _state(program, grid, block, arguments, shared_bytes, limits, cluster, memory)
+    together = int(np.prod(cluster))
+    clusters, threads = int(np.prod(grid)) // together, int(np.prod(block))
+
+    def prepared() -> tuple[s.State, list[tuple[int, Buffer]]]:
+        return _state(program, grid, block, arguments, shared_bytes, limits, cluster, memory)
+
+    state, buffers = prepared()
+    states, done, shares, allowed = [state], 0, {}, limits.seconds
+    cores = (
+        1
+        if profile or capture or limits.reverse
+        else min(limits.cores, clusters // spreading.LEAST)
+    )
+    if cores > 1 and spreading.independent(program):
+        started = time.perf_counter()
+        done = spreading.run(
+            state, functools.partial(_cluster, together=together), _read_only(state, buffers), cores,
+            grid, cluster, threads, limits.instructions, allowed and started + allowed,
+        )  # fmt: skip
+        seconds = time.perf_counter() - started
+        if not done:
+            state, buffers = prepared()
+            allowed = allowed and max(allowed - seconds, LEAST_SECONDS)
     book = capturing.Book(program) if capture else None
     if book is not None:
         state = book.watching(state)
-    states = _cluster(state, int(np.prod(cluster)))
-    started = time.perf_counter()
-    total = int(np.prod(grid))
-    tables = [views.table(one) for one in states]
-    for one in states:
-        one.peers[:] = [table.ctypes.data for table in tables]
-    m = tables[0]
-    sampler = blocks.Sampler(state.control) if profile else None
-    deadline = started + limits.seconds if limits.seconds else 0.0
-    done = blocks.run_grid(
-        m, tuple(grid), int(np.prod(block)), total, limits.instructions, deadline, limits.reverse,
-        cluster, _contexts(program, states),
-    )  # fmt: skip
-    seconds = time.perf_counter() - started
-    shares = sampler.stop() if sampler else {}
+    if not done:
+        states = _cluster(state, together)
+        started = time.perf_counter()
+        tables = views.tables(states)  # hold them until the end: blocks know each other's addresses
+        sampler = blocks.Sampler(state.control) if profile else None
+        done = blocks.run_grid(
+            tables[0], tuple(grid), threads, clusters * together, limits.instructions,
+            allowed and started + allowed, limits.reverse, cluster, _contexts(program, states),
+        )  # fmt: skip
+        seconds = time.perf_counter() - started
+        shares = sampler.stop() if sampler else {}
     printed, prints = printing.printed(state)
     view = state.memory.view(np.uint8)
     for start, buffer in buffers:

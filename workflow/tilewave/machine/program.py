@@ -63,6 +63,11 @@ class Program:
         return (*c.SYSTEM_CALLS, *sorted(others))
 
     @property
+    def prints(self) -> bool:
+        """Whether code of its module calls printf."""
+        return any(name == c.SYSTEM_CALLS[c.PRINT] for _, name in self.image.calls)
+
+    @property
     def entry(self) -> str:
         return self.image.entry
 

@@ -8,6 +8,8 @@ each of its arrays as nine words, and three hundred words a call took longer tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -85,7 +87,7 @@ def _at_address(dtype):
     return array
 
 
-uint32s, int64s = _at_address(types.uint32), _at_address(types.int64)
+uint8s, uint32s, int64s = map(_at_address, (types.uint8, types.uint32, types.int64))
 
 
 @intrinsic
@@ -191,6 +193,14 @@ def table(state: State) -> np.ndarray:
         row[0] = array.ctypes.data
         row[1 : 1 + min(SIZES, array.ndim)] = array.shape[:SIZES]
     return m.reshape(-1)
+
+
+def tables(states: Sequence[State]) -> list[np.ndarray]:
+    """The tables of a cluster's blocks by rank, which know each other; they must outlive its run."""
+    made = [table(one) for one in states]
+    for one in states:
+        one.peers[:] = [other.ctypes.data for other in made]
+    return made
 
 
 @njit

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -25,7 +25,8 @@ from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, pr
 from tilewave.plots.style import Style
 from tilewave.project import Project, read
 from tilewave.records.store import write_atomically
-from tilewave.report import cells
+from tilewave.report import cells, undrawn
+from tilewave.report.undrawn import Undrawn
 
 SIDECAR_VERSION = 1
 DRAWING = ("matplotlib", "seaborn", "pandas", "numpy")
@@ -229,28 +230,57 @@ def sidecar(study: StudyData) -> dict[str, Any]:
     }
 
 
-def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> None:
+class Drawing(NamedTuple):
+    """What a study's files show. summary: where there is one; more: what else its sidecar says."""
+
+    study: StudyData
+    table: pd.DataFrame
+    summary: Callable[[], pd.DataFrame] | None
+    draw: Callable[[Style], Figure]
+    more: Mapping[str, str] = {}
+
+
+def _drawing(project: Project, study: StudyData) -> Drawing:
+    """As its plot module draws it. Raises whatever the module raises."""
+    plot = project.config.studies[study.name].plot
+    module = plots.load(plot, project.where, f"studies.{study.name}.plot")
+    table = module.table(study)
+    study = replace(study, takeaway=plots.takeaway(plot, study, table))
+    summary = functools.partial(plots.summary, plot, study) if plots.has_summary(plot) else None
+    return Drawing(study, table, summary, functools.partial(module.draw, study, table))
+
+
+def _box(study: StudyData, why: Undrawn) -> Drawing:
+    """What stands in the place of a figure that raises."""
+    draw = functools.partial(why.draw, study)
+    return Drawing(study, why.table(), why.table, draw, {undrawn.KEY: why.sentence})
+
+
+def write(
+    project: Project, study: StudyData, outputs: Iterable[str | Path], why: Undrawn | None = None
+) -> None:
     """Write the study's files; each path's suffix says which (`FIGURE_KINDS`), its folder the width.
+
+    why: it cannot be drawn, where it cannot.
 
     Raises
     ------
-    UserError: the config asks for a style that cannot be drawn, or for an unknown option.
+    UserError: the config asks for a style that cannot be drawn, or for an unknown option. And whatever
+        the plot module raises.
     """
-    entry = project.config.studies[study.name]
-    module = plots.load(entry.plot, project.where, f"studies.{study.name}.plot")
-    table = module.table(study)
-    study = replace(study, takeaway=plots.takeaway(entry.plot, study, table))
+    made = _box(study, why) if why else _drawing(project, study)
+    study, table = made.study, made.table
     looks = {narrow: style_of(project, study.name, narrow) for narrow in (False, True)}
 
     @functools.cache
     def drawn(narrow: bool, bare: bool) -> Figure:
         chosen = looks[narrow]
-        return module.draw(study, table, replace(chosen, bare=bare or chosen.bare))
+        return made.draw(replace(chosen, bare=bare or chosen.bare))
 
     for path in map(Path, map(str, outputs)):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.parent.name == "tables":
-            summed = plots.summary(entry.plot, study)
+            summed = made.summary() if made.summary else table
             summed.to_csv(path, index=False, lineterminator="\n")
         elif path.parent.name == "thumbnails":
             # The PNG stands before it in `FIGURE_FILES`.
@@ -258,14 +288,14 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
         elif path.suffix == ".csv":
             table.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
-            text = json.dumps(sidecar(study), indent=1, sort_keys=True, default=str)
+            told = {**sidecar(study), **made.more}
+            text = json.dumps(told, indent=1, sort_keys=True, default=str)
             path.write_text(text + "\n", encoding="utf-8")
         elif path.suffix == ".txt":
             said = [study.takeaway or study.question, *look.caption(drawn(False, False))]
             path.write_text("\n".join(one for one in said if one) + "\n", encoding="utf-8")
         elif path.suffix == ".tex":
-            summed = plots.has_summary(entry.plot)
-            frame = plots.summary(entry.plot, study) if summed else table
+            frame = made.summary() if made.summary else table
             path.write_text(cells.latex(cells.table(frame)), encoding="utf-8")
         else:
             narrow = path.parent.name == "narrow"
@@ -325,11 +355,12 @@ def write_all(
     outputs: Iterable[str | Path],
     workers: int = 1,
     done: Callable[[str], object] = lambda name: None,
-) -> str:
+) -> tuple[str, dict[str, Undrawn]]:
     """Write the files of several studies; from the store where nothing that decides them changed.
 
     outputs: paths; a file's name says which study it is of, and those in ``tables`` are summaries.
-    done: is called with the name of each study whose files are there. Returns how many studies were drawn. Raises as `write` does.
+    done: is called with the name of each study whose files are there. Returns how many studies were
+    drawn, and those that raised: their files say so, and the store does not keep them.
     """
     paths: dict[str, list[Path]] = {name: [] for name in names}
     for path in map(Path, map(str, outputs)):
@@ -338,8 +369,8 @@ def write_all(
     tables = loaded(inputs)
     studies = [of_tables(project, name, *tables) for name in names]
 
-    def made(study: StudyData) -> bool:
-        """Whether the study was drawn."""
+    def made(study: StudyData) -> bool | Undrawn:
+        """Whether the study was drawn, or why it could not be."""
         key, mine = _key(project, study), paths[study.name]
         kept = {path: _kept(project, key, path) for path in mine}
         for path in mine:
@@ -348,15 +379,23 @@ def write_all(
             for path, one in kept.items():
                 shutil.copyfile(one, path)
             return False
-        write(project, study, mine)
+        try:
+            write(project, study, mine)
+        except (Exception, SystemExit) as error:
+            why = undrawn.of(error, project.config.studies[study.name].plot)
+            write(project, study, mine, why)
+            return why
         for path, one in kept.items():
             write_atomically(one, path.read_bytes())
         return True
 
     # Those that take longest first.
     studies.sort(key=lambda study: -len(study.records))
-    drawn = 0
+    drawn, failed = 0, {}
     for study, new in sharing.each(made, studies, workers):
-        drawn += new
+        if isinstance(new, Undrawn):
+            failed[study.name] = new
+        else:
+            drawn += new
         done(study.name)
-    return f"{drawn} of {len(studies)} drawn"
+    return f"{drawn} of {len(studies)} drawn", failed

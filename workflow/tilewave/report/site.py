@@ -255,7 +255,8 @@ def write(
     swept = explorer.sweeps(shown, cases, records, environments)
     page("explorer.html", "explorer.html.j2", explorer.view(swept))
     found, groups = findings(shown, cases), troubles(cases, verdict.unplanned(cases, records))
-    judged = verdict.of(project, cases, records, target)
+    left_out = {one.name: one.undrawn for one in shown if one.undrawn}
+    judged = verdict.of(project, cases, records, target, left_out)
     in_short.write(reports, about["banner"], judged, found, shown, cases, records)
     written = [
         (f"{name}.csv", f"tables/{name}.csv")

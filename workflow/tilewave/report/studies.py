@@ -14,7 +14,7 @@ import pandas as pd
 
 from tilewave import plots
 from tilewave.project import Project
-from tilewave.report import FIGURE_KINDS
+from tilewave.report import FIGURE_KINDS, undrawn
 from tilewave.report.cells import Table, plural, table, with_evidence
 from tilewave.report.summary import Group, Source, sources, troubles, verdict_counts
 
@@ -39,7 +39,8 @@ class Image:
 
 @dataclass(frozen=True)
 class StudyView:
-    """One study on the pages; addresses are those of its own page. bare: the notes are not in the figure."""
+    """One study on the pages; addresses are those of its own page. bare: the notes are not in the figure.
+    undrawn: why there is neither figure nor data."""
 
     name: str
     title: str
@@ -61,6 +62,7 @@ class StudyView:
     figure: Image | None
     kernels: list[str]
     data: pd.DataFrame | None
+    undrawn: str = ""
 
 
 def svg_size(path: Path) -> tuple[int, int]:
@@ -108,27 +110,29 @@ def view(
     wanted = set(project.plan.studies[name])
     cases, records = (frame[frame["case"].isin(wanted)] for frame in frames)
     folder = reports / "figures"
+    sidecar, caption = folder / f"{name}.json", folder / f"{name}.txt"
+    told = json.loads(sidecar.read_text("utf-8")) if sidecar.is_file() else {}
+    takeaway, why = told.get("takeaway", ""), told.get(undrawn.KEY, "")
     files = [
         (kind.upper(), f"../figures/{name}.{kind}")
-        for kind in FIGURE_KINDS
+        for kind in (("json",) if why else FIGURE_KINDS)
         if (folder / f"{name}.{kind}").is_file()
     ]
     summed = reports / "tables" / f"{name}.csv"
     summary = None
-    if plots.has_summary(entry.plot) and summed.is_file():
+    if plots.has_summary(entry.plot) and summed.is_file() and not why:
         files.append(("summary", f"../tables/{name}.csv"))
         summary = table(pd.read_csv(summed))
-    sidecar, caption = folder / f"{name}.json", folder / f"{name}.txt"
-    takeaway = (
-        json.loads(sidecar.read_text("utf-8")).get("takeaway", "") if sidecar.is_file() else ""
-    )
-    data = data_of(reports, name)
+    data = None if why else data_of(reports, name)
     whole = plots.table_stays_open(entry.plot)
     shown = None if data is None else table(data if whole else data.head(FIRST_ROWS))
     if shown and ("judged by", False) in shown.columns:
         shown = with_evidence(shown)
     alt = f"Figure of the study {entry.title}: {takeaway or entry.question}"
-    narrow = narrow_image(folder / "narrow" / f"{name}.svg", f"../figures/narrow/{name}.svg")
+    figure = None
+    if not why:
+        narrow = narrow_image(folder / "narrow" / f"{name}.svg", f"../figures/narrow/{name}.svg")
+        figure = image(folder / f"{name}.svg", f"../figures/{name}.svg", alt, narrow)
     return StudyView(
         name=name,
         title=entry.title,
@@ -142,7 +146,7 @@ def view(
         ),
         # Of the caption what lies between the finding and the source.
         notes=caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else [],
-        reading=plots.load(entry.plot).READING,
+        reading="" if why else getattr(plots.load(entry.plot), "READING", ""),
         bare=project.config.style.bare if entry.style.bare is None else entry.style.bare,
         cases=plural(len(cases), "case"),
         verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
@@ -153,9 +157,10 @@ def view(
         filters=[] if data is None or not whole else _filters(data),
         groups=troubles(cases, records),
         files=files,
-        figure=image(folder / f"{name}.svg", f"../figures/{name}.svg", alt, narrow),
+        figure=figure,
         kernels=list(dict.fromkeys(map(str, cases["kernel"]))),
         data=data,
+        undrawn=why,
     )
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from tilewave.plots.base import present
 from tilewave.project import Project, read
 from tilewave.records import model
-from tilewave.report import baseline
+from tilewave.report import baseline, undrawn
 from tilewave.report.cells import plural
 
 MOST = 20
@@ -146,16 +146,17 @@ def _against_baseline(
 class Verdict:
     """What is said of a run. counts: the lines of `summary` and the baseline's; told: whether it passed
     and why not, but for the names of the kernels that are to blame; problems: what a strict run does
-    not accept."""
+    not accept; undrawn: studies without a figure, which no run accepts, with the reason."""
 
     counts: str
     told: str
     kernels: tuple[str, ...]
     problems: tuple[Problem, ...]
+    undrawn: Mapping[str, str]
 
     @property
     def passed(self) -> bool:
-        return not self.problems
+        return not self.problems and not self.undrawn
 
     @property
     def sentence(self) -> str:
@@ -168,11 +169,14 @@ def of(
     cases: pd.DataFrame,
     records: pd.DataFrame,
     target: Mapping[str, Any] | None = None,
+    left_out: Mapping[str, str] | None = None,
 ) -> Verdict:
     """The verdict on a run's tables.
 
-    target: the target document, where the config names a baseline of shared-memory excess.
+    target: the target document, where the config names a baseline of shared-memory excess. left_out: the
+    studies whose figures were not drawn, with the reason.
     """
+    left_out = left_out or {}
     records = unplanned(cases, records)
     counts, problems = summary(cases, records), _problems(cases, records, project.config.strict)
     if target is not None and getattr(project, "baseline", None) is not None:
@@ -181,18 +185,22 @@ def of(
     bad = {one.case for one in problems}
     mine = cases[cases["case"].isin(bad)]
     number = sum(map(checked, cases["verdict"]))
+    faults = []
+    if left_out:
+        were = "was" if len(left_out) == 1 else "were"
+        faults.append(f"{plural(len(left_out), 'figure')} {were} not drawn ({', '.join(left_out)})")
     if len(mine):
-        told = (
-            f"Not passed: {plural(len(mine), 'case')} {'is' if len(mine) == 1 else 'are'} not right"
-        )
+        faults.append(f"{plural(len(mine), 'case')} {'is' if len(mine) == 1 else 'are'} not right")
     elif problems:
-        told = f"Not passed: {problems[0].line}"
+        faults.append(problems[0].line)
+    if faults:
+        told = f"Not passed: {', '.join(faults)}"
     elif number:
         told = f"Passed: {plural(number, 'case')} checked, none wrong and none failed"
     else:
         told = "Passed: nothing failed, but no case was checked"
     kernels = tuple(dict.fromkeys(str(name) for name in mine["kernel"] if present(name)))
-    return Verdict(counts, told, kernels, tuple(problems))
+    return Verdict(counts, told, kernels, tuple(problems), left_out)
 
 
 def judge(
@@ -200,6 +208,7 @@ def judge(
     cases_path: str | Path,
     records_path: str | Path,
     target_path: str | Path | None = None,
+    figures_path: str | Path | None = None,
 ) -> str:
     """The summary of the run and the verdict's sentence, also printed to stderr.
 
@@ -207,25 +216,33 @@ def judge(
     cases. Unsupported and not measured cases never fail a run.
 
     target_path: of the target document, where the config names a baseline of shared-memory excess.
+    figures_path: of the file that says that the figures were drawn. It is deleted where one of them could
+        not be, so that the next run draws that one again.
 
     Raises
     ------
-    SystemExit: with code 1 where `strict` is set and a case is wrong or failed, or its excess is
+    SystemExit: with code 1 where a figure was not drawn, and where `strict` is set and a case is wrong or failed, or its excess is
         not the baseline's (`strict: release`: or a recorded figure is stale), after listing which
         and why.
     """
     cases, records = (pd.read_parquet(str(path)) for path in (cases_path, records_path))
     target = None if target_path is None else read(Path(str(target_path)))
-    found, strict = of(project, cases, records, target), project.config.strict
-    failed = bool(strict and found.problems)
+    left_out = {}
+    if figures_path is not None:
+        left_out = undrawn.found(project.reports, project.plan.studies)
+    found, strict = of(project, cases, records, target, left_out), project.config.strict
     lines = [found.counts.rstrip("\n")]
-    if failed:
+    if left_out:
+        Path(str(figures_path)).unlink(missing_ok=True)
+        lines.append("Error: these studies have no figure; the next run tries again:")
+        lines += [f"  {name}: {why}" for name, why in left_out.items()]
+    if strict and found.problems:
         said = "strict: release" if strict == "release" else "strict: true"
         lines.append(f"Error: the config says {said}, and these cases are not right:")
         lines += [f"  {problem.line}" for problem in found.problems[:MOST]]
         if len(found.problems) > MOST:
             lines.append(f"  and {len(found.problems) - MOST} more; the report lists all of them")
     print("\n".join([*lines, found.sentence]), file=sys.stderr, flush=True)
-    if failed:
+    if left_out or (strict and found.problems):
         raise SystemExit(1)
     return f"{found.counts}{found.sentence}\n"

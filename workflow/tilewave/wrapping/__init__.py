@@ -2,6 +2,6 @@
 open.
 
 `reading` finds kernels and how code of the host launches them, `arithmetic` takes the host's expressions
-over into front matter, `guessing` makes front matter of both, `trying` executes it, `command` asks and
-writes.
+over into front matter, `matching` says what the parameters are to an operation, `guessing` makes front
+matter of all three, `trying` executes it; `commands.wrap` asks and writes.
 """

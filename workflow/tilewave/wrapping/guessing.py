@@ -1,4 +1,4 @@
-"""Front matter of a matrix product, guessed from a kernel's signature and its launch."""
+"""Front matter of a kernel, guessed from its operation, its signature and its launch."""
 
 from __future__ import annotations
 
@@ -11,24 +11,11 @@ from typing import Any
 
 from tilewave.compiling.declarations import Token, Unreadable, angle
 from tilewave.expressions import ExpressionError, evaluate, names_in
-from tilewave.wrapping.arithmetic import DTYPES, WHOLE, Unknown, number, of_tokens, outside
-from tilewave.wrapping.reading import Function, Launch, Parameter, Source, parts
+from tilewave.operations.base import Operation
+from tilewave.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside
+from tilewave.wrapping.matching import arguments, others, usual
+from tilewave.wrapping.reading import Function, Launch, Source, parts
 
-SIZES = ("m", "n", "k")
-AFFIX = re.compile(
-    r"^(?:(?:d|g|dev|device|gpu|gmem|global|p|ptr|mat|matrix|in|input|h)_?(?=[abcd]$|[abcd]_|out))|_?(?:ptr|d|dev|device|gpu|mat|matrix|gmem|in|input|_)$"
-)
-POINTERS = {
-    "a": "a", "lhs": "a", "left": "a", "mata": "a", "matrixa": "a",
-    "b": "b", "rhs": "b", "right": "b", "matb": "b", "matrixb": "b",
-    "c": "c", "d": "c", "out": "c", "output": "c", "result": "c", "res": "c", "matc": "c", "matrixc": "c",
-}  # fmt: skip
-DIMENSION = re.compile(
-    r"_?(?:size|dim|num|len|n|rows?|cols?)?_?(?P<one>[mnk])_?(?:size|dim|len|total|global)?_?"
-)
-LEADING = re.compile(r"(?:ld|stride|ld_|stride_)_?(?P<of>[abcd])_?")
-LEADS = {"a": ("k", "m"), "b": ("n", "k"), "c": ("n", "m")}
-"""Leading dimension of each matrix: row-major, column-major."""
 K_STEP = re.compile(
     r"(?:T_)?(?:K\d+_)?(?:B_?K|BLOCK_?(?:SIZE_?)?K|TILE_?(?:SIZE_?)?K|K_?TILE|K_?BLOCK|bK"
     r"|BLOCK_?SIZE|TILE_?SIZE|TILE_?WIDTH|TILE_?DIM|TILE)"
@@ -48,69 +35,21 @@ class Guess:
 
     unknown: what nothing in the code says, by flag, with a suggestion; notes: what to know. tile: rows,
     columns and step of a block, 1 or 0 where they are not known; values: template arguments; constant:
-    the value of a name that another file around defines, or None.
+    the value of a name that another file around defines, or None; others: fronts with another meaning of
+    what no name tells.
     """
 
     front: dict[str, Any]
+    operation: Operation
     unknown: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     tile: dict[str, int] = field(default_factory=dict)
     values: dict[str, int] = field(default_factory=dict)
     constant: Callable[[str], int | None] = lambda name: None
+    others: list[dict[str, Any]] = field(default_factory=list)
 
     def macros(self) -> dict[str, Any]:
         return {name: values[0] for name, values in self.front.get("macros", {}).items()}
-
-
-def _role(name: str) -> str:
-    """a, b or c of a pointer's name; empty where it says nothing."""
-    lower = name.lower().strip("_")
-    return POINTERS.get(lower) or POINTERS.get(AFFIX.sub("", AFFIX.sub("", lower)).strip("_"), "")
-
-
-def arguments(parameters: Sequence[Parameter]) -> tuple[list[Any], list[str]]:
-    """What each parameter is given (None where its name says nothing), and the names of those."""
-    pointers = [one for one in parameters if one.stars]
-    roles = {one.name: _role(one.name) for one in pointers}
-    if not {"a", "b", "c"} <= set(roles.values()):
-        out = [one for one in pointers if not one.constant]
-        last = out[0] if len(out) == 1 else pointers[-1] if pointers else None
-        rest = [one for one in pointers if one is not last]
-        roles = {}
-        if last is not None and len(rest) == 2:
-            roles = {rest[0].name: "a", rest[1].name: "b", last.name: "c"}
-    plain = [one for one in parameters if not one.stars]
-    scalars = {
-        one.name: word for one in plain for word in ("alpha", "beta") if word in one.name.lower()
-    }
-    plain = [one for one in plain if one.name not in scalars]
-    whole = [one for one in plain if set(one.type.split()) <= WHOLE]
-    sizes = {one.name: _dimension(one.name) for one in whole}
-    if len(whole) == 1:
-        sizes = {whole[0].name: "n"}
-    elif len(whole) == 3 and set(sizes.values()) != set(SIZES):
-        sizes = {one.name: size for one, size in zip(whole, SIZES)}
-    real = [one for one in plain if one not in whole]
-    if not scalars and len(real) == 2:
-        scalars = dict(zip((one.name for one in real), ("alpha", "beta")))
-    known = {**roles, **sizes, **scalars}
-    made = [known.get(one.name) or None for one in parameters]
-    return made, [one.name for one, word in zip(parameters, made) if word is None]
-
-
-def _dimension(name: str) -> str:
-    lower = name.lower()
-    leading = LEADING.fullmatch(lower)
-    if leading:
-        return f"ld{'c' if leading['of'] == 'd' else leading['of']}"
-    found = DIMENSION.fullmatch(lower)
-    return found["one"] if found else ""
-
-
-def with_leading(words: Sequence[Any], layouts: Mapping[str, str]) -> list[Any]:
-    """Arguments with each leading dimension as the size that it is in these layouts."""
-    leads = {f"ld{one}": LEADS[one][layouts.get(one, "row") == "col"] for one in LEADS}
-    return [leads.get(word, word) for word in words]
 
 
 def _template(
@@ -159,7 +98,7 @@ def _template(
 
 def _instantiated(function: Function, source: Source) -> list[tuple[Token, ...]]:
     """The arguments of an explicit instantiation in the file."""
-    for path, one in source.declarations:
+    for path, one in source.declarations(function.name):
         texts = [token.text for token in one.head]
         if (
             path in source.own
@@ -191,22 +130,35 @@ def _sides(found: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> 
     return sides
 
 
-def guessed(function: Function, source: Source, dtype: str = "") -> Guess:
-    """Front matter for a kernel, with what is not known."""
-    guess = Guess({"title": _title(function.name), "operation": "matmul"})
+def guessed(function: Function, source: Source, operation: Operation, dtype: str = "") -> Guess:
+    """Front matter for a kernel of an operation, with what is not known."""
+    front = {"title": _title(function.name), "operation": operation.name}
+    guess = Guess(front, operation)
     guess.constant = functools.partial(_constant, source)
     launch = next(iter(source.launches(function.name)), None)
     entry, names, types = _template(function, launch, source, guess, dtype)
-    guess.front["dtypes"] = _dtypes(function, source, types, dtype, guess)
-    words, unknown = arguments(function.parameters)
+    words, unknown = arguments(function.parameters, operation)
+    guess.front["dtypes"] = _dtypes(function, source, types, dtype, guess, words)
     if unknown:
         told = ", ".join(one if one else "?" for one in words)
         guess.unknown["--arguments"] = f"{told} (not known: {', '.join(unknown)})"
     guess.front["arguments"] = words
-    _geometry(guess, function, launch, names, words, source)
-    if [word for word in words if word in SIZES] == ["n"]:
-        guess.front["requires"] = {"conditions": ["m == n", "n == k"]}
     guess.front["entry"] = entry
+    _geometry(guess, function, launch, names, words, source)
+    sizes = operation.dimensions
+    equal = {"conditions": [f"{one} == {other}" for one, other in itertools.pairwise(sizes)]}
+    single = len([word for word in words if word in sizes]) == 1 < len(sizes)
+    if single and operation.laid_out:
+        guess.front["requires"] = equal
+    for other in others(function.parameters, words, operation):
+        scratch = Guess({**guess.front, "arguments": other}, operation)
+        _geometry(scratch, function, launch, names, other, source)
+        guess.others.append(scratch.front)
+    guess.others[:0] = [
+        {**guess.front, "grid": grid} for grid in _other_grids(guess) if grid != guess.front["grid"]
+    ]
+    if single and not operation.laid_out:
+        guess.others.append({**guess.front, "requires": equal})
     _tiles(guess, function, source)
     return guess
 
@@ -224,23 +176,32 @@ def _title(name: str) -> str:
 
 
 def _dtypes(
-    function: Function, source: Source, types: Mapping[str, str], given: str, guess: Guess
+    function: Function,
+    source: Source,
+    types: Mapping[str, str],
+    given: str,
+    guess: Guess,
+    words: Sequence[Any],
 ) -> dict[str, str]:
-    words, _ = arguments(function.parameters)
+    operands = guess.operation.operands
     found: dict[str, str] = {}
     for one, word in zip(function.parameters, words):
-        if one.stars and word in ("a", "b", "c"):
+        if one.stars and word in operands:
             kind = types.get(one.type, one.type)
             plain = re.sub(r"[24]$", "", kind) if kind not in DTYPES else kind
             found[str(word)] = DTYPES.get(plain.replace("nvcuda::", ""), "")
     code = "\n".join(source.texts[path] for path in source.own)
     if not all(found.values()) and not given:
         guess.unknown["--dtype"] = "the type of " + ", ".join(n for n, v in found.items() if not v)
-    made = {one: given or found.get(one) or "f32" for one in ("a", "b", "c")}
+    made = {one: given or found.get(one) or "f32" for one in operands}
+    if given:
+        made |= {
+            name: found[name] for name, one in operands.items() if one.written and found.get(name)
+        }
+    if "accumulate" not in guess.operation.needs_dtypes:
+        return made
     if "precision::tf32" in code or ".tf32" in code:
         made |= {one: "tf32" for one in "ab" if made[one] == "f32"}
-    if given and found.get("c"):
-        made["c"] = found["c"]
     accumulate = {"f16": _f16_sum(function, code), "bf16": "f32", "tf32": "f32", "i8": "i32"}
     return {**made, "accumulate": accumulate.get(made["a"], made["a"])}
 
@@ -264,10 +225,12 @@ def _geometry(
     source: Source,
 ) -> None:
     """Block, grid and shared memory, from the launch; else what is common."""
-    known: dict[str, str] = {size.upper(): size for size in SIZES} | {size: size for size in SIZES}
+    sizes = guess.operation.dimensions
+    known = usual(guess.operation) if not {*words} & {*sizes} else {}
+    known |= {size.upper(): size for size in sizes} | {size: size for size in sizes}
     if launch is not None:
         for given, word in zip(launch.arguments, words):
-            if len(given) == 1 and given[0].word and word in SIZES:
+            if len(given) == 1 and given[0].word and word in sizes:
                 known[given[0].text] = str(word)
     known |= names
     for key, found in (("block", launch and launch.block), ("grid", launch and launch.grid)):
@@ -280,7 +243,7 @@ def _geometry(
     if not guess.front.get("block"):
         guess.front["block"] = _common_block(function, source, guess)
     if not guess.front.get("grid"):
-        guess.front["grid"] = _common_grid(guess.front["block"])
+        guess.front["grid"] = _common_grid(guess.front["block"], _extents(guess.operation))
         guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
     if launch is not None and launch.shared and [one.text for one in launch.shared] != ["0"]:
         try:
@@ -315,17 +278,46 @@ def _common_block(function: Function, source: Source, guess: Guess) -> list[int 
     return block
 
 
-def _common_grid(block: Sequence[int | str]) -> list[int | str]:
-    if len(block) > 1:
-        return [f"ceil(n / {block[0]})", f"ceil(m / {block[1]})"]
-    return [f"ceil(m * n / {block[0]})"]
+def _extents(operation: Operation) -> tuple[str, ...]:
+    """Dimensions that threads are usually dealt out over: the output's, or the input's of a scalar."""
+    found = sorted(operation.operands.values(), key=lambda one: not one.written)
+    return next((one.extents for one in found if one.extents), ())
+
+
+def _common_grid(block: Sequence[int | str], extents: Sequence[str]) -> list[int | str]:
+    if len(block) > 1 and len(extents) > 1:
+        outer: list[int | str] = list(extents[-3::-1][:1])
+        return [f"ceil({extents[-1]} / {block[0]})", f"ceil({extents[-2]} / {block[1]})", *outer]
+    return [f"ceil({' * '.join(extents)} / {block[0]})"]
+
+
+def _other_grids(guess: Guess) -> list[list[int | str]]:
+    """Grids to try: a block, a warp or a thread a row where no launch tells it, and a size in the place of
+    a number where the launch was written for one size."""
+    front, extents = guess.front, _extents(guess.operation)
+    grid, block = front["grid"], front["block"]
+    if guess.operation.laid_out:
+        return []
+    if "--grid" in guess.unknown:
+        made = [_common_grid(block, extents[::-1])] if len(block) > 1 else []
+        rows: list[int | str] = list(extents[:1])
+        return made if len(extents) < 2 else [*made, rows, [f"ceil({rows[0]} / {block[-1]})"]]
+    told = names_in(" + ".join(map(str, grid))) | {*map(str, front["arguments"])}
+    missing = [one for one in guess.operation.dimensions if one not in told]
+    if len(missing) != 1:
+        return []
+    sides = [i for i, side in enumerate(grid) if isinstance(side, int) and side > 1]
+    return [[*grid[:i], missing[0], *grid[i + 1 :]] for i in sides]
 
 
 def _tiles(guess: Guess, function: Function, source: Source) -> None:
     """Rows, columns and step of a block, where the grid and the names say them."""
     macros = guess.macros()
     grid = " ; ".join(map(str, guess.front["grid"]))
-    for size in ("m", "n"):
+    steps_of = guess.operation.tiles[2:]
+    for size in guess.operation.dimensions:
+        if size in steps_of:
+            continue
         found = re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)", grid)
         try:
             guess.tile[size] = int(evaluate(found[1], macros)) if found else 1
@@ -345,7 +337,7 @@ def _tiles(guess: Guess, function: Function, source: Source) -> None:
                 steps.append(number(tokens, scope))
             except Unknown:
                 continue
-    guess.tile["k"] = max(steps) if steps else 0
+    guess.tile |= dict.fromkeys(steps_of, max(steps) if steps else 0)
 
 
 def declarations_in(function: Function) -> list[str]:

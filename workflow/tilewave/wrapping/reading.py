@@ -28,6 +28,8 @@ SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc")
 MOST_FILES, MOST_BYTES, LEVELS, CROWD = 2000, 1 << 19, 3, 200
 """How far launches and headers are looked for: files, bytes of one, folders above the kernel's; entries of
 a folder that is no project's."""
+OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
+"""Folders of installed packages, and hidden ones."""
 QUALIFIERS = frozenset(
     "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename unsigned_ *& &".split()
 )
@@ -134,34 +136,43 @@ class Source:
         return found
 
     @functools.cached_property
-    def declarations(self) -> list[tuple[Path, Declaration]]:
-        made = []
+    def _read(self) -> dict[Path, list[Declaration]]:
+        return {}
+
+    def declarations(self, word: str = "") -> Iterator[tuple[Path, Declaration]]:
+        """Those of the files that hold a word, the kernel's own first. Each file is read once, and only
+        where it is asked for: there may be many around."""
         for path in dict.fromkeys((*self.own, *self.texts)):
-            try:
-                made += [(path, one) for one in declarations(self.texts[path])]
-            except Unreadable:
+            if word not in self.texts[path]:
                 continue
-        return made
+            if path not in self._read:
+                try:
+                    self._read[path] = list(declarations(self.texts[path]))
+                except Unreadable:
+                    self._read[path] = []
+            yield from ((path, one) for one in self._read[path])
 
     def functions(self) -> list[Function]:
         """The kernels of the file, then those of headers of its own."""
         found = [
             function(path, one)
-            for path, one in self.declarations
-            if path in self.own and one.defined and any(t.text == "__global__" for t in one.head)
+            for path, one in itertools.takewhile(
+                lambda found: found[0] in self.own, self.declarations("__global__")
+            )
+            if one.defined and any(t.text == "__global__" for t in one.head)
         ]
         return sorted(found, key=lambda one: one.file != self.path)
 
     def constant(self, name: str) -> tuple[Token, ...] | None:
         """The value of a variable outside of functions."""
-        for _, one in self.declarations:
+        for _, one in self.declarations(name):
             if one.kind == "variable" and name in one.names:
                 return next((v for at, n, v in definitions(one.head) if n == name), None)
         return None
 
     def returned(self, name: str) -> tuple[Scope, tuple[Token, ...]] | None:
         """What a function without arguments returns at its end."""
-        for _path, one in self.declarations:
+        for _path, one in self.declarations(name):
             if one.kind == "function" and one.name == name and one.body:
                 ends = [i for i, token in enumerate(one.body) if token.text == "return"]
                 if ends:
@@ -173,7 +184,7 @@ class Source:
     def launches(self, kernel: str) -> list[Launch]:
         """Where the host's code launches a kernel, the kernel's own file first."""
         made = []
-        for path, one in self.declarations:
+        for path, one in self.declarations(kernel):
             if one.body and any(token.text == kernel for token in one.body):
                 made += [
                     launch
@@ -330,7 +341,9 @@ def _root(path: Path) -> Path:
 def _around(path: Path) -> Iterator[Path]:
     """Files with code, those nearest to the kernel's first."""
     root = _root(path)
-    found = itertools.islice((one for one in root.rglob("*") if one.suffix in SOURCES), MOST_FILES)
+    every = (one for one in root.rglob("*") if one.suffix in SOURCES)
+    own = (one for one in every if not OTHERS.search(one.relative_to(root).as_posix()))
+    found = itertools.islice(own, MOST_FILES)
     files = [one for one in found if one.is_file() and one.stat().st_size <= MOST_BYTES]
     yield from sorted(files, key=lambda one: (one.parent != path.parent, str(one)))
 

@@ -9,18 +9,22 @@ from typing import Any
 
 from tilewave.compiling import nvcc
 from tilewave.compiling.nvcc import UNDEFINED
+from tilewave.operations.base import Operation
 from tilewave.records import model
-from tilewave.wrapping.guessing import SIZES, STEPS, Guess, with_leading
+from tilewave.wrapping.guessing import STEPS, Guess
+from tilewave.wrapping.matching import with_leading
 
 Shape = dict[str, int]
 Told = Mapping[str, Any]
 Run = Callable[[dict[str, Any], Shape], Told]
-"""Executes front matter at a shape; what `tilewave.command.execute` tells."""
+"""Executes front matter at a shape; what `tilewave.commands.execute` tells."""
 READS_C = "reads_c"
 LAYOUTS = [dict.fromkeys(names, "col") for names in ("b", "a", "ab", "abc", "bc", "ac", "c")]
 NEARER = 0.8
 """Times the error of the guess: with less, a change is told though the product stays wrong."""
 LEAST_K, UNKNOWN_K, UNKNOWN_TILE = 16, 128, 32
+FEW = 3
+"""Of what each block has one."""
 SEVERAL_TILES = 256
 """From it on, what a grid divides by holds several tiles, as a stride of blocks does."""
 
@@ -30,13 +34,27 @@ def right(told: Told) -> bool:
 
 
 def first_shape(guess: Guess) -> Shape:
-    """Whole tiles, one or two of them a side."""
-    shape = {one: guess.tile[one] if guess.tile[one] > 1 else UNKNOWN_TILE for one in ("m", "n")}
-    shape = {one: size if size >= 64 else 2 * size for one, size in shape.items()}
-    shape["k"] = max(2 * guess.tile["k"], LEAST_K) if guess.tile["k"] else UNKNOWN_K
-    if "conditions" in guess.front.get("requires", {}):
-        shape = dict.fromkeys(SIZES, max(shape.values()))
-    return {one: shape[one] for one in SIZES}
+    """Whole tiles, one or two of them a side; of what has no layouts to try, sizes that differ."""
+    operation, shape = guess.operation, Shape()
+    sides = {str(side) for side in guess.front["grid"]}
+    for one in operation.dimensions:
+        tile = guess.tile[one]
+        if one in operation.tiles[2:]:
+            shape[one] = max(2 * tile, LEAST_K) if tile else UNKNOWN_K
+        elif one in sides:
+            shape[one] = FEW
+        else:
+            size = tile if tile > 1 else UNKNOWN_TILE
+            shape[one] = size if size >= 64 and operation.laid_out else 2 * size
+            while not operation.tiles and list(shape.values()).count(shape[one]) > 1:
+                shape[one] += size
+    return shape_of(shape, guess.front)
+
+
+def shape_of(shape: Shape, front: Mapping[str, Any]) -> Shape:
+    """The shape, with equal sizes where the front matter asks for them."""
+    equal = "conditions" in front.get("requires", {})
+    return dict.fromkeys(shape, max(shape.values())) if equal else shape
 
 
 def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
@@ -44,19 +62,24 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
 
     Whatever the code does not say is tried: whether C is read, layouts, the order of the grid.
     """
+    operation = guess.operation
+
+    def once(front: dict[str, Any], at: Shape) -> Told:
+        return run(_final(front, operation), shape_of(at, front))
+
     front = guess.front
-    told = run(_final(front), shape)
+    told = once(front, shape)
     while (mended := _mended(front, told["reason"], guess)) is not None:
         front = mended
-        told = run(_final(front), shape)
-    front, told = _with_c(front, told, run, shape)
+        told = once(front, shape)
+    front, told = _with_c(front, told, once, shape)
     if right(told) or told["status"] == model.FAILED_TO_COMPILE:
-        return _final(front), told
-    nearest, words = (_final(front), told), ""
+        return _final(front, operation), told
+    nearest, words = (_final(front, operation), told), ""
     for change, what in _changes(front, guess):
-        other, found = _with_c(change, run(_final(change), shape), run, shape)
+        other, found = _with_c(change, once(change, shape), once, shape)
         if right(found) or _error(found) < NEARER * _error(nearest[1]):
-            nearest, words = (_final(other), found), what
+            nearest, words = (_final(other, operation), found), what
         if right(found):
             break
     if words:
@@ -70,13 +93,13 @@ def _error(told: Told) -> float:
 
 
 def _with_c(
-    front: dict[str, Any], told: Told, run: Run, shape: Shape
+    front: dict[str, Any], told: Told, once: Run, shape: Shape
 ) -> tuple[dict[str, Any], Told]:
     """Where C was read although beta is 0: the same with that allowed."""
     if right(told) or READS_C not in told["reason"]:
         return front, told
     allowed = {**front, READS_C: True}
-    return allowed, run(_final(allowed), shape)
+    return allowed, once(allowed, shape)
 
 
 def _mended(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
@@ -94,23 +117,35 @@ def _mended(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any]
     return {**front, "macros": {**macros, unknown[1]: [value]}}
 
 
-def _final(front: Mapping[str, Any]) -> dict[str, Any]:
+def _final(front: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
     """Front matter with its leading dimensions as the layouts make them."""
     made = copy.deepcopy(dict(front))
-    made["arguments"] = with_leading(made["arguments"], made.get("layouts", {}))
+    made["arguments"] = with_leading(made["arguments"], made.get("layouts", {}), operation)
     return made
 
 
 def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str, Any], str]]:
-    for layouts in LAYOUTS:
+    for other in guess.others:
+        keys = ("arguments", "grid", "block", "requires")
+        told = [key for key in keys if other.get(key) != front.get(key)]
+        words = "; ".join(f"{key} {_told(other[key])}" for key in told)
+        yield {**front, **{key: other[key] for key in told}}, words
+    for layouts in LAYOUTS if guess.operation.laid_out else ():
         words = ", ".join(f"{name} in columns" for name in layouts)
         yield {**front, "layouts": dict(layouts)}, words
-    if "--grid" in guess.unknown and len(front["grid"]) == 2:
+    if "--grid" in guess.unknown and len(front["grid"]) == 2 and guess.operation.laid_out:
         swapped = str.maketrans("mn", "nm")
         grid = [str(one).translate(swapped) for one in front["grid"]]
         yield {**front, "grid": grid}, "the rows of C along x"
-    if front["dtypes"]["accumulate"] == "f32" and front["dtypes"]["a"] == "f16":
+    if front["dtypes"].get("accumulate") == "f32" and front["dtypes"]["a"] == "f16":
         yield {**front, "dtypes": {**front["dtypes"], "accumulate": "f16"}}, "sums in f16"
+
+
+def _told(value: Any) -> str:
+    """Of front matter, for a reader."""
+    if isinstance(value, dict):
+        return "; ".join(map(_told, value.values()))
+    return ", ".join(map(str, value))
 
 
 def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[str, Any]:
@@ -121,20 +156,27 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
         return (
             found
             if right(run(front, ragged))
-            else found | _one_limit("n", guess, front, run, shape)
+            else found | _one_limit(_named(guess, front), guess, front, run, shape)
         )
     if right(run(front, ragged)):
         return found
-    for one in SIZES:
-        if not right(run(front, {**shape, one: shape[one] + 1})):
+    for one in guess.operation.dimensions:
+        if len(shape) == 1 or not right(run(front, {**shape, one: shape[one] + 1})):
             found |= _one_limit(one, guess, front, run, shape)
-    step = found.get("k", 0)
-    if step:
-        short = (many for many in (1, 2, 3, 4) if right(run(front, {**shape, "k": many * step})))
+    for one in guess.operation.tiles[2:]:
+        step = found.get(one, 0)
+        short = (
+            many for many in (1, 2, 3, 4) if step and right(run(front, {**shape, one: many * step}))
+        )
         least = next(short, 0)
         if least > 1:
-            found["conditions"] = [f"k >= {least * step}"]
+            found["conditions"] = [f"{one} >= {least * step}"]
     return found
+
+
+def _named(guess: Guess, front: Mapping[str, Any]) -> str:
+    """The size that the kernel takes, where all must be equal."""
+    return next(str(one) for one in front["arguments"] if one in guess.operation.dimensions)
 
 
 def _one_limit(
@@ -144,9 +186,14 @@ def _one_limit(
     square = "conditions" in front.get("requires", {})
 
     def holds(size: int) -> bool:
-        return right(run(front, dict.fromkeys(SIZES, size) if square else {**shape, one: size}))
+        return right(run(front, dict.fromkeys(shape, size) if square else {**shape, one: size}))
 
     tile = guess.tile[one]
+    if not guess.operation.laid_out:
+        step = tile if tile > 1 else STEPS[-1]
+        while step % 2 == 0 and holds(shape[one] + step // 2):
+            step //= 2
+        return {one: step}
     if tile > 1:
         while tile >= SEVERAL_TILES and tile % 2 == 0 and holds(tile // 2):
             tile //= 2

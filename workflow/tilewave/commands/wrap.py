@@ -1,4 +1,4 @@
-"""``python -m tilewave wrap FILE.cu``: front matter for a kernel that was written for nvcc."""
+"""``tilewave wrap FILE.cu``: front matter for a kernel that was written for nvcc."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tilewave.commands import HERE
+from tilewave import operations
+from tilewave.commands import HERE, execute, own
 from tilewave.errors import UserError
 from tilewave.kernels import FENCES, NAME
+from tilewave.operations.base import Operation
 from tilewave.progress import say
 from tilewave.records import model
-from tilewave.wrapping import trying
-from tilewave.wrapping.guessing import SIZES, Guess, guessed
+from tilewave.wrapping import matching, trying
+from tilewave.wrapping.guessing import Guess, guessed
 from tilewave.wrapping.reading import Function, Source, read
 
 OPENING, CLOSING, _ = FENCES[".cu"]
@@ -28,12 +30,10 @@ ORDER = (
     "reads_c compiler entry arguments"
 ).split()
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
-Execute = Callable[[Sequence[str]], Mapping[str, Any]]
-"""From the words behind ``execute`` to what it tells."""
 
 
-def add_parser(commands: Any) -> None:
-    """The subcommand's options."""
+def add(commands: Any) -> None:
+    """Add the parser of this subcommand."""
     wrap = commands.add_parser(
         "wrap",
         help="write front matter for a kernel that was written for nvcc, and execute it once",
@@ -41,26 +41,35 @@ def add_parser(commands: Any) -> None:
     wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file")
     wrap.add_argument("--kernel", metavar="NAME", help="of several __global__ functions")
     wrap.add_argument(
+        "--operation", metavar="NAME",
+        help="what it computes; default: what the names tell, else a matrix product",
+    )  # fmt: skip
+    wrap.add_argument(
         "--entry", metavar="NAME<...>", help="instantiation of a template: gemm<128, 8>"
     )
     wrap.add_argument("--block", metavar="X[,Y[,Z]]", help="threads of a block")
     wrap.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks: 'ceil(n / 16), ceil(m / 16)'")
     wrap.add_argument("--shared", metavar="BYTES", help="of dynamic shared memory")
-    wrap.add_argument("--dtype", help="of a, b and c, where the types do not say it: f32, f16, ...")
+    wrap.add_argument("--dtype", help="of the arrays, where the types do not say it: f32, f16, ...")
     wrap.add_argument(
         "--arguments", metavar="LIST", help="in the kernel's order: a, b, c, m, n, k, alpha, beta"
     )
-    wrap.add_argument("--shape", help="executed at this MxNxK only; default: found by trying")
+    wrap.add_argument(
+        "--shape", help="executed at these sizes only, 64x64x32; default: found by trying"
+    )
     wrap.add_argument("--arch", default="sm_90", help="default: %(default)s")
     wrap.add_argument(
         "-o", "--output", metavar="FILE", help="a new file that includes FILE; - prints"
     )
     wrap.add_argument("--yes", action="store_true", help="ask nothing: what is guessed is taken")
     wrap.add_argument("--force", action="store_true", help="write over the output file")
+    own.add_operations(wrap)
+    wrap.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace, execute: Execute) -> bool:
-    """Wrap a kernel; whether it was right when it was executed. Raises UserError."""
+def run(options: argparse.Namespace) -> int:
+    """Wrap a kernel; 0 where it was right when it was executed, else 1. Raises UserError."""
+    own.use_operations(options)
     if not options.source.is_file():
         raise UserError(HERE, "FILE", str(options.source), "a file that exists")
     source, folders = read(options.source.resolve())
@@ -69,7 +78,9 @@ def run(options: argparse.Namespace, execute: Execute) -> bool:
     asking = sys.stdin.isatty() and not options.yes
     function = _function(options, source, asking)
     output = _output(options, source, function)
-    guess = guessed(function, source, options.dtype or "")
+    guess = guessed(
+        function, source, _operation(options, function, source, asking), options.dtype or ""
+    )
     if options.entry:
         guess.front["entry"] = options.entry
         guess.unknown.pop("--entry", None)
@@ -77,7 +88,7 @@ def run(options: argparse.Namespace, execute: Execute) -> bool:
     if NEWER.search("".join(source.texts[path] for path in source.own)):
         guess.front["architecture_specific"] = True
     say(f"{function.name}: executed on the CPU to see what holds")
-    front, told, shape = _tried(options, guess, source, folders, execute)
+    front, told, shape = _tried(options, guess, source, folders)
     for note in guess.notes:
         say(f"  {note}")
     if told.get("warning"):
@@ -92,7 +103,7 @@ def run(options: argparse.Namespace, execute: Execute) -> bool:
         output.write_text(text, encoding="utf-8")
         say(f"written: {os.path.relpath(output)}; look at it, then")
         say(f"  tilewave execute {os.path.relpath(output)} --shape {size}")
-    return trying.right(told)
+    return execute.RIGHT if trying.right(told) else execute.WRONG
 
 
 def _reason(told: Mapping[str, Any]) -> str:
@@ -112,6 +123,21 @@ def _function(options: argparse.Namespace, source: Source, asking: bool) -> Func
     if wanted not in names:
         raise UserError(HERE, "--kernel", wanted, names)
     return found[wanted]
+
+
+def _operation(
+    options: argparse.Namespace, function: Function, source: Source, asking: bool
+) -> Operation:
+    name: str | None = options.operation
+    found = None if name else matching.operation_of(function, source)
+    if found is not None:
+        return found
+    known = [one for one in operations.names() if one != "probe"]
+    if name is None and asking:
+        name = _ask(f"operation ({', '.join(known)})", "copy")
+    if name not in known:
+        raise UserError(HERE, "--operation", name, known)
+    return operations.load(name)
 
 
 def _output(options: argparse.Namespace, source: Source, function: Function) -> Path | None:
@@ -161,6 +187,7 @@ def _answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
         ):
             raise UserError(HERE, flag, None, guess.unknown[flag])
         if given is not None:
+            guess.others.clear()  # they are of another guess
             parsed = yaml.safe_load(f"[{_quoted(given)}]")
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
         elif flag in guess.unknown:
@@ -199,7 +226,6 @@ def _tried(
     guess: Guess,
     source: Source,
     folders: Sequence[Path],
-    execute: Execute,
 ) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         path = Path(folder) / "wrapped.cu"
@@ -208,20 +234,22 @@ def _tried(
             path.write_text(
                 _text({**front, "requires": {}}, source, folders, path), encoding="utf-8"
             )
-            told = execute(
-                [str(path), "--shape", "x".join(map(str, shape.values())), "--arch", options.arch]
-            )
-            say(
-                f"  {'x'.join(map(str, shape.values()))}: {told['verdict'] if told['status'] == model.OK else told['status']}"
-            )
+            size = "x".join(map(str, shape.values()))
+            words = [str(path), "--shape", size, "--arch", options.arch]
+            told = execute.execute(execute.options_of(words), options.machine)
+            say(f"  {size}: {told['verdict'] if told['status'] == model.OK else told['status']}")
             return told
 
         if options.shape:
             sizes = [int(one) for one in re.findall(r"\d+", options.shape)]
-            shape = dict(zip(SIZES, sizes * 3 if len(sizes) == 1 else sizes))
+            names = guess.operation.dimensions
+            if len(sizes) not in (1, len(names)):
+                raise UserError(HERE, "--shape", options.shape, f"sizes as {'x'.join(names)}")
+            shape = dict(zip(names, sizes * len(names) if len(sizes) == 1 else sizes))
             return *trying.settle(guess, once, shape), shape
         shape = trying.first_shape(guess)
         front, told = trying.settle(guess, once, shape)
+        shape = trying.shape_of(shape, front)
         if trying.right(told):
             requires = trying.limits(guess, front, once, shape)
             front = {**front, "requires": requires} if requires else front

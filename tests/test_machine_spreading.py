@@ -1,0 +1,142 @@
+"""Several cores: the counts, findings and results of one, whatever the kernel does."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import executing_support as support
+from opcodes import harness
+from samples import ROOT
+from test_tensor_boxes import LOAD, STORE, THROUGH, boxes, elements
+from tilewave.compiling import nvrtc, sass
+
+pytestmark = [
+    pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC"),
+    pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm"),
+]
+
+# Blocks that read what another one wrote, write what another one writes, share words but no bytes, add to
+# one place, wait for each other, print.
+BLOCKS = """
+extern "C" __global__ void chain(int* x) { if (!threadIdx.x) x[blockIdx.x + 1] = x[blockIdx.x] + 1; }
+extern "C" __global__ void last(int* x) { if (!threadIdx.x) x[0] = blockIdx.x; }
+extern "C" __global__ void bytes(unsigned char* x) {
+    if (!threadIdx.x) for (int i = 0; i < 5; i++) x[blockIdx.x * 5 + i] = blockIdx.x + i;
+}
+extern "C" __global__ void sum(int* x) { if (!threadIdx.x) atomicAdd(x, (int)blockIdx.x); }
+extern "C" __global__ void flag(volatile int* x) {
+    if (!threadIdx.x) { while (x[0] != (int)blockIdx.x) { } x[0] = blockIdx.x + 1; }
+}
+"""
+PRINTS = r"""
+extern "C" __device__ int printf(const char*, ...);
+extern "C" __global__ void prints(int* x) {
+    if (!threadIdx.x) { printf("%d\n", blockIdx.x); x[blockIdx.x] = 1; }
+}
+"""
+CORES = 3
+GRID = 64
+EXPECTED = {
+    "chain": (np.arange(GRID + 1, dtype=np.int32), False),
+    "last": (np.array([GRID - 1], np.int32), False),
+    "bytes": (np.add.outer(np.arange(GRID), np.arange(5)).astype(np.uint8).reshape(-1), True),
+    "sum": (np.array([GRID * (GRID - 1) // 2], np.int32), False),
+    "flag": (np.array([GRID], np.int32), False),
+    "prints": (np.ones(GRID, np.int32), False),
+}
+
+
+@pytest.fixture
+def spread(monkeypatch):
+    """How many blocks each launch had done on several cores; 0 for one that was done in order. Every
+    core has its first blocks before one of them goes on."""
+    from tilewave.machine import spreading
+
+    done, run, take = [], spreading.run, spreading.Work.take
+
+    def ran(*given):
+        meeting, met = threading.Barrier(CORES), threading.local()
+
+        def taken(work):
+            blocks = take(work)
+            if not hasattr(met, "once"):
+                met.once = meeting.wait(support.LIMIT_S)
+            return blocks
+
+        monkeypatch.setattr(spreading.Work, "take", taken)
+        done.append(run(*given))
+        return done[-1]
+
+    monkeypatch.setattr(spreading, "run", ran)
+    return done
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_blocks_that_touch_the_same_are_executed_in_order(name, spread, tmp_path):
+    from tilewave.machine import launch, program
+
+    file = tmp_path / "blocks.cu"
+    file.write_text(PRINTS if name == "prints" else BLOCKS)
+    cubin = harness.compile_file(file, "sm_90").cubin
+    wanted, apart = EXPECTED[name]
+    given = np.zeros_like(wanted)
+    loaded = program.load(cubin, name)
+    done = launch.execute(
+        loaded, (GRID, 1, 1), (32, 1, 1), [launch.Buffer("x", given)],
+        limits=launch.Limits(cores=CORES, seconds=support.LIMIT_S),
+    )  # fmt: skip
+    assert np.array_equal(given, wanted) and not done.faults and done.blocks == GRID
+    assert any(spread) == apart
+    assert done.printed == (
+        tuple(f"{block}\n" for block in range(GRID)) if name == "prints" else ()
+    )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "case", "macros"),
+    [
+        ("matmul_tiled", "129x67x53", {}),
+        ("hgemm_wmma", "272x208x48", {}),
+        ("hgemm_wgmma_store", "520x520x328", {}),
+        ("hgemm_wgmma_cluster", "1544x776x72", {}),
+        ("transpose_swizzled", "200x100", {}),
+        ("softmax_online", "66x100", {}),
+    ],
+)
+def test_what_is_independent_is_spread_and_counts_the_same(kernel, case, macros, spread):
+    counts_the_same(ROOT / "kernels" / f"{kernel}.cu", case, macros, spread)
+
+
+@pytest.mark.parametrize(("rank", "step", "way"), [(3, 1, STORE), (5, 1, THROUGH), (3, 2, LOAD)])
+def test_boxes_of_tensor_maps_are_spread_too(rank, step, way, spread, tmp_path):
+    path = boxes(tmp_path, rank, step, way, pointer=rank == 3)
+    counts_the_same(path, elements(rank), {}, spread)
+
+
+def counts_the_same(path, case, macros, spread):
+    alone = support.execute(path, case, macros)
+    assert not spread
+    both = support.execute(path, case, macros, cores=CORES)
+    assert spread and all(spread)
+    assert both.verdict == alone.verdict == "correct"
+    for name, counted in alone.counts.items():
+        assert np.array_equal(counted, both.counts[name]), name
+    for name, left in alone.outputs.items():
+        assert left.tobytes() == both.outputs[name].tobytes(), name
+
+
+@pytest.mark.parametrize("entry", support.expectations(), ids=support.name_of)
+def test_findings_are_those_of_one_core(entry):
+    file = support.FAULTS / f"{entry['kernel']}.cu"
+    given = file, entry["shape"], entry["macros"]
+    alone, both = (support.execute(*given, instructions=1 << 17, cores=n) for n in (1, 2))
+    assert both.faults == alone.faults and both.verdict == alone.verdict
+    assert all(np.array_equal(both.counts[name], alone.counts[name]) for name in alone.counts)
+
+
+def test_a_limit_holds_for_all_cores_together(spread):
+    done = support.execute(
+        ROOT / "kernels" / "matmul_naive.cu", "64x64x64", cores=CORES, instructions=1000
+    )
+    assert [fault.kind for fault in done.faults] == ["timed out"] and spread == [0]

@@ -1,0 +1,28 @@
+"""``--operations FOLDER ...``: operations of one's own, for subcommands that read kernel files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tilewave import operations
+from tilewave.commands import HERE
+from tilewave.errors import UserError
+
+
+def add_operations(parser: argparse.ArgumentParser) -> None:
+    """Add the option."""
+    parser.add_argument(
+        "--operations", nargs="+", action="extend", default=[], metavar="FOLDER",
+        help="folders of operations of your own; default: those that TILEWAVE_OPERATIONS names",
+    )  # fmt: skip
+
+
+def use_operations(options: argparse.Namespace) -> list[str]:
+    """The folders that are named, which are looked in from now on. Raises UserError."""
+    named: list[str] = options.operations or operations.MODULES.folders()
+    for folder in named:
+        if not Path(folder).expanduser().is_dir():
+            raise UserError(HERE, "--operations", folder, "a folder that exists")
+    operations.MODULES.use(Path(folder).expanduser() for folder in named)
+    return named

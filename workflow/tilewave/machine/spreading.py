@@ -1,0 +1,123 @@
+"""Blocks of a grid on several cores at once, where their order makes no difference.
+
+Each core has a block's arrays of its own and takes the next run of blocks. What was read and written
+of global memory is noted (`marking`): where two cores touched the same byte, something was found or a
+limit was reached, nothing of it counts, and the launch is executed in order from its beginning. So
+counts, findings and results are those of one core.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilewave.machine import blocks, marking, views
+from tilewave.machine import codes as c
+from tilewave.machine import state as s
+from tilewave.machine.program import Program
+
+# Of what runs: besides a block's own arrays those that one core writes.
+ITS_OWN = (
+    *blocks.ITS_OWN, "scratch", "addresses", "counts", "patterns", "deltas", "touched", "faults",
+    "control", "zeros", "peers",
+)  # fmt: skip
+LEAST = 4  # blocks (or clusters) for each core: for fewer the arrays take longer than they save
+RUNS = 8  # runs of blocks that each core takes: the last ones end at about the same time
+# Accesses by which blocks wait for each other, and clocks, which tell the order.
+ORDERED = re.compile(r"\.STRONG\.(GPU|SYS)|\bSR_(CLOCK|GLOBALTIMER)")
+
+
+def independent(program: Program) -> bool:
+    """Whether nothing in a kernel says that the order of its blocks can be seen: no atomics of global
+    memory, no loads and stores that are ordered beyond the block, no clock, no printf."""
+    rows = program.rows
+    space = rows[:, c.SUB] >> 8 & 255
+    atomics = (rows[:, c.FAMILY] == c.ATOMIC) & (space != c.SHARED)
+    if program.prints or np.any(atomics):
+        return False
+    return not any(ORDERED.search(one.text) for one in program.instructions)
+
+
+@dataclass
+class Work:
+    """What is left of a launch: of ``total`` blocks (or clusters) those from ``following`` on."""
+
+    total: int
+    size: int
+    instructions: int
+    deadline: float
+    following: int = 0
+    spent: int = 0
+    stopped: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self) -> tuple[int, int] | None:
+        """The next run of blocks, its first and the one behind its last."""
+        with self.lock:
+            first = self.following
+            self.following = min(first + self.size, self.total)
+            return None if self.stopped or first == self.total else (first, self.following)
+
+    def used(self, instructions: int) -> None:
+        """Note warp instructions that ran; stops where they are more than may run, or time is up."""
+        with self.lock:
+            self.spent += instructions
+            late = bool(self.deadline) and time.perf_counter() > self.deadline
+            self.stopped |= late or (bool(self.instructions) and self.spent >= self.instructions)
+
+
+def run(
+    state: s.State,
+    together: Callable[[s.State], list[s.State]],
+    fixed: Sequence[bool],
+    cores: int,
+    grid: Sequence[int],
+    cluster: Sequence[int],
+    threads: int,
+    instructions: int,
+    deadline: float,
+) -> int:
+    """Execute a launch with ``cores`` threads. Returns how many blocks were done: all of them, or 0
+    where it has to be executed again, in order.
+
+    state: of a block that has not begun; its memory and counts are the launch's afterwards. together:
+    gives the blocks of a cluster by rank, see `launch`. fixed: whether each buffer is read-only. The
+    others: see `blocks.run_grid`.
+    """
+    total = int(np.prod(grid)) // int(np.prod(cluster))
+    work = Work(total, max(1, total // (RUNS * cores)), instructions, deadline)
+    marks = [marking.Marks(state, fixed) for _ in range(cores)]
+    own = [
+        one.watching(state._replace(**{name: getattr(state, name).copy() for name in ITS_OWN}))
+        for one in marks
+    ]
+    sizes, dims = np.array(grid, np.int64), np.array(cluster, np.int64)
+    blocks.spent(views.table(state))  # loads the loop, which two threads must not do at once
+
+    def on_one_core(first: s.State) -> None:
+        states = together(first)
+        tables = views.tables(states)
+        while blocks_ := work.take():
+            progress = np.array([blocks_[0], 0, 0], np.int64)
+            found = 1
+            while found == 1 and not work.stopped:
+                before = blocks.spent(tables[0])
+                found = blocks.run_some(
+                    tables[0], progress, sizes, dims, threads, blocks_[1], 0, blocks.LOOK
+                )
+                work.used(blocks.spent(tables[0]) - before)
+            work.stopped |= found == 2
+
+    with ThreadPoolExecutor(cores) as pool:
+        list(pool.map(on_one_core, own))
+    found_any = any(one.control[s.FAULT_COUNT] for one in own)
+    if work.stopped or found_any or not marking.apart(marks):
+        return 0
+    state.counts[...] = sum(one.counts for one in own)
+    return int(np.prod(grid))

@@ -1,0 +1,200 @@
+"""The least time of a launch, from what it executes: each pipe's own, of which the longest is the bound.
+
+No pipe can be faster than its rate, so a launch takes at least as long as the pipe that has the most to do
+for what it can: the *limiter*. What a measurement takes beyond that is latency that nothing hides, pipes
+that wait for one another, and work that is not counted.
+
+Blocks are whole and stay on their SM: of `b` blocks that do alike on `s` SMs the busiest has ceil(b / s), so
+it does ceil(b / s) / b of the launch (tail and wave quantization, `tilewave.theory.quantization`). DRAM serves
+all SMs together and knows no tail.
+
+Sources of the rates (`Rates`): CUDA C++ Programming Guide, "Arithmetic Instructions" (throughput of native
+instructions) and "Multiprocessor Level" (4 schedulers that issue one instruction a clock each); NVIDIA A100,
+H100, Ada and Blackwell white papers (tensor rates an SM); "Dissecting the Ampere GPU architecture through
+microbenchmarking" (GTC 2021) and Nsight Compute's memory tables (a wavefront a clock, 128 bytes; 64 bytes a
+clock from L2). What an H200's counters say is marked *measured*: operations over the cycles in which ncu
+saw the pipe active.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from tilewave.theory.data_sheets import DataSheet
+
+WARP = 32
+ISSUE, FP32, FP64, FP16, ALU, SPECIAL, TENSOR, DATA, PORT, DRAM = (
+    "issue slots", "FP32", "FP64", "FP16", "ALU", "special function", "tensor cores",
+    "shared memory and L1", "L2 port", "DRAM",
+)  # fmt: skip
+"""Pipes. DATA is the data path that shared memory and L1 have in common; PORT carries the sectors between
+an SM and the L2."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What an SM does in a clock.
+
+    issue: warp instructions. f32, f64, f16, alu, special: threads' instructions (f16: a pair counts
+    once). tensor: FLOP by unit and type (``wgmma f16``; ``mma 8x8x4 f64`` is the small instruction).
+    wavefronts: of shared memory and L1, 128 bytes each. sectors: of 32 bytes between it and the L2.
+    """
+
+    f64: float
+    tensor: Mapping[str, float]
+    f32: float = 128
+    f16: float = 128
+    alu: float = 64
+    special: float = 16
+    issue: float = 4
+    wavefronts: float = 1
+    sectors: float = 2
+
+
+def _mma(f16: float, tf32: float, i8: float, f64: float, unit: str = "mma") -> dict[str, float]:
+    rates = {"f16": f16, "bf16": f16, "tf32": tf32, "i8": i8, "f64": f64}
+    return {f"{unit} {dtype}": rate for dtype, rate in rates.items()}
+
+
+_ADA = _mma(1024, 512, 2048, 4)
+_HOPPER = _mma(4096, 2048, 8192, 256, "wgmma")
+RATES: Mapping[str, Rates] = {
+    "8.0": Rates(64, _mma(2048, 1024, 4096, 128), f32=64),
+    "8.6": Rates(2, _ADA),
+    "8.9": Rates(2, _ADA),
+    # Measured: mma.sync does two thirds of what wgmma does, of f64 all of it, m8n8k4 half of that.
+    "9.0": Rates(
+        64,
+        _HOPPER
+        | _mma(4096 * 2 / 3, 2048 * 2 / 3, 8192 * 2 / 3, 256)
+        | {"mma 8x8x4 f64": 128},
+    ),
+    # mma.sync is not measured: no faster than tcgen05. Integers are as fast as FP32 at most.
+    "10.0": Rates(64, _mma(8192, 4096, 16384, 128), alu=128),
+    "12.0": Rates(2, _ADA, alu=128),
+}  # fmt: skip
+"""By compute capability."""
+
+
+def rates(capability: str) -> Rates:
+    """The rates of a compute capability. Raises KeyError for one that is not known here."""
+    return RATES[capability]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a launch does, summed over all SMs.
+
+    instructions: of warps. f32, f64, f16, alu, special: of threads. tensor: FLOP by unit and type, see
+    `Rates`, with `` f16 sum`` behind where an f16 product has one. wavefronts: of shared memory, operands of
+    wgmma among them. accesses: wavefronts of global memory in L1. port: sectors that cross the SMs' ports to
+    L2 for certain (stores, copies that pass by L1).
+    """
+
+    instructions: float = 0
+    f32: float = 0
+    f64: float = 0
+    f16: float = 0
+    alu: float = 0
+    special: float = 0
+    tensor: Mapping[str, float] = field(default_factory=dict)
+    wavefronts: float = 0
+    accesses: float = 0
+    port: float = 0
+
+
+def scaled(shallow: Counts, deep: Counts, depth: float, area: float) -> Counts:
+    """The counts of a product of whole tiles from two smaller ones, which differ in k alone.
+
+    A tile costs a constant and so much for each step of k, and a launch its tiles; so every count is
+    linear in k and in the number of tiles. depth: (k - k of shallow) / (k of deep - k of shallow).
+    area: tiles over theirs.
+    """
+
+    def line(one: float, other: float) -> float:
+        return area * (one + (other - one) * depth)
+
+    plain: dict[str, Any] = {
+        each.name: line(getattr(shallow, each.name), getattr(deep, each.name))
+        for each in fields(Counts)
+        if each.name != "tensor"
+    }
+    kinds = dict.fromkeys([*shallow.tensor, *deep.tensor])
+    tensor = {
+        kind: line(shallow.tensor.get(kind, 0), deep.tensor.get(kind, 0)) for kind in kinds
+    }  # fmt: skip
+    return Counts(**plain, tensor=tensor)
+
+
+def busiest_share(blocks: int, sms: int) -> float:
+    """The part of a launch that its busiest SM has at least: ceil(blocks / sms) / blocks."""
+    if min(blocks, sms) < 1:
+        raise ValueError(f"must be positive: {blocks} blocks, {sms} SMs")
+    return -(-blocks // sms) / blocks
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Cycles that each pipe needs, of the busiest SM; the limiter is the one that needs most."""
+
+    pipes: Mapping[str, float]
+    clock_mhz: float
+
+    @property
+    def limiter(self) -> str:
+        """The pipe that needs the most cycles."""
+        return max(self.pipes, key=self.pipes.__getitem__)
+
+    @property
+    def cycles(self) -> float:
+        """The least cycles of the launch."""
+        return self.pipes[self.limiter]
+
+    @property
+    def microseconds(self) -> float:
+        """The least time of the launch, at the GPU's largest clock."""
+        return self.cycles / self.clock_mhz
+
+
+def tensor_rate(kind: str, gpu: DataSheet) -> float:
+    """FLOP a clock and SM of a unit and type. Raises KeyError for what the architecture lacks."""
+    known = rates(gpu.capability).tensor
+    plain = kind.removesuffix(" f16 sum")
+    name = plain if plain in known else "mma " + plain.split()[-1]
+    f32_sums = not kind.endswith(" f16 sum") and plain.split()[-1] in ("f16", "bf16", "tf32")
+    return known[name] * (gpu.f32_sums if f32_sums else 1.0)
+
+
+def bound(counts: Counts, gpu: DataSheet, blocks: int, compulsory_bytes: float = 0) -> Bound:
+    """The least cycles of each pipe, and with them the launch's.
+
+    blocks: that do alike. compulsory_bytes: of DRAM, each array once; what fits into the L2 may be there
+    already, so only the rest counts. Raises KeyError for a compute capability or a tensor
+    instruction that is not known.
+    """
+    can, share = rates(gpu.capability), busiest_share(blocks, gpu.sms)
+    needed = {
+        ISSUE: counts.instructions / can.issue,
+        FP32: counts.f32 / can.f32,
+        FP64: counts.f64 / can.f64,
+        FP16: counts.f16 / can.f16,
+        ALU: counts.alu / can.alu,
+        SPECIAL: counts.special / can.special,
+        TENSOR: math.fsum(flop / tensor_rate(kind, gpu) for kind, flop in counts.tensor.items()),
+        DATA: (counts.wavefronts + counts.accesses) / can.wavefronts,
+        PORT: counts.port / can.sectors,
+    }
+    pipes = {name: share * cycles for name, cycles in needed.items()}
+    beyond = max(0.0, compulsory_bytes - gpu.l2_bytes)
+    pipes[DRAM] = beyond / gpu.machine.bandwidth * gpu.clock_mhz * 1e6
+    return Bound(pipes, gpu.clock_mhz)
+
+
+def in_turn(launches: Iterable[Bound]) -> Bound:
+    """Of launches that follow one another on a GPU: each pipe has to do what it does in all of them."""
+    each = list(launches)
+    pipes = {name: math.fsum(one.pipes[name] for one in each) for name in each[0].pipes}
+    return Bound(pipes, each[0].clock_mhz)
