@@ -22,7 +22,9 @@ def test_takeaway() -> None:
     study = synthetic.make("wavefronts")
     told = wavefronts.takeaway(study, wavefronts.table(study))
     assert told.startswith("4 of 5 variants") and "matmul_double_buffered pad0 most" in told
-    assert "STS takes 15.95 times" in told and "0 for 0 of them" in told
+    assert "STS takes 15.95 times" in told and "bank conflicts" not in told
+    blind = wavefronts.table(study).assign(**dict.fromkeys(wavefronts._CONFLICTS, 0.0))
+    assert wavefronts.takeaway(study, blind).endswith("ncu's bank conflicts are 0 for 4 of them")
     cases = study.cases[study.cases["variant"] == "matmul_tiled"]
     clean = wavefronts.table(replace(study, cases=cases))
     assert wavefronts.takeaway(study, clean).startswith("None of 1 variants")

@@ -150,11 +150,12 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     name = base.variant_label(worst).replace("\n", " ")
     conflicts = paying[list(_CONFLICTS)]
     blind = int((conflicts == 0).all(axis=1).sum())
-    return (
-        f"{len(paying)} of {cases} variants have excess wavefronts: {name} most, whose "
-        f"{worst['kind']} takes {worst['wavefronts / ideal']:.2f} times the ideal; ncu's bank conflicts "
-        f"are 0 for {blind} of them"
+    have = "has" if len(paying) == 1 else "have"
+    found = (
+        f"{len(paying)} of {cases} variants {have} excess wavefronts: {name} most, whose {worst['kind']} takes "
+        f"{worst['wavefronts / ideal']:.2f} times the ideal"
     )
+    return f"{found}; ncu's bank conflicts are 0 for {blind} of them" if blind else found
 
 
 def _labels(study: StudyData, rows: pd.DataFrame, narrow: bool) -> list[str]:
