@@ -58,7 +58,7 @@ wheel: $(VENV)/.made
 
 # A file's tests stay in one process; the order of sets must be the same in all of them.
 test: $(DEV)
-	PYTHONHASHSEED=0 $(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	PYTHONHASHSEED=0 $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The pages in a Chromium: the one that is here, or else Playwright's own.
 browser: $(DEV) $(call stamp,browser)
