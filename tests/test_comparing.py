@@ -69,7 +69,13 @@ def in_turn(slowed: float, pairs: int = 50) -> pd.DataFrame:
         for name, factor in (("duration_us", slowed), ("baseline_us", 1.0)):
             values = 100 * factor * fall * (1 + dice.normal(0, 0.003, 20))
             rows += [
-                {"case": f"k@{number}", "series": name, "index": index, "value": value}
+                {
+                    "case": f"k@{number}",
+                    "stage": "time",
+                    "series": name,
+                    "index": index,
+                    "value": value,
+                }
                 for index, value in enumerate(values)
             ]
     return changes.times_in_turn(pd.DataFrame(rows))
@@ -139,6 +145,17 @@ def test_counts_and_lines() -> None:
         "k@64: wavefronts shared excess 4 to 12",
         "k@64: registers 32 to 40",
     ]
+
+
+def test_functions_of_a_series_share_addresses() -> None:
+    """Of several launches each has its own instruction at an address."""
+    sides = [
+        side("x", instructions=[instruction(3, "a", 1, function="one"),
+                                instruction(3, "b", excess, function="two")])
+        for excess in (0, 2)
+    ]  # fmt: skip
+    (row,) = changes.counts(*sides).query("count == 'wavefronts_shared_excess'").to_dict("records")
+    assert (row["before"], row["after"]) == (1, 3)
 
 
 def test_slower_by_so_many_percent_fails() -> None:
@@ -237,6 +254,16 @@ def test_the_workflow_for_repositories_of_kernels(
     done = subprocess.run(["bash", "-ec", command], env=os.environ | given, cwd=empty, check=False)
     assert done.returncode == 1
     assert "excess" in (empty / "comparison.md").read_text()
+
+
+def test_a_report_is_not_held_against_kernels(
+    empty: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernels(empty / "mine", True)
+    recording = str(ROOT / "resources" / "recorded" / "nvidia_h200")
+    for words in ([recording, "mine"], ["mine", recording], [recording]):
+        assert main(["compare", *words]) == 2
+        assert "on both sides" in capsys.readouterr().err
 
 
 def test_git_revisions(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,6 +72,10 @@ def _compared(before: str, after: str | None, options: argparse.Namespace) -> te
     tables = [_tables(before), _tables(after) if after is not None else None]
     if tables[0] is not None and tables[1] is not None:
         return telling.Comparison.of(tables[0], tables[1])
+    for name, known in zip((before, after), tables):
+        if known is not None:
+            allowed = "kernels or a revision on both sides, or a report or recording on both"
+            raise UserError(HERE, "A, B", name, allowed)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         work = Path(folder)
         found = [

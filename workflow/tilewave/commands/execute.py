@@ -21,6 +21,7 @@ from typing import Any
 from tilewave import cache, execution, operations
 from tilewave.cases import Case, Request, expand_shapes
 from tilewave.commands import HERE, own
+from tilewave.commands.columns import columns, count
 from tilewave.compiling import nvrtc
 from tilewave.config import Config
 from tilewave.counters.instructions import instruction_kind
@@ -373,24 +374,6 @@ def document(
 # ---------------------------------------------------------------------------------------- the text
 
 
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Rows under a head; the first ``left`` columns are text, the others numbers."""
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-
-    def line(cells: Sequence[str]) -> str:
-        parts = [
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(cells, widths))
-        ]
-        return ("  " + "  ".join(parts)).rstrip()
-
-    return [line(head), *(line(row) for row in rows)]
-
-
 def _headline(told: Mapping[str, Any]) -> list[str]:
     ok = told["status"] == model.OK
     lines = [f"{told['case']}: {told['verdict'] if ok else told['status']}"]
@@ -417,7 +400,7 @@ def _headline(told: Mapping[str, Any]) -> list[str]:
         of = f"{one['entry']}: " if one is not told else ""
         lines.append(
             f"  {of}{told['arch']}, grid {size[0]}, block {size[1]}, {used.get('registers', '?')} "
-            f"registers, {_count(shared)} bytes of shared memory"
+            f"registers, {count(shared)} bytes of shared memory"
         )
     if told.get("bound"):
         lines.append(f"  {least.sentence(told['bound'])}")
@@ -432,8 +415,8 @@ def _printed(told: Mapping[str, Any]) -> list[str]:
     made = ["", "Printed", *(f"  {line}" for line in lines[:PRINTED])]
     left = told["prints"] - len(told["printed"])
     if len(lines) > PRINTED or left:
-        kept = f"{_count(len(lines))} lines" + (f" and {_count(left)} more calls" if left else "")
-        made.append(f"  ... (of {kept}; --json has {_count(len(told['printed']))} calls)")
+        kept = f"{count(len(lines))} lines" + (f" and {count(left)} more calls" if left else "")
+        made.append(f"  ... (of {kept}; --json has {count(len(told['printed']))} calls)")
     return made
 
 
@@ -454,11 +437,11 @@ def _source(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     for one in lines:
         counted = bool(one["executed"])
         cells = [
-            _count(one[name]) if counted and (one[name] or name == "executed") else ""
+            count(one[name]) if counted and (one[name] or name == "executed") else ""
             for name in names
         ]
         rows.append([str(one["line"]), *cells])
-    made = _table(head, rows, left=0)
+    made = columns(head, rows, left=0)
     width = max(map(len, made))
     texts = ["source", *(one["text"] for one in lines)]
     return [f"{row.ljust(width)}  | {text}".rstrip() for row, text in zip(made, texts)]
@@ -478,15 +461,15 @@ def text(told: Mapping[str, Any]) -> str:
     rows = [
         [
             row["class"],
-            _count(row["executed"]),
-            _count(row["threads_executed"]),
+            count(row["executed"]),
+            count(row["threads_executed"]),
             f"{100 * row['executed'] / total:.1f} %",
         ]
         for row in classes
     ]
     sums = _sums(classes, ("executed", "threads_executed"))
-    rows.append(["all", _count(sums["executed"]), _count(sums["threads_executed"]), "100.0 %"])
-    lines += _table(["class", "of warps", "of threads", "share"], rows)
+    rows.append(["all", count(sums["executed"]), count(sums["threads_executed"]), "100.0 %"])
+    lines += columns(["class", "of warps", "of threads", "share"], rows)
     counted = {
         name: value
         for name, value in told["counters"].items()
@@ -494,18 +477,18 @@ def text(told: Mapping[str, Any]) -> str:
     }
     if counted:
         lines += ["", "Operations"]
-        lines += _table(["counter", "value"], [[n, _count(v)] for n, v in counted.items()])
+        lines += columns(["counter", "value"], [[n, count(v)] for n, v in counted.items()])
     if told["shared"]:
         lines += ["", "Shared memory"]
         head = ["kind", "requests", "transactions", "wavefronts", "ideal", "excess", "conflicts"]
         names = ["requests_shared", "transactions_shared", "wavefronts_hardware"]
         names += ["wavefronts_shared_ideal", "excess", "conflicts_shared"]
-        rows = [[row["kind"], *(_count(row[name]) for name in names)] for row in told["shared"]]
-        lines += _table(head, rows)
+        rows = [[row["kind"], *(count(row[name]) for name in names)] for row in told["shared"]]
+        lines += columns(head, rows)
     if told["global"]:
         lines += ["", "Global memory"]
-        rows = [[row["kind"], *(_count(row[name]) for name in GLOBAL)] for row in told["global"]]
-        lines += _table(["kind", "requests", "sectors", "ideal"], rows)
+        rows = [[row["kind"], *(count(row[name]) for name in GLOBAL)] for row in told["global"]]
+        lines += columns(["kind", "requests", "sectors", "ideal"], rows)
     calls = ", lines that call a header with what it costs" if told["headers"] else ""
     lines += ["", told["file"] + calls, *_source(told["lines"])]
     for name, used in told["headers"].items():
@@ -514,7 +497,7 @@ def text(told: Mapping[str, Any]) -> str:
     rate = told["thread_instructions"] / launched / 1e6 if launched else 0.0
     lines += [
         "",
-        f"{_count(told['thread_instructions'])} thread instructions executed in "
+        f"{count(told['thread_instructions'])} thread instructions executed in "
         f"{launched:.2f} s ({rate:.0f} million a second), {told['seconds']:.2f} s with inputs and judge",
     ]
     return "\n".join(lines) + "\n"

@@ -41,7 +41,9 @@ EXCESS = "wavefronts_shared_excess"
 
 def _series(samples: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:
     """Case -> series -> its samples (us), in order."""
-    timed = samples[samples["stage"] == "time"] if "stage" in samples else samples
+    if samples.empty:
+        return {}
+    timed = samples[samples["stage"] == "time"]
     found: dict[str, dict[str, np.ndarray]] = {}
     for (case, name), rows in timed.sort_values("index").groupby(["case", "series"]):
         found.setdefault(str(case), {})[str(name)] = rows["value"].to_numpy(float)
@@ -162,7 +164,9 @@ def _instructions(side: Side) -> pd.DataFrame:
         return pd.DataFrame(columns=["case", "file", "line", "text", *COUNTS])
     measured = table[table["stage"] == "counters"]
     rest = table[~table["case"].isin(measured["case"]) & (table["stage"] == "execute")]
-    table = pd.concat([measured, rest]).drop_duplicates(["case", "address"])
+    # One address is an instruction of each function of a series.
+    place = [name for name in ("case", "function", "address") if name in table]
+    table = pd.concat([measured, rest]).drop_duplicates(place)
     if EXCESS not in table and "wavefronts_shared" in table:
         table = table.assign(
             **{EXCESS: table["wavefronts_shared"] - table["wavefronts_shared_ideal"]}

@@ -21,6 +21,7 @@ from tilewave.kernels import Kernel, find_kernels, source_digest
 from tilewave.processes import supervisor
 from tilewave.records import model
 from tilewave.records.recorded import Recorded
+from tilewave.records.tables import samples_table
 from tilewave.stages import run
 from tilewave.stages.pipeline import Pipeline
 
@@ -198,10 +199,10 @@ def of_kernels(
 
 def in_turn(before: Kernels, after: Kernels) -> pd.DataFrame:
     """Samples of each case of which both sides gave a right result, the two kernels timed in turn (after,
-    before, before, after) in one process: case, series (``duration_us`` of after, ``baseline_us`` of
-    before), index, value. Empty without a GPU."""
+    before, before, after) in one process, as `records.tables.samples_table` has them: ``duration_us`` is of
+    after, ``baseline_us`` of before. Empty without a GPU."""
     if not after.pipeline.target["live"]:
-        return pd.DataFrame(columns=["case", "series", "index", "value"])
+        return pd.DataFrame()
     right = [
         set(one.side.cases.query("verdict == @model.CORRECT")["case"]) for one in (before, after)
     ]
@@ -218,19 +219,10 @@ def in_turn(before: Kernels, after: Kernels) -> pd.DataFrame:
         jobs.append(replace(planned.job, rival=rival.job, baseline=False))
     store = after.pipeline.store
     made = supervisor.run_jobs("time", jobs, cache=store.root / "cache", limit_s=JOB_S)
-    return pd.DataFrame(
-        [
-            {"case": one["case"], "series": name, "index": index, "value": value}
-            for one in made
-            for name, values in one["samples"].items()
-            for index, value in enumerate(values)
-        ],
-        columns=["case", "series", "index", "value"],
-    )
+    return samples_table(made, None)
 
 
 def nothing(label: str) -> Side:
     """A side of which nothing had to be run."""
-    cases = pd.DataFrame(columns=["case", "verdict"])
-    none = pd.DataFrame(columns=["case", "stage", "series", "index", "value"])
-    return Side(label, cases, none, none, none)
+    none = pd.DataFrame()
+    return Side(label, pd.DataFrame(columns=["case", "verdict"]), none, none, none)

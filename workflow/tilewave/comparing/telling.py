@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from tilewave.commands import HERE
+from tilewave.commands.columns import columns, count
 from tilewave.comparing import changes
 from tilewave.comparing.sides import Side
 from tilewave.errors import UserError
@@ -90,11 +91,11 @@ def rules(text: str) -> dict[str, float]:
 def failures(made: Comparison, wanted: dict[str, float]) -> list[str]:
     """What of the comparison breaks the rules, a line each."""
 
-    def grown(count: str) -> list[str]:
+    def grown(name: str) -> list[str]:
         rows = made.counts[
-            (made.counts["count"] == count) & (made.counts["after"] > made.counts["before"])
+            (made.counts["count"] == name) & (made.counts["after"] > made.counts["before"])
         ]
-        return [f"{row.case}: {_named(count)} {_number(row.before)} to {_number(row.after)}"
+        return [f"{row.case}: {_named(name)} {count(row.before)} to {count(row.after)}"
                 for row in rows.itertuples()]  # fmt: skip
 
     def wrong() -> list[str]:
@@ -114,10 +115,6 @@ def failures(made: Comparison, wanted: dict[str, float]) -> list[str]:
 
 
 # ----------------------------------------------------------------------------------------------- words
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}"
 
 
 def _percent(ratio: float) -> str:
@@ -152,8 +149,8 @@ def _counts(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
         [
             row.case,
             _named(row.count_),
-            _number(row.before),
-            _number(row.after),
+            count(row.before),
+            count(row.after),
             change(row.before, row.after),
         ]
         for row in table.rename(columns={"count": "count_"}).itertuples()
@@ -162,7 +159,7 @@ def _counts(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
 
 def _lines(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     return ["case", "line", "excess before", "after", "source"], [
-        [row.case, row.place, _number(row.before), _number(row.after), row.text]
+        [row.case, row.place, count(row.before), count(row.after), row.text]
         for row in table.itertuples()
     ]
 
@@ -212,15 +209,7 @@ def text(made: Comparison) -> str:
     for title, head, rows in _parts(made):
         if not rows:
             continue
-        widths = [
-            max(len(str(row[place])) for row in (head, *rows[:SHOWN])) for place in range(len(head))
-        ]
-        out += ["", title]
-        for row in (head, *rows[:SHOWN]):
-            out.append(
-                "  "
-                + "  ".join(str(cell).ljust(width) for cell, width in zip(row, widths)).rstrip()
-            )
+        out += ["", title, *columns(head, rows[:SHOWN], left=len(head))]
         if len(rows) > SHOWN:
             out.append(f"  and {len(rows) - SHOWN} more (--json has all)")
     return "\n".join(out) + "\n"

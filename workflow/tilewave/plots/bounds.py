@@ -203,9 +203,9 @@ def _l2_rate(study: StudyData) -> float:
     return float(next((rates[case] for case in found if case in rates.index), math.nan))
 
 
-def _derived(study: StudyData) -> pd.DataFrame:
+def _derived(study: StudyData, samples: Mapping[str, list[dict[str, Any]]]) -> pd.DataFrame:
     """One row a case that was timed and whose counts are known: its bound and what was measured."""
-    gpu, known, samples = gpu_of(study), _Counts(study), _samples(study)
+    gpu, known = gpu_of(study), _Counts(study)
     small = _small(samples)
     values = base.pivot(
         study, [ELAPSED, ACTIVE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, *SM_PIPES.values()], "counters"
@@ -250,8 +250,8 @@ def _derived(study: StudyData) -> pd.DataFrame:
 def table(study: StudyData) -> pd.DataFrame:
     """One row a product but for the small executed ones: its bound, its limiter, the measured cycles and
     their ratio; empty cells where nothing was counted or timed."""
-    found = _derived(study)
-    small = _small(_samples(study))
+    samples = _samples(study)
+    found, small = _derived(study, samples), _small(samples)
     frame = base.with_columns(base.base_table(study), {name: found[name] for name in found})
     products = in_order(study)
     products = products[products["operation"] == "matmul"]["case"] if len(products) else []

@@ -112,16 +112,18 @@ def share_jobs(
     variants: dict[str, list[Job]] = {}
     for job in jobs:
         variants.setdefault(job.variant, []).append(job)
-    part = sum(map(weight, jobs)) / len(shares)
+    weights = {job.case: weight(job) for job in jobs}
+
+    def heavy(bundle: Sequence[Job]) -> float:
+        return sum(weights[job.case] for job in bundle)
+
+    part = heavy(jobs) / len(shares)
     bundles: list[list[Job]] = []
     for mine in variants.values():
-        bundles += [mine] if sum(map(weight, mine)) <= part else [[job] for job in mine]
-    loads = [0.0] * len(shares)
-    for bundle in sorted(bundles, key=lambda jobs: -sum(map(weight, jobs))):
-        least = loads.index(min(loads))
-        shares[least] += bundle
-        loads[least] += sum(map(weight, bundle))
-    order = {job.case: place for place, job in enumerate(jobs)}
+        bundles += [mine] if heavy(mine) <= part else [[job] for job in mine]
+    for bundle in sorted(bundles, key=heavy, reverse=True):
+        min(shares, key=heavy).extend(bundle)
+    order = {case: place for place, case in enumerate(weights)}
     for share in shares:
         share.sort(key=lambda job: order[job.case])
     lock = threading.Lock()

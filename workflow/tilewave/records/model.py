@@ -24,18 +24,6 @@ TRAPPED = "trap"
 TIMED_OUT = "timed out"
 UNSUPPORTED = "unsupported"
 STALE = "stale"
-STATUSES = (
-    OK,
-    NOT_MEASURED,
-    FAILED_TO_COMPILE,
-    FAILED_TO_LAUNCH,
-    INVALID_ACCESS,
-    ASSERTION_FAILED,
-    TRAPPED,
-    TIMED_OUT,
-    UNSUPPORTED,
-    STALE,
-)
 # Statuses that a kernel is to blame for; the rest say what this machine could not do.
 FAILURES = (
     FAILED_TO_COMPILE,
@@ -45,6 +33,7 @@ FAILURES = (
     TRAPPED,
     TIMED_OUT,
 )
+STATUSES = (OK, NOT_MEASURED, *FAILURES, UNSUPPORTED, STALE)
 
 CORRECT = "correct"
 WRONG = "wrong"

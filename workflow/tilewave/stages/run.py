@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewave import jobs, operations
+from tilewave import jobs
 from tilewave import project as projects
 from tilewave import target as targets
 from tilewave.environment import commit
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 COMPILING_S = 300.0
 """What the interpreter may take to be compiled, once on a machine."""
-LOADING_S, BYTE_S = 0.1, 6e-9
-"""What a case costs a worker beside its instructions: to load its code; to make, copy and judge a byte of
-its operands."""
 
 
 @dataclass(frozen=True)
@@ -276,8 +273,7 @@ def _cost(job: jobs.Job) -> float:
         return 1.0
     from tilewave.execution import cost
 
-    work = operations.load(job.operation, job.source).work(job.shape, job.dtypes)
-    return LOADING_S + BYTE_S * work.bytes + cost.predicted_s(job)
+    return cost.worker_s(job)
 
 
 def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:

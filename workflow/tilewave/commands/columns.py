@@ -1,0 +1,24 @@
+"""Rows of text and numbers in columns, for a reader at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def count(value: float) -> str:
+    """A whole number with its thousands apart."""
+    return f"{value:,.0f}"
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Rows under a head; the first ``left`` columns are text, the others numbers."""
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+
+    def line(cells: Sequence[str]) -> str:
+        parts = [
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(cells, widths))
+        ]
+        return ("  " + "  ".join(parts)).rstrip()
+
+    return [line(head), *(line(row) for row in rows)]
