@@ -441,7 +441,8 @@ def measured(stage: str, job: Job, folder: Path) -> dict[str, Any]:
     jobs, events = folder / f"{stage}.json", folder / f"{stage}.jsonl"
     write_jobs(jobs, [replace(job, stage=stage)])
     words = [sys.executable, "-m", "tilewave.gpu.worker", stage, jobs, "--events", events]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    paths = filter(None, [str(ROOT / "workflow"), os.environ.get("PYTHONPATH")])
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     subprocess.run([*map(str, words), "--cache", str(folder)], check=True, env=environ)
     told = [json.loads(line) for line in events.read_text().splitlines()]
     made: dict[str, Any] = next(one["result"] for one in told if one["event"] == "finished")

@@ -15,8 +15,9 @@ from tilewave.compiling import nvrtc
 from tilewave.gpu.launch import Session
 
 FOLDER = ROOT / "tests" / "tma"
-SIZES, BOX, BEFORE = (24, 5, 3, 2, 3), (8, 4, 2, 3, 2), 4
+SIZES, BOX = (24, 5, 3, 2, 3), (8, 4, 2, 3, 2)
 LOAD, STORE, THROUGH = range(3)
+BEFORE = {LOAD: 4, STORE: 0, THROUGH: 0}
 
 executes = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 CASES = [
@@ -34,7 +35,8 @@ def boxes(folder: Path, rank: int, step: int, way: int, pointer: bool, **more: A
         inner += f" * {size}"
     sizes = [*map(str, SIZES[: rank - 1]), f"n / ({inner})"]
     blocks = " * ".join(
-        f"ceil(({size} + {0 if axis else BEFORE}) / {BOX[axis]})" for axis, size in enumerate(sizes)
+        f"ceil(({size} + {0 if axis else BEFORE[way]}) / {BOX[axis]})"
+        for axis, size in enumerate(sizes)
     )
     about = {
         "box": list(BOX[:rank]),
@@ -117,6 +119,21 @@ def test_maps_that_are_not_what_the_copy_takes(
     path.write_text(path.read_text().replace(old, new))
     (fault,) = support.execute(path, elements(3)).faults
     assert fault.kind == "invalid access" and told in fault.message
+
+
+@executes
+@pytest.mark.parametrize("axis", range(3))
+def test_stores_do_not_begin_before_the_array(tmp_path: Path, axis: int) -> None:
+    """The hardware ends such a kernel; a load of the same box is right (`CASES`)."""
+    path = boxes(tmp_path, 3, 1, STORE, False)
+    begin = f"    int at[5] = {{}}; at[{axis}] = -1; __shared__ alignas(128) float box[512];\n"
+    told = path.read_text().replace(
+        "    copy_boxes(", f"{begin}    store(&map, box, at);\n    copy_boxes("
+    )
+    path.write_text(told)
+    (fault, *_) = support.execute(path, elements(3)).faults
+    assert fault.kind == "invalid access"
+    assert f"at a negative coordinate (-1 in dimension {axis})" in fault.message
 
 
 @live

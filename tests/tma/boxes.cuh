@@ -1,12 +1,13 @@
 // A copy box by box, of arrays of one to five dimensions. The kernel that includes this says RANK, STEP (of
 // every how many elements a box takes one, but of the first dimension), WAY and, by POINTER, how its maps
-// come. The boxes begin outside of the array, and end there.
+// come. Loaded boxes begin outside of the array, and all
+// end there.
 #include <cuda.h>
 
 constexpr int LOAD = 0, STORE = 1, THROUGH = 2;  // the maps are of a, of b, and of a and scratch
 constexpr int SIZES[5] = {24, 5, 3, 2, 3};       // of all dimensions but the outermost
 constexpr int BOX[5] = {8, 4, 2, 3, 2};
-constexpr int BEFORE = 4;  // elements of the first box that lie before the array
+constexpr int BEFORE = WAY == LOAD ? 4 : 0;  // elements of the first box that lie before the array
 
 #if POINTER
 using Map = const CUtensorMap*;

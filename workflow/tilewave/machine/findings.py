@@ -29,6 +29,7 @@ KINDS = {
     s.BAD_MATRIX: "unsupported", s.TOO_MANY_ARRIVALS: "barrier", s.NO_BLOCK: "invalid access",
     s.MANY_MBARRIERS: "unsupported", s.BAD_SIZE: "invalid access", s.ASSERTED: "assertion failed",
     s.SYSTEM_CALL: "unsupported", s.BAD_RANK: "invalid access",
+    s.BEFORE_ARRAY: "invalid access",
 }  # fmt: skip
 # Faults whose address lies in shared memory, where it is no device address.
 IN_SHARED = (
@@ -528,6 +529,12 @@ def _told(
         message = f"{who} copy by a tensor map at {at:#x}, where none is, or one that was changed"
     elif number == s.BAD_RANK:
         message = f"{who} copy by a tensor map of {_many(int(row[s.F_OTHER]), 'dimension')}"
+    elif number == s.BEFORE_ARRAY:
+        message = (
+            f"{who} store a box by a tensor map at a negative coordinate "
+            f"({int(row[s.F_OTHER])} in dimension {int(row[s.F_ADDRESS])}): a GPU allows it for "
+            "loads only, and ends the kernel (illegal instruction)"
+        )
     elif number == s.BAD_MATRIX:
         message = (
             f"{who} multiply a matrix whose descriptor has the base offset {int(row[s.F_OTHER])}: "
