@@ -439,6 +439,7 @@ def test_tensor_cores_are_looked_for_in_every_launch() -> None:
 def measured(stage: str, job: Job, folder: Path) -> dict[str, Any]:
     """One job in a worker of its own: this process must not initialise CUDA."""
     jobs, events = folder / f"{stage}.json", folder / f"{stage}.jsonl"
+    events.unlink(missing_ok=True)  # a worker adds to what is there
     write_jobs(jobs, [replace(job, stage=stage)])
     words = [sys.executable, "-m", "tilewave.gpu.worker", stage, jobs, "--events", events]
     paths = filter(None, [str(ROOT / "workflow"), os.environ.get("PYTHONPATH")])

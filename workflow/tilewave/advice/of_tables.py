@@ -90,19 +90,26 @@ def held(
     """Of each of `pairs` that was timed and counted in one environment: first case, second case, and each
     finding of the first against what the second gained.
 
-    known: of `subjects`.
+    Where both were timed in turn with the vendor's product, their times are taken in units of its: its clock
+    was that of the case, and a card that draws all of its power lowers its clock by a tenth from one minute to
+    the next. known: of `subjects`.
     """
-    timed = records[(records["stage"] == "time") & (records["metric"] == "duration")]
-    durations = {
-        row["case"]: (float(row["value"]), row["environment"])
-        for row in timed.to_dict("records")
-        if row["case"] in known and row["verdict"] == model.CORRECT
+    timed = records[(records["stage"] == "time") & (records["verdict"] == model.CORRECT)]
+    times = {
+        metric: {row["case"]: float(row["value"]) for row in rows.to_dict("records")}
+        for metric, rows in timed.groupby("metric")
+        if metric in ("duration", "baseline_duration")
     }
+    durations, units = times.get("duration", {}), times.get("baseline_duration", {})
+    environments = dict(zip(timed["case"], timed["environment"]))
+    counted_too = [case for case in durations if case in known]
     made = []
-    for first, second in pairs(cases[cases["case"].isin(list(durations))]):
-        (before, here), (after, there) = durations[first], durations[second]
-        if here != there or known[first].device != known[second].device:
+    for first, second in pairs(cases[cases["case"].isin(counted_too)]):
+        same = environments[first] == environments[second]
+        if not same or known[first].device != known[second].device:
             continue
-        gained = 1 - after / before
+        gained = 1 - durations[second] / durations[first]
+        if first in units and second in units:
+            gained = 1 - (1 - gained) * units[first] / units[second]
         made += [(first, second, one) for one in compared(known[first], known[second], gained)]
     return made
