@@ -1,4 +1,5 @@
-"""Ladders of operations: each rung's share of its operation's baseline at each size, a panel an operation.
+"""Ladders of operations: each rung's share of its baseline at each size, a panel an operation, and a dtype
+where it has several: they have baselines of their own.
 
 The baseline is the vendor's product, timed in turn, where there is one (`records.tables.paired_shares`), else
 the copy whose bytes are nearest: a share of it is one of rates, of the bytes that must move by time.
@@ -35,6 +36,7 @@ _STAGES = ("time",)
 _SHARE, _LOW, _HIGH = "% of the baseline", "lower quartile (%)", "upper quartile (%)"
 _BYTES, _RATE = "bytes that must move", "bandwidth (TB/s)"
 _THEIRS = "bytes of the baseline"
+_LADDER = "ladder"
 _VENDOR = "cuBLAS"
 _SAME = 1.05
 """Sizes up to this quotient are the same."""
@@ -60,6 +62,7 @@ def table(study: StudyData) -> pd.DataFrame:
     }
     frame = base.with_columns(base.base_table(study), columns).set_index("case", drop=False)
     frame.insert(1, "operation", about["operation"])
+    frame.insert(2, _LADDER, _ladders(frame))
     baseline = _copies(study, frame)
     beside = frame[_SHARE].notna()
     theirs = frame[[_BYTES, _RATE]].reindex(baseline).set_index(frame.index)
@@ -67,11 +70,18 @@ def table(study: StudyData) -> pd.DataFrame:
     frame.insert(at, "baseline", baseline.mask(beside, _VENDOR))
     frame.insert(at + 1, _THEIRS, theirs[_BYTES].mask(beside, frame[_BYTES]))
     frame[_SHARE] = frame[_SHARE].fillna(100 * frame[_RATE] / theirs[_RATE])
-    rungs = {"operation": list(dict.fromkeys(frame["operation"])), "kernel": order(study.cases)}
+    rungs = {_LADDER: list(dict.fromkeys(frame[_LADDER])), "kernel": order(study.cases)}
     rungs["variant"] = list(dict.fromkeys(frame["variant"]))
     places = frame.assign(**{name: frame[name].map(of.index) for name, of in rungs.items()})
     place = places.sort_values([*rungs, _BYTES], kind="stable").index
     return frame.loc[place].reset_index(drop=True)
+
+
+def _ladders(frame: pd.DataFrame) -> pd.Series[str]:
+    """Whose rungs are compared: an operation's, by dtype where it has several."""
+    names = frame["operation"].map(base.operation_label)
+    several = frame.groupby("operation")["dtype"].transform("nunique") > 1
+    return names.mask(several, names + " " + frame["dtype"].map(base.dtype_label))
 
 
 def _copies(study: StudyData, frame: pd.DataFrame) -> pd.Series[str]:
@@ -95,17 +105,17 @@ def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Of each operation the best rung at the largest size, by baseline."""
+    """Of each ladder the best rung at the largest size, by baseline."""
     rows = _rows(study, table)
     if rows.empty:
         return ""
-    largest = rows[rows[_BYTES] == rows.groupby("operation")[_BYTES].transform("max")]
-    best = largest.sort_values(_SHARE, ascending=False, kind="stable").drop_duplicates("operation")
+    largest = rows[rows[_BYTES] == rows.groupby(_LADDER)[_BYTES].transform("max")]
+    best = largest.sort_values(_SHARE, ascending=False, kind="stable").drop_duplicates(_LADDER)
     best = best.assign(baseline=best["baseline"].where(best["baseline"] == _VENDOR, _copy(study)))
     told = []
     for name, group in best.groupby("baseline", sort=False):
-        shares = zip(group["operation"], group[_SHARE], strict=True)
-        words = ", ".join(f"{base.operation_label(one)} {share:.0f} %" for one, share in shares)
+        shares = zip(group[_LADDER], group[_SHARE], strict=True)
+        words = ", ".join(f"{one} {share:.0f} %" for one, share in shares)
         told.append(f"{words} of {name}")
     return f"Best rungs at the largest size: {'; '.join(told)}"
 
@@ -115,7 +125,7 @@ def _copy(study: StudyData) -> str:
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, tall: float, style: Style) -> None:
-    """An operation's rungs, from the first in light to the last in dark, each named beside."""
+    """A ladder's rungs, from the first in light to the last in dark, each named beside."""
     names = list(dict.fromkeys(rows["variant"]))
     ax.axhline(100, color=INK, linewidth=0.9, zorder=1)
     known = rows[rows[_LOW].notna()]
@@ -126,19 +136,18 @@ def _panel(ax: Axes, rows: pd.DataFrame, tall: float, style: Style) -> None:
         markers=[MARKERS[at % len(MARKERS)] for at in range(len(names))], markersize=4,
         markeredgewidth=0, estimator=None, legend=False, ax=ax, zorder=3,
     )  # fmt: skip
-    last = rows.sort_values(_BYTES).drop_duplicates("variant", keep="last")
+    last = rows.sort_values([_BYTES, _SHARE]).drop_duplicates("variant", keep="last")
     ends = [
         (
             row[_BYTES],
             row[_SHARE],
-            f"{base.variant_label(row)} {row[_SHARE]:.0f} %".replace("\n", " "),
+            f"{base.variant_label(row, row['dtype'])} {row[_SHARE]:.0f} %".replace("\n", " "),
             False,
         )
         for row in last.to_dict("records")
     ]
     names_beside(ax, ends, tall, style)
-    operation = base.operation_label(rows["operation"].iloc[0])
-    titled(ax, operation, _hundred(last.iloc[-1]), style)
+    titled(ax, str(rows[_LADDER].iloc[0]), _hundred(last.iloc[-1]), style)
     ax.set(xlabel="", ylabel="")
     look.grid(ax)
 
@@ -151,12 +160,12 @@ def _hundred(row: pd.Series) -> str:  # type: ignore[type-arg]
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """One panel an operation, a line a rung, its sizes in bytes from left to right."""
+    """One panel a ladder, a line a rung, its sizes in bytes from left to right."""
     with look.apply(style):
         rows = _rows(study, table)
         if rows.empty:
             return look.empty_figure(study, style, "share of a baseline")
-        parts = dict(iter(rows.groupby("operation", sort=False)))
+        parts = dict(iter(rows.groupby(_LADDER, sort=False)))
         heights = {name: max(16.0, 3.1 * part["variant"].nunique()) for name, part in parts.items()}
         fig, columns = stacked(style, heights, [1.0])
         least, most = rows[_BYTES].min(), rows[_BYTES].max()
@@ -177,9 +186,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 def _notes(study: StudyData, rows: pd.DataFrame) -> list[str]:
     """What the shares are of, and where the nearest copy is not of the same bytes."""
-    notes = [
-        "Up: % of the baseline; what 100 % is at the largest size stands beside the operation."
-    ]
+    notes = ["Up: % of the baseline; what 100 % is at the largest size stands beside the name."]
     held = rows[rows["baseline"] != _VENDOR]
     if held.empty:
         return notes
