@@ -242,6 +242,10 @@ class Variant:
             for name, value in values.items():
                 if value not in words:
                     raise UserError(path, f"{key}.{name}", value, words)
+        for name in operation.needs_dtypes:
+            known_here = operation.allowed_dtypes(name, self.dtypes)
+            if self.dtypes[name] not in known_here:
+                raise UserError(path, f"dtypes.{name}", self.dtypes[name], known_here)
         shape = {}
         for name in dimensions:
             divisor = self._integer(f"requires.{name}", front.requires.get(name, 1), {})

@@ -72,6 +72,10 @@ class Operation:
     rehearsed: ClassVar[bool] = True
     """Whether a launch goes before the one whose counters are collected."""
 
+    def allowed_dtypes(self, name: str, dtypes: Mapping[str, str]) -> tuple[str, ...]:
+        """What `dtypes` may say of one that it needs, beside the others."""
+        return tuple(DTYPES)
+
     # ------------------------------------------------------------------------------------- its arrays
 
     def stride_names(self) -> list[str]:

@@ -151,6 +151,14 @@ class Matmul(Operation):
         product = alpha * (a @ b)
         return {"c": product + beta * self.wide(job, "c", given["c"]) if beta else product}
 
+    def allowed_dtypes(self, name: str, dtypes: Mapping[str, str]) -> tuple[str, ...]:
+        """C and the accumulator round as is known, and both or neither hold whole numbers."""
+        if name not in ("c", "accumulate"):
+            return tuple(DTYPES)
+        whole = name == "c" and exact(dtypes["accumulate"])
+        rounded = (one.name for one in DTYPES.values() if one.roundoff is not None)
+        return tuple(one for one in rounded if name != "c" or exact(one) == whole)
+
     def products(self, job: Job) -> Sequence[Product]:
         return (Product(job.shape),)
 
