@@ -14,6 +14,7 @@ from samples import BODY, FRONT, ROOT, config, write_kernel
 from tilewave import project as projects
 from tilewave import report
 from tilewave.compiling import nvrtc
+from tilewave.errors import UserError
 
 # A GPU that happens to be here must not be used by tests.
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ""}
@@ -88,25 +89,30 @@ def test_what_is_recorded_has_no_job(dry):
     assert "ladder" in found["Draw"]
 
 
-def test_one_figure_by_its_path(dry):
-    done = snakemake(dry, "-n", "reports/figures/ladder.svg", "--config", "only=ladder")
-    assert done.returncode == 0, done.stderr
-    output = done.stdout + done.stderr
-    assert "Draw ladder" in output
-    assert "Compile shared_access" not in output
-    assert "Write the page" not in output
-
-
-def test_new_file_takes_part_in_the_ladder(tmp_path):
+def test_new_file_takes_part_in_one_figure_by_its_path(tmp_path):
     write_kernel(tmp_path / "mine", "brand_new")
     folders = f'kernel_folders=["kernels","{tmp_path}/mine"]'
     # The ladder's own sizes take longer to execute than a case may; those of scaling begin at 64.
-    done = snakemake(tmp_path, "-n", "report", "--config", "only=ladder scaling", folders)
-    assert done.returncode == 0, done.stderr
+    asked = ["reports/figures/ladder.svg", "--config", "only=ladder scaling", folders]
+    done = snakemake(tmp_path, "-n", *asked)
     found = jobs(done)
     # Nothing can be checked or timed here, and what executing it says stands in for the check.
     assert "brand_new" in found["Compile"] & found["Execute"]
     assert "Check" not in found and "Time" not in found
+    assert found["Draw"] == {"ladder"} and "shared_access" not in found["Compile"]
+    assert "Write the page" not in done.stdout + done.stderr
+
+
+def test_new_file_takes_part_in_the_races(tmp_path):
+    """Which ask only for checks and races."""
+    write_kernel(tmp_path / "mine", "brand_new")
+    folders = f'kernel_folders=["kernels","{tmp_path}/mine"]'
+    done = snakemake(tmp_path, "-n", "tune", "--config", folders)
+    assert "brand_new" in jobs(done)["Compile"] & jobs(done)["Execute"]
+    output = done.stdout + done.stderr
+    assert "best.csv" in output
+    for line in ("Time ", "Collect ", "Draw ", "Write the page", "latency"):
+        assert line not in output
 
 
 MISTAKES = {
@@ -121,9 +127,15 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("data", "allowed"), MISTAKES.values(), ids=MISTAKES)
-def test_mistake_ends_in_one_line(tmp_path, data, allowed):
-    path = write(tmp_path, data)
-    done = snakemake(tmp_path, "report", "--configfile", path)
+def test_mistake_is_one_line(data, allowed):
+    with pytest.raises(UserError) as told:
+        projects.load(data, "test.yaml")
+    assert re.fullmatch(rf"test\.yaml: .*; allowed: .*{allowed}.*", str(told.value))
+
+
+def test_mistake_ends_in_one_line(tmp_path):
+    data, allowed = MISTAKES["kernel"]
+    done = snakemake(tmp_path, "report", "--configfile", write(tmp_path, data))
     assert done.returncode != 0
     output = done.stdout + done.stderr
     assert "Traceback" not in output
@@ -161,71 +173,21 @@ def test_mistake_in_an_expression_is_found_before_anything_runs(tmp_path):
 
 
 def test_unlock_needs_no_cores(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "-s",
-        str(ROOT / "Snakefile"),
-        "-d",
-        str(tmp_path),
-    ]
+    command = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile")]
     done = subprocess.run(
-        [*command, "--unlock"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
+        [*command, "-d", str(tmp_path), "--unlock", "--configfile", write(tmp_path, config())],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 
 
-def test_only_may_be_a_number(dry):
-    done = snakemake(dry, "-n", "report", "--config", "only=4096")
-    assert done.returncode == 0, done.stderr
-
-
-def test_small_study_without_a_gpu(tmp_path):
-    """A kernel with a syntax error is a status in a report that is otherwise complete; with
-    `strict` the run fails, and the page is there."""
-    write_kernel(tmp_path / "mine", "good")
-    write_kernel(tmp_path / "mine", "broken", body=BODY.replace("REAL sum = 0;", "REAL sum = 0"))
-    data = config(
-        {"kernels": ["good", "broken"], "macros": "defaults", "shapes": [64, "65x1x7"]},
-        kernel_folders=["kernels", str(tmp_path / "mine")],
-        strict=True,
-    )
-    done = snakemake(tmp_path, "report", "--configfile", write(tmp_path, data))
-    page = tmp_path / "reports" / "index.html"
-    assert page.is_file(), done.stderr
-    text = page.read_text()
-    assert "failed to compile" in text
-    assert "broken.cu:" in text
-    assert "good@65x1x7" in text or "65x1x7" in text
-    # With neither a GPU nor a recorded figure, the CPU executes the machine code.
-    assert "executing the kernels&#39; machine code" in text
-    records = pd.read_parquet(tmp_path / "results" / "tables" / "records.parquet")
-    good = records[(records["kernel"] == "good") & (records["stage"] == "check")]
-    assert set(zip(good["verdict"], good["source"])) == {("correct", "executed")}
-    assert done.returncode != 0
-    assert "Traceback" not in done.stderr
-    for line in ("compile: 2 variants for study (2)", "execute: 2 cases for study (2)"):
-        assert f"  {line}\n" in done.stderr
-    for kind in ("svg", "pdf", "png", "csv", "json"):
-        assert (tmp_path / "reports" / "figures" / f"study.{kind}").is_file()
-    # The same without `strict` passes, and does only what is left to do.
-    again = snakemake(tmp_path, "report", "--configfile", write(tmp_path, data | {"strict": False}))
-    assert {"Compile", "Execute"} & set(jobs(again)) == set()
-    assert "execute: " not in again.stderr
-
-    def planned():
-        done = snakemake(tmp_path, "-n", "report", "--configfile", str(tmp_path / "test.yaml"))
-        return jobs(done), "Nothing to be done" in done.stdout + done.stderr
-
-    assert planned() == ({}, True)
-    # A comment, also one that moves the code, is nothing; a change of code is that kernel's jobs.
-    comment = BODY.replace("REAL sum = 0;", "// a note\n    REAL sum = 0;  // and another one")
-    write_kernel(tmp_path / "mine", "good", body=comment)
-    assert planned() == ({}, True)
-    write_kernel(tmp_path / "mine", "good", body=comment.replace("sum = 0;", "sum = 0 * 1;"))
-    found, _ = planned()
-    assert found == {"Compile": {"good"}, "Execute": {"good"}, "Draw": {"study"}}
+def test_only_may_be_a_number(tmp_path):
+    path = write(tmp_path, config())
+    done = snakemake(tmp_path, "-n", "report", "--configfile", path, "--config", "only=64")
+    assert jobs(done)["Draw"] == {"study"}
 
 
 BARS = """\
@@ -246,67 +208,130 @@ def draw(study, table, style):
 """
 
 
-def test_a_figure_of_ones_own_and_one_that_raises(tmp_path):
-    """Both stand in a page that is complete, the second as a box with the reason; the run fails, and the
-    next one tries that figure again."""
-    write_kernel(tmp_path / "mine", "good")
-    (tmp_path / "figures").mkdir()
-    broken = tmp_path / "figures" / "broken.py"
-    broken.write_text(
-        BARS.replace("    ax.bar", "    raise ValueError('no <bars>,\\nat $1 a $')\n    ax.bar")
-    )
-    (tmp_path / "figures" / "bars.py").write_text(BARS)
-    one = {"title": "Own", "question": "Q?", "cases": [{"kernels": ["good"], "shapes": [64]}]}
-    studies = {
-        "drawn": {**one, "plot": "bars"},
-        "boxed": {**one, "plot": "broken", "title": "Boxed"},
-    }
-    data = config(
-        kernel_folders=[str(tmp_path / "mine")], plot_folders=["figures"], studies=studies
-    )
-    done = snakemake(tmp_path, "report", "--configfile", write(tmp_path, data))
-    page = {name: (tmp_path / f"reports/study/{name}.html").read_text() for name in studies}
+STUDIES = {
+    "study": {
+        "plot": "correctness",
+        "cases": [{"kernels": ["good", "broken"], "macros": "defaults", "shapes": [64, "65x1x7"]}],
+    },
+    "drawn": {"plot": "bars", "cases": [{"kernels": ["good"], "shapes": [64]}]},
+    "boxed": {"plot": "broken", "cases": [{"kernels": ["good"], "shapes": [64]}]},
+    "raced": {
+        "plot": "best",
+        "tune": True,
+        "cases": [{"kernels": ["good"], "macros": {"TILE": [16, 32]}, "shapes": [32, 48]}],
+    },
+}
+# Of the figure that raises.
+WHY = "ValueError: no <bars>, at $1 a $ (figures/broken.py, line 13)"
+UNDRAWN = "1 figure was not drawn (boxed)"
+
+
+def ran_on(folder, *, strict):
+    studies = {name: {"title": name, "question": "Q?", **one} for name, one in STUDIES.items()}
+    data = config(kernel_folders=["mine"], plot_folders=["figures"], studies=studies, strict=strict)
+    return snakemake(folder, "tune", "report", "--configfile", write(folder, data))
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """Folder and outcome of a strict run without a GPU: of a kernel that is right and one with a syntax
+    error, of a figure of one's own and one that raises, and of a race."""
+    folder = tmp_path_factory.mktemp("ran")
+    write_kernel(folder / "mine", "good")
+    write_kernel(folder / "mine", "broken", body=BODY.replace("REAL sum = 0;", "REAL sum = 0"))
+    (folder / "figures").mkdir()
+    raising = "    raise ValueError('no <bars>,\\nat $1 a $')\n    ax.bar"
+    (folder / "figures" / "broken.py").write_text(BARS.replace("    ax.bar", raising))
+    (folder / "figures" / "bars.py").write_text(BARS)
+    done = ran_on(folder, strict=True)
+    assert (folder / "reports" / "index.html").is_file(), done.stderr
+    return folder, done
+
+
+def test_small_study_without_a_gpu(ran):
+    """A kernel with a syntax error is a status in a report that is otherwise complete."""
+    folder, done = ran
+    text = (folder / "reports" / "index.html").read_text()
+    assert "failed to compile" in text
+    assert "broken.cu:" in text
+    assert "good@65x1x7" in text or "65x1x7" in text
+    # With neither a GPU nor a recorded figure, the CPU executes the machine code.
+    assert "executing the kernels&#39; machine code" in text
+    records = pd.read_parquet(folder / "results" / "tables" / "records.parquet")
+    good = records["case"].isin(["good@64x64x64", "good@65x1x7"]) & (records["stage"] == "check")
+    told = records[good][["case", "verdict", "source"]].drop_duplicates().to_numpy().tolist()
+    assert [(verdict, source) for _, verdict, source in told] == [("correct", "executed")] * 2
+    assert "Traceback" not in done.stderr
+    for line in (
+        "compile: 1 variants for study (1)",
+        "execute: 4 cases for boxed (2), drawn (2), ",
+    ):
+        assert f"\n  {line}" in done.stderr
+
+
+def test_a_figure_of_ones_own_and_one_that_raises(ran):
+    """Both stand in a page that is complete, the second as a box with the reason."""
+    folder, done = ran
+    page = {name: (folder / f"reports/study/{name}.html").read_text() for name in STUDIES}
     assert "as high as its name" in page["drawn"] and "../figures/drawn.svg" in page["drawn"]
-    table = pd.read_csv(tmp_path / "reports" / "figures" / "drawn.csv")
+    table = pd.read_csv(folder / "reports" / "figures" / "drawn.csv")
     assert dict(zip(table["case"], table["letters"])) == {
         "good@64x64x64": 13,
         "good-realf64@64x64x64": 21,
     }
-    why = "ValueError: no <bars>, at $1 a $ (figures/broken.py, line 13)"
-    assert why.replace("<", "&lt;").replace(">", "&gt;") in page["boxed"]
+    assert WHY.replace("<", "&lt;").replace(">", "&gt;") in page["boxed"]
     assert "Traceback" not in page["boxed"] and "boxed.svg" not in page["boxed"]
-    told = "Not passed: 1 figure was not drawn (boxed)."
-    assert told in (tmp_path / "reports" / "index.html").read_text()
-    assert done.returncode != 0 and f"  boxed: {why}\n" in done.stderr and told in done.stderr
-    assert "Traceback" in (tmp_path / "results" / "logs" / "figures.log").read_text()
-    for name in studies:
+    assert UNDRAWN in (folder / "reports" / "index.html").read_text()
+    assert f"  boxed: {WHY}\n" in done.stderr and UNDRAWN in done.stderr
+    assert "Traceback" in (folder / "results" / "logs" / "figures.log").read_text()
+    for name in STUDIES:
         for kind in report.FIGURE_FILES:
-            assert (tmp_path / "reports" / kind.format(study=name)).stat().st_size
-    again = snakemake(tmp_path, "-n", "report", "--configfile", str(tmp_path / "test.yaml"))
-    assert jobs(again) == {"Draw": set(studies)}
-    alone = ["reports/figures/boxed.svg", "--force", "--configfile", str(tmp_path / "test.yaml")]
-    assert snakemake(tmp_path, *alone).returncode != 0
-    broken.write_text(BARS)
-    mended = snakemake(tmp_path, "report", "--configfile", str(tmp_path / "test.yaml"))
-    assert mended.returncode == 0, mended.stderr
-    assert "not drawn" not in (tmp_path / "reports" / "study" / "boxed.html").read_text()
+            assert (folder / "reports" / kind.format(study=name)).stat().st_size
 
 
-def test_tune_asks_only_for_checks_and_races(dry):
-    done = snakemake(dry, "-n", "tune")
-    assert done.returncode == 0, done.stderr
-    output = done.stdout + done.stderr
-    assert "best.csv" in output
-    for line in ("Time ", "Collect ", "Draw ", "Write the page", "latency"):
-        assert line not in output
+def test_races_without_a_gpu(ran):
+    """Every candidate has a status with its reason in the table, and the report its figure."""
+    folder, _ = ran
+    table = (folder / "reports" / "tables" / "best.csv").read_text().splitlines()
+    assert len(table) == 3
+    assert "not measured" in table[1] and "no recorded figure of this case" in table[1]
+    records = pd.read_parquet(folder / "results" / "tables" / "records.parquet")
+    races = records[records["stage"] == "tune"]
+    assert set(races["status"]) == {"not measured"}
+    assert "not measured" in (folder / "reports" / "study" / "raced.html").read_text()
 
 
-def test_new_file_takes_part_in_the_races(tmp_path):
-    write_kernel(tmp_path / "mine", "brand_new")
-    folders = f'kernel_folders=["kernels","{tmp_path}/mine"]'
-    done = snakemake(tmp_path, "-n", "tune", "--config", "only=best", folders)
-    assert done.returncode == 0, done.stderr
-    assert "brand_new" in jobs(done)["Compile"] & jobs(done)["Execute"]
+def test_what_is_left_to_do_is_done(ran):
+    """A figure that raised is tried again, a strict run that was not passed is judged again, and only code
+    that changed is compiled and executed again."""
+    folder, done = ran
+    configured = ["--configfile", str(folder / "test.yaml")]
+
+    def planned():
+        done = snakemake(folder, "-n", "tune", "report", *configured)
+        return jobs(done), "Nothing to be done" in done.stdout + done.stderr
+
+    assert done.returncode != 0
+    assert planned() == ({"Draw": set(STUDIES)}, False)
+    alone = snakemake(folder, "reports/figures/boxed.svg", "--force", *configured)
+    assert alone.returncode != 0
+    (folder / "figures" / "broken.py").write_text(BARS)
+    strict = ran_on(folder, strict=True)
+    assert strict.returncode != 0 and "good" not in strict.stderr
+    assert "not drawn" not in strict.stderr and "broken@64x64x64" in strict.stderr
+    assert "not drawn" not in (folder / "reports" / "study" / "boxed.html").read_text()
+    passed = ran_on(folder, strict=False)
+    assert passed.returncode == 0, passed.stderr
+    assert {"Compile", "Execute", "Draw"} & set(jobs(passed)) == set()
+    assert "execute: " not in passed.stderr
+    assert planned() == ({}, True)
+    # A comment, also one that moves the code, is nothing; a change of code is that kernel's jobs.
+    comment = BODY.replace("REAL sum = 0;", "// a note\n    REAL sum = 0;  // and another one")
+    write_kernel(folder / "mine", "good", body=comment)
+    assert planned() == ({}, True)
+    write_kernel(folder / "mine", "good", body=comment.replace("sum = 0;", "sum = 0 * 1;"))
+    found, _ = planned()
+    assert found == {"Compile": {"good"}, "Execute": {"good"}, "Draw": set(STUDIES)}
 
 
 def test_tune_without_a_study_that_races(tmp_path):
@@ -316,21 +341,3 @@ def test_tune_without_a_study_that_races(tmp_path):
     output = done.stdout + done.stderr
     assert "Traceback" not in output
     assert "no study that races" in output
-
-
-def test_races_without_a_gpu(tmp_path):
-    """Every candidate has a status with its reason in the table, and the report its figure."""
-    write_kernel(tmp_path / "mine", "good")
-    block = {"kernels": ["good"], "macros": {"TILE": [16, 32]}, "shapes": [32, 48]}
-    data = config(block, kernel_folders=["kernels", str(tmp_path / "mine")])
-    data["studies"]["study"] |= {"tune": True, "plot": "best"}
-    done = snakemake(tmp_path, "tune", "report", "--configfile", write(tmp_path, data))
-    assert done.returncode == 0, done.stderr
-    table = (tmp_path / "reports" / "tables" / "best.csv").read_text().splitlines()
-    assert len(table) == 3
-    assert "not measured" in table[1] and "no recorded figure of this case" in table[1]
-    records = pd.read_parquet(tmp_path / "results" / "tables" / "records.parquet")
-    races = records[records["stage"] == "tune"]
-    assert set(races["status"]) == {"not measured"}
-    assert (tmp_path / "reports" / "figures" / "study.csv").is_file()
-    assert "not measured" in (tmp_path / "reports" / "index.html").read_text()

@@ -17,6 +17,8 @@ ENDINGS = {"correct", "wrong", "illegal address", "misaligned address", "hangs",
 TOOLS = {"memcheck", "racecheck", "initcheck", "synccheck"}
 BUDGET = 300_000  # warp instructions: over a hundred times what those need that end
 ENTRIES = support.expectations()
+# Of each kernel the first: what its macros change is found on sm_90.
+FIRST = tuple({entry["kernel"]: entry for entry in ENTRIES[::-1]}.values())
 PATHS = sorted(support.FAULTS.glob("*.cu"))
 
 
@@ -24,8 +26,8 @@ def path(entry):
     return support.FAULTS / f"{entry['kernel']}.cu"
 
 
-def every(arch):
-    return [pytest.param(entry, arch, id=f"{support.name_of(entry)}-{arch}") for entry in ENTRIES]
+def every(arch, entries=ENTRIES):
+    return [pytest.param(entry, arch, id=f"{support.name_of(entry)}-{arch}") for entry in entries]
 
 
 def execute(name, case, macros=None, arch="sm_90"):
@@ -60,7 +62,7 @@ def test_every_choice_can_be_launched():
             chosen.try_out()
 
 
-@pytest.mark.parametrize("entry,arch", [*every("sm_80"), *every("sm_90")])
+@pytest.mark.parametrize("entry,arch", [*every("sm_80", FIRST), *every("sm_90")])
 def test_fault(entry, arch):
     done = execute(entry["kernel"], entry["shape"], entry["macros"], arch)
     said = [(fault.kind, fault.message) for fault in done.faults]

@@ -1,4 +1,4 @@
-"""Every kernel of the ladder on three architectures: right, free of faults, and the same product.
+"""Every kernel of the ladder on two architectures, some on three: right, free of faults, and the same product.
 
 Executed on the CPU at one odd shape each (the nearest that the kernel takes), each dtype's plainest
 variant. The machine codes differ: other instructions, other orders, other rounding of the tensor cores.
@@ -17,6 +17,8 @@ from tilewave.variants import choices, variant
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90")  # sm_86 has the instructions of sm_80 and sm_89
+# sm_89 has nearly sm_80's: of each kind of arithmetic one, beside those that test_foreign executes there.
+VARIED = {"hgemm_wmma", "matmul_dmma", "matmul_tiled"}
 
 SHAPES = ("35x29x21", "40x24x20", "48x16x80", "136x40x24")
 
@@ -49,7 +51,9 @@ def test_every_architecture_gives_the_same_product(path, macros) -> None:
     products = {}
     for arch in ARCHITECTURES:
         if chosen.supports(named, support.device(arch)):
-            continue  # more shared memory than sm_86 and sm_89 have
+            continue
+        if arch == "sm_89" and path.stem not in VARIED:
+            continue
         done = support.execute(path, shape, macros, arch)
         assert (done.verdict, done.kinds) == ("correct", []), f"{arch}: {done.reason}"
         products[arch] = done

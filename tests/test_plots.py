@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -31,14 +32,20 @@ NAMES = sorted(synthetic.MAKERS)
 WIDTHS = (178.0, 86.0)
 
 
-@pytest.fixture(scope="module")
-def drawn() -> dict[tuple[str, float], Figure]:
-    """Every figure at both widths, laid out once."""
-    figures = {}
-    for name, width in itertools.product(NAMES, WIDTHS):
-        fig = synthetic.draw(plots.load(name), synthetic.make(name), Style(width_mm=width))
-        figures[name, width] = fig
-    return figures
+@functools.cache
+def drawn(name: str, width: float) -> Figure:
+    """A figure, laid out once. What it shows comes from the table: while it is drawn, no value is asked
+    for a second time."""
+    study, module = synthetic.make(name), plots.load(name)
+    table = module.table(study)
+
+    def asked(*args: object) -> None:
+        raise AssertionError("the records were asked for a value a second time")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for question in ("value_of", "pivot", "over_2mnk", "text_of"):
+            patch.setattr(base, question, asked)
+        return module.draw(study, table, Style(width_mm=width))
 
 
 def texts_of(fig: Figure) -> list[tuple[str, Bbox]]:
@@ -65,19 +72,6 @@ def test_every_plot_is_drawn_by_a_test() -> None:
     known = set(plots.available())
     assert set(NAMES) <= known
     assert known <= {*NAMES, *own}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_what_is_drawn_comes_from_the_table(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    study, module = synthetic.make(name), plots.load(name)
-    table = module.table(study)
-
-    def asked(*args: object) -> None:
-        raise AssertionError("the records were asked for a value a second time")
-
-    for question in ("value_of", "pivot", "over_2mnk", "text_of"):
-        monkeypatch.setattr(base, question, asked)
-    module.draw(study, table, Style())
 
 
 def test_what_a_module_offers_is_read_from_its_source() -> None:
@@ -117,10 +111,8 @@ def test_style_mistakes_are_user_errors() -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", NAMES)
-def test_texts_stay_inside_and_apart(
-    name: str, width: float, drawn: dict[tuple[str, float], Figure]
-) -> None:
-    fig = drawn[name, width]
+def test_texts_stay_inside_and_apart(name: str, width: float) -> None:
+    fig = drawn(name, width)
     edge = fig.bbox
     found = texts_of(fig)
     for text, box in found:
@@ -133,12 +125,10 @@ def test_texts_stay_inside_and_apart(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_same_tables_same_bytes(
-    name: str, tmp_path: Path, drawn: dict[tuple[str, float], Figure]
-) -> None:
+def test_same_tables_same_bytes(name: str, tmp_path: Path) -> None:
     suffixes = ("svg", "pdf", "png") if name == "latency" else ("svg",)
     again = synthetic.draw(plots.load(name), synthetic.make(name), Style())
-    for run, fig in (("a", drawn[name, 178.0]), ("b", again)):
+    for run, fig in (("a", drawn(name, 178.0)), ("b", again)):
         for suffix in suffixes:
             save(fig, tmp_path / f"{run}.{suffix}")
     for suffix in suffixes:
@@ -271,8 +261,9 @@ def test_ratios_stay_inside_one_environment() -> None:
     assert "2 environments" in shown and "other environment" in shown
 
 
-def test_every_figure_names_its_source(drawn: dict[tuple[str, float], Figure]) -> None:
-    for (name, _), fig in drawn.items():
+def test_every_figure_names_its_source() -> None:
+    for name, width in itertools.product(NAMES, WIDTHS):
+        fig = drawn(name, width)
         told = " ".join(text for text, _ in texts_of(fig))
         if name == "exactness":
             assert "sources: 2 environments, counts are compared between them" in told
