@@ -16,7 +16,7 @@ IMPORTED = (
     "import sys, tilewave.machine.building as b; b.imported();"
     "from tilewave.machine import compiling as c; files = {str(p) for p in c.sources()};"
     "ours = {n: m.__file__ for n, m in sys.modules.items() if n.startswith('tilewave.')};"
-    "print(*(n for n in ours.keys() - {'tilewave.cache', 'tilewave.errors'} if ours[n] not in files))"
+    "print(*(n for n in ours.keys() - {'tilewave.cache', 'tilewave.errors', 'tilewave.sealing'} if ours[n] not in files))"
 )
 
 

@@ -18,7 +18,7 @@ from tilewave.errors import UserError
 from tilewave.home import RECORDED, ROOT, place
 from tilewave.kernels import Kernel, find_kernels, host_code, idea
 from tilewave.records.recorded import Recorded, folders
-from tilewave.records.store import Store, write_atomically
+from tilewave.records.store import Store
 from tilewave.variants import choices
 
 STORE = Path(".tilewave")
@@ -176,7 +176,7 @@ def load(
             variant.try_out()
         _check_names(config, kernels, where)
         if passed is not None:
-            write_atomically(passed, b"")
+            Store(STORE.resolve()).keep(passed, b"")
     return Project(config, str(where), kernels, plan, recorded_root)
 
 

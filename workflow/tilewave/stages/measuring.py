@@ -52,8 +52,9 @@ def _ncu(stage: str, target: Mapping[str, Any]) -> str | None:
 
 def _still_good(made: Mapping[str, Any], job: Job, target: Mapping[str, Any]) -> bool:
     """Whether a stored result answers the job: read by the same ncu, and given no less time."""
-    given = float(made["notes"].get("limit_s", 0))
-    enough = made["status"] != model.TIMED_OUT or given >= job.limit_s
+    given = made["notes"].get("limit_s", 0)
+    long = isinstance(given, int | float) and given >= job.limit_s
+    enough = made["status"] != model.TIMED_OUT or long
     return enough and bool(made["notes"].get("ncu") == _ncu(job.stage, target))
 
 
