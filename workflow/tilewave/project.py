@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -19,6 +20,7 @@ from tilewave.home import RECORDED, ROOT, place
 from tilewave.kernels import Kernel, find_kernels, host_code, idea
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
+from tilewave.sealing import content
 from tilewave.variants import choices
 
 STORE = Path(".tilewave")
@@ -64,6 +66,11 @@ class Project:
         """The recorded figures the target names, if any."""
         name = target["recorded"]
         return Recorded(self.recorded_root / name) if name else None
+
+    @property
+    def damage(self) -> list[str]:
+        """A line about each damaged file of a recording."""
+        return [line for path in folders(self.recorded_root) for line in Recorded(path).told]
 
     def largest_recording(self) -> Recorded | None:
         """The recording with the most results, of whatever GPU."""
@@ -137,8 +144,9 @@ class Project:
         if live or self.config.target == "live":
             return ""
         digest = hashlib.sha256()
-        for path in sorted(p for p in self.recorded_root.glob("*/*") if p.is_file()):
-            digest.update(path.name.encode() + path.read_bytes())
+        for path in sorted(self.recorded_root.glob("*/*")):
+            with contextlib.suppress(OSError):
+                digest.update(path.name.encode() + content(path))
         return digest.hexdigest()[:16]
 
 

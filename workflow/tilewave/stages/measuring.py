@@ -34,6 +34,9 @@ def from_recording(
     found = recorded.get(stage, job.key)
     if found is not None:
         return found | {"case": case}
+    if recorded.unusable:
+        reason = f"{target['reason']}, and {recorded.unusable} of {target['label']} is damaged"
+        return model.result(stage, case, model.NOT_MEASURED, reason, key=job.key)
     if recorded.has_case(stage, case):
         reason = f"recorded on {target['label']} for other code, launch or method"
         return model.result(stage, case, model.STALE, reason, key=job.key)

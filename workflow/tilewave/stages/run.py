@@ -87,7 +87,7 @@ def target(job: Job) -> dict[str, Any]:
     found = targets.resolve(project.config, here, project.recorded_root, project.where)
     how = "measured live" if found["live"] else f"not live: {found['reason']}"
     say(f"Target: {found['label']} ({how})")
-    job.note(json.dumps(found, indent=1) + "\n")
+    job.note("".join(f"{line}\n" for line in [*found["damaged"], json.dumps(found, indent=1)]))
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from tilewave import environment, library
 from tilewave import target as targets
 from tilewave.compiling import nvrtc
+from tilewave.progress import say
 from tilewave.project import Project, machine_fingerprint
 
 RACES = "tune"
@@ -107,6 +108,8 @@ def find(project: Project, decide: bool = True) -> Work:
         work, state = None, ""
     if work is not None and not decide:
         return work
+    for line in project.damage if decide else ():
+        say(f"Warning: {line}")
     now = _state(project)
     # Once all was done nothing is left, as long as what was tried in vain is remembered, too.
     if work is not None and not work.batches and state == now and project.results.is_dir():
