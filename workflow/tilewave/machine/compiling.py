@@ -237,6 +237,11 @@ def _build(lists: Sequence[Sequence[str]]) -> None:
     ]
     said = [one.communicate()[1] for one in running]
     for one, error in zip(running, said):
+        if one.returncode < 0:  # somebody ended it: whoever started this process is told the same
+            print(
+                f"compiling the interpreter was ended by signal {-one.returncode}", file=sys.stderr
+            )
+            raise SystemExit(128 - one.returncode)
         if one.returncode:
             raise RuntimeError(f"the interpreter was not compiled: {error.strip()[-2000:]}")
     if missing(name for names in lists for name in names):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,9 @@ from typing import Any
 
 from tilewave.jobs import Job, write_jobs
 from tilewave.processes import Result, result
-from tilewave.processes.lifetime import ends_with_parent, kill_group
+from tilewave.processes.events import UNTOLD
+from tilewave.processes.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
+from tilewave.progress import say
 
 GRACE_S = 60.0
 """For what is not a case: starting Python and CUDA, and loading the helper kernels."""
@@ -30,8 +31,8 @@ SETUP_S = 3.0
 kernel's, and a timing that would take too long says so itself (*not measured*)."""
 POLL_S = 0.02
 WORKER = "tilewave.gpu.worker"
-_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-_MEMORY_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL}
+_FROM_OUTSIDE = {one.name for one in FROM_OUTSIDE}
+_MEMORY_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGILL"}
 
 
 def run_jobs(
@@ -55,10 +56,12 @@ def run_jobs(
 
     A case that has no result in time is *timed out*. One whose process ended under it is *invalid
     access* after SIGSEGV, SIGBUS or SIGILL, else *failed to launch*; the jobs behind it go on in a
-    new process. Where no process gets as far as a case (no GPU, no CUDA), all that are left are
+    new process. One whose process somebody killed is tried once more, and then *not measured*, with the
+    note ``interrupted``. Where no process gets as far as a case (no GPU, no CUDA), all that are left are
     *not measured*, with what the worker said.
     """
     results: dict[int, Result] = {}
+    spared: set[int] = set()  # cases that were interrupted once
 
     def finish(index: int, made: Result) -> None:
         if index not in results:
@@ -81,15 +84,19 @@ def run_jobs(
             command += ["--cache", str(cache)] if cache else []
             behind = sorted(index for index in results if index > start)
             command += ["--done", ",".join(map(str, behind))] if behind else []
-            watch = _Watch(stage, jobs, start, limit_s, grace_s, finish, results)
+            watch = _Watch(stage, jobs, start, limit_s, grace_s, finish, results, spared)
             with _child(command, log) as child:
                 watch.follow(child, events)
-            if len(results) == known:  # no progress: a new process would do no better
+            attempt += 1
+            at = start if watch.current is None else watch.current
+            if watch.interrupted and at not in results and at not in spared:
+                spared.add(at)
+                say(f"  {stage}: the worker {watch.ending}; {jobs[at].case} is tried again")
+            elif len(results) == known:  # no progress: a new process would do no better
                 reason = watch.failure or f"the worker {watch.ending}{_last_line(log)}"
                 for index in range(start, len(jobs)):
                     if index not in results:
-                        finish(index, result(jobs[index], stage, "not measured", reason))
-            attempt += 1
+                        finish(index, watch.unmeasured(index, reason))
     return [results[index] for index in range(len(jobs))]
 
 
@@ -189,14 +196,16 @@ class _Watch:
         grace_s: float,
         finish: Callable[[int, Result], None],
         results: dict[int, Result],
+        spared: set[int],
     ) -> None:
         self._stage, self._jobs, self._start = stage, jobs, start
         self._limit_s, self._grace_s = limit_s, grace_s
-        self._finish, self._results = finish, results
-        self._current: int | None = None
+        self._finish, self._results, self._spared = finish, results, spared
+        self.current: int | None = None
         self._deadline: float | None = time.monotonic() + grace_s
         self.failure = ""
         self.ending = "ended"
+        self.interrupted = False
 
     def follow(self, child: subprocess.Popen[bytes], events: Path) -> None:
         """Read events until the process ends or has to be killed."""
@@ -243,12 +252,12 @@ class _Watch:
         elif not isinstance(index, int) or not self._start <= index < len(self._jobs):
             return
         elif kind == "started":
-            self._current = index
+            self.current = index
             setup = SETUP_S if self._stage in ("time", "tune") else 0.0
             self._deadline = time.monotonic() + self._limit(index) + setup
         elif kind == "finished":
             self._finish(index, self._understood(index, event.get("result")))
-            self._current = None
+            self.current = None
             self._deadline = time.monotonic() + self._grace_s
 
     def _understood(self, index: int, made: Any) -> Result:
@@ -260,33 +269,31 @@ class _Watch:
         return result(job, self._stage, "failed to launch", reason)
 
     def _expire(self) -> None:
-        if self._current is None:
+        if self.current is None:
             self.ending = f"did nothing for {self._grace_s:g} s"
             return
-        limit = self._limit(self._current)
+        limit = self._limit(self.current)
         reason = f"no result within {limit:g} s (case_limit_s)"
         self._finish(
-            self._current, result(self._jobs[self._current], self._stage, "timed out", reason)
+            self.current, result(self._jobs[self.current], self._stage, "timed out", reason)
         )
 
+    def unmeasured(self, index: int, reason: str) -> Result:
+        """What is said of a case that the worker's end left without a result."""
+        notes = {"interrupted": self.ending} if self.interrupted else {}
+        return result(self._jobs[index], self._stage, "not measured", reason, notes=notes)
+
     def _ended(self, code: int) -> None:
-        status = "failed to launch"
-        if code < 0 or code > 128:  # Python's form, or a wrapper's
-            number = -code if code < 0 else code - 128
-            name = f"signal {number}"
-            with contextlib.suppress(ValueError):
-                name = signal.Signals(number).name
-                if signal.Signals(number) in _MEMORY_SIGNALS:
-                    status = "invalid access"
-                elif signal.Signals(number) in _FROM_OUTSIDE:
-                    status = (
-                        "not measured"  # somebody's kill, or memory ran out: not the case's doing
-                    )
-            self.ending = f"was ended by {name}"
-        else:
-            self.ending = f"ended with exit code {code}"
-        if self._current is not None:
-            job = self._jobs[self._current]
-            self._finish(
-                self._current, result(job, self._stage, status, f"the worker {self.ending}")
-            )
+        name = ended_by(code)
+        self.ending = f"was ended by {name}" if name else f"ended with exit code {code}"
+        if code == UNTOLD:
+            self.ending = "could not write what it found: is the disk of the temporary folder full?"
+        self.interrupted = name in _FROM_OUTSIDE or code == UNTOLD
+        index, reason = self.current, f"the worker {self.ending}"
+        if index is None:
+            return
+        if not self.interrupted:
+            status = "invalid access" if name in _MEMORY_SIGNALS else "failed to launch"
+            self._finish(index, result(self._jobs[index], self._stage, status, reason))
+        elif index in self._spared:
+            self._finish(index, self.unmeasured(index, f"{reason}, twice"))

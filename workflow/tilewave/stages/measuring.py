@@ -58,6 +58,8 @@ def _still_good(made: Mapping[str, Any], job: Job, target: Mapping[str, Any]) ->
     given = made["notes"].get("limit_s", 0)
     long = isinstance(given, int | float) and given >= job.limit_s
     enough = made["status"] != model.TIMED_OUT or long
+    if made["notes"].get("interrupted"):
+        return False
     return enough and bool(made["notes"].get("ncu") == _ncu(job.stage, target))
 
 
@@ -148,6 +150,9 @@ class Sources:
     def missing(self, job: Job) -> dict[str, Any]:
         """The result of a job of which nothing is known and nothing was measured: the reason why."""
         if self.measurable(job.stage, job.provider):
+            tried = self.attempts and self.attempts.get(self.environment(job), job.stage, job.key)
+            if tried and tried["notes"].get("interrupted"):
+                return tried | {"case": job.case}
             reason = job.no_cubin or "it was not tried"
             return model.result(job.stage, job.case, model.NOT_MEASURED, reason, key=job.key)
         return _instead(
