@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewave import operations, plots
+from tilewave import cache, operations, plots
 from tilewave.cases import Plan, expand, wants
 from tilewave.compiling import headers, nvrtc, source
 from tilewave.config import Config, Style, check_file, check_folders, parse
@@ -173,6 +173,7 @@ def load(
     kernels = find_kernels(check_folders(config, "kernel_folders", where, root))
     _check_target(config, recorded_root, where)
     _check_architectures(config, where)
+    cache.owned(STORE.resolve())
     passed = _passed(config, kernels) if files else None
     checked = checked or (passed is not None and passed.is_file())
     if not checked:
