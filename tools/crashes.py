@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -177,12 +178,14 @@ def _victims(run: Run, kind: str) -> list[psutil.Process]:
     inner = {one.pid for one in jobs} if kind == "compiler" else set()
     with contextlib.suppress(psutil.Error):
         if kind == "compiler":  # forked by the job, with its command line
-            return [one for one in jobs if one.ppid() in inner and "compile" in " ".join(one.cmdline())]
+            return [
+                one for one in jobs if one.ppid() in inner and "compile" in " ".join(one.cmdline())
+            ]
     shells = {"sh", "bash"}
     return [one for one in jobs if one.name() not in shells] if kind == "job" else []
 
 
-def kill(kind: str, number: signal.Signals, chance: random.Random, folder: Path) -> str:
+def kill(kind: str, number: signal.Signals, try_: int, chance: random.Random, folder: Path) -> str:
     """End one process of a run at a random moment of its life."""
     run = Run(folder)
     if kind != "snakemake" and not until(lambda: _victims(run, kind)):
@@ -202,7 +205,9 @@ def kill(kind: str, number: signal.Signals, chance: random.Random, folder: Path)
     return "exit 0" if code == 0 else "another exit code"
 
 
-def interrupted(number: signal.Signals, everybody: bool, chance: random.Random, folder: Path) -> str:
+def interrupted(
+    number: signal.Signals, everybody: bool, try_: int, chance: random.Random, folder: Path
+) -> str:
     """A signal to the run, or like Ctrl-C to all that the terminal has of it: it ends by itself."""
     run = Run(folder)
     until(lambda: run.children(JOB))
@@ -295,24 +300,27 @@ def disturbed(name: str, try_: int, chance: random.Random, folder: Path) -> str:
     raise ValueError(name)
 
 
-KILL = signal.SIGKILL
+TERM, KILL = signal.SIGTERM, signal.SIGKILL
+OTHERS = ("disk full", "read-only folder", "files no larger than (ulimit -f)", "temporary folder full", "clock",
+          "two runs at once")  # fmt: skip
 TRIES: dict[str, Callable[[int, random.Random, Path], str]] = {
     **{
-        f"kill -9 of {kind}": lambda n, chance, folder, kind=kind: kill(kind, KILL, chance, folder)
+        f"kill -9 of {kind}": partial(kill, kind, KILL)
         for kind in ("snakemake", "job", "worker", "compiler")
     },
-    "SIGTERM to job": lambda n, chance, folder: kill("job", signal.SIGTERM, chance, folder),
-    "SIGTERM to worker": lambda n, chance, folder: kill("worker", signal.SIGTERM, chance, folder),
-    "Ctrl-C": lambda n, chance, folder: interrupted(signal.SIGINT, True, chance, folder),
-    "SIGTERM to snakemake": lambda n, c, folder: interrupted(signal.SIGTERM, False, c, folder),
-    "SIGTERM to all": lambda n, c, folder: interrupted(signal.SIGTERM, True, c, folder),
-    **{
-        name: lambda n, chance, folder, name=name: disturbed(name, n, chance, folder)
-        for name in ("disk full", "read-only folder", "files no larger than (ulimit -f)",
-                     "temporary folder full", "clock", "two runs at once")
-    },
-}  # fmt: skip
-SHARE = {"kill -9 of snakemake": 3, "kill -9 of job": 3, "kill -9 of worker": 4, "kill -9 of compiler": 2}
+    "SIGTERM to job": partial(kill, "job", TERM),
+    "SIGTERM to worker": partial(kill, "worker", TERM),
+    "Ctrl-C": partial(interrupted, signal.SIGINT, True),
+    "SIGTERM to snakemake": partial(interrupted, TERM, False),
+    "SIGTERM to all": partial(interrupted, TERM, True),
+    **{name: partial(disturbed, name) for name in OTHERS},
+}
+SHARE = {
+    "kill -9 of snakemake": 3,
+    "kill -9 of job": 3,
+    "kill -9 of worker": 4,
+    "kill -9 of compiler": 2,
+}
 """Of twelve kills; the rest is tried a few times each."""
 FEW = 5
 REFERENCE: dict[str, pd.DataFrame] = {}
@@ -349,7 +357,9 @@ def tried(name: str, times: int, chance: random.Random) -> tuple[str, list[str]]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", choices=[*TRIES, []], help="what is tried; default: all")
+    parser.add_argument(
+        "names", nargs="*", choices=[*TRIES, []], help="what is tried; default: all"
+    )
     parser.add_argument("--times", type=int, default=50, help="how many kills, in all")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

@@ -7,6 +7,7 @@ one, or whatever lies in its place, counts as missing, and the next one is writt
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -17,6 +18,17 @@ from typing import Any
 from tilewave.errors import UserError
 from tilewave.records.model import keepable, well_formed
 from tilewave.sealing import content, sealed, unsealed
+
+CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+def not_written(error: BaseException, path: object = None) -> UserError | None:
+    """What to tell whoever has a full disk, or a folder that is read-only; None for another error."""
+    if not isinstance(error, OSError) or (path is None and error.errno not in CANNOT_WRITE):
+        return None
+    allowed = "a folder that can be written, on a disk with space left"
+    key = "writing it" if path else "reading or writing it"
+    return UserError(path or error.filename or "a file", key, error.strerror, allowed)
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -42,8 +54,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     try:
         _write(path, data)
     except OSError as error:
-        allowed = "a folder that can be written, on a disk with space left"
-        raise UserError(path, "writing it", error.strerror, allowed) from error
+        raise not_written(error, path) or error from error
 
 
 def write_where_other(path: Path, text: str) -> None:

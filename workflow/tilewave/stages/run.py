@@ -23,7 +23,7 @@ from tilewave.errors import UserError
 from tilewave.home import RECORDED
 from tilewave.progress import Progress, duration, say
 from tilewave.records import model
-from tilewave.records.store import write_atomically
+from tilewave.records.store import not_written, write_atomically
 from tilewave.stages import compiling, executing, measuring, tuning, watching
 from tilewave.stages.pipeline import Pipeline
 
@@ -59,20 +59,21 @@ def job(snakemake: Any) -> Iterator[Job]:
     try:
         where = os.environ.get("TILEWAVE_CONFIG", "config")
         yield Job(projects.load(snakemake.config, where, checked=True), log)
-    except UserError as error:
-        say(f"Error: {error}")
-        if log is not None:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            log.write_text(f"{error}\n", encoding="utf-8")
-        raise SystemExit(1) from None
     except SystemExit:
         raise
-    except BaseException:
+    except BaseException as error:
+        told = not_written(error) or error
+        mistake = isinstance(told, UserError)
+        text = f"{told}\n" if mistake else traceback.format_exc()
         if log is not None:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("a", encoding="utf-8") as stream:
-                stream.write(traceback.format_exc())
-        raise
+            with contextlib.suppress(OSError):
+                log.parent.mkdir(parents=True, exist_ok=True)
+                with log.open("w" if mistake else "a", encoding="utf-8") as stream:
+                    stream.write(text)
+        if not mistake:
+            raise
+        say(f"Error: {told}")
+        raise SystemExit(1) from None
 
 
 def write(path: str, document: Any) -> None:
