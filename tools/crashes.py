@@ -364,6 +364,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     chance = random.Random(options.seed)
+    signal.signal(TERM, lambda *_: sys.exit(1))  # and what it has started ends with it
     os.environ["PYTHONPATH"] = str(ROOT / "workflow")
     REFERENCE.update(undisturbed())
     rows, wrong = [], []
