@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from samples import a_job
+from tilewave.errors import UserError
 from tilewave.gpu.worker import main as worker_main
 from tilewave.jobs import Job, write_jobs
 from tilewave.processes import supervisor
@@ -167,6 +168,29 @@ def test_hang_is_killed_with_its_children(run, tmp_path):
     while not gone(child):
         assert time.monotonic() < deadline, "a child of the worker lives on"
         time.sleep(0.02)
+
+
+def test_what_ends_one_worker_ends_the_others(tmp_path, monkeypatch):
+    """Ctrl-C, or a result that cannot be kept, while another worker has long to go."""
+    (tmp_path / "bad_worker.py").write_text(WORKER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    jobs = [
+        a_job(Deed, case=f"k@{deed}", variant=deed, do=deed, mark=str(tmp_path / "mark"))
+        for deed in ("fine", "hang")
+    ]
+
+    def full(made):
+        until = time.monotonic() + 5
+        while not (tmp_path / "mark").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        raise UserError("store", "writing it", "No space left on device", "space")
+
+    start = time.monotonic()
+    with pytest.raises(UserError, match="No space left"):
+        supervisor.share_jobs(
+            "execute", jobs, 2, log_path=tmp_path / "log", on_result=full, module="bad_worker"
+        )
+    assert time.monotonic() - start < 15
 
 
 def test_garbage_is_passed_over(run):

@@ -335,24 +335,28 @@ def undisturbed() -> dict[str, pd.DataFrame]:
         return tables(folder)
 
 
-def tried(name: str, times: int, chance: random.Random) -> tuple[str, list[str]]:
-    """A row of the table, and what was wrong."""
-    counts: dict[str, int] = {}
-    wrong: list[str] = []
-    for number in range(times):
-        with place() as folder:
-            try:
-                told = TRIES[name](number, chance, folder)
-                completed(folder, REFERENCE)
-            except Wrong as error:
-                wrong.append(f"{name}, try {number}: {error}")
-                told = "**wrong**"
-            except subprocess.CalledProcessError as error:
-                told = f"not tried: {error.cmd[0]} is not allowed"
-        counts[told] = counts.get(told, 0) + 1
-        print(f"{name}: {told}", file=sys.stderr, flush=True)
-    said = ", ".join(f"{number} {told}" for told, number in counts.items())
-    return f"| {name} | {times} | {said} |", wrong
+def tried(name: str, number: int, chance: random.Random) -> tuple[str, str]:
+    """How a try ended, and what was wrong."""
+    with place() as folder:
+        try:
+            told = TRIES[name](number, chance, folder)
+            completed(folder, REFERENCE)
+            return told, ""
+        except Wrong as error:
+            return "**wrong**", f"{name}, try {number}: {error}"
+        except subprocess.CalledProcessError as error:
+            return f"not tried: {error.cmd[0]} is not allowed", ""
+
+
+def tries(names: list[str], times: int) -> list[tuple[str, int]]:
+    """What is tried, with the number of each try: kills by turns, so that it can be ended at any time."""
+    counts = {
+        name: -(-times * SHARE[name] // 12) if name in SHARE else min(FEW, times) for name in names
+    }
+    return sorted(
+        ((name, number) for name, most in counts.items() for number in range(most)),
+        key=lambda one: (one[1] / counts[one[0]], one[0]),
+    )
 
 
 def main() -> int:
@@ -364,16 +368,24 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     chance = random.Random(options.seed)
-    signal.signal(TERM, lambda *_: sys.exit(1))  # and what it has started ends with it
+    signal.signal(TERM, lambda *_: sys.exit(1))  # what it has started ends with it
     os.environ["PYTHONPATH"] = str(ROOT / "workflow")
     REFERENCE.update(undisturbed())
-    rows, wrong = [], []
-    for name in options.names or TRIES:
-        times = -(-options.times * SHARE[name] // 12) if name in SHARE else min(FEW, options.times)
-        row, found = tried(name, times, chance)
-        rows.append(row)
-        wrong += found
-    print("\n".join(["| what | tries | how it ended |", "|---|---|---|", *rows]))
+    counts: dict[str, dict[str, int]] = {}
+    wrong = []
+    try:
+        for name, number in tries(options.names or list(TRIES), options.times):
+            told, why = tried(name, number, chance)
+            print(f"{name}: {told}", file=sys.stderr, flush=True)
+            mine = counts.setdefault(name, {})
+            mine[told] = mine.get(told, 0) + 1
+            wrong += [why] if why else []
+    except (KeyboardInterrupt, SystemExit):
+        print("ended before all was tried", file=sys.stderr)
+    print("| what | tries | how it ended |\n|---|---|---|")
+    for name, mine in counts.items():
+        said = ", ".join(f"{number} {told}" for told, number in mine.items())
+        print(f"| {name} | {sum(mine.values())} | {said} |")
     print("\n".join(wrong), file=sys.stderr)
     return bool(wrong)
 

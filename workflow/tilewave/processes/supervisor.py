@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,10 @@ _FROM_OUTSIDE = {one.name for one in FROM_OUTSIDE}
 _MEMORY_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGILL"}
 
 
+class Stopped(Exception):
+    """Another thread has no use for what this one does."""
+
+
 def run_jobs(
     stage: str,
     jobs: Sequence[Job],
@@ -47,12 +51,13 @@ def run_jobs(
     log_path: Path | str | None = None,
     module: str = WORKER,
     grace_s: float = GRACE_S,
+    stop: threading.Event | None = None,
 ) -> list[Result]:
     """Run `jobs` of a stage (check, time, tune, counters); their results in the order of the jobs.
 
     limit_s: seconds from a case's start to its result; default its own `limit_s`. A timing gets
     SETUP_S more. wrapper: command words before the worker's (a profiler). log_path: where the
-    worker's output is appended.
+    worker's output is appended. stop: set by another thread, it ends the worker; raises Stopped.
 
     A case that has no result in time is *timed out*. One whose process ended under it is *invalid
     access* after SIGSEGV, SIGBUS or SIGILL, else *failed to launch*; the jobs behind it go on in a
@@ -86,7 +91,7 @@ def run_jobs(
             command += ["--done", ",".join(map(str, behind))] if behind else []
             watch = _Watch(stage, jobs, start, limit_s, grace_s, finish, results, spared)
             with _child(command, log) as child:
-                watch.follow(child, events)
+                watch.follow(child, events, stop)
             attempt += 1
             at = start if watch.current is None else watch.current
             if watch.interrupted and at not in results and at not in spared:
@@ -133,7 +138,7 @@ def share_jobs(
     order = {case: place for place, case in enumerate(weights)}
     for share in shares:
         share.sort(key=lambda job: order[job.case])
-    lock = threading.Lock()
+    lock, stop = threading.Lock(), threading.Event()
 
     def told(made: Result) -> None:
         with lock:
@@ -141,10 +146,23 @@ def share_jobs(
 
     def run(number: int) -> list[Result]:
         log = f"{log_path}.{number}" if len(shares) > 1 else log_path
-        return run_jobs(stage, shares[number], log_path=log, on_result=told, **how)
+        try:
+            return run_jobs(stage, shares[number], log_path=log, on_result=told, stop=stop, **how)
+        except BaseException:  # an interrupt, or a result that could not be kept
+            stop.set()
+            raise
 
     with ThreadPoolExecutor(len(shares)) as pool:
-        made = {one["case"]: one for share in pool.map(run, range(len(shares))) for one in share}
+        parts = [pool.submit(run, number) for number in range(len(shares))]
+        try:
+            wait(parts)
+        except BaseException:
+            stop.set()
+            raise
+    errors = [error for part in parts if (error := part.exception()) is not None]
+    for error in sorted(errors, key=lambda one: isinstance(one, Stopped)):
+        raise error
+    made = {one["case"]: one for part in parts for one in part.result()}
     return [made[job.case] for job in jobs]
 
 
@@ -207,11 +225,15 @@ class _Watch:
         self.ending = "ended"
         self.interrupted = False
 
-    def follow(self, child: subprocess.Popen[bytes], events: Path) -> None:
-        """Read events until the process ends or has to be killed."""
+    def follow(
+        self, child: subprocess.Popen[bytes], events: Path, stop: threading.Event | None = None
+    ) -> None:
+        """Read events until the process ends or has to be killed. Raises Stopped."""
         with events.open("rb") as file:
             rest = b""
             while True:
+                if stop is not None and stop.is_set():
+                    raise Stopped
                 code = child.poll()
                 rest += file.read()  # after poll(): nothing written before the end is missed
                 *lines, rest = rest.split(b"\n")
