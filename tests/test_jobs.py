@@ -1,5 +1,6 @@
 """Planning: what cannot be measured is a status with its reason before anything runs."""
 
+import dataclasses
 import pickle
 
 import pytest
@@ -10,6 +11,7 @@ from tilewave.counters import catalogue
 from tilewave.jobs import Probe, ProbeBuffer, read_jobs, write_jobs
 from tilewave.launches import LaunchPlan, MapPlan, Scratch
 from tilewave.records import keys, model
+from tilewave.records.recorded import merge
 from tilewave.stages import jobs, resolving, sampling, work
 from tilewave.stages.pipeline import Pipeline
 
@@ -151,3 +153,13 @@ def test_one_case_of_each_own_kernel_is_sampled(tmp_path):
     (planned,) = jobs.of_stage(model.SAMPLE, [chosen], compiled, "sm_90", made.config)
     assert planned.job.metrics == catalogue.SAMPLED
     assert planned.job.sections == catalogue.SAMPLED_SECTIONS
+
+
+def test_a_damaged_recording_is_told_before_anything_runs(tmp_path, monkeypatch, capsys):
+    merge(tmp_path / "gpu", [], {}, {})
+    (tmp_path / "gpu" / "compiled.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    made = project.load(config(), "test.yaml")
+    work.find(dataclasses.replace(made, recorded_root=tmp_path))
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Warning: ")]
+    assert len(told) == 1 and "gpu/compiled.json is damaged: its checksum" in told[0]

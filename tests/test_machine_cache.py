@@ -1,5 +1,6 @@
 """The compiled interpreter is kept by what it depends on, where nobody else can write."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -12,11 +13,12 @@ from tilewave import cache
 from tilewave.errors import UserError
 
 COMPILE = "from tilewave.machine import compiling, handlers; compiling.compile_units(['cluster'], saying=print)"
+LOAD = "from tilewave.machine import compiling, handlers; compiling._loaded('cluster')"
 IMPORTED = (
     "import sys, tilewave.machine.building as b; b.imported();"
     "from tilewave.machine import compiling as c; files = {str(p) for p in c.sources()};"
     "ours = {n: m.__file__ for n, m in sys.modules.items() if n.startswith('tilewave.')};"
-    "print(*(n for n in ours.keys() - {'tilewave.cache', 'tilewave.errors'} if ours[n] not in files))"
+    "print(*(n for n in ours.keys() - {'tilewave.cache', 'tilewave.errors', 'tilewave.sealing'} if ours[n] not in files))"
 )
 
 
@@ -34,12 +36,17 @@ def copied(to):
     return to
 
 
-def test_a_second_checkout_compiles_nothing(tmp_path):
+def test_a_second_checkout_compiles_nothing_but_what_is_damaged(tmp_path):
     first, second = copied(tmp_path / "one"), copied(tmp_path / "elsewhere" / "two")
     os.utime(second / "tilewave" / "machine" / "cluster.py", (1, 1))
     cache = tmp_path / "cache"
     assert "compiling the interpreter" in ran(first, cache, COMPILE)
     assert ran(second, cache, COMPILE) == ""
+    (unit,) = cache.rglob("cluster.o")
+    whole = unit.read_bytes()
+    unit.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+    ran(second, cache, LOAD)
+    assert unit.read_bytes() == whole
     for plain, again in (("launch.py", False), ("cluster.py", True)):
         with (second / "tilewave" / "machine" / plain).open("a") as file:
             file.write("\n# a change\n")
@@ -63,6 +70,30 @@ def test_a_folder_that_others_can_write_is_refused(which, tmp_path, monkeypatch)
         (made if which == "folder" else made.parent).chmod(0o770)
     with pytest.raises(UserError, match="nobody else can write"):
         cache.folder("machine", "0123")
+
+
+@pytest.mark.parametrize(
+    ("mode", "left"), [(0o755, 0o755), (0o775, 0o755), (0o700, 0o700), (0o777, 0)]
+)
+def test_a_store_that_everybody_can_write_is_refused(tmp_path, mode, left):
+    store = cache.owned(tmp_path / ".tilewave")
+    assert store.stat().st_mode & 0o777 == 0o700
+    store.chmod(mode)
+    if left:
+        assert cache.owned(store).stat().st_mode & 0o777 == left
+    else:
+        with pytest.raises(UserError, match="not everybody can write"):
+            cache.owned(store)
+
+
+def test_somebody_elses_store_is_refused(tmp_path, monkeypatch):
+    store = cache.owned(tmp_path / ".tilewave")
+    uid = os.geteuid()
+    if uid == 0:
+        os.chown(store, 12345, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    with pytest.raises(UserError, match="store: ") if uid == 0 else contextlib.nullcontext():
+        cache.owned(store)
 
 
 def test_what_is_old_is_forgotten(tmp_path):

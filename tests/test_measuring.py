@@ -252,6 +252,27 @@ def test_a_live_stage_says_why_it_shows_what_was_executed(store):
     assert (group.word, group.cases) == (model.NOT_MEASURED, ["a@64"]) and lost in group.reason
 
 
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_what_was_interrupted_is_asked_again(tmp_path, store, interrupted):
+    """And until then says why it has no figure; what this machine cannot do is not tried again."""
+    sources = measuring.Sources(target(), store, attempts=Store(tmp_path / "attempts"))
+    planned = [Planned(SimpleNamespace(id="a@64"), job(), None)]
+    why = "the worker was ended by SIGKILL, twice"
+
+    def killed(waiting, finished):
+        notes = {"interrupted": "was ended by SIGKILL"} if interrupted else {}
+        finished(model.result("time", "a@64", model.NOT_MEASURED, why, notes=notes))
+        return []
+
+    measuring.collect(planned, sources, killed)
+    (told,) = measuring.collect(planned, sources)["results"]
+    assert (told["status"], told["reason"]) == (model.NOT_MEASURED, why)
+    assert measuring.outstanding(job(), sources) == interrupted
+    machine = Machine()
+    (made,) = measuring.collect(planned, sources, machine)["results"]
+    assert made["status"] == (model.OK if interrupted else model.NOT_MEASURED)
+
+
 def test_cases_of_one_key_are_measured_once(store):
     machine = Machine()
     document = collect(store, machine, job("a@2*32"), job("b@64", "bb22"), job("a@64"))

@@ -559,6 +559,21 @@ def run(tmp_path: Path, ncu: str, jobs: list[Job], **more: Any) -> list[dict[str
     )
 
 
+@pytest.mark.parametrize(
+    ("end", "name"),
+    [
+        ("os.kill(os.getpid(), 9)", "SIGKILL"),
+        ("print('==ERROR== The application returned an error code (15).'); sys.exit(1)", "SIGTERM"),
+        ("print('==ERROR== The application returned an error code (1).'); sys.exit(1)", None),
+    ],
+)
+def test_what_somebody_ended_is_asked_again(tmp_path: Path, end: str, name: str | None) -> None:
+    (found,) = run(tmp_path, fake_ncu(tmp_path, end), [job("a")])
+    assert found["status"] == "not measured"
+    assert found["notes"].get("interrupted") == name
+    assert name is None or found["reason"] == f"profiling was ended by {name}"
+
+
 def test_what_the_report_holds_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ncu = fake_ncu(tmp_path, "report.write_text('x')\nprint('==ERROR== lost it')\nsys.exit(9)\n")
     counters = dict.fromkeys(catalogue.names("basic"), 1.0)

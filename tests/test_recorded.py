@@ -1,5 +1,6 @@
 """Recorded figures: merging, reading by key, and telling stale ones from missing ones."""
 
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,8 @@ from tilewave.command import main, parser
 from tilewave.commands.record import adopted
 from tilewave.errors import UserError
 from tilewave.records import model, tables
-from tilewave.records.recorded import Recorded, adopt, folders, merge, merge_accesses
+from tilewave.records import recorded as recorded_module
+from tilewave.records.recorded import LOST, Recorded, adopt, folders, merge, merge_accesses
 from tilewave.stages import measuring
 from tilewave.stages.jobs import Planned
 
@@ -168,6 +170,95 @@ def test_a_new_measurement_is_that_of_every_case_with_its_key(folder):
     assert set(found) == {"c@256*sms", "c@33792"}
     assert {made["figures"][0]["value"] for made in found.values()} == {8.0}
     assert samples(folder, "k5") == [8.0, 9.0]
+
+
+def flipped(path, place=None):
+    """The file with a bit turned over in its middle."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 if place is None else place] ^= 4
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("name", sorted(LOST))
+@pytest.mark.parametrize("how", ["flipped", "cut", "missing", "folder", "loop"])
+def test_a_damaged_file_is_left_out(tmp_path, name, how, signed):
+    """And what is lost is said; the rest is as it was."""
+    folder = tmp_path / "nvidia_h200"
+    listings = {"l1": ("sass", {"a.cu": [1]})}
+    merge(folder, [timed("a@64", "k1"), counted("a@64", "c1", 8)], ENVIRONMENTS,
+          {"a.sm_90": {"key": "l1"}}, listings)  # fmt: skip
+    merge_accesses(folder, [{"case": "a@64", "key": "e1", "address": 16}])
+    whole, path = Recorded(folder), folder / name
+    assert whole.damage == {}
+    if not signed:
+        (folder / "SHA256SUMS").unlink()
+        if how == "flipped" or (
+            how == "missing" and name not in ("results.parquet", "environments.json")
+        ):
+            pytest.skip("nobody can tell")
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    if how == "flipped":
+        path.write_bytes(data)
+        flipped(path)
+    elif how != "cut":
+        path.unlink()
+        if how == "folder":
+            path.mkdir()
+        elif how == "loop":
+            path.symlink_to(path.name)
+    found = Recorded(folder)
+    assert list(found.damage) == [name] and f"nvidia_h200/{name} is damaged" in found.told[0]
+    assert LOST[name] in found.told[0]
+    useless = name in ("results.parquet", "environments.json")
+    assert bool(found.unusable) == useless
+    assert found.get("time", "k1") == (None if useless else whole.get("time", "k1"))
+    for table in ("samples", "instructions"):
+        there = found.long_table(table, {"k1", "c1"}).num_rows
+        assert bool(there) == (name != f"{table}.parquet")
+    assert (found.listing("l1") is None) == (name == "listings.parquet")
+    assert bool(found.accesses) == (name != "accesses.parquet")
+    assert folders(folder.parent) == ([] if not signed and name == "environments.json"
+                                      and how in ("missing", "loop") else [folder])  # fmt: skip
+    if folders(folder.parent):
+        before = (folder / "results.parquet").read_bytes() if name != "results.parquet" else b""
+        with pytest.raises(UserError, match=name):
+            merge(folder, [timed("b@64", "k2")], ENVIRONMENTS, {})
+        assert not before or (folder / "results.parquet").read_bytes() == before
+
+
+def test_a_result_of_a_damaged_recording_says_so(folder):
+    flipped(folder / "results.parquet")
+    (made,) = collect(Recorded(folder), ("a@64", "k1", "nvrtc"))["results"]
+    assert (made["status"], made["source"]) == (model.NOT_MEASURED, "")
+    assert made["reason"].endswith("results.parquet of NVIDIA H200 is damaged")
+
+
+def test_a_recording_that_is_killed_while_it_is_written_is_whole(folder, monkeypatch):
+    """Whatever file it was at: what is there is what its checksum is of."""
+    fresh = [timed("a@64", "k9", 5.0), timed("c@64", "k3"), counted("c@64", "c3", 2)]
+    state = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for number in range(20):
+        for name, data in state.items():
+            (folder / name).write_bytes(data)
+        left = itertools.count(number, -1)
+
+        def write(path, data, left=left):
+            if not next(left):
+                raise KeyboardInterrupt
+            path.write_bytes(data)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(recorded_module, "write_atomically", write)
+            try:
+                merge(folder, fresh, {}, {"c.sm_90": {"code": "y"}})
+                break
+            except KeyboardInterrupt:
+                assert Recorded(folder).damage == {}
+        merge(folder, fresh, {}, {})  # the next one completes it
+        assert samples(folder, "k9") == [5.0, 6.0]
+    assert number > 4 and Recorded(folder).damage == {}
 
 
 CLEAN = {name: {**facts, "commit": "abc"} for name, facts in ENVIRONMENTS.items()}

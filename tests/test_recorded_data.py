@@ -50,6 +50,17 @@ def test_small_enough(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
+def test_checksums_are_current(folder: Path) -> None:
+    """``sha256sum -c SHA256SUMS`` says the same."""
+    listed = [line.split("  ") for line in (folder / "SHA256SUMS").read_text().splitlines()]
+    files = sorted(path.name for path in folder.iterdir() if path.name != "SHA256SUMS")
+    assert [name for _, name in listed] == files
+    for told, name in listed:
+        assert told == hashlib.sha256((folder / name).read_bytes()).hexdigest(), name
+    assert Recorded(folder).damage == {}
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
 def test_every_cubin_has_its_resources(folder: Path) -> None:
     compiled = Recorded(folder).compiled
     assert [name for name, one in compiled.items() if one.get("resources") == {}] == []

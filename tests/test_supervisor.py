@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from samples import a_job
+from tilewave.errors import UserError
 from tilewave.gpu.worker import main as worker_main
 from tilewave.jobs import Job, write_jobs
 from tilewave.processes import supervisor
@@ -29,6 +30,8 @@ if jobs[0]["do"] == "never ready":
     raise SystemExit("no driver here")
 if jobs[0]["do"] == "no gpu":
     send(event="failed", status="not measured", reason="no usable GPU: none"); sys.exit(87)
+if jobs[0]["do"] == "killed at its beginning":
+    os.kill(os.getpid(), signal.SIGKILL)
 if jobs[0]["do"] == "mute":
     time.sleep(60)
 send(event="ready", gpu=None)
@@ -37,6 +40,9 @@ for i in range(o.start, len(jobs)):
     do = jobs[i]["do"]
     if do == "segv": os.kill(os.getpid(), signal.SIGSEGV)
     if do == "killed": os.kill(os.getpid(), signal.SIGKILL)
+    if do == "killed once" and not os.path.exists(jobs[i]["mark"]):
+        open(jobs[i]["mark"], "w"); os.kill(os.getpid(), signal.SIGTERM)
+    if do == "full disk": os._exit(88)
     if do == "exit": print("it went wrong"); sys.stdout.flush(); os._exit(3)
     if do == "hang":
         if os.fork() == 0:
@@ -107,13 +113,33 @@ def test_crash_costs_one_case(run):
 
 
 @pytest.mark.parametrize("wrapper", [[], ["sh", "-c", '"$@"; exit $?', "sh"]], ids=["bare", "sh"])
-def test_kill_from_outside_is_no_fault_of_the_case(run, wrapper):
+def test_kill_from_outside_is_no_fault_of_the_case(run, wrapper, capsys):
     """Memory ran out, or somebody's kill: the next run asks again, so nothing of it is kept."""
     results = run("fine", "killed", "fine", wrapper=wrapper)
     assert statuses(results) == ["ok", "not measured", "ok"]
-    assert results[1]["reason"] == "the worker was ended by SIGKILL"
+    assert results[1]["reason"] == "the worker was ended by SIGKILL, twice"
+    assert results[1]["notes"] == {"interrupted": "was ended by SIGKILL"}
+    said = capsys.readouterr().err.strip()
+    assert said == "check: the worker was ended by SIGKILL; k@1 is tried again"
     assert [model.keepable(made) for made in results] == [True, False, True]
     assert not model.recordable(results[1])
+
+
+def test_what_was_killed_once_is_measured(run):
+    results = run("fine", "killed once", "fine")
+    assert statuses(results) == ["ok"] * 3
+    assert results[0]["pid"] != results[1]["pid"] == results[2]["pid"]
+
+
+def test_what_is_killed_before_any_case_is_asked_again(run):
+    results = run("killed at its beginning", "fine")
+    assert statuses(results) == ["not measured"] * 2
+    assert all(made["notes"]["interrupted"] == "was ended by SIGKILL" for made in results)
+
+
+def test_a_full_disk_is_no_fault_of_the_case(run):
+    made = run("full disk", "fine")[0]
+    assert (made["status"], "could not write" in made["reason"]) == ("not measured", True)
 
 
 def test_poisoned_worker_is_restarted_without_blame(run):
@@ -142,6 +168,29 @@ def test_hang_is_killed_with_its_children(run, tmp_path):
     while not gone(child):
         assert time.monotonic() < deadline, "a child of the worker lives on"
         time.sleep(0.02)
+
+
+def test_what_ends_one_worker_ends_the_others(tmp_path, monkeypatch):
+    """Ctrl-C, or a result that cannot be kept, while another worker has long to go."""
+    (tmp_path / "bad_worker.py").write_text(WORKER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    jobs = [
+        a_job(Deed, case=f"k@{deed}", variant=deed, do=deed, mark=str(tmp_path / "mark"))
+        for deed in ("fine", "hang")
+    ]
+
+    def full(made):
+        until = time.monotonic() + 5
+        while not (tmp_path / "mark").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        raise UserError("store", "writing it", "No space left on device", "space")
+
+    start = time.monotonic()
+    with pytest.raises(UserError, match="No space left"):
+        supervisor.share_jobs(
+            "execute", jobs, 2, log_path=tmp_path / "log", on_result=full, module="bad_worker"
+        )
+    assert time.monotonic() - start < 15
 
 
 def test_garbage_is_passed_over(run):

@@ -38,6 +38,26 @@ def folder(kind: str, key: str = "") -> Path:
     return found
 
 
+def owned(place: Path) -> Path:
+    """A working folder's own store, from which code is loaded; it is made where there is none, and what
+    its group could write it no longer can.
+
+    Raises UserError where somebody else has put it there, or everybody could write to it.
+    """
+    allowed = "a folder of whoever owns the one around it, that not everybody can write; remove it"
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        seen = place.stat()
+    except OSError as error:
+        raise UserError("store", place, error.strerror, "a folder that can be made here") from error
+    if seen.st_uid not in (0, os.geteuid(), place.parent.stat().st_uid) or seen.st_mode & 0o002:
+        raise UserError("store", place, stat.filemode(seen.st_mode), allowed)
+    if seen.st_mode & 0o020:
+        with contextlib.suppress(PermissionError):
+            place.chmod(seen.st_mode & 0o755)
+    return place
+
+
 def forget_old(place: Path) -> None:
     """Remove files that were written a month ago and longer."""
     for path in place.rglob("*"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class UserError(Exception):
@@ -32,3 +33,7 @@ class UserError(Exception):
         super().__init__(
             f"{self.where_file}: {self.key}: found {found!r}{hint}; allowed: {self.allowed}"
         )
+
+    def __reduce__(self) -> Any:
+        """As a process sends it to the one that forked it."""
+        return UserError, (self.where_file, self.key, self.found, self.allowed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewave import operations, plots
+from tilewave import cache, operations, plots
 from tilewave.cases import Plan, expand, wants
 from tilewave.compiling import headers, nvrtc, source
 from tilewave.config import Config, Style, check_file, check_folders, parse
@@ -18,7 +19,8 @@ from tilewave.errors import UserError
 from tilewave.home import RECORDED, ROOT, place
 from tilewave.kernels import Kernel, find_kernels, host_code, idea
 from tilewave.records.recorded import Recorded, folders
-from tilewave.records.store import Store, write_atomically
+from tilewave.records.store import Store
+from tilewave.sealing import content
 from tilewave.variants import choices
 
 STORE = Path(".tilewave")
@@ -64,6 +66,11 @@ class Project:
         """The recorded figures the target names, if any."""
         name = target["recorded"]
         return Recorded(self.recorded_root / name) if name else None
+
+    @property
+    def damage(self) -> list[str]:
+        """A line about each damaged file of a recording."""
+        return [line for path in folders(self.recorded_root) for line in Recorded(path).told]
 
     def largest_recording(self) -> Recorded | None:
         """The recording with the most results, of whatever GPU."""
@@ -137,8 +144,9 @@ class Project:
         if live or self.config.target == "live":
             return ""
         digest = hashlib.sha256()
-        for path in sorted(p for p in self.recorded_root.glob("*/*") if p.is_file()):
-            digest.update(path.name.encode() + path.read_bytes())
+        for path in sorted(self.recorded_root.glob("*/*")):
+            with contextlib.suppress(OSError):
+                digest.update(path.name.encode() + content(path))
         return digest.hexdigest()[:16]
 
 
@@ -165,6 +173,7 @@ def load(
     kernels = find_kernels(check_folders(config, "kernel_folders", where, root))
     _check_target(config, recorded_root, where)
     _check_architectures(config, where)
+    cache.owned(STORE.resolve())
     passed = _passed(config, kernels) if files else None
     checked = checked or (passed is not None and passed.is_file())
     if not checked:
@@ -176,7 +185,7 @@ def load(
             variant.try_out()
         _check_names(config, kernels, where)
         if passed is not None:
-            write_atomically(passed, b"")
+            Store(STORE.resolve()).keep(passed, b"")
     return Project(config, str(where), kernels, plan, recorded_root)
 
 

@@ -41,15 +41,19 @@ def resolve(
     """The target document.
 
     Keys: live, label, recorded (folder name or null), environment (id), environments (id ->
-    environment), device, arch, reason (why it is not live), host (this machine's environment id).
+    environment), device, arch, reason (why it is not live), host (this machine's environment id), damaged (a line about
+    each recorded file that is left out).
     """
-    shipped = {path.name: path for path in folders(recorded_root)}
+    shipped = {path.name: Recorded(path) for path in folders(recorded_root)}
     gpu = here.get("gpu")
     if config.target not in ("auto", "live") and config.target not in shipped:
         raise UserError(where, "target", config.target, ["auto", "live", *shipped])
-    base = {"host": here["id"], "environments": {here["id"]: here}}
+    damaged = [line for one in shipped.values() for line in one.told]
+    base = {"host": here["id"], "environments": {here["id"]: here}, "damaged": damaged}
+    usable = {name: one for name, one in shipped.items() if one.main_environment}
+    name = config.target if config.target != "auto" else _default(usable)
     live = bool(gpu) and config.target in ("auto", "live")
-    if live or config.target == "live" or not shipped:
+    if live or config.target == "live" or name not in usable:
         reason = "" if gpu else (here.get("gpu_reason") or "no NVIDIA GPU on this machine")
         found = device(here)
         return base | {
@@ -61,8 +65,7 @@ def resolve(
             "arch": found.get("arch", FALLBACK_ARCH),
             "reason": reason,
         }
-    name = config.target if config.target != "auto" else _default(shipped)
-    recorded = Recorded(shipped[name])
+    recorded = usable[name]
     environment = recorded.environments[recorded.main_environment]
     missing = here.get("gpu_reason") or "no NVIDIA GPU on this machine"
     reason = "recorded figures were asked for" if gpu else missing
@@ -78,6 +81,6 @@ def resolve(
     }
 
 
-def _default(shipped: dict[str, Path]) -> str:
-    """The recorded GPU with the most results."""
-    return max(shipped, key=lambda name: (Recorded(shipped[name]).size, name))
+def _default(shipped: dict[str, Recorded]) -> str:
+    """The recorded GPU with the most results; empty where there is none."""
+    return max(shipped, key=lambda name: (shipped[name].size, name), default="")

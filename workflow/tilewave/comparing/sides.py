@@ -64,7 +64,7 @@ def of_recording(folder: Path) -> Side | None:
     """What a folder of one GPU's recorded figures holds; None where it is none."""
     if not (folder / "environments.json").is_file():
         return None
-    held = Recorded(folder)
+    held = Recorded(folder).whole()
     results = held.results()
     figures = [
         {name: made[name] for name in ("case", "stage", "status", "verdict", "environment")}

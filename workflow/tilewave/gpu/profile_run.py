@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from signal import SIGKILL, SIGTERM
 from typing import Any
 
 from tilewave.environment import DRIVER_VERSION
-from tilewave.processes.lifetime import ends_with_parent, kill_group
+from tilewave.processes.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
 
 DOMAIN = "tilewave"
 RANGE = "measure"
@@ -267,6 +268,15 @@ def unknown_metrics(log: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def interrupted(outcome: Outcome) -> str:
+    """The signal by which somebody ended ncu, or what it profiles; empty where nobody did."""
+    told = [int(one) for one in re.findall(r"returned an error code \((\d+)\)", outcome.log)]
+    # What ncu tells of the process that it profiles is a signal's number, or an exit code.
+    codes = [outcome.code or 0, *(-one if one in (SIGKILL, SIGTERM) else one for one in told)]
+    outside = {one.name for one in FROM_OUTSIDE} & {ended_by(code) for code in codes}
+    return "" if outcome.timed_out else next(iter(outside), "")
+
+
 def explain(outcome: Outcome, limit_s: float) -> str:
     """Why a case is missing from ncu's report, and what the user can do about it."""
     for sign, reason in REASONS[:-1]:
@@ -276,6 +286,8 @@ def explain(outcome: Outcome, limit_s: float) -> str:
         return f"profiling was ended at its limit of {limit_s:g} s before it reached this case"
     if outcome.unknown:
         return f"ncu has no metric {', '.join(outcome.unknown)} for this GPU"
+    if name := interrupted(outcome):
+        return f"profiling was ended by {name}"
     errors = re.findall(r"^==ERROR== (.+?)\s*$", outcome.log, re.MULTILINE)
     if errors:
         return f"ncu: {errors[-1]}"

@@ -15,6 +15,7 @@ from tilewave.gpu.profile_run import (
     Outcome,
     build_command,
     explain,
+    interrupted,
     query_metrics,
     run_ncu,
     split_known,
@@ -87,7 +88,8 @@ class Settings:
 class Session:
     """One session of ncu: its cases by their place among all jobs, how it went and what it left.
 
-    names: the metrics of each case that were asked for. unknown: those that ncu does not have.
+    names: the metrics of each case that were asked for. unknown: those that ncu does not have. interrupted:
+    the signal from outside that ended it, if one did.
     """
 
     number: int
@@ -99,6 +101,7 @@ class Session:
     unknown: set[str] = field(default_factory=set)
     events: Events = field(default_factory=Events)
     why: str = ""
+    interrupted: str = ""
     seconds: float = 0.0
 
 
@@ -164,6 +167,7 @@ def run_session(
     session.unknown = set(settings.metrics) - set(known)
     session.events = read_events(events_path)
     session.why = explain(outcome, limit_s)
+    session.interrupted = interrupted(outcome)
     if session.events.general and NO_PERMISSION not in session.why:
         session.why = session.events.general
     session.seconds = time.monotonic() - began

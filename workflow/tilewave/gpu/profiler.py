@@ -31,8 +31,9 @@ FEW = 10
 """So few cases take less time with all metrics of others than a session of their own takes to start."""
 
 
-def _missing(job: Job, status: str, reason: str) -> Result:
-    return result(job.stage, job.case, status, reason, key=job.key)
+def _missing(job: Job, status: str, reason: str, interrupted: str = "") -> Result:
+    notes = {"interrupted": interrupted} if interrupted else {}
+    return result(job.stage, job.case, status, reason, key=job.key, notes=notes)
 
 
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
@@ -72,10 +73,10 @@ class _Results:
     def in_order(self) -> list[Result]:
         return [self._made[index] for index in range(len(self._jobs))]
 
-    def give_up(self, indices: Iterable[int], reason: str) -> None:
-        """No more is tried of these cases."""
+    def give_up(self, indices: Iterable[int], reason: str, interrupted: str = "") -> None:
+        """No more is tried of these cases; interrupted: by which signal from outside."""
         for index in indices:
-            self._finish(index, _missing(self._jobs[index], NOT_MEASURED, reason))
+            self._finish(index, _missing(self._jobs[index], NOT_MEASURED, reason, interrupted))
 
     def read(self, session: Session) -> None:
         """Begin to read what a session left."""
@@ -123,7 +124,7 @@ class _Results:
         # A case under which the worker ended is not tried again, nor those that ran and left
         # nothing in the report; the ones behind it are, unless none was reached at all.
         reached = set(events.started) or set(range(len(session.places)))
-        self.give_up((session.places[place] for place in sorted(reached)), why)
+        self.give_up((session.places[place] for place in sorted(reached)), why, session.interrupted)
         if self._note is not None:
             self._note(
                 f"{session.batch[0].stage}: session {session.number} ({len(session.settings.metrics)} metrics, "
@@ -192,7 +193,7 @@ def profile(
                 cut = [index for place, index in enumerate(places) if place not in reached]
                 pending = [*cut, *behind] if reached else behind
                 if not reached or NO_PERMISSION in session.why:
-                    results.give_up(pending, session.why)
+                    results.give_up(pending, session.why, session.interrupted)
                     pending = []
         results.take(None)
     finally:

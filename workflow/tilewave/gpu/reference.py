@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -19,6 +19,8 @@ from tilewave.gpu.buffers import Buffer, Memory
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, pointer
 from tilewave.operations.base import Product
+from tilewave.records.store import write_atomically
+from tilewave.sealing import content, sealed_bytes, unsealed_bytes
 
 SOURCE = Path(__file__).with_name("support.cu")
 ENTRIES = ("f64", "f32", "f16", "bf16", "i8")
@@ -40,8 +42,9 @@ def compile_support(arch: str, cache: Path | None = None) -> bytes:
     version = ok(nvrtc.nvrtcVersion())
     digest = hashlib.sha256(source + b"\0".join(options) + repr(version).encode()).hexdigest()
     kept = cache / f"support-{digest[:24]}.cubin" if cache else None
-    if kept and kept.exists():
-        return kept.read_bytes()
+    with contextlib.suppress(OSError, ValueError):  # not there, or damaged
+        if kept:
+            return unsealed_bytes(content(kept))
     program = ok(nvrtc.nvrtcCreateProgram(source, b"support.cu", 0, None, None))
     try:
         done = nvrtc.nvrtcCompileProgram(program, len(options), options)
@@ -54,10 +57,7 @@ def compile_support(arch: str, cache: Path | None = None) -> bytes:
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     if kept:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        aside = kept.with_suffix(f".{os.getpid()}.tmp")
-        aside.write_bytes(image)
-        os.replace(aside, kept)
+        write_atomically(kept, sealed_bytes(image))
     return image
 
 

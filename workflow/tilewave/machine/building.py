@@ -146,4 +146,7 @@ def main(units: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    from tilewave.processes.lifetime import die_with_parent
+
+    die_with_parent(started_by_thread=True)
     main(sys.argv[1:])

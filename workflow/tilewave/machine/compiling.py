@@ -31,6 +31,7 @@ from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
 
 from tilewave import cache
+from tilewave.sealing import sealed_bytes, unsealed_bytes
 
 HERE = Path(__file__).parent
 NOT_COMPILED = (
@@ -151,7 +152,7 @@ def _file(unit: str) -> Path:
 def keep(unit: str, code: bytes) -> None:
     """Put a unit's object file where every process finds it, whole or not at all."""
     with tempfile.NamedTemporaryFile(dir=folder(), delete=False) as file:
-        file.write(code)
+        file.write(sealed_bytes(code))
     os.replace(file.name, _file(unit))
 
 
@@ -236,6 +237,11 @@ def _build(lists: Sequence[Sequence[str]]) -> None:
     ]
     said = [one.communicate()[1] for one in running]
     for one, error in zip(running, said):
+        if one.returncode < 0:  # somebody ended it: whoever started this process is told the same
+            print(
+                f"compiling the interpreter was ended by signal {-one.returncode}", file=sys.stderr
+            )
+            raise SystemExit(128 - one.returncode)
         if one.returncode:
             raise RuntimeError(f"the interpreter was not compiled: {error.strip()[-2000:]}")
     if missing(name for names in lists for name in names):
@@ -254,7 +260,13 @@ def _engine() -> Any:
 def _loaded(unit: str) -> Any:
     """The linker, once it has this unit."""
     compile_units([unit])
+    try:
+        code = unsealed_bytes(_file(unit).read_bytes())
+    except ValueError:  # damaged: it would be executed
+        _file(unit).unlink(missing_ok=True)
+        compile_units([unit])
+        code = unsealed_bytes(_file(unit).read_bytes())
     engine = _engine()
-    engine.add_object_file(binding.ObjectFileRef.from_data(_file(unit).read_bytes()))
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine

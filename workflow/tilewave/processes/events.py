@@ -10,8 +10,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
+
+UNTOLD = 88
+"""Exit code of a worker that cannot write to it."""
 
 
 class Events:
@@ -21,5 +25,9 @@ class Events:
         self._file = path.open("a", encoding="utf-8")
 
     def send(self, event: str, **more: Any) -> None:
-        self._file.write(json.dumps({"event": event, **more}) + "\n")
-        self._file.flush()
+        """Append an event; where that cannot be, the process ends: nobody would learn of what it does."""
+        try:
+            self._file.write(json.dumps({"event": event, **more}) + "\n")
+            self._file.flush()
+        except OSError:
+            os._exit(UNTOLD)  # closing the file would write, too

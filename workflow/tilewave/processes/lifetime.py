@@ -26,6 +26,20 @@ def ends_with_parent(parent: int) -> Callable[[], None]:
     return before_exec
 
 
+FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+"""Somebody's kill, or memory that ran out: not the doing of what ran."""
+
+
+def ended_by(code: int) -> str:
+    """Name of the signal that an exit code tells of, in Python's form or a wrapper's; else empty."""
+    number = -code if code < 0 else code - 128
+    if number <= 0:
+        return ""
+    with contextlib.suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
+
+
 def kill_group(child: subprocess.Popen[bytes]) -> None:
     """Kill the group, whatever is left of it (a wrapper's children too)."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

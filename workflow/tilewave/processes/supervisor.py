@@ -8,20 +8,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 from tilewave.jobs import Job, write_jobs
 from tilewave.processes import Result, result
-from tilewave.processes.lifetime import ends_with_parent, kill_group
+from tilewave.processes.events import UNTOLD
+from tilewave.processes.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
+from tilewave.progress import say
 
 GRACE_S = 60.0
 """For what is not a case: starting Python and CUDA, and loading the helper kernels."""
@@ -30,8 +31,12 @@ SETUP_S = 3.0
 kernel's, and a timing that would take too long says so itself (*not measured*)."""
 POLL_S = 0.02
 WORKER = "tilewave.gpu.worker"
-_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-_MEMORY_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL}
+_FROM_OUTSIDE = {one.name for one in FROM_OUTSIDE}
+_MEMORY_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGILL"}
+
+
+class Stopped(Exception):
+    """Another thread has no use for what this one does."""
 
 
 def run_jobs(
@@ -46,19 +51,22 @@ def run_jobs(
     log_path: Path | str | None = None,
     module: str = WORKER,
     grace_s: float = GRACE_S,
+    stop: threading.Event | None = None,
 ) -> list[Result]:
     """Run `jobs` of a stage (check, time, tune, counters); their results in the order of the jobs.
 
     limit_s: seconds from a case's start to its result; default its own `limit_s`. A timing gets
     SETUP_S more. wrapper: command words before the worker's (a profiler). log_path: where the
-    worker's output is appended.
+    worker's output is appended. stop: set by another thread, it ends the worker; raises Stopped.
 
     A case that has no result in time is *timed out*. One whose process ended under it is *invalid
     access* after SIGSEGV, SIGBUS or SIGILL, else *failed to launch*; the jobs behind it go on in a
-    new process. Where no process gets as far as a case (no GPU, no CUDA), all that are left are
+    new process. One whose process somebody killed is tried once more, and then *not measured*, with the
+    note ``interrupted``. Where no process gets as far as a case (no GPU, no CUDA), all that are left are
     *not measured*, with what the worker said.
     """
     results: dict[int, Result] = {}
+    spared: set[int] = set()  # cases that were interrupted once
 
     def finish(index: int, made: Result) -> None:
         if index not in results:
@@ -81,15 +89,19 @@ def run_jobs(
             command += ["--cache", str(cache)] if cache else []
             behind = sorted(index for index in results if index > start)
             command += ["--done", ",".join(map(str, behind))] if behind else []
-            watch = _Watch(stage, jobs, start, limit_s, grace_s, finish, results)
+            watch = _Watch(stage, jobs, start, limit_s, grace_s, finish, results, spared)
             with _child(command, log) as child:
-                watch.follow(child, events)
-            if len(results) == known:  # no progress: a new process would do no better
+                watch.follow(child, events, stop)
+            attempt += 1
+            at = start if watch.current is None else watch.current
+            if watch.interrupted and at not in results and at not in spared:
+                spared.add(at)
+                say(f"  {stage}: the worker {watch.ending}; {jobs[at].case} is tried again")
+            elif len(results) == known:  # no progress: a new process would do no better
                 reason = watch.failure or f"the worker {watch.ending}{_last_line(log)}"
                 for index in range(start, len(jobs)):
                     if index not in results:
-                        finish(index, result(jobs[index], stage, "not measured", reason))
-            attempt += 1
+                        finish(index, watch.unmeasured(index, reason))
     return [results[index] for index in range(len(jobs))]
 
 
@@ -126,7 +138,7 @@ def share_jobs(
     order = {case: place for place, case in enumerate(weights)}
     for share in shares:
         share.sort(key=lambda job: order[job.case])
-    lock = threading.Lock()
+    lock, stop = threading.Lock(), threading.Event()
 
     def told(made: Result) -> None:
         with lock:
@@ -134,10 +146,23 @@ def share_jobs(
 
     def run(number: int) -> list[Result]:
         log = f"{log_path}.{number}" if len(shares) > 1 else log_path
-        return run_jobs(stage, shares[number], log_path=log, on_result=told, **how)
+        try:
+            return run_jobs(stage, shares[number], log_path=log, on_result=told, stop=stop, **how)
+        except BaseException:  # an interrupt, or a result that could not be kept
+            stop.set()
+            raise
 
     with ThreadPoolExecutor(len(shares)) as pool:
-        made = {one["case"]: one for share in pool.map(run, range(len(shares))) for one in share}
+        parts = [pool.submit(run, number) for number in range(len(shares))]
+        try:
+            wait(parts)
+        except BaseException:
+            stop.set()
+            raise
+    errors = [error for part in parts if (error := part.exception()) is not None]
+    for error in sorted(errors, key=lambda one: isinstance(one, Stopped)):
+        raise error
+    made = {one["case"]: one for part in parts for one in part.result()}
     return [made[job.case] for job in jobs]
 
 
@@ -189,20 +214,26 @@ class _Watch:
         grace_s: float,
         finish: Callable[[int, Result], None],
         results: dict[int, Result],
+        spared: set[int],
     ) -> None:
         self._stage, self._jobs, self._start = stage, jobs, start
         self._limit_s, self._grace_s = limit_s, grace_s
-        self._finish, self._results = finish, results
-        self._current: int | None = None
+        self._finish, self._results, self._spared = finish, results, spared
+        self.current: int | None = None
         self._deadline: float | None = time.monotonic() + grace_s
         self.failure = ""
         self.ending = "ended"
+        self.interrupted = False
 
-    def follow(self, child: subprocess.Popen[bytes], events: Path) -> None:
-        """Read events until the process ends or has to be killed."""
+    def follow(
+        self, child: subprocess.Popen[bytes], events: Path, stop: threading.Event | None = None
+    ) -> None:
+        """Read events until the process ends or has to be killed. Raises Stopped."""
         with events.open("rb") as file:
             rest = b""
             while True:
+                if stop is not None and stop.is_set():
+                    raise Stopped
                 code = child.poll()
                 rest += file.read()  # after poll(): nothing written before the end is missed
                 *lines, rest = rest.split(b"\n")
@@ -243,12 +274,12 @@ class _Watch:
         elif not isinstance(index, int) or not self._start <= index < len(self._jobs):
             return
         elif kind == "started":
-            self._current = index
+            self.current = index
             setup = SETUP_S if self._stage in ("time", "tune") else 0.0
             self._deadline = time.monotonic() + self._limit(index) + setup
         elif kind == "finished":
             self._finish(index, self._understood(index, event.get("result")))
-            self._current = None
+            self.current = None
             self._deadline = time.monotonic() + self._grace_s
 
     def _understood(self, index: int, made: Any) -> Result:
@@ -260,33 +291,31 @@ class _Watch:
         return result(job, self._stage, "failed to launch", reason)
 
     def _expire(self) -> None:
-        if self._current is None:
+        if self.current is None:
             self.ending = f"did nothing for {self._grace_s:g} s"
             return
-        limit = self._limit(self._current)
+        limit = self._limit(self.current)
         reason = f"no result within {limit:g} s (case_limit_s)"
         self._finish(
-            self._current, result(self._jobs[self._current], self._stage, "timed out", reason)
+            self.current, result(self._jobs[self.current], self._stage, "timed out", reason)
         )
 
+    def unmeasured(self, index: int, reason: str) -> Result:
+        """What is said of a case that the worker's end left without a result."""
+        notes = {"interrupted": self.ending} if self.interrupted else {}
+        return result(self._jobs[index], self._stage, "not measured", reason, notes=notes)
+
     def _ended(self, code: int) -> None:
-        status = "failed to launch"
-        if code < 0 or code > 128:  # Python's form, or a wrapper's
-            number = -code if code < 0 else code - 128
-            name = f"signal {number}"
-            with contextlib.suppress(ValueError):
-                name = signal.Signals(number).name
-                if signal.Signals(number) in _MEMORY_SIGNALS:
-                    status = "invalid access"
-                elif signal.Signals(number) in _FROM_OUTSIDE:
-                    status = (
-                        "not measured"  # somebody's kill, or memory ran out: not the case's doing
-                    )
-            self.ending = f"was ended by {name}"
-        else:
-            self.ending = f"ended with exit code {code}"
-        if self._current is not None:
-            job = self._jobs[self._current]
-            self._finish(
-                self._current, result(job, self._stage, status, f"the worker {self.ending}")
-            )
+        name = ended_by(code)
+        self.ending = f"was ended by {name}" if name else f"ended with exit code {code}"
+        if code == UNTOLD:
+            self.ending = "could not write what it found: is the disk of the temporary folder full?"
+        self.interrupted = name in _FROM_OUTSIDE or code == UNTOLD
+        index, reason = self.current, f"the worker {self.ending}"
+        if index is None:
+            return
+        if not self.interrupted:
+            status = "invalid access" if name in _MEMORY_SIGNALS else "failed to launch"
+            self._finish(index, result(self._jobs[index], self._stage, status, reason))
+        elif index in self._spared:
+            self._finish(index, self.unmeasured(index, f"{reason}, twice"))

@@ -62,6 +62,21 @@ INSTEAD = "executed here, because on this GPU "
 """Begins the reason of a result that stands in for one that this machine's GPU did not give."""
 
 
+FIELDS = {
+    "stage": str, "case": str, "key": str, "status": str, "reason": str, "environment": str, "source": str,
+    "figures": list, "samples": dict, "instructions": list, "notes": dict,
+}  # fmt: skip
+"""Of every result, besides the verdict, which may be None."""
+UNMEASURED = {
+    "schema_version": SCHEMA_VERSION,
+    "source": "",
+    "samples": {},
+    "instructions": [],
+    "verdict": None,
+}
+"""What a row of a table says nothing of."""
+
+
 def result(
     stage: str,
     case: str,
@@ -100,6 +115,23 @@ def validate(made: Mapping[str, Any]) -> None:
         raise ValueError(f"status {made['status']!r} is none of {', '.join(STATUSES)}")
     if made["verdict"] is not None and made["verdict"] not in VERDICTS:
         raise ValueError(f"verdict {made['verdict']!r} is none of {', '.join(VERDICTS)}")
+
+
+def well_formed(made: Any) -> bool:
+    """Whether what was read is a result: each field there, of its kind, its words from the lists."""
+    if not isinstance(made, dict) or made.get("schema_version") != SCHEMA_VERSION:
+        return False
+    if not all(isinstance(made.get(name), kind) for name, kind in FIELDS.items()):
+        return False
+    try:
+        validate(made)
+    except (ValueError, TypeError, KeyError):
+        return False
+    rows = (*made["figures"], *made["instructions"])
+    return all(isinstance(row, dict) for row in rows) and all(
+        isinstance(one.get("metric"), str) and isinstance(one.get("value"), int | float | None)
+        for one in made["figures"]
+    )
 
 
 def recordable(made: Mapping[str, Any]) -> bool:

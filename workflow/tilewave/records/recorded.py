@@ -7,24 +7,30 @@ A folder ``resources/recorded/<gpu>/`` holds
 * ``results.parquet``: one row a result, its figures and notes as JSON,
 * ``samples.parquet``, ``instructions.parquet`` and ``stalls.parquet``: long tables by key,
 * ``listings.parquet``: SASS with its source lines, by the key of the compilation,
-* ``accesses.parquet``: accesses to shared memory, lane by lane, by the key of an execution.
+* ``accesses.parquet``: accesses to shared memory, lane by lane, by the key of an execution,
+* ``SHA256SUMS``: the checksums of the others, as ``sha256sum -c`` takes them.
+
+A file that is missing or is not what its checksum is of is left out: `Recorded.damage` says which, and the
+rest is used. Of a recording from before there were checksums only the form is looked at.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
 from tilewave.errors import UserError
+from tilewave.home import RECORDED
 from tilewave.records import model
 from tilewave.records.store import write_atomically
+from tilewave.sealing import content, digest
 
 PLAIN = ("stage", "case", "key", "status", "reason", "verdict", "environment")
 PACKED = ("figures", "notes")
@@ -32,9 +38,64 @@ INSTRUCTIONS, STALLS = "instructions", "stalls"
 """Long tables of what a result holds of its instructions: counters, and samples of the stage `sample`."""
 
 
-def _table(path: Path) -> pa.Table:
-    """A Parquet file; `pq.read_table` would import pandas first, which every job would pay for."""
-    return pq.ParquetFile(path).read()
+SUMS = "SHA256SUMS"
+RESULTS, ENVIRONMENTS, COMPILED = "results.parquet", "environments.json", "compiled.json"
+LISTINGS, ACCESSES = "listings.parquet", "accesses.parquet"
+LOST = {
+    RESULTS: "all recorded figures",
+    ENVIRONMENTS: "all recorded figures, because nobody knows what they were measured on",
+    COMPILED: "what the compiler made: kernels are compiled here, where there is a compiler",
+    LISTINGS: "machine code: it is disassembled here, where there is a compiler",
+    "samples.parquet": "the samples of recorded times, and with them their spread",
+    "instructions.parquet": "recorded counts of instructions",
+    "stalls.parquet": "recorded samples of where warps wait",
+    ACCESSES: "recorded accesses to shared memory: they are executed here",
+}
+"""What a report misses without a file."""
+COLUMNS = {
+    RESULTS: {*PLAIN, *PACKED},
+    LISTINGS: {"key", "lines", "sass"},
+    "samples.parquet": {"key", "series", "index", "value"},
+    ACCESSES: {"case", "key"},
+}
+"""Of a table that has rows; the others have at least `key`."""
+
+Parsed = TypeVar("Parsed")
+
+
+def _table(data: bytes, name: str) -> pa.Table:
+    """A Parquet file; `pq.read_table` would import pandas first, which every job would pay for.
+
+    Raises ValueError where it is none, or lacks a column.
+    """
+    table = pq.ParquetFile(pa.BufferReader(data)).read()
+    missing = COLUMNS.get(name, {"key"}) - set(table.column_names)
+    if table.column_names and missing:
+        raise ValueError(f"it has no column {', '.join(sorted(missing))}")
+    return table
+
+
+def _by_name(data: bytes, name: str) -> dict[str, dict[str, Any]]:
+    """A JSON document of documents. Raises ValueError where it is none."""
+    found = json.loads(data)
+    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
+        raise ValueError("it is no document of documents")
+    return found
+
+
+def _rows(data: bytes, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = _table(data, name).to_pylist()
+    return rows
+
+
+def _results(data: bytes, name: str) -> list[dict[str, Any]]:
+    """Rows of results without a checksum. Raises ValueError where one is not as `merge` writes it."""
+    rows = _rows(data, name)
+    for row in rows:
+        made = row | {part: json.loads(row[part]) for part in PACKED}
+        if not model.well_formed(model.UNMEASURED | made):
+            raise ValueError(f"the row of {row['case']} is no result")
+    return rows
 
 
 class Recorded:
@@ -43,26 +104,96 @@ class Recorded:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.name = folder.name
+        self._lost: dict[str, str] = {}
+
+    @functools.cached_property
+    def _sums(self) -> dict[str, set[str]]:
+        """Checksums by file; none where there is no list of them. While `record` writes, a file may
+        have two: what it was and what it is to be."""
+        found: dict[str, set[str]] = {}
+        try:
+            lines = content(self.folder / SUMS).decode().splitlines()
+        except FileNotFoundError:
+            return {}
+        except (OSError, UnicodeDecodeError):
+            lines = []
+        for line in lines:
+            told, _, name = line.partition("  ")
+            found.setdefault(name, set()).add(told)
+        if not found:
+            self._lost[SUMS] = "it holds no checksums"
+        return found
+
+    def _load(self, name: str, parse: Callable[[bytes, str], Parsed]) -> Parsed | None:
+        """What a file holds; None where there is none, or it is damaged."""
+        told = self._sums.get(name, set())
+        try:
+            data = content(self.folder / name)
+        except FileNotFoundError:
+            if told or name in (RESULTS, ENVIRONMENTS):
+                self._lost[name] = "it is missing"
+            return None
+        except OSError as error:
+            self._lost[name] = f"it cannot be read: {error.strerror}"
+            return None
+        if self._sums and digest(data) not in told:
+            self._lost[name] = f"its checksum is not the one in {SUMS}"
+            return None
+        try:
+            return parse(data, name)
+        except (pa.ArrowException, ValueError, TypeError, OSError, RecursionError) as error:
+            said = (str(error).splitlines() or ["it has another form"])[0][:120]
+            self._lost[name] = f"it cannot be understood: {said}"
+            return None
+
+    @functools.cached_property
+    def damage(self) -> dict[str, str]:
+        """File -> what is wrong with it, and what that costs. Looks at every file."""
+        if self._sums:
+            for name in LOST:
+                self._load(name, lambda data, name: None)
+        else:
+            _ = (self.environments, self.compiled, self._rows, self._listings, self.access_rows)
+            for table in ("samples", INSTRUCTIONS, STALLS):
+                self._load(f"{table}.parquet", _table)
+        return {
+            name: f"{self._lost[name]}; left out: {LOST.get(name, 'nothing, but nothing is checked')}"
+            for name in sorted(self._lost)
+        }
+
+    @property
+    def told(self) -> list[str]:
+        """A line about each damaged file."""
+        mend = "restore it (git checkout), or record again into an empty folder"
+        return [
+            f"{RECORDED / self.name / name} is damaged: {why}; {mend}"
+            for name, why in self.damage.items()
+        ]
+
+    def whole(self) -> Recorded:
+        """Itself. Raises UserError where a file is damaged: what is merged with it would lose that."""
+        for name, why in self.damage.items():
+            allowed = "what was recorded: restore the file, or empty the folder"
+            raise UserError(self.folder / name, "content", why.partition(";")[0], allowed)
+        return self
+
+    @functools.cached_property
+    def unusable(self) -> str:
+        """The damaged file without which there are no figures; empty where there are."""
+        _ = self._rows
+        return next((name for name in (ENVIRONMENTS, RESULTS) if name in self._lost), "")
 
     @functools.cached_property
     def environments(self) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = json.loads(
-            (self.folder / "environments.json").read_text(encoding="utf-8")
-        )
-        return found
+        return self._load(ENVIRONMENTS, _by_name) or {}
 
     @functools.cached_property
     def compiled(self) -> dict[str, dict[str, Any]]:
-        path = self.folder / "compiled.json"
-        if not path.is_file():
-            return {}
-        found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-        return found
+        return self._load(COMPILED, _by_name) or {}
 
     @functools.cached_property
     def _listings(self) -> pa.Table | None:
-        path = self.folder / "listings.parquet"
-        return _table(path) if path.is_file() else None
+        return self._load(LISTINGS, _table)
 
     @functools.cached_property
     def _keys_by_cubin(self) -> dict[str, str]:
@@ -100,25 +231,22 @@ class Recorded:
     @functools.cached_property
     def access_rows(self) -> list[dict[str, Any]]:
         """The same as long rows, with the case that was executed."""
-        path = self.folder / "accesses.parquet"
-        rows: list[dict[str, Any]] = _table(path).to_pylist() if path.is_file() else []
-        return rows
+        return self._load(ACCESSES, _rows) or []
 
     @functools.cached_property
     def main_environment(self) -> str:
-        """The environment most results came from."""
-        counts: dict[str, int] = {}
+        """The environment with a GPU that most results came from; empty where there is none."""
+        counts = {name: 0 for name, facts in self.environments.items() if facts.get("gpu")}
         for row in self._rows:
-            if self.environments.get(row["environment"], {}).get("gpu"):
-                counts[row["environment"]] = counts.get(row["environment"], 0) + 1
+            if row["environment"] in counts:
+                counts[row["environment"]] += 1
         return max(counts, key=lambda name: (counts[name], name)) if counts else ""
 
     @functools.cached_property
     def _rows(self) -> list[dict[str, Any]]:
         """One row a case and stage. Cases may share a key: ``256*sms`` and 33792 on 132 SMs."""
-        path = self.folder / "results.parquet"
-        rows: list[dict[str, Any]] = _table(path).to_pylist() if path.is_file() else []
-        return rows
+        parse = _rows if self._sums else _results
+        return (self._load(RESULTS, parse) or []) if self.environments else []
 
     @functools.cached_property
     def _keys(self) -> dict[tuple[str, str], dict[str, Any]]:
@@ -180,24 +308,56 @@ class Recorded:
 
     def long_table(self, name: str, keys: set[str]) -> pa.Table:
         """Rows of ``samples``, ``instructions`` or ``stalls`` for these keys."""
-        path = self.folder / f"{name}.parquet"
-        if not path.is_file() or not keys:
-            return pa.table({})
-        table = _table(path)
-        if "key" not in table.column_names:  # written by a run that had no such rows
+        table = self._load(f"{name}.parquet", _table) if keys else None
+        if (
+            table is None or "key" not in table.column_names
+        ):  # written by a run that had no such rows
             return pa.table({})
         return table.filter(pa.compute.is_in(table["key"], pa.array(sorted(keys))))
 
 
 def folders(root: Path) -> list[Path]:
     """The recorded folders under ``root``, by name."""
-    return sorted(path.parent for path in root.glob("*/environments.json"))
+    return sorted({path.parent for name in (ENVIRONMENTS, SUMS) for path in root.glob(f"*/{name}")})
 
 
-def _write(path: Path, table: pa.Table) -> None:
+def _before(folder: Path) -> Recorded | None:
+    """What a folder holds already, if anything. Raises UserError where it is damaged."""
+    return Recorded(folder).whole() if folder in folders(folder.parent) else None
+
+
+def _bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", compression_level=15)
-    write_atomically(path, sink.getvalue().to_pybytes())
+    made: bytes = sink.getvalue().to_pybytes()
+    return made
+
+
+def _json(document: Any) -> bytes:
+    return (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files of a recording and their checksums. Whoever is killed in between leaves each file
+    with its checksum: for as long as it takes, the list has the old ones and the new."""
+    old = {name: content(folder / name) for name in LOST if (folder / name).is_file()}
+    sums = {name: [digest(data)] for name, data in old.items()}
+    for name, data in files.items():
+        sums[name] = list(dict.fromkeys([*sums.get(name, []), digest(data)]))
+
+    def listed(last: bool) -> bytes:
+        rows = (
+            (one, name)
+            for name in sorted(sums)
+            for one in (sums[name][-1:] if last else sums[name])
+        )
+        return "".join(f"{one}  {name}\n" for one, name in rows).encode()
+
+    write_atomically(folder / SUMS, listed(last=False))
+    for name, data in files.items():
+        if data != old.get(name):
+            write_atomically(folder / name, data)
+    write_atomically(folder / SUMS, listed(last=True))
 
 
 def _each_key(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -229,12 +389,15 @@ def instruction_rows(
     ]
 
 
-def _merge_long(path: Path, rows: list[dict[str, Any]], keys: set[str], kept: set[str]) -> None:
-    """Replace the rows of the new keys and drop the rows whose key is no longer kept."""
-    old = _table(path).to_pylist() if path.is_file() else []
+def _merged_long(
+    before: Recorded | None, name: str, rows: list[dict[str, Any]], keys: set[str], kept: set[str]
+) -> bytes:
+    """A long table: the rows of the new keys replaced, those whose key is no longer kept dropped."""
+    table = before._load(f"{name}.parquet", _table) if before else None
+    old = table.to_pylist() if table is not None else []
     merged = [row for row in old if row["key"] in kept and row["key"] not in keys] + rows
     columns = list(dict.fromkeys(name for row in merged for name in row))
-    _write(path, pa.table({name: [row.get(name) for row in merged] for name in columns}))
+    return _bytes(pa.table({name: [row.get(name) for row in merged] for name in columns}))
 
 
 def merge_accesses(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -243,28 +406,32 @@ def merge_accesses(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     if not fresh:
         return
     cases = {row["case"] for row in fresh}
-    before = Recorded(folder).access_rows
-    merged = [row for row in before if row["case"] not in cases] + fresh
+    before = _before(folder)
+    merged = [
+        row for row in (before.access_rows if before else []) if row["case"] not in cases
+    ] + fresh
     merged.sort(key=lambda row: str(row["case"]))  # of a case they stay in the order of its code
     names = dict.fromkeys(name for row in merged for name in row)
     columns = {name: [row.get(name) for row in merged] for name in names}
-    _write(folder / "accesses.parquet", pa.table(columns))
+    _replace(folder, {ACCESSES: _bytes(pa.table(columns))})
 
 
-def _merge_listings(
-    path: Path,
+def _merged_listings(
+    before: Recorded | None,
     listings: Mapping[str, tuple[str, Mapping[str, list[int]]]],
     compiled: Mapping[str, Mapping[str, Any]],
-) -> None:
-    """Listings of the compilations that are named, by key."""
+) -> dict[str, bytes]:
+    """The file of listings, of the compilations that are named, by key; none where there never was one."""
     kept = {entry.get("key") for entry in compiled.values()}
-    rows = {row["key"]: row for row in (_table(path).to_pylist() if path.is_file() else [])}
+    table = before._listings if before else None
+    rows = {row["key"]: row for row in (table.to_pylist() if table is not None else [])}
     for key, (sass, lines) in listings.items():
         rows[key] = {"key": key, "lines": json.dumps(lines, sort_keys=True), "sass": sass}
     found = [rows[key] for key in sorted(rows) if key in kept]
-    if found or path.is_file():
-        columns = ("key", "lines", "sass")
-        _write(path, pa.table({name: [row[name] for row in found] for name in columns}))
+    if not found and table is None:
+        return {}
+    columns = ("key", "lines", "sass")
+    return {LISTINGS: _bytes(pa.table({name: [row[name] for row in found] for name in columns}))}
 
 
 def merge(
@@ -280,7 +447,7 @@ def merge(
     holds the last measurement of each case. An older case of the same key takes the new figures,
     too. Returns how many were added, replaced and kept.
     """
-    before = Recorded(folder) if (folder / "environments.json").is_file() else None
+    before = _before(folder)
     fresh = {(made["stage"], made["case"]): made for made in results}
     old = {(made["stage"], made["case"]): made for made in before.results()} if before else {}
     latest = {(made["stage"], made["key"]): made for made in results}
@@ -291,22 +458,26 @@ def merge(
     rows.sort(key=lambda made: (made["case"], made["stage"]))
     table = {name: [made[name] for made in rows] for name in PLAIN}
     table |= {name: [json.dumps(made[name], sort_keys=True) for made in rows] for name in PACKED}
-    _write(folder / "results.parquet", pa.table(table))
     new_keys = {made["key"] for made in results}
     kept = {made["key"] for made in rows}
-    _merge_long(folder / "samples.parquet", sample_rows(results), new_keys, kept)
-    for name in (INSTRUCTIONS, STALLS):
-        rows_of = instruction_rows(results, name)
-        _merge_long(folder / f"{name}.parquet", rows_of, new_keys, kept)
+    long = {
+        "samples": sample_rows(results),
+        **{name: instruction_rows(results, name) for name in (INSTRUCTIONS, STALLS)},
+    }
     used = {made["environment"] for made in rows}
     known = {**(before.environments if before else {}), **environments}
-    kept_environments = {name: known[name] for name in sorted(used) if name in known}
-    text = json.dumps(kept_environments, indent=1, sort_keys=True) + "\n"
-    write_atomically(folder / "environments.json", text.encode())
     both = {**(before.compiled if before else {}), **compiled}
-    text = json.dumps(both, indent=1, sort_keys=True) + "\n"
-    write_atomically(folder / "compiled.json", text.encode())
-    _merge_listings(folder / "listings.parquet", listings or {}, both)
+    files = {
+        RESULTS: _bytes(pa.table(table)),
+        **{
+            f"{name}.parquet": _merged_long(before, name, mine, new_keys, kept)
+            for name, mine in long.items()
+        },
+        ENVIRONMENTS: _json({name: known[name] for name in sorted(used) if name in known}),
+        COMPILED: _json(both),
+        **_merged_listings(before, listings or {}, both),
+    }
+    _replace(folder, files)
     replaced = len(set(old) & set(fresh))
     return {"added": len(fresh) - replaced, "replaced": replaced, "kept": len(old) - replaced}
 
@@ -332,8 +503,7 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
     replaces the one here, or with ``keep`` does not. Returns the counts of `merge`. Raises UserError
     for figures whose environment names no clean commit.
     """
-    there = Recorded(other)
-    here = Recorded(folder) if (folder / "environments.json").is_file() else None
+    there, here = Recorded(other).whole(), _before(folder)
     held = {(made["stage"], made["case"]): made for made in here.results()} if here else {}
 
     def new(made: dict[str, Any]) -> bool:

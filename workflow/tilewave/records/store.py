@@ -1,23 +1,37 @@
 """The content-addressed store of finished cases.
 
 A result is written aside and renamed, at once when its case ends: a killed run loses one case at
-most, and Snakemake may delete its own outputs as it likes.
+most, and Snakemake may delete its own outputs as it likes. Each document has its checksum; a damaged
+one, or whatever lies in its place, counts as missing, and the next one is written over it.
 """
 
 from __future__ import annotations
 
-import json
+import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewave.records.model import SCHEMA_VERSION, keepable
+from tilewave.errors import UserError
+from tilewave.records.model import keepable, well_formed
+from tilewave.sealing import content, sealed, unsealed
+
+CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that readers see all of it or none."""
+def not_written(error: BaseException, path: object = None) -> UserError | None:
+    """What to tell whoever has a full disk, or a folder that is read-only; None for another error."""
+    if not isinstance(error, OSError) or (path is None and error.errno not in CANNOT_WRITE):
+        return None
+    allowed = "a folder that can be written, on a disk with space left"
+    key = "writing it" if path else "reading or writing it"
+    return UserError(path or error.filename or "a file", key, error.strerror, allowed)
+
+
+def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -30,6 +44,17 @@ def write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that readers see all of it or none.
+
+    Raises UserError where it cannot be written: a full disk, a folder that is read-only.
+    """
+    try:
+        _write(path, data)
+    except OSError as error:
+        raise not_written(error, path) or error from error
 
 
 def write_where_other(path: Path, text: str) -> None:
@@ -52,25 +77,50 @@ class Store:
         return self.root / "results" / environment / stage / key[:2] / f"{key}.json"
 
     def get(self, environment: str, stage: str, key: str) -> dict[str, Any] | None:
-        """The stored result, or None: also for one that is damaged or of another schema."""
-        path = self._path(environment, stage, key)
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):  # neither JSON nor text: a damaged file
+        """The stored result, or None: also for one that is damaged, another's, or of another schema."""
+        found = self.read(self._path(environment, stage, key))
+        if not well_formed(found):
             return None
-        if not isinstance(found, dict) or found.get("schema_version") != SCHEMA_VERSION:
-            return None
-        return found
+        mine = (found["environment"], found["stage"], found["key"]) == (environment, stage, key)
+        return dict(found) if mine else None
 
     def put(self, made: Mapping[str, Any], whatever: bool = False) -> bool:
         """Keep a result that is worth keeping (see `keepable`), or ``whatever`` it says; whether it
         was kept."""
         kept = bool((whatever or keepable(made)) and made["key"] and made["environment"])
         if kept:
-            path = self._path(made["environment"], made["stage"], made["key"])
-            write_atomically(path, json.dumps(made, allow_nan=True).encode())
+            self.write(self._path(made["environment"], made["stage"], made["key"]), made)
         return kept
 
     def blob(self, kind: str, key: str, suffix: str) -> Path:
-        """Path of a cached file (a cubin, a listing), to be written with `write_atomically`."""
+        """Path of what is cached (a cubin, a listing, a document), for `keep`, `read` and `write`."""
         return self.root / kind / key[:2] / f"{key}{suffix}"
+
+    def read(self, path: Path) -> Any:
+        """A document, or None where there is none or it is damaged. What was written before there were
+        checksums may be of any form."""
+        try:
+            return unsealed(content(path))
+        except (OSError, ValueError):
+            return None
+
+    def write(self, path: Path, document: Any) -> None:
+        """Write a document with its checksum."""
+        self.keep(path, sealed(document))
+
+    def keep(self, path: Path, data: bytes) -> None:
+        """Write a file of this store, whatever lies in its place."""
+        try:
+            _write(path, data)
+        except OSError:
+            self._make_way(path)
+            write_atomically(path, data)
+
+    def _make_way(self, path: Path) -> None:
+        """Remove what is no folder where one has to be, and a folder where a file has to be."""
+        for folder in reversed(path.relative_to(self.root).parents[:-1]):
+            one = self.root / folder
+            if os.path.lexists(one) and not one.is_dir():
+                one.unlink()
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)

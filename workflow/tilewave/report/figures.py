@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +23,9 @@ from tilewave.plots import style as look
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, present
 from tilewave.plots.style import Style
 from tilewave.project import Project, read
-from tilewave.records.store import write_atomically
 from tilewave.report import cells, undrawn
 from tilewave.report.undrawn import Undrawn
+from tilewave.sealing import content, digest
 
 SIDECAR_VERSION = 1
 DRAWING = ("matplotlib", "seaborn", "pandas", "numpy")
@@ -348,6 +347,37 @@ def _kept(project: Project, key: str, path: Path) -> Path:
     return project.store.blob("figures", key, f".{folder}{path.suffix}")
 
 
+def _sums(project: Project, key: str) -> dict[str, str]:
+    """Name -> checksum of the files that the store has of a study."""
+    found = project.store.read(project.store.blob("figures", key, ".sums.json"))
+    return found if isinstance(found, dict) else {}
+
+
+def _taken(project: Project, key: str, kept: Mapping[Path, Path]) -> bool:
+    """Whether all files of a study were taken from the store; none is where one is damaged."""
+    told, found = _sums(project, key), {}
+    for path, one in kept.items():
+        try:
+            found[path] = content(one)
+        except OSError:
+            return False
+        if told.get(one.name) != digest(found[path]):
+            return False
+    for path, data in found.items():
+        path.write_bytes(data)
+    return True
+
+
+def _keep(project: Project, key: str, kept: Mapping[Path, Path]) -> None:
+    """Put a study's files into the store."""
+    told = _sums(project, key)
+    for path, one in kept.items():
+        data = path.read_bytes()
+        project.store.keep(one, data)
+        told[one.name] = digest(data)
+    project.store.write(project.store.blob("figures", key, ".sums.json"), told)
+
+
 def write_all(
     project: Project,
     names: Sequence[str],
@@ -375,9 +405,7 @@ def write_all(
         kept = {path: _kept(project, key, path) for path in mine}
         for path in mine:
             path.parent.mkdir(parents=True, exist_ok=True)
-        if all(one.is_file() for one in kept.values()):
-            for path, one in kept.items():
-                shutil.copyfile(one, path)
+        if _taken(project, key, kept):
             return False
         try:
             write(project, study, mine)
@@ -385,8 +413,7 @@ def write_all(
             why = undrawn.of(error, project.config.studies[study.name].plot)
             write(project, study, mine, why)
             return why
-        for path, one in kept.items():
-            write_atomically(one, path.read_bytes())
+        _keep(project, key, kept)
         return True
 
     # Those that take longest first.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -227,11 +226,13 @@ def write(
         # Most are as they were: they come from the store.
         kept = project.store.blob("pages", kernel_views.key(run, name, same), ".json")
         kernel_code.write_listings(compiled.get(name, {}).get("variants", {}), reports)
-        if not kept.is_file():
+        found = project.store.read(kept)
+        if found is None:
             kernel = kernel_views.view(run, name)
             text = render("kernel.html.j2", {**about, "root": "../", "kernel": kernel})
-            write_atomically(kept, json.dumps([vars(kernel.row), text]).encode())
-        row, text = json.loads(kept.read_text("utf-8"))
+            found = [vars(kernel.row), text]
+            project.store.write(kept, found)
+        row, text = found
         write_atomically(reports / "kernel" / f"{name}.html", text.encode())
         return kernel_views.Row(**row)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -163,11 +163,13 @@ def sources(records: pd.DataFrame, environments: Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Banner:
-    """Whose figures the page shows, in plain words. kind: live, recorded or nothing."""
+    """Whose figures the page shows, in plain words. kind: live, recorded or nothing. damaged: a line
+    about each recorded file that is left out."""
 
     kind: str
     headline: str
     detail: str
+    damaged: tuple[str, ...] = ()
 
     @property
     def short(self) -> str:
@@ -177,6 +179,10 @@ class Banner:
 
 def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     """The headline; a machine that measured nothing must not read as if it had."""
+    return replace(_banner(target, records), damaged=tuple(target.get("damaged", ())))
+
+
+def _banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     label, reason = target["label"], target["reason"]
     valued = figures.figures_of(records)
     from_recording = int(valued["source"].astype(str).str.startswith("recorded:").sum())

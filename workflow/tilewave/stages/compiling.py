@@ -8,8 +8,6 @@ is to run here and has none is compiled.
 from __future__ import annotations
 
 import functools
-import json
-import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from tilewave.kernels import Kernel, host_code, source_digest
 from tilewave.records import model
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store, write_atomically, write_where_other
+from tilewave.sealing import content, digest
 from tilewave.variants import Variant
 
 KEPT = (".cubin", ".sass")
@@ -64,15 +63,35 @@ def _own_texts(kernel: Kernel) -> dict[str, str]:
 
 
 def _stored(task: Task, store: Store) -> Entry | None:
-    try:
-        path = store.blob(KIND, task.key, ".json")
-        found: Entry = json.loads(path.read_text(encoding="utf-8"))
-        whole = found["status"] != model.OK or all(
-            store.blob(KIND, task.key, suffix).is_file() for suffix in KEPT
-        )
-    except (OSError, ValueError, KeyError):
+    """What the store knows of a compilation, its files there in their size; they are hashed by who reads
+    them (`_kept`)."""
+    found = store.read(store.blob(KIND, task.key, ".json"))
+    if not isinstance(found, dict) or found.get("key") != task.key:
         return None
-    return found if whole else None
+    if found.get("status") == model.FAILED_TO_COMPILE:
+        return found
+    if found.get("status") != model.OK or not {"sha256", "code", "kernels", "resources"} <= set(
+        found
+    ):
+        return None
+    told = found.get("files", {})
+    for suffix in KEPT:
+        path = store.blob(KIND, task.key, suffix)
+        if not path.is_file() or (told and path.stat().st_size != told[suffix][0]):
+            return None
+    return found
+
+
+def _kept(entry: Mapping[str, Any], store: Store, suffix: str) -> bytes | None:
+    """A file that the store has of a compilation; None where it has none, or a damaged one."""
+    path = store.blob(KIND, str(entry.get("key", "")), suffix)
+    told = {".cubin": entry.get("sha256")}
+    told |= {name: one[1] for name, one in entry.get("files", {}).items()}
+    try:
+        found = content(path)
+    except OSError:
+        return None
+    return found if told.get(suffix) in (None, digest(found)) else None
 
 
 def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> Entry:
@@ -97,11 +116,13 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
     }
     if done.cubin:
         path = store.blob(KIND, task.key, ".cubin")
-        write_atomically(path, done.cubin)
+        store.keep(path, done.cubin)
         listing = recorded.listing_of_cubin(done.sha256) if recorded is not None else None
-        listing = listing or sass.as_text(path)
-        write_atomically(store.blob(KIND, task.key, ".sass"), listing.encode())
+        text = (listing or sass.as_text(path)).encode()
+        store.keep(store.blob(KIND, task.key, ".sass"), text)
+        files = dict(zip(KEPT, (done.cubin, text)))
         entry |= {
+            "files": {suffix: [len(data), digest(data)] for suffix, data in files.items()},
             "sha256": done.sha256,
             "code": cubin.code_digest(done.cubin),
             "kernels": cubin.kernels(done.cubin),
@@ -112,7 +133,7 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
     if done.warning:
         entry |= {"warning": done.warning, "log": f"{done.warning}\n{done.log}"}
     entry["seconds"] = round(time.monotonic() - begun, 3)
-    write_atomically(store.blob(KIND, task.key, ".json"), json.dumps(entry).encode())
+    store.write(store.blob(KIND, task.key, ".json"), entry)
     return _with_symbol(kernel, entry)
 
 
@@ -211,11 +232,13 @@ class Compilations:
     def as_compiled(self, entry: Mapping[str, Any]) -> Listing | None:
         """A variant's listing as it was made."""
         key = str(entry.get("key", ""))
-        try:
-            path = self._store.blob(KIND, key, ".sass")
-            return path.read_text(encoding="utf-8"), entry.get("lines", {})
-        except OSError:
-            return self._recorded.listing(key) if self._recorded is not None and key else None
+        text = _kept(entry, self._store, ".sass")
+        if text is None and sass.disassembler() and _kept(entry, self._store, ".cubin"):
+            text = sass.as_text(self._store.blob(KIND, key, ".cubin")).encode()
+            self._store.keep(self._store.blob(KIND, key, ".sass"), text)
+        if text is not None:
+            return text.decode(errors="replace"), entry.get("lines", {})
+        return self._recorded.listing(key) if self._recorded is not None and key else None
 
     def listing(self, variant: Variant, entry: Mapping[str, Any]) -> str | None:
         """nvdisasm's listing of a compiled variant, its line numbers those of the files as they are now."""
@@ -243,10 +266,13 @@ class Compilations:
         entry = self.entry(variant, wanted)
         if entry is None or "cubin" not in entry:
             return
+        made = _kept(entry, self._store, ".cubin")
+        if made is None and self._store.blob(KIND, str(entry["key"]), ".cubin").exists():  # damaged
+            compile_now(Task(variant, wanted), self._store, self._recorded)
+            entry = self.entry(variant, wanted) or entry
+            made = _kept(entry, self._store, ".cubin")
         text = self.listing(variant, entry)
         if text is not None:
             write_where_other(Path(entry["sass"]), text)
-        blob = self._store.blob(KIND, str(entry["key"]), ".cubin")
-        if blob.is_file():
-            Path(entry["cubin"]).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(blob, entry["cubin"])
+        if made is not None:
+            write_atomically(Path(entry["cubin"]), made)

@@ -34,6 +34,9 @@ def from_recording(
     found = recorded.get(stage, job.key)
     if found is not None:
         return found | {"case": case}
+    if recorded.unusable:
+        reason = f"{target['reason']}, and {recorded.unusable} of {target['label']} is damaged"
+        return model.result(stage, case, model.NOT_MEASURED, reason, key=job.key)
     if recorded.has_case(stage, case):
         reason = f"recorded on {target['label']} for other code, launch or method"
         return model.result(stage, case, model.STALE, reason, key=job.key)
@@ -52,8 +55,11 @@ def _ncu(stage: str, target: Mapping[str, Any]) -> str | None:
 
 def _still_good(made: Mapping[str, Any], job: Job, target: Mapping[str, Any]) -> bool:
     """Whether a stored result answers the job: read by the same ncu, and given no less time."""
-    given = float(made["notes"].get("limit_s", 0))
-    enough = made["status"] != model.TIMED_OUT or given >= job.limit_s
+    given = made["notes"].get("limit_s", 0)
+    long = isinstance(given, int | float) and given >= job.limit_s
+    enough = made["status"] != model.TIMED_OUT or long
+    if made["notes"].get("interrupted"):
+        return False
     return enough and bool(made["notes"].get("ncu") == _ncu(job.stage, target))
 
 
@@ -144,6 +150,9 @@ class Sources:
     def missing(self, job: Job) -> dict[str, Any]:
         """The result of a job of which nothing is known and nothing was measured: the reason why."""
         if self.measurable(job.stage, job.provider):
+            tried = self.attempts and self.attempts.get(self.environment(job), job.stage, job.key)
+            if tried and tried["notes"].get("interrupted"):
+                return tried | {"case": job.case}
             reason = job.no_cubin or "it was not tried"
             return model.result(job.stage, job.case, model.NOT_MEASURED, reason, key=job.key)
         return _instead(

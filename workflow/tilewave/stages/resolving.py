@@ -6,7 +6,6 @@ the store under its content; every stage and the tables read it from there.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -19,7 +18,7 @@ from tilewave.launches import LaunchPlan
 from tilewave.operations import probe
 from tilewave.records import model
 from tilewave.records.keys import digest
-from tilewave.records.store import Store, write_atomically
+from tilewave.records.store import Store
 from tilewave.variants import DEVICE_NAMES
 
 VERSION = 1
@@ -160,14 +159,13 @@ def _key(plan: Plan, target: Mapping[str, Any]) -> str:
 def of_plan(plan: Plan, target: Mapping[str, Any], store: Store) -> dict[str, Resolved]:
     """All cases of a plan for the target, by id, in the plan's order."""
     path = store.blob("resolved", _key(plan, target), ".json")
+    documents = store.read(path)
     try:
-        documents = json.loads(path.read_text(encoding="utf-8"))
         return {
             case: _of_document(request, documents[case]) for case, request in plan.requests.items()
         }
-    except (OSError, ValueError, KeyError, TypeError):  # not there, or damaged
+    except (AttributeError, KeyError, TypeError, ValueError):  # not there, or of another form
         pass
     found = {case: resolve(request, target) for case, request in plan.requests.items()}
-    text = json.dumps({case: _document(one) for case, one in found.items()})
-    write_atomically(path, text.encode())
+    store.write(path, {case: _document(one) for case, one in found.items()})
     return found

@@ -23,7 +23,7 @@ from tilewave.errors import UserError
 from tilewave.home import RECORDED
 from tilewave.progress import Progress, duration, say
 from tilewave.records import model
-from tilewave.records.store import write_atomically
+from tilewave.records.store import not_written, write_atomically
 from tilewave.stages import compiling, executing, measuring, tuning, watching
 from tilewave.stages.pipeline import Pipeline
 
@@ -59,20 +59,21 @@ def job(snakemake: Any) -> Iterator[Job]:
     try:
         where = os.environ.get("TILEWAVE_CONFIG", "config")
         yield Job(projects.load(snakemake.config, where, checked=True), log)
-    except UserError as error:
-        say(f"Error: {error}")
-        if log is not None:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            log.write_text(f"{error}\n", encoding="utf-8")
-        raise SystemExit(1) from None
     except SystemExit:
         raise
-    except BaseException:
+    except BaseException as error:
+        told = not_written(error) or error
+        mistake = isinstance(told, UserError)
+        text = f"{told}\n" if mistake else traceback.format_exc()
         if log is not None:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("a", encoding="utf-8") as stream:
-                stream.write(traceback.format_exc())
-        raise
+            with contextlib.suppress(OSError):
+                log.parent.mkdir(parents=True, exist_ok=True)
+                with log.open("w" if mistake else "a", encoding="utf-8") as stream:
+                    stream.write(text)
+        if not mistake:
+            raise
+        say(f"Error: {told}")
+        raise SystemExit(1) from None
 
 
 def write(path: str, document: Any) -> None:
@@ -87,7 +88,7 @@ def target(job: Job) -> dict[str, Any]:
     found = targets.resolve(project.config, here, project.recorded_root, project.where)
     how = "measured live" if found["live"] else f"not live: {found['reason']}"
     say(f"Target: {found['label']} ({how})")
-    job.note(json.dumps(found, indent=1) + "\n")
+    job.note("".join(f"{line}\n" for line in [*found["damaged"], json.dumps(found, indent=1)]))
     return found
 
 
@@ -162,6 +163,9 @@ def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1) -> str
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
     took = duration(time.monotonic() - begun)
     say(f"  {stage}: {len(document['results'])} cases in {took}{': ' if counts else ''}{counts}")
+    cut = sum("interrupted" in made["notes"] for made in document["results"])
+    if cut:
+        say(f"  {stage}: {cut} cases were interrupted; the next run measures them")
     if stage == tuning.STAGE:
         raced, eliminated, spent, full = tuning.saved(document["results"])
         if raced:

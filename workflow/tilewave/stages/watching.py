@@ -7,7 +7,6 @@ execution whose key it has: the store knows it, or a recording, or the case is e
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable
@@ -18,7 +17,6 @@ from tilewave import operations
 from tilewave.execution import cost
 from tilewave.jobs import Job
 from tilewave.records import model
-from tilewave.records.store import write_atomically
 from tilewave.stages import compiling, executing, jobs
 from tilewave.stages.measuring import Measure
 from tilewave.stages.pipeline import Pipeline
@@ -74,11 +72,9 @@ def _may_access(pipeline: Pipeline, job: Job) -> bool:
 
 def known(pipeline: Pipeline, job: Job) -> Rows | None:
     """What is known of a case's accesses; None where it has to be executed."""
-    try:
-        found: Rows = json.loads(pipeline.store.blob(KIND, job.key, ".json").read_text())
+    found = pipeline.store.read(pipeline.store.blob(KIND, job.key, ".json"))
+    if isinstance(found, list) and all(isinstance(row, dict) for row in found):
         return found
-    except (OSError, ValueError):
-        pass
     return pipeline.deterministic.accesses.get(job.key) if pipeline.deterministic else None
 
 
@@ -100,7 +96,7 @@ def watch(pipeline: Pipeline, wanted: Iterable[Job], measure: Measure, cores: in
     def finished(made: dict[str, Any]) -> None:
         if made["status"] == model.OK and "accesses" in made:
             path = pipeline.store.blob(KIND, made["key"], ".json")
-            write_atomically(path, json.dumps(made["accesses"]).encode())
+            pipeline.store.write(path, made["accesses"])
 
     if waiting:
         measure(waiting, finished)

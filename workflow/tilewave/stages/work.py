@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from tilewave import environment, library
 from tilewave import target as targets
 from tilewave.compiling import nvrtc
+from tilewave.progress import say
 from tilewave.project import Project, machine_fingerprint
-from tilewave.records.store import write_atomically, write_where_other
 
 RACES = "tune"
 BATCHED = ("compile", "execute", "check", "time", "counters", "sample", RACES)
@@ -60,14 +59,13 @@ def _here(project: Project) -> dict[str, Any]:
     known = [found, project.config.gpu, environment.package_versions()]
     name = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
     path = project.store.blob("environments", name, ".json")
-    try:
-        read: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return read
-    except (OSError, ValueError):
-        here = targets.probe(project.config.gpu)
-        if here.get("gpu"):
-            write_atomically(path, json.dumps(here).encode())
-        return here
+    kept = project.store.read(path)
+    if isinstance(kept, dict) and kept.get("gpu") and kept.get("id"):
+        return kept
+    here = targets.probe(project.config.gpu)
+    if here.get("gpu"):
+        project.store.write(path, here)
+    return here
 
 
 def _batches(project: Project, work: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
@@ -100,15 +98,18 @@ def _state(project: Project) -> str:
 def find(project: Project, decide: bool = True) -> Work:
     """The work of a run. ``decide``: now, and for all processes of the run; else as it was decided."""
     name = hashlib.sha256(project.results.as_posix().encode()).hexdigest()[:12]
-    path = Path(project.store.root) / "batches" / f"{name}.json"
+    store = project.store
+    path = store.root / "batches" / f"{name}.json"
     folder = f"{project.results.as_posix()}/batches"
+    known = store.read(path)
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
         work, state = Work(folder, known["live"], known["batches"]), known["state"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         work, state = None, ""
     if work is not None and not decide:
         return work
+    for line in project.damage if decide else ():
+        say(f"Warning: {line}")
     now = _state(project)
     # Once all was done nothing is left, as long as what was tried in vain is remembered, too.
     if work is not None and not work.batches and state == now and project.results.is_dir():
@@ -120,5 +121,6 @@ def find(project: Project, decide: bool = True) -> Work:
     batches = _batches(project, Pipeline(project, target).work())
     work = Work(folder, bool(target["live"]), batches)
     told = {"live": work.live, "batches": work.batches, "state": now}
-    write_where_other(path, json.dumps(told))
+    if told != known:
+        store.write(path, told)
     return work
