@@ -18,7 +18,7 @@ import yaml
 
 from samples import ROOT, write_kernel
 from tilewave.command import main
-from tilewave.comparing import changes, telling
+from tilewave.comparing import changes, ratios, telling
 from tilewave.comparing.sides import Side
 from tilewave.errors import UserError
 
@@ -83,7 +83,7 @@ def in_turn(slowed: float, pairs: int = 50) -> pd.DataFrame:
 
 @pytest.mark.parametrize("how", [two_runs, in_turn])
 def test_a_kernel_against_itself_is_the_same(how: Callable[..., pd.DataFrame]) -> None:
-    assert (how(1.0, pairs=200)["verdict"] != changes.SAME).mean() <= 0.02
+    assert (how(1.0, pairs=200)["verdict"] != ratios.SAME).mean() <= 0.02
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_times_that_cannot_be_compared() -> None:
     assert changes.times(side("a", one), side("b", one)).empty  # one measurement
     noisy = {"k@64": 100 + dice.normal(0, 30, 10)}
     (row,) = changes.times(side("a", one), side("b", noisy)).to_dict("records")
-    assert row["verdict"] == changes.AMBIGUOUS
+    assert row["verdict"] == ratios.AMBIGUOUS
 
 
 def instruction(line: int, text: str, excess: float, **more: Any) -> dict[str, Any]:

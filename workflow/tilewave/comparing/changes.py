@@ -14,26 +14,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tilewave.comparing.sides import Side
-
-FASTER, SAME, SLOWER = "faster", "same", "slower"
-AMBIGUOUS, NOT_COMPARABLE = "ambiguous", "not comparable"
-MARGIN, TWO_RUNS = 0.01, 0.075
-"""A ratio nearer to 1 than this is *same*: of kernels timed in turn with each other, and of two runs. Measured
-on an H200, each kernel against itself: in turn 157 of 160 ratios were within 1 %; of two runs, though each was
-paired with cuBLAS, 51 of 70, because a GPU does not give each process the same pages, nor the same power."""
-WIDE = 0.05
-"""An interval that reaches so far beyond the ratio could hide a change: *ambiguous*."""
-RESAMPLED, INTERVAL = 1000, (2.5, 97.5)
+from tilewave.comparing import ratios
+from tilewave.comparing.ratios import MARGIN, NOT_COMPARABLE, TWO_RUNS
+from tilewave.comparing.sides import OCCUPANCY, Side
+from tilewave.records.tables import EXCESS, with_excess
 
 COUNTS = (
     "executed", "threads_executed", "wavefronts_shared", "wavefronts_shared_ideal",
-    "wavefronts_shared_excess", "sectors_global", "sectors_global_ideal",
+    EXCESS, "sectors_global", "sectors_global_ideal",
 )  # fmt: skip
 """Counters by instruction that do not depend on what else goes on in the GPU."""
 STATIC = "instructions in the code"
-RESOURCES = ("registers", "spill_bytes", "shared_bytes")
-EXCESS = "wavefronts_shared_excess"
+RESOURCES = ("registers", "spill_bytes", "shared_bytes", OCCUPANCY)
 
 
 # --------------------------------------------------------------------------------------------- times
@@ -56,37 +48,6 @@ def _normalised(series: Mapping[str, np.ndarray]) -> tuple[np.ndarray, bool]:
     if other is None or len(other) != len(own):
         return own, False
     return own / other, True
-
-
-def ratio(before: np.ndarray, after: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
-    """Ratio of the medians, after over before, and the bounds of its 95 % interval (bootstrap)."""
-    low, high = np.percentile(_resampled(after, seed) / _resampled(before, seed + 1), INTERVAL)
-    return float(np.median(after) / np.median(before)), float(low), float(high)
-
-
-def ratio_in_turn(
-    before: np.ndarray, after: np.ndarray, seed: int = 0
-) -> tuple[float, float, float]:
-    """Median of the ratios of samples that were taken beside each other, and its 95 % interval."""
-    pairs = after / before
-    low, high = np.percentile(_resampled(pairs, seed), INTERVAL)
-    return float(np.median(pairs)), float(low), float(high)
-
-
-def _resampled(values: np.ndarray, seed: int) -> np.ndarray:
-    """Medians of samples drawn anew from these."""
-    drawn = np.random.default_rng(seed).integers(0, len(values), (RESAMPLED, len(values)))
-    return np.asarray(np.median(values[drawn], axis=1))
-
-
-def verdict(found: float, low: float, high: float, margin: float) -> str:
-    """What the ratio of two times and its interval say."""
-    if found > 1 + margin and low > 1:
-        return SLOWER
-    if found < 1 - margin and high < 1:
-        return FASTER
-    narrow = max(high - found, found - low) < WIDE
-    return SAME if narrow and abs(found - 1) <= margin else AMBIGUOUS
 
 
 def _environment(side: Side, case: str) -> Mapping[str, Any]:
@@ -116,7 +77,7 @@ def _judged(
 ) -> dict[str, Any]:
     return {
         "case": case, "before_us": float(np.median(before)), "after_us": float(np.median(after)),
-        **dict(zip(("ratio", "low", "high"), found)), "verdict": verdict(*found, margin), "why": "",
+        **dict(zip(("ratio", "low", "high"), found)), "verdict": ratios.verdict(*found, margin), "why": "",
     }  # fmt: skip
 
 
@@ -125,7 +86,7 @@ def times_in_turn(samples: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for case, series in _series(samples).items():
         before, after = series["baseline_us"], series["duration_us"]
-        found = ratio_in_turn(before, after, zlib.crc32(case.encode()))
+        found = ratios.ratio_in_turn(before, after, zlib.crc32(case.encode()))
         rows.append(_judged(case, before, after, found, MARGIN))
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -149,7 +110,7 @@ def times(before: Side, after: Side) -> pd.DataFrame:
         (old, with_old), (new, with_new) = _normalised(one[case]), _normalised(other[case])
         paired = with_old and with_new
         compared = (old, new) if paired else (first, second)
-        found = ratio(*compared, seed=zlib.crc32(case.encode()))
+        found = ratios.ratio(*compared, seed=zlib.crc32(case.encode()))
         rows.append(_judged(case, first, second, found, TWO_RUNS))
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -157,7 +118,7 @@ def times(before: Side, after: Side) -> pd.DataFrame:
 # -------------------------------------------------------------------------------------------- counts
 
 
-def _instructions(side: Side) -> pd.DataFrame:
+def instructions(side: Side) -> pd.DataFrame:
     """Rows of the counters' stage; of a case without, those of its execution."""
     table = side.instructions
     if table.empty:
@@ -166,17 +127,12 @@ def _instructions(side: Side) -> pd.DataFrame:
     rest = table[~table["case"].isin(measured["case"]) & (table["stage"] == "execute")]
     # One address is an instruction of each function of a series.
     place = [name for name in ("case", "function", "address") if name in table]
-    table = pd.concat([measured, rest]).drop_duplicates(place)
-    if EXCESS not in table and "wavefronts_shared" in table:
-        table = table.assign(
-            **{EXCESS: table["wavefronts_shared"] - table["wavefronts_shared_ideal"]}
-        )
-    return table
+    return with_excess(pd.concat([measured, rest]).drop_duplicates(place))
 
 
 def _totals(side: Side) -> pd.DataFrame:
     """Case and count -> value: sums over instructions, and what was compiled."""
-    table = _instructions(side)
+    table = instructions(side)
     columns = [name for name in COUNTS if name in table]
     sums = table.groupby("case")[columns].sum(min_count=1)
     sums[STATIC] = table.groupby("case").size()
@@ -210,7 +166,7 @@ def lines(before: Side, after: Side) -> pd.DataFrame:
     known by its text, because a change moves lines."""
 
     def by_line(side: Side) -> pd.DataFrame:
-        table = _instructions(side)
+        table = instructions(side)
         if EXCESS not in table or "text" not in table:
             return pd.DataFrame(columns=["excess", "place"])
         table = table.assign(

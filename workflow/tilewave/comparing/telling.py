@@ -11,10 +11,11 @@ import pandas as pd
 
 from tilewave.commands import HERE
 from tilewave.commands.columns import columns, count
-from tilewave.comparing import changes
+from tilewave.comparing import changes, ratios
 from tilewave.comparing.sides import Side
 from tilewave.errors import UserError
 from tilewave.records import model
+from tilewave.records.tables import EXCESS
 
 RULES = {
     "wrong": "a case that was right is not any more",
@@ -103,12 +104,12 @@ def failures(made: Comparison, wanted: dict[str, float]) -> list[str]:
         return [f"{row.case}: {row.before}, now {row.after}" for row in rows.itertuples()]
 
     def slower() -> list[str]:
-        rows = made.times[made.times["verdict"] == changes.SLOWER]
+        rows = made.times[made.times["verdict"] == ratios.SLOWER]
         rows = rows[rows["ratio"] >= 1 + wanted["slower"] / 100]
         return [f"{row.case}: {_percent(row.ratio)}" for row in rows.itertuples()]
 
     tried: dict[str, Callable[[], list[str]]] = {
-        "wrong": wrong, "slower": slower, "excess": lambda: grown(changes.EXCESS),
+        "wrong": wrong, "slower": slower, "excess": lambda: grown(EXCESS),
         "registers": lambda: grown("registers"), "spills": lambda: grown("spill_bytes"),
     }  # fmt: skip
     return [line for name in wanted for line in tried[name]()]
@@ -128,8 +129,8 @@ def _named(count: str) -> str:
 
 def _times(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     head = ["case", "before", "after", "", "95 % of the ratio", "verdict"]
-    order = {changes.SLOWER: 0, changes.FASTER: 1, changes.AMBIGUOUS: 2, changes.NOT_COMPARABLE: 3}
-    apart = table[table["verdict"] != changes.SAME]
+    order = {ratios.SLOWER: 0, ratios.FASTER: 1, ratios.AMBIGUOUS: 2, ratios.NOT_COMPARABLE: 3}
+    apart = table[table["verdict"] != ratios.SAME]
     apart = apart.sort_values("verdict", key=lambda said: said.map(order), kind="stable")
     rows = []
     for row in apart.itertuples():
@@ -183,11 +184,11 @@ def headline(made: Comparison) -> str:
     """The comparison in a sentence."""
     said = made.times["verdict"].value_counts()
     order = (
-        changes.FASTER,
-        changes.SAME,
-        changes.SLOWER,
-        changes.AMBIGUOUS,
-        changes.NOT_COMPARABLE,
+        ratios.FASTER,
+        ratios.SAME,
+        ratios.SLOWER,
+        ratios.AMBIGUOUS,
+        ratios.NOT_COMPARABLE,
     )
     timed = (
         ", ".join(f"{said[name]} {name}" for name in order if name in said)

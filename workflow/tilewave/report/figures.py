@@ -25,6 +25,7 @@ from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, pr
 from tilewave.plots.style import Style
 from tilewave.project import Project, read
 from tilewave.records.store import write_atomically
+from tilewave.records.tables import with_excess
 from tilewave.report import cells, undrawn
 from tilewave.report.undrawn import Undrawn
 
@@ -93,14 +94,9 @@ def _expectations(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_instruction_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with all of INSTRUCTION_COLUMNS; the excess follows from the two beside it."""
-    missing = [name for name in INSTRUCTION_COLUMNS if name not in table]
-    table = table.assign(**dict.fromkeys(missing))
-    if len(table) and "wavefronts_shared_excess" in missing:
-        counted = pd.to_numeric(table["wavefronts_shared"])
-        ideal = pd.to_numeric(table["wavefronts_shared_ideal"])
-        table["wavefronts_shared_excess"] = counted - ideal
-    return table
+    """The table with all of INSTRUCTION_COLUMNS."""
+    table = with_excess(table)
+    return table.assign(**{name: None for name in INSTRUCTION_COLUMNS if name not in table})
 
 
 def without_executions(table: pd.DataFrame) -> pd.DataFrame:
