@@ -191,6 +191,12 @@ class Config(Model):
     only: StrictInt | str | list[StrictInt | str] = Field(
         "", description="Words that narrow the run: parts, studies, kernels, dtypes, shapes."
     )
+    base: StrictInt | str = Field(
+        "",
+        description="Of `snakemake compare`: what is compared, a folder, a git revision or A..B, as "
+        "`tilewave compare` takes it.",
+    )
+    head: StrictInt | str = Field("", description="Compared with it; default: the working tree.")
     strict: bool | Literal["release"] = Field(
         False,
         description="true: fail after the page if a case is wrong or failed; "

@@ -117,7 +117,8 @@ class Project:
             hidden = {"cases", "time", "tune", "counters"}
             study = self.config.studies[of].model_dump(exclude=hidden)
             return _digest([study, self.plan.studies[of], self.config.style.model_dump()])
-        config = self.config.model_dump(exclude={"style", "studies", "only", "strict", "parts"})
+        hidden = {"style", "studies", "only", "strict", "parts", "base", "head"}
+        config = self.config.model_dump(exclude=hidden)
         requests = [
             [case, one.time, one.tune, sorted(one.counters), one.execute]
             for case, one in self.plan.requests.items()

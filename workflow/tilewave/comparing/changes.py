@@ -8,7 +8,8 @@ by, and its whole interval on one side of 1.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ COUNTS = (
     "executed", "threads_executed", "wavefronts_shared", "wavefronts_shared_ideal",
     EXCESS, "sectors_global", "sectors_global_ideal",
 )  # fmt: skip
-"""Counters by instruction that do not depend on what else goes on in the GPU."""
-STATIC = "instructions in the code"
+"""Counters by instruction that do not depend on what else goes on in the GPU, of instructions that access
+memory, wait for others or multiply matrices."""
+STATIC = "counted instructions in the code"
 RESOURCES = ("registers", "spill_bytes", "shared_bytes", OCCUPANCY)
 
 
@@ -61,11 +63,11 @@ def _why_not(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     for name, word in (("gpu", "GPU"), ("uuid", "card"), ("driver", "driver")):
         one, other = before.get(name), after.get(name)
         if one != other:
-            return f"another {word}: {one}, then {other}"
+            return f"another {word}: {str(one)[:12]}, then {str(other)[:12]}"
     return ""
 
 
-COLUMNS = ["case", "before_us", "after_us", "ratio", "low", "high", "verdict", "why"]
+COLUMNS = ["case", "before_us", "after_us", "ratio", "low", "high", "margin", "verdict", "why"]
 
 
 def _judged(
@@ -77,7 +79,7 @@ def _judged(
 ) -> dict[str, Any]:
     return {
         "case": case, "before_us": float(np.median(before)), "after_us": float(np.median(after)),
-        **dict(zip(("ratio", "low", "high"), found)), "verdict": ratios.verdict(*found, margin), "why": "",
+        **dict(zip(("ratio", "low", "high"), found)), "margin": margin, "verdict": ratios.verdict(*found, margin), "why": "",
     }  # fmt: skip
 
 
@@ -163,7 +165,7 @@ def counts(before: Side, after: Side) -> pd.DataFrame:
 
 def lines(before: Side, after: Side) -> pd.DataFrame:
     """A row for each line whose excess wavefronts differ: case, place, text, before, after; the line is
-    known by its text, because a change moves lines."""
+    known by its text, because a change moves lines, also into another file."""
 
     def by_line(side: Side) -> pd.DataFrame:
         table = instructions(side)
@@ -174,7 +176,7 @@ def lines(before: Side, after: Side) -> pd.DataFrame:
         )
         table = table.assign(place=[f"{file}:{line:.0f}" if line == line and line else str(file)
                                     for file, line in zip(table["file"], pd.to_numeric(table["line"]))])  # fmt: skip
-        groups = table.groupby(["case", "file", "text"])
+        groups = table.groupby(["case", "text"])
         return groups.agg(excess=(EXCESS, "sum"), place=("place", "first"))
 
     one, other = by_line(before), by_line(after)
@@ -187,7 +189,7 @@ def lines(before: Side, after: Side) -> pd.DataFrame:
         other, left_index=True, right_index=True, how="outer", suffixes=("_before", "_after")
     )
     rows = []
-    for (case, _, text), row in both.iterrows():
+    for (case, text), row in both.iterrows():
         old, new = (
             0.0 if pd.isna(row[f"excess_{side}"]) else row[f"excess_{side}"]
             for side in ("before", "after")
@@ -205,3 +207,50 @@ def verdicts(before: Side, after: Side) -> pd.DataFrame:
     )
     pairs = pd.DataFrame({"before": one, "after": other}).dropna()
     return pairs[pairs["before"] != pairs["after"]].rename_axis("case").reset_index()
+
+
+# ------------------------------------------------------------------------------------------------ all
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two sides, kernels that one alone has, the tables of this module, and how many cases both have."""
+
+    before: Side
+    after: Side
+    gone: Sequence[str]
+    new: Sequence[str]
+    times: pd.DataFrame
+    counts: pd.DataFrame
+    lines: pd.DataFrame
+    verdicts: pd.DataFrame
+    compared: int
+
+    @classmethod
+    def of(
+        cls,
+        before: Side,
+        after: Side,
+        gone: Sequence[str] = (),
+        new: Sequence[str] = (),
+        in_turn: pd.DataFrame | None = None,
+    ) -> Comparison:
+        """The comparison of two sides; in_turn: samples of kernels that were timed in turn with each other
+        (`sides.in_turn`)."""
+        both = set(before.cases["case"]) & set(after.cases["case"])
+        return cls(
+            before, after, gone, new,
+            times(before, after) if in_turn is None else times_in_turn(in_turn),
+            counts(before, after), lines(before, after), verdicts(before, after), len(both),
+        )  # fmt: skip
+
+    def document(self) -> dict[str, Any]:
+        """The whole as JSON holds it."""
+        tables = {name: getattr(self, name) for name in ("times", "counts", "lines", "verdicts")}
+        return {
+            "schema_version": 1, "before": self.before.label, "after": self.after.label,
+            "compared": self.compared, "gone": list(self.gone), "new": list(self.new),
+        } | {
+            name: table.astype(object).where(table.notna(), None).to_dict("records")
+            for name, table in tables.items()
+        }  # fmt: skip

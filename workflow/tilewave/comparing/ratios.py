@@ -6,6 +6,7 @@ import numpy as np
 
 FASTER, SAME, SLOWER = "faster", "same", "slower"
 AMBIGUOUS, NOT_COMPARABLE = "ambiguous", "not comparable"
+VERDICTS = (FASTER, SAME, SLOWER, AMBIGUOUS, NOT_COMPARABLE)
 MARGIN, TWO_RUNS = 0.01, 0.075
 """A ratio nearer to 1 than this is *same*: of kernels timed in turn with each other, and of two runs. Measured
 on an H200, each kernel against itself: in turn 157 of 160 ratios were within 1 %; of two runs, though each was

@@ -45,7 +45,7 @@ class Side:
     by id, where they are known.
 
     listing: from a variant to its machine code as `sass.as_text` has it, empty where it is not known;
-    texts: from a kernel to its files by last name, none where they are not known.
+    texts: from it to its files by last name, none where they are not known.
     """
 
     label: str
@@ -55,7 +55,7 @@ class Side:
     instructions: pd.DataFrame
     environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     listing: Callable[[str], str] = lambda variant: ""
-    texts: Callable[[str], Mapping[str, str]] = lambda kernel: {}
+    texts: Callable[[str], Mapping[str, str]] = lambda variant: {}
 
 
 def with_occupancy(cases: pd.DataFrame, limits: SmLimits | None) -> pd.DataFrame:
@@ -282,13 +282,13 @@ def of_kernels(
             else ""
         )
 
-    texts = {
-        one.name: origins.by_last_name(origins.own_texts(one.text, one.path, one.folders))
-        for one in kernels
-    }
+    def texts(variant: str) -> Mapping[str, str]:
+        kernel = pipeline.variants[variant].kernel
+        return origins.by_last_name(origins.own_texts(kernel.text, kernel.path, kernel.folders))
+
     side = Side(
         label, **{name: frames[name] for name in FRAMES}, environments=known, listing=listing,
-        texts=lambda kernel: texts.get(kernel, {}),
+        texts=texts,
     )  # fmt: skip
     return Kernels(side, pipeline)
 
