@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from tilewave.errors import UserError
-from tilewave.home import place
+from tilewave.home import RECORDED, place
 from tilewave.validation import first_problem, key_twice
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -190,6 +190,11 @@ class Config(Model):
     gpu: int = Field(0, ge=0, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows.")
     only: StrictInt | str | list[StrictInt | str] = Field(
         "", description="Words that narrow the run: parts, studies, kernels, dtypes, shapes."
+    )
+    history: list[str] = Field(
+        default_factory=lambda: [RECORDED.as_posix()],
+        description="Recordings that plot `history` draws: folders of recorded figures, or of such "
+        "folders, as each commit has them.",
     )
     base: StrictInt | str = Field(
         "",

@@ -31,6 +31,12 @@ def ratio_in_turn(
     return float(np.median(pairs)), float(low), float(high)
 
 
+def median(values: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
+    """The lower bound of the median's 95 % interval (bootstrap), the median, the upper bound."""
+    low, high = np.percentile(_resampled(values, seed), INTERVAL)
+    return float(low), float(np.median(values)), float(high)
+
+
 def _resampled(values: np.ndarray, seed: int) -> np.ndarray:
     """Medians of samples drawn anew from these."""
     drawn = np.random.default_rng(seed).integers(0, len(values), (RESAMPLED, len(values)))
