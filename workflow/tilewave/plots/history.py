@@ -137,16 +137,24 @@ def _change(row: Mapping[str, Any]) -> str:
     return f"{_percent(row[_RATIO])} ({ends[0]:.1f} to {ends[1]:.1f})"
 
 
+def _border(ax: Axes, x: float, text: str, top: bool, style: Style, **how: Any) -> None:
+    """A line between two recordings with a word beside it, which stays in the panel."""
+    ax.axvline(x, linewidth=0.7, color=how["color"], linestyle="-" if top else ":")
+    left, right = ax.get_xlim()
+    side = "left" if x < left + 0.6 * (right - left) else "right"
+    ax.annotate(
+        text, (x, int(top)), xycoords=("data", "axes fraction"), textcoords="offset points",
+        xytext=(2 if side == "left" else -2, -2 if top else 2), va="top" if top else "bottom", ha=side,
+        size=0.8 * style.font_size, **how,
+    )  # fmt: skip
+
+
 def _panel(ax: Axes, rows: pd.DataFrame, style: Style) -> None:
     """A case on one kind of GPU, over the places of its recordings."""
     points = rows.sort_values("place").to_dict("records")
     for one, other in itertools.pairwise(points):
         if other[_BREAK]:
-            ax.axvline(other["x"] - 0.5, color=GREY, linewidth=0.6, linestyle=":")
-            ax.annotate(
-                other[_BREAK], (other["x"] - 0.5, 0), xycoords=("data", "axes fraction"),
-                xytext=(2, 2), textcoords="offset points", color=GREY, size=0.8 * style.font_size,
-            )  # fmt: skip
+            _border(ax, other["x"] - 0.5, other[_BREAK], False, style, color=GREY)
             continue
         dashed = one[_CARD] != other[_CARD]
         ax.plot(
@@ -162,12 +170,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, style: Style) -> None:
         )  # fmt: skip
         if base.present(one[_RATIO]):
             color = BAD if one[_RATIO] > 1 else GOOD
-            ax.axvline(one["x"] - 0.5, color=color, linewidth=0.8, alpha=0.6)
-            ax.annotate(
-                _change(one), (one["x"] - 0.5, 1), xycoords=("data", "axes fraction"),
-                xytext=(2, -2), textcoords="offset points", va="top", color=color, weight="bold",
-                size=0.8 * style.font_size,
-            )  # fmt: skip
+            _border(ax, one["x"] - 0.5, _change(one), True, style, color=color, weight="bold")
 
 
 def _panels(table: pd.DataFrame, most: int) -> list[tuple[tuple[str, str], pd.DataFrame]]:
@@ -194,6 +197,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         down = math.ceil(len(panels) / across)
         fig = look.new_figure(style, 27.0 * down + 20)
         axes = fig.subplots(down, across, sharex=True, squeeze=False)
+        names = [f"{date} {name}".strip() for date, name in zip(shown["date"], shown["recording"])]
+        axes[0, 0].set_xticks(range(len(names)), names)
+        axes[0, 0].set_xlim(-0.7, len(names) - 0.3)
         for ax, ((_, gpu), part) in zip(axes.T.ravel(), panels):
             _panel(ax, part, style)
             shape = base.shape_label(part.iloc[0].to_dict() | {"probe_case": None})
@@ -201,14 +207,15 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             titled(ax, f"{part['variant'].iloc[0]} {shape}", told, style)
             ax.margins(y=0.35)
             look.grid(ax, "y")
-        for ax in axes.T.ravel()[len(panels) :]:
-            ax.set_axis_off()
         for ax in axes[-1]:
-            ax.set_xlim(-0.7, len(places) - 0.3)
-            ax.set_xticks(
-                range(len(places)), [f"{date} {name}".strip() for date, name in
-                                     zip(shown["date"], shown["recording"])], rotation=90,
-            )  # fmt: skip
+            ax.tick_params(axis="x", labelrotation=90)
+        for ax in axes.T.ravel()[len(panels) :]:  # has the names of the panel above
+            ax.set_axis_off()
+            for x, name in enumerate(names):
+                ax.text(
+                    x, 1, name, rotation=90, ha="center", va="top", size=style.small,
+                    transform=ax.get_xaxis_transform(),
+                )  # fmt: skip
         title = study.takeaway or study.question or study.title
         return look.framed(
             fig, style, title, _source(rows), *_legend(rows), notes=_notes(rows, len(panels), total),

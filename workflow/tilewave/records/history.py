@@ -52,7 +52,11 @@ def recordings(named: Iterable[Path]) -> list[Recording]:
     found: list[tuple[float, Recording]] = []
     for path in named:
         for folder in [path] if (path / "environments.json").is_file() else folders(path):
-            log = _git(folder, "log", "--reverse", "--format=%ct %H %cs", "--", TIMES).decode().splitlines()
+            log = (
+                _git(folder, "log", "--reverse", "--format=%ct %H %cs", "--", TIMES)
+                .decode()
+                .splitlines()
+            )
             for line in log:
                 seconds, commit, date = line.split()
                 found.append((float(seconds), Recording(folder, commit, date)))
