@@ -76,10 +76,11 @@ def draw_times(times: pd.DataFrame, title: str, source: str, style: Style) -> Fi
                 part["ratio"], places, xerr=span, color=color, fmt=marker, markersize=3.4,
                 elinewidth=0.9, label=name,
             )  # fmt: skip
-        ax.set_xlabel("change of the time (%): right of the line slower than before")
+        ax.set_xlabel("change of the time (%)")
         look.grid(ax, "x")
         notes = [
-            f"Marks: median; lines: 95 % interval. Shaded: {margin:g} %, within which a ratio is the same.",
+            "Right of the line: slower than before. Marks: median; lines: 95 % interval. Shaded: "
+            f"{margin:g} %, within which a ratio is the same.",
             *_left_out(len(rows), known),
         ]
         return look.framed(fig, style, title, source, *look.entries([ax]), notes)

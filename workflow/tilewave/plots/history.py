@@ -258,4 +258,4 @@ def _source(rows: pd.DataFrame) -> str:
         f"{gpu} ({part[_CARD].nunique()} cards)" if part[_CARD].nunique() > 1 else str(gpu)
         for gpu, part in rows.groupby("GPU")
     ]
-    return f"source: {rows['recording'].nunique()} recordings on {', '.join(cards)}"
+    return f"source: recorded on {', '.join(cards)} in {rows['recording'].nunique()} recordings"
