@@ -182,7 +182,6 @@ def test_rules_that_are_none(text: str) -> None:
 
 def test_occupancy_of_recorded_cases_is_what_nsight_compute_gives() -> None:
     found = of_recording(ROOT / "resources" / "recorded" / "nvidia_h200")
-    assert found is not None
     told = found.records.query("metric == 'sm__maximum_warps_per_active_cycle_pct'")
     both = told.set_index("case")[["value"]].join(found.cases.set_index("case")[OCCUPANCY]).dropna()
     assert len(both) > 300

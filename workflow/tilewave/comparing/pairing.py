@@ -33,13 +33,15 @@ def compared(before: str, after: str | None, asked: Asked, work: Path) -> Compar
     if dots and after is not None:
         raise UserError(HERE, "B", after, "nothing beside A..B")
     after = (behind or "HEAD") if dots else after
-    one, other = _tables(before), _tables(after) if after is not None else None
-    if one is not None and other is not None:
+    paths = [Path(name).expanduser() for name in (before, after) if name is not None]
+    held = [sides.has_figures(path) for path in paths]
+    if len(held) == 2 and all(held):
+        one, other = map(sides.of_figures, paths)
         return Comparison.of(one, other)
-    for name, known in ((before, one), (after, other)):
-        if known is not None:
+    for path, known in zip(paths, held):
+        if known:
             allowed = "kernels or a revision on both sides, or a report or recording on both"
-            raise UserError(HERE, "A, B", name, allowed)
+            raise UserError(HERE, "A, B", str(path), allowed)
     return _of_kernels(before, after, asked, work)
 
 
@@ -60,12 +62,6 @@ def _of_kernels(before: str, after: str | None, asked: Asked, work: Path) -> Com
         for place, (label, folders) in enumerate(zip(labels, found))
     )
     return Comparison.of(one.side, other.side, gone, new, sides.in_turn(one, other))
-
-
-def _tables(name: str) -> sides.Side | None:
-    """A side whose figures are there already."""
-    path = Path(name).expanduser()
-    return (sides.of_run(path) or sides.of_recording(path)) if path.is_dir() else None
 
 
 def _kernels(name: str | None, folders: Sequence[str], where: Path) -> list[Path]:

@@ -82,13 +82,28 @@ def _limits(environments: Mapping[str, Mapping[str, Any]], arch: int) -> SmLimit
         return None
 
 
-def of_run(folder: Path) -> Side | None:
-    """The tables that a run has left in a folder; None where there are none."""
-    tables = next(
-        (folder / one for one in TABLES if (folder / one / "records.parquet").is_file()), None
-    )
-    if tables is None:
-        return None
+def _run_tables(folder: Path) -> Path | None:
+    """Where a run has left its tables in a folder."""
+    places = (folder / one for one in TABLES)
+    return next((one for one in places if (one / "records.parquet").is_file()), None)
+
+
+def _is_recording(folder: Path) -> bool:
+    return (folder / "environments.json").is_file()
+
+
+def has_figures(folder: Path) -> bool:
+    """Whether a folder is one that a report ran in, or one of recorded figures."""
+    return _run_tables(folder) is not None or _is_recording(folder)
+
+
+def of_figures(folder: Path) -> Side:
+    """What a folder holds that has figures."""
+    tables = _run_tables(folder)
+    return of_recording(folder) if tables is None else _of_run(folder, tables)
+
+
+def _of_run(folder: Path, tables: Path) -> Side:
     frames = {name: pd.read_parquet(tables / f"{name}.parquet") for name in FRAMES}
     results = tables.parent
     target, compiled = (
@@ -111,10 +126,8 @@ def of_run(folder: Path) -> Side | None:
     return Side(str(folder), **frames, environments=known, listing=listing)
 
 
-def of_recording(folder: Path) -> Side | None:
-    """What a folder of one GPU's recorded figures holds; None where it is none."""
-    if not (folder / "environments.json").is_file():
-        return None
+def of_recording(folder: Path) -> Side:
+    """What a folder of one GPU's recorded figures holds."""
     held = Recorded(folder)
     results = held.results()
     figures = [
