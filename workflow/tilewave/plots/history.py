@@ -227,7 +227,7 @@ def _legend(rows: pd.DataFrame) -> tuple[list[Artist], list[str]]:
     found: dict[str, Artist] = {}
     for code in [one for one in _MARKS if (rows[_CODE] == one).any()]:
         marker, filling = _MARKS[code]
-        found[code.replace(_FIRST, _OTHER)] = Line2D(
+        found["first, or other code" if code in (_FIRST, _OTHER) else code] = Line2D(
             [], [], color=INK, marker=marker, markerfacecolor=filling, markersize=3.6,
             markeredgewidth=0.7, linestyle="",
         )  # fmt: skip
