@@ -22,6 +22,7 @@ if "studies" not in config:
 
 from tilewave import library, plots, project, report
 from tilewave.errors import UserError
+from tilewave.records import history as recordings
 from tilewave.stages import work
 from tilewave.stages.work import BATCHED
 
@@ -68,3 +69,4 @@ include: "workflow/rules/measure.smk"
 include: "workflow/rules/tune.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/compare.smk"

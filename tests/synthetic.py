@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import math
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +40,7 @@ QUESTIONS = {
     "tile_size": "Which block tile wins at which shape?",
     "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
     "operation_ladder": "What share of its baseline does each rung of an operation reach?",
+    "history": "Where did a kernel get faster or slower?",
     "bandwidth": "How near to a copy do kernels come that only move data?",
     "correctness": "Which variants are correct at which shapes?",
     "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
@@ -856,12 +858,41 @@ def claims() -> StudyData:
     return b.study()
 
 
+def history() -> StudyData:
+    """Four cases over five recordings: one gets faster with other code, one meets another driver, one has no
+    baseline, and one is in no recording."""
+    b = Builder("history")
+    dice = random.Random(1)
+    rows: list[dict[str, Any]] = []
+    for kernel, baseline in (
+        ("matmul_tiled", 50.0),
+        ("hgemm_mma", 50.0),
+        ("copy", math.nan),
+        ("new", 1.0),
+    ):
+        case = b.case(kernel, kernel, "f32", (4096, 4096, 4096))
+        b.add(case, "check", {"max_error": 0.0}, verdict="correct")
+        for place in range(5) if kernel != "new" else ():
+            late = place > 2
+            time = 80.0 if kernel == "matmul_tiled" and late else 100.0
+            driver = "590" if kernel == "hgemm_mma" and late else "580"
+            for index in range(10):
+                rows.append({
+                    "place": place, "recording": f"{place}c0ffee", "date": f"2026-01-0{place + 1}",
+                    "case": case, "key": f"k{place // 2}", "code": f"c{time}", "gpu": "NVIDIA H200",
+                    "uuid": f"GPU-{place // 3}", "driver": driver, "cuda": "13", "nvrtc": "13",
+                    "cublas": "13", "index": index, "duration_us": time * (1 + dice.gauss(0, 0.004)),
+                    "baseline_us": baseline,
+                })  # fmt: skip
+    return replace(b.study(), history=pd.DataFrame(rows))
+
+
 MAKERS = {
     "ladder": ladder, "limits": limits, "bounds": bounds, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
     "roofline": roofline,
-    "claims": claims, "bandwidth": bandwidth, "operation_ladder": operation_ladder,
+    "claims": claims, "bandwidth": bandwidth, "operation_ladder": operation_ladder, "history": history,
 }  # fmt: skip
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,12 @@ import yaml
 
 from samples import ROOT, write_kernel
 from tilewave.command import main
-from tilewave.comparing import changes, telling
-from tilewave.comparing.sides import Side
+from tilewave.comparing import changes, ratios, telling
+from tilewave.comparing import page as pages
+from tilewave.comparing.changes import Comparison
+from tilewave.comparing.sides import OCCUPANCY, Side, of_recording, with_occupancy
 from tilewave.errors import UserError
+from tilewave.theory.occupancy import SmLimits
 
 CARD = {"gpu": "NVIDIA H200", "uuid": "GPU-1", "driver": "580"}
 
@@ -83,7 +88,7 @@ def in_turn(slowed: float, pairs: int = 50) -> pd.DataFrame:
 
 @pytest.mark.parametrize("how", [two_runs, in_turn])
 def test_a_kernel_against_itself_is_the_same(how: Callable[..., pd.DataFrame]) -> None:
-    assert (how(1.0, pairs=200)["verdict"] != changes.SAME).mean() <= 0.02
+    assert (how(1.0, pairs=200)["verdict"] != ratios.SAME).mean() <= 0.02
 
 
 @pytest.mark.parametrize(
@@ -113,7 +118,7 @@ def test_times_that_cannot_be_compared() -> None:
     assert changes.times(side("a", one), side("b", one)).empty  # one measurement
     noisy = {"k@64": 100 + dice.normal(0, 30, 10)}
     (row,) = changes.times(side("a", one), side("b", noisy)).to_dict("records")
-    assert row["verdict"] == changes.AMBIGUOUS
+    assert row["verdict"] == ratios.AMBIGUOUS
 
 
 def instruction(line: int, text: str, excess: float, **more: Any) -> dict[str, Any]:
@@ -136,7 +141,7 @@ def test_counts_and_lines() -> None:
     }  # fmt: skip
     (line,) = changes.lines(before, after).to_dict("records")  # the moved line is the same line
     assert line == {"case": "k@64", "place": "k.cu:6", "text": load, "before": 4, "after": 12}
-    made = telling.Comparison.of(before, after)
+    made = Comparison.of(before, after)
     assert "k.cu:6" in telling.text(made) and "| k.cu:6 |" in telling.markdown(made)
     json.dumps(made.document())
     rules = telling.rules("wrong,excess,registers,spills,slower:3%")
@@ -161,7 +166,7 @@ def test_functions_of_a_series_share_addresses() -> None:
 def test_slower_by_so_many_percent_fails() -> None:
     base = np.full(10, 100.0)
     noise = np.linspace(-0.1, 0.1, 10)
-    made = telling.Comparison.of(
+    made = Comparison.of(
         side("a", {"k@64": 100 + noise}, baseline=base),
         side("b", {"k@64": 110 - noise}, baseline=base),
     )
@@ -173,6 +178,14 @@ def test_slower_by_so_many_percent_fails() -> None:
 def test_rules_that_are_none(text: str) -> None:
     with pytest.raises(UserError, match="--fail-on"):
         telling.rules(text)
+
+
+def test_occupancy_of_recorded_cases_is_what_nsight_compute_gives() -> None:
+    found = of_recording(ROOT / "resources" / "recorded" / "nvidia_h200")
+    told = found.records.query("metric == 'sm__maximum_warps_per_active_cycle_pct'")
+    both = told.set_index("case")[["value"]].join(found.cases.set_index("case")[OCCUPANCY]).dropna()
+    assert len(both) > 300
+    np.testing.assert_allclose(both[OCCUPANCY], both["value"], atol=0.06)
 
 
 # ------------------------------------------------------------------------------------------- commands
@@ -193,11 +206,11 @@ __global__ void transposed(const float* from, float* to, int rows, int columns)
 """
 
 
-def kernels(folder: Path, padded: bool) -> Path:
+def kernels(folder: Path, padded: bool, operation: str = "transpose") -> Path:
     """A folder with a transposition, with or without padding, and a kernel that stays as it is."""
     write_kernel(folder, "other")
     head = "\n".join([
-        "/*---", "title: Transposed", "operation: transpose", "dtypes: {a: f32, b: f32}",
+        "/*---", "title: Transposed", f"operation: {operation}", "dtypes: {a: f32, b: f32}",
         "block: [32, 32]", 'grid: ["ceil(n / 32)", "ceil(m / 32)"]', "entry: transposed",
         "arguments: [a, b, m, n]", "---*/",
     ])  # fmt: skip
@@ -227,10 +240,16 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_two_folders_of_kernels(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kernels(empty / "before", True), kernels(empty / "after", False)
-    files = ["--json", "told.json", "--markdown", "told.md"]
-    options = ["--shapes", "64x64", "--fail-on", "excess", *files]
-    assert main(["compare", "before", "after", *options]) == 1
+    """Of an operation of their own, told in all the ways that there are."""
+    shutil.copytree(ROOT / "workflow" / "tilewave" / "operations", empty / "mine",
+                    ignore=lambda _, names: {*names} - {"transpose.py"})  # fmt: skip
+    (empty / "mine" / "transpose.py").rename(empty / "mine" / "turned.py")
+    for name, padded in (("before", True), ("after", False)):
+        kernels(empty / name, padded, "turned")
+    files = ["--json", "told.json", "--markdown", "told.md", "--page", "page"]
+    own = ["--operations", "mine"]
+    options = ["--shapes", "64x64", "--fail-on", "excess", *own]
+    assert main(["compare", "before", "after", *options, *files]) == 1
     told = capsys.readouterr().out
     assert "before to after: 1 cases in both; nothing timed on both; counts differ in 1" in told
     line = (empty / "after" / "transposed.cu").read_text()[: -len("}\n")].count("\n")
@@ -238,8 +257,58 @@ def test_two_folders_of_kernels(empty: Path, capsys: pytest.CaptureFixture[str])
     document = json.loads((empty / "told.json").read_text())
     assert [row["after"] for row in document["lines"]] == [4 * 32 * 31]
     assert (empty / "told.md").read_text().startswith("**before to after")
-    assert main(["compare", "after", "before", "--shapes", "64x64", "--fail-on", "excess"]) == 0
-    assert main(["compare", "before", "before"]) == 0
+    page = (empty / "page" / "index.html").read_text()
+    code = re.sub("<.*?>", " ", page[page.index('id="code"') :])
+    assert "occupancy percent 100" in code and "shared bytes 4,224 → 4,096" in code
+    assert "− " + "    " + PADDED in code and re.search(f"{line} +0 +3968 ", code)
+    assert re.search("Machine code: [0-9]+ instructions before", code)
+    assert main(["compare", "after", "before", *options]) == 0
+    assert main(["compare", "before", "before", *own]) == 0
+
+
+LISTING = ".text.k:\n" + "".join(
+    f"        /*{16 * at:04x}*/  IADD R{at}, R1 ;\n" for at in range(900)
+)
+
+
+def test_the_page_stands_alone(tmp_path: Path) -> None:
+    """Verdicts, a figure at two widths, a long diff of machine code that says what it leaves out."""
+    base, noise = np.full(10, 100.0), np.linspace(-0.1, 0.1, 10)
+    runs = {
+        name: {f"k{case}@64": factor * (100 + noise) for case, factor in enumerate(factors)}
+        for name, factors in (("a", [1, 1, 1]), ("b", [1.2, 0.8, 1.01]))
+    }
+    one, other = (
+        replace(side(name, times, baseline=base), listing=lambda _, text=text: text)
+        for (name, times), text in zip(
+            runs.items(), (LISTING, LISTING.replace("IADD", "IMAD")), strict=True
+        )
+    )
+    made = Comparison.of(one, other)
+    page = pages.write(tmp_path / "new", made).read_text()
+    assert not re.findall(r'(?:src|href|srcset)="(?!#|data:)', page)
+    words = re.sub("<.*?>", " ", page)
+    for said in ("1  faster", "1  slower", "1  same", "0  ambiguous", "0  not comparable"):
+        assert said in words
+    assert page.count("data:image/svg+xml") == 2
+    assert "900 lines more, 900 gone" in words and "more are left out" in words
+    few = telling.text(made)
+    assert few.index("20.0 % slower") < few.index("20.0 % faster")
+
+
+def test_occupancy_and_moved_lines() -> None:
+    """What the limits allow is a resource; a line that moves into a header is the same line."""
+    at = instruction(5, "sum += tile[x][y];", 4)
+    limits = SmLimits.of(90)
+    sides = [
+        side(name, instructions=[at | {"file": file}], block_threads=256.0, registers=registers)
+        for name, file, registers in (("a", "k.cu", 32.0), ("b", "k.cuh", 128.0))
+    ]
+    one, other = (replace(one, cases=with_occupancy(one.cases, limits)) for one in sides)
+    counts = changes.counts(one, other).set_index("count")[["before", "after"]]
+    assert counts.loc[OCCUPANCY].tolist() == [100, 25]
+    assert changes.lines(one, other).empty
+    assert with_occupancy(one.cases, None)[OCCUPANCY].isna().all()
 
 
 def test_the_workflow_for_repositories_of_kernels(
@@ -254,6 +323,7 @@ def test_the_workflow_for_repositories_of_kernels(
     done = subprocess.run(["bash", "-ec", command], env=os.environ | given, cwd=empty, check=False)
     assert done.returncode == 1
     assert "excess" in (empty / "comparison.md").read_text()
+    assert (empty / "comparison" / "index.html").is_file()
 
 
 def test_a_report_is_not_held_against_kernels(

@@ -22,12 +22,12 @@ import pytest
 from synthetic import wave_quantization
 from tilewave import plots
 from tilewave.records.store import write_atomically
-from tilewave.report import explorer, site, summary
+from tilewave.report import explorer, rendering, summary
 from tilewave.report.explorer import Setting, Sweep
 from tilewave.theory import quantization, tiling
 
 NODE, CHROMIUM = shutil.which("node"), shutil.which("chromium")
-SCRIPT = (site.TEMPLATES / "explorer.js").read_text("utf-8")
+SCRIPT = (rendering.TEMPLATES / "explorer.js").read_text("utf-8")
 needs_node = pytest.mark.skipif(not NODE, reason="the page's script is tried by Node: install node")
 needs_chromium = pytest.mark.skipif(
     not CHROMIUM or "CI" in os.environ, reason="a whole page needs a browser: chromium"
@@ -64,7 +64,7 @@ def sweeps() -> list[Sweep]:
 def page(found: list[Sweep]) -> str:
     banner = summary.Banner("nothing", "Nothing was measured", "")
     context = {"banner": banner, **explorer.view(found)}
-    return site.render("explorer.html.j2", context)
+    return rendering.render("explorer.html.j2", context)
 
 
 def told(code: str, given: Any) -> Any:

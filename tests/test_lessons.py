@@ -14,7 +14,7 @@ import yaml
 from samples import ROOT
 from tilewave.command import main
 from tilewave.compiling import nvrtc
-from tilewave.report import lessons, site, summary
+from tilewave.report import lessons, rendering, summary
 from tilewave.report.kernel_views import Row
 from tilewave.report.lessons import Lesson
 
@@ -89,7 +89,7 @@ def page(lesson: Lesson, rows: dict[str, Row], studies: list[Any]) -> str:
     rates = {case: 12.5 if case.endswith("@64") else 47.25 for case in cases["case"]}
     run: Any = SimpleNamespace(studies=studies, cases=cases, shares={}, rates=rates)
     context = lessons.view(lesson, run, rows, LESSONS)
-    return site.render("lesson.html.j2", {"banner": banner, "root": "../", **context})
+    return rendering.render("lesson.html.j2", {"banner": banner, "root": "../", **context})
 
 
 @by_name

@@ -10,6 +10,7 @@ PLOTS = {name: PROJECT.config.studies[name].plot for name in PROJECT.plan.studie
 # are as they were is taken from the store, and one that raises becomes a box with the reason.
 rule figures:
     input:
+        **HISTORY,
         target=f"{RESULTS}/target.json",
         cases=TABLES["cases"],
         records=TABLES["records"],
@@ -35,6 +36,7 @@ rule figures:
 # One figure by its path.
 rule figure:
     input:
+        **HISTORY,
         target=f"{RESULTS}/target.json",
         cases=TABLES["cases"],
         records=TABLES["records"],

@@ -30,6 +30,26 @@ rule tables:
         "../scripts/tables.py"
 
 
+# What earlier recordings say, where a study is drawn over them.
+HISTORY = {"history": f"{RESULTS}/tables/history.parquet"} if PROJECT.historic_studies else {}
+
+if HISTORY:
+
+    rule history:
+        output:
+            **HISTORY,
+        log:
+            f"{RESULTS}/logs/history.log",
+        params:
+            plan=[PROJECT.plan_digest(name) for name in PROJECT.historic_studies],
+            recordings=recordings.digest(PROJECT.history_folders),
+            library=library.digest("records.history"),
+        message:
+            "Read the recordings of all commits"
+        script:
+            "../scripts/history.py"
+
+
 # `snakemake --cores 1 reports/tables/records.csv`: a table for a spreadsheet.
 rule csv:
     input:

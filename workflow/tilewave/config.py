@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from tilewave.errors import UserError
-from tilewave.home import place
+from tilewave.home import RECORDED, place
 from tilewave.validation import first_problem, key_twice
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -191,6 +191,17 @@ class Config(Model):
     only: StrictInt | str | list[StrictInt | str] = Field(
         "", description="Words that narrow the run: parts, studies, kernels, dtypes, shapes."
     )
+    history: list[str] = Field(
+        default_factory=lambda: [RECORDED.as_posix()],
+        description="Recordings that plot `history` draws: folders of recorded figures, or of such "
+        "folders, as each commit has them.",
+    )
+    base: StrictInt | str = Field(
+        "",
+        description="Of `snakemake compare`: what is compared, a folder, a git revision or A..B, as "
+        "`tilewave compare` takes it.",
+    )
+    head: StrictInt | str = Field("", description="Compared with it; default: the working tree.")
     strict: bool | Literal["release"] = Field(
         False,
         description="true: fail after the page if a case is wrong or failed; "

@@ -24,6 +24,8 @@ from tilewave.sealing import content
 from tilewave.variants import choices
 
 STORE = Path(".tilewave")
+HISTORY = "history"
+"""The plot that is drawn over recordings."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,16 @@ class Project:
         ]
 
     @property
+    def historic_studies(self) -> list[str]:
+        """The studies that are drawn over recordings."""
+        return [name for name in self.plan.studies if self.config.studies[name].plot == HISTORY]
+
+    @property
+    def history_folders(self) -> list[Path]:
+        """Where those recordings are."""
+        return [place(name) for name in self.config.history]
+
+    @property
     def raced_plan(self) -> Plan:
         """Those studies' part of the plan."""
         studies = {name: self.plan.studies[name] for name in self.raced_studies}
@@ -124,7 +136,8 @@ class Project:
             hidden = {"cases", "time", "tune", "counters"}
             study = self.config.studies[of].model_dump(exclude=hidden)
             return _digest([study, self.plan.studies[of], self.config.style.model_dump()])
-        config = self.config.model_dump(exclude={"style", "studies", "only", "strict", "parts"})
+        hidden = {"style", "studies", "only", "strict", "parts", "base", "head", "history"}
+        config = self.config.model_dump(exclude=hidden)
         requests = [
             [case, one.time, one.tune, sorted(one.counters), one.execute]
             for case, one in self.plan.requests.items()

@@ -8,32 +8,26 @@ by, and its whole interval on one side of 1.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tilewave.comparing.sides import Side
-
-FASTER, SAME, SLOWER = "faster", "same", "slower"
-AMBIGUOUS, NOT_COMPARABLE = "ambiguous", "not comparable"
-MARGIN, TWO_RUNS = 0.01, 0.075
-"""A ratio nearer to 1 than this is *same*: of kernels timed in turn with each other, and of two runs. Measured
-on an H200, each kernel against itself: in turn 157 of 160 ratios were within 1 %; of two runs, though each was
-paired with cuBLAS, 51 of 70, because a GPU does not give each process the same pages, nor the same power."""
-WIDE = 0.05
-"""An interval that reaches so far beyond the ratio could hide a change: *ambiguous*."""
-RESAMPLED, INTERVAL = 1000, (2.5, 97.5)
+from tilewave.comparing import ratios
+from tilewave.comparing.ratios import MARGIN, NOT_COMPARABLE, TWO_RUNS
+from tilewave.comparing.sides import OCCUPANCY, Side
+from tilewave.records.tables import EXCESS, with_excess
 
 COUNTS = (
     "executed", "threads_executed", "wavefronts_shared", "wavefronts_shared_ideal",
-    "wavefronts_shared_excess", "sectors_global", "sectors_global_ideal",
+    EXCESS, "sectors_global", "sectors_global_ideal",
 )  # fmt: skip
-"""Counters by instruction that do not depend on what else goes on in the GPU."""
-STATIC = "instructions in the code"
-RESOURCES = ("registers", "spill_bytes", "shared_bytes")
-EXCESS = "wavefronts_shared_excess"
+"""Counters by instruction that do not depend on what else goes on in the GPU, of instructions that access
+memory, wait for others or multiply matrices."""
+STATIC = "counted instructions in the code"
+RESOURCES = ("registers", "spill_bytes", "shared_bytes", OCCUPANCY)
 
 
 # --------------------------------------------------------------------------------------------- times
@@ -58,37 +52,6 @@ def _normalised(series: Mapping[str, np.ndarray]) -> tuple[np.ndarray, bool]:
     return own / other, True
 
 
-def ratio(before: np.ndarray, after: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
-    """Ratio of the medians, after over before, and the bounds of its 95 % interval (bootstrap)."""
-    low, high = np.percentile(_resampled(after, seed) / _resampled(before, seed + 1), INTERVAL)
-    return float(np.median(after) / np.median(before)), float(low), float(high)
-
-
-def ratio_in_turn(
-    before: np.ndarray, after: np.ndarray, seed: int = 0
-) -> tuple[float, float, float]:
-    """Median of the ratios of samples that were taken beside each other, and its 95 % interval."""
-    pairs = after / before
-    low, high = np.percentile(_resampled(pairs, seed), INTERVAL)
-    return float(np.median(pairs)), float(low), float(high)
-
-
-def _resampled(values: np.ndarray, seed: int) -> np.ndarray:
-    """Medians of samples drawn anew from these."""
-    drawn = np.random.default_rng(seed).integers(0, len(values), (RESAMPLED, len(values)))
-    return np.asarray(np.median(values[drawn], axis=1))
-
-
-def verdict(found: float, low: float, high: float, margin: float) -> str:
-    """What the ratio of two times and its interval say."""
-    if found > 1 + margin and low > 1:
-        return SLOWER
-    if found < 1 - margin and high < 1:
-        return FASTER
-    narrow = max(high - found, found - low) < WIDE
-    return SAME if narrow and abs(found - 1) <= margin else AMBIGUOUS
-
-
 def _environment(side: Side, case: str) -> Mapping[str, Any]:
     rows = side.records[(side.records["case"] == case) & (side.records["stage"] == "time")]
     names = [name for name in rows["environment"].dropna().unique() if name]
@@ -100,11 +63,11 @@ def _why_not(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     for name, word in (("gpu", "GPU"), ("uuid", "card"), ("driver", "driver")):
         one, other = before.get(name), after.get(name)
         if one != other:
-            return f"another {word}: {one}, then {other}"
+            return f"another {word}: {str(one)[:12]}, then {str(other)[:12]}"
     return ""
 
 
-COLUMNS = ["case", "before_us", "after_us", "ratio", "low", "high", "verdict", "why"]
+COLUMNS = ["case", "before_us", "after_us", "ratio", "low", "high", "margin", "verdict", "why"]
 
 
 def _judged(
@@ -116,7 +79,7 @@ def _judged(
 ) -> dict[str, Any]:
     return {
         "case": case, "before_us": float(np.median(before)), "after_us": float(np.median(after)),
-        **dict(zip(("ratio", "low", "high"), found)), "verdict": verdict(*found, margin), "why": "",
+        **dict(zip(("ratio", "low", "high"), found)), "margin": margin, "verdict": ratios.verdict(*found, margin), "why": "",
     }  # fmt: skip
 
 
@@ -125,7 +88,7 @@ def times_in_turn(samples: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for case, series in _series(samples).items():
         before, after = series["baseline_us"], series["duration_us"]
-        found = ratio_in_turn(before, after, zlib.crc32(case.encode()))
+        found = ratios.ratio_in_turn(before, after, zlib.crc32(case.encode()))
         rows.append(_judged(case, before, after, found, MARGIN))
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -149,7 +112,7 @@ def times(before: Side, after: Side) -> pd.DataFrame:
         (old, with_old), (new, with_new) = _normalised(one[case]), _normalised(other[case])
         paired = with_old and with_new
         compared = (old, new) if paired else (first, second)
-        found = ratio(*compared, seed=zlib.crc32(case.encode()))
+        found = ratios.ratio(*compared, seed=zlib.crc32(case.encode()))
         rows.append(_judged(case, first, second, found, TWO_RUNS))
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -157,7 +120,7 @@ def times(before: Side, after: Side) -> pd.DataFrame:
 # -------------------------------------------------------------------------------------------- counts
 
 
-def _instructions(side: Side) -> pd.DataFrame:
+def instructions(side: Side) -> pd.DataFrame:
     """Rows of the counters' stage; of a case without, those of its execution."""
     table = side.instructions
     if table.empty:
@@ -166,17 +129,12 @@ def _instructions(side: Side) -> pd.DataFrame:
     rest = table[~table["case"].isin(measured["case"]) & (table["stage"] == "execute")]
     # One address is an instruction of each function of a series.
     place = [name for name in ("case", "function", "address") if name in table]
-    table = pd.concat([measured, rest]).drop_duplicates(place)
-    if EXCESS not in table and "wavefronts_shared" in table:
-        table = table.assign(
-            **{EXCESS: table["wavefronts_shared"] - table["wavefronts_shared_ideal"]}
-        )
-    return table
+    return with_excess(pd.concat([measured, rest]).drop_duplicates(place))
 
 
 def _totals(side: Side) -> pd.DataFrame:
     """Case and count -> value: sums over instructions, and what was compiled."""
-    table = _instructions(side)
+    table = instructions(side)
     columns = [name for name in COUNTS if name in table]
     sums = table.groupby("case")[columns].sum(min_count=1)
     sums[STATIC] = table.groupby("case").size()
@@ -207,10 +165,10 @@ def counts(before: Side, after: Side) -> pd.DataFrame:
 
 def lines(before: Side, after: Side) -> pd.DataFrame:
     """A row for each line whose excess wavefronts differ: case, place, text, before, after; the line is
-    known by its text, because a change moves lines."""
+    known by its text, because a change moves lines, also into another file."""
 
     def by_line(side: Side) -> pd.DataFrame:
-        table = _instructions(side)
+        table = instructions(side)
         if EXCESS not in table or "text" not in table:
             return pd.DataFrame(columns=["excess", "place"])
         table = table.assign(
@@ -218,7 +176,7 @@ def lines(before: Side, after: Side) -> pd.DataFrame:
         )
         table = table.assign(place=[f"{file}:{line:.0f}" if line == line and line else str(file)
                                     for file, line in zip(table["file"], pd.to_numeric(table["line"]))])  # fmt: skip
-        groups = table.groupby(["case", "file", "text"])
+        groups = table.groupby(["case", "text"])
         return groups.agg(excess=(EXCESS, "sum"), place=("place", "first"))
 
     one, other = by_line(before), by_line(after)
@@ -231,7 +189,7 @@ def lines(before: Side, after: Side) -> pd.DataFrame:
         other, left_index=True, right_index=True, how="outer", suffixes=("_before", "_after")
     )
     rows = []
-    for (case, _, text), row in both.iterrows():
+    for (case, text), row in both.iterrows():
         old, new = (
             0.0 if pd.isna(row[f"excess_{side}"]) else row[f"excess_{side}"]
             for side in ("before", "after")
@@ -249,3 +207,50 @@ def verdicts(before: Side, after: Side) -> pd.DataFrame:
     )
     pairs = pd.DataFrame({"before": one, "after": other}).dropna()
     return pairs[pairs["before"] != pairs["after"]].rename_axis("case").reset_index()
+
+
+# ------------------------------------------------------------------------------------------------ all
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two sides, kernels that one alone has, the tables of this module, and how many cases both have."""
+
+    before: Side
+    after: Side
+    gone: Sequence[str]
+    new: Sequence[str]
+    times: pd.DataFrame
+    counts: pd.DataFrame
+    lines: pd.DataFrame
+    verdicts: pd.DataFrame
+    compared: int
+
+    @classmethod
+    def of(
+        cls,
+        before: Side,
+        after: Side,
+        gone: Sequence[str] = (),
+        new: Sequence[str] = (),
+        in_turn: pd.DataFrame | None = None,
+    ) -> Comparison:
+        """The comparison of two sides; in_turn: samples of kernels that were timed in turn with each other
+        (`sides.in_turn`)."""
+        both = set(before.cases["case"]) & set(after.cases["case"])
+        return cls(
+            before, after, gone, new,
+            times(before, after) if in_turn is None else times_in_turn(in_turn),
+            counts(before, after), lines(before, after), verdicts(before, after), len(both),
+        )  # fmt: skip
+
+    def document(self) -> dict[str, Any]:
+        """The whole as JSON holds it."""
+        tables = {name: getattr(self, name) for name in ("times", "counts", "lines", "verdicts")}
+        return {
+            "schema_version": 1, "before": self.before.label, "after": self.after.label,
+            "compared": self.compared, "gone": list(self.gone), "new": list(self.new),
+        } | {
+            name: table.astype(object).where(table.notna(), None).to_dict("records")
+            for name, table in tables.items()
+        }  # fmt: skip

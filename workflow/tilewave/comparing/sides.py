@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import subprocess
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pandas as pd
 from tilewave import own_study
 from tilewave import project as projects
 from tilewave.commands import HERE
+from tilewave.compiling import origins
 from tilewave.errors import UserError
 from tilewave.kernels import Kernel, find_kernels, source_digest
 from tilewave.processes import supervisor
@@ -24,12 +26,15 @@ from tilewave.records.recorded import Recorded
 from tilewave.records.tables import samples_table
 from tilewave.stages import run
 from tilewave.stages.pipeline import Pipeline
+from tilewave.theory.occupancy import SmLimits, occupancy
 
 STAGES = ("compile", "execute", "check", "counters")
 """What is done of kernels that are run now; they are timed in turn (`in_turn`)."""
 JOB_S = 60.0
 """What a pair may take to be timed, with its buffers."""
 FRAMES = ("cases", "records", "samples", "instructions")
+OCCUPANCY = "occupancy_percent"
+"""Resident warps that registers, shared memory and block size allow, of those an SM has room for."""
 TABLES = (Path("results/tables"), Path(own_study.RESULTS) / "tables", Path("tables"), Path())
 """Where a folder may hold a run's tables."""
 
@@ -37,7 +42,11 @@ TABLES = (Path("results/tables"), Path(own_study.RESULTS) / "tables", Path("tabl
 @dataclass(frozen=True)
 class Side:
     """Tables of one side: cases, figures (``records``), raw samples, counts by instruction; environments
-    by id, where they are known."""
+    by id, where they are known.
+
+    listing: from a variant to its machine code as `sass.as_text` has it, empty where it is not known;
+    texts: from it to its files by last name, none where they are not known.
+    """
 
     label: str
     cases: pd.DataFrame
@@ -45,25 +54,80 @@ class Side:
     samples: pd.DataFrame
     instructions: pd.DataFrame
     environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    listing: Callable[[str], str] = lambda variant: ""
+    texts: Callable[[str], Mapping[str, str]] = lambda variant: {}
 
 
-def of_run(folder: Path) -> Side | None:
-    """The tables that a run has left in a folder; None where there are none."""
-    tables = next(
-        (folder / one for one in TABLES if (folder / one / "records.parquet").is_file()), None
-    )
-    if tables is None:
+def with_occupancy(cases: pd.DataFrame, limits: SmLimits | None) -> pd.DataFrame:
+    """The cases with the column OCCUPANCY, empty where registers or geometry are not known; limits: of an
+    SM, None where they are not known."""
+
+    def percent(threads: float, registers: float, shared: float) -> float:
+        if limits is None or not (threads > 0 and registers > 0):
+            return math.nan
+        shared = int(shared) if shared == shared else 0
+        return round(100 * occupancy(limits, int(threads), int(registers), shared).fraction, 1)
+
+    used = cases.reindex(columns=["block_threads", "registers", "shared_bytes"])
+    rows = used.apply(pd.to_numeric, errors="coerce").astype(float).to_numpy()
+    return cases.assign(**{OCCUPANCY: [percent(*row) for row in rows]})
+
+
+def _limits(environments: Mapping[str, Mapping[str, Any]], arch: int) -> SmLimits | None:
+    """Of the GPU that one of these environments has, else of the architecture."""
+    gpu = next((one for one in environments.values() if one.get("max_warps_per_sm")), None)
+    try:
+        return SmLimits.from_environment(gpu) if gpu else SmLimits.of(arch)
+    except KeyError:
         return None
+
+
+def _run_tables(folder: Path) -> Path | None:
+    """Where a run has left its tables in a folder."""
+    places = (folder / one for one in TABLES)
+    return next((one for one in places if (one / "records.parquet").is_file()), None)
+
+
+def _is_recording(folder: Path) -> bool:
+    return (folder / "environments.json").is_file()
+
+
+def has_figures(folder: Path) -> bool:
+    """Whether a folder is one that a report ran in, or one of recorded figures."""
+    return _run_tables(folder) is not None or _is_recording(folder)
+
+
+def of_figures(folder: Path) -> Side:
+    """What a folder holds that has figures."""
+    tables = _run_tables(folder)
+    return of_recording(folder) if tables is None else _of_run(folder, tables)
+
+
+def _of_run(folder: Path, tables: Path) -> Side:
     frames = {name: pd.read_parquet(tables / f"{name}.parquet") for name in FRAMES}
-    target = tables.parent / "target.json"
-    known = projects.read(target)["environments"] if target.is_file() else {}
-    return Side(str(folder), **frames, environments=known)
+    results = tables.parent
+    target, compiled = (
+        projects.read(results / name) if (results / name).is_file() else {}
+        for name in ("target.json", "compiled.json")
+    )
+    known = target.get("environments", {})
+    arch = target.get("arch", 0)
+    frames["cases"] = with_occupancy(frames["cases"], _limits(known, arch))
+    variants = {
+        name: one for kernel in compiled.values() for name, one in kernel["variants"].items()
+    }
+
+    def listing(variant: str) -> str:
+        # The document names paths from the folder that the run worked in.
+        entry = variants.get(variant, {}).get(f"sm_{arch}", {})
+        path = results / "cubins" / Path(*Path(entry.get("sass") or "none").parts[-2:])
+        return path.read_text("utf-8") if path.is_file() else ""
+
+    return Side(str(folder), **frames, environments=known, listing=listing)
 
 
-def of_recording(folder: Path) -> Side | None:
-    """What a folder of one GPU's recorded figures holds; None where it is none."""
-    if not (folder / "environments.json").is_file():
-        return None
+def of_recording(folder: Path) -> Side:
+    """What a folder of one GPU's recorded figures holds."""
     held = Recorded(folder).whole()
     results = held.results()
     figures = [
@@ -79,8 +143,26 @@ def of_recording(folder: Path) -> Side | None:
         name: places.merge(held.long_table(name, set(places["key"])).to_pandas(), on="key")
         for name in ("samples", "instructions")
     }
-    cases = _recorded_cases(held, results)
-    return Side(str(folder), cases, pd.DataFrame(figures), **long, environments=held.environments)
+    environment = held.environments.get(held.main_environment, {})
+    cases = with_occupancy(_recorded_cases(held, results), _limits({"": environment}, 0))
+    arch = f"sm_{environment.get('arch', '')}"
+
+    def listing(variant: str) -> str:
+        found = held.listing(held.compiled.get(f"{variant}.{arch}", {}).get("key", ""))
+        return found[0] if found else ""
+
+    return Side(
+        str(folder), cases, pd.DataFrame(figures), **long, environments=held.environments,
+        listing=listing,
+    )  # fmt: skip
+
+
+GEOMETRY = {
+    "launch__block_size": "block_threads",
+    "launch__shared_mem_per_block_static": "shared_bytes",
+    "launch__shared_mem_per_block_dynamic": "shared_bytes",
+}
+"""What Nsight Compute says of a launch, and the column of the cases that it adds up to."""
 
 
 def _recorded_cases(held: Recorded, results: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -97,6 +179,9 @@ def _recorded_cases(held: Recorded, results: Iterable[Mapping[str, Any]]) -> pd.
             "registers": resources.get("registers"),
             "spill_bytes": resources.get("spill_store_bytes"),
         }
+        for figure in made["figures"] if made["stage"] == "counters" else ():
+            if column := GEOMETRY.get(figure["metric"]):
+                row[column] = row.get(column, 0) + figure["value"]
     return pd.DataFrame(list(rows.values()))
 
 
@@ -139,7 +224,11 @@ def changed(
 
 
 def _config(
-    folders: Sequence[Path], kernels: Sequence[Kernel], results: Path, shapes: Sequence[str]
+    folders: Sequence[Path],
+    kernels: Sequence[Kernel],
+    results: Path,
+    shapes: Sequence[str],
+    operation_folders: Sequence[str],
 ) -> dict[str, Any]:
     """A config that checks, counts and, on a GPU, times these kernels."""
     blocks = own_study.blocks(
@@ -151,6 +240,7 @@ def _config(
     }  # fmt: skip
     return {
         "kernel_folders": [str(folder) for folder in folders],
+        "operation_folders": list(operation_folders),
         "output": {"results": str(results), "reports": str(results / "reports")},
         "execute": {"when": "always", "case_limit_s": 20},
         "studies": {"compare": study},
@@ -171,14 +261,16 @@ def of_kernels(
     names: Sequence[str],
     shapes: Sequence[str],
     work: Path,
+    operation_folders: Sequence[str] = (),
 ) -> Kernels:
     """Kernels of these folders, compiled and executed now, or checked and counted where there is a GPU.
 
-    shapes: as of `tilewave report --shapes`; work: a folder for what is written on the way. Raises
-    UserError for mistakes in the kernels and for shapes that fit none of them.
+    shapes: as of `tilewave report --shapes`; work: a folder for what is written on the way, which the
+    side's listings stay in. Raises UserError for mistakes in the kernels and for shapes that fit none of
+    them.
     """
     kernels = [one for name, one in find_kernels(folders).items() if name in names]
-    config = _config(folders, kernels, work, shapes)
+    config = _config(folders, kernels, work, shapes, operation_folders)
     cores = os.cpu_count() or 1
     job = run.Job(projects.load(config, HERE), None)
     target = run.target(job)
@@ -191,10 +283,27 @@ def of_kernels(
         elif todo:
             run.measure(job, stage, todo, cores)
     frames, _ = run.tables(job)
+    pipeline = Pipeline(job.project, target)
+    known = target["environments"]
+    frames["cases"] = with_occupancy(frames["cases"], _limits(known, target["arch"]))
+
+    def listing(variant: str) -> str:
+        entry = pipeline.compiled.get(variant, {}).get(pipeline.arch)
+        return (
+            (pipeline.compilations.listing(pipeline.variants[variant], entry) or "")
+            if entry
+            else ""
+        )
+
+    def texts(variant: str) -> Mapping[str, str]:
+        kernel = pipeline.variants[variant].kernel
+        return origins.by_last_name(origins.own_texts(kernel.text, kernel.path, kernel.folders))
+
     side = Side(
-        label, **{name: frames[name] for name in FRAMES}, environments=target["environments"]
-    )
-    return Kernels(side, Pipeline(job.project, target))
+        label, **{name: frames[name] for name in FRAMES}, environments=known, listing=listing,
+        texts=texts,
+    )  # fmt: skip
+    return Kernels(side, pipeline)
 
 
 def in_turn(before: Kernels, after: Kernels) -> pd.DataFrame:

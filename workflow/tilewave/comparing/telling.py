@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 import pandas as pd
 
 from tilewave.commands import HERE
 from tilewave.commands.columns import columns, count
-from tilewave.comparing import changes
-from tilewave.comparing.sides import Side
+from tilewave.comparing import ratios
+from tilewave.comparing.changes import Comparison
 from tilewave.errors import UserError
 from tilewave.records import model
+from tilewave.records.tables import EXCESS
 
 RULES = {
     "wrong": "a case that was right is not any more",
@@ -24,52 +23,10 @@ RULES = {
     "spills": "a kernel spills more",
 }
 SHOWN = 40
+FIRST = (ratios.SLOWER, ratios.FASTER, ratios.AMBIGUOUS, ratios.NOT_COMPARABLE, ratios.SAME)
+"""Verdicts in the order in which a reader wants them."""
 _RULE = re.compile(r"(?P<name>[a-z]+)(?::(?P<percent>\d+(?:\.\d+)?)%?)?")
 _SLOWER_ONLY = "a percentage behind slower only"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two sides' labels, kernels that one alone has, and the tables of `changes`."""
-
-    before: str
-    after: str
-    gone: Sequence[str]
-    new: Sequence[str]
-    times: pd.DataFrame
-    counts: pd.DataFrame
-    lines: pd.DataFrame
-    verdicts: pd.DataFrame
-    compared: int
-
-    @classmethod
-    def of(
-        cls,
-        before: Side,
-        after: Side,
-        gone: Sequence[str] = (),
-        new: Sequence[str] = (),
-        times: pd.DataFrame | None = None,
-    ) -> Comparison:
-        """The comparison of two sides; times: of kernels that were timed in turn with each other."""
-        both = set(before.cases["case"]) & set(after.cases["case"])
-        return cls(
-            before.label, after.label, gone, new,
-            changes.times(before, after) if times is None else times,
-            changes.counts(before, after), changes.lines(before, after),
-            changes.verdicts(before, after), len(both),
-        )  # fmt: skip
-
-    def document(self) -> dict[str, Any]:
-        """The whole as JSON holds it."""
-        tables = {name: getattr(self, name) for name in ("times", "counts", "lines", "verdicts")}
-        return {
-            "schema_version": 1, "before": self.before, "after": self.after, "compared": self.compared,
-            "gone": list(self.gone), "new": list(self.new),
-        } | {
-            name: table.astype(object).where(table.notna(), None).to_dict("records")
-            for name, table in tables.items()
-        }  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------------- fails a run
@@ -95,7 +52,7 @@ def failures(made: Comparison, wanted: dict[str, float]) -> list[str]:
         rows = made.counts[
             (made.counts["count"] == name) & (made.counts["after"] > made.counts["before"])
         ]
-        return [f"{row.case}: {_named(name)} {count(row.before)} to {count(row.after)}"
+        return [f"{row.case}: {named(name)} {count(row.before)} to {count(row.after)}"
                 for row in rows.itertuples()]  # fmt: skip
 
     def wrong() -> list[str]:
@@ -103,12 +60,12 @@ def failures(made: Comparison, wanted: dict[str, float]) -> list[str]:
         return [f"{row.case}: {row.before}, now {row.after}" for row in rows.itertuples()]
 
     def slower() -> list[str]:
-        rows = made.times[made.times["verdict"] == changes.SLOWER]
+        rows = made.times[made.times["verdict"] == ratios.SLOWER]
         rows = rows[rows["ratio"] >= 1 + wanted["slower"] / 100]
-        return [f"{row.case}: {_percent(row.ratio)}" for row in rows.itertuples()]
+        return [f"{row.case}: {percent(row.ratio)}" for row in rows.itertuples()]
 
     tried: dict[str, Callable[[], list[str]]] = {
-        "wrong": wrong, "slower": slower, "excess": lambda: grown(changes.EXCESS),
+        "wrong": wrong, "slower": slower, "excess": lambda: grown(EXCESS),
         "registers": lambda: grown("registers"), "spills": lambda: grown("spill_bytes"),
     }  # fmt: skip
     return [line for name in wanted for line in tried[name]()]
@@ -117,19 +74,25 @@ def failures(made: Comparison, wanted: dict[str, float]) -> list[str]:
 # ----------------------------------------------------------------------------------------------- words
 
 
-def _percent(ratio: float) -> str:
+def percent(ratio: float) -> str:
     """A ratio of times in words."""
     return f"{abs(ratio - 1) * 100:.1f} % {'slower' if ratio > 1 else 'faster'}"
 
 
-def _named(count: str) -> str:
+def named(count: str) -> str:
+    """A count's name in words."""
     return count.replace("_", " ")
+
+
+def amount(value: float) -> str:
+    """A count, a whole number but for percentages."""
+    return count(value) if value == int(value) else f"{value:.1f}"
 
 
 def _times(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     head = ["case", "before", "after", "", "95 % of the ratio", "verdict"]
-    order = {changes.SLOWER: 0, changes.FASTER: 1, changes.AMBIGUOUS: 2, changes.NOT_COMPARABLE: 3}
-    apart = table[table["verdict"] != changes.SAME]
+    order = {word: at for at, word in enumerate(FIRST)}
+    apart = table[table["verdict"] != ratios.SAME]
     apart = apart.sort_values("verdict", key=lambda said: said.map(order), kind="stable")
     rows = []
     for row in apart.itertuples():
@@ -137,7 +100,7 @@ def _times(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
         between = f"{row.low:.3f} to {row.high:.3f}" if known else ""
         said = f"{row.verdict}: {row.why}" if row.why else str(row.verdict)
         rows.append([row.case, f"{row.before_us:.1f} us", f"{row.after_us:.1f} us",
-                     _percent(row.ratio) if known else "", between, said])  # fmt: skip
+                     percent(row.ratio) if known else "", between, said])  # fmt: skip
     return head, rows
 
 
@@ -148,9 +111,9 @@ def _counts(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     return ["case", "count", "before", "after", ""], [
         [
             row.case,
-            _named(row.count_),
-            count(row.before),
-            count(row.after),
+            named(row.count_),
+            amount(row.before),
+            amount(row.after),
             change(row.before, row.after),
         ]
         for row in table.rename(columns={"count": "count_"}).itertuples()
@@ -179,33 +142,34 @@ def _parts(made: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
     ]
 
 
+def timed(made: Comparison) -> str:
+    """How many cases are faster, the same, slower, ..."""
+    said = made.times["verdict"].value_counts()
+    told = [f"{said[name]} {name}" for name in ratios.VERDICTS if name in said]
+    return ", ".join(told) or "nothing timed on both"
+
+
+def counted(made: Comparison) -> str:
+    """In how many cases counts differ."""
+    cases = made.counts["case"].nunique()
+    return f"counts differ in {cases}" if cases else "no count differs"
+
+
 def headline(made: Comparison) -> str:
     """The comparison in a sentence."""
-    said = made.times["verdict"].value_counts()
-    order = (
-        changes.FASTER,
-        changes.SAME,
-        changes.SLOWER,
-        changes.AMBIGUOUS,
-        changes.NOT_COMPARABLE,
-    )
-    timed = (
-        ", ".join(f"{said[name]} {name}" for name in order if name in said)
-        or "nothing timed on both"
-    )
-    counted = made.counts["case"].nunique()
-    counts = f"counts differ in {counted}" if counted else "no count differs"
-    return f"{made.before} to {made.after}: {made.compared} cases in both; {timed}; {counts}"
+    sides = f"{made.before.label} to {made.after.label}"
+    return f"{sides}: {made.compared} cases in both; {timed(made)}; {counted(made)}"
 
 
-def _alone(made: Comparison) -> list[str]:
+def alone(made: Comparison) -> list[str]:
+    """The kernels that one side alone has."""
     told = (("only before", made.gone), ("only now", made.new))
     return [f"{word}: {', '.join(names)}" for word, names in told if names]
 
 
 def text(made: Comparison) -> str:
     """For a terminal."""
-    out = [headline(made), *(f"  {line}" for line in _alone(made))]
+    out = [headline(made), *(f"  {line}" for line in alone(made))]
     for title, head, rows in _parts(made):
         if not rows:
             continue
@@ -221,7 +185,7 @@ def markdown(made: Comparison) -> str:
     def cell(value: object) -> str:
         return str(value).replace("|", "\\|")
 
-    out = [f"**{headline(made)}**", "", *_alone(made)]
+    out = [f"**{headline(made)}**", "", *alone(made)]
     for title, head, rows in _parts(made):
         if not rows:
             continue

@@ -69,6 +69,7 @@ class StudyData:
     environments: environment id -> environment.
     target: label ("NVIDIA H200"), live (bool), sms (int), environment (id).
     takeaway: the finding in one sentence, as the plot module's `takeaway` gives it; "" where none.
+    history: of the plot of that name: one row a sample of a recording, see `records.history`.
     """
 
     name: str
@@ -81,6 +82,7 @@ class StudyData:
     environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     target: Mapping[str, Any] = field(default_factory=dict)
     takeaway: str = ""
+    history: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def option(self, name: str, default: Any) -> Any:
         """The study's option of that name, else the default."""

@@ -313,41 +313,58 @@ def finish(
     notes: Sequence[str] = (),
     stages: Iterable[str] | None = None,
 ) -> Figure:
-    """Put the finding (else the question) above the panels and legend, notes and source below them.
+    """`framed` with a study's finding (else its question), what is missing of it and its source.
+
+    stages: the stages whose missing cases the figure must list; None for all.
+    """
+    troubles = missing_notes(study, stages, most=2 if style.narrow else 3)
+    if len(troubles) > 6:
+        more = len(troubles) - 5
+        troubles = [*troubles[:5], f"and {more} further reasons: they are in the table."]
+    title = study.takeaway or study.question or study.title
+    return framed(fig, style, title, source_line(study), handles, labels, notes, troubles)
+
+
+def framed(
+    fig: Figure,
+    style: Style,
+    title: str,
+    source: str,
+    handles: Sequence[Artist] = (),
+    labels: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    troubles: Sequence[str] = (),
+) -> Figure:
+    """Put a title above the panels and legend, notes, troubles and source below them.
 
     Parameters
     ----------
+    source: where the values come from, in a line.
     handles, labels: the legend's entries; it stands outside the data.
     notes: sentences about how to read the figure.
-    stages: the stages whose missing cases the figure must list; None for all.
+    troubles: what is missing, a line each.
     """
     body = float(fig.get_figheight())
     margin = 1.5 * MM
     width = style.width - 2 * margin
     tiny = 0.8 * style.font_size
-    title = wrap(
-        fig, study.takeaway or study.question or study.title, 1.15 * style.font_size, width, "bold"
-    )
+    head = wrap(fig, title, 1.15 * style.font_size, width, "bold")
     said = [line for note in notes for line in wrap(fig, note, tiny, width)]
-    troubles = missing_notes(study, stages, most=2 if style.narrow else 3)
-    if len(troubles) > 6:
-        more = len(troubles) - 5
-        troubles = [*troubles[:5], f"and {more} further reasons: they are in the table."]
     gone = [line for note in troubles for line in wrap(fig, note, tiny, width)]
-    source = wrap(fig, source_line(study), tiny, width)
-    rest = [f"{one.removesuffix('.')}." for one in (*troubles, source_line(study))]
+    origin = wrap(fig, source, tiny, width)
+    rest = [f"{one.removesuffix('.')}." for one in (*troubles, source)]
     _captions[fig] = [*notes, " ".join(rest)]
     if style.bare:
-        title, said, gone, source = [], [], [], []
+        head, said, gone, origin = [], [], [], []
     legend, legend_height = _legend(fig, handles, labels, width)
 
     def height(lines: Sequence[str], size: float) -> float:
         return len(lines) * 1.3 * size / 72
 
-    above = height(title, 1.15 * style.font_size) + 2 * margin
+    above = height(head, 1.15 * style.font_size) + 2 * margin
     gap = 1.2 * margin
     below = legend_height + (2 * gap if legend is not None else gap)
-    below += height(said, tiny) + height(gone, tiny) + height(source, tiny) + margin
+    below += height(said, tiny) + height(gone, tiny) + height(origin, tiny) + margin
     total = above + body + below
     fig.set_size_inches(style.width, total)
     fig.set_layout_engine(
@@ -358,14 +375,14 @@ def finish(
 
     left = margin / style.width
     y = total - margin
-    for line in title:
+    for line in head:
         fig.text(left, y / total, line, size=1.15 * style.font_size, weight="bold", va="top")
         y -= 1.3 * 1.15 * style.font_size / 72
     y = below - gap
     if legend is not None:
         legend.set_bbox_to_anchor((0.5, y / total), transform=fig.transFigure)
         y -= legend_height + gap
-    for lines, color in ((said, INK), (gone, GREY), (source, GREY)):
+    for lines, color in ((said, INK), (gone, GREY), (origin, GREY)):
         for line in lines:
             fig.text(left, y / total, line, size=tiny, color=color, va="top")
             y -= 1.3 * tiny / 72

@@ -202,6 +202,20 @@ def records_table(
     return pd.DataFrame(rows, columns=RECORD_COLUMNS)
 
 
+EXCESS = "wavefronts_shared_excess"
+
+
+def with_excess(table: pd.DataFrame) -> pd.DataFrame:
+    """Counts by instruction with the shared-memory wavefronts beyond the ideal, which follow from the two
+    columns beside them where no column of their own says them."""
+    if EXCESS in table or "wavefronts_shared" not in table:
+        return table
+    counted, ideal = (
+        pd.to_numeric(table[name]) for name in ("wavefronts_shared", "wavefronts_shared_ideal")
+    )
+    return table.assign(**{EXCESS: counted - ideal})
+
+
 def _long(
     results: Sequence[Mapping[str, Any]],
     rows: list[dict[str, Any]],

@@ -23,6 +23,7 @@ from tilewave.plots import style as look
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, present
 from tilewave.plots.style import Style
 from tilewave.project import Project, read
+from tilewave.records.tables import with_excess
 from tilewave.report import cells, undrawn
 from tilewave.report.undrawn import Undrawn
 from tilewave.sealing import content, digest
@@ -51,7 +52,8 @@ FACTS = (
 
 
 class Inputs(Protocol):
-    """Paths of the tables, as Snakemake's input object or a SimpleNamespace gives them."""
+    """Paths of the tables, as Snakemake's input object or a SimpleNamespace gives them; ``history`` is there
+    where a study asks for it."""
 
     target: Any
     cases: Any
@@ -92,14 +94,9 @@ def _expectations(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_instruction_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with all of INSTRUCTION_COLUMNS; the excess follows from the two beside it."""
-    missing = [name for name in INSTRUCTION_COLUMNS if name not in table]
-    table = table.assign(**dict.fromkeys(missing))
-    if len(table) and "wavefronts_shared_excess" in missing:
-        counted = pd.to_numeric(table["wavefronts_shared"])
-        ideal = pd.to_numeric(table["wavefronts_shared_ideal"])
-        table["wavefronts_shared_excess"] = counted - ideal
-    return table
+    """The table with all of INSTRUCTION_COLUMNS."""
+    table = with_excess(table)
+    return table.assign(**{name: None for name in INSTRUCTION_COLUMNS if name not in table})
 
 
 def without_executions(table: pd.DataFrame) -> pd.DataFrame:
@@ -130,6 +127,7 @@ def of_tables(
     cases: pd.DataFrame,
     records: pd.DataFrame,
     instructions: pd.DataFrame,
+    history: pd.DataFrame | None = None,
 ) -> StudyData:
     """What the plot of a study is drawn from: its cases in config order and what is known of them.
 
@@ -162,7 +160,15 @@ def of_tables(
             "environment": target["environment"],
             "reason": target["reason"],
         },
+        history=_history(project, name, history),
     )
+
+
+def _history(project: Project, name: str, table: pd.DataFrame | None) -> pd.DataFrame:
+    """What a study gets of the recordings' table."""
+    if table is None or name not in project.historic_studies:
+        return pd.DataFrame()
+    return table[table["case"].isin(project.plan.studies[name])].reset_index(drop=True)
 
 
 def style_of(project: Project, name: str = "", narrow: bool = False) -> Style:
@@ -324,7 +330,7 @@ def content_key(told: Any, frames: Iterable[pd.DataFrame]) -> str:
 def _key(project: Project, study: StudyData) -> str:
     """Digest of all that decides a study's files: what it shows, how, and the code that draws it."""
     entry = project.config.studies[study.name]
-    frames = (study.cases, study.records, study.instructions)
+    frames = (study.cases, study.records, study.instructions, study.history)
     # Not those that it shows nothing of: this machine's tells whether the tree was changed.
     used = {study.target["environment"], *study.records["environment"]}
     told = [
@@ -396,8 +402,9 @@ def write_all(
     for path in map(Path, map(str, outputs)):
         if path.stem in paths:
             paths[path.stem].append(path)
-    tables = loaded(inputs)
-    studies = [of_tables(project, name, *tables) for name in names]
+    tables, told = loaded(inputs), getattr(inputs, "history", None)
+    history = table_of(Path(str(told))) if told else None
+    studies = [of_tables(project, name, *tables, history) for name in names]
 
     def made(study: StudyData) -> bool | Undrawn:
         """Whether the study was drawn, or why it could not be."""

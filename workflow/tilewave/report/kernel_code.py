@@ -3,7 +3,6 @@ rung before, source and machine code with counters, and the lanes of its accesse
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import json
 import math
@@ -25,7 +24,7 @@ from tilewave.kernels import FENCES, Kernel
 from tilewave.lanes import captured
 from tilewave.project import Project
 from tilewave.records.tables import LAUNCHES
-from tilewave.report import annotated
+from tilewave.report import annotated, diffs
 from tilewave.report.annotated import Counts
 from tilewave.report.cells import Table, cell, number, plural, table
 from tilewave.report.kernel_samples import HOT
@@ -259,9 +258,7 @@ def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Chang
     compiled variant of each."""
     if not {kernel.path.suffix, before.path.suffix} <= {".cu"}:
         return None
-    diff = list(difflib.unified_diff(_code(before), _code(kernel), lineterm="", n=2))[2:]
-    kinds = {"+": "added", "-": "removed", "@": "place"}
-    lines = [(kinds.get(text[:1], "same"), text) for text in diff]
+    lines = diffs.unified(_code(before), _code(kernel))
     old, new = (
         _opcodes(compiled.get(one.name, {}).get("variants", {})) for one in (before, kernel)
     )

@@ -8,23 +8,18 @@ same bytes: no date, no time of day, no order that depends on a set.
 
 from __future__ import annotations
 
-import base64
-import functools
-import hashlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import jinja2
-import markupsafe
 import pandas as pd
 from PIL import Image as Picture
 
 from tilewave import library, sharing
 from tilewave.environment import package_versions
-from tilewave.home import INSTALLED, TEMPLATES
+from tilewave.home import INSTALLED
 from tilewave.project import Project, read
 from tilewave.records import model
 from tilewave.records.store import write_atomically
@@ -42,6 +37,7 @@ from tilewave.report import (
 )
 from tilewave.report.cells import number
 from tilewave.report.environments import environment_views
+from tilewave.report.rendering import render
 from tilewave.report.studies import Image, StudyView
 from tilewave.report.summary import banner, sources, status_matrix, troubles, verdict_counts
 
@@ -76,58 +72,6 @@ def commands(project: Project) -> list[tuple[str, str]]:
         (f"{run} {project.reports.as_posix()}/figures/{study}.svg", "one figure"),
         (f"{run} record", "keep a live run as recorded figures of its GPU"),
     ]
-
-
-# -------------------------------------------------------------------------------------------- rendering
-
-
-def _minimal(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8").strip()
-
-
-def _allowed(text: str) -> str:
-    """What a content security policy calls a text that stands in the page."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-@functools.cache
-def _templates() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
-
-    @jinja2.pass_context
-    def terms(context: jinja2.runtime.Context, text: str, but: str = "") -> markupsafe.Markup:
-        return words.linked(text, f"{context['root']}glossary.html", but)
-
-    made.filters |= {"number": number, "terms": terms}
-    css = _minimal("page.css")
-
-    def policy(scripts: Sequence[str]) -> str:
-        # Nothing is asked from anywhere but the report's own folder.
-        return (
-            f"default-src 'none'; img-src 'self' file: data:; style-src {_allowed(css)}; "
-            f"script-src {' '.join(_allowed(_minimal(one)) for one in scripts)}; "
-            "base-uri 'none'; form-action 'none'"
-        )
-
-    def source(script: str) -> markupsafe.Markup:
-        return markupsafe.Markup(_minimal(script))
-
-    made.globals |= {
-        "css": markupsafe.Markup(css), "policy": policy, "source": source, "extra": [],
-    }  # fmt: skip
-    return made
-
-
-def render(name: str, context: Mapping[str, Any]) -> str:
-    """A page's HTML; everything in the context is escaped."""
-    return _templates().get_template(name).render({"root": "", **context})
 
 
 # -------------------------------------------------------------------------------------------- the pages

@@ -325,6 +325,15 @@ def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     return frames, pipeline.about_kernels(results["counters"], results[model.SAMPLE])
 
 
+def history(job: Job) -> pd.DataFrame:
+    """What recordings say of the cases of the studies that are drawn over them (`records.history`)."""
+    from tilewave.records import history as recordings
+
+    project = job.project
+    cases = {case for name in project.historic_studies for case in project.plan.studies[name]}
+    return recordings.table(project.history_folders, cases)
+
+
 def accesses(job: Job, cores: int = 1) -> dict[str, Any]:
     """Accesses to shared memory of a case of each variant (see `tilewave.stages.watching`)."""
     pipeline = _pipeline(job)

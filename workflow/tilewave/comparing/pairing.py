@@ -1,0 +1,74 @@
+"""From what a user names to the two sides of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewave.commands import HERE
+from tilewave.comparing import sides
+from tilewave.comparing.changes import Comparison
+from tilewave.errors import UserError
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How kernels are compared: the folders that a revision is asked for, shapes as of `tilewave report
+    --shapes`, folders of operations of one's own, and whether kernels count whose code does not differ."""
+
+    kernels: Sequence[str]
+    shapes: Sequence[str] = ()
+    operations: Sequence[str] = ()
+    all_of_them: bool = False
+
+
+def compared(before: str, after: str | None, asked: Asked, work: Path) -> Comparison:
+    """The comparison of two folders, files or git revisions; ``before`` may be ``A..B`` alone, and without
+    an ``after`` it is held against the working tree.
+
+    work: a folder for what is written on the way, which the sides' listings stay in. Raises UserError.
+    """
+    before, dots, behind = before.partition("..")
+    if dots and after is not None:
+        raise UserError(HERE, "B", after, "nothing beside A..B")
+    after = (behind or "HEAD") if dots else after
+    paths = [Path(name).expanduser() for name in (before, after) if name is not None]
+    held = [sides.has_figures(path) for path in paths]
+    if len(held) == 2 and all(held):
+        one, other = map(sides.of_figures, paths)
+        return Comparison.of(one, other)
+    for path, known in zip(paths, held):
+        if known:
+            allowed = "kernels or a revision on both sides, or a report or recording on both"
+            raise UserError(HERE, "A, B", str(path), allowed)
+    return _of_kernels(before, after, asked, work)
+
+
+def _of_kernels(before: str, after: str | None, asked: Asked, work: Path) -> Comparison:
+    found = [
+        _kernels(name, asked.kernels, work / str(place))
+        for place, name in enumerate((before, after))
+    ]
+    names, gone, new = sides.changed(found[0], found[1], asked.all_of_them)
+    labels = [name or "the working tree" for name in (before, after)]
+    if not names:
+        nothing = [sides.nothing(label) for label in labels]
+        return Comparison.of(nothing[0], nothing[1], gone, new)
+    one, other = (
+        sides.of_kernels(
+            label, folders, names, asked.shapes, work / f"run-{place}", asked.operations
+        )
+        for place, (label, folders) in enumerate(zip(labels, found))
+    )
+    return Comparison.of(one.side, other.side, gone, new, sides.in_turn(one, other))
+
+
+def _kernels(name: str | None, folders: Sequence[str], where: Path) -> list[Path]:
+    """The folders of kernels that a side stands for. Raises UserError."""
+    if name is None:
+        return [Path(folder) for folder in folders]
+    path = Path(name).expanduser()
+    if path.exists():
+        return [path]
+    return sides.revision(name, folders, where)
