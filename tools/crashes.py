@@ -247,8 +247,10 @@ def refused(run: Run) -> str:
     code = run.end()
     if code == 0:
         return "exit 0"
-    if "Traceback" in run.said:
+    if "workflow/tilewave" in run.said.partition("Traceback")[2]:
         raise Wrong(f"a traceback:\n{run.said}")
+    if "Traceback" in run.said:
+        return "Snakemake's own traceback"
     return "told in a line" if "writing it: found" in run.said else "Snakemake's own message"
 
 
