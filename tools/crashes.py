@@ -247,6 +247,10 @@ def refused(run: Run) -> str:
     code = run.end()
     if code == 0:
         return "exit 0"
+    if "workflow/tilewave" in run.said.partition("Traceback")[2]:
+        raise Wrong(f"a traceback:\n{run.said}")
+    if "Traceback" in run.said:
+        return "Snakemake's own traceback"
     return "told in a line" if "writing it: found" in run.said else "Snakemake's own message"
 
 
@@ -368,6 +372,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     chance = random.Random(options.seed)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     signal.signal(TERM, lambda *_: sys.exit(1))  # what it has started ends with it
     os.environ["PYTHONPATH"] = str(ROOT / "workflow")
     REFERENCE.update(undisturbed())

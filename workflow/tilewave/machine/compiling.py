@@ -77,9 +77,9 @@ def folder() -> Path:
 class Kept(UserProvidedCacheLocator):  # type: ignore[misc]
     """Where numba itself keeps a function: not by the place and the age of the checkout's files."""
 
-    def __init__(self, function: Callable[..., Any], file: str) -> None:
-        super().__init__(function, file)  # type: ignore[no-untyped-call]
-        self._cache_path = str(folder() / "numba")
+    @classmethod
+    def get_suitable_cache_subpath(cls, file: str) -> str:
+        return "numba"
 
     def ensure_cache_path(self) -> None:
         os.makedirs(self._cache_path, exist_ok=True)

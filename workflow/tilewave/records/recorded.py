@@ -57,25 +57,33 @@ COLUMNS = {
     LISTINGS: {"key", "lines", "sass"},
     "samples.parquet": {"key", "series", "index", "value"},
     ACCESSES: {"case", "key"},
+    "instructions.parquet": {"key", "address"},
+    "stalls.parquet": {"key", "address"},
 }
-"""Of a table that has rows; the others have at least `key`."""
+"""Of a table that has rows, at least."""
 
 Parsed = TypeVar("Parsed")
 
 
-def _table(data: bytes, name: str) -> pa.Table:
+def _table(data: bytes, name: str, strict: bool) -> pa.Table:
     """A Parquet file; `pq.read_table` would import pandas first, which every job would pay for.
 
-    Raises ValueError where it is none, or lacks a column.
+    strict: no checksum says that it is what was written. Raises ValueError where it is none, or lacks a
+    column.
     """
     table = pq.ParquetFile(pa.BufferReader(data)).read()
-    missing = COLUMNS.get(name, {"key"}) - set(table.column_names)
+    missing = COLUMNS[name] - set(table.column_names)
     if table.column_names and missing:
         raise ValueError(f"it has no column {', '.join(sorted(missing))}")
+    if strict:
+        table.validate(full=True)
+    if strict and name == LISTINGS and table.column_names:
+        for lines in table["lines"].to_pylist():
+            json.loads(lines)
     return table
 
 
-def _by_name(data: bytes, name: str) -> dict[str, dict[str, Any]]:
+def _by_name(data: bytes, name: str, strict: bool) -> dict[str, dict[str, Any]]:
     """A JSON document of documents. Raises ValueError where it is none."""
     found = json.loads(data)
     if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
@@ -83,15 +91,10 @@ def _by_name(data: bytes, name: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _rows(data: bytes, name: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = _table(data, name).to_pylist()
-    return rows
-
-
-def _results(data: bytes, name: str) -> list[dict[str, Any]]:
-    """Rows of results without a checksum. Raises ValueError where one is not as `merge` writes it."""
-    rows = _rows(data, name)
-    for row in rows:
+def _rows(data: bytes, name: str, strict: bool) -> list[dict[str, Any]]:
+    """Rows of a table. Raises ValueError for results that are not as `merge` writes them."""
+    rows: list[dict[str, Any]] = _table(data, name, strict).to_pylist()
+    for row in rows if strict and name == RESULTS else ():
         made = row | {part: json.loads(row[part]) for part in PACKED}
         if not model.well_formed(model.UNMEASURED | made):
             raise ValueError(f"the row of {row['case']} is no result")
@@ -124,7 +127,7 @@ class Recorded:
             self._lost[SUMS] = "it holds no checksums"
         return found
 
-    def _load(self, name: str, parse: Callable[[bytes, str], Parsed]) -> Parsed | None:
+    def _load(self, name: str, parse: Callable[[bytes, str, bool], Parsed]) -> Parsed | None:
         """What a file holds; None where there is none, or it is damaged."""
         told = self._sums.get(name, set())
         try:
@@ -140,7 +143,7 @@ class Recorded:
             self._lost[name] = f"its checksum is not the one in {SUMS}"
             return None
         try:
-            return parse(data, name)
+            return parse(data, name, not self._sums)
         except (pa.ArrowException, ValueError, TypeError, OSError, RecursionError) as error:
             said = (str(error).splitlines() or ["it has another form"])[0][:120]
             self._lost[name] = f"it cannot be understood: {said}"
@@ -151,7 +154,7 @@ class Recorded:
         """File -> what is wrong with it, and what that costs. Looks at every file."""
         if self._sums:
             for name in LOST:
-                self._load(name, lambda data, name: None)
+                self._load(name, lambda data, name, strict: None)
         else:
             _ = (self.environments, self.compiled, self._rows, self._listings, self.access_rows)
             for table in ("samples", INSTRUCTIONS, STALLS):
@@ -245,8 +248,7 @@ class Recorded:
     @functools.cached_property
     def _rows(self) -> list[dict[str, Any]]:
         """One row a case and stage. Cases may share a key: ``256*sms`` and 33792 on 132 SMs."""
-        parse = _rows if self._sums else _results
-        return (self._load(RESULTS, parse) or []) if self.environments else []
+        return (self._load(RESULTS, _rows) or []) if self.environments else []
 
     @functools.cached_property
     def _keys(self) -> dict[tuple[str, str], dict[str, Any]]:

@@ -28,7 +28,8 @@ def not_written(error: BaseException, path: object = None) -> UserError | None:
         return None
     allowed = "a folder that can be written, on a disk with space left"
     key = "writing it" if path else "reading or writing it"
-    return UserError(path or error.filename or "a file", key, error.strerror, allowed)
+    where = path or error.filename or f"a file here, or in {tempfile.gettempdir()}"
+    return UserError(where, key, error.strerror, allowed)
 
 
 def _write(path: Path, data: bytes) -> None:
