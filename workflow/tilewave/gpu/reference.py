@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -19,6 +18,7 @@ from tilewave.gpu.buffers import Buffer, Memory
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, pointer
 from tilewave.operations.base import Product
+from tilewave.records.store import write_atomically
 
 SOURCE = Path(__file__).with_name("support.cu")
 ENTRIES = ("f64", "f32", "f16", "bf16", "i8")
@@ -54,10 +54,7 @@ def compile_support(arch: str, cache: Path | None = None) -> bytes:
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     if kept:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        aside = kept.with_suffix(f".{os.getpid()}.tmp")
-        aside.write_bytes(image)
-        os.replace(aside, kept)
+        write_atomically(kept, image)
     return image
 
 
