@@ -24,6 +24,9 @@ BATCHED = ("compile", "execute", "check", "time", "counters", "sample", RACES)
 APART = ("compile", "execute", "check")
 """Stages whose raced kernels have a batch of their own: `tune` asks for these alone."""
 
+NAMED = 60
+"""Kernels that a job's message names."""
+
 
 class Work:
     """Stage -> batch -> kernels; and whether this run measures on a GPU of this machine.
@@ -50,6 +53,16 @@ class Work:
     def kernels_of(self, stage: str) -> Callable[[Any], str]:
         """For a rule: its wildcards -> the kernels of the batch, parted by commas."""
         return lambda wildcards: ", ".join(self.batches[stage][wildcards.batch])
+
+    def named(self, stage: str) -> Callable[[Any], str]:
+        """The same for people: of many kernels the first ones, and how many more."""
+
+        def told(wildcards: Any) -> str:
+            names = self.batches[stage][wildcards.batch]
+            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            return ", ".join(names[:NAMED]) + more
+
+        return told
 
 
 def _here(project: Project) -> dict[str, Any]:
