@@ -232,7 +232,7 @@ def write(
             text = render("kernel.html.j2", {**about, "root": "../", "kernel": kernel})
             write_atomically(kept, json.dumps([vars(kernel.row), text]).encode())
         row, text = json.loads(kept.read_text("utf-8"))
-        write_atomically(reports / "kernel" / f"{name}.html", text.encode())
+        (reports / "kernel" / f"{name}.html").write_text(text, "utf-8")
         return kernel_views.Row(**row)
 
     names = list(project.plan.kernels)
