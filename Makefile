@@ -20,7 +20,7 @@ RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu)) $(VENV)/.linked
 DEV    := $(RUN) $(call stamp,dev)
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: report tune test browser smoke baseline images bench wheel lint format schema lock clean
+.PHONY: report tune test browser slurm smoke baseline images bench wheel lint format schema lock clean
 .DEFAULT_GOAL := report
 
 report: $(RUN)
@@ -65,6 +65,10 @@ browser: $(DEV) $(call stamp,browser)
 	command -v chromium || command -v google-chrome || $(PY) -m playwright install chromium
 	PYTHONHASHSEED=0 $(PY) -m pytest tests/test_browser.py $(ARGS)
 
+# A run through Slurm's daemons on simulated nodes. Needs slurm-wlm and munge; docs/cluster.md.
+slurm: $(DEV) $(call stamp,slurm)
+	PYTHONHASHSEED=0 $(PY) -m pytest tests/test_slurm.py $(ARGS)
+
 lint: $(DEV)
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
@@ -84,7 +88,7 @@ schema: $(RUN)
 # Needs uv. base comes first: the others are constrained by it. Pins move only where they must;
 # make lock ARGS=--upgrade takes the newest.
 lock:
-	for name in base dev gpu browser; do \
+	for name in base dev gpu browser slurm; do \
 	  [ $$name = base ] && other= || other="-c base.txt"; \
 	  (cd requirements && uv pip compile $$name.in $$other --universal --python-version 3.11 $(ARGS) \
 	    --generate-hashes --no-emit-index-url --no-header -q --native-tls -o $$name.txt) || exit 1; \
@@ -114,6 +118,11 @@ $(VENV)/.browser-%: $(call stamp,base)
 	@echo "Installing requirements/browser.txt into $(VENV)"
 	@$(INSTALL) -r requirements/browser.txt
 	@rm -f $(VENV)/.browser-*; touch $@
+
+$(VENV)/.slurm-%: $(call stamp,base)
+	@echo "Installing requirements/slurm.txt into $(VENV)"
+	@$(INSTALL) -r requirements/slurm.txt
+	@rm -f $(VENV)/.slurm-*; touch $@
 
 $(VENV)/.gpu-%: $(call stamp,base)
 	@echo "Installing requirements/gpu.txt into $(VENV)"

@@ -33,7 +33,7 @@ try:
         files=workflow.configfiles,
         checked=not workflow.is_main_process,
     )
-    WORK = work.find(PROJECT, decide=workflow.is_main_process)
+    WORK = work.find(PROJECT, decide=workflow.is_main_process, nodes=workflow.nodes)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 os.environ.update(TILEWAVE_CONFIG=PROJECT.where)

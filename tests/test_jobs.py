@@ -1,13 +1,16 @@
 """Planning: what cannot be measured is a status with its reason before anything runs."""
 
 import dataclasses
+import json
 import pickle
 
 import pytest
 
 from samples import FRONT, a_job, config, write_kernel
 from tilewave import project
+from tilewave import target as targets
 from tilewave.counters import catalogue
+from tilewave.errors import UserError
 from tilewave.jobs import Probe, ProbeBuffer, read_jobs, write_jobs
 from tilewave.launches import LaunchPlan, MapPlan, Scratch
 from tilewave.records import keys, model
@@ -163,3 +166,37 @@ def test_a_damaged_recording_is_told_before_anything_runs(tmp_path, monkeypatch,
     work.find(dataclasses.replace(made, recorded_root=tmp_path))
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Warning: ")]
     assert len(told) == 1 and "gpu/compiled.json is damaged: its checksum" in told[0]
+
+
+def test_of_a_cluster_every_node_gets_a_batch(tmp_path, monkeypatch):
+    """What its nodes can measure was seen by the job `target`, and not by the machine that plans."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two", "three"):
+        write_kernel(tmp_path / "kernels", name)
+    block = {"macros": "defaults", "shapes": [64]}
+    made = project.load(
+        config(block, kernel_folders=[str(tmp_path / "kernels")], fresh=True), "test.yaml"
+    )
+    alone = work.find(made)
+    assert not alone.live and list(alone.batches["compile"]) == ["0"]
+    made.results.mkdir(parents=True)
+    node = {"id": "g", "gpu": "NVIDIA H200", "compute_capability": "9.0", **HERE["device"]}
+    told = {"host": "g", "environments": {"g": node}, "machine": "m", "node": "n1"}
+    (made.results / "target.json").write_text(json.dumps(told))
+    assert not work.find(made).live
+    shared = work.find(made, nodes=2)
+    assert shared.live and "execute" not in shared.batches
+    assert shared.batches["check"] == {"0": ["one", "two"], "1": ["three"]}
+    assert work.find(made, decide=False).batches == shared.batches
+
+
+def test_another_card_than_the_targets_is_refused(monkeypatch):
+    cards = {name: {"id": name, "gpu": "NVIDIA H200", "uuid": f"GPU-{name}"} for name in "ab"}
+    target = {"host": "a", "environments": cards, "machine": "m", "node": "n1"}
+    found = {**target, **targets._machine()}
+    monkeypatch.setattr(targets, "probe", lambda gpu: cards["b"])
+    targets.of_another_node(found, 0, "time")  # on the same node nobody is asked
+    with pytest.raises(UserError, match=r"time: node: found 'NVIDIA H200 GPU-b on .*GPU-a of n1"):
+        targets.of_another_node(target, 0, "time")
+    monkeypatch.setattr(targets, "probe", lambda gpu: cards["a"])
+    targets.of_another_node(target, 0, "time")

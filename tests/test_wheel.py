@@ -65,7 +65,7 @@ def test_its_requirements_are_those_of_the_in_files(wheel):
     for path in (ROOT / "requirements").glob("*.in"):
         lines = [line for line in path.read_text().splitlines() if line and line[0] != "#"]
         assert lines and {NAME.match(line)[0].lower() for line in lines} <= asked
-    assert set(told.get_all("Provides-Extra")) == {"browser", "dev", "gpu"}
+    assert set(told.get_all("Provides-Extra")) == {"browser", "dev", "gpu", "slurm"}
     assert told["License-Expression"] == "MIT" and told["Requires-Python"] == ">=3.11"
     assert "tilewave = tilewave.command:main" in (folder / "entry_points.txt").read_text()
 

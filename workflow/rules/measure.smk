@@ -30,8 +30,9 @@ rule compile:
     threads: 1024
     params:
         kernels=WORK.kernels_of("compile"),
+        named=WORK.named("compile"),
     message:
-        "Compile {params.kernels}"
+        "Compile {params.named}"
     script:
         "../scripts/compile.py"
 
@@ -49,8 +50,9 @@ rule execute:
     params:
         stage="execute",
         kernels=WORK.kernels_of("execute"),
+        named=WORK.named("execute"),
     message:
-        "Execute {params.kernels}"
+        "Execute {params.named}"
     script:
         "../scripts/measure.py"
 
@@ -70,8 +72,9 @@ rule check:
     params:
         stage="check",
         kernels=WORK.kernels_of("check"),
+        named=WORK.named("check"),
     message:
-        "Check {params.kernels}"
+        "Check {params.named}"
     script:
         "../scripts/measure.py"
 
@@ -93,8 +96,9 @@ rule time:
     params:
         stage="time",
         kernels=WORK.kernels_of("time"),
+        named=WORK.named("time"),
     message:
-        "Time {params.kernels}"
+        "Time {params.named}"
     script:
         "../scripts/measure.py"
 
@@ -115,8 +119,9 @@ rule counters:
     params:
         stage="counters",
         kernels=WORK.kernels_of("counters"),
+        named=WORK.named("counters"),
     message:
-        "Collect counters of {params.kernels}"
+        "Collect counters of {params.named}"
     script:
         "../scripts/measure.py"
 
@@ -136,7 +141,8 @@ rule sample:
     params:
         stage="sample",
         kernels=WORK.kernels_of("sample"),
+        named=WORK.named("sample"),
     message:
-        "Sample {params.kernels}"
+        "Sample {params.named}"
     script:
         "../scripts/measure.py"

@@ -253,7 +253,7 @@ class Plan:
     def of_kernel(self, kernel: str) -> list[Request]:
         return [r for r in self.requests.values() if r.case.variant.kernel.name == kernel]
 
-    @property
+    @cached_property
     def kernels(self) -> list[str]:
         return list(dict.fromkeys(r.case.variant.kernel.name for r in self.requests.values()))
 

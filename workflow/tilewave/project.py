@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import json
@@ -37,6 +38,16 @@ class Project:
     kernels: dict[str, Kernel]
     plan: Plan
     recorded_root: Path
+
+    @functools.cached_property
+    def followers(self) -> dict[str, list[str]]:
+        """Kernel of the plan -> those that follow it."""
+        found: dict[str, list[str]] = {}
+        for name in self.plan.kernels:
+            before = self.kernels[name].front.follows
+            if before is not None:
+                found.setdefault(before, []).append(name)
+        return found
 
     @property
     def results(self) -> Path:

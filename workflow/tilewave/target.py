@@ -6,11 +6,15 @@ later stage reads, so that they all speak of the same device.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tilewave.config import Config
-from tilewave.environment import environment_id
+from tilewave.environment import environment_id, fingerprint
 from tilewave.environment import probe as ask
 from tilewave.errors import UserError
 from tilewave.records.recorded import Recorded, folders
@@ -41,15 +45,21 @@ def resolve(
     """The target document.
 
     Keys: live, label, recorded (folder name or null), environment (id), environments (id ->
-    environment), device, arch, reason (why it is not live), host (this machine's environment id), damaged (a line about
-    each recorded file that is left out).
+    environment), device, arch, reason (why it is not live), host (this machine's environment id),
+    machine (digest of what this machine can measure), node (its name), damaged (a line about each
+    recorded file that is left out).
     """
     shipped = {path.name: Recorded(path) for path in folders(recorded_root)}
     gpu = here.get("gpu")
     if config.target not in ("auto", "live") and config.target not in shipped:
         raise UserError(where, "target", config.target, ["auto", "live", *shipped])
     damaged = [line for one in shipped.values() for line in one.told]
-    base = {"host": here["id"], "environments": {here["id"]: here}, "damaged": damaged}
+    base = {
+        "host": here["id"],
+        "environments": {here["id"]: here},
+        "damaged": damaged,
+        **_machine(),
+    }
     usable = {name: one for name, one in shipped.items() if one.main_environment}
     name = config.target if config.target != "auto" else _default(usable)
     live = bool(gpu) and config.target in ("auto", "live")
@@ -79,6 +89,30 @@ def resolve(
         "arch": device(environment).get("arch", FALLBACK_ARCH),
         "reason": reason,
     }
+
+
+def _machine() -> dict[str, str]:
+    """What a job on another node of a cluster is not told by its own files."""
+    found = json.dumps(fingerprint(), sort_keys=True)
+    machine = hashlib.sha256(found.encode()).hexdigest()[:12]
+    return {"machine": machine, "node": platform.node()}
+
+
+def of_another_node(target: Mapping[str, Any], gpu: int, where: object) -> None:
+    """Refuse to measure on another node than the one that the target was asked on, where its GPU (or its
+    CPU, where no GPU measures) is not the same: a figure would be filed as another card's.
+
+    Raises UserError that names both.
+    """
+    here = _machine()
+    if here.items() <= target.items():
+        return
+    found, wanted = probe(gpu), target["environments"][target["host"]]
+    if found["id"] != target["host"]:
+        known, aim = (
+            f"{one.get('gpu') or one['cpu']} {one.get('uuid') or ''}" for one in (found, wanted)
+        )
+        raise UserError(where, "node", f"{known} on {here['node']}", f"{aim} of {target['node']}")
 
 
 def _default(shipped: dict[str, Recorded]) -> str:

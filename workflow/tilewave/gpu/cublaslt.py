@@ -12,7 +12,6 @@ import contextlib
 import ctypes
 import hashlib
 import json
-import os
 import statistics
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
@@ -25,6 +24,7 @@ from tilewave.dtypes import DTYPES
 from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import CudaError, Gpu, cuda_errors
 from tilewave.operations.matmul import Matmul
+from tilewave.records.store import write_atomically
 
 if TYPE_CHECKING:
     from tilewave.gpu.blocks import Block
@@ -298,9 +298,6 @@ class Plan:
         rank = min(index for index, us in times.items() if us <= EQUAL * best)
         chosen = self.algorithms[rank]
         if cache is not None:
-            file = self._file(cache)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            aside = file.with_suffix(f".{os.getpid()}.tmp")
             record = {
                 "gpu": self.library.gpu.uuid,
                 "cublas": self.library.version,
@@ -311,8 +308,7 @@ class Plan:
                 "us": [times.get(index) for index in range(len(self.algorithms))],
                 "algorithm": chosen.hex(),
             }
-            aside.write_text(json.dumps(record, indent=1) + "\n")
-            os.replace(aside, file)
+            write_atomically(self._file(cache), (json.dumps(record, indent=1) + "\n").encode())
         return chosen
 
     def _timed(self, block_of: Callable[[bytes], Block]) -> dict[int, float]:

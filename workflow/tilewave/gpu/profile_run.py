@@ -18,6 +18,7 @@ from typing import Any
 
 from tilewave.environment import DRIVER_VERSION
 from tilewave.processes.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
+from tilewave.records.store import write_atomically
 
 DOMAIN = "tilewave"
 RANGE = "measure"
@@ -130,10 +131,7 @@ def query_metrics(ncu: str, cache: Path, chip: str | None = None) -> set[str]:
         return set()
     listed = parse_query(done.stdout)
     if listed:
-        cache.mkdir(parents=True, exist_ok=True)
-        aside = kept.with_suffix(f".{os.getpid()}")
-        aside.write_text(json.dumps(sorted(listed)), encoding="utf-8")
-        aside.replace(kept)
+        write_atomically(kept, json.dumps(sorted(listed)).encode())
     return listed
 
 

@@ -167,7 +167,9 @@ def _alone(units: Iterable[str], waiting: Callable[[], object] | None) -> Iterat
             except OSError:
                 if waiting is not None:
                     waiting()
-                fcntl.flock(file, fcntl.LOCK_EX)
+                # A file system without locks: what two processes compile is the same.
+                with contextlib.suppress(OSError):
+                    fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

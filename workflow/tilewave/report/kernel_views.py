@@ -215,10 +215,15 @@ def _in_studies(name: str, shown: Sequence[StudyView]) -> list[InStudy]:
 @dataclass(frozen=True)
 class Run:
     """What the pages of all kernels are made from: the run's tables, the document of variants and
-    profiles by kernel, the studies, and what was timed, by case."""
+    profiles by kernel, the studies, and what was timed, by case.
+
+    own_cases: by kernel. drawn: by study and kernel, what is drawn of it.
+    """
 
     project: Project
     cases: pd.DataFrame
+    own_cases: Mapping[str, pd.DataFrame]
+    drawn: Mapping[str, Mapping[str, pd.DataFrame]]
     instructions: Mapping[str, pd.DataFrame]
     stalls: Mapping[str, pd.DataFrame]
     environments: Mapping[str, Mapping[str, Any]]
@@ -252,7 +257,8 @@ class Run:
 
         telling = cases[cases["case"].isin(_telling(cases, records, instructions))]
         return cls(
-            project, cases, by_kernel(instructions), by_kernel(stalls),
+            project, cases, _parted(cases), {one.name: _parted(one.data) for one in studies},
+            by_kernel(instructions), by_kernel(stalls),
             environments, compiled, studies,
             {name: kernel_code.profiles(project, compiled.get(name, {}), reports)
              for name in project.plan.kernels},
@@ -260,6 +266,10 @@ class Run:
             _values(records, SHARE), _values(records, SPEED),
             of_tables.subjects(target, telling, records, instructions, compiled, stalls), accesses,
         )  # fmt: skip
+
+
+def _parted(rows: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
+    return dict(iter(rows.groupby("kernel"))) if rows is not None and "kernel" in rows else {}
 
 
 def _telling(cases: pd.DataFrame, records: pd.DataFrame, instructions: pd.DataFrame) -> set[str]:
@@ -303,17 +313,13 @@ TELLING = [
 """What of a record may change while its case stays."""
 
 
-def _followers(project: Project, name: str) -> list[str]:
-    return [one for one in project.plan.kernels if project.kernels[one].front.follows == name]
-
-
 def key(run: Run, name: str, about: Any) -> str:
     """Digest of all that decides what the pages say of a kernel: its code and results, those of the
     rungs next to it, what the studies say, and ``about``, what is the same for all of them."""
     project, kernel = run.project, run.project.kernels[name]
     shown = [one for one in run.studies if name in one.kernels]
     told = [(one.name, one.title, one.question, one.takeaway) for one in shown]
-    near = [name, *filter(None, [kernel.front.follows]), *_followers(project, name)]
+    near = [name, *filter(None, [kernel.front.follows]), *project.followers.get(name, [])]
     near = [one for one in near if one in project.plan.kernels]
     texts = [
         origins.own_texts(one.text, one.path, one.folders)
@@ -332,10 +338,9 @@ def key(run: Run, name: str, about: Any) -> str:
     used = {str(known) for one in records for known in one["environment"].unique()}
     used.add((run.compiled.get(name, {}).get("sampled") or {}).get("environment", ""))
     parts.append({one: facts for one, facts in run.environments.items() if one in used})
-    frames = [run.cases[run.cases["kernel"].isin(near)], *(one[TELLING] for one in records)]
-    for one in shown:
-        if one.data is not None and "kernel" in one.data:
-            frames.append(one.data[one.data["kernel"] == name])
+    frames = [run.own_cases[one] for one in near if one in run.own_cases]
+    frames += [one[TELLING] for one in records]
+    frames += [run.drawn[one.name][name] for one in shown if name in run.drawn[one.name]]
     # Few rows each: as text they are hashed ten times faster than as tables.
     parts += [repr([list(one.columns), one.to_numpy().tolist()]) for one in frames]
     return content_key(parts, ())
@@ -345,7 +350,7 @@ def view(run: Run, name: str) -> KernelView:
     """What the pages say of a kernel of the plan."""
     project, cases = run.project, run.cases
     kernel = project.kernels[name]
-    mine = cases[cases["kernel"] == name]
+    mine = run.own_cases[name]
     document = run.compiled.get(name, {})
     built = document.get("variants", {})
     own = run.instructions.get(name, pd.DataFrame())
@@ -356,7 +361,7 @@ def view(run: Run, name: str) -> KernelView:
     annotations = kernel_code.listings(kernel, mine, own, stalls, run.environments, built)
     follows = kernel.front.follows or ""
     follows = follows if follows in project.plan.kernels else ""
-    after = _followers(project, name)
+    after = project.followers.get(name, [])
     neighbours = [one for one in (follows, name, *after) if one]
     first = annotations[0].case if annotations else ""
     found = excess_percent(own[own["case"] == first]) if first else {}

@@ -8,14 +8,13 @@ anything runs; a job of a stage measures it for its kernels; the tables ask the 
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tilewave.compiling.origins import Origin
 from tilewave.jobs import Job
-from tilewave.project import Project, machine_fingerprint
+from tilewave.project import Project
 from tilewave.records import model
 from tilewave.records.store import Store, write_where_other
 from tilewave.stages import executing, jobs, measuring, resolving, sampling, tuning
@@ -46,9 +45,8 @@ class Pipeline:
         self.recording = self.recorded or project.largest_recording()
         self.deterministic = None if project.config.fresh else self.recording
         self.store = project.store
-        # What could not be done here is asked again where the machine can do more.
-        machine = hashlib.sha256(machine_fingerprint().encode()).hexdigest()[:12]
-        self.attempts = Store(project.results / "attempts" / machine)
+        # What could not be done is asked again where the target's machine can do more.
+        self.attempts = Store(project.results / "attempts" / target.get("machine", ""))
         self.arch = f"sm_{target['arch']}"
         self.compilations = Compilations(self.store, self.deterministic, project.results / "cubins")
 

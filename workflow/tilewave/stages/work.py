@@ -23,6 +23,9 @@ BATCHED = ("compile", "execute", "check", "time", "counters", "sample", RACES)
 APART = ("compile", "execute", "check")
 """Stages whose raced kernels have a batch of their own: `tune` asks for these alone."""
 
+NAMED = 60
+"""Kernels that a job's message names."""
+
 
 class Work:
     """Stage -> batch -> kernels; and whether this run measures on a GPU of this machine.
@@ -50,6 +53,16 @@ class Work:
         """For a rule: its wildcards -> the kernels of the batch, parted by commas."""
         return lambda wildcards: ", ".join(self.batches[stage][wildcards.batch])
 
+    def named(self, stage: str) -> Callable[[Any], str]:
+        """The same for people: of many kernels the first ones, and how many more."""
+
+        def told(wildcards: Any) -> str:
+            names = self.batches[stage][wildcards.batch]
+            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            return ", ".join(names[:NAMED]) + more
+
+        return told
+
 
 def _here(project: Project) -> dict[str, Any]:
     """This machine's environment; a driver is asked once for each state of the machine, in a child."""
@@ -68,8 +81,20 @@ def _here(project: Project) -> dict[str, Any]:
     return here
 
 
-def _batches(project: Project, work: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
-    raced = project.stage_kernels(RACES)
+def _told(project: Project) -> dict[str, Any] | None:
+    """The target as a node of a cluster found it, in a run before; None where none did."""
+    try:
+        found: dict[str, Any] = json.loads((project.results / "target.json").read_text("utf-8"))
+        return found if found["node"] else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _batches(
+    project: Project, work: Mapping[str, list[str]], nodes: int | None = None
+) -> dict[str, dict[str, list[str]]]:
+    """Stage -> batch -> kernels. Neighbours of a ladder cost alike: they are dealt in turn."""
+    raced, every = project.stage_kernels(RACES), nodes or 1
     found: dict[str, dict[str, list[str]]] = {}
     for stage, kernels in work.items():
         parts = [kernels]
@@ -78,25 +103,31 @@ def _batches(project: Project, work: Mapping[str, list[str]]) -> dict[str, dict[
         elif stage in APART:
             first = [name for name in kernels if name in raced]
             parts = [first, [name for name in kernels if name not in raced]]
+        if stage != RACES:
+            parts = [part[n::every] for part in parts for n in range(min(every, len(part)))]
         found[stage] = {str(n): part for n, part in enumerate(filter(None, parts))}
     return found
 
 
-def _state(project: Project) -> str:
+def _state(project: Project, told: Mapping[str, Any] | None) -> str:
     """Digest of all that decides what there is to do, but for what was done already."""
     why = nvrtc.available()
     parts = [
         project.plan_digest(),
         project.recorded_digest(),
-        machine_fingerprint(),
+        told["machine"] if told else machine_fingerprint(),
         why or nvrtc.version(),
         library.digest("stages.pipeline"),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def find(project: Project, decide: bool = True) -> Work:
-    """The work of a run. ``decide``: now, and for all processes of the run; else as it was decided."""
+def find(project: Project, decide: bool = True, nodes: int | None = None) -> Work:
+    """The work of a run. ``decide``: now, and for all processes of the run; else as it was decided.
+
+    nodes: of a cluster, how many jobs run at a time; as many batches has a stage. What they can measure
+    is what they were seen to be when the target was asked for, not what this machine is.
+    """
     name = hashlib.sha256(project.results.as_posix().encode()).hexdigest()[:12]
     store = project.store
     path = store.root / "batches" / f"{name}.json"
@@ -110,17 +141,19 @@ def find(project: Project, decide: bool = True) -> Work:
         return work
     for line in project.damage if decide else ():
         say(f"Warning: {line}")
-    now = _state(project)
+    told = _told(project) if nodes else None
+    now = _state(project, told)
     # Once all was done nothing is left, as long as what was tried in vain is remembered, too.
     if work is not None and not work.batches and state == now and project.results.is_dir():
         return work
     from tilewave.stages.pipeline import Pipeline
 
-    here = _here(project)
+    here = told["environments"][told["host"]] if told else _here(project)
     target = targets.resolve(project.config, here, project.recorded_root, project.where)
-    batches = _batches(project, Pipeline(project, target).work())
+    target |= {name: told[name] for name in ("machine", "node")} if told else {}
+    batches = _batches(project, Pipeline(project, target).work(), nodes)
     work = Work(folder, bool(target["live"]), batches)
-    told = {"live": work.live, "batches": work.batches, "state": now}
-    if told != known:
-        store.write(path, told)
+    decided = {"live": work.live, "batches": work.batches, "state": now}
+    if decided != known:
+        store.write(path, decided)
     return work

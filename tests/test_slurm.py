@@ -1,0 +1,122 @@
+"""A run through `sbatch`, on three nodes that Slurm's own daemons simulate on this machine."""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from samples import ROOT
+
+DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch")
+if missing := [name for name in DAEMONS if not shutil.which(name)]:
+    pytest.skip(f"no {missing[0]}: apt install slurm-wlm munge", allow_module_level=True)
+if not importlib.util.find_spec("snakemake_executor_plugin_slurm"):
+    pytest.skip("`make slurm` installs Snakemake's executor for Slurm", allow_module_level=True)
+
+STUDY = {"plot": "correctness", "title": "t", "question": "q"}
+CONFIG = {
+    "fresh": True,
+    "execute": {"when": "always"},
+    "studies": {
+        "executed": STUDY
+        | {
+            "cases": [
+                {
+                    "kernels": ["matmul_naive", "matmul_tiled", "matmul_register"],
+                    "macros": "defaults",
+                    "shapes": list(range(200, 212)),
+                }
+            ]
+        },
+        "timed": STUDY
+        | {"time": True, "cases": [{"kernels": ["matmul_cpu"], "macros": "defaults", "shapes": [61]}]},
+    },
+}  # fmt: skip
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """What does something to the cluster (see tools/slurm_cluster.sh); its clients are on PATH."""
+    folder = tmp_path_factory.mktemp("cluster")
+
+    def tool(do, *node):
+        return output(str(ROOT / "tools" / "slurm_cluster.sh"), do, str(folder), *node)
+
+    before = dict(os.environ)
+    try:
+        told = dict(re.findall(r"(\w+)=(\S+)", tool("up")))
+        os.environ.update(SLURM_CONF=told["SLURM_CONF"], PATH=os.path.expandvars(told["PATH"]))
+        yield tool
+    finally:
+        tool("down")
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def jobs():
+    """Rule and wildcards -> what Slurm knows of its job, newest last."""
+    found = {}
+    for text in output("scontrol", "show", "jobs").split("\n\n"):
+        known = dict(re.findall(r"(\w+)=(\S*)", text))
+        if "Comment" in known:
+            found[known["Comment"]] = known
+    return found
+
+
+def executed(folder):
+    return {path: path.read_bytes() for path in folder.glob(".tilewave/results/*/execute/*/*.json")}
+
+
+def test_a_node_dies_and_nothing_is_lost(cluster, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump(CONFIG))
+    options = {
+        "-s": ROOT / "Snakefile", "-d": tmp_path, "--workflow-profile": "slurm",
+        "--max-threads": os.cpu_count(),  # so that each batch fills a node
+        "--slurm-status-command": "squeue",  # no accounting here
+        "--slurm-init-seconds-before-status-checks": 1, "--configfile": config,
+    }  # fmt: skip
+    command = [sys.executable, "-m", "snakemake", "results/tables/records.parquet"]
+    command += [str(word) for option in options.items() for word in option]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    with (tmp_path / "said.txt").open("w") as said:
+        run = subprocess.Popen(command, env=environment, stdout=said, stderr=subprocess.STDOUT)
+        while len(before := executed(tmp_path)) < 5 and run.poll() is None:
+            time.sleep(0.05)
+        died = next(
+            one for name, one in jobs().items()
+            if "execute" in name and one["JobState"] == "RUNNING"
+        )  # fmt: skip
+        cluster("fail", died["NodeList"])
+        before = executed(tmp_path)
+        time.sleep(2)
+        cluster("start", died["NodeList"])
+        code = run.wait(timeout=600)
+    assert code == 0, (tmp_path / "said.txt").read_text()
+    after = executed(tmp_path)
+    assert len(before) < len(after) == 36
+    assert {path: after[path] for path in before} == before
+    known = jobs()
+    batches = [one for name, one in known.items() if "execute" in name]
+    assert len(batches) == 3
+    assert {one["JobState"] for one in known.values()} == {"COMPLETED"}
+    assert [one["JobId"] for one in batches if one["Restarts"] == "1"] == [died["JobId"]]
+    # The one that times has its node for itself, others share theirs.
+    alone = {name for name, one in known.items() if one["OverSubscribe"] == "NO"}
+    assert len(alone) == 1 and "time" in alone.pop()
+    told = (tmp_path / ".snakemake" / "slurm_logs").glob("rule_execute/*/*.log")
+    assert sum("execute: 12 cases" in path.read_text() for path in told) == 3
+    target = json.loads((tmp_path / "results" / "target.json").read_text())
+    assert {Path(path).parents[2].name for path in after} == {target["host"]}
