@@ -1,6 +1,7 @@
 """Recorded figures: merging, reading by key, and telling stale ones from missing ones."""
 
 import itertools
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -226,6 +227,13 @@ def test_a_damaged_file_is_left_out(tmp_path, name, how, signed):
         with pytest.raises(UserError, match=name):
             merge(folder, [timed("b@64", "k2")], ENVIRONMENTS, {})
         assert not before or (folder / "results.parquet").read_bytes() == before
+
+
+@pytest.mark.parametrize("facts", [{"compute_capability": "y.0"}, {"gpu": 3}])
+def test_facts_of_another_form_are_damage_where_nothing_is_signed(folder, facts):
+    (folder / "SHA256SUMS").unlink()
+    (folder / "environments.json").write_text(json.dumps({"gpu1": ENVIRONMENTS["gpu1"] | facts}))
+    assert list(Recorded(folder).damage) == ["environments.json"]
 
 
 def test_a_result_of_a_damaged_recording_says_so(folder):

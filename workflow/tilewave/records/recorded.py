@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -88,6 +89,11 @@ def _by_name(data: bytes, name: str, strict: bool) -> dict[str, dict[str, Any]]:
     found = json.loads(data)
     if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
         raise ValueError("it is no document of documents")
+    for one in found.values() if strict and name == ENVIRONMENTS else ():
+        if not re.fullmatch(r"\d+\.\d+", str(one.get("compute_capability") or "9.0")):
+            raise ValueError(f"compute_capability is {one['compute_capability']!r}")
+        if not isinstance(one.get("gpu"), str | None):
+            raise ValueError("gpu is no name")
     return found
 
 
