@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -51,7 +51,7 @@ def _check_size(text: str) -> None:
     sizes: dict[str, int] = {}  # of what has an anchor
     above: list[tuple[str | None, int]] = []  # anchor and size of what is open
     for event in yaml.parse(text, YAML_LOADER):
-        place = f"line {event.start_mark.line + 1}"
+        place = f"line {event.start_mark.line + 1 if event.start_mark else 1}"
         anchor, size = getattr(event, "anchor", None), 1
         if isinstance(event, yaml.CollectionStartEvent):
             above.append((anchor, 1))
@@ -82,7 +82,7 @@ def _check_numbers(found: Any, above: tuple[Any, ...]) -> None:
     if isinstance(found, int) and found not in WIDEST:
         key = ".".join(map(str, above))
         raise NoYaml(key, "a number of more than 64 bits", "whole numbers of 64 bits")
-    inside = found.items() if isinstance(found, dict) else ()
+    inside: Iterable[tuple[Any, Any]] = found.items() if isinstance(found, dict) else ()
     if isinstance(found, (list, tuple, set)):
         inside = enumerate(found)
     for key, value in inside:
