@@ -60,3 +60,7 @@ class UserError(Exception):
             f"{one_line(self.where_file)}: {self.key}: found {_shown(found)}{hint}; "
             f"allowed: {self.allowed}"
         )
+
+
+class KernelRefused(UserError):
+    """A kernel file that is none, or asks for more than a kernel may: it is left out, and the rest goes on."""

@@ -28,7 +28,6 @@ WORDS: dict[str, Any] = {
 }
 
 
-TOO_WIDE = "a whole number of more than 64 bits"
 LONGEST = 10_000
 """Letters of an expression."""
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -55,9 +54,9 @@ def _for_arrays(
 
 
 def _narrow(value: Any) -> Any:
-    """A value as it is. Raises ValueError for a whole number of more than 64 bits."""
+    """A value as it is. Raises _TooWide."""
     if isinstance(value, int) and value not in WIDEST:
-        raise ValueError(TOO_WIDE)
+        raise _TooWide
     return value
 
 
@@ -69,7 +68,7 @@ def _within(apply: Callable[..., Any]) -> Callable[..., Any]:
 def _power(left: Any, right: Any) -> Any:
     """A power; one that would be wide is not computed."""
     if isinstance(left, int) and isinstance(right, int) and abs(left) > 1 and right > 64:
-        raise ValueError(TOO_WIDE)
+        raise _TooWide
     return DEFAULT_OPERATORS[ast.Pow](left, right)
 
 
@@ -82,7 +81,7 @@ def _remainder(left: Any, right: Any) -> Any:
 
 def _shift(left: Any, right: Any) -> Any:
     if isinstance(right, int) and right > 64:
-        raise ValueError(TOO_WIDE)
+        raise _TooWide
     return operator.lshift(left, right)
 
 
@@ -108,7 +107,17 @@ Expression = int | float | str
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be evaluated; the message says why and which names exist."""
+    """An expression that cannot be evaluated; the message says why and which names exist. too_wide: because
+    of a whole number of more than 64 bits."""
+
+    too_wide = False
+
+
+class _TooWide(ValueError):
+    """A whole number that 64 bits do not hold."""
+
+    def __init__(self) -> None:
+        super().__init__("a whole number of more than 64 bits")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -188,7 +197,9 @@ def _evaluate(
     except Exception as error:  # simpleeval raises many kinds; all mean: this text has no value
         own = ", ".join(sorted(set(known) - set(WORDS))) or "none"
         said = text if len(text) <= 200 else f"{text[:200]}..."
-        raise ExpressionError(f"{said!r} has no value: {error}; names known here: {own}") from error
+        told = ExpressionError(f"{said!r} has no value: {error}; names known here: {own}")
+        told.too_wide = isinstance(error, _TooWide)
+        raise told from error
 
 
 def integer(text: Any, names: Mapping[str, Any] | None = None) -> int:

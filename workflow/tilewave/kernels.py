@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewave import operations, reading
 from tilewave.compiling import headers
-from tilewave.errors import UserError
+from tilewave.errors import KernelRefused, UserError
 from tilewave.expressions import Expression
 from tilewave.launches import Provider
-from tilewave.reading import Unreadable
 from tilewave.tensor_map_limits import RANKS
 from tilewave.validation import NoYaml, first_problem, key_twice, yaml_of
 
@@ -294,7 +292,7 @@ def _first_error(path: Path, error: ValidationError, data: dict[str, Any]) -> Us
 def load_kernel(path: Path) -> Kernel:
     """Read one kernel file.
 
-    Raises Unreadable where the file is none that may be read (see `reading.content`); UserError where the
+    Raises KernelRefused where the file is none that may be read (see `reading.content`); UserError where the
     front matter is missing, is not YAML or too much of it, has a key twice, breaks the model or names an
     operation that does not exist.
     """
@@ -304,7 +302,8 @@ def load_kernel(path: Path) -> Kernel:
         data = yaml_of(block)
     except NoYaml as error:
         place = f"front matter {error.place}"
-        raise UserError(path, place, str(error), error.allowed) from error
+        kind = KernelRefused if error.limit else UserError
+        raise kind(path, place, str(error), error.allowed) from error
     if not isinstance(data, dict):
         raise UserError(path, "front matter", type(data).__name__, "a mapping of keys")
     twice = key_twice(block)
@@ -341,15 +340,12 @@ def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:
         if not values or len(set(map(str, values))) != len(values):
             raise UserError(path, f"macros.{name}", values, "a list of different values")
         for value in values:
-            if isinstance(value, float) and not math.isfinite(value):
-                raise UserError(path, f"macros.{name}", value, "finite numbers")
             if not VALUE.fullmatch(str(value)):
                 raise UserError(path, f"macros.{name}", value, VALUES)
         combinations *= len(values)
         if combinations > MOST_VARIANTS:
-            raise UserError(
-                path, f"macros.{name}", f"{combinations} combinations", f"{MOST_VARIANTS} at most"
-            )
+            found = f"{combinations} combinations"
+            raise KernelRefused(path, f"macros.{name}", found, f"{MOST_VARIANTS} at most")
     longest = sum(
         len(name) + max(len(str(one)) for one in values) + 1 for name, values in macros.items()
     )
@@ -359,7 +355,7 @@ def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:
 
 
 def find_kernels(
-    folders: Iterable[Path], left_out: dict[str, Unreadable] | None = None
+    folders: Iterable[Path], left_out: dict[str, KernelRefused] | None = None
 ) -> dict[str, Kernel]:
     """All kernels of the folders by name, in the order of folders and file names; a kernel file among
     the folders stands for itself.
@@ -379,7 +375,7 @@ def find_kernels(
                 raise UserError(path, "file name", path.stem, allowed)
             try:
                 kernel = load_kernel(path)
-            except Unreadable as error:
+            except KernelRefused as error:
                 if left_out is None:
                     raise
                 left_out[path.stem] = error

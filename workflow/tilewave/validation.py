@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,11 +19,11 @@ WIDEST = range(-(2**63), 2**64)
 
 
 class NoYaml(ValueError):
-    """Text that is no YAML, or more than is read; place: line or key."""
+    """Text that is no YAML, or more than is read (limit); place: line or key."""
 
-    def __init__(self, place: str, problem: str, allowed: str) -> None:
+    def __init__(self, place: str, problem: str, allowed: str, limit: bool = True) -> None:
         super().__init__(problem)
-        self.place, self.allowed = place, allowed
+        self.place, self.allowed, self.limit = place, allowed, limit
 
 
 def yaml_of(text: str) -> Any:
@@ -37,12 +38,14 @@ def yaml_of(text: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1 if mark else 1}"
-        raise NoYaml(line, str(getattr(error, "problem", None) or "no YAML"), "YAML") from error
+        raise NoYaml(
+            line, str(getattr(error, "problem", None) or "no YAML"), "YAML", False
+        ) from error
     except (ValueError, LookupError, AttributeError, TypeError) as error:
         if isinstance(error, NoYaml):
             raise
         # Of a tag (`!!int x`) or a date of the 99th of a month PyYAML's own reader knows nothing.
-        raise NoYaml("line 1", f"a value that is none: {error}", "YAML") from error
+        raise NoYaml("line 1", f"a value that is none: {error}", "YAML", False) from error
     _check_numbers(found, ())
     return found
 
@@ -82,6 +85,8 @@ def _check_numbers(found: Any, above: tuple[Any, ...]) -> None:
     if isinstance(found, int) and found not in WIDEST:
         key = ".".join(map(str, above))
         raise NoYaml(key, "a number of more than 64 bits", "whole numbers of 64 bits")
+    if isinstance(found, float) and not math.isfinite(found):
+        raise NoYaml(".".join(map(str, above)), str(found), "finite numbers", False)
     inside: Iterable[tuple[Any, Any]] = found.items() if isinstance(found, dict) else ()
     if isinstance(found, (list, tuple, set)):
         inside = enumerate(found)

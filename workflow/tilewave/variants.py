@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from tilewave import architectures, memory_plan, operations
 from tilewave.dtypes import SIZES, product_label
-from tilewave.errors import UserError
+from tilewave.errors import KernelRefused, UserError
 from tilewave.expressions import (
     FUNCTIONS,
     LAYOUTS,
@@ -65,7 +65,7 @@ class Variant:
         try:
             return evaluate(text, _known(self.kernel, text, names))
         except ExpressionError as error:
-            raise UserError(self.kernel.path, key, text, str(error)) from error
+            raise _told(self.kernel, key, text, error) from error
 
     def _integer(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
         return self._whole(key, text, {**self._strides_for(text, names), **names})
@@ -75,7 +75,7 @@ class Variant:
         try:
             return integer(text, _known(self.kernel, text, {**self.names, **names}))
         except ExpressionError as error:
-            raise UserError(self.kernel.path, key, text, str(error)) from error
+            raise _told(self.kernel, key, text, error) from error
 
     @cached_property
     def _operation(self) -> Operation:
@@ -314,6 +314,8 @@ class Variant:
             if name not in front.dtypes:
                 allowed = f"a dtype for each of {', '.join(operation.needs_dtypes)}"
                 raise UserError(path, f"dtypes.{name}", None, allowed)
+        if not front.dtypes:
+            raise UserError(path, "dtypes", None, "a dtype of each array")
         named = (
             ("dtypes", front.dtypes, (*operands, "accumulate")),
             ("layouts", front.layouts, operands),
@@ -386,7 +388,8 @@ class Variant:
             if given in words or not isinstance(given, str):
                 return given
             number = self._evaluate(key, given, shape)
-            if isinstance(number, bool) or not isinstance(number, (int, float)):
+            finite = isinstance(number, (int, float)) and math.isfinite(number)
+            if isinstance(number, bool) or not finite:
                 raise UserError(self.kernel.path, key, given, "an expression with a number")
             return int(number) if float(number).is_integer() else number
 
@@ -491,6 +494,11 @@ class Variant:
         return made, tuple(memory_plan.tensor_maps(self.kernel, placed, dtypes, whole))
 
 
+def _told(kernel: Kernel, key: str, text: Any, error: ExpressionError) -> UserError:
+    kind = KernelRefused if error.too_wide else UserError
+    return kind(kernel.path, key, text, str(error))
+
+
 def _asked(kernel: Kernel, text: Any) -> set[str]:
     """Names that an expression asks for, itself or through the `let` that it uses."""
     asked = names_in(text)
@@ -513,7 +521,7 @@ def _known(kernel: Kernel, text: Any, names: Mapping[str, Any]) -> Mapping[str, 
             try:
                 known[name] = evaluate(meaning, known)
             except ExpressionError as error:
-                raise UserError(kernel.path, f"let.{name}", meaning, str(error)) from error
+                raise _told(kernel, f"let.{name}", meaning, error) from error
     return known
 
 
@@ -523,7 +531,7 @@ def _allowed(kernel: Kernel, macros: Mapping[str, Any]) -> bool:
             if not evaluate(condition, _known(kernel, condition, macros)):
                 return False
         except ExpressionError as error:
-            raise UserError(kernel.path, "where", condition, str(error)) from error
+            raise _told(kernel, "where", condition, error) from error
     return True
 
 
@@ -580,14 +588,14 @@ def choices(
     or a list of values (their product, the rest at defaults).
     """
     offered = kernel.front.macros
-    picks: list[dict[str, Any]]
+    picks: Iterable[dict[str, Any]]
     if how == "defaults":
         picks = [{}]
     elif how == "one_at_a_time":
-        picks = [{}]
-        picks += [{name: value} for name, values in offered.items() for value in values[1:]]
+        others = [{name: value} for name, values in offered.items() for value in values[1:]]
+        picks = [{}, *others]
     elif how == "product":
-        picks = [dict(zip(offered, values)) for values in itertools.product(*offered.values())]
+        picks = (dict(zip(offered, values)) for values in itertools.product(*offered.values()))
     elif how == "each_dtype":
         picks = _plainest_by_dtype(kernel)
     elif isinstance(how, Mapping):
