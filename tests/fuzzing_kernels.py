@@ -218,7 +218,7 @@ def lines() -> list[str]:
     """Instructions of recorded listings, each once, as nvdisasm prints them."""
     recorded = Recorded(next(iter(sorted((ROOT / "resources" / "recorded").iterdir()))))
     found: dict[str, None] = {}
-    for key in sorted(str(one["key"]) for one in recorded.compiled.values() if "key" in one)[:60]:
+    for key in sorted(str(one["key"]) for one in recorded.compiled.values() if "key" in one)[:30]:
         listing = recorded.listing(key)
         found |= dict.fromkeys(one.text for one in sass.parse(listing[0] if listing else ""))
     return sorted(found)

@@ -26,7 +26,11 @@ Scalar = int | float | str
 # Where the front matter stands in each kind of file, and who runs what the file holds.
 FENCES = {".cu": ("/*---", "---*/", "nvrtc"), ".py": ('"""---', '---"""', "cpu")}
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-SET_ELSEWHERE = re.compile(r"--?(gpu-architecture|arch|include-path|I)\b|-I")
+SET_ELSEWHERE = re.compile(
+    r"--?(gpu-architecture|arch|include-path|I|pre-include|include|(create-|use-)?pch|pch-dir|time"
+    r"|(f|d)?device-time-trace)\b|-I"
+)
+"""The architecture, folders of headers, and options that read or write a file of any name."""
 SUFFIXES = (".cu", ".py", ".yaml")
 MACRO = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # Not in the name of a file, of an anchor of a page, or of a case in a list of words.
@@ -240,9 +244,7 @@ class Kernel:
         for given in self.front.compiler.options:
             key = "compiler.options"
             if SET_ELSEWHERE.match(given):
-                allowed = (
-                    "any but the architecture (the target's) and folders (`compiler: include`)"
-                )
+                allowed = "any but the architecture (the target's), folders (`compiler: include`) and other files"
                 raise UserError(self.path, key, given, allowed)
             try:
                 made.append(given.format(**macros))
