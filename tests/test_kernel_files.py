@@ -330,6 +330,8 @@ FOUND_FRONT = [
     "operation: reverse\ntitle: t\n",
     "operation: softmax\ntitle: t\ndtypes: {x: f32, y: f32}\narguments: [.nan, columns]\n",
     "operation: copy\ntitle: t\ndtypes: {x: f32}\narguments: ['1e308 * 10']\n",
+    "operation: copy\ntitle: t\ndtypes: {x: f32}\nrequires: {conditions: [[]]}\n",
+    "operation: copy\ntitle: t\ndtypes: {x: f32}\nrequires: {conditions: [false]}\n",
     "title: 2001-99-99\noperation: copy\n",
     "title: !!int ''\noperation: copy\n",
     "title: !!timestamp x\noperation: copy\n",

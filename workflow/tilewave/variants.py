@@ -206,7 +206,9 @@ class Variant:
             if name not in dict(wanted):
                 raise UserError(path, f"requires.{name}", name, dict(wanted))
         conditions = front.requires.get("conditions", [])
-        if not isinstance(conditions, list):
+        if not isinstance(conditions, list) or not all(
+            isinstance(one, str | int | float) for one in conditions
+        ):
             raise UserError(path, "requires.conditions", conditions, "a list of expressions")
         least = front.requires.get("arch", 0)
         if isinstance(least, bool) or not isinstance(least, int):
@@ -400,7 +402,7 @@ class Variant:
     def _values(self, condition: str, names: Mapping[str, Any]) -> str:
         """The values of the names that stand in a condition, for the sentence that it failed."""
         known = _known(self.kernel, condition, {**self.names, **names})
-        words = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", condition))
+        words = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", str(condition)))
         return ", ".join(f"{word} = {known[word]}" for word in words if word in known)
 
     def plan(self, shape: Mapping[str, int], device: Mapping[str, Any]) -> LaunchPlan:
