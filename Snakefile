@@ -33,6 +33,9 @@ try:
         files=workflow.configfiles,
         checked=not workflow.is_main_process,
     )
+    if workflow.is_main_process:
+        for reason in PROJECT.left_out.values():
+            print(f"Left out: {reason}", file=sys.stderr)
     WORK = work.find(PROJECT, decide=workflow.is_main_process, nodes=workflow.nodes)
 except UserError as error:
     raise WorkflowError(str(error)) from None

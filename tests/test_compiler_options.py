@@ -91,6 +91,8 @@ def test_an_option_that_the_compiler_does_not_know(tmp_path, capsys):
         ("{options: [-arch=sm_80]}", "found '-arch=sm_80'; allowed: any but the architecture"),
         ("{options: [--gpu-architecture=sm_80]}", "allowed: any but the architecture"),
         ("{options: [-I/usr/include]}", "folders (`compiler: include`)"),
+        ("{options: [--pre-include=/etc/passwd]}", "and other files"),
+        ("{options: [--time=log.csv]}", "and other files"),
         ('{options: ["--maxrregcount={TIEL}"]}', "allowed: {REAL}, {TILE}"),
         ("{include: [nowhere]}", "compiler.include: found 'nowhere'; allowed: folders that exist"),
     ],

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from tilewave import operations
@@ -160,6 +161,15 @@ def _block_kernels(
     return [kernels[name] for name in names]
 
 
+def _without(block: CaseBlock, left_out: Mapping[str, UserError]) -> CaseBlock:
+    """A block without the kernels that are left out. Raises why the first one is where no other is named."""
+    names = [block.kernels] if isinstance(block.kernels, str) else block.kernels
+    stay = [name for name in names if name not in left_out]
+    if names and not stay:
+        raise left_out[names[0]]
+    return block if stay == names else block.model_copy(update={"kernels": stay})
+
+
 def _block_cases(
     block: CaseBlock, kernels: Mapping[str, Kernel], where_file: object, key: str
 ) -> Iterator[Case]:
@@ -207,7 +217,11 @@ def _block_cases(
 
 
 def expand_study(
-    name: str, study: Study, kernels: Mapping[str, Kernel], where_file: object
+    name: str,
+    study: Study,
+    kernels: Mapping[str, Kernel],
+    where_file: object,
+    left_out: Mapping[str, UserError] = MappingProxyType({}),
 ) -> Iterator[tuple[Case, bool, bool, str, bool]]:
     """The study's cases in config order, each with (timed, raced, metric set, executed)."""
     for index, block in enumerate(study.cases):
@@ -216,7 +230,7 @@ def expand_study(
         tune = study.tune if block.tune is None else block.tune
         counters = study.counters if block.counters is None else block.counters
         execute = study.execute if block.execute is None else block.execute
-        for case in _block_cases(block, kernels, where_file, key):
+        for case in _block_cases(_without(block, left_out), kernels, where_file, key):
             yield case, time, tune, counters, execute
 
 
@@ -293,9 +307,16 @@ def _wanted(study: str, case: Case, named: Mapping[str, set[str]]) -> bool:
     return not named["shapes"] or (case.shape is not None and case.shape.id in named["shapes"])
 
 
-def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) -> Plan:
+def expand(
+    config: Config,
+    kernels: Mapping[str, Kernel],
+    where_file: object,
+    left_out: Mapping[str, UserError] = MappingProxyType({}),
+) -> Plan:
     """All cases of a config, each once, with what its studies want of it.
 
+    left_out: kernels whose files cannot be read, with the reason. Studies that name them go on without, but
+    for one that names nothing else.
     ``only`` leaves out cases and studies; a case whose counters are still wanted gets those of the
     whole run, because the metrics are part of its key. Raises UserError for unknown kernels,
     macros, shapes and words, and for a study without a case.
@@ -303,7 +324,9 @@ def expand(config: Config, kernels: Mapping[str, Kernel], where_file: object) ->
     flat = [
         (name, case, time, tune, counters, execute)
         for name, study in config.studies.items()
-        for case, time, tune, counters, execute in expand_study(name, study, kernels, where_file)
+        for case, time, tune, counters, execute in expand_study(
+            name, study, kernels, where_file, left_out
+        )
     ]
     for name in config.studies:
         if not any(study == name for study, *_ in flat):

@@ -3,8 +3,35 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 from typing import Any
+
+MOST_SIGNS = 2000
+"""Of a message's parts; a line that is longer nobody reads."""
+
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 5, 200, 200, 60
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = _REPR.maxset = 30
+
+
+def one_line(text: str, most: int = MOST_SIGNS) -> str:
+    """A text without ends of lines and other signs that do not print, cut where it is long."""
+    shown = "".join(sign if sign.isprintable() else " " for sign in text[: most + 1])
+    return shown if len(text) <= most else f"{shown[:most]}..."
+
+
+def _shown(found: object) -> str:
+    """What was found, whatever it is: shortened where it is large, nested or a number without end."""
+    try:
+        return one_line(_REPR.repr(found))
+    except ValueError:  # Python prints no number of more than 4300 digits
+        return "a number that is too long to print"
+
+
+def _word(found: object) -> str:
+    """What was found as a name that may be near to another."""
+    return found[:MOST_SIGNS] if isinstance(found, str) else _shown(found)
 
 
 class UserError(Exception):
@@ -21,19 +48,24 @@ class UserError(Exception):
     def __init__(
         self, where_file: object, key: object, found: object, allowed: str | Iterable[str]
     ) -> None:
-        self.where_file, self.key, self.found = str(where_file), str(key), found
+        self.where_file, self.key, self.found = str(where_file), one_line(str(key), 200), found
         hint = ""
         if isinstance(allowed, str):
-            self.allowed = allowed
+            self.allowed = one_line(allowed)
         else:
             names = sorted(str(name) for name in allowed)
-            near = difflib.get_close_matches(str(found), names, n=1)
+            near = difflib.get_close_matches(_word(found), names, n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            self.allowed = ", ".join(names)
+            self.allowed = one_line(", ".join(names), 20 * MOST_SIGNS)
         super().__init__(
-            f"{self.where_file}: {self.key}: found {found!r}{hint}; allowed: {self.allowed}"
+            f"{one_line(self.where_file)}: {self.key}: found {_shown(found)}{hint}; "
+            f"allowed: {self.allowed}"
         )
 
     def __reduce__(self) -> Any:
         """As a process sends it to the one that forked it."""
-        return UserError, (self.where_file, self.key, self.found, self.allowed)
+        return type(self), (self.where_file, self.key, self.found, self.allowed)
+
+
+class KernelRefused(UserError):
+    """A kernel file that is none, or asks for more than a kernel may: it is left out, and the rest goes on."""

@@ -17,6 +17,7 @@ from typing import Any
 from simpleeval import DEFAULT_OPERATORS, EvalWithCompoundTypes
 
 from tilewave.dtypes import DTYPES, SIZES
+from tilewave.validation import WIDEST
 
 LAYOUTS = ("row", "col")
 WORDS: dict[str, Any] = {
@@ -27,6 +28,8 @@ WORDS: dict[str, Any] = {
 }
 
 
+LONGEST = 10_000
+"""Letters of an expression."""
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ceil": math.ceil,
     "floor": math.floor,
@@ -50,15 +53,52 @@ def _for_arrays(
     return apply
 
 
+def _narrow(value: Any) -> Any:
+    """A value as it is. Raises _TooWide."""
+    if isinstance(value, int) and value not in WIDEST:
+        raise _TooWide
+    return value
+
+
+def _within(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator or function whose value is `_narrow`."""
+    return lambda *given: _narrow(apply(*given))
+
+
+def _power(left: Any, right: Any) -> Any:
+    """A power; one that would be wide is not computed."""
+    if isinstance(left, int) and isinstance(right, int) and abs(left) > 1 and right > 64:
+        raise _TooWide
+    return DEFAULT_OPERATORS[ast.Pow](left, right)
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    """A remainder; `%` of a text would be a format, and that as wide as it asks for."""
+    if isinstance(left, str):
+        raise TypeError("a remainder of a text")
+    return operator.mod(left, right)
+
+
+def _shift(left: Any, right: Any) -> Any:
+    if isinstance(right, int) and right > 64:
+        raise _TooWide
+    return operator.lshift(left, right)
+
+
 OPERATORS = {
-    **DEFAULT_OPERATORS,
-    ast.Add: _for_arrays(operator.add, DEFAULT_OPERATORS[ast.Add]),
-    ast.Mult: _for_arrays(operator.mul, DEFAULT_OPERATORS[ast.Mult]),
-    ast.BitXor: operator.xor,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
+    kind: _within(apply)
+    for kind, apply in {
+        **DEFAULT_OPERATORS,
+        ast.Add: _for_arrays(operator.add, DEFAULT_OPERATORS[ast.Add]),
+        ast.Mult: _for_arrays(operator.mul, DEFAULT_OPERATORS[ast.Mult]),
+        ast.Pow: _power,
+        ast.Mod: _remainder,
+        ast.BitXor: operator.xor,
+        ast.BitAnd: operator.and_,
+        ast.BitOr: operator.or_,
+        ast.LShift: _shift,
+        ast.RShift: operator.rshift,
+    }.items()
 }
 
 
@@ -67,16 +107,31 @@ Expression = int | float | str
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be evaluated; the message says why and which names exist."""
+    """An expression that cannot be evaluated; the message says why and which names exist. too_wide: because
+    of a whole number of more than 64 bits."""
+
+    too_wide = False
+
+
+class _TooWide(ValueError):
+    """A whole number that 64 bits do not hold."""
+
+    def __init__(self) -> None:
+        super().__init__("a whole number of more than 64 bits")
 
 
 @functools.lru_cache(maxsize=4096)
 def _parse(text: str) -> ast.expr:
     """The syntax tree of one expression; statements such as ``n = 3`` are refused.
 
-    Raises SyntaxError, or ValueError for text with null bytes.
+    Raises SyntaxError, or ValueError for text with null bytes or too much of it.
     """
-    return ast.parse(text.strip(), mode="eval").body
+    if len(text) > LONGEST:
+        raise ValueError(f"an expression of more than {LONGEST} letters")
+    tree = ast.parse(text.strip(), mode="eval").body
+    if any(isinstance(node, ast.JoinedStr) for node in ast.walk(tree)):
+        raise ValueError("a text with values in it")
+    return tree
 
 
 @functools.lru_cache(maxsize=4096)
@@ -138,15 +193,19 @@ def _evaluate(
         operators=OPERATORS, functions={**FUNCTIONS, **(functions or {})}, names=known
     )
     try:
-        return evaluator.eval(text, previously_parsed=_parse(text))
+        return _narrow(evaluator.eval(text, previously_parsed=_parse(text)))
     except Exception as error:  # simpleeval raises many kinds; all mean: this text has no value
         own = ", ".join(sorted(set(known) - set(WORDS))) or "none"
-        raise ExpressionError(f"{text!r} has no value: {error}; names known here: {own}") from error
+        said = text if len(text) <= 200 else f"{text[:200]}..."
+        told = ExpressionError(f"{said!r} has no value: {error}; names known here: {own}")
+        told.too_wide = isinstance(error, _TooWide)
+        raise told from error
 
 
 def integer(text: Any, names: Mapping[str, Any] | None = None) -> int:
     """Like `evaluate`, for a whole number; a float with no fraction counts as one."""
     value = evaluate(text, names)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or int(value) != value:
-        raise ExpressionError(f"{text!r} is {value!r}, not a whole number")
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not whole or int(value) not in WIDEST:
+        raise ExpressionError(f"{text!r} is {value!r}, not a whole number of 64 bits")
     return int(value)

@@ -11,24 +11,35 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tilewave import operations
+from tilewave import operations, reading
 from tilewave.compiling import headers
-from tilewave.errors import UserError
+from tilewave.errors import KernelRefused, UserError
 from tilewave.expressions import Expression
 from tilewave.launches import Provider
 from tilewave.tensor_map_limits import RANKS
-from tilewave.validation import YAML_LOADER, first_problem, key_twice
+from tilewave.validation import NoYaml, first_problem, key_twice, yaml_of
 
 Scalar = int | float | str
 
 # Where the front matter stands in each kind of file, and who runs what the file holds.
 FENCES = {".cu": ("/*---", "---*/", "nvrtc"), ".py": ('"""---', '---"""', "cpu")}
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-SET_ELSEWHERE = re.compile(r"--?(gpu-architecture|arch|include-path|I)\b|-I")
+SET_ELSEWHERE = re.compile(
+    r"--?(gpu-architecture|arch|include-path|I|pre-include|include|(create-|use-)?pch|pch-dir|time"
+    r"|(f|d)?device-time-trace)\b|-I"
+)
+"""The architecture, folders of headers, and options that read or write a file of any name."""
 SUFFIXES = (".cu", ".py", ".yaml")
+MACRO = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+# Not in the name of a file, of an anchor of a page, or of a case in a list of words.
+VALUE = re.compile(r"[^\x00-\x1f\x7f-\x9f/\\<>|?\"'`]*")
+VALUES = "numbers and words without ends of lines and the signs / \\ < > | ? \" ' `"
+MOST_NAME = 200
+"""Bytes that a variant's part of a file's name has on usual file systems, with room for what follows it."""
+MOST_VARIANTS = 100_000
+"""Combinations of a kernel's macros; each is looked at where a study wants all of them."""
 
 
 class Buffer(BaseModel):
@@ -233,9 +244,7 @@ class Kernel:
         for given in self.front.compiler.options:
             key = "compiler.options"
             if SET_ELSEWHERE.match(given):
-                allowed = (
-                    "any but the architecture (the target's) and folders (`compiler: include`)"
-                )
+                allowed = "any but the architecture (the target's), folders (`compiler: include`) and other files"
                 raise UserError(self.path, key, given, allowed)
             try:
                 made.append(given.format(**macros))
@@ -253,7 +262,8 @@ def _split(path: Path, text: str) -> tuple[str, str | None]:
     start = text.find(opening)
     end = text.find(closing, start + len(opening))
     if start < 0 or end < 0 or text[:start].strip():
-        raise UserError(path, "line 1", text[:20], f"front matter between {opening} and {closing}")
+        allowed = f"front matter between {opening} and {closing}"
+        raise UserError(path, "line 1", "no front matter", allowed)
     return text[start + len(opening) : end], provider
 
 
@@ -284,21 +294,18 @@ def _first_error(path: Path, error: ValidationError, data: dict[str, Any]) -> Us
 def load_kernel(path: Path) -> Kernel:
     """Read one kernel file.
 
-    Raises UserError where the front matter is missing, is not YAML, has a key twice, breaks the
-    model or names an operation that does not exist.
+    Raises KernelRefused where the file is none that may be read (see `reading.content`); UserError where the
+    front matter is missing, is not YAML or too much of it, has a key twice, breaks the model or names an
+    operation that does not exist.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(path, f"byte {error.start}", "no UTF-8", "a text file in UTF-8") from error
+    text = reading.text(path)
     block, implied = _split(path, text)
     try:
-        data = yaml.load(block, YAML_LOADER)
-    except yaml.YAMLError as error:
-        place = getattr(error, "problem_mark", None)
-        line = place.line + 1 if place else 1
-        problem = getattr(error, "problem", "no YAML")
-        raise UserError(path, f"front matter line {line}", problem, "YAML") from error
+        data = yaml_of(block)
+    except NoYaml as error:
+        place = f"front matter {error.place}"
+        kind = KernelRefused if error.limit else UserError
+        raise kind(path, place, str(error), error.allowed) from error
     if not isinstance(data, dict):
         raise UserError(path, "front matter", type(data).__name__, "a mapping of keys")
     twice = key_twice(block)
@@ -310,9 +317,7 @@ def load_kernel(path: Path) -> Kernel:
         raise _first_error(path, error, data) from error
     if front.operation not in operations.names():
         raise UserError(path, "operation", front.operation, operations.names())
-    for name, values in front.macros.items():
-        if not values or len(set(map(str, values))) != len(values):
-            raise UserError(path, f"macros.{name}", values, "a list of different values")
+    _check_macros(path, front.macros)
     series = [one.entry for one in front.launches]
     if series and front.entry not in (None, *series):
         raise UserError(path, "entry", front.entry, series)
@@ -325,10 +330,39 @@ def load_kernel(path: Path) -> Kernel:
     return Kernel(path, front, text)
 
 
-def find_kernels(folders: Iterable[Path]) -> dict[str, Kernel]:
+def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:
+    """Names that the preprocessor takes; values that may stand in a file's name, as those of a variant do.
+
+    Raises UserError.
+    """
+    combinations = 1
+    for name, values in macros.items():
+        if not MACRO.fullmatch(name):
+            raise UserError(path, "macros", name, "names of letters, digits and _")
+        if not values or len(set(map(str, values))) != len(values):
+            raise UserError(path, f"macros.{name}", values, "a list of different values")
+        for value in values:
+            if not VALUE.fullmatch(str(value)):
+                raise UserError(path, f"macros.{name}", value, VALUES)
+        combinations *= len(values)
+        if combinations > MOST_VARIANTS:
+            found = f"{combinations} combinations"
+            raise KernelRefused(path, f"macros.{name}", found, f"{MOST_VARIANTS} at most")
+    longest = sum(
+        len(name) + max(len(str(one)) for one in values) + 1 for name, values in macros.items()
+    )
+    if len(path.stem) + longest > MOST_NAME:
+        allowed = f"names and values of {MOST_NAME} letters together: they are a file's name"
+        raise UserError(path, "macros", f"{len(path.stem) + longest} letters", allowed)
+
+
+def find_kernels(
+    folders: Iterable[Path], left_out: dict[str, KernelRefused] | None = None
+) -> dict[str, Kernel]:
     """All kernels of the folders by name, in the order of folders and file names; a kernel file among
     the folders stands for itself.
 
+    left_out: gets, by name, why a file could not be read at all; without it that is raised.
     Raises UserError for a folder that does not exist and for two files of one name.
     """
     found: dict[str, Kernel] = {}
@@ -341,7 +375,13 @@ def find_kernels(folders: Iterable[Path]) -> dict[str, Kernel]:
             if not NAME.fullmatch(path.stem) or path.stem == "all":
                 allowed = "a lower-case letter, then letters, digits and _; not `all`"
                 raise UserError(path, "file name", path.stem, allowed)
-            kernel = load_kernel(path)
+            try:
+                kernel = load_kernel(path)
+            except KernelRefused as error:
+                if left_out is None:
+                    raise
+                left_out[path.stem] = error
+                continue
             if kernel.name in found:
                 raise UserError(path, "file name", kernel.name, "a name no other kernel file has")
             found[kernel.name] = kernel
@@ -363,7 +403,10 @@ def host_code(kernel: Kernel) -> str:
     """
     if kernel.path.suffix != ".py":
         return kernel.provider  # a vendor's product: there is no source
-    tree = ast.parse(kernel.text)
+    try:
+        tree = ast.parse(kernel.text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # its cases say so when they run
+        return hashlib.sha256(kernel.text.encode()).hexdigest()
     body = tree.body[1:] if ast.get_docstring(tree) is not None else tree.body
     text = "\n".join(ast.unparse(node) for node in body)
     return hashlib.sha256(text.encode()).hexdigest()

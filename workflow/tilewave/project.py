@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,13 @@ from tilewave import cache, operations, plots
 from tilewave.cases import Plan, expand, wants
 from tilewave.compiling import headers, nvrtc, source
 from tilewave.config import Config, Style, check_file, check_folders, parse
-from tilewave.errors import UserError
+from tilewave.errors import KernelRefused, UserError
 from tilewave.home import RECORDED, ROOT, place
 from tilewave.kernels import Kernel, find_kernels, host_code, idea
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.sealing import content
-from tilewave.variants import choices
+from tilewave.variants import Variant, choices
 
 STORE = Path(".tilewave")
 HISTORY = "history"
@@ -38,6 +38,8 @@ class Project:
     kernels: dict[str, Kernel]
     plan: Plan
     recorded_root: Path
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Kernels whose files cannot be read or pass a limit, with the reason: there is no case of them."""
 
     @functools.cached_property
     def followers(self) -> dict[str, list[str]]:
@@ -154,7 +156,7 @@ class Project:
             for case, one in self.plan.requests.items()
         ]
         kernels = {name: known_by(self.kernels[name]) for name in self.plan.kernels}
-        return _digest([config, requests, self.plan.studies, kernels])
+        return _digest([config, requests, self.plan.studies, kernels, *self.left_out.values()])
 
     def ideas_digest(self) -> str:
         """Digest of the kernels' own words about themselves, which the page shows."""
@@ -194,7 +196,8 @@ def load(
     recorded_root = place(RECORDED, root)
     operations.MODULES.use(check_folders(config, "operation_folders", where, root))
     plots.MODULES.use(check_folders(config, "plot_folders", where, root))
-    kernels = find_kernels(check_folders(config, "kernel_folders", where, root))
+    refused: dict[str, KernelRefused] = {}
+    kernels = find_kernels(check_folders(config, "kernel_folders", where, root), refused)
     _check_target(config, recorded_root, where)
     _check_architectures(config, where)
     cache.owned(STORE.resolve())
@@ -202,15 +205,16 @@ def load(
     checked = checked or (passed is not None and passed.is_file())
     if not checked:
         _check_expressions(kernels)
-    plan = expand(config, kernels, where)
+    plan = expand(config, kernels, where, refused)
     if not checked:
         variants = {r.case.variant.id: r.case.variant for r in plan.requests.values()}
         for variant in variants.values():
-            variant.try_out()
-        _check_names(config, kernels, where)
+            _try_out(variant)
+        _check_names(config, {**kernels, **dict.fromkeys(refused)}, kernels.values(), where)
         if passed is not None:
             Store(STORE.resolve()).keep(passed, b"")
-    return Project(config, str(where), kernels, plan, recorded_root)
+    left_out = {name: str(why) for name, why in refused.items()}
+    return Project(config, str(where), kernels, plan, recorded_root, left_out)
 
 
 def _passed(config: Config, kernels: Mapping[str, Kernel]) -> Path:
@@ -240,11 +244,20 @@ def _check_expressions(kernels: Mapping[str, Kernel]) -> None:
     """Every kernel's first variant, used or not: its expressions must have values."""
     for kernel in kernels.values():
         for variant in itertools.islice(choices(kernel, "product", kernel.path, "macros"), 1):
-            variant.try_out()
+            _try_out(variant)
 
 
-def _check_names(config: Config, kernels: Mapping[str, Kernel], where: object) -> None:
-    """Plots and rungs that are named must exist."""
+def _try_out(variant: Variant) -> None:
+    """`Variant.try_out`; what passes a limit is told by the variant's own cases."""
+    with contextlib.suppress(KernelRefused):
+        variant.try_out()
+
+
+def _check_names(
+    config: Config, known: Mapping[str, object], kernels: Iterable[Kernel], where: object
+) -> None:
+    """Plots and rungs that are named must exist, and parts have names of their own. known: by name all
+    kernels that there are."""
     for name, study in config.studies.items():
         plots.MODULES.check(study.plot, where, f"studies.{name}.plot")
         if study.options:
@@ -256,15 +269,15 @@ def _check_names(config: Config, kernels: Mapping[str, Kernel], where: object) -
         if config.style.font not in fonts:
             raise UserError(where, "style.font", config.style.font, fonts)
     for part, members in config.parts.items():
-        if part in config.studies or part in kernels:
+        if part in config.studies or part in known:
             raise UserError(where, f"parts.{part}", part, "a name that no study and no kernel has")
         for index, name in enumerate(members):
             if name not in config.studies:
                 raise UserError(where, f"parts.{part}.{index}", name, config.studies)
-    for kernel in kernels.values():
+    for kernel in kernels:
         before = kernel.front.follows
-        if before is not None and before not in kernels:
-            raise UserError(kernel.path, "follows", before, kernels)
+        if before is not None and before not in known:
+            raise UserError(kernel.path, "follows", before, known)
 
 
 def known_by(kernel: Kernel) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -11,6 +12,88 @@ from pydantic import ValidationError
 YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's where PyYAML was built with it: every job reads all front matter, and it is ten times
 faster."""
+MOST_NODES, MOST_DEPTH = 20_000, 64
+"""Keys and values of a document, aliases counted as what they stand for; and how deep they may lie."""
+WIDEST = range(-(2**63), 2**64)
+"""Whole numbers that 64 bits hold, with a sign or without."""
+
+
+class NoYaml(ValueError):
+    """Text that is no YAML, or more than is read (limit); place: line or key."""
+
+    def __init__(self, place: str, problem: str, allowed: str, limit: bool = True) -> None:
+        super().__init__(problem)
+        self.place, self.allowed, self.limit = place, allowed, limit
+
+
+def yaml_of(text: str) -> Any:
+    """What a YAML document holds. Raises NoYaml.
+
+    Its size is known before anything is built of it: aliases of aliases multiply, and libyaml's reader
+    ends the process where lists are nested a hundred thousand times.
+    """
+    try:
+        _check_size(text)
+        found = yaml.load(text, YAML_LOADER)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1 if mark else 1}"
+        raise NoYaml(
+            line, str(getattr(error, "problem", None) or "no YAML"), "YAML", False
+        ) from error
+    except (ValueError, LookupError, AttributeError, TypeError) as error:
+        if isinstance(error, NoYaml):
+            raise
+        # Of a tag (`!!int x`) or a date of the 99th of a month PyYAML's own reader knows nothing.
+        raise NoYaml("line 1", f"a value that is none: {error}", "YAML", False) from error
+    _check_numbers(found, ())
+    return found
+
+
+def _check_size(text: str) -> None:
+    sizes: dict[str, int] = {}  # of what has an anchor
+    above: list[tuple[str | None, int]] = []  # anchor and size of what is open
+    for event in yaml.parse(text, YAML_LOADER):
+        place = f"line {event.start_mark.line + 1 if event.start_mark else 1}"
+        anchor, size = getattr(event, "anchor", None), 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            above.append((anchor, 1))
+            if len(above) > MOST_DEPTH:
+                allowed = f"{MOST_DEPTH} levels at most"
+                raise NoYaml(place, f"more than {MOST_DEPTH} levels", allowed)
+            continue
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = above.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor not in sizes:
+                raise NoYaml(place, f"*{event.anchor}", "aliases of what stands before them")
+            size, anchor = sizes[event.anchor], None
+        elif not isinstance(event, yaml.ScalarEvent):
+            continue
+        if anchor is not None:
+            sizes[anchor] = size
+        if above:
+            name, so_far = above[-1]
+            above[-1] = name, so_far + size
+            size += so_far
+        if size > MOST_NODES:
+            problem = f"more than {MOST_NODES} keys and values"
+            raise NoYaml(place, problem, f"{MOST_NODES} at most, aliases counted each time")
+
+
+def _check_numbers(found: Any, above: tuple[Any, ...]) -> None:
+    if isinstance(found, int) and found not in WIDEST:
+        key = ".".join(map(str, above))
+        raise NoYaml(key, "a number of more than 64 bits", "whole numbers of 64 bits")
+    if isinstance(found, float) and not math.isfinite(found):
+        raise NoYaml(".".join(map(str, above)), str(found), "finite numbers", False)
+    inside: Iterable[tuple[Any, Any]] = found.items() if isinstance(found, dict) else ()
+    if isinstance(found, (list, tuple, set)):
+        inside = enumerate(found)
+    for key, value in inside:
+        if isinstance(key, int) and key not in WIDEST:
+            key = "a number"
+        _check_numbers(value, (*above, key))
 
 
 def _place(location: tuple[Any, ...], data: Any) -> tuple[Any, ...]:

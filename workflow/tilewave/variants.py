@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from tilewave import architectures, memory_plan, operations
 from tilewave.dtypes import SIZES, product_label
-from tilewave.errors import UserError
+from tilewave.errors import KernelRefused, UserError
 from tilewave.expressions import (
     FUNCTIONS,
     LAYOUTS,
@@ -65,7 +65,7 @@ class Variant:
         try:
             return evaluate(text, _known(self.kernel, text, names))
         except ExpressionError as error:
-            raise UserError(self.kernel.path, key, text, str(error)) from error
+            raise _told(self.kernel, key, text, error) from error
 
     def _integer(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
         return self._whole(key, text, {**self._strides_for(text, names), **names})
@@ -75,7 +75,7 @@ class Variant:
         try:
             return integer(text, _known(self.kernel, text, {**self.names, **names}))
         except ExpressionError as error:
-            raise UserError(self.kernel.path, key, text, str(error)) from error
+            raise _told(self.kernel, key, text, error) from error
 
     @cached_property
     def _operation(self) -> Operation:
@@ -206,7 +206,9 @@ class Variant:
             if name not in dict(wanted):
                 raise UserError(path, f"requires.{name}", name, dict(wanted))
         conditions = front.requires.get("conditions", [])
-        if not isinstance(conditions, list):
+        if not isinstance(conditions, list) or not all(
+            isinstance(one, str | int | float) for one in conditions
+        ):
             raise UserError(path, "requires.conditions", conditions, "a list of expressions")
         least = front.requires.get("arch", 0)
         if isinstance(least, bool) or not isinstance(least, int):
@@ -318,6 +320,8 @@ class Variant:
             if name not in front.dtypes:
                 allowed = f"a dtype for each of {', '.join(operation.needs_dtypes)}"
                 raise UserError(path, f"dtypes.{name}", None, allowed)
+        if not front.dtypes:
+            raise UserError(path, "dtypes", None, "a dtype of each array")
         named = (
             ("dtypes", front.dtypes, (*operands, "accumulate")),
             ("layouts", front.layouts, operands),
@@ -390,7 +394,8 @@ class Variant:
             if given in words or not isinstance(given, str):
                 return given
             number = self._evaluate(key, given, shape)
-            if isinstance(number, bool) or not isinstance(number, (int, float)):
+            finite = isinstance(number, (int, float)) and math.isfinite(number)
+            if isinstance(number, bool) or not finite:
                 raise UserError(self.kernel.path, key, given, "an expression with a number")
             return int(number) if float(number).is_integer() else number
 
@@ -401,7 +406,7 @@ class Variant:
     def _values(self, condition: str, names: Mapping[str, Any]) -> str:
         """The values of the names that stand in a condition, for the sentence that it failed."""
         known = _known(self.kernel, condition, {**self.names, **names})
-        words = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", condition))
+        words = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", str(condition)))
         return ", ".join(f"{word} = {known[word]}" for word in words if word in known)
 
     def plan(self, shape: Mapping[str, int], device: Mapping[str, Any]) -> LaunchPlan:
@@ -495,6 +500,11 @@ class Variant:
         return made, tuple(memory_plan.tensor_maps(self.kernel, placed, dtypes, whole))
 
 
+def _told(kernel: Kernel, key: str, text: Any, error: ExpressionError) -> UserError:
+    kind = KernelRefused if error.too_wide else UserError
+    return kind(kernel.path, key, text, str(error))
+
+
 def _asked(kernel: Kernel, text: Any) -> set[str]:
     """Names that an expression asks for, itself or through the `let` that it uses."""
     asked = names_in(text)
@@ -517,7 +527,7 @@ def _known(kernel: Kernel, text: Any, names: Mapping[str, Any]) -> Mapping[str, 
             try:
                 known[name] = evaluate(meaning, known)
             except ExpressionError as error:
-                raise UserError(kernel.path, f"let.{name}", meaning, str(error)) from error
+                raise _told(kernel, f"let.{name}", meaning, error) from error
     return known
 
 
@@ -527,7 +537,7 @@ def _allowed(kernel: Kernel, macros: Mapping[str, Any]) -> bool:
             if not evaluate(condition, _known(kernel, condition, macros)):
                 return False
         except ExpressionError as error:
-            raise UserError(kernel.path, "where", condition, str(error)) from error
+            raise _told(kernel, "where", condition, error) from error
     return True
 
 
@@ -584,14 +594,14 @@ def choices(
     or a list of values (their product, the rest at defaults).
     """
     offered = kernel.front.macros
-    picks: list[dict[str, Any]]
+    picks: Iterable[dict[str, Any]]
     if how == "defaults":
         picks = [{}]
     elif how == "one_at_a_time":
-        picks = [{}]
-        picks += [{name: value} for name, values in offered.items() for value in values[1:]]
+        others = [{name: value} for name, values in offered.items() for value in values[1:]]
+        picks = [{}, *others]
     elif how == "product":
-        picks = [dict(zip(offered, values)) for values in itertools.product(*offered.values())]
+        picks = (dict(zip(offered, values)) for values in itertools.product(*offered.values()))
     elif how == "each_dtype":
         picks = _plainest_by_dtype(kernel)
     elif isinstance(how, Mapping):

@@ -12,7 +12,7 @@ from tilewave.compiling.source import TOKEN as LITERAL
 
 TOKEN = re.compile(
     rf"(?P<skipped>{LITERAL.pattern})"
-    r"|(?P<directive>^[ \t]*\#(?:\\\r?\n|/\*.*?\*/|//[^\n]*|[^\n])*)"
+    r"|(?P<directive>^[ \t]*\#(?:\\\r?\n|/\*.*?(?:\*/|\Z)|//[^\n]*|[^\n])*)"
     r"|(?P<word>[A-Za-z_]\w*)|(?P<number>\.?\d(?:[eEpP][+-]|[\w.'])*)|(?P<sign>::|[^\s\w])",
     re.DOTALL | re.MULTILINE,
 )
@@ -27,6 +27,8 @@ ATTRIBUTES = frozenset(
     "__launch_bounds__ __attribute__ alignas __align__ __declspec decltype noexcept throw "
     "__cluster_dims__ __maxnreg__ __block_size__ requires explicit".split()
 )
+MOST_SCOPES = 64
+"""Namespaces within each other."""
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}"}, (")", "]", "}")
 
 
@@ -259,7 +261,7 @@ def _scan(found: Sequence[Token], scope: tuple[str, ...]) -> Iterable[Declaratio
     i = start = 0
     while i < len(found):
         text = found[i].text
-        head = found[start:i]
+        head = found[start:i] if text in ";{" else ()
         if text == ";":
             if head:
                 whole = tuple(found[start : i + 1])
@@ -269,6 +271,8 @@ def _scan(found: Sequence[Token], scope: tuple[str, ...]) -> Iterable[Declaratio
         elif text == "{":
             end = closing(found, i)
             words = [one.text for one in head]
+            if len(scope) > MOST_SCOPES:
+                raise Unreadable("{")
             if "namespace" in words[:2] or (words[:1] == ["extern"] and len(words) == 2):
                 inner = [
                     one.text

@@ -18,12 +18,15 @@ from tilewave.kernels import Kernel
 LANGUAGE = "-std=c++17"
 STANDARD = re.compile("--?std=")
 MESSAGE = re.compile(
-    r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error:? (?P<text>.*)$", re.M
+    r"^(?P<file>[^\s(]+)\((?P<line>\d{1,9})\): (?:catastrophic )?error:? (?P<text>.*)$", re.M
 )
 ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'")
-SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-USED = re.compile(r"Used (\d+) registers")
-SHARED = re.compile(r"(\d+) bytes smem")
+NUMBER = r"\b(\d{1,18})"
+SPILLS = re.compile(
+    f"{NUMBER} bytes stack frame, {NUMBER} bytes spill stores, {NUMBER} bytes spill loads"
+)
+USED = re.compile(f"Used {NUMBER} registers")
+SHARED = re.compile(f"{NUMBER} bytes smem")
 
 
 @dataclass(frozen=True)

@@ -1836,7 +1836,7 @@ def decode(raw: Raw) -> np.ndarray:
     """
     try:
         form = Form(raw)
-    except Unsupported as error:
+    except (Unsupported, ArithmeticError, ValueError) as error:
         raise Unsupported(raw.opcode, raw.address, str(error)) from None
     rule = RULES.get(form.base)
     if rule is None:
@@ -1844,7 +1844,7 @@ def decode(raw: Raw) -> np.ndarray:
     try:
         rule(form)
         return form.finish()
-    except (IndexError, ValueError) as error:
+    except (ArithmeticError, LookupError, ValueError) as error:
         raise Unsupported(raw.opcode, raw.address, f"operands {raw.operands}") from error
 
 

@@ -146,17 +146,19 @@ def _against_baseline(
 class Verdict:
     """What is said of a run. counts: the lines of `summary` and the baseline's; told: whether it passed
     and why not, but for the names of the kernels that are to blame; problems: what a strict run does
-    not accept; undrawn: studies without a figure, which no run accepts, with the reason."""
+    not accept; undrawn, unread: studies without a figure and kernels whose files cannot be read, which no
+    run accepts, with the reason."""
 
     counts: str
     told: str
     kernels: tuple[str, ...]
     problems: tuple[Problem, ...]
     undrawn: Mapping[str, str]
+    unread: Mapping[str, str]
 
     @property
     def passed(self) -> bool:
-        return not self.problems and not self.undrawn
+        return not self.problems and not self.undrawn and not self.unread
 
     @property
     def sentence(self) -> str:
@@ -185,7 +187,11 @@ def of(
     bad = {one.case for one in problems}
     mine = cases[cases["case"].isin(bad)]
     number = sum(map(checked, cases["verdict"]))
+    unread = getattr(project, "left_out", {})
     faults = []
+    if unread:
+        were = "was" if len(unread) == 1 else "were"
+        faults.append(f"{plural(len(unread), 'kernel file')} {were} left out ({', '.join(unread)})")
     if left_out:
         were = "was" if len(left_out) == 1 else "were"
         faults.append(f"{plural(len(left_out), 'figure')} {were} not drawn ({', '.join(left_out)})")
@@ -200,7 +206,7 @@ def of(
     else:
         told = "Passed: nothing failed, but no case was checked"
     kernels = tuple(dict.fromkeys(str(name) for name in mine["kernel"] if present(name)))
-    return Verdict(counts, told, kernels, tuple(problems), left_out)
+    return Verdict(counts, told, kernels, tuple(problems), left_out, unread)
 
 
 def judge(
@@ -221,7 +227,7 @@ def judge(
 
     Raises
     ------
-    SystemExit: with code 1 where a figure was not drawn, and where `strict` is set and a case is wrong or failed, or its excess is
+    SystemExit: with code 1 where a figure was not drawn or a kernel's file not read, and where `strict` is set and a case is wrong or failed, or its excess is
         not the baseline's (`strict: release`: or a recorded figure is stale), after listing which
         and why.
     """
@@ -236,6 +242,9 @@ def judge(
         Path(str(figures_path)).unlink(missing_ok=True)
         lines.append("Error: these studies have no figure; the next run tries again:")
         lines += [f"  {name}: {why}" for name, why in left_out.items()]
+    if found.unread:
+        lines.append("Error: these kernel files were left out:")
+        lines += [f"  {why}" for why in found.unread.values()]
     if strict and found.problems:
         said = "strict: release" if strict == "release" else "strict: true"
         lines.append(f"Error: the config says {said}, and these cases are not right:")
@@ -243,6 +252,6 @@ def judge(
         if len(found.problems) > MOST:
             lines.append(f"  and {len(found.problems) - MOST} more; the report lists all of them")
     print("\n".join([*lines, found.sentence]), file=sys.stderr, flush=True)
-    if left_out or (strict and found.problems):
+    if left_out or found.unread or (strict and found.problems):
         raise SystemExit(1)
     return f"{found.counts}{found.sentence}\n"

@@ -93,10 +93,15 @@ def _work(case: Case, device: Mapping[str, Any]) -> dict[str, float]:
 
 
 def resolve(request: Request, target: Mapping[str, Any]) -> Resolved:
-    """A case for a target (its ``device`` and ``arch``).
+    """A case for a target (its ``device`` and ``arch``). One whose front matter has expressions without a
+    value at this shape is *failed to launch*."""
+    try:
+        return _resolve(request, target)
+    except (UserError, ExpressionError) as error:
+        return Resolved(request, refusal=(model.FAILED_TO_LAUNCH, str(error)))
 
-    Raises UserError for front matter whose expressions have no value at this shape.
-    """
+
+def _resolve(request: Request, target: Mapping[str, Any]) -> Resolved:
     case, known = request.case, target["device"]
     variant = case.variant
     device = {**known, "arch": target["arch"]}
@@ -114,6 +119,7 @@ def resolve(request: Request, target: Mapping[str, Any]) -> Resolved:
         reason = f"the launch is not known without a GPU: it asks for {missing}"
         return Resolved(request, shape, (model.NOT_MEASURED, reason))
     launch = variant.plan(shape, known)
+    variant.strides(shape)
     refusal = None
     if variant.kernel.provider == "nvrtc" and (beyond := launch.beyond(device)):
         refusal = (model.UNSUPPORTED, beyond)

@@ -1,0 +1,370 @@
+"""Kernel files that eat the machine, or look where they should not: each costs its own kernel, in one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import fuzzing_kernels as fuzzing
+from samples import BODY, FRONT, config, write_kernel
+from tilewave import project
+from tilewave.compiling import declarations, headers, nvcc, nvrtc, source
+from tilewave.errors import KernelRefused, UserError
+from tilewave.expressions import ExpressionError, evaluate, integer
+from tilewave.kernels import find_kernels, host_code, load_kernel
+from tilewave.processes import limited
+from tilewave.records import model
+from tilewave.records.store import Store
+from tilewave.report import verdict
+from tilewave.stages import compiling
+from tilewave.stages.resolving import resolve
+from tilewave.variants import choices, variant
+
+SECRET = "root:x:0:0:told to nobody"
+no_compiler = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+
+
+def a_link_out(path: Path) -> None:
+    (path.parents[1] / "passwd").write_text(SECRET)
+    path.symlink_to(path.parents[1] / "passwd")
+
+
+def a_large_file(path: Path) -> None:
+    with path.open("wb") as stream:
+        stream.truncate(50_000_000)
+
+
+def with_front(text: str):
+    return lambda path: path.write_text(f"/*---\n{text}---*/\n")
+
+
+ALIASES = "requires:\n  a: &a [1, 2, 3, 4, 5, 6, 7, 8, 9]\n" + "".join(
+    f"  {name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi")
+)
+REFUSED = {
+    "endless device": (lambda path: path.symlink_to("/dev/zero"), "file"),
+    "password file": (a_link_out, "file"),
+    "loop of links": (lambda path: path.symlink_to(path.name), "file"),
+    "nowhere": (lambda path: path.symlink_to("gone.cu"), "file"),
+    "named pipe": (os.mkfifo, "file"),
+    "directory": (Path.mkdir, "file"),
+    "50 MB": (a_large_file, "size"),
+    "aliases": (with_front(FRONT + ALIASES.replace("requires:", "x:")), "front matter line"),
+    "nested": (with_front(f"title: t\noperation: probe\ncases: {'[' * 100_000}\n"), "front matter line"),
+    "alias of itself": (with_front(FRONT + "idea: &a [*a]\n"), "front matter line"),
+    "wide number": (with_front(FRONT + "shared_bytes: 0b" + "1" * 20_000 + "\n"), "front matter shared_bytes"),
+    "combinations": (
+        with_front(FRONT.replace("macros: {", "macros: {" + "".join(f"A{i}: [1, 2], " for i in range(40)))),
+        "macros.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_file_that_eats_the_machine_is_left_out(tmp_path, kind):
+    make, key = REFUSED[kind]
+    write_kernel(tmp_path / "kernels", "good")
+    path, begun = tmp_path / "kernels" / "bad.cu", time.process_time()
+    make(path)
+    left_out: dict[str, KernelRefused] = {}
+    assert list(find_kernels([path.parent], left_out)) == ["good"]
+    fuzzing.one_line(left_out["bad"], path)
+    assert f": {key}" in str(left_out["bad"]) and "told to nobody" not in str(left_out["bad"])
+    assert time.process_time() - begun < fuzzing.SLOWEST_S
+    with pytest.raises(KernelRefused):
+        find_kernels([path.parent])
+
+
+def test_the_rest_of_the_run_goes_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_kernel(tmp_path / "mine", "good")
+    (tmp_path / "mine" / "bad.cu").symlink_to("/dev/zero")
+    folders = {"kernel_folders": [str(tmp_path / "mine")]}
+    for kernels in ("all", ["good", "bad"]):
+        made = project.load(config({"kernels": kernels, "shapes": [64]}, **folders), "config")
+        assert made.plan.kernels == ["good"] and list(made.left_out) == ["bad"]
+    with pytest.raises(KernelRefused, match="a link out of its folder"):
+        project.load(config({"kernels": ["bad"], "shapes": [64]}, **folders), "config")
+
+
+def test_a_kernel_that_was_left_out_fails_the_run():
+    import pandas as pd
+
+    cases = pd.DataFrame(columns=["case", "kernel", "verdict"])
+    records = pd.DataFrame(
+        columns=["case", "stage", "status", "reason", "source", "metric", "value"]
+    )
+
+    why = {"bad": "kernels/bad.cu: file: found 'prw-r--r--'; allowed: a regular file"}
+    run = SimpleNamespace(left_out=why, config=SimpleNamespace(strict=False))
+    found = verdict.of(run, cases, records)
+    assert not found.passed and found.sentence == "Not passed: 1 kernel file was left out (bad)."
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1 << 64", "1 << (1 << 40)", "9 ** 9 ** 9", "2 ** 63 * 2", "ceil(1e300)", "0x" + "f" * 9000,
+     "'%999999999d' % 1", "f'{1:>999999999}'", "[1] * 100000 * 100000", "1 + " * 4000 + "1", "-" * 90_000 + "1"],
+)  # fmt: skip
+def test_an_expression_has_a_width(text):
+    begun = time.process_time()
+    with pytest.raises(ExpressionError) as caught:
+        evaluate(text)
+    assert len(str(caught.value)) < 1000 and time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300, 2**64, "1e400"])
+def test_a_whole_number_has_64_bits(value):
+    with pytest.raises(ExpressionError):
+        integer(value)
+    assert integer("1 << 63") == 2**63
+
+
+@pytest.mark.parametrize(
+    ("grid", "status"),
+    [("1 << 40", model.UNSUPPORTED), ("1 << 100", model.FAILED_TO_LAUNCH), ("4096 // (m - 64)", model.FAILED_TO_LAUNCH)],
+)  # fmt: skip
+def test_a_grid_beyond_all_costs_its_case(tmp_path, monkeypatch, grid, status):
+    monkeypatch.chdir(tmp_path)
+    write_kernel(tmp_path / "mine", "wide", FRONT.replace('"ceil(n / TILE)"', f'"{grid}"'))
+    data = config({"kernels": "all", "shapes": [64]}, kernel_folders=[str(tmp_path / "mine")])
+    request = next(iter(project.load(data, "config").plan.requests.values()))
+    refusal = resolve(request, {"device": {}, "arch": 90}).refusal
+    assert refusal is not None and refusal[0] == status and "grid" in refusal[1]
+
+
+@pytest.mark.parametrize("value", ["a<b>", "../x", "a\\nb", "x\\ty", 'a\\"b', "a|b"])
+def test_a_macros_value_may_stand_in_a_files_name(tmp_path, value):
+    path = write_kernel(tmp_path, front=FRONT.replace("TILE: [16, 32]", f'TILE: [16, "{value}"]'))
+    with pytest.raises(
+        UserError, match=r"macros\.TILE: found .*allowed: numbers and words"
+    ) as caught:
+        load_kernel(path)
+    fuzzing.one_line(caught.value, path)
+
+
+@pytest.mark.parametrize("name", ["A B", "A=1 -DB", "1A", "", "A\\nB"])
+def test_a_macros_name_is_one_of_the_preprocessor(tmp_path, name):
+    path = write_kernel(tmp_path, front=FRONT.replace("macros: {", f'macros: {{"{name}": [1], '))
+    with pytest.raises(UserError, match=r"macros: found .*allowed: names"):
+        load_kernel(path)
+
+
+def test_a_variants_name_fits_into_a_folder(tmp_path):
+    with pytest.raises(UserError, match="letters together"):
+        load_kernel(
+            write_kernel(tmp_path, front=FRONT.replace("TILE: [16,", f"TILE: [16, {'a' * 250},"))
+        )
+
+
+def test_a_listed_python_kernel_does_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    front = "title: t\noperation: matmul\ndtypes: {a: f32, b: f32, c: f32, accumulate: f32}\n"
+    ran = f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit(3)\n"
+    (folder / "host.py").write_text(f'"""---\n{front}---"""\n{ran}')
+    (folder / "broken.py").write_text(f'"""---\n{front}---"""\ndef (:\n')
+    made = project.load(
+        config({"kernels": "all", "shapes": [64]}, kernel_folders=[str(folder)]), "config"
+    )
+    assert made.plan.kernels == ["broken", "host"] and made.plan_digest()
+    assert all(host_code(one) for one in made.kernels.values())
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["/*" * 30_000, 'R"(' * 20_000, '\\"' * 30_000, "\\'" * 30_000, "#/*" * 20_000, "#include <x\n" * 5_000,
+     "<" * 50_000, "namespace a{" * 4_000, "std::" * 20_000],
+)  # fmt: skip
+def test_a_text_is_read_in_one_go(text):
+    begun = time.process_time()
+    text += f"\n// {begun}\n"  # nothing of it is remembered
+    source.code(text), declarations.macros(text), headers.INCLUDE.findall(text)
+    nvcc.adapted("k.cu", text + "int main();", {}, "k")
+    assert time.process_time() - begun < fuzzing.SLOWEST_S
+
+
+# ------------------------------------------------------------------------------------- while compiling
+
+KERNEL = 'extern "C" __global__ void NAME(int* a) { a[0] = VALUE; }\n'
+
+
+def compiled(folder: Path, monkeypatch, cpu_s: int = 60, memory: int = 1 << 30, **bodies: str):
+    """What came of compiling kernels with these bodies, in one batch."""
+    monkeypatch.setattr(compiling, "LIMIT_S", cpu_s)
+    monkeypatch.setattr(compiling, "MEMORY", memory)
+    kernels = [load_kernel(write_kernel(folder, name, body=body)) for name, body in bodies.items()]
+    tasks = [compiling.Task(variant(one, {}, one.path, "macros"), "sm_90") for one in kernels]
+    store = Store(folder / "store")
+    return (
+        {task.variant.id: made for task, made in compiling.compiled(tasks, store, 1)},
+        tasks,
+        store,
+    )
+
+
+@no_compiler
+def test_a_bomb_costs_no_other_kernel_of_its_batch(tmp_path, monkeypatch):
+    monkeypatch.setattr(limited, "WALL", 100)  # other tests may keep the cores busy
+    doubled = "#define A0 1+1\n" + "".join(
+        f"#define A{i} A{i - 1}+A{i - 1}\n" for i in range(1, 40)
+    )
+    bodies = {"before": BODY, "doubled": doubled + KERNEL.replace("VALUE", "A39"), "after": BODY}
+    made, tasks, store = compiled(tmp_path, monkeypatch, 1, **bodies)
+    assert [made[name]["status"] for name in bodies] == [
+        model.OK,
+        model.FAILED_TO_COMPILE,
+        model.OK,
+    ]
+    assert all("\n" not in one["reason"] for one in made.values())
+    assert made["doubled"]["reason"] == "compiling it: it takes more than 1 s of processor time"
+    assert all(compiling._stored(task, store) for task in tasks)  # nor is it tried again
+
+
+OUTSIDE = {
+    "absolute": '#include "SECRET"\n',
+    "up": '#include "../passwd"\n',
+    "link": '#include "link.h"\n',
+    "of a header": '#include "own.h"\n',
+    "computed": '#define X "SECRET"\n#include X\n',
+    "commented": '#/**/include "SECRET"\n',
+    "spliced": '#incl\\\nude "SECRET"\n',
+    "digraph": '%:include "SECRET"\n',
+    "endless": '#include "/dev/zero"\n',
+    "nowhere": '#include "SECRETgone"\n',
+}
+
+
+@no_compiler
+def test_what_lies_outside_is_not_read(tmp_path, monkeypatch):
+    from tilewave.processes import confined
+
+    folder, secret = tmp_path / "mine", tmp_path / "passwd"
+    folder.mkdir()
+    secret.write_text(f"{SECRET}\n")
+    (folder / "link.h").symlink_to(secret)
+    (folder / "own.h").write_text(f'#include "{secret}"\n')
+    bodies = {
+        f"k{at}": text.replace("SECRET", str(secret)) + KERNEL.replace("VALUE", "1")
+        for at, text in enumerate(OUTSIDE.values())
+    }
+    made, _, _ = compiled(folder, monkeypatch, **bodies)
+    for what, one in zip(OUTSIDE, made.values()):
+        assert one["status"] == model.FAILED_TO_COMPILE, what
+        literal = what not in ("computed", "commented", "spliced", "digraph")
+        if literal or compiled_confined():
+            assert "told" not in str(one), what
+        if literal:
+            assert "this header is not read" in one["reason"], what
+    assert not confined.confined  # this process may open what it likes
+
+
+def compiled_confined() -> bool:
+    """Whether a child can be kept from files here."""
+    from tilewave.processes.confined import confine
+
+    def tried(folder: Path) -> bool:
+        return confine([folder], [])
+
+    limits = limited.Limits(10, 1 << 30)
+    return next(iter(limited.each(tried, [Path("/usr")], 1, limits)))[1] is True
+
+
+def test_a_header_that_is_too_large(tmp_path, monkeypatch):
+    monkeypatch.setattr(headers, "MOST_BYTES", 10)
+    (tmp_path / "own.h").write_text("// more than ten bytes\n")
+    assert headers.own('#include "own.h"\n', tmp_path)["own.h"].startswith("#error")
+
+
+# ------------------------------------------------------------------------------------- child processes
+
+
+def ends(how: str) -> str:
+    if how == "signal":
+        os.kill(os.getpid(), signal.SIGTRAP)
+    if how == "outside":
+        os.kill(os.getpid(), 9)
+    if how == "exit":
+        os._exit(3)
+    if how == "memory":
+        return str(len(bytearray(1 << 30)))
+    if how == "time":
+        while True:
+            pass
+    if how == "raises":
+        raise RuntimeError("what\nand why")
+    return how
+
+
+def test_what_ends_a_process_costs_its_item():
+    items = ["one", "signal", "outside", "exit", "memory", "time", "raises", "two"]
+    made = dict(limited.each(ends, items, 2, limited.Limits(1, 256 << 20)))
+    assert [made[name] for name in ("one", "two")] == ["one", "two"]
+    told = {name: made[name].reason for name in items[1:-1]}
+    assert "SIGTRAP" in told["signal"] and "SIGKILL" in told["outside"]
+    assert told["exit"] == "its process ended with exit code 3"
+    assert told["memory"] == "it takes more memory than it may"
+    assert "1 s of processor time" in told["time"] or "4 s by the clock" in told["time"]
+    assert told["raises"] == "RuntimeError: what"
+    assert not made["outside"].lasting and made["signal"].lasting
+
+
+# ---------------------------------------------------------------------------------------------- fuzzing
+
+
+@pytest.mark.parametrize(("name", "examples"), [("front", 40), ("sass", 2000), ("log", 40)])
+def test_fuzzed(name, examples):
+    assert sum(fuzzing.FUZZERS[name](examples).values()) >= examples / 2
+
+
+FOUND_FRONT = [
+    "operation: copy\ntitle: t\n",
+    "operation: reverse\ntitle: t\n",
+    "operation: softmax\ntitle: t\ndtypes: {x: f32, y: f32}\narguments: [.nan, columns]\n",
+    "operation: copy\ntitle: t\ndtypes: {x: f32}\narguments: ['1e308 * 10']\n",
+    "operation: copy\ntitle: t\ndtypes: {x: f32}\nrequires: {conditions: [[]]}\n",
+    "operation: copy\ntitle: t\ndtypes: {x: f32}\nrequires: {conditions: [false]}\n",
+    "title: 2001-99-99\noperation: copy\n",
+    "title: !!int ''\noperation: copy\n",
+    "title: !!timestamp x\noperation: copy\n",
+    f"title: {'9' * 5000}\noperation: copy\n",
+    "operation: copy\ntitle: t\ngrid: [.inf]\n",
+]
+
+
+@pytest.mark.parametrize("text", FOUND_FRONT)
+def test_front_matter_that_was_found(tmp_path, text):
+    fuzzing.outcome_of_front_matter(text, tmp_path)
+
+
+FOUND_SASS = [
+    "FFMA R99999999999999999999, R1, R2, R3",
+    "@!P399999999999999999999 FFMA R1, R68, R2, R3",
+    "LDG.E R1, [R2+010]",
+    "IADD3 R1, R2, 08, RZ",
+]
+
+
+@pytest.mark.parametrize("line", FOUND_SASS)
+def test_a_listing_that_was_found(line):
+    assert fuzzing.outcome_of_sass(line) == "unsupported"
+
+
+def test_a_log_that_was_found():
+    assert (
+        fuzzing.outcome_of_log(fuzzing.LOG.replace("8 bytes", f"{'9' * 5000} bytes")) == "resources"
+    )
+
+
+def test_each_variant_is_counted_lazily(tmp_path):
+    front = FRONT.replace("macros: {", "macros: {" + "".join(f"A{i}: [1, 2], " for i in range(14)))
+    kernel = load_kernel(write_kernel(tmp_path, front=front))
+    assert next(choices(kernel, "product", "here", "macros")).id == "sample"
