@@ -24,24 +24,24 @@ INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-has
 .DEFAULT_GOAL := report
 
 report: $(RUN)
-	@$(PY) -m tilewave.processes.unlock
+	@$(PY) -m tilewave.processes.ahead $(ARGS)
 	$(PY) -m snakemake --cores $(CORES) report $(ARGS)
 
 # The fastest variant at each shape, without a full sweep: reports/tables/best.csv.
 tune: $(RUN)
-	@$(PY) -m tilewave.processes.unlock
+	@$(PY) -m tilewave.processes.ahead $(ARGS)
 	$(PY) -m snakemake --cores 1 tune $(ARGS)
 
 # The small study: every kernel compiled, executed on two cores, and checked. A repeated run does
 # nothing, so the verdict is shown from its file.
 smoke: $(RUN)
-	@$(PY) -m tilewave.processes.unlock
+	@$(PY) -m tilewave.processes.ahead --configfile config/smoke.yaml $(ARGS)
 	$(PY) -m snakemake --cores 2 report --configfile config/smoke.yaml $(ARGS)
 	@cat results/smoke/verdict.txt
 
 # Accepts the shared-memory excess of the small study, config/smoke_baseline.csv.
 baseline: $(RUN)
-	@$(PY) -m tilewave.processes.unlock
+	@$(PY) -m tilewave.processes.ahead --configfile config/smoke.yaml $(ARGS)
 	$(PY) -m snakemake --cores 2 baseline --configfile config/smoke.yaml $(ARGS)
 
 # The README's images, from the report's figures; .ci/run says when they are out of date.

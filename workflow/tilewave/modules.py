@@ -37,11 +37,12 @@ class Modules:
         self._kind, self._package, self._variable = kind, package, variable
         names = (module.name for module in pkgutil.iter_modules(path))
         self._ours = {one for one in names if not one.startswith("_") and one not in helpers}
-        self._asked = ""
+        self._asked, self._trusted = "", True
         self._found: dict[str, Path] = {}
 
-    def use(self, folders: Iterable[Path]) -> None:
-        """Look in these folders, too."""
+    def use(self, folders: Iterable[Path], trusted: bool = True) -> None:
+        """Look in these folders, too. What lies in them is loaded only where they are trusted."""
+        self._trusted = trusted
         os.environ[self._variable] = os.pathsep.join(str(one.resolve()) for one in folders)
 
     def folders(self) -> list[str]:
@@ -80,6 +81,9 @@ class Modules:
         if name not in self._ours and name not in self._theirs():
             raise UserError(where, key, name, self.names())
         path = self.file(name)
+        if path is not None and not self._trusted:
+            allowed = f"with `trust: false` no {self._kind} of your own"
+            raise UserError(where, key, f"{name} of {path}", allowed)
         if path is not None:
             try:
                 ast.parse(path.read_bytes())
@@ -101,7 +105,7 @@ class Modules:
         module = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             told = f"{type(error).__name__}: {error}"
             raise UserError(path, "import", told, "a Python file that can be imported") from error
         return module

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+
+from tilewave.errors import UserError
 
 YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's where PyYAML was built with it: every job reads all front matter, and it is ten times
@@ -122,6 +124,47 @@ def first_problem(error: ValidationError, data: Any) -> tuple[tuple[Any, ...], d
     same = [detail for detail, place in zip(details, places) if place == longest]
     wanted = " or ".join(dict.fromkeys(str(detail["msg"]) for detail in same))
     return longest, {**same[0], "msg": wanted}
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that a field's type names, however deep in lists, mappings and unions."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
+
+
+def _known_keys(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
+    """The keys that a model knows where ``location``, which ends in a key that it does not, is."""
+    models = [model]
+    for part in location[:-1]:
+        fields = [one.model_fields for one in models]
+        aliases = [{f.alias or name: f for name, f in one.items()} for one in fields]
+        inner = [f.annotation for one in aliases for key, f in one.items() if key == part]
+        # A place in a list, a name in a mapping: the models are those that the field named.
+        models = [found for one in inner for found in _models(one)] or models
+    return [field.alias or name for one in models for name, field in one.model_fields.items()]
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validated(model: type[M], data: Mapping[str, Any], where: object, above: str = "") -> M:
+    """The model of plain data, which stand at the key ``above`` of the document.
+
+    Raises UserError: the first key that is missing or unknown, or whose value is not allowed.
+    """
+    try:
+        return model.model_validate(dict(data))
+    except ValidationError as error:
+        location, detail = first_problem(error, data)
+        key = ".".join(str(part) for part in (*filter(None, [above]), *location))
+        if detail["type"] == "extra_forbidden":
+            allowed = _known_keys(model, location) or "no key"
+            raise UserError(where, key, location[-1], allowed) from error
+        if detail["type"] == "missing":
+            raise UserError(where, key, None, "a value: the key is required") from error
+        raise UserError(where, key, detail.get("input"), detail["msg"]) from error
 
 
 def key_twice(text: str) -> str | None:
