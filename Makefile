@@ -77,9 +77,10 @@ format: $(DEV)
 	$(PY) -m ruff format
 	$(PY) -m snakefmt Snakefile workflow/rules
 
-# For editors; tests/test_schema.py says when it is out of date.
+# For editors, and for readers; tests/test_schema.py says when one is out of date.
 schema: $(RUN)
 	PYTHONPATH=workflow $(PY) -c 'from tilewave import config; print(config.json_schema(), end="")' > config/schema.json
+	PYTHONPATH=workflow $(PY) -c 'from tilewave import plots; print(plots.documented(), end="")' > docs/options.md
 
 # Needs uv. base comes first: the others are constrained by it. Pins move only where they must;
 # make lock ARGS=--upgrade takes the newest.

@@ -231,7 +231,6 @@ def test_small_study_without_a_gpu(tmp_path):
 BARS = """\
 import matplotlib.pyplot as plt
 
-OPTIONS = {}
 READING = "A bar is a case, and as high as its name is long."
 
 

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 import pkgutil
+import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from types import ModuleType
@@ -100,9 +101,11 @@ class Modules:
         path = self.file(name)
         if path is None:
             return importlib.import_module(f"{self._package}.{name}")
-        spec = importlib.util.spec_from_file_location(f"tilewave_{self._kind}_{name}", path)
+        known = f"tilewave_{self._kind}_{name}"
+        spec = importlib.util.spec_from_file_location(known, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
+        sys.modules[known] = module  # where pydantic looks for the names in the types of `Options`
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:

@@ -82,11 +82,6 @@ class StudyData:
     target: Mapping[str, Any] = field(default_factory=dict)
     takeaway: str = ""
 
-    def option(self, name: str, default: Any) -> Any:
-        """The study's option of that name, else the default."""
-        value = self.options.get(name)
-        return default if value is None else value
-
     @cached_property
     def ok_values(self) -> pd.DataFrame:
         """The records that are ok and hold a value."""
