@@ -12,7 +12,7 @@ import yaml
 
 from samples import BODY, FRONT, ROOT, config, write_kernel
 from tilewave import project as projects
-from tilewave import report
+from tilewave import outputs, report
 from tilewave.compiling import nvrtc
 
 # A GPU that happens to be here must not be used by tests.
@@ -64,7 +64,7 @@ def test_a_fresh_study_compiles_and_executes(dry):
     assert "cublas" not in found["Compile"] | found["Execute"]
     assert found["Draw"] == {"smoke"}
     assert "Write the page" in done.stdout + done.stderr
-    assert not (dry / "results").exists()
+    assert not (dry / "results").exists() and not (dry / "reports").exists()
 
 
 @pytest.mark.skipif(not (ROOT / "resources/recorded/nvidia_h200").is_dir(), reason="no recording")
@@ -194,6 +194,8 @@ def test_small_study_without_a_gpu(tmp_path):
     done = snakemake(tmp_path, "report", "--configfile", write(tmp_path, data))
     page = tmp_path / "reports" / "index.html"
     assert page.is_file(), done.stderr
+    for folder in outputs.KINDS:
+        assert (tmp_path / folder / outputs.MARKER).is_file()
     text = page.read_text()
     assert "failed to compile" in text
     assert "broken.cu:" in text

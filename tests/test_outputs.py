@@ -23,7 +23,7 @@ def here(tmp_path, monkeypatch):
 
 
 def check(**output):
-    made = parse(config(output=output, kernel_folders=["mine"]), WHERE)
+    made = parse(config(output=output, kernel_folders=["mine", "kernels"]), WHERE)
     outputs.check(made, WHERE)
     return made
 
@@ -32,7 +32,7 @@ def check(**output):
     "named",
     [
         ".", "..", "../beside", "a/../../b", "/", "~", "~/x", "mine", ".git", ".git/x", ".tilewave/x",
-        "resources/recorded", "resources/recorded/gpu", "/proc/self/x", "/dev/shm/x", "/sys/x", "file", "file/x",
+        "resources/recorded", "resources/recorded/gpu", "/proc/self/x", "/dev/shm/x", "/sys/x", "file", "file/x", "kernels", "kernels/x",
         "a\nb", "a{x}", "a*", "x" * 201, "ü" * 101, str(ROOT), str(ROOT / "kernels"), str(ROOT / "workflow/x"),
         str(ROOT / ".git"), str(ROOT.parent),
     ],

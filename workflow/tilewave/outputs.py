@@ -89,7 +89,7 @@ def _unfit(folder: Path, kind: str, config: Config, root: Path) -> str:
     for one in _protected(config, root):
         if one.is_relative_to(folder):
             return f"a folder without {one} in it"
-    for one in _sources(root):
+    for one in (*_sources(root), *_shadows(config, root)):
         if folder.is_relative_to(one):
             return f"a folder outside of {one}"
     above = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
@@ -121,6 +121,14 @@ def _protected(config: Config, root: Path) -> Iterator[Path]:
     yield from _sources(root)
     named = (*config.kernel_folders, *config.operation_folders, *config.plot_folders)
     yield from (Path(os.path.realpath(place(one, root))) for one in named)
+
+
+def _shadows(config: Config, root: Path) -> Iterator[Path]:
+    """Folders that are not here, whose names stand for Tilewave's own as long as that is so."""
+    for named in (*config.kernel_folders, *config.operation_folders, *config.plot_folders):
+        here = Path.cwd() / named
+        if place(named, root) != here:
+            yield Path(os.path.realpath(here))
 
 
 def _ours(folder: Path, kind: str) -> bool:
