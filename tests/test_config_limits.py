@@ -114,6 +114,9 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for 
 MERGED = "a0: &a0 {x: 1}\n" + "".join(
     f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}], y{i}: *a{i - 1}}}\n" for i in range(1, 60)
 )
+DEEPENING = "".join(
+    f"a{i}: &a{i} {'[' * 60}{f'*a{i - 1}' if i else 'x'}{']' * 60}\n" for i in range(20)
+)
 FILES = {
     "binary": (b"\x7fELF\x02\x01\x00\xff", "byte 7: found b'\\xff'; allowed: text in UTF-8"),
     "null bytes": (b"studies: \0", "line 1"),
@@ -122,6 +125,7 @@ FILES = {
     "empty": (b"", "file: found 'nothing'; allowed: a mapping of keys"),
     "list": (b"[1, 2]", "a mapping of keys"),
     "deep": (b"a: " + b"[" * 100_000, "line 1: found 'more than 64 levels'"),
+    "deep by aliases": (DEEPENING.encode(), "line 2: found 'more than 64 levels'"),
     "aliases": (BOMB.encode(), "keys and values"),
     "merged aliases": (MERGED.encode(), "keys and values"),
     "loop": (b"a: &a [*a]", "line 1"),

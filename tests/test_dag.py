@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from samples import BODY, FRONT, ROOT, config, write_kernel
-from tilewave import project as projects
 from tilewave import outputs, report
+from tilewave import project as projects
 from tilewave.compiling import nvrtc
 
 # A GPU that happens to be here must not be used by tests.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
+from tilewave import architectures
 from tilewave.dtypes import SIZES
 from tilewave.tensor_map_limits import (
     ALIGNMENT,
@@ -17,11 +18,15 @@ from tilewave.tensor_map_limits import (
     SIZE_LIMIT,
     STRIDE_LIMIT,
 )
+from tilewave.theory.occupancy import REGISTERS, WARP, block_registers
 
 Provider = Literal["nvrtc", "cublaslt", "cpu"]
 """Who launches: the driver what NVRTC compiled, the vendor's library, or Python on the host."""
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
+BLOCK_LIMITS = (1024, 1024, 64)
 BLOCK_LIMIT = 1024
+"""Threads of a block. These limits are the same for compute capability 5.0 to 12.x (CUDA programming guide,
+technical specifications per compute capability)."""
 Argument = str | int | float | None
 """A kernel's argument: a name, a number, or None for a null pointer."""
 CLUSTER_LIMIT = 16
@@ -180,7 +185,11 @@ class LaunchPlan:
 
     def beyond(self, device: Mapping[str, Any]) -> str:
         """Empty where CUDA can launch it; else which limit it passes (CUDA programming guide,
-        compute capabilities)."""
+        compute capabilities). What was compiled has limits besides: `beyond_code`.
+
+        Arguments need no look: they have 4,096 bytes before compute capability 7.0 or CUDA 12.1 and 32,764
+        since (programming guide, ``__global__`` function parameters), and ptxas refuses a kernel with more.
+        """
         told = [one._beyond(device) for one in self.steps]
         if self.series:
             told = [why and f"{one.entry}: {why}" for one, why in zip(self.series, told)]
@@ -190,10 +199,15 @@ class LaunchPlan:
         for axis, size, limit in zip("xyz", self.grid, GRID_LIMITS):
             if size > limit:
                 return f"grid {axis} = {size} exceeds {limit}"
+        for axis, size, limit in zip("xyz", self.block, BLOCK_LIMITS):
+            if size > limit:
+                return f"block {axis} = {size} exceeds {limit}"
         threads = self.block[0] * self.block[1] * self.block[2]
         if threads > BLOCK_LIMIT:
             return f"a block of {threads} threads exceeds {BLOCK_LIMIT}"
-        most = device.get("shared_per_block_optin")
+        if self.shared_bytes < 0:
+            return f"{self.shared_bytes} bytes of shared memory are less than none"
+        most = _most_shared(device)
         if most is not None and self.shared_bytes > most:
             return f"{self.shared_bytes} bytes of shared memory exceed this device's {most}"
         for axis, size, blocks in zip("xyz", self.grid, self.cluster or (1, 1, 1)):
@@ -203,3 +217,33 @@ class LaunchPlan:
         if together > CLUSTER_LIMIT:
             return f"a cluster of {together} blocks exceeds {CLUSTER_LIMIT}"
         return next(filter(None, (one.beyond() for one in self.tensor_maps)), "")
+
+    def beyond_code(
+        self,
+        used: Mapping[str, Mapping[str, int]],
+        entries: Sequence[str],
+        device: Mapping[str, Any],
+    ) -> str:
+        """Empty where what was compiled can be launched so; else which limit of a block it passes.
+
+        used: registers of a thread and static shared bytes of each kernel; entries: the kernel of each launch.
+        """
+        for entry, one in zip(entries, self.steps):
+            before = f"{entry}: " if self.series else ""
+            mine = used.get(entry, {})
+            registers, static = mine.get("registers", 0), mine.get("static_shared_bytes", 0)
+            warps = -(-math.prod(one.block) // WARP)
+            if block_registers(warps, registers) > REGISTERS:
+                return f"{before}{registers} registers in each of {warps} warps exceed {REGISTERS} of a block"
+            most = _most_shared(device)
+            if most is not None and static + one.shared_bytes > most:
+                told = f"{static} + {one.shared_bytes} bytes of shared memory"
+                return f"{before}{told} exceed this device's {most}"
+        return ""
+
+
+def _most_shared(device: Mapping[str, Any]) -> int | None:
+    """Bytes of shared memory that a block may have; None where nothing is known of the device."""
+    known: int | None = device.get("shared_per_block_optin")
+    row = architectures.ARCHITECTURES.get(device.get("arch", 0))  # its neighbours may have more
+    return known if known is not None or row is None else row.shared_per_block

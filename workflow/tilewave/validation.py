@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, get_args
 
 import yaml
@@ -50,30 +50,30 @@ def yaml_of(text: str) -> Any:
 
 
 def _check_size(text: str) -> None:
-    sizes: dict[str, int] = {}  # of what has an anchor
-    above: list[tuple[str | None, int]] = []  # anchor and size of what is open
+    known: dict[str, tuple[int, int]] = {}  # size and levels of what has an anchor
+    above: list[tuple[str | None, int, int]] = []  # the same of what is open, with its anchor
     for event in yaml.parse(text, YAML_LOADER):
-        place = f"line {event.start_mark.line + 1}"
-        anchor, size = getattr(event, "anchor", None), 1
-        if isinstance(event, yaml.CollectionStartEvent):
-            above.append((anchor, 1))
-            if len(above) > MOST_DEPTH:
-                allowed = f"{MOST_DEPTH} levels at most"
-                raise NoYaml(place, f"more than {MOST_DEPTH} levels", allowed)
-            continue
+        place = f"line {event.start_mark.line + 1 if event.start_mark else 1}"
+        anchor, size, levels = getattr(event, "anchor", None), 1, 0
         if isinstance(event, yaml.CollectionEndEvent):
-            anchor, size = above.pop()
+            anchor, size, levels = above.pop()
         elif isinstance(event, yaml.AliasEvent):
-            if event.anchor not in sizes:
+            if event.anchor not in known:
                 raise NoYaml(place, f"*{event.anchor}", "aliases of what stands before them")
-            size, anchor = sizes[event.anchor], None
+            anchor, (size, levels) = None, known[event.anchor]
+        elif isinstance(event, yaml.CollectionStartEvent):
+            above.append((anchor, 1, 1))
         elif not isinstance(event, yaml.ScalarEvent):
             continue
+        if len(above) + levels > MOST_DEPTH:
+            raise NoYaml(place, f"more than {MOST_DEPTH} levels", f"{MOST_DEPTH} levels at most")
+        if isinstance(event, yaml.CollectionStartEvent):
+            continue
         if anchor is not None:
-            sizes[anchor] = size
+            known[anchor] = size, levels
         if above:
-            name, so_far = above[-1]
-            above[-1] = name, so_far + size
+            name, so_far, deepest = above[-1]
+            above[-1] = name, so_far + size, max(deepest, levels + 1)
             size += so_far
         if size > MOST_NODES:
             problem = f"more than {MOST_NODES} keys and values"
@@ -84,7 +84,7 @@ def _check_numbers(found: Any, above: tuple[Any, ...]) -> None:
     if isinstance(found, int) and found not in WIDEST:
         key = ".".join(map(str, above))
         raise NoYaml(key, "a number of more than 64 bits", "whole numbers of 64 bits")
-    inside = found.items() if isinstance(found, dict) else ()
+    inside: Iterable[tuple[Any, Any]] = found.items() if isinstance(found, dict) else ()
     if isinstance(found, (list, tuple, set)):
         inside = enumerate(found)
     for key, value in inside:

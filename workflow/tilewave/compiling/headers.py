@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from tilewave.reading import lies_in
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n\0]+)[>\"]", re.MULTILINE)
 
@@ -101,6 +104,37 @@ def _header(path: Path) -> tuple[str, tuple[tuple[str, str], ...]]:
     return _read(path, (state.st_mtime_ns, state.st_size))
 
 
+REFUSED = (
+    "#error this header is not read: it lies out of the kernel's folder and of those that front matter names"
+    " (compiler: {include: [FOLDER]})\n"
+)
+LARGE = "#error this header is not read: it has more than {} bytes\n"
+MOST_BYTES = 4 << 20
+"""Of a header of the kernel's own."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _lies_in(path: Path, own: tuple[Path, ...]) -> bool:
+    return lies_in(path, own)
+
+
+def _own_header(name: str, folders: Sequence[Path], own: tuple[Path, ...]) -> Path | str | None:
+    """The header that a file of the kernel's own includes, or what stands for it because it must not be
+    read; None where there is none of this name in the folders.
+
+    Whether there is a file out of the folders is not told.
+    """
+    out = os.path.isabs(name) or ".." in Path(name).parts
+    for folder in folders:
+        path = folder / name
+        if path.is_file():
+            if _lies_in(path, own):
+                return path if path.stat().st_size <= MOST_BYTES else LARGE.format(MOST_BYTES)
+            out = True
+        out = out or path.is_symlink()
+    return REFUSED if out else None
+
+
 def _stand_in(name: str, mine: bool, nvcc: bool) -> str | None:
     """What stands for a header that is found nowhere, or must not be taken; None where nothing does."""
     if nvcc and mine and of_host(name):
@@ -120,8 +154,12 @@ def _included(
     Each from ``own`` or the first of ``places`` that has it, else a stand-in; those of ``instead`` from
     ``own`` only; a name in quotation marks first from the folder of the header that includes it. Both are
     asked with a name and whether a file of the kernel's own includes it.
+
+    What such a file includes lies in ``own``, links followed, or in ``places``; anything else that it names
+    is `REFUSED`.
     """
     found: dict[str, str] = {}
+    mine_alone = tuple(own)
     waiting: list[tuple[str, str, Path | None, bool]] = [
         (*one, None, True) for one in INCLUDE.findall(text)
     ]
@@ -130,7 +168,17 @@ def _included(
         if name in found:
             continue
         near = [folder] if folder is not None and mark == '"' else []
-        path = next((one / name for one in (*near, *own, *places) if (one / name).is_file()), None)
+        path: Path | None
+        if folder is not None and any(folder.is_relative_to(one) for one in places):
+            path = next(
+                (one / name for one in (*near, *own, *places) if (one / name).is_file()), None
+            )
+        else:
+            told = _own_header(name, (*near, *own), mine_alone)
+            if isinstance(told, str):
+                found[name] = told
+                continue
+            path = told or next((one / name for one in places if (one / name).is_file()), None)
         if path is not None and (path.parent in own or not instead(name, mine)):
             found[name], included = _header(path)
             own_too = mine and not any(path.is_relative_to(one) for one in places)

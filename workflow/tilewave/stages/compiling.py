@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import shutil
+import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewave import sharing
-from tilewave.compiling import cubin, nvrtc, origins, sass, source
+from tilewave.compiling import cubin, headers, nvrtc, origins, sass, source
 from tilewave.compiling.origins import Origin
+from tilewave.home import ROOT
 from tilewave.kernels import Kernel, host_code, source_digest
+from tilewave.processes import limited
+from tilewave.processes.limited import Ended, Limits
 from tilewave.records import model
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store, write_atomically, write_where_other
@@ -28,6 +32,11 @@ from tilewave.variants import Variant
 KEPT = (".cubin", ".sass")
 """What the store keeps of a compiled variant beside what is known of it."""
 KIND = "compiled"
+LIMIT_S, MEMORY = 120, 4 << 30
+"""Seconds of processor time and bytes that one compilation may take; the longest of Tilewave's own takes
+4 s and 0.2 GB."""
+MOST_LOG = 1 << 20
+"""Letters of the compiler's log that are kept."""
 
 Entry = dict[str, Any]
 Listing = tuple[str, dict[str, list[int]]]
@@ -75,14 +84,10 @@ def _stored(task: Task, store: Store) -> Entry | None:
     return found if whole else None
 
 
-def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> Entry:
-    """Compile a variant into the store; also a refusal by the compiler is kept.
-
-    recorded: may have the listing of a cubin of the same bytes, which is then not made again.
-    """
-    kernel, begun = task.variant.kernel, time.monotonic()
-    done = nvrtc.compile_kernel(kernel, task.arch, task.variant.names)
-    entry: Entry = {
+def _entry(task: Task, done: nvrtc.Compiled) -> Entry:
+    """What is known of a compilation but for its code."""
+    kernel = task.variant.kernel
+    return {
         "status": model.OK if done.cubin else model.FAILED_TO_COMPILE,
         "reason": done.message,
         "arch": task.arch,
@@ -90,11 +95,25 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
         "options": list(done.options),
         "nvrtc": done.version,
         "source_sha256": source_digest(kernel),
-        "log": done.log,
+        "log": done.log if len(done.log) <= MOST_LOG else f"{done.log[:MOST_LOG]}\n[cut]\n",
         "key": task.key,
         "text": task.text_key,
         "lines": {name: source.line_numbers(text) for name, text in _own_texts(kernel).items()},
     }
+
+
+def _keep(task: Task, store: Store, entry: Entry) -> None:
+    write_atomically(store.blob(KIND, task.key, ".json"), json.dumps(entry).encode())
+
+
+def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> Entry:
+    """Compile a variant into the store; also a refusal by the compiler is kept.
+
+    recorded: may have the listing of a cubin of the same bytes, which is then not made again.
+    """
+    kernel, begun = task.variant.kernel, time.monotonic()
+    done = nvrtc.compile_kernel(kernel, task.arch, task.variant.names)
+    entry = _entry(task, done)
     if done.cubin:
         path = store.blob(KIND, task.key, ".cubin")
         write_atomically(path, done.cubin)
@@ -112,7 +131,7 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
     if done.warning:
         entry |= {"warning": done.warning, "log": f"{done.warning}\n{done.log}"}
     entry["seconds"] = round(time.monotonic() - begun, 3)
-    write_atomically(store.blob(KIND, task.key, ".json"), json.dumps(entry).encode())
+    _keep(task, store, entry)
     return _with_symbol(kernel, entry)
 
 
@@ -137,6 +156,64 @@ def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
     return entry | {"symbol": symbols[kernel.entry], "resources": used, **more}
 
 
+def compiled(
+    tasks: Iterable[Task], store: Store, cores: int, recorded: Recorded | None = None
+) -> Iterator[tuple[Task, Entry]]:
+    """Compile into the store; each task and what came of it, as it is done.
+
+    In as many processes as there are cores to use, forked before this returns: a compiler is single
+    threaded, changes its process's working folder, and may take more than there is. One that goes over its
+    limits is *failed to compile*, as one that the compiler refuses; where somebody else ended it, it is
+    tried again by the next run.
+    """
+    waiting = list({task.key: task for task in tasks}.values())
+    limits = Limits(LIMIT_S, MEMORY, *_opened(waiting, store, recorded))
+    done = limited.each(lambda task: compile_now(task, store, recorded), waiting, cores, limits)
+    return (
+        (task, _ended(task, store, made) if isinstance(made, Ended) else made)
+        for task, made in done
+    )
+
+
+def _ended(task: Task, store: Store, why: Ended) -> Entry:
+    kernel = task.variant.kernel
+    options = nvrtc.options(kernel, task.arch, task.variant.names)
+    entry = _entry(
+        task, nvrtc.Compiled(None, options, nvrtc.version(), "", f"compiling it: {why.reason}")
+    )
+    if why.lasting:
+        _keep(task, store, entry)
+    return entry
+
+
+def _opened(
+    tasks: Iterable[Task], store: Store, recorded: Recorded | None
+) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """What compiling reads and writes: kernels, headers and Tilewave itself; the store."""
+    kernels = [task.variant.kernel for task in tasks]
+    named = [Path(word) for word in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if word]
+    tool = sass.disassembler()
+    read = [
+        *(folder for kernel in kernels for folder in kernel.folders),
+        *headers.folders(),
+        *([] if tool is None else [Path(tool).parent]),
+        *([] if recorded is None else [recorded.folder]),
+        ROOT,
+        *map(Path, (sys.prefix, sys.base_prefix, *filter(None, sys.path))),
+        *named,
+        *map(
+            Path,
+            ("/usr", "/lib", "/lib64", "/opt", "/nix", "/proc", "/dev/urandom", "/etc/ld.so.cache"),
+        ),
+    ]
+    store.root.mkdir(parents=True, exist_ok=True)
+    return tuple(map(_real, read)), (_real(store.root), Path("/dev/null"))
+
+
+def _real(path: Path) -> Path:
+    return path.resolve()
+
+
 def compile_all(
     tasks: Iterable[Task],
     store: Store,
@@ -144,10 +221,8 @@ def compile_all(
     done: Callable[[Task, Entry], object] = lambda task, made: None,
     recorded: Recorded | None = None,
 ) -> None:
-    """Compile into the store, in as many processes as there are cores to use: a compiler is single
-    threaded, and changes its process's working folder. ``done`` is called for each that is compiled."""
-    waiting = list({task.key: task for task in tasks}.values())
-    for task, made in sharing.each(lambda task: compile_now(task, store, recorded), waiting, cores):
+    """`compiled`, and ``done`` is called for each."""
+    for task, made in compiled(tasks, store, cores, recorded):
         done(task, made)
 
 

@@ -111,6 +111,12 @@ def of_case(
         return _known(stage, case, *refusal)
     assert launch is not None
     entry = compiled[arch] or {}
+    if kernel.provider == "nvrtc":
+        entries = [name for name, _ in kernel.launches]
+        number = int("".join(filter(str.isdigit, arch)))
+        beyond = launch.beyond_code(entry.get("resources", {}), entries, {"arch": number})
+        if beyond:
+            return _known(stage, case, model.UNSUPPORTED, beyond)
     named = kernel.front.cases.get(case.probe_case or "")
     operation = operations.load(kernel.front.operation, kernel.path)
     limit_s = _limit_s(stage, config)

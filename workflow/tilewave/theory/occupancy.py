@@ -94,6 +94,12 @@ def round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
+def block_registers(warps: int, registers: int) -> int:
+    """Registers that a block of ``warps`` warps takes: the launch check counts warps as if all four
+    sub-partitions were used alike."""
+    return round_up(registers * WARP, REGISTER_UNIT) * round_up(warps, SUB_PARTITIONS)
+
+
 def register_blocks(limits: SmLimits, warps: int, registers: int) -> int | None:
     """Blocks of ``warps`` warps that the register file holds; None where it sets no limit."""
     if registers <= 0:
@@ -101,10 +107,7 @@ def register_blocks(limits: SmLimits, warps: int, registers: int) -> int | None:
     if registers > MAX_REGISTERS_PER_THREAD:
         return 0
     per_warp = round_up(registers * WARP, REGISTER_UNIT)
-    # The launch check counts warps as if all four sub-partitions were used alike.
-    if per_warp * round_up(warps, SUB_PARTITIONS) > (
-        limits.registers_per_block or limits.registers
-    ):
+    if block_registers(warps, registers) > (limits.registers_per_block or limits.registers):
         return 0
     return limits.registers // SUB_PARTITIONS // per_warp * SUB_PARTITIONS // warps
 
