@@ -158,7 +158,7 @@ def configs(draw: Any) -> Any:
     made: Any = draw(strategy(schema, schema["$defs"]))
 
     def pick(some: list[Any]) -> Any:
-        return copy.copy(draw(st.sampled_from(some)))
+        return copy.deepcopy(draw(st.sampled_from(some)))
 
     if draw(st.integers(0, 3)):
         made = _plausible(made, pick)

@@ -69,6 +69,7 @@ OUT_OF_BOUNDS = {
     ),
     "2^41": (block(shapes=[2**41]), str(2**40)),
     "2^41 in words": (block(shapes=[f"{2**41}x1x1"]), str(2**40)),
+    "2^21 cubed": (block(shapes=[2**21]), "multiplied"),
     "2^63": (block(shapes=[2**63]), "shapes"),
     "of digits": (block(shapes=["9" * 5000]), "200"),
     "wide expression": (block(shapes=["2**99 * sms"]), "shapes"),

@@ -15,7 +15,16 @@ from functools import cached_property
 from typing import Any
 
 from tilewave import operations
-from tilewave.config import LARGEST_SIZE, MOST_CASES, CaseBlock, Config, Range, Study, words
+from tilewave.config import (
+    LARGEST_SHAPE,
+    LARGEST_SIZE,
+    MOST_CASES,
+    CaseBlock,
+    Config,
+    Range,
+    Study,
+    words,
+)
 from tilewave.counters.catalogue import OF_INSTRUCTIONS
 from tilewave.errors import UserError
 from tilewave.expressions import ExpressionError, integer
@@ -49,6 +58,8 @@ class Shape:
             if not 1 <= value <= LARGEST_SIZE:
                 raise ExpressionError(f"{name} = {text!r} is {value}, not a positive size")
             resolved[name] = value
+        if math.prod(resolved.values()) > LARGEST_SHAPE:
+            raise ExpressionError(f"{self.id} is more than {LARGEST_SHAPE}, multiplied")
         return resolved
 
 
@@ -159,6 +170,10 @@ def expand_shapes(
                 tuple([value] * len(dimensions)) for value in _dimension(entry, where_file, place)
             ]
         for values in combinations:
+            known = [value for value in values if isinstance(value, int)]
+            if math.prod(known) > LARGEST_SHAPE:
+                found = "x".join(map(str, values))
+                raise UserError(where_file, place, found, f"at most {LARGEST_SHAPE}, multiplied")
             yield Shape(tuple(zip(dimensions, values)))
 
 

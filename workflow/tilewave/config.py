@@ -25,6 +25,8 @@ MOST_ITEMS = 1000
 """Of any list and mapping in the config."""
 LARGEST_SIZE = 2**40
 """Of one dimension: a byte for each element is more than any GPU holds."""
+LARGEST_SHAPE = 2**62
+"""Of a shape's sizes multiplied: no GPU does as much in a day, and twice as much is still 64 bits wide."""
 DAY = 86_400.0
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
