@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import copy
 import datetime
+import functools
 import json
 import os
 import random
@@ -26,6 +27,7 @@ from typing import Any
 import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from samples import write_kernel
 from tilewave import config_files, operations, plots, project
@@ -151,11 +153,16 @@ def _places(data: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
             yield from _places(one, (*above, key))
 
 
+@functools.cache
+def _of(model: type[BaseModel]) -> st.SearchStrategy[Any]:
+    schema = model.model_json_schema()
+    return strategy(schema, schema.get("$defs", {}))
+
+
 @st.composite
 def configs(draw: Any) -> Any:
     """A config, or something like one: plain data, or the bytes of a file."""
-    schema = Config.model_json_schema()
-    made: Any = draw(strategy(schema, schema["$defs"]))
+    made: Any = draw(_of(Config))
 
     def pick(some: list[Any]) -> Any:
         return copy.deepcopy(draw(st.sampled_from(some)))
@@ -164,9 +171,8 @@ def configs(draw: Any) -> Any:
         made = _plausible(made, pick)
         for study in made["studies"].values():
             model = PLOTS[study["plot"]]
-            told = model.model_json_schema() if model is not None else {}
-            if told.get("properties"):
-                study["options"] = draw(strategy(told, told.get("$defs", {})))
+            if model is not None and model.model_fields:
+                study["options"] = draw(_of(model))
     for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2, 3]))):
         *above, last = pick(list(_places(made)) or [("studies",)])
         inside = made
@@ -201,7 +207,9 @@ def _text(made: Any) -> bytes:
 
 
 def prepare(folder: Path) -> None:
-    """What the configs find where the run works: two small kernels, so that a plan takes no time."""
+    """What the configs find where the run works: two small kernels and no recording, so that a plan takes no
+    time."""
+    (folder / "resources" / "recorded").mkdir(parents=True)
     for name in KERNELS:
         write_kernel(folder / "kernels", name)
     os.chdir(folder)
