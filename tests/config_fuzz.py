@@ -162,7 +162,7 @@ def _of(model: type[BaseModel]) -> st.SearchStrategy[Any]:
 @st.composite
 def configs(draw: Any) -> Any:
     """A config, or something like one: plain data, or the bytes of a file."""
-    made: Any = draw(_of(Config))
+    made: Any = copy.deepcopy(draw(_of(Config)))  # it is changed below, ODD is not
 
     def pick(some: list[Any]) -> Any:
         return copy.deepcopy(draw(st.sampled_from(some)))
@@ -172,7 +172,7 @@ def configs(draw: Any) -> Any:
         for study in made["studies"].values():
             model = PLOTS[study["plot"]]
             if model is not None and model.model_fields:
-                study["options"] = draw(_of(model))
+                study["options"] = copy.deepcopy(draw(_of(model)))
     for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2, 3]))):
         *above, last = pick(list(_places(made)) or [("studies",)])
         inside = made
