@@ -24,24 +24,24 @@ INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-has
 .DEFAULT_GOAL := report
 
 report: $(RUN)
-	@$(PY) -m tilewave.processes.unlock
+	@$(PY) -m tilewave.processes.ahead $(ARGS)
 	$(PY) -m snakemake --cores $(CORES) report $(ARGS)
 
 # The fastest variant at each shape, without a full sweep: reports/tables/best.csv.
 tune: $(RUN)
-	@$(PY) -m tilewave.processes.unlock
+	@$(PY) -m tilewave.processes.ahead $(ARGS)
 	$(PY) -m snakemake --cores 1 tune $(ARGS)
 
 # The small study: every kernel compiled, executed on two cores, and checked. A repeated run does
 # nothing, so the verdict is shown from its file.
 smoke: $(RUN)
-	@$(PY) -m tilewave.processes.unlock
+	@$(PY) -m tilewave.processes.ahead --configfile config/smoke.yaml $(ARGS)
 	$(PY) -m snakemake --cores 2 report --configfile config/smoke.yaml $(ARGS)
 	@cat results/smoke/verdict.txt
 
 # Accepts the shared-memory excess of the small study, config/smoke_baseline.csv.
 baseline: $(RUN)
-	@$(PY) -m tilewave.processes.unlock
+	@$(PY) -m tilewave.processes.ahead --configfile config/smoke.yaml $(ARGS)
 	$(PY) -m snakemake --cores 2 baseline --configfile config/smoke.yaml $(ARGS)
 
 # The README's images, from the report's figures; .ci/run says when they are out of date.
@@ -81,9 +81,10 @@ format: $(DEV)
 	$(PY) -m ruff format
 	$(PY) -m snakefmt Snakefile workflow/rules
 
-# For editors; tests/test_schema.py says when it is out of date.
+# For editors, and for readers; tests/test_schema.py says when one is out of date.
 schema: $(RUN)
 	PYTHONPATH=workflow $(PY) -c 'from tilewave import config; print(config.json_schema(), end="")' > config/schema.json
+	PYTHONPATH=workflow $(PY) -c 'from tilewave import plots; print(plots.documented(), end="")' > docs/options.md
 
 # Needs uv. base comes first: the others are constrained by it. Pins move only where they must;
 # make lock ARGS=--upgrade takes the newest.

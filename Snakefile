@@ -14,17 +14,23 @@ sys.path.insert(0, LIBRARY)
 FOUND = os.environ.get("PYTHONPATH")
 os.environ.update(PYTHONPATH=os.pathsep.join([LIBRARY, FOUND] if FOUND else [LIBRARY]))
 
-# A config given with --configfile stands alone: Snakemake would merge its studies into these.
-if "studies" not in config:
-
-    configfile: str(Path(workflow.basedir) / "config" / "config.yaml")
-
-
-from tilewave import library, plots, project, report
+from tilewave import config_files, library, outputs, plots, project, report
 from tilewave.errors import UserError
 from tilewave.records import history as recordings
 from tilewave.stages import work
 from tilewave.stages.work import BATCHED
+
+SHIPPED = Path(workflow.basedir) / "config" / "config.yaml"
+
+# A config given with --configfile stands alone: Snakemake would merge its studies into these.
+if "studies" not in config:
+    try:
+        config_files.read(SHIPPED, project.config_name([SHIPPED]))
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
+
+    configfile: str(SHIPPED)
+
 
 try:
     PROJECT = project.load(
@@ -49,6 +55,11 @@ container: "docker://python:3.12-slim-bookworm"
 
 RESULTS = PROJECT.config.output.results
 REPORTS = PROJECT.config.output.reports
+
+
+# Before the first job, and not in a dry run.
+onstart:
+    outputs.mark(PROJECT.config)
 
 
 wildcard_constraints:

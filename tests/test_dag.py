@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from samples import BODY, FRONT, ROOT, config, write_kernel
+from tilewave import outputs, report
 from tilewave import project as projects
-from tilewave import report
 from tilewave.compiling import nvrtc
 from tilewave.errors import UserError
 
@@ -65,7 +65,7 @@ def test_a_fresh_study_compiles_and_executes(dry):
     assert "cublas" not in found["Compile"] | found["Execute"]
     assert found["Draw"] == {"smoke"}
     assert "Write the page" in done.stdout + done.stderr
-    assert not (dry / "results").exists()
+    assert not (dry / "results").exists() and not (dry / "reports").exists()
 
 
 @pytest.mark.skipif(not (ROOT / "resources/recorded/nvidia_h200").is_dir(), reason="no recording")
@@ -193,7 +193,6 @@ def test_only_may_be_a_number(tmp_path):
 BARS = """\
 import matplotlib.pyplot as plt
 
-OPTIONS = {}
 READING = "A bar is a case, and as high as its name is long."
 
 
@@ -245,6 +244,8 @@ def ran(tmp_path_factory):
     (folder / "figures" / "bars.py").write_text(BARS)
     done = ran_on(folder, strict=True)
     assert (folder / "reports" / "index.html").is_file(), done.stderr
+    for kind in outputs.KINDS:
+        assert (folder / kind / outputs.MARKER).is_file()
     return folder, done
 
 

@@ -185,13 +185,14 @@ def test_a_chosen_peak() -> None:
 
 def test_accesses_that_are_none() -> None:
     check_options("traffic", {"accesses": ACCESSES, "peaks": {}})
-    wrong = study(accesses={"matmul_naive": {"a": {"lanes": 4}}})
-    with pytest.raises(UserError, match=r"accesses\.matmul_naive\.a\.lanes.*rows"):
-        traffic.table(wrong)
-    with pytest.raises(UserError, match=r"accesses\.matmul_naive\.a.*32 lanes"):
-        traffic.table(study(accesses={"matmul_naive": {"a": {"rows": 9, "columns": 8}}}))
-    with pytest.raises(UserError, match="'d'"):
-        traffic.table(study(accesses={"matmul_naive": {"d": {}}}))
+    for kernel, said in (
+        ({"a": {"lanes": 4}}, r"accesses\.matmul_naive\.a\.lanes.*rows"),
+        ({"a": {"rows": 9, "columns": 8}}, r"accesses\.matmul_naive\.a.*32 lanes"),
+        ({"d": {}}, "'d'"),
+        ({"tile": [1, 2]}, r"accesses\.matmul_naive\.tile"),
+    ):
+        with pytest.raises(UserError, match=said):
+            check_options("traffic", {"accesses": {"matmul_naive": kernel}})
     # An access that does not divide the tile predicts nothing.
     odd = row(
         study(accesses={"matmul_tiled": {"a": {"rows": 1, "columns": 32}}}),

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from samples import ROOT
+from tilewave import plots
 from tilewave.config import json_schema
 
 SCHEMA = ROOT / "config" / "schema.json"
@@ -14,6 +15,10 @@ SCHEMA = ROOT / "config" / "schema.json"
 
 def test_schema_is_current():
     assert SCHEMA.read_text() == json_schema(), "run `make schema`"
+
+
+def test_options_are_documented():
+    assert (ROOT / "docs" / "options.md").read_text() == plots.documented(), "run `make schema`"
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "smoke.yaml"])

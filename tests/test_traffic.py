@@ -173,9 +173,6 @@ class StudyOptions:
     def __init__(self, options: dict[str, object]) -> None:
         self.options = options
 
-    def option(self, name: str, default: object) -> object:
-        return self.options.get(name, default)
-
 
 def _counted() -> list[tuple[str, dict[str, float]]]:
     """Recorded counters of the kernels whose accesses are known, of today's text."""

@@ -7,6 +7,7 @@ alone; `Shape.resolve` gives whole numbers once the target's device is known.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,14 +16,24 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewave import operations
-from tilewave.config import CaseBlock, Config, Range, Study, words
+from tilewave.config import (
+    LARGEST_SHAPE,
+    LARGEST_SIZE,
+    MOST_CASES,
+    CaseBlock,
+    Config,
+    Range,
+    Study,
+    words,
+)
 from tilewave.counters.catalogue import OF_INSTRUCTIONS
 from tilewave.errors import UserError
 from tilewave.expressions import ExpressionError, integer
 from tilewave.kernels import Kernel
 from tilewave.variants import Variant, choices
 
-DIMENSION = re.compile(r"^[1-9]\d*$")
+DIMENSION = re.compile(r"^[1-9][0-9]*$")
+LONGEST_SIZE = 200  # letters of an expression
 MOST_SMS = 513
 """One more SM than any GPU is thought to have."""
 
@@ -45,9 +56,11 @@ class Shape:
         resolved = {}
         for name, text in self.dimensions:
             value = integer(text, device)
-            if value < 1:
+            if not 1 <= value <= LARGEST_SIZE:
                 raise ExpressionError(f"{name} = {text!r} is {value}, not a positive size")
             resolved[name] = value
+        if math.prod(resolved.values()) > LARGEST_SHAPE:
+            raise ExpressionError(f"{self.id} is more than {LARGEST_SHAPE}, multiplied")
         return resolved
 
 
@@ -80,10 +93,10 @@ class Request:
 
 def _can_be_positive(text: str, where_file: object, key: str) -> None:
     """Raise UserError where an expression has no positive whole value on any number of SMs."""
-    problem = "a positive whole number"
+    problem = f"a positive whole number of at most {LARGEST_SIZE}"
     for sms in (100, *range(1, MOST_SMS)):
         try:
-            if integer(text, {"sms": sms}) > 0:
+            if 0 < integer(text, {"sms": sms}) <= LARGEST_SIZE:
                 return
         except ExpressionError as error:
             problem = str(error) if sms == 100 else problem
@@ -93,22 +106,38 @@ def _can_be_positive(text: str, where_file: object, key: str) -> None:
 def _dimension(value: Any, where_file: object, key: str) -> list[int | str]:
     """Values of one dimension: a number, an expression, a list or a range."""
     if isinstance(value, list):
-        return [one for item in value for one in _dimension(item, where_file, key)]
+        found: list[int | str] = []
+        for item in value:
+            found += _dimension(item, where_file, key)
+            _bounded(len(found), "sizes", where_file, key)
+        return found
     if isinstance(value, Mapping):
         try:
             sweep = Range.model_validate(dict(value))
         except ValueError as error:
-            allowed = "{from, to, step} with positive numbers"
+            allowed = f"{{from, to, step}} with positive numbers of at most {LARGEST_SIZE}"
             raise UserError(where_file, key, dict(value), allowed) from error
-        return list(range(sweep.start, sweep.stop + 1, sweep.step))
+        sizes = range(sweep.start, sweep.stop + 1, sweep.step)
+        _bounded(len(sizes), "sizes", where_file, key)
+        return list(sizes)
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise UserError(where_file, key, value, "a positive whole number or an expression")
-    if isinstance(value, str) and not DIMENSION.match(value.strip()):
-        _can_be_positive(value, where_file, key)
-        return [value.strip()]
-    if int(value) < 1:
-        raise UserError(where_file, key, value, "a positive whole number")
+    if isinstance(value, str):
+        if len(value) > LONGEST_SIZE:
+            raise UserError(where_file, key, value, f"at most {LONGEST_SIZE} letters")
+        if not DIMENSION.match(value.strip()):
+            _can_be_positive(value, where_file, key)
+            return [value.strip()]
+    if not 1 <= int(value) <= LARGEST_SIZE:
+        allowed = f"a positive whole number of at most {LARGEST_SIZE}"
+        raise UserError(where_file, key, value, allowed)
     return [int(value)]
+
+
+def _bounded(count: int, what: str, where_file: object, key: str) -> None:
+    """Raise UserError for more than a plan may hold."""
+    if count > MOST_CASES:
+        raise UserError(where_file, key, f"{count} {what}", f"at most {MOST_CASES} {what}")
 
 
 def expand_shapes(
@@ -129,8 +158,9 @@ def expand_shapes(
                 found = unknown[0] if unknown else sorted(entry)
                 raise UserError(where_file, place, found, f"all of {', '.join(dimensions)}")
             axes = [_dimension(entry[name], where_file, f"{place}.{name}") for name in dimensions]
+            _bounded(math.prod(map(len, axes)), "shapes", where_file, place)
             combinations = list(itertools.product(*axes))
-        elif isinstance(entry, str) and re.fullmatch(r"\d+(x\d+)+", entry):
+        elif isinstance(entry, str) and re.fullmatch(r"[0-9]+(x[0-9]+)+", entry):
             parts = entry.split("x")
             if len(parts) != len(dimensions):
                 allowed = "x".join(dimensions)
@@ -141,6 +171,10 @@ def expand_shapes(
                 tuple([value] * len(dimensions)) for value in _dimension(entry, where_file, place)
             ]
         for values in combinations:
+            known = [value for value in values if isinstance(value, int)]
+            if math.prod(known) > LARGEST_SHAPE:
+                found = "x".join(map(str, values))
+                raise UserError(where_file, place, found, f"at most {LARGEST_SHAPE}, multiplied")
             yield Shape(tuple(zip(dimensions, values)))
 
 
@@ -170,15 +204,23 @@ def _without(block: CaseBlock, left_out: Mapping[str, UserError]) -> CaseBlock:
     return block if stay == names else block.model_copy(update={"kernels": stay})
 
 
+def _combinations(kernel: Kernel, how: str | Mapping[str, Any]) -> int:
+    """Of how many combinations of macros a block's variants are chosen, at most."""
+    lists = how if isinstance(how, Mapping) else kernel.front.macros
+    return math.prod(len(one) if isinstance(one, list) else 1 for one in lists.values())
+
+
 def _block_cases(
     block: CaseBlock, kernels: Mapping[str, Kernel], where_file: object, key: str
 ) -> Iterator[Case]:
     selected = _block_kernels(block, kernels, where_file, key)
     offered = {name for kernel in selected for name in kernel.front.macros}
-    for macro in block.macros if isinstance(block.macros, dict) else ():
+    for macro, values in block.macros.items() if isinstance(block.macros, dict) else ():
         if macro not in offered:
             allowed = offered or "no macros at all"
             raise UserError(where_file, f"{key}.macros.{macro}", macro, allowed)
+        if isinstance(values, list) and len({str(one) for one in values}) < len(values):
+            raise UserError(where_file, f"{key}.macros.{macro}", values, "each value once")
     labels: set[str] = set()
     if block.providers:
         found = dict.fromkeys(kernel.provider for kernel in selected)
@@ -192,12 +234,17 @@ def _block_cases(
                 place = f"cases.{name}.macros"
                 yield Case(next(choices(kernel, probe.macros, kernel.path, place)), None, name)
             continue
-        shapes = list(expand_shapes(block.shapes, dimensions, where_file, f"{key}.shapes"))
+        told = expand_shapes(block.shapes, dimensions, where_file, f"{key}.shapes")
+        shapes = list(itertools.islice(told, MOST_CASES + 1))
+        _bounded(len(shapes), "shapes", where_file, f"{key}.shapes")
         if not shapes:
             raise UserError(where_file, f"{key}.shapes", block.shapes, "at least one shape")
         how = block.macros
         if isinstance(how, dict) and block.kernels == "all":
             how = {name: value for name, value in how.items() if name in kernel.front.macros}
+        if block.most is not None and _combinations(kernel, how) > MOST_CASES:
+            continue
+        _bounded(_combinations(kernel, how), "combinations", where_file, f"{key}.macros")
         chosen = []
         for variant in choices(kernel, how, where_file, f"{key}.macros"):
             labels.add(variant.dtype)
@@ -321,13 +368,11 @@ def expand(
     whole run, because the metrics are part of its key. Raises UserError for unknown kernels,
     macros, shapes and words, and for a study without a case.
     """
-    flat = [
-        (name, case, time, tune, counters, execute)
-        for name, study in config.studies.items()
-        for case, time, tune, counters, execute in expand_study(
-            name, study, kernels, where_file, left_out
-        )
-    ]
+    flat = []
+    for name, study in config.studies.items():
+        for asked in expand_study(name, study, kernels, where_file, left_out):
+            flat.append((name, *asked))
+            _bounded(len(flat), "cases in all studies", where_file, f"studies.{name}.cases")
     for name in config.studies:
         if not any(study == name for study, *_ in flat):
             allowed = "blocks that select at least one case"

@@ -7,59 +7,79 @@ UserError that names the file, the key, what was found and what is allowed.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from tilewave.errors import UserError
 from tilewave.home import RECORDED, place
-from tilewave.validation import first_problem, key_twice
+from tilewave.validation import validated
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+MOST_CASES = 20_000
+"""Of a plan; the full study has some three thousand."""
+MOST_ITEMS = 1000
+"""Of any list and mapping in the config."""
+LARGEST_SIZE = 2**40
+"""Of one dimension: a byte for each element is more than any GPU holds."""
+LARGEST_SHAPE = 2**62
+"""Of a shape's sizes multiplied: no GPU does as much in a day, and twice as much is still 64 bits wide."""
+DAY = 86_400.0
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+Word = Annotated[str, Field(max_length=200)]
+FileName = Annotated[str, Field(min_length=1, max_length=1000)]
+Words = Annotated[list[Word], Field(max_length=MOST_ITEMS)]
+Size = Annotated[StrictInt, Field(ge=1, le=LARGEST_SIZE)]
+Seconds = Annotated[float, Field(gt=0, le=DAY)]
+Millimetres = Annotated[float, Field(ge=60, le=400)]
+Points = Annotated[float, Field(ge=4, le=24)]
 MetricSet = Literal["flops", "basic", "traffic", "memory", "quantization", "limits", "full"]
 
 
 class Model(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class Range(Model):
     """A sweep of one dimension: from, to (included) and step."""
 
-    start: int = Field(alias="from", gt=0)
-    stop: int = Field(alias="to", gt=0)
-    step: int = Field(gt=0)
+    start: Size = Field(alias="from")
+    stop: Size = Field(alias="to")
+    step: Size
 
 
 class CaseBlock(Model):
     """Which variants meet which shapes."""
 
-    kernels: list[str] | str = Field(
+    kernels: Words | Word = Field(
         "all", description="Kernel names, or `all` of the block's operation (new files included)."
     )
-    operation: str = Field("matmul", description="What `all` selects.")
-    macros: str | dict[str, Any] = Field(
+    operation: Word = Field("matmul", description="What `all` selects.")
+    macros: Word | Annotated[dict[Word, Any], Field(max_length=MOST_ITEMS)] = Field(
         "each_dtype",
         description="`defaults`, `each_dtype` (the plainest variant of every dtype), "
         "`one_at_a_time`, `product`, or a mapping of macros to a value or list.",
     )
-    dtypes: list[str] = Field(
+    dtypes: Words = Field(
         default_factory=list, description="Keep only variants with these dtype labels."
     )
-    shapes: list[StrictInt | str | dict[str, Any]] = Field(
+    shapes: list[Size | Word | dict[Word, Any]] = Field(
         default_factory=list,
+        max_length=MOST_ITEMS,
         description="4096; `512x256x128`; or a mapping of dimensions to a number, an expression "
         "over `sms`, a list, or {from, to, step}. Probes bring their own cases.",
     )
     providers: list[Literal["nvrtc", "cublaslt", "cpu"]] = Field(
-        default_factory=list, description="Keep only kernels that one of these runs."
+        default_factory=list, max_length=3, description="Keep only kernels that one of these runs."
     )
     most: int | None = Field(
         None,
         ge=1,
+        le=MOST_CASES,
         description="Leave out the kernels of which the block would take more variants than this.",
     )
     time: bool | None = Field(None, description="Overrides the study's `time` for this block.")
@@ -75,17 +95,17 @@ class CaseBlock(Model):
 class StudyStyle(Model):
     """What a study's figure has otherwise than the others; what is not set is as `style` says."""
 
-    width_mm: float | None = Field(None, ge=60, le=400)
-    font_size: float | None = Field(None, ge=4, le=24)
+    width_mm: Millimetres | None = None
+    font_size: Points | None = None
     bare: bool | None = None
 
 
 class Study(Model):
     """A question with its cases and its figure."""
 
-    plot: str = Field(description="Module of tilewave.plots that draws it.")
-    title: str
-    question: str = ""
+    plot: Word = Field(description="Module of tilewave.plots that draws it.")
+    title: Word
+    question: str = Field("", max_length=1000)
     time: bool = Field(False, description="Time the cases with CUDA events.")
     tune: bool = Field(
         False,
@@ -98,25 +118,29 @@ class Study(Model):
     execute: bool = Field(
         False, description="Execute the cases' machine code on the CPU, beside what is measured."
     )
-    cases: list[CaseBlock] = Field(min_length=1)
-    options: dict[str, Any] = Field(default_factory=dict, description="Handed to the plot module.")
+    cases: list[CaseBlock] = Field(min_length=1, max_length=MOST_ITEMS)
+    options: dict[Word, Any] = Field(
+        default_factory=dict,
+        max_length=MOST_ITEMS,
+        description="Handed to the plot module; docs/options.md.",
+    )
     style: StudyStyle = StudyStyle()
 
 
 class Timing(Model):
     """How a case is timed."""
 
-    block_ms: float = Field(2.0, gt=0, description="Length of one block of gated launches.")
-    rounds: int = Field(5, ge=1, description="Rounds of A B B A, the baseline paired.")
-    case_limit_s: float = Field(
-        5.0, gt=0, description="A case predicted to take longer is not timed."
+    block_ms: float = Field(
+        2.0, ge=0.01, le=10_000, description="Length of one block of gated launches."
     )
+    rounds: int = Field(5, ge=1, le=10_000, description="Rounds of A B B A, the baseline paired.")
+    case_limit_s: Seconds = Field(5.0, description="A case predicted to take longer is not timed.")
 
 
 class Check(Model):
     """How a case is checked."""
 
-    case_limit_s: float = Field(20.0, gt=0, description="A check that takes longer is timed out.")
+    case_limit_s: Seconds = Field(20.0, description="A check that takes longer is timed out.")
 
 
 class Counters(Model):
@@ -124,7 +148,7 @@ class Counters(Model):
 
     clock_control: Literal["none", "base"] = "none"
     cache_control: Literal["all", "none"] = "all"
-    case_limit_s: float = Field(20.0, gt=0, description="Longest time for one case under ncu.")
+    case_limit_s: Seconds = Field(20.0, description="Longest time for one case under ncu.")
 
 
 class Execute(Model):
@@ -135,10 +159,10 @@ class Execute(Model):
         description="`no_gpu`: where there is no GPU, the cases without a recorded figure; "
         "`always`: every case; `never`. Studies with `execute: true` are executed unless `never`.",
     )
-    case_limit_s: float = Field(
-        10.0, gt=0, description="A case that would take longer on one core is not executed."
+    case_limit_s: Seconds = Field(
+        10.0, description="A case that would take longer on one core is not executed."
     )
-    baseline: str | None = Field(
+    baseline: FileName | None = Field(
         None, description="A CSV of each case's shared-memory excess, which a run must reproduce."
     )
 
@@ -146,14 +170,11 @@ class Execute(Model):
 class Style(Model):
     """Look of the figures."""
 
-    width_mm: float = Field(178.0, ge=60, le=400, description="178 two columns, 86 one column.")
-    font: str = "DejaVu Sans"
-    font_size: float = Field(8.0, ge=4, le=24)
-    narrow_mm: float = Field(
-        86.0,
-        ge=60,
-        le=400,
-        description="Of the second file of each figure, for a column or a phone.",
+    width_mm: Millimetres = Field(178.0, description="178 two columns, 86 one column.")
+    font: Word = "DejaVu Sans"
+    font_size: Points = 8.0
+    narrow_mm: Millimetres = Field(
+        86.0, description="Of the second file of each figure, for a column or a phone."
     )
     bare: bool = Field(
         False,
@@ -165,49 +186,70 @@ class Style(Model):
 class Output(Model):
     """Where results and the report go."""
 
-    results: str = "results"
-    reports: str = "reports"
+    results: FileName = "results"
+    reports: FileName = "reports"
 
 
 class Config(Model):
     """The whole config."""
 
-    target: str = Field(
+    target: Word = Field(
         "auto",
         description="`auto`: this GPU, else the recorded one; `live`: this GPU only; or the name "
         "of a folder in resources/recorded.",
     )
-    architectures: list[Annotated[str, Field(pattern=r"^(auto|sm_\d+[af]?)$")]] = Field(
-        default_factory=lambda: ["auto"], min_length=1
+    architectures: list[Annotated[str, Field(pattern=r"^(auto|sm_[0-9]{2,3}[af]?)$")]] = Field(
+        default_factory=lambda: ["auto"], min_length=1, max_length=100
     )
-    kernel_folders: list[str] = Field(default_factory=lambda: ["kernels"], min_length=1)
-    operation_folders: list[str] = Field(
-        default_factory=list, description="Where operations of your own are; their code is run."
+    kernel_folders: list[FileName] = Field(
+        default_factory=lambda: ["kernels"], min_length=1, max_length=MOST_ITEMS
     )
-    plot_folders: list[str] = Field(
-        default_factory=list, description="Where plot modules of your own are; their code is run."
+    operation_folders: list[FileName] = Field(
+        default_factory=list,
+        max_length=MOST_ITEMS,
+        description="Where operations of your own are; their code is run.",
     )
-    gpu: int = Field(0, ge=0, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows.")
-    only: StrictInt | str | list[StrictInt | str] = Field(
-        "", description="Words that narrow the run: parts, studies, kernels, dtypes, shapes."
+    plot_folders: list[FileName] = Field(
+        default_factory=list,
+        max_length=MOST_ITEMS,
+        description="Where plot modules of your own are; their code is run.",
     )
-    history: list[str] = Field(
+    trust: bool = Field(
+        True,
+        description="false: kernels in Python, operations and plots that are not Tilewave's own are "
+        "refused.",
+    )
+    gpu: int = Field(
+        0, ge=0, le=1023, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows."
+    )
+    only: (
+        Size
+        | Annotated[str, Field(max_length=10_000)]
+        | Annotated[list[Size | Word], Field(max_length=MOST_ITEMS)]
+    ) = Field(
+        "",
+        description="Words that narrow the run: parts, studies, kernels, dtypes, shapes.",
+    )
+    history: list[FileName] = Field(
         default_factory=lambda: [RECORDED.as_posix()],
+        max_length=MOST_ITEMS,
         description="Recordings that plot `history` draws: folders of recorded figures, or of such "
         "folders, as each commit has them.",
     )
-    base: StrictInt | str = Field(
+    base: Size | FileName | Literal[""] = Field(
         "",
         description="Of `snakemake compare`: what is compared, a folder, a git revision or A..B, as "
         "`tilewave compare` takes it.",
     )
-    head: StrictInt | str = Field("", description="Compared with it; default: the working tree.")
+    head: Size | FileName | Literal[""] = Field(
+        "", description="Compared with it; default: the working tree."
+    )
     strict: bool | Literal["release"] = Field(
         False,
         description="true: fail after the page if a case is wrong or failed; "
         "release: also if a recorded figure is stale.",
     )
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, lt=2**32)
     fresh: bool = Field(
         False,
         description="Compile and execute here, whatever is recorded: so that a recording hides no "
@@ -219,35 +261,12 @@ class Config(Model):
     execute: Execute = Field(default_factory=Execute)
     style: Style = Field(default_factory=Style)
     output: Output = Field(default_factory=Output)
-    studies: dict[Name, Study] = Field(min_length=1)
-    parts: dict[Name, list[str]] = Field(
+    studies: dict[Name, Study] = Field(min_length=1, max_length=MOST_ITEMS)
+    parts: dict[Name, Words] = Field(
         default_factory=dict,
+        max_length=MOST_ITEMS,
         description="Names for groups of studies, each a word of `only`: parts of a long run.",
     )
-
-
-def _allowed_keys(location: tuple[Any, ...]) -> Any:
-    """Field names allowed where an unknown key was found."""
-    model: Any = Config
-    for part in location[:-1]:
-        if isinstance(part, int) or (model is Study and part == "cases"):
-            model = CaseBlock if model is Study else model
-            continue
-        sections = {
-            "timing": Timing,
-            "check": Check,
-            "counters": Counters,
-            "execute": Execute,
-            "style": Style,
-            "output": Output,
-        }
-        if model is Config and part == "studies":
-            model = dict
-        elif model is dict:
-            model = Study
-        elif model is Config and part in sections:
-            model = sections[part]
-    return getattr(model, "model_fields", "the keys of config/README.md")
 
 
 def parse(data: Mapping[str, Any], where_file: object) -> Config:
@@ -255,29 +274,7 @@ def parse(data: Mapping[str, Any], where_file: object) -> Config:
 
     Raises UserError for unknown keys and values out of range.
     """
-    try:
-        return Config.model_validate(dict(data))
-    except ValidationError as error:
-        location, detail = first_problem(error, data)
-        key = ".".join(str(part) for part in location)
-        if detail["type"] == "extra_forbidden":
-            raise UserError(where_file, key, location[-1], _allowed_keys(location)) from error
-        if detail["type"] == "missing":
-            raise UserError(where_file, key, None, "a value: the key is required") from error
-        raise UserError(where_file, key, detail.get("input"), detail["msg"]) from error
-
-
-def check_file(path: Path, where_file: object) -> None:
-    """Refuse a config file in which a key stands twice: Snakemake has read only the last one.
-
-    Raises UserError.
-    """
-    try:
-        twice = key_twice(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return  # what cannot be read so was not read by Snakemake either, and it has said so
-    if twice:
-        raise UserError(where_file, twice, "the key twice", "each key once")
+    return validated(Config, data, where_file)
 
 
 def words(only: int | str | list[int | str]) -> list[str]:
@@ -301,7 +298,10 @@ def check_folders(config: Config, kind: str, where_file: object, root: Path) -> 
     folders = []
     for index, folder in enumerate(getattr(config, kind)):
         path = place(folder, root)
-        if not (path.is_dir() or (kind == "kernel_folders" and path.is_file())):
+        # os.path, unlike pathlib, raises for no name, however long.
+        if not (os.path.isdir(path) or (kind == "kernel_folders" and os.path.isfile(path))):
             raise UserError(where_file, f"{kind}.{index}", folder, "a folder that exists")
+        if not os.access(path, os.R_OK):
+            raise UserError(where_file, f"{kind}.{index}", folder, "a folder that can be read")
         folders.append(path)
     return folders

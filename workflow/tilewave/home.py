@@ -6,6 +6,7 @@ order, in the library's folder ``_home``.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 LIBRARY = Path(__file__).parent
@@ -13,6 +14,8 @@ CARRIED = LIBRARY / "_home"
 INSTALLED = CARRIED.is_dir()
 ROOT = CARRIED if INSTALLED else LIBRARY.parent.parent
 TEMPLATES = ROOT / "workflow" / "report"
+SHIPPED = "kernels"
+"""The folder of Tilewave's own kernels."""
 RECORDED = Path("resources") / "recorded"
 BUILT_FROM = CARRIED / "commit.json"
 """Of a wheel: the commit that it was built from, and whether the tree had changes."""
@@ -21,6 +24,6 @@ BUILT_FROM = CARRIED / "commit.json"
 def place(named: str | Path, root: Path = ROOT) -> Path:
     """A path that a config names: from the folder that the run works in, or else, where only these
     have it, from Tilewave's own files (``root``)."""
-    path = Path(named).expanduser()
+    path = Path(os.path.expanduser(named))
     here = Path.cwd() / path
-    return root / path if (root / path).exists() and not here.exists() else here
+    return root / path if os.path.exists(root / path) and not os.path.exists(here) else here

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 import pkgutil
+import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from types import ModuleType
@@ -37,11 +38,12 @@ class Modules:
         self._kind, self._package, self._variable = kind, package, variable
         names = (module.name for module in pkgutil.iter_modules(path))
         self._ours = {one for one in names if not one.startswith("_") and one not in helpers}
-        self._asked = ""
+        self._asked, self._trusted = "", True
         self._found: dict[str, Path] = {}
 
-    def use(self, folders: Iterable[Path]) -> None:
-        """Look in these folders, too."""
+    def use(self, folders: Iterable[Path], trusted: bool = True) -> None:
+        """Look in these folders, too. What lies in them is loaded only where they are trusted."""
+        self._trusted = trusted
         os.environ[self._variable] = os.pathsep.join(str(one.resolve()) for one in folders)
 
     def folders(self) -> list[str]:
@@ -80,6 +82,9 @@ class Modules:
         if name not in self._ours and name not in self._theirs():
             raise UserError(where, key, name, self.names())
         path = self.file(name)
+        if path is not None and not self._trusted:
+            allowed = f"with `trust: false` no {self._kind} of your own"
+            raise UserError(where, key, f"{name} of {path}", allowed)
         if path is not None:
             try:
                 ast.parse(path.read_bytes())
@@ -96,12 +101,14 @@ class Modules:
         path = self.file(name)
         if path is None:
             return importlib.import_module(f"{self._package}.{name}")
-        spec = importlib.util.spec_from_file_location(f"tilewave_{self._kind}_{name}", path)
+        known = f"tilewave_{self._kind}_{name}"
+        spec = importlib.util.spec_from_file_location(known, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
+        sys.modules[known] = module  # where pydantic looks for the names in the types of `Options`
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             told = f"{type(error).__name__}: {error}"
             raise UserError(path, "import", told, "a Python file that can be imported") from error
         return module

@@ -10,11 +10,10 @@ from typing import Any
 from tilewave import operations
 from tilewave.commands import HERE
 from tilewave.errors import UserError
-from tilewave.home import ROOT
+from tilewave.home import ROOT, SHIPPED
 from tilewave.kernels import SUFFIXES, Kernel, find_kernels, load_kernel
 
 RESULTS, REPORTS = "tilewave-results", "tilewave-report"
-SHIPPED = "kernels"
 CEILINGS = ("ceilings_memory", "ceilings_math", "ceilings_wgmma")
 """Probes whose measured rates are the roofs of the roofline."""
 PRODUCTS = ("matmul", "batched_matmul")

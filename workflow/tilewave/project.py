@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewave import cache, operations, plots
+from tilewave import cache, config_files, operations, outputs, plots
 from tilewave.cases import Plan, expand, wants
 from tilewave.compiling import headers, nvrtc, source
-from tilewave.config import Config, Style, check_file, check_folders, parse
+from tilewave.config import Config, Style, check_folders, parse
 from tilewave.errors import KernelRefused, UserError
-from tilewave.home import RECORDED, ROOT, place
+from tilewave.home import RECORDED, ROOT, SHIPPED, place
 from tilewave.kernels import Kernel, find_kernels, host_code, idea
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
@@ -190,14 +190,17 @@ def load(
     the jobs of a run, whose first process has done it.
     Raises UserError for every mistake in the config or in a kernel file's front matter.
     """
-    for file in files:
-        check_file(Path(str(file)), config_name([file]))
+    for file in () if checked else files:
+        config_files.read(Path(str(file)), config_name([file]))
+    config_files.check_data(data, where)
     config = parse(data, where)
     recorded_root = place(RECORDED, root)
-    operations.MODULES.use(check_folders(config, "operation_folders", where, root))
-    plots.MODULES.use(check_folders(config, "plot_folders", where, root))
+    for kind, modules in (("operation", operations.MODULES), ("plot", plots.MODULES)):
+        modules.use(check_folders(config, f"{kind}_folders", where, root), trusted=config.trust)
     refused: dict[str, KernelRefused] = {}
     kernels = find_kernels(check_folders(config, "kernel_folders", where, root), refused)
+    if not checked:
+        outputs.check(config, where, root)
     _check_target(config, recorded_root, where)
     _check_architectures(config, where)
     cache.owned(STORE.resolve())
@@ -206,6 +209,7 @@ def load(
     if not checked:
         _check_expressions(kernels)
     plan = expand(config, kernels, where, refused)
+    _check_trust(config, plan, root)
     if not checked:
         variants = {r.case.variant.id: r.case.variant for r in plan.requests.values()}
         for variant in variants.values():
@@ -240,9 +244,22 @@ def _check_architectures(config: Config, where: object) -> None:
             raise UserError(where, f"architectures.{index}", name, ["auto", *known])
 
 
+def _check_trust(config: Config, plan: Plan, root: Path) -> None:
+    """Without trust no case runs a Python file that is not Tilewave's own."""
+    own = (root / SHIPPED).resolve()
+    for name in () if config.trust else plan.kernels:
+        path = plan.of_kernel(name)[0].case.variant.kernel.path
+        if path.suffix == ".py" and path.resolve().parent != own:
+            allowed = "with `trust: false` no Python of your own"
+            raise UserError(path, "file", f"a kernel in Python ({name})", allowed)
+
+
 def _check_expressions(kernels: Mapping[str, Kernel]) -> None:
-    """Every kernel's first variant, used or not: its expressions must have values."""
+    """Every kernel's first variant, used or not: its expressions must have values. A user's own operation
+    is code, and is loaded for the kernels that cases ask for."""
     for kernel in kernels.values():
+        if operations.MODULES.file(kernel.front.operation):
+            continue
         for variant in itertools.islice(choices(kernel, "product", kernel.path, "macros"), 1):
             _try_out(variant)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+
+from tilewave.errors import UserError
 
 YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's where PyYAML was built with it: every job reads all front matter, and it is ten times
@@ -51,30 +53,30 @@ def yaml_of(text: str) -> Any:
 
 
 def _check_size(text: str) -> None:
-    sizes: dict[str, int] = {}  # of what has an anchor
-    above: list[tuple[str | None, int]] = []  # anchor and size of what is open
+    known: dict[str, tuple[int, int]] = {}  # size and levels of what has an anchor
+    above: list[tuple[str | None, int, int]] = []  # the same of what is open, with its anchor
     for event in yaml.parse(text, YAML_LOADER):
         place = f"line {event.start_mark.line + 1 if event.start_mark else 1}"
-        anchor, size = getattr(event, "anchor", None), 1
-        if isinstance(event, yaml.CollectionStartEvent):
-            above.append((anchor, 1))
-            if len(above) > MOST_DEPTH:
-                allowed = f"{MOST_DEPTH} levels at most"
-                raise NoYaml(place, f"more than {MOST_DEPTH} levels", allowed)
-            continue
+        anchor, size, levels = getattr(event, "anchor", None), 1, 0
         if isinstance(event, yaml.CollectionEndEvent):
-            anchor, size = above.pop()
+            anchor, size, levels = above.pop()
         elif isinstance(event, yaml.AliasEvent):
-            if event.anchor not in sizes:
+            if event.anchor not in known:
                 raise NoYaml(place, f"*{event.anchor}", "aliases of what stands before them")
-            size, anchor = sizes[event.anchor], None
+            anchor, (size, levels) = None, known[event.anchor]
+        elif isinstance(event, yaml.CollectionStartEvent):
+            above.append((anchor, 1, 1))
         elif not isinstance(event, yaml.ScalarEvent):
             continue
+        if len(above) + levels > MOST_DEPTH:
+            raise NoYaml(place, f"more than {MOST_DEPTH} levels", f"{MOST_DEPTH} levels at most")
+        if isinstance(event, yaml.CollectionStartEvent):
+            continue
         if anchor is not None:
-            sizes[anchor] = size
+            known[anchor] = size, levels
         if above:
-            name, so_far = above[-1]
-            above[-1] = name, so_far + size
+            name, so_far, deepest = above[-1]
+            above[-1] = name, so_far + size, max(deepest, levels + 1)
             size += so_far
         if size > MOST_NODES:
             problem = f"more than {MOST_NODES} keys and values"
@@ -127,6 +129,47 @@ def first_problem(error: ValidationError, data: Any) -> tuple[tuple[Any, ...], d
     same = [detail for detail, place in zip(details, places) if place == longest]
     wanted = " or ".join(dict.fromkeys(str(detail["msg"]) for detail in same))
     return longest, {**same[0], "msg": wanted}
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that a field's type names, however deep in lists, mappings and unions."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
+
+
+def _known_keys(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
+    """The keys that a model knows where ``location``, which ends in a key that it does not, is."""
+    models = [model]
+    for part in location[:-1]:
+        fields = [one.model_fields for one in models]
+        aliases = [{f.alias or name: f for name, f in one.items()} for one in fields]
+        inner = [f.annotation for one in aliases for key, f in one.items() if key == part]
+        # A place in a list, a name in a mapping: the models are those that the field named.
+        models = [found for one in inner for found in _models(one)] or models
+    return [field.alias or name for one in models for name, field in one.model_fields.items()]
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validated(model: type[M], data: Mapping[str, Any], where: object, above: str = "") -> M:
+    """The model of plain data, which stand at the key ``above`` of the document.
+
+    Raises UserError: the first key that is missing or unknown, or whose value is not allowed.
+    """
+    try:
+        return model.model_validate(dict(data))
+    except ValidationError as error:
+        location, detail = first_problem(error, data)
+        key = ".".join(str(part) for part in (*filter(None, [above]), *location))
+        if detail["type"] == "extra_forbidden":
+            allowed = _known_keys(model, location) or "no key"
+            raise UserError(where, key, location[-1], allowed) from error
+        if detail["type"] == "missing":
+            raise UserError(where, key, None, "a value: the key is required") from error
+        raise UserError(where, key, detail.get("input"), detail["msg"]) from error
 
 
 def key_twice(text: str) -> str | None:

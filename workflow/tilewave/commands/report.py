@@ -10,9 +10,10 @@ from typing import Any
 
 import yaml
 
-from tilewave import own_study
+from tilewave import config_files, outputs, own_study
 from tilewave import project as projects
 from tilewave.commands import HERE, own
+from tilewave.config import parse
 from tilewave.environment import fingerprint, has_gpu
 from tilewave.errors import UserError
 from tilewave.home import RECORDED, ROOT
@@ -88,6 +89,9 @@ def _config(options: argparse.Namespace) -> Path:
     made = own_study.config(
         options.kernels, options.shapes, timed=timed, operation_folders=own.use_operations(options)
     )
+    checked = parse(made, WRITTEN)
+    outputs.check(checked, WRITTEN)
+    outputs.mark(checked)
     text = "# Made by `tilewave report --kernels`; a copy in ./config.yaml is yours to change.\n"
     write_where_other(WRITTEN, text + yaml.safe_dump(made, sort_keys=False, width=100))
     return WRITTEN
@@ -113,10 +117,5 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
 
 def _project(config: Path, only: str) -> projects.Project:
     """What the run will be about."""
-    try:
-        told = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise UserError(config, "file", str(error).split("\n")[0], "a config in YAML") from error
-    if not isinstance(told, dict):
-        raise UserError(config, "file", type(told).__name__, "a mapping of keys")
+    told = config_files.read(config, config)
     return projects.load(told | ({"only": only} if only else {}), config, files=[config])

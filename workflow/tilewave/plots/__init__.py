@@ -1,8 +1,8 @@
 """Figures: one module a study, found by the name that the study's config entry gives as `plot`.
 
-A plot module offers `table(study) -> DataFrame`, `draw(study, table, style) -> Figure`, `OPTIONS`, the
-options its study entry may set, each with a sentence, and `READING`, two or three sentences on how to read
-the figure (axes, marks, lines), for those who see one for the first time. `draw` is given the very frame that `table`
+A plot module offers `table(study) -> DataFrame`, `draw(study, table, style) -> Figure`, and
+`READING`, two or three sentences on how to read the figure (axes, marks, lines), for those who see one for the
+first time; where its study entry may set options, a class `Options` (`options.py`). `draw` is given the very frame that `table`
 returned and is written beside the figure as CSV: every value that is drawn comes from it, the study tells
 the rest (options, title, what is missing, environments). A module whose table is what readers come for
 says `OPEN_TABLE = True`; one may offer `summary(table) -> DataFrame` besides, which the page shows before
@@ -21,9 +21,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from pydantic import BaseModel
+
 from tilewave import library
 from tilewave.errors import UserError
 from tilewave.modules import Modules
+from tilewave.plots.options import PlotOptions, document, given
+from tilewave.validation import validated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +40,6 @@ if TYPE_CHECKING:
 class PlotModule(Protocol):
     """What a module of this package offers."""
 
-    OPTIONS: Mapping[str, str]
     READING: str
 
     def table(self, study: StudyData) -> pd.DataFrame:
@@ -46,7 +49,9 @@ class PlotModule(Protocol):
         """The figure of that table; never fails on missing data."""
 
 
-MODULES = Modules("plot", __name__, __path__, "TILEWAVE_PLOTS", helpers=("base", "style"))
+MODULES = Modules(
+    "plot", __name__, __path__, "TILEWAVE_PLOTS", helpers=("base", "options", "style")
+)
 
 
 def available() -> list[str]:
@@ -117,18 +122,32 @@ def takeaway(name: str, study: StudyData, table: pd.DataFrame) -> str:
     return str(module.takeaway(study, table)) if _offers(name, "takeaway") else ""
 
 
-def check_options(
-    name: str, options: Mapping[str, Any], where_file: object = "config", key: object = "options"
-) -> None:
-    """Refuse an option that the plot module does not know.
+def options_of(name: str) -> type[BaseModel] | None:
+    """The model of a module's options; None for a user's module that declares none: it takes any."""
+    found = getattr(load(name), "Options", None)
+    if isinstance(found, type) and issubclass(found, BaseModel):
+        return found
+    return None if MODULES.file(name) else PlotOptions
 
-    Raises
-    ------
-    UserError: the first unknown option, with those allowed.
+
+def check_options(
+    name: str, options: Mapping[str, Any], where_file: object = "config", key: str = "options"
+) -> None:
+    """Refuse an option that the plot module does not know, or a value that it cannot take.
+
+    Raises UserError: the first one, with what is allowed.
     """
-    known = load(name, where_file, key).OPTIONS
-    for option in options:
-        if option not in known:
-            raise UserError(
-                where_file, f"{key}.{option}", option, known or f"{name} takes no options"
-            )
+    model = options_of(name)
+    if model is PlotOptions and options:
+        raise UserError(where_file, key, next(iter(options)), f"{name} takes no options")
+    if model is not None:
+        validated(model, given(options), where_file, key)
+
+
+def documented() -> str:
+    """docs/options.md: the options of the modules that come with Tilewave."""
+    ours = [name for name in available() if MODULES.file(name) is None]
+    models = {
+        name: model for name in ours if (model := options_of(name)) not in (None, PlotOptions)
+    }
+    return document(cast(Mapping[str, type[BaseModel]], models))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import pandas as pd
+from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots.base import StudyData
+from tilewave.plots.options import PlotOptions, Word
 
 BANDWIDTHS: Mapping[str, str] = {"dram": "dram_copy", "l2": "l2_read", "l1": "shared_read"}
 """Level -> the probe case whose bandwidth is its ceiling."""
@@ -68,6 +71,21 @@ def kernels_of(study: StudyData) -> pd.DataFrame:
     return study.cases[study.cases["operation"] != "probe"]
 
 
+class Ceilinged(PlotOptions):
+    """The option of plots under the ceilings."""
+
+    bandwidths: dict[Literal["dram", "l2", "l1"], Word] = Field(
+        {},
+        description="probe cases whose measured bandwidths are the slopes; of a level that is not named "
+        f"{', '.join(BANDWIDTHS.values())} for {', '.join(BANDWIDTHS)}",
+    )
+
+    @property
+    def probes(self) -> dict[str, str]:
+        """The probe case of each level."""
+        return {**BANDWIDTHS, **{str(level): name for level, name in self.bandwidths.items()}}
+
+
 def _unit(row: Mapping[str, object]) -> str:
     """The unit that a probe keeps busy: its macro UNIT, else the last word of its kernel's name."""
     macros = base.macros_of({str(k): v for k, v in row.items()})
@@ -76,7 +94,7 @@ def _unit(row: Mapping[str, object]) -> str:
 
 def ceilings(study: StudyData) -> Ceilings:
     """The probes' records of one environment; a probe that is not *correct* is no ceiling."""
-    levels = {**BANDWIDTHS, **dict(study.option("bandwidths", {}))}
+    levels = Ceilinged.of(study).probes
     probes = study.cases[study.cases["operation"] == "probe"]
     here, may_rank = environment_here(study), set(base.ranking(study))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,10 +18,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, MultipleLocator
+from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._sweeps import Sweep
+from tilewave.plots._sweeps import Resident, Sweep
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import GREY, MODEL, Style
 from tilewave.theory.quantization import PredictionError
@@ -30,11 +31,19 @@ PANELS: Mapping[str, str] = {
     "tflops": "TFLOP/s", "duration": "duration (µs)", "useful": "2mnk / operations",
     "active": "SM cycles active,\naverage / maximum",
 }  # fmt: skip
-OPTIONS: Mapping[str, str] = {
-    "panels": f"the panels in order, of {', '.join(PANELS)}",
-    "blocks_per_sm": "blocks that an SM holds at a time (default: from registers, shared memory "
-    "and threads of the kernel)",
-}
+
+
+class Options(Resident):
+    """What the studies of this plot may set."""
+
+    panels: tuple[Literal["tflops", "duration", "useful", "active"], ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=4,
+        description="the panels in order; without it those that the plot has by itself",
+    )
+
+
 _STAGES = ("time", "counters")
 _MODEL, _ALONE, _CUBLAS = "model", "model, blocks over SMs alone", "cuBLAS, measured"
 _COLORS = {_MODEL: MODEL, _ALONE: MODEL, _CUBLAS: "#000000"}
@@ -128,7 +137,7 @@ def draw(
         measured = any(s.frame[[*PANELS]].notna().any(axis=None) for s in found)
         if not measured:
             return look.empty_figure(study, style, "sweep")
-        panels = [panel for panel in study.option("panels", order) if panel in PANELS]
+        panels = Options.of(study).panels or order
         across = 1 if style.narrow else min(2, len(found))
         bands = -(-len(found) // across)
         fig = look.new_figure(style, bands * (len(panels) * (24.0 if style.narrow else 34.0) + 14))

@@ -14,9 +14,11 @@ from functools import cache
 from typing import Any
 
 import pandas as pd
+from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.options import PlotOptions
 from tilewave.theory import occupancy, quantization
 
 WAVES = "launch__waves_per_multiprocessor"
@@ -101,6 +103,17 @@ class Sweep:
         return found
 
 
+class Resident(PlotOptions):
+    """The option of plots that predict how many blocks an SM holds."""
+
+    blocks_per_sm: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="blocks that an SM holds at a time; without it from registers, shared memory and threads",
+    )
+
+
 def sms_of(study: StudyData) -> int:
     environment = study.environments.get(str(study.target.get("environment", "")), {})
     return int(study.target.get("sms") or environment.get("sms") or 0)
@@ -108,9 +121,9 @@ def sms_of(study: StudyData) -> int:
 
 def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
     """From the option, else the occupancy rules with the environment's limits; at least 1."""
-    given = study.option("blocks_per_sm", None)
+    given = Resident.of(study).blocks_per_sm
     if given is not None:
-        return max(1, int(given))
+        return given
     environment = study.environments.get(str(study.target.get("environment", "")), {})
     try:
         limits = occupancy.SmLimits.from_environment(environment)

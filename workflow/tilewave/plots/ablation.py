@@ -16,19 +16,29 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData, compact
+from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import FAINT, GREY, INK, Style
 
 READING = (
     "A row changes one macro of the variant in the first row, so compare each bar with the first "
     "one: speed, excess wavefronts and hits in L2."
 )
-OPTIONS: Mapping[str, str] = {
-    "default": "variant that the others are compared with (default: the one of no changed macro)",
-}
+
+
+class Options(PlotOptions):
+    """What the studies of this plot may set."""
+
+    default: Word | None = Field(
+        None,
+        description="variant that the others are compared with; without it the one of no changed macro",
+    )
+
+
 L2_HIT_RATE = "lts__t_sector_hit_rate.pct"
 EXCESS = "wavefronts_shared_excess"
 _STAGES = ("time", "counters")
@@ -42,7 +52,7 @@ _EXCESS, _HITS = "excess shared wavefronts", "L2 hit rate (%)"
 
 def _default(study: StudyData, row: Mapping[str, Any]) -> str | None:
     """The case that this one is compared with: same kernel and shape, the default variant."""
-    variant = str(study.option("default", row["kernel"]))
+    variant = Options.of(study).default or str(row["kernel"])
     same = study.cases[study.cases["variant"] == variant]
     for size in ("m", "n", "k"):
         same = same[same[size] == row[size]]

@@ -21,11 +21,13 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from pydantic import Field
 
 from tilewave.operations.matmul import Matmul
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.options import Count, PlotOptions
 from tilewave.plots.style import GREY, INK, MARKERS, Style
 from tilewave.theory import alignment as theory
 
@@ -35,12 +37,24 @@ READING = (
     "a matrix, a dotted one a dimension that is not; from the green line on the vendor's "
     "recommendation is met."
 )
-OPTIONS: Mapping[str, str] = {
-    "reference": "size of the aligned product, m = n = k (default: the largest m of the cases)",
-    "tolerance": "share of the best TFLOP/s that a sufficient alignment may lose (default: 0.02)",
-}
+
+
+class Options(PlotOptions):
+    """What the studies of this plot may set."""
+
+    reference: Count | None = Field(
+        None,
+        description="size of the aligned product, m = n = k; without it the largest m of the cases",
+    )
+    tolerance: float = Field(
+        0.02,
+        ge=0,
+        le=1,
+        description="share of the best TFLOP/s that a sufficient alignment may lose",
+    )
+
+
 _STAGES = ("time",)
-_TOLERANCE = 0.02
 # The baseline is black in its first layout; the others must be told apart too.
 _LAYOUT_COLORS = {"row, row": "#000000", "row, col": "#0072B2", "col, row": "#D55E00"}
 _OTHER_LAYOUT = "#009E73"
@@ -116,8 +130,8 @@ def _products(study: StudyData) -> pd.DataFrame:
 
 
 def _reference(study: StudyData) -> int:
-    given = study.option("reference", None)
-    return int(given) if given is not None else int(_products(study)["m"].astype(int).max())
+    given = Options.of(study).reference
+    return given or int(_products(study)["m"].astype(int).max())
 
 
 def lines(study: StudyData) -> list[Line]:
@@ -137,7 +151,7 @@ def lines(study: StudyData) -> list[Line]:
         status=[states[case].status for case in cases["case"]],
         place=cases["case"].map(base.environment_of(study, "tflops", "time")),
     )
-    tolerance = float(study.option("tolerance", _TOLERANCE))
+    tolerance = Options.of(study).tolerance
     made = []
     for variant, group in cases.groupby("variant", sort=False):
         sizes = group[list(Matmul.dimensions)].astype(int)

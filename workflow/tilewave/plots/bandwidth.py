@@ -12,10 +12,12 @@ from typing import Any
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
+from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import GREY, INK, Style
 
 READING = (
@@ -23,7 +25,14 @@ READING = (
     "The line is the rate of the copy, the most that memory gives. Behind a bar: its share of the "
     "copy, and how many more wavefronts its accesses to shared memory take than their data need."
 )
-OPTIONS: Mapping[str, str] = {"reference": "operation whose best rate is the line (default: copy)"}
+
+
+class Options(PlotOptions):
+    """What the studies of this plot may set."""
+
+    reference: Word = Field("copy", description="operation whose best rate is the line")
+
+
 _RATE, _SHARE = "bandwidth (TB/s)", "share of the copy (%)"
 _EXCESS = "excess wavefronts (%)"
 
@@ -35,7 +44,7 @@ def table(study: StudyData) -> pd.DataFrame:
     good = study.cases["case"].isin(base.ranking(study))
     rate = frame["case"].map(base.value_of(study, "bandwidth")).where(good)
     frame[_RATE] = rate
-    best = rate[frame["operation"] == str(study.option("reference", "copy"))].max()
+    best = rate[frame["operation"] == Options.of(study).reference].max()
     frame[_SHARE] = 100 * rate / best
     frame[_EXCESS] = frame["case"].map(base.excess_percent(study.instructions))
     frame["duration (us)"] = frame["case"].map(base.value_of(study, "duration"))
@@ -93,7 +102,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             palette=sns.color_palette("colorblind", len(kinds)), saturation=1, legend=False,
         )  # fmt: skip
         most = float(rows[_RATE].max())
-        copied = rows.loc[rows["operation"] == str(study.option("reference", "copy")), _RATE].max()
+        copied = rows.loc[rows["operation"] == Options.of(study).reference, _RATE].max()
         if base.present(copied):
             ax.axvline(float(copied), color=INK, linewidth=0.8, linestyle=(0, (4, 2)))
         for place, row in enumerate(rows.to_dict("records")):

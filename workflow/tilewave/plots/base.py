@@ -84,11 +84,6 @@ class StudyData:
     takeaway: str = ""
     history: pd.DataFrame = field(default_factory=pd.DataFrame)
 
-    def option(self, name: str, default: Any) -> Any:
-        """The study's option of that name, else the default."""
-        value = self.options.get(name)
-        return default if value is None else value
-
     @cached_property
     def ok_values(self) -> pd.DataFrame:
         """The records that are ok and hold a value."""

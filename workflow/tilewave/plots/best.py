@@ -30,7 +30,6 @@ READING = (
     "A row is a shape: the dot is the speed of the fastest variant in % of cuBLAS's, the diamond "
     "that of the variant which the model picks. The gap between them is what the wrong pick costs."
 )
-OPTIONS: Mapping[str, str] = {}
 STAGE = "tune"
 DURATION = "tune_duration"
 BEHIND = "tune_behind"

@@ -17,6 +17,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
+from pydantic import Field
 
 from tilewave.counters.catalogue import ISSUED, PIPE
 from tilewave.dtypes import DTYPES
@@ -26,6 +27,7 @@ from tilewave.plots import style as look
 from tilewave.plots._panels import heatmap
 from tilewave.plots._rungs import in_order
 from tilewave.plots.base import StudyData
+from tilewave.plots.options import Count, PlotOptions, Word
 from tilewave.plots.style import Style
 from tilewave.theory import bounds, quantization, roofline
 from tilewave.theory.bounds import Bound, Counts
@@ -36,10 +38,17 @@ READING = (
     "A dot says how many times its bound a rung takes; at 1 its limiter never waits. The cells say how much "
     "of the measured cycles each pipe needs at least: the darkest of a row is the limiter."
 )
-OPTIONS: Mapping[str, str] = {
-    "detail": "edge of the cubes whose pipes are shown (default: 4096)",
-    "l2": "probe case whose bandwidth ncu's L2 sectors are held against (default: l2_read)",
-}
+
+
+class Options(PlotOptions):
+    """What the studies of this plot may set."""
+
+    detail: Count = Field(4096, description="edge of the cubes whose pipes are shown")
+    l2: Word = Field(
+        "l2_read", description="probe case whose bandwidth ncu's L2 sectors are held against"
+    )
+
+
 OPEN_TABLE = True
 ELAPSED = "sm__cycles_elapsed.max"
 DATA_PIPE = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
@@ -198,7 +207,7 @@ def _busiest_of_sm(counts: Counts, values: Mapping[str, float], gpu: DataSheet) 
 def _l2_rate(study: StudyData) -> float:
     """The measured bandwidth of the L2 in TB/s; NaN without the probe."""
     rates = base.value_of(study, "bandwidth", "time")
-    name = study.option("l2", "l2_read")
+    name = Options.of(study).l2
     found = study.cases.loc[study.cases["probe_case"] == name, "case"]
     return float(next((rates[case] for case in found if case in rates.index), math.nan))
 
@@ -268,17 +277,17 @@ def agreement(table: pd.DataFrame) -> dict[str, tuple[int, int]]:
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """How near the rungs of each dtype come to their bounds, and how often the limiter is right."""
-    detail = table[table["m"] == study.option("detail", 4096)]
+    detail = table[table["m"] == Options.of(study).detail]
     ratios = detail.groupby("dtype", sort=False)[_RATIO].median().dropna()
     if ratios.empty:
         return ""
     told = ", ".join(f"{base.dtype_short(d)} {n:.2f}" for d, n in ratios.items())
-    return f"Measured over bound, median at {study.option('detail', 4096)}³: {told}"
+    return f"Measured over bound, median at {Options.of(study).detail}³: {told}"
 
 
 def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     """A row a variant at the size in detail, below a line of its own for each dtype."""
-    rows = table[(table["m"] == study.option("detail", 4096)) & table[_RATIO].notna()]
+    rows = table[(table["m"] == Options.of(study).detail) & table[_RATIO].notna()]
     if rows.empty:
         return rows
     rows = rows.assign(
@@ -348,7 +357,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         ax.tick_params(axis="y", length=0, labelsize=0.8 * style.font_size)
         for label, variant in zip(ax.get_yticklabels(), lines["variant"], strict=True):
             label.set_fontweight("normal" if base.present(variant) else "bold")
-        edge = study.option("detail", 4096)
+        edge = Options.of(study).detail
         cells.set_title(
             f"% of the measured cycles at {edge}³",
             loc="right" if style.narrow else "left",

@@ -28,7 +28,6 @@ READING = (
     "A row is a kernel, a column a shape; the signs in a cell say how its variants ended, and how "
     "many did so. A capital letter is a fault."
 )
-OPTIONS: Mapping[str, str] = {}
 
 EXPECTED = "ended as planned"
 # Verdicts and statuses with a colour and a sign each, the worst first: no colour alone carries a meaning.

@@ -34,7 +34,6 @@ READING = (
     "where it is too high; the colour is the cause. Counters without a difference share the last "
     "row."
 )
-OPTIONS: Mapping[str, str] = {}
 PREDICTED, MEASURED = "execute", "counters"
 _STAGES = (PREDICTED, MEASURED)
 _CAUSES = Path(__file__).with_suffix(".yaml")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from pydantic import Field
 
 from tilewave.comparing import ratios
 from tilewave.comparing.change_points import change_points
@@ -24,6 +25,7 @@ from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import titled
 from tilewave.plots.base import StudyData
+from tilewave.plots.options import PlotOptions
 from tilewave.plots.style import BAD, GOOD, GREY, INK, Style
 
 READING = (
@@ -32,9 +34,16 @@ READING = (
     "same kind; where GPU, driver or toolkit is another one, the line ends and a word says so. A coloured "
     "number is a change point: how much faster or slower the case is from there on."
 )
-OPTIONS: Mapping[str, str] = {
-    "most": "panels that are drawn, those of the largest changes first (default: 12)"
-}
+
+
+class Options(PlotOptions):
+    """What the studies of this plot may set."""
+
+    most: Annotated[int, Field(ge=1, le=100)] = Field(
+        12, description="panels that are drawn, those of the largest changes first"
+    )
+
+
 _VALUE, _LOW, _HIGH, _IN = "median", "low", "high", "in"
 _SHARE, _TIME = "% of the baseline", "us"
 _DURATION = "time (us)"
@@ -192,7 +201,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         shown = rows.drop_duplicates("place").sort_values("place")
         places = {place: x for x, place in enumerate(shown["place"])}
         rows = rows.assign(x=rows["place"].map(places))
-        panels = _panels(rows, int(study.option("most", 12)))
+        panels = _panels(rows, Options.of(study).most)
         across = 1 if style.narrow or len(panels) == 1 else 2
         down = math.ceil(len(panels) / across)
         fig = look.new_figure(style, 27.0 * down + 20)

@@ -18,12 +18,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import heatmap, stacked
 from tilewave.plots._rungs import in_order
 from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.options import PlotOptions
 from tilewave.plots.style import GOOD, GREY, INK, MARKERS, Style
 
 HEADLINE = True
@@ -32,9 +34,14 @@ READING = (
     "line, where the panel is shaded, it is faster than cuBLAS. The numbers beside it are the same "
     "shares."
 )
-OPTIONS: Mapping[str, str] = {
-    "log": "true draws the shares on a logarithmic axis (default: false)",
-}
+
+
+class Options(PlotOptions):
+    """What the studies of this plot may set."""
+
+    log: bool = Field(False, description="draw the shares on a logarithmic axis")
+
+
 SHARE, LOW, HIGH = "paired_share", "paired_share_low", "paired_share_high"
 _STAGES = ("time", "counters")
 _SHARE, _LOW, _HIGH = "% of cuBLAS", "lower quartile (%)", "upper quartile (%)"
@@ -194,7 +201,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         }
         fig, columns = stacked(style, heights, [1.0, 0.34 * len(sizes)] if written else [1.0])
         right = 1.04 * max(100.0, float(rows[_HIGH].max()))
-        log = study.option("log", False)
+        log = Options.of(study).log
         for column in columns:
             for dtype, (ax, *numbers) in column.items():
                 _shares(ax, parts[dtype], orders[dtype], looks)

@@ -8,7 +8,7 @@ cycles, and no clock is read while it runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -16,10 +16,12 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
+from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
+from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import FAINT, GREY, INK, Style
 from tilewave.theory.latency import nanoseconds
 
@@ -28,15 +30,25 @@ READING = (
     "measured, the diamond is what the lecture claims, the bar what the article calls several "
     "hundred cycles."
 )
-OPTIONS: Mapping[str, str] = {
-    "claimed": "{probe case: cycles} (default: the lecture's register 1, shared 5, constant 5 and "
-    "500 for global memory, shown at the case `dram`)",
-    "metric": "metric of the cycles (default: latency)",
-    "hundreds": "probe cases of global memory that the article gives several hundred cycles "
-    "(default: l2 and dram)",
-}
+
+
+class Options(PlotOptions):
+    """What the studies of this plot may set."""
+
+    claimed: dict[Word, Annotated[float, Field(gt=0)]] | None = Field(
+        None,
+        description="cycles of probe cases; without it the kernel files' claims, or the lecture's: register 1, "
+        "shared 5, constant 5 and 500 for global memory, shown at the case `dram`",
+    )
+    metric: Word = Field("latency", description="metric of the cycles")
+    hundreds: tuple[Word, ...] = Field(
+        ("l2", "dram"),
+        max_length=100,
+        description="probe cases of global memory that the article gives several hundred cycles",
+    )
+
+
 _CLAIMED: Mapping[str, float] = {"register": 1, "shared": 5, "constant": 5, "dram": 500}
-_HUNDREDS = ("l2", "dram")
 _SEVERAL = (200.0, 999.0)  # cycles that can be called several hundred
 _MEASURED, _LECTURE = "measured (cycles)", "claimed by the lecture (cycles)"
 _ARTICLE = "claimed by the article"
@@ -53,12 +65,12 @@ def _claimed(study: StudyData) -> dict[str, float]:
 
     A claim is made for a level: the case's name, or the word before its first underscore.
     """
-    given = study.option("claimed", None)
+    given = Options.of(study).claimed
     recorded = base.value_of(study, "latency_claimed")
     if "latency_claimed" in study.cases:
         column = study.cases.set_index("case")["latency_claimed"].astype(float).dropna()
         recorded = column.combine_first(recorded)
-    claims = {str(k): float(v) for k, v in dict(_CLAIMED if given is None else given).items()}
+    claims = _CLAIMED if given is None else given
     found = {}
     for row in study.cases.to_dict("records"):
         name = str(row["probe_case"]).lower()
@@ -71,12 +83,12 @@ def _claimed(study: StudyData) -> dict[str, float]:
 
 
 def _measured(study: StudyData) -> pd.Series[float]:
-    return base.value_of(study, str(study.option("metric", "latency")))
+    return base.value_of(study, Options.of(study).metric)
 
 
 def clock_mhz(study: StudyData) -> float | None:
     """The highest SM clock of the environment that all values come from; None where it differs."""
-    used = set(base.environment_of(study, str(study.option("metric", "latency"))).values())
+    used = set(base.environment_of(study, Options.of(study).metric).values())
     clocks = {study.environments.get(one, {}).get("sm_clock_max_mhz") for one in used}
     clock = clocks.pop() if len(clocks) == 1 else None
     return float(clock) if clock else None
@@ -84,7 +96,7 @@ def clock_mhz(study: StudyData) -> float | None:
 
 def _hundreds(study: StudyData) -> set[str]:
     """Ids of the cases of which the article says "several hundred"."""
-    levels = set(study.option("hundreds", _HUNDREDS))
+    levels = set(Options.of(study).hundreds)
     cases = study.cases.to_dict("records")
     return {str(row["case"]) for row in cases if str(row["probe_case"]).lower() in levels}
 

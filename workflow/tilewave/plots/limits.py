@@ -37,7 +37,6 @@ READING = (
     "lighter one is a way to be idle. The cells beside it say what its warps wait for, in % of "
     "their time, the darker the more."
 )
-OPTIONS: Mapping[str, str] = {}
 AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
 ELAPSED = "sm__cycles_elapsed.max"
 PIPES: Mapping[str, str] = {"tensor": "tensor", "fma": "FMA", "fp64": "FP64"}

@@ -22,10 +22,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MultipleLocator, NullLocator
+from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
+from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import BAD, GREY, INK, Style
 from tilewave.theory import latency, occupancy
 from tilewave.theory.occupancy import TURING, Occupancy, SmLimits
@@ -35,12 +37,24 @@ READING = (
     "the dots ncu's. Below, at the left, warps on an SM against the registers of a thread; at the "
     "right, how fast they multiply and add: where a line gets flat, more warps buy nothing."
 )
-OPTIONS: Mapping[str, str] = {
-    "chains": "probe whose cases are the points of the rate by warps (default: occupancy)",
-    "tile": "probe with the same tile by blocks of different sizes (default: tile_threads)",
-    "pair": "[variant, variant]: one output a thread and two, whose gain is compared with what ILP "
-    "alone would give (default: matmul_tiled-tile32 and matmul_two_outputs)",
-}
+
+
+class Options(PlotOptions):
+    """What the studies of this plot may set."""
+
+    chains: Word = Field(
+        "occupancy", description="probe whose cases are the points of the rate by warps"
+    )
+    tile: Word = Field(
+        "tile_threads", description="probe with the same tile by blocks of different sizes"
+    )
+    pair: tuple[Word, Word] = Field(
+        ("matmul_tiled-tile32", "matmul_two_outputs"),
+        description="variants with one output a thread and two, whose gain is compared with what ILP alone "
+        "would give",
+    )
+
+
 DRIVER = "driver_blocks_per_sm"
 THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
@@ -182,7 +196,7 @@ def chains(study: StudyData, cycles: float | None) -> pd.DataFrame:
     for about in study.cases.to_dict("records"):
         macros = base.macros_of({str(k): v for k, v in about.items()})
         sized = base.present(about["block_threads"]) and base.present(about["blocks"])
-        if about["kernel"] != study.option("chains", "occupancy") or not sized or sms < 1:
+        if about["kernel"] != Options.of(study).chains or not sized or sms < 1:
             continue
         warps = int(about["block_threads"]) * int(about["blocks"]) // (occupancy.WARP * sms)
         ilp = int(macros.get("ILP", 1))
@@ -290,7 +304,7 @@ def _shown(study: StudyData, table: pd.DataFrame) -> list[Row]:
     Of a variant's cases the one of which most is known.
     """
     operations = study.cases.set_index("case")["operation"] if len(study.cases) else pd.Series()
-    tile = study.option("tile", "tile_threads")
+    tile = Options.of(study).tile
     best: dict[str, Row] = {}
     for row in _made(table).rows:
         if operations.get(row.case) == "probe" and row.kernel != tile:
@@ -436,14 +450,14 @@ def _timed(table: pd.DataFrame) -> list[tuple[Row, float]]:
 
 def _tile_rates(study: StudyData, table: pd.DataFrame) -> dict[int, float]:
     """TFLOP/s of the tile's probe by threads of a block, of correct cases."""
-    tile = study.option("tile", "tile_threads")
+    tile = Options.of(study).tile
     return {row.threads: rate for row, rate in _timed(table) if row.kernel == tile}
 
 
 def _rates(ax: Axes, study: StudyData, made: Made, style: Style) -> None:
     frame = made.chains
     if frame.empty:
-        look.empty(ax, f"No case of {study.option('chains', 'occupancy')} to draw.", style)
+        look.empty(ax, f"No case of {Options.of(study).chains} to draw.", style)
         return
     palette = dict(zip(sorted(set(frame["ilp"])), _CHAINS, strict=False))
     # What lies on one point is seen around what lies above it.
@@ -630,7 +644,7 @@ class Gain:
 
 def ilp_gain(study: StudyData, table: pd.DataFrame) -> Gain | None:
     """The pair of the option at the same shape and in the same environment; None without it."""
-    pair = study.option("pair", ("matmul_tiled-tile32", "matmul_two_outputs"))
+    pair = Options.of(study).pair
     first, second = ([t for t in _timed(table) if t[0].variant == name] for name in pair)
     cycles = _made(table).cycles
     for (one, slow), (two, fast) in itertools.product(first, second):

@@ -8,13 +8,13 @@ the copy whose bytes are nearest: a share of it is one of rates, of the bytes th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -22,6 +22,7 @@ from tilewave.plots._panels import names_beside, stacked, titled
 from tilewave.plots._rungs import order
 from tilewave.plots.base import StudyData
 from tilewave.plots.ladder import HIGH, LOW, SHARE
+from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import GREY, INK, MARKERS, Style
 
 READING = (
@@ -29,9 +30,16 @@ READING = (
     "that it must move at least. At 100 % it is as fast as cuBLAS, or as a copy of so many bytes where "
     "memory is what bounds it."
 )
-OPTIONS: Mapping[str, str] = {
-    "reference": "operation that is the baseline where no vendor's product is (default: copy)"
-}
+
+
+class Options(PlotOptions):
+    """What the studies of this plot may set."""
+
+    reference: Word = Field(
+        "copy", description="operation that is the baseline where no vendor's product is"
+    )
+
+
 _STAGES = ("time",)
 _SHARE, _LOW, _HIGH = "% of the baseline", "lower quartile (%)", "upper quartile (%)"
 _BYTES, _RATE = "bytes that must move", "bandwidth (TB/s)"
@@ -43,7 +51,7 @@ _SAME = 1.05
 
 
 def _reference(study: StudyData) -> str:
-    return str(study.option("reference", "copy"))
+    return Options.of(study).reference
 
 
 def table(study: StudyData) -> pd.DataFrame:

@@ -21,8 +21,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._ceilings import (
-    BANDWIDTHS,
     UNITS,
+    Ceilinged,
     Ceilings,
     Peak,
     ceilings,
@@ -43,10 +43,12 @@ READING = (
     "and the distance to it is what is left to gain. A kernel without FLOPs has a row instead, with its "
     "share of each level's bandwidth."
 )
-OPTIONS: Mapping[str, str] = {
-    "bandwidths": "{level: probe case} whose measured bandwidth is the slope at the levels dram, l2 "
-    "and l1 (default: dram_copy, l2_read, shared_read)",
-}
+
+
+class Options(Ceilinged):
+    """What the studies of this plot may set."""
+
+
 _STAGES = ("time", "counters")
 _LEVELS: Mapping[str, str] = {
     "dram": "DRAM, bytes read and written",
@@ -396,7 +398,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 def _slopes(study: StudyData, limits: Ceilings) -> str:
     """What the bytes of each level are, and the bandwidth that its slope is."""
-    probes = {**BANDWIDTHS, **dict(study.option("bandwidths", {}))}
+    probes = Options.of(study).probes
     return "; ".join(
         f"{words} ("
         + (

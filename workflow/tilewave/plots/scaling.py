@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Literal
 
 import pandas as pd
 import seaborn as sns
@@ -17,11 +17,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
+from pydantic import BaseModel, ConfigDict, Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import names_beside, stacked
 from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.options import Count, PlotOptions, Word
 from tilewave.plots.style import GREY, Style
 
 READING = (
@@ -29,25 +31,43 @@ READING = (
     "Where a line gets flat, the size no longer limits the variant; the dot is the first size with "
     "90 % of its highest speed."
 )
-OPTIONS: Mapping[str, str] = {
-    "log": "true draws TFLOP/s on a logarithmic axis (default: false)",
-    "lecture": "{rows: {label: variant}, sizes: [N, ...]} of the table of times in ms "
-    "(default: CPU, naive and tiled at 64 and 512); false leaves it out",
-}
+
+
+class Lecture(BaseModel):
+    """The variants and sizes of a lecture's table of times."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    rows: dict[Word, Word] = Field(max_length=100)
+    sizes: tuple[Count, ...] = Field(max_length=100)
+
+
+LECTURE = Lecture(
+    rows={
+        "CPU, triple loop, one core": "matmul_cpu",
+        "GPU, naive": "matmul_naive",
+        "GPU, tiled": "matmul_tiled",
+    },
+    sizes=(64, 512),
+)
+
+
+class Options(PlotOptions):
+    """What the studies of this plot may set."""
+
+    log: bool = Field(False, description="draw TFLOP/s on a logarithmic axis")
+    lecture: Lecture | Literal[False] = Field(
+        LECTURE,
+        description="table of times in ms: variants by the labels of its rows, and sizes N; `false` leaves it "
+        "out",
+    )
+
+
 _STAGES = ("time",)
 _SPEED, _LABEL, _REACHED = "TFLOP/s", "lecture", "% of its highest"
 _ENOUGH = 90
 """Percent of its highest speed with which a variant counts as arrived."""
 _COLORS: Mapping[str, str] = {"cuBLAS": "#000000", "fastest own": "#CC3311", "other": "#AAAAAA"}
 _WIDTHS: Mapping[str, float] = {"cuBLAS": 1.2, "fastest own": 1.2, "other": 0.6}
-_LECTURE: Mapping[str, Any] = {
-    "rows": {
-        "CPU, triple loop, one core": "matmul_cpu",
-        "GPU, naive": "matmul_naive",
-        "GPU, tiled": "matmul_tiled",
-    },
-    "sizes": [64, 512],
-}
 
 
 def lecture_table(study: StudyData) -> pd.DataFrame:
@@ -55,10 +75,10 @@ def lecture_table(study: StudyData) -> pd.DataFrame:
 
     An empty frame where the option `lecture` is false or none of its variants is in the study.
     """
-    wanted = study.option("lecture", _LECTURE)
+    wanted = Options.of(study).lecture
     if wanted is False or study.cases.empty:
         return pd.DataFrame()
-    rows, sizes = dict(wanted.get("rows", {})), list(wanted.get("sizes", []))
+    rows, sizes = wanted.rows, wanted.sizes
     duration = base.value_of(study, "duration", "time")
     verdicts, states = base.verdicts(study), base.statuses(study, ("check", "time"))
     filled: dict[str, list[str]] = {}
@@ -201,7 +221,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         sizes = cases["n"].astype(float)
         for column in columns:
             for dtype, (ax,) in column.items():
-                if study.option("log", False):
+                if Options.of(study).log:
                     ax.set_yscale("log")
                     ax.yaxis.set_minor_locator(NullLocator())
                 ax.yaxis.set_major_formatter(lambda v, _: f"{v:g}")

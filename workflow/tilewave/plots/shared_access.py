@@ -27,7 +27,6 @@ READING = (
     "that were measured, the diamond those that the rule of transactions predicts. A diamond at the "
     "end of its bar is a prediction that came true."
 )
-OPTIONS: Mapping[str, str] = {}
 MEASURED = "wavefronts"
 EXPECTED = "wavefronts_expected"
 ATTRIBUTED = "wavefronts_by_instruction"

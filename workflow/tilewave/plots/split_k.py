@@ -16,12 +16,14 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from pydantic import Field
 
 from tilewave.plots import _maps, base
 from tilewave.plots import style as look
 from tilewave.plots._quantization import percent
-from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
+from tilewave.plots._sweeps import Resident, blocks_per_sm_of, sms_of
 from tilewave.plots.base import StudyData
+from tilewave.plots.options import Word
 from tilewave.plots.style import Style
 from tilewave.theory import quantization, splitting
 
@@ -30,19 +32,26 @@ READING = (
     "as the model has it, and what is asked of L2 besides. The best of a row is framed; below a "
     "shape stands how many tiles of which size it has."
 )
-OPTIONS: Mapping[str, str] = {
-    "data_parallel": "kernel whose blocks take a tile each (default: hgemm_mma)",
-    "split_k": "kernel that splits k, with the macro SPLITS (default: hgemm_split_k)",
-    "stream_k": "kernel that deals out chunks evenly (default: hgemm_stream_k)",
-    "bandwidth": "probe case whose bandwidth (TB/s) the workspace's traffic is charged with "
-    "(default: l2_read)",
-    "aim": "speed-up from which on a cell is bold (default: none)",
-    "blocks_per_sm": "blocks that an SM holds at a time (default: from registers, shared memory "
-    "and threads of the data-parallel kernel)",
-}
-_KERNELS = {
-    "data_parallel": "hgemm_mma", "split_k": "hgemm_split_k", "stream_k": "hgemm_stream_k",
-}  # fmt: skip
+
+
+class Options(Resident):
+    """What the studies of this plot may set."""
+
+    data_parallel: Word = Field("hgemm_mma", description="kernel whose blocks take a tile each")
+    split_k: Word = Field(
+        "hgemm_split_k", description="kernel that splits k, with the macro SPLITS"
+    )
+    stream_k: Word = Field("hgemm_stream_k", description="kernel that deals out chunks evenly")
+    bandwidth: Word = Field(
+        "l2_read",
+        description="probe case whose bandwidth (TB/s) the workspace's traffic is charged with",
+    )
+    aim: float | None = Field(
+        None, gt=0, le=1000, description="speed-up from which on a cell is bold"
+    )
+
+
+_KERNELS = ("data_parallel", "split_k", "stream_k")
 _SECTOR = 32  # bytes
 L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
 DRAM_BYTES = "dram_bytes"
@@ -53,7 +62,7 @@ _STAGES = ("time",)
 def bandwidth(study: StudyData) -> float:
     """TB/s of the probe that the option names; NaN where it was not measured, is not correct, or
     was measured in another environment than most of the durations."""
-    wanted = str(study.option("bandwidth", "l2_read"))
+    wanted = Options.of(study).bandwidth
     found = base.value_of(study, "bandwidth", "time")
     if study.cases.empty or found.empty:
         return math.nan
@@ -99,7 +108,7 @@ def cells(study: StudyData) -> pd.DataFrame:
     fellow's, counted), rate (`bandwidth`). Missing values are NaN.
     """
     sms = sms_of(study)
-    kernels = {role: str(study.option(role, name)) for role, name in _KERNELS.items()}
+    kernels = {role: getattr(Options.of(study), role) for role in _KERNELS}
     if study.cases.empty or sms < 1:
         return pd.DataFrame(columns=["case", "shape"])
     rows = study.cases[study.cases["tile_m"].notna() & study.cases["blocks"].notna()]
@@ -258,8 +267,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         down, across = (len(shown), 1) if style.narrow else (1, len(shown))
         fig = look.new_figure(style, down * (rows + 12.0))
         axes = fig.subplots(down, across, squeeze=False).ravel()
-        given = study.option("aim", None)
-        aim = None if given is None else float(given)
+        aim = Options.of(study).aim
         for place, (ax, name) in enumerate(zip(axes, shown, strict=True)):
             _map(ax, frame, name, style, aim)
             if place and not style.narrow:

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from tilewave.plots import _quantization, _sweeps
-from tilewave.plots._quantization import OPTIONS as OPTIONS
+from tilewave.plots._quantization import Options as Options
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 

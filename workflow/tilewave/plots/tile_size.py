@@ -9,7 +9,6 @@ its tiles and waves at the shape.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -17,11 +16,12 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from pydantic import Field
 
 from tilewave.dtypes import SIZES
 from tilewave.plots import _maps, base
 from tilewave.plots import style as look
-from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
+from tilewave.plots._sweeps import Resident, blocks_per_sm_of, sms_of
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, INK, Style
 from tilewave.theory import quantization, tiling
@@ -31,12 +31,19 @@ READING = (
     "measured at the left, predicted in the middle, and the best one is framed. At the right the "
     "rank correlation of each order with the measured one: 1 is the same order."
 )
-OPTIONS: Mapping[str, str] = {
-    "reference": "shape whose throughput gives each tile its one number, as `mxnxk` (default: the "
-    "shape of most operations at which every tile is measured)",
-    "blocks_per_sm": "blocks that an SM holds at a time (default: from registers, shared memory "
-    "and threads of each variant)",
-}
+
+
+class Options(Resident):
+    """What the studies of this plot may set."""
+
+    reference: str | None = Field(
+        None,
+        pattern=r"^[1-9][0-9]{0,9}(x[1-9][0-9]{0,9}){2}$",
+        description="shape `mxnxk` whose throughput gives each tile its one number; without it the shape of most "
+        "operations at which every tile is measured",
+    )
+
+
 L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
 _SECTOR = 32  # bytes
 _STAGES = ("time",)
@@ -113,9 +120,9 @@ def cells(study: StudyData) -> pd.DataFrame:
 
 def reference_shape(study: StudyData, frame: pd.DataFrame) -> tuple[int, ...] | None:
     """The option's shape, else the largest at which all tiles have a throughput; None without."""
-    given = study.option("reference", None)
+    given = Options.of(study).reference
     if given is not None:
-        return tuple(int(size) for size in str(given).split("x"))
+        return tuple(int(size) for size in given.split("x"))
     known = frame[frame["valid"].notna()].groupby("shape", sort=False)["tile"].nunique()
     whole = [shape for shape, count in known.items() if count == frame["tile"].nunique()]
     return max(whole, key=lambda shape: math.prod(shape), default=None)

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
+from pydantic import Field, model_validator
 
 from tilewave.dtypes import SIZES
-from tilewave.errors import UserError
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.options import Count, PlotOptions, Word
 from tilewave.plots.style import FAINT, GREY, INK, PALETTES, Style
 from tilewave.theory import traffic
 from tilewave.theory.traffic import V100, WARP, Access, Machine
@@ -33,25 +34,77 @@ READING = (
     "bytes that must move. Below, a mark is how many times the bytes of A and B were asked for: by "
     "lanes, in sectors, of L2, of DRAM; a mark on the stroke is as predicted."
 )
-OPTIONS: Mapping[str, str] = {
-    "accesses": "{kernel: {a, b, c: {rows, columns, vector, row_step, column_step}, tile}}: where the "
-    "lanes of a warp stand in an access to each matrix (default: an element a lane, row by row "
-    "through the kernel's tile); `tile` are the outputs and the k step that share what is loaded, "
-    "where these are not the block's",
-    "peaks": "{dtype: probe case whose TFLOP/s are the arithmetic ceiling} (default: the fastest of "
-    "those whose names end in the dtype)",
-    "bandwidth": "probe case whose TB/s are the ceiling of device memory (default: dram_copy)",
-    "claimed": "{shape: {intensity: FLOP per byte, bound: memory or math}} (default: the "
-    "GPU-performance document's)",
-}
+
+
+class Lanes(PlotOptions):
+    """A `theory.traffic.Access`."""
+
+    rows: int = Field(1, ge=1, le=WARP)
+    columns: int = Field(WARP, ge=1, le=WARP)
+    vector: int = Field(1, ge=1, le=16)
+    row_step: Count = 1
+    column_step: Count | None = None
+
+    @model_validator(mode="after")
+    def _of_a_warp(self) -> Self:
+        assert self.access  # raises ValueError where no warp stands so
+        return self
+
+    @property
+    def access(self) -> Access:
+        return Access(**self.model_dump(exclude_none=True))
+
+
+class Accesses(PlotOptions):
+    """Of one kernel."""
+
+    a: Lanes | None = None
+    b: Lanes | None = None
+    c: Lanes | None = None
+    tile: tuple[Count, Count, Count] | None = None
+
+
+class Claimed(PlotOptions):
+    """What a document says of a product."""
+
+    intensity: float | None = Field(None, gt=0, le=1e12)
+    bound: Literal["memory", "math"] | None = None
+
+
+class Options(PlotOptions):
+    """What the studies of this plot may set."""
+
+    accesses: dict[Word, Accesses] = Field(
+        {},
+        max_length=1000,
+        description="by kernel, where the lanes of a warp stand in an access to each matrix; a matrix that is not "
+        "named is walked an element a lane, row by row through the kernel's tile. `tile` are the outputs and the "
+        "k step that share what is loaded, where these are not the block's",
+    )
+    peaks: dict[Word, Word] = Field(
+        {},
+        max_length=1000,
+        description="by dtype, the probe case whose TFLOP/s are the arithmetic ceiling; of a dtype that is not "
+        "named the fastest of those whose names end in it",
+    )
+    bandwidth: Word = Field(
+        "dram_copy", description="probe case whose TB/s are the ceiling of device memory"
+    )
+    claimed: dict[Word, Claimed] | None = Field(
+        None,
+        max_length=1000,
+        description="by shape, FLOP per byte and what bounds the product; without it the GPU-performance "
+        "document's",
+    )
+
 
 # What the GPU-performance document says of its examples (its N is the reduction): half the
 # reduction for the intensity, and below 1 for a matrix times a vector.
-_CLAIMED: Mapping[str, Mapping[str, Any]] = {
-    "8192x8192x128": {"intensity": 64.0, "bound": traffic.MEMORY},
-    "8192x8192x8192": {"intensity": 4096.0, "bound": traffic.MATH},
-    "8192x1x8192": {"bound": traffic.MEMORY},
-    "1x8192x8192": {"bound": traffic.MEMORY},
+_CLAIMED: Mapping[str, Claimed] = {
+    "8192x8192x128": Claimed(intensity=64.0, bound=traffic.MEMORY),
+    "8192x8192x8192": Claimed(intensity=4096.0, bound=traffic.MATH),
+    "8192x1x8192": Claimed(bound=traffic.MEMORY),
+    "1x8192x8192": Claimed(bound=traffic.MEMORY),
 }
 _STAGES = ("time", "counters")
 _LOADS = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
@@ -126,25 +179,13 @@ def _on_v100(row: Mapping[str, Any]) -> bool:
     return str(row["dtype"]).split("_")[0] == _V100_INPUTS
 
 
-def _claims(study: StudyData) -> Mapping[str, Mapping[str, Any]]:
-    given = study.option("claimed", None)
-    return _CLAIMED if given is None else {str(k): dict(v) for k, v in dict(given).items()}
+def _claims(study: StudyData) -> Mapping[str, Claimed]:
+    given = Options.of(study).claimed
+    return _CLAIMED if given is None else given
 
 
-def _claim(study: StudyData, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _claims(study).get("x".join(str(s) for s in _shape(row).values()), {})
-
-
-def _access(kernel: str, matrix: str, given: Mapping[str, Any]) -> Access:
-    known = [f.name for f in fields(Access)]
-    key = f"options.accesses.{kernel}.{matrix}"
-    for name in given:
-        if name not in known:
-            raise UserError("config", f"{key}.{name}", name, known)
-    try:
-        return Access(**{name: int(value) for name, value in given.items()})
-    except (TypeError, ValueError) as error:
-        raise UserError("config", key, dict(given), str(error)) from error
+def _claim(study: StudyData, row: Mapping[str, Any]) -> Claimed:
+    return _claims(study).get("x".join(str(s) for s in _shape(row).values()), Claimed())
 
 
 def predicted(
@@ -154,17 +195,11 @@ def predicted(
 
     None where there is no tile or it does not fit, and where the closed form does not hold: matrices
     that are not all row-major, or elements of C of another size than those of A and B.
-
-    Raises UserError for accesses that the option does not describe as OPTIONS says.
     """
-    kernel = str(row["kernel"])
-    given = dict(dict(study.option("accesses", {})).get(kernel, {}))
-    tile = given.pop("tile", None) or [row.get(f"tile_{d}") for d in "mnk"]
-    for name in given:
-        if name not in "abc":
-            raise UserError("config", f"options.accesses.{kernel}", name, ["a", "b", "c", "tile"])
-    accesses = {name: _access(kernel, name, dict(value)) for name, value in given.items()}
-    if len(tile) != 3 or not all(base.present(size) for size in tile):
+    given = Options.of(study).accesses.get(str(row["kernel"]), Accesses())
+    tile = given.tile or [row.get(f"tile_{d}") for d in "mnk"]
+    accesses = {name: one.access for name, one in given if isinstance(one, Lanes)}
+    if not all(base.present(size) for size in tile):
         return None
     size, out = _sizes(row)
     if size != out or set(base.layouts_of(row).values()) != {"row"}:
@@ -203,11 +238,11 @@ def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
 
     (None, "") where a probe of the two has no figure or they come from two environments.
     """
-    given = dict(study.option("peaks", {})).get(dtype)
+    given = Options.of(study).peaks.get(dtype)
     probes = [str(name) for name in study.cases["probe_case"] if base.present(name)]
-    peaks = [name for name in probes if _of_dtype(name, dtype)] if given is None else [str(given)]
+    peaks = [name for name in probes if _of_dtype(name, dtype)] if given is None else [given]
     first, rate = _ceiling(study, "tflops", peaks)
-    second, bandwidth = _ceiling(study, "bandwidth", [str(study.option("bandwidth", "dram_copy"))])
+    second, bandwidth = _ceiling(study, "bandwidth", [Options.of(study).bandwidth])
     if not first or first != second:
         return None, ""
     return Machine(1e12 * rate, 1e12 * bandwidth), first
@@ -242,8 +277,8 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
         one: dict[str, Any] = {
             "case": case, "kernel": row["kernel"], "dtype": row["dtype"], "shape": base.shape_label(row),
             "flops": work, "compulsory": moved, "intensity": ratio,
-            "claimed_intensity": claim.get("intensity", math.nan) if _on_v100(row) else math.nan,
-            "claimed_bound": claim.get("bound", ""),
+            "claimed_intensity": (claim.intensity or math.nan) if _on_v100(row) else math.nan,
+            "claimed_bound": claim.bound or "",
             "v100_bound": V100.bound(ratio) if _on_v100(row) else "",
             "tflops": measured.at[case, "tflops"], "duration": measured.at[case, "duration"],
             "dram_ratio": counted.at[case, _DRAM] / moved,

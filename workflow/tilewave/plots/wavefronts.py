@@ -31,7 +31,6 @@ READING = (
     "wavefronts over the ideal ones, where 1 is none too many. At the right stand ncu's bank "
     "conflicts of the same launch."
 )
-OPTIONS: Mapping[str, str] = {}
 _STAGES = ("counters",)
 
 # Instruction kind -> colour; the row names the kind, so no colour alone carries it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -18,6 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
+from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -33,17 +35,29 @@ from tilewave.plots.claims import (
     vectorised,
 )
 from tilewave.plots.claims.judging import Claim, Judged
+from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import BAD, FAINT, GOOD, GREY, INK, Style
 
 READING = (
     "A row is a claim: the dot is what was found over what was claimed, on a logarithmic axis, the "
     "stroke what the closed form predicts. A claim holds where the dot lies in the grey band."
 )
-OPTIONS: Mapping[str, str] = {
-    "documents": "the documents to show, by name and in order (default: all)",
-    "range": "how far the axis goes: quotients above it or below its inverse stand at its ends "
-    "(default: 12)",
-}
+
+
+class Options(PlotOptions):
+    """What the studies of this plot may set."""
+
+    documents: Word | Annotated[list[Word], Field(max_length=100)] | None = Field(
+        None, description="the documents to show, by name and in order; without it all"
+    )
+    range: float = Field(
+        12,
+        ge=2,
+        le=1e6,
+        description="how far the axis goes: quotients above it or below its inverse stand at its ends",
+    )
+
+
 OPEN_TABLE = True
 """The table is what the study is for: the page never folds it away."""
 
@@ -74,7 +88,7 @@ def judged(study: StudyData) -> list[Judged]:
     if study.cases.empty:
         return []
     claims = CLAIMS
-    wanted = study.option("documents", None)
+    wanted = Options.of(study).documents
     if wanted is not None:
         order = [str(name) for name in ([wanted] if isinstance(wanted, str) else wanted)]
         claims = sorted(
@@ -275,7 +289,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         claims: list[Judged] = base.derived(table)
         if not claims:
             return look.empty_figure(study, style, "claim")
-        reach = max(2.0, float(study.option("range", 12)))
+        reach = Options.of(study).range
         columns = _columns(_rows(claims, style.narrow), 1 if style.narrow else 2)
         height = max(len(column) for column in columns)
         fig = look.new_figure(style, height * _ROW_MM * style.font_size / 7.5 + 10)

@@ -1,0 +1,98 @@
+"""What the studies of a plot may set under `options`: a model in its module, checked before anything runs.
+
+A module with options has a class `Options`, a `PlotOptions` with a field for each: its type and bounds, its
+default, a sentence. `Options.of(study)` gives a study's. docs/options.md is written from these classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Protocol, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Word = Annotated[str, Field(max_length=200)]
+"""A name: of a kernel, a variant, a probe's case, an operation, a metric."""
+Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class _Has(Protocol):
+    """A study, or as much of it as has options."""
+
+    @property
+    def options(self) -> Mapping[str, Any]: ...
+
+
+class PlotOptions(BaseModel):
+    """The options of one plot module; a module without `Options` has none."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
+
+    @classmethod
+    def of(cls, study: _Has) -> Self:
+        """The options that this class knows, as a study sets them; null is the default."""
+        known = {name: one for name, one in study.options.items() if name in cls.model_fields}
+        return cls.model_validate(given(known))
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are set to something."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+DOCUMENT = """\
+# Options of the plots
+
+What a study's `options` may set, by the module that it names as `plot`; the others take none. `make schema`
+writes this page from the modules' `Options`, which the config is checked with before anything runs. A plot of
+your own may have options in the same way (CONTRIBUTING.md, *A study*).
+"""
+
+
+def document(models: Mapping[str, type[BaseModel]]) -> str:
+    """docs/options.md: a table for each module."""
+    tables = (line for name, model in models.items() for line in _table(name, model))
+    return "\n".join([DOCUMENT, *tables])
+
+
+def _table(name: str, model: type[BaseModel]) -> Iterator[str]:
+    schema = model.model_json_schema()
+    yield from (f"## `{name}`", "", "| option | takes | default | meaning |", "|---|---|---|---|")
+    for option, about in schema["properties"].items():
+        default = model.model_fields[option].get_default(call_default_factory=True)
+        shown = _words(default.model_dump() if isinstance(default, BaseModel) else default)
+        yield f"| `{option}` | {_takes(about)} | {shown} | {about['description']} |"
+    yield ""
+    for inner, about in schema.get("$defs", {}).items():
+        keys = (f"`{key}`: {_takes(one)}" for key, one in about["properties"].items())
+        yield from (f"`{inner}` is a mapping of {'; '.join(keys)}.", "")
+
+
+def _words(default: Any) -> str:
+    """A default as it would stand in a config."""
+    if default is None:
+        return "none"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return f"`{default}`".replace("'", "").replace("(", "[").replace(")", "]")
+
+
+def _takes(about: Mapping[str, Any]) -> str:
+    """A JSON schema in words."""
+    if "$ref" in about:
+        return f"`{about['$ref'].rpartition('/')[2]}`"
+    if "anyOf" in about:
+        return " or ".join(_takes(one) for one in about["anyOf"] if one.get("type") != "null")
+    if "const" in about or "enum" in about:
+        return ", ".join(map(_words, about.get("enum", [about.get("const")])))
+    if "additionalProperties" in about:
+        return f"name -> {_takes(about['additionalProperties'])}"
+    if "prefixItems" in about:
+        kinds = dict.fromkeys(map(_takes, about["prefixItems"]))
+        return f"a list of {len(about['prefixItems'])}: {', '.join(kinds)}"
+    if "items" in about:
+        return f"a list of {_takes(about['items'])}"
+    names = {"integer": "whole number", "number": "number", "boolean": "`true` or `false`"}
+    words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
+    bounds = (f" {word} {about[key]:,.15g}" for key, word in words.items() if key in about)
+    return names.get(str(about.get("type")), "text") + "".join(bounds)
