@@ -7,10 +7,12 @@ What a kernel is, in plain Python
 
     cubin         sizes, constants, symbols of an ELF file
     operands      operands as nvdisasm prints them
-    decode        an opcode and its operands -> a row of numbers; a rule for each opcode
-    decode_hopper the rules for warpgroups, mbarriers, bulk copies and clusters
+    families      the opcodes of each family: their rules, classes, counters, the numbers of what they do
+    registry      what is known of each opcode, put together from the families
+    form          an instruction on its way to a row of numbers
+    decode        an opcode and its operands -> a row of numbers, by its rule
     maps          tensor maps: what an argument of that type holds here
-    codes         what the numbers of a row mean
+    codes         what the numbers of a row mean whatever its family is
     liveness      which words of a wide shared load nobody reads
     program       all of it together: instructions as text and as rows
     errors        what is not known, and launches that no GPU accepts

@@ -10,118 +10,16 @@ from __future__ import annotations
 
 from numpy import float64, int32, int64, uint8, uint16, uint32, uint64
 
+from tilewave.machine import codes as c
 from tilewave.machine import memory as rules
+from tilewave.machine import state as s
 from tilewave.machine import views as view
 from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, lowest_one, put
-from tilewave.machine.codes import (
-    A_ADD,
-    A_AND,
-    A_CAS,
-    A_DEC,
-    A_EXCH,
-    A_INC,
-    A_MIN,
-    A_OFFSET,
-    A_OR,
-    A_REG,
-    A_SHIFT,
-    A_UREG,
-    A_UWIDE,
-    A_WIDE,
-    A_XOR,
-    BANK,
-    BF16,
-    BYPASS,
-    CONST_BANK,
-    DEAD,
-    DST,
-    DST_UNIFORM,
-    DST_WORDS,
-    FLAGS,
-    FTZ,
-    G_REG,
-    GENERIC,
-    GUARD,
-    GUARD_NOT,
-    HIGH,
-    INDEX,
-    LOCAL,
-    MAY_TEST,
-    MEMO,
-    OP,
-    PAIRS,
-    PD0,
-    PIN0,
-    PIN0_NOT,
-    POPC,
-    S32,
-    S64,
-    SATURATE,
-    SHARED,
-    SOURCE_COLUMNS,
-    SOURCES,
-    SUB,
-    T_BF16,
-    T_F16,
-    T_F32,
-    T_F64,
-    TRANSPOSED,
-    WIDTH,
-    ZERO_FILL,
-)
 from tilewave.machine.compiling import njit
+from tilewave.machine.families import memory as ops
 from tilewave.machine.floating import NAN64, canonical, flushed
 from tilewave.machine.halves import finished, narrow64_bf16, narrow64_f16, widen
 from tilewave.machine.integer import LOCAL_WINDOW, SHARED_WINDOW, joined
-from tilewave.machine.state import (
-    BLOCKS,
-    ELSEWHERE,
-    F_ADDRESS,
-    F_BLOCK,
-    F_KIND,
-    F_LANES,
-    F_OTHER,
-    F_ROW,
-    F_WARP,
-    FAULT_COUNT,
-    FAULTS,
-    FIRST_TICK,
-    GLOBAL_ATTRIBUTED,
-    GLOBAL_REQUESTS,
-    GLOBAL_SECTORS,
-    GLOBAL_SECTORS_IDEAL,
-    GRAIN,
-    IN_FLIGHT,
-    KNOWLEDGE,
-    LOCAL_BYTES,
-    MBARRIER_COUNT,
-    MBARRIERS,
-    MISALIGNED,
-    NOT_KNOWN,
-    OUTSIDE_CONSTANT,
-    OUTSIDE_GLOBAL,
-    OUTSIDE_LOCAL,
-    OUTSIDE_SHARED,
-    QUEUE,
-    QUEUE_FULL,
-    RACE,
-    RACES,
-    RANK,
-    READERS,
-    SHARED_ATTRIBUTED,
-    SHARED_BASE,
-    SHARED_CONFLICTS,
-    SHARED_END,
-    SHARED_IDEAL,
-    SHARED_REQUESTS,
-    SHARED_TRANSACTIONS,
-    SHARED_WAVEFRONTS,
-    STOP,
-    TAKEN,
-    TICK,
-    UNINITIALISED,
-    WARPS,
-)
 
 ALL = uint32(0xFFFFFFFF)
 # A shadow entry: tick << 10 | in flight << 9 | atomic << 8 | warp, or BY_COPY | number of the
@@ -134,44 +32,44 @@ CLOCK = uint32(10)
 @njit
 def fault(m, kind, row, warp, lanes, address, other, stop):
     """Note what went wrong, once for each kind and instruction."""
-    count = view.control(m)[FAULT_COUNT]
+    count = view.control(m)[s.FAULT_COUNT]
     for index in range(count):
-        if view.faults(m)[index, F_KIND] == kind and view.faults(m)[index, F_ROW] == row:
+        if view.faults(m)[index, s.F_KIND] == kind and view.faults(m)[index, s.F_ROW] == row:
             return
-    if count < FAULTS:
-        view.faults(m)[count, F_KIND] = kind
-        view.faults(m)[count, F_ROW] = row
-        view.faults(m)[count, F_WARP] = warp
-        view.faults(m)[count, F_LANES] = int64(lanes)
-        view.faults(m)[count, F_ADDRESS] = address
-        view.faults(m)[count, F_OTHER] = other
-        view.faults(m)[count, F_BLOCK] = view.control(m)[TAKEN]
-        view.control(m)[FAULT_COUNT] = count + 1
+    if count < s.FAULTS:
+        view.faults(m)[count, s.F_KIND] = kind
+        view.faults(m)[count, s.F_ROW] = row
+        view.faults(m)[count, s.F_WARP] = warp
+        view.faults(m)[count, s.F_LANES] = int64(lanes)
+        view.faults(m)[count, s.F_ADDRESS] = address
+        view.faults(m)[count, s.F_OTHER] = other
+        view.faults(m)[count, s.F_BLOCK] = view.control(m)[s.TAKEN]
+        view.control(m)[s.FAULT_COUNT] = count + 1
     if stop:
-        view.control(m)[STOP] = 1
+        view.control(m)[s.STOP] = 1
 
 
 @njit
 def address_lanes(m, warp, row, first, narrow, out):
     """Byte addresses of an access: register (scaled) plus uniform register plus offset."""
     R = view.registers(m)[warp]
-    shift = first - A_REG
-    base = int64(row[A_OFFSET + shift])
-    uniform = row[A_UREG + shift]
-    if row[A_UWIDE + shift]:
+    shift = first - c.A_REG
+    base = int64(row[c.A_OFFSET + shift])
+    uniform = row[c.A_UREG + shift]
+    if row[c.A_UWIDE + shift]:
         base += int64(joined(view.uniforms(m)[warp, uniform + 1], view.uniforms(m)[warp, uniform]))
     else:
         base += int64(view.uniforms(m)[warp, uniform])
-    register = row[A_REG + shift]
-    if row[A_WIDE + shift]:
+    register = row[c.A_REG + shift]
+    if row[c.A_WIDE + shift]:
         for lane in range(32):
             out[lane] = int64(joined(R[register + 1, lane], R[register, lane])) + base
         return
-    scale = row[A_SHIFT + shift]
+    scale = row[c.A_SHIFT + shift]
     if narrow:
         for lane in range(32):
             out[lane] = ((int64(R[register, lane]) << int64(scale)) + base) & int64(0xFFFFFFFF)
-        rank = view.own(m)[RANK]
+        rank = view.own(m)[s.RANK]
         if narrow == 2 and rank:
             # The block's own window of the cluster's shared memory.
             for lane in range(32):
@@ -214,7 +112,7 @@ def aligned(m, warp, pc, mask, addresses, width):
             if first < 0:
                 first = addresses[lane]
     fault(
-        m, int64(MISALIGNED), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width),
+        m, int64(s.MISALIGNED), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width),
         int64(1),
     )  # fmt: skip
     return False
@@ -249,7 +147,7 @@ def inside_global(m, warp, pc, mask, addresses, width):
                 first = addresses[lane]
     if lanes:
         fault(
-            m, int64(OUTSIDE_GLOBAL), int64(pc), int64(warp), uint32(lanes), int64(first),
+            m, int64(s.OUTSIDE_GLOBAL), int64(pc), int64(warp), uint32(lanes), int64(first),
             int64(width), int64(1),
         )  # fmt: skip
         return False
@@ -265,12 +163,12 @@ def inside_shared(m, warp, pc, mask, addresses, width, end):
         if (mask >> uint32(lane)) & uint32(1):
             low = min(low, addresses[lane])
             high = max(high, addresses[lane])
-    base = view.control(m)[SHARED_BASE]
+    base = view.control(m)[s.SHARED_BASE]
     if low >= base and high + width <= end:
         return True
     lanes, first = _wrong_lanes(addresses, mask, width, base, end)
     fault(
-        m, int64(OUTSIDE_SHARED), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width),
+        m, int64(s.OUTSIDE_SHARED), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width),
         int64(1),
     )  # fmt: skip
     return False
@@ -284,14 +182,14 @@ def writer(m, entry):
     """Whose access a shadow entry is, as a place in a row of what is known."""
     who = int64(entry & WHO)
     if entry & BY_COPY:
-        return 3 * view.control(m)[WARPS] + (who & int64(BY_COPY - uint32(1)))
+        return 3 * view.control(m)[s.WARPS] + (who & int64(BY_COPY - uint32(1)))
     return who
 
 
 @njit
 def _blame(m, kind, warp, pc, mask, addresses, width, unit, other):
     """A fault at the lanes whose access covers a unit of shared memory."""
-    grain = view.control(m)[GRAIN]
+    grain = view.control(m)[s.GRAIN]
     lanes = uint32(0)
     for lane in range(32):
         if (mask >> uint32(lane)) & uint32(1):
@@ -307,15 +205,15 @@ def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
     """A warp reads a unit: was it written, and is the write ordered before this read?"""
     entry = view.shadow(m)[unit]
     tick = entry >> CLOCK
-    now = uint32(view.control(m)[TICK])
-    if tick < uint32(view.control(m)[FIRST_TICK]):
-        _blame(m, int64(UNINITIALISED), warp, pc, mask, addresses, width, unit, int64(-1))
+    now = uint32(view.control(m)[s.TICK])
+    if tick < uint32(view.control(m)[s.FIRST_TICK]):
+        _blame(m, int64(s.UNINITIALISED), warp, pc, mask, addresses, width, unit, int64(-1))
     elif entry & FLYING:
-        _blame(m, int64(IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(entry & WHO))
+        _blame(m, int64(s.IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(entry & WHO))
     else:
         who = writer(m, entry)
         if who != warp and view.known(m)[warp, who] < tick and not (atomic and entry & BY_ATOMIC):
-            _blame(m, int64(RACE), warp, pc, mask, addresses, width, unit, int64(who))
+            _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(who))
     view.reads(m)[warp, unit] = now
     view.last_read(m)[warp] = now
 
@@ -324,22 +222,22 @@ def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
 def note_write(m, warp, pc, mask, addresses, width, unit, mark):
     """A warp writes a unit: are the earlier reads and writes of others ordered before it?"""
     entry = view.shadow(m)[unit]
-    start = uint32(view.control(m)[FIRST_TICK])
+    start = uint32(view.control(m)[s.FIRST_TICK])
     tick = entry >> CLOCK
     who = writer(m, entry)
     both_atomic = entry & mark & BY_ATOMIC
     if tick >= start and not both_atomic:
         if who != warp and view.known(m)[warp, who] < tick:
-            _blame(m, int64(RACE), warp, pc, mask, addresses, width, unit, int64(who))
+            _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(who))
         elif entry & FLYING:
-            _blame(m, int64(IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(who))
-    for other in range(view.control(m)[READERS]):
+            _blame(m, int64(s.IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(who))
+    for other in range(view.control(m)[s.READERS]):
         if other == warp or view.known(m)[warp, other] >= view.last_read(m)[other]:
             continue
         seen = view.reads(m)[other, unit]
         if seen >= start and view.known(m)[warp, other] < seen and not both_atomic:
-            _blame(m, int64(RACE), warp, pc, mask, addresses, width, unit, int64(other))
-    view.shadow(m)[unit] = uint32(view.control(m)[TICK]) << CLOCK | mark | uint32(warp)
+            _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(other))
+    view.shadow(m)[unit] = uint32(view.control(m)[s.TICK]) << CLOCK | mark | uint32(warp)
 
 
 # ---------------------------------------------------------------- patterns
@@ -399,7 +297,7 @@ def shared_access(m, warp, pc, memo, mask, addresses, width, kind):
     base -= phase
     p = view.patterns(m)[memo]
     control = view.control(m)
-    end, dead = control[SHARED_END], int64(view.code(m)[pc, DEAD])
+    end, dead = control[s.SHARED_END], int64(view.code(m)[pc, c.DEAD])
     if dead:
         # A word that nobody reads may lie behind the last array: the card hands out whole pages.
         end = (end + 127) & ~int64(127)
@@ -407,7 +305,7 @@ def shared_access(m, warp, pc, memo, mask, addresses, width, kind):
     if known and _alike(m, memo, int64(0), mask, addresses, base):
         # What was in order relative to the base is so where the base is.
         fine = (base + phase) & (width - 1) == 0
-        fine = fine and base + p[13] >= control[SHARED_BASE] and base + p[14] <= end
+        fine = fine and base + p[13] >= control[s.SHARED_BASE] and base + p[14] <= end
     else:
         fine = False
     if not fine:
@@ -427,19 +325,19 @@ def shared_access(m, warp, pc, memo, mask, addresses, width, kind):
             p[6] = rules.warp_shared_attributed(addresses, mask, width, kind == 1)
         _collect_units(m, memo, mask, addresses, width, base, dead)
     counts = view.counts(m)[pc]
-    counts[SHARED_REQUESTS] += 1
-    counts[SHARED_WAVEFRONTS] += p[3]
-    counts[SHARED_TRANSACTIONS] += p[4]
-    counts[SHARED_CONFLICTS] += p[3] - p[4]
-    counts[SHARED_IDEAL] += p[5]
-    counts[SHARED_ATTRIBUTED] += p[6]
+    counts[s.SHARED_REQUESTS] += 1
+    counts[s.SHARED_WAVEFRONTS] += p[3]
+    counts[s.SHARED_TRANSACTIONS] += p[4]
+    counts[s.SHARED_CONFLICTS] += p[3] - p[4]
+    counts[s.SHARED_IDEAL] += p[5]
+    counts[s.SHARED_ATTRIBUTED] += p[6]
     return base
 
 
 @njit
 def _collect_units(m, memo, mask, addresses, width, base, dead):
     """The distinct units that an access touches, relative to its base, dead words left out."""
-    grain = view.control(m)[GRAIN]
+    grain = view.control(m)[s.GRAIN]
     touched = view.touched(m)[memo]
     count = 0
     limit = len(touched)
@@ -471,7 +369,7 @@ def _collect_units(m, memo, mask, addresses, width, base, dead):
 def _all_known(m, warp, start, count):
     """Whether a run of units was written by nobody else since the warp last heard of everybody."""
     shadow = view.shadow(m)
-    first = uint32(view.control(m)[FIRST_TICK])
+    first = uint32(view.control(m)[s.FIRST_TICK])
     last = view.safe(m)[warp]
     strange = uint32(0)
     for index in range(count):
@@ -484,11 +382,11 @@ def _all_known(m, warp, start, count):
 @njit
 def note_reads(m, warp, pc, memo, mask, addresses, width, base):
     """Note a read of every unit of the remembered pattern."""
-    if not view.control(m)[RACES]:
+    if not view.control(m)[s.RACES]:
         return
     p = view.patterns(m)[memo]
-    grain = view.control(m)[GRAIN]
-    now = uint32(view.control(m)[TICK])
+    grain = view.control(m)[s.GRAIN]
+    now = uint32(view.control(m)[s.TICK])
     reads = view.reads(m)[warp]
     view.last_read(m)[warp] = now
     if p[15]:
@@ -498,7 +396,7 @@ def note_reads(m, warp, pc, memo, mask, addresses, width, base):
                 reads[uint64(start + index)] = now
             return
     start = base >> grain
-    first_tick = uint32(view.control(m)[FIRST_TICK])
+    first_tick = uint32(view.control(m)[s.FIRST_TICK])
     known, shadow, touched = view.known(m)[warp], view.shadow(m), view.touched(m)[memo]
     me = int64(warp)
     for index in range(p[7]):
@@ -516,13 +414,13 @@ def note_reads(m, warp, pc, memo, mask, addresses, width, base):
 def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
     """Note a write of every unit of the remembered pattern."""
     control = view.control(m)
-    if not control[RACES]:
+    if not control[s.RACES]:
         return
-    start = base >> control[GRAIN]
+    start = base >> control[s.GRAIN]
     touched, shadow, known = view.touched(m)[memo], view.shadow(m), view.known(m)[warp]
     count = view.patterns(m)[memo, 7]
-    first_tick = uint32(control[FIRST_TICK])
-    entry_now = uint32(uint32(control[TICK]) << CLOCK | mark | uint32(warp))
+    first_tick = uint32(control[s.FIRST_TICK])
+    entry_now = uint32(uint32(control[s.TICK]) << CLOCK | mark | uint32(warp))
     # Two quick looks: nobody else wrote these units unheard of, and nobody read them unheard of.
     strange = False
     me = uint32(warp)
@@ -533,7 +431,7 @@ def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
         mine = entry & WHO == me
         odd = entry & (FLYING | BY_COPY) != uint32(0)
         strange |= tick >= first_tick and (odd or (tick > safe and not mine))
-    for other in range(control[READERS]):
+    for other in range(control[s.READERS]):
         if other == warp or known[other] >= view.last_read(m)[other]:
             continue
         limit = max(known[other], first_tick - uint32(1))
@@ -551,9 +449,9 @@ def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
 @njit
 def note_updates(m, warp, pc, memo, mask, addresses, width, base, writes):
     """Note an atomic access of every unit: atomics do not race with each other."""
-    if not view.control(m)[RACES]:
+    if not view.control(m)[s.RACES]:
         return
-    start = base >> view.control(m)[GRAIN]
+    start = base >> view.control(m)[s.GRAIN]
     for index in range(view.patterns(m)[memo, 7]):
         unit = start + view.touched(m)[memo, index]
         note_read(m, warp, pc, mask, addresses, width, unit, int64(1))
@@ -574,10 +472,10 @@ def global_pattern(m, pc, memo, mask, addresses, width):
         p[10] = rules.warp_sectors(addresses, mask, width)
         p[11] = rules.warp_sectors_ideal(addresses, mask, width)
     counts = view.counts(m)[pc]
-    counts[GLOBAL_REQUESTS] += 1
-    counts[GLOBAL_SECTORS] += p[10]
-    counts[GLOBAL_ATTRIBUTED] += p[10]
-    counts[GLOBAL_SECTORS_IDEAL] += p[11]
+    counts[s.GLOBAL_REQUESTS] += 1
+    counts[s.GLOBAL_SECTORS] += p[10]
+    counts[s.GLOBAL_ATTRIBUTED] += p[10]
+    counts[s.GLOBAL_SECTORS_IDEAL] += p[11]
 
 
 # ---------------------------------------------------------------- moving data
@@ -644,7 +542,7 @@ def _scatter(R, s, words, addresses, origin, width, mask):
 def shared_lanes(m, mask, addresses):
     """Lanes whose generic address lies in the shared window; their addresses become shared ones."""
     lanes = uint32(0)
-    rank, blocks = view.own(m)[RANK], view.own(m)[BLOCKS]
+    rank, blocks = view.own(m)[s.RANK], view.own(m)[s.BLOCKS]
     for lane in range(32):
         on = (mask >> uint32(lane)) & uint32(1)
         if on and addresses[lane] >> int64(32) == int64(SHARED_WINDOW):
@@ -674,7 +572,7 @@ def local_lanes(mask, addresses):
 def away(m, mask, addresses):
     """Lanes whose generic address lies in the shared memory of another block of the cluster."""
     lanes = uint32(0)
-    if view.own(m)[BLOCKS] > 1:
+    if view.own(m)[s.BLOCKS] > 1:
         for lane in range(32):
             if addresses[lane] >> int64(32) == int64(SHARED_WINDOW):
                 lanes |= uint32(1) << uint32(lane)
@@ -688,7 +586,7 @@ def _elsewhere(m, warp, pc, row, mask, addresses, loading):
     Whether such accesses are in order is not looked at, nor what they cost.
     """
     lanes = away(m, mask, addresses)
-    width, d, R = int64(row[WIDTH]), row[DST], view.registers(m)[warp]
+    width, d, R = int64(row[c.WIDTH]), row[c.DST], view.registers(m)[warp]
     size = abs(width)
     control = view.control(m)
     for lane in range(32):
@@ -697,10 +595,10 @@ def _elsewhere(m, warp, pc, row, mask, addresses, loading):
         where = view.peer(m, (addresses[lane] >> int64(24)) & int64(0xFF))
         at = addresses[lane] & int64(0xFFFFFF)
         kind = int64(-1)
-        if at < control[SHARED_BASE] or at + size > control[SHARED_END]:
-            kind = int64(OUTSIDE_SHARED)
+        if at < control[s.SHARED_BASE] or at + size > control[s.SHARED_END]:
+            kind = int64(s.OUTSIDE_SHARED)
         elif at & (size - 1):
-            kind = int64(MISALIGNED)
+            kind = int64(s.MISALIGNED)
         if kind >= 0:
             fault(m, kind, int64(pc), int64(warp), lanes, int64(at), int64(size), int64(1))
             return uint32(0)
@@ -716,9 +614,9 @@ def _elsewhere(m, warp, pc, row, mask, addresses, loading):
                     words[(at >> 2) + part] = R[d + part, lane]
                 elif d != 255:
                     R[d + part, lane] = words[(at >> 2) + part]
-        if not loading and control[RACES]:
-            mark = uint32(control[TICK]) << CLOCK | BY_COPY | uint32(ELSEWHERE)
-            for unit in range(at >> control[GRAIN], ((at + size - 1) >> control[GRAIN]) + 1):
+        if not loading and control[s.RACES]:
+            mark = uint32(control[s.TICK]) << CLOCK | BY_COPY | uint32(s.ELSEWHERE)
+            for unit in range(at >> control[s.GRAIN], ((at + size - 1) >> control[s.GRAIN]) + 1):
                 view.shadow(where)[unit] = mark
     return mask & ~lanes
 
@@ -727,20 +625,20 @@ def _elsewhere(m, warp, pc, row, mask, addresses, loading):
 def load(m, warp, pc, mask):
     """LD, LDG, LDS, LDL and the loads from constant banks."""
     row = view.code(m)[pc]
-    space = row[OP]
+    space = row[c.OP]
     addresses = view.addresses(m)[0]
-    if space == CONST_BANK:
+    if space == c.CONST_BANK:
         _load_constant(m, warp, pc, row, mask)
         return
-    narrow = int64(2 if space == SHARED else space == LOCAL)
-    address_lanes(m, warp, row, int64(A_REG), narrow, addresses)
-    if space == LOCAL:
+    narrow = int64(2 if space == c.SHARED else space == c.LOCAL)
+    address_lanes(m, warp, row, int64(c.A_REG), narrow, addresses)
+    if space == c.LOCAL:
         _local(m, warp, pc, row, mask, int64(1))
         return
-    if space == SHARED:
+    if space == c.SHARED:
         _load_shared(m, warp, pc, row, mask)
         return
-    if space == GENERIC:
+    if space == c.GENERIC:
         inner = uint32(shared_lanes(m, mask, addresses))
         if inner:
             _load_shared(m, warp, pc, row, inner)
@@ -758,10 +656,10 @@ def _tested(m, warp, mask, addresses):
     """Whether a load looks at an mbarrier, as code of sm_80 does; what its last phase brought is known
     from then on."""
     place = addresses[first_lane(mask)] & ~int64(7)
-    for index in range(view.own(m)[MBARRIER_COUNT]):
+    for index in range(view.own(m)[s.MBARRIER_COUNT]):
         if view.mbarriers(m)[index] == place:
-            known, brought = view.known(m)[warp], view.phases(m)[MBARRIERS + index]
-            for actor in range(view.control(m)[KNOWLEDGE]):
+            known, brought = view.known(m)[warp], view.phases(m)[s.MBARRIERS + index]
+            for actor in range(view.control(m)[s.KNOWLEDGE]):
                 known[actor] = max(known[actor], brought[actor])
             return True
     return False
@@ -769,15 +667,15 @@ def _tested(m, warp, mask, addresses):
 
 @njit
 def _load_shared(m, warp, pc, row, mask):
-    addresses, width, d = view.addresses(m)[0], int64(row[WIDTH]), row[DST]
+    addresses, width, d = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.DST]
     size = abs(width)
-    memo = row[MEMO]
+    memo = row[c.MEMO]
     base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, size, int64(0))
     if base < 0:
         return
-    if row[FLAGS] & MAY_TEST and _tested(m, warp, mask, addresses):
+    if row[c.FLAGS] & c.MAY_TEST and _tested(m, warp, mask, addresses):
         pass
-    elif row[FLAGS] & POPC:  # the load of a compare-and-swap loop
+    elif row[c.FLAGS] & c.POPC:  # the load of a compare-and-swap loop
         note_updates(m, warp, pc, int64(memo), mask, addresses, size, base, int64(0))
     else:
         note_reads(m, warp, pc, int64(memo), mask, addresses, size, base)
@@ -787,13 +685,13 @@ def _load_shared(m, warp, pc, row, mask):
 
 @njit
 def _load_global(m, warp, pc, row, mask):
-    addresses, width, d = view.addresses(m)[0], int64(row[WIDTH]), row[DST]
+    addresses, width, d = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.DST]
     size = abs(width)
     if not aligned(m, warp, pc, mask, addresses, size):
         return
     if not inside_global(m, warp, pc, mask, addresses, size):
         return
-    global_pattern(m, pc, row[MEMO], mask, addresses, size)
+    global_pattern(m, pc, row[c.MEMO], mask, addresses, size)
     if d != 255:
         origin = view.origin(m)[0]
         _gather(view.registers(m)[warp], d, view.memory(m), addresses, origin, width, mask)
@@ -802,19 +700,19 @@ def _load_global(m, warp, pc, row, mask):
 @njit
 def _load_constant(m, warp, pc, row, mask):
     addresses = view.addresses(m)[0]
-    address_lanes(m, warp, row, int64(A_REG), int64(1), addresses)
-    width, d = int64(row[WIDTH]), row[DST]
-    bank = view.constants(m)[row[BANK]]
+    address_lanes(m, warp, row, int64(c.A_REG), int64(1), addresses)
+    width, d = int64(row[c.WIDTH]), row[c.DST]
+    bank = view.constants(m)[row[c.BANK]]
     end = int64(4 * len(bank))
     size = abs(width)
     lanes, first = _wrong_lanes(addresses, mask, size, int64(0), end)
     if lanes:
         fault(
-            m, int64(OUTSIDE_CONSTANT), int64(pc), int64(warp), uint32(lanes), int64(first),
+            m, int64(s.OUTSIDE_CONSTANT), int64(pc), int64(warp), uint32(lanes), int64(first),
             int64(size), int64(1),
         )  # fmt: skip
         return
-    if row[DST_UNIFORM]:
+    if row[c.DST_UNIFORM]:
         at = addresses[first_lane(mask)]
         if size < 4:
             view.uniforms(m)[warp, d] = _narrow_load(bank, at, width)
@@ -829,14 +727,14 @@ def _load_constant(m, warp, pc, row, mask):
 def _local(m, warp, pc, row, mask, is_load):
     """Local memory: a private array for every thread."""
     addresses = view.addresses(m)[0]
-    width, d = int64(row[WIDTH]), row[DST]
+    width, d = int64(row[c.WIDTH]), row[c.DST]
     size = abs(width)
     if not aligned(m, warp, pc, mask, addresses, size):
         return
-    lanes, first = _wrong_lanes(addresses, mask, size, int64(0), view.control(m)[LOCAL_BYTES])
+    lanes, first = _wrong_lanes(addresses, mask, size, int64(0), view.control(m)[s.LOCAL_BYTES])
     if lanes:
         fault(
-            m, int64(OUTSIDE_LOCAL), int64(pc), int64(warp), uint32(lanes), int64(first),
+            m, int64(s.OUTSIDE_LOCAL), int64(pc), int64(warp), uint32(lanes), int64(first),
             int64(size), int64(1),
         )  # fmt: skip
         return
@@ -863,17 +761,17 @@ def _local(m, warp, pc, row, mask, is_load):
 def store(m, warp, pc, mask):
     """ST, STG, STS, STL."""
     row = view.code(m)[pc]
-    space = row[OP]
+    space = row[c.OP]
     addresses = view.addresses(m)[0]
-    narrow = int64(2 if space == SHARED else space == LOCAL)
-    address_lanes(m, warp, row, int64(A_REG), narrow, addresses)
-    if space == LOCAL:
+    narrow = int64(2 if space == c.SHARED else space == c.LOCAL)
+    address_lanes(m, warp, row, int64(c.A_REG), narrow, addresses)
+    if space == c.LOCAL:
         _local(m, warp, pc, row, mask, int64(0))
         return
-    if space == SHARED:
+    if space == c.SHARED:
         _store_shared(m, warp, pc, row, mask)
         return
-    if space == GENERIC:
+    if space == c.GENERIC:
         inner = uint32(shared_lanes(m, mask, addresses))
         if inner:
             _store_shared(m, warp, pc, row, inner)
@@ -888,24 +786,24 @@ def store(m, warp, pc, mask):
 
 @njit
 def _store_shared(m, warp, pc, row, mask):
-    addresses, width, memo = view.addresses(m)[0], int64(row[WIDTH]), row[MEMO]
+    addresses, width, memo = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.MEMO]
     base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, width, int64(1))
     if base < 0:
         return
     note_writes(m, warp, pc, int64(memo), mask, addresses, width, base, uint32(0))
-    _scatter(view.registers(m)[warp], row[DST], view.shared(m), addresses, int64(0), width, mask)
+    _scatter(view.registers(m)[warp], row[c.DST], view.shared(m), addresses, int64(0), width, mask)
 
 
 @njit
 def _store_global(m, warp, pc, row, mask):
-    addresses, width = view.addresses(m)[0], int64(row[WIDTH])
+    addresses, width = view.addresses(m)[0], int64(row[c.WIDTH])
     if not aligned(m, warp, pc, mask, addresses, width):
         return
     if not inside_global(m, warp, pc, mask, addresses, width):
         return
-    global_pattern(m, pc, row[MEMO], mask, addresses, width)
+    global_pattern(m, pc, row[c.MEMO], mask, addresses, width)
     origin = view.origin(m)[0]
-    _scatter(view.registers(m)[warp], row[DST], view.memory(m), addresses, origin, width, mask)
+    _scatter(view.registers(m)[warp], row[c.DST], view.memory(m), addresses, origin, width, mask)
 
 
 @njit
@@ -913,14 +811,14 @@ def matrix(m, warp, pc, mask):
     """LDSM and STSM: lanes 8i to 8i + 7 give the row addresses of matrix i."""
     row = view.code(m)[pc]
     R = view.registers(m)[warp]
-    count, d = row[WIDTH], row[DST]
+    count, d = row[c.WIDTH], row[c.DST]
     addresses = view.addresses(m)[0]
-    address_lanes(m, warp, row, int64(A_REG), int64(2), addresses)
+    address_lanes(m, warp, row, int64(c.A_REG), int64(2), addresses)
     used = uint32(mask if count == 4 else mask & uint32((1 << (8 * count)) - 1))
     if not used:
         return
-    memo = row[MEMO]
-    is_store = row[OP] == 1
+    memo = row[c.MEMO]
+    is_store = row[c.OP] == 1
     base = shared_access(m, warp, pc, int64(memo), used, addresses, int64(16), int64(2))
     if base < 0:
         return
@@ -930,7 +828,7 @@ def matrix(m, warp, pc, mask):
         note_reads(m, warp, pc, int64(memo), uint32(used), addresses, int64(16), base)
     shared = view.shared(m)
     for index in range(count):
-        if row[FLAGS] & TRANSPOSED:
+        if row[c.FLAGS] & c.TRANSPOSED:
             for lane in range(32):
                 column = lane // 4
                 low, high = 2 * (lane % 4), 2 * (lane % 4) + 1
@@ -962,21 +860,21 @@ def copy(m, warp, pc, mask, keep):
     before that wait is caught by the shadow.
     """
     row = view.code(m)[pc]
-    width = int64(row[WIDTH])
+    width = int64(row[c.WIDTH])
     to, origin = view.addresses(m)[0], view.addresses(m)[1]
-    address_lanes(m, warp, row, int64(A_REG), int64(2), to)
-    address_lanes(m, warp, row, int64(G_REG), int64(0), origin)
-    reading = uint32(mask & keep if row[FLAGS] & ZERO_FILL else mask)
+    address_lanes(m, warp, row, int64(c.A_REG), int64(2), to)
+    address_lanes(m, warp, row, int64(c.G_REG), int64(0), origin)
+    reading = uint32(mask & keep if row[c.FLAGS] & c.ZERO_FILL else mask)
     zeros = view.zeros(m)
     for lane in range(32):
         zeros[lane] = 0
-    if row[FLAGS] & HIGH:
+    if row[c.FLAGS] & c.HIGH:
         for lane in range(32):
             zeros[lane] = origin[lane] & (width - 1)
             origin[lane] -= zeros[lane]
     if not aligned(m, warp, pc, mask, to, width):
         return
-    end = view.control(m)[SHARED_END]
+    end = view.control(m)[s.SHARED_END]
     if not inside_shared(m, warp, pc, mask, to, width, end):
         return
     if reading:
@@ -985,18 +883,18 @@ def copy(m, warp, pc, mask, keep):
         if not inside_global(m, warp, pc, reading, origin, width):
             return
     lane = first_lane(mask)
-    memo = row[MEMO] + ((to[lane] >> 6) & 1) + 2 * ((origin[lane] >> 6) & 1)
-    _count_copy(m, pc, memo, mask, reading, to, origin, width, row[FLAGS] & BYPASS != 0)
+    memo = row[c.MEMO] + ((to[lane] >> 6) & 1) + 2 * ((origin[lane] >> 6) & 1)
+    _count_copy(m, pc, memo, mask, reading, to, origin, width, row[c.FLAGS] & c.BYPASS != 0)
     base = to[first_lane(mask)] & ~int64(3)
     note_writes(m, warp, pc, int64(memo), mask, to, width, base, FLYING)
     first, following = view.queued(m)[warp, 0], view.queued(m)[warp, 1]
-    if following - first >= QUEUE:
+    if following - first >= s.QUEUE:
         fault(
-            m, int64(QUEUE_FULL), int64(pc), int64(warp), uint32(mask), int64(-1), int64(QUEUE),
+            m, int64(s.QUEUE_FULL), int64(pc), int64(warp), uint32(mask), int64(-1), int64(s.QUEUE),
             int64(1),
         )  # fmt: skip
         return
-    slot = following % QUEUE
+    slot = following % s.QUEUE
     view.stamps(m)[warp, slot, 0] = view.queued(m)[warp, 2]
     view.stamps(m)[warp, slot, 1] = width
     entry = view.queue(m)[warp, slot]
@@ -1039,34 +937,34 @@ def _count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
             p[10] = rules.warp_async_copy_sectors_counted(to, origin, reading, width, bypass)
             p[11] = rules.warp_async_copy_sectors_ideal(to, origin, reading, width, bypass)
             p[12] = rules.warp_async_copy_sectors(to, origin, reading, width, bypass)
-        if bypass and row[GUARD] == 0 and not row[GUARD_NOT]:
+        if bypass and row[c.GUARD] == 0 and not row[c.GUARD_NOT]:
             # Nsight Compute takes P0 for false (see the comment on cp.async in `memory`).
             p[4] = p[6] = p[11] = p[12] = 0
-        elif bypass and row[FLAGS] & ZERO_FILL and row[PIN0] == 0 and not row[PIN0_NOT]:
+        elif bypass and row[c.FLAGS] & c.ZERO_FILL and row[c.PIN0] == 0 and not row[c.PIN0_NOT]:
             p[6], p[4] = rules.warp_filled_copy(to, origin, mask, uint32(0), width, bypass)  # type: ignore[arg-type]
         _collect_units(m, memo, mask, to, width, base, int64(0))
     counts = view.counts(m)[pc]
-    counts[SHARED_REQUESTS] += 1
-    counts[SHARED_WAVEFRONTS] += p[3]
-    counts[SHARED_TRANSACTIONS] += p[5]
-    counts[SHARED_CONFLICTS] += p[3] - p[5]
-    counts[SHARED_IDEAL] += p[4]
-    counts[SHARED_ATTRIBUTED] += p[6]
+    counts[s.SHARED_REQUESTS] += 1
+    counts[s.SHARED_WAVEFRONTS] += p[3]
+    counts[s.SHARED_TRANSACTIONS] += p[5]
+    counts[s.SHARED_CONFLICTS] += p[3] - p[5]
+    counts[s.SHARED_IDEAL] += p[4]
+    counts[s.SHARED_ATTRIBUTED] += p[6]
     if reading:
-        counts[GLOBAL_REQUESTS] += 1
-        counts[GLOBAL_SECTORS] += p[10]
-        counts[GLOBAL_ATTRIBUTED] += p[12]
-        counts[GLOBAL_SECTORS_IDEAL] += p[11]
+        counts[s.GLOBAL_REQUESTS] += 1
+        counts[s.GLOBAL_SECTORS] += p[10]
+        counts[s.GLOBAL_ATTRIBUTED] += p[12]
+        counts[s.GLOBAL_SECTORS_IDEAL] += p[11]
 
 
 @njit
 def land(m, warp, pending):
     """Write the copies of all but the latest ``pending`` committed groups."""
     limit = view.queued(m)[warp, 2] - pending
-    grain = view.control(m)[GRAIN]
-    entry_mark = uint32(view.control(m)[TICK]) << CLOCK | uint32(warp)
+    grain = view.control(m)[s.GRAIN]
+    entry_mark = uint32(view.control(m)[s.TICK]) << CLOCK | uint32(warp)
     while view.queued(m)[warp, 0] < view.queued(m)[warp, 1]:
-        slot = view.queued(m)[warp, 0] % QUEUE
+        slot = view.queued(m)[warp, 0] % s.QUEUE
         if view.stamps(m)[warp, slot, 0] >= limit:
             return
         width = view.stamps(m)[warp, slot, 1]
@@ -1077,7 +975,7 @@ def land(m, warp, pending):
             at = int64(entry[0, lane])
             for part in range(width // 4):
                 view.shared(m)[(at >> 2) + part] = entry[1 + part, lane]
-            if view.control(m)[RACES]:
+            if view.control(m)[s.RACES]:
                 for unit in range(at >> grain, ((at + width - 1) >> grain) + 1):
                     view.shadow(m)[unit] = entry_mark
         view.queued(m)[warp, 0] += 1
@@ -1089,7 +987,7 @@ def land(m, warp, pending):
 @njit
 def _half_sums(old, new, bf16):
     word = uint32(0)
-    flags = BF16 if bf16 else 0
+    flags = c.BF16 if bf16 else 0
     for part in range(2):
         x = float64(widen((old >> uint32(16 * part)) & uint32(0xFFFF), bf16))
         y = float64(widen((new >> uint32(16 * part)) & uint32(0xFFFF), bf16))
@@ -1101,17 +999,17 @@ def _half_sums(old, new, bf16):
 @njit
 def _combined(op, kind, old, new, compare, flush):
     """What an atomic leaves behind; 64-bit patterns."""
-    if op == A_EXCH:
+    if op == ops.A_EXCH:
         return new
-    if op == A_CAS:
+    if op == ops.A_CAS:
         return new if old == compare else old
-    if kind == T_F32:
+    if kind == c.T_F32:
         first, second = uint32(old), uint32(new)
         if flush:
             first, second = flushed(first), flushed(second)
         total = canonical(bits_f32(as_f32(first) + as_f32(second)))
         return uint64(flushed(total) if flush else total)
-    if kind == T_F64:
+    if kind == c.T_F64:
         # A NaN stays as it is, not even quieted (measured on an H200).
         for operand in (new, old):
             if operand & uint64(0x7FFFFFFFFFFFFFFF) > uint64(0x7FF0000000000000):
@@ -1119,49 +1017,51 @@ def _combined(op, kind, old, new, compare, flush):
         total = bits_f64(as_f64(old) + as_f64(new))
         nan = total & uint64(0x7FFFFFFFFFFFFFFF) > uint64(0x7FF0000000000000)
         return NAN64 if nan else total
-    if kind == T_F16 or kind == T_BF16:
-        return uint64(_half_sums(uint32(old), uint32(new), kind == T_BF16))
-    if op == A_ADD:
+    if kind == c.T_F16 or kind == c.T_BF16:
+        return uint64(_half_sums(uint32(old), uint32(new), kind == c.T_BF16))
+    if op == ops.A_ADD:
         return old + new
-    if op == A_AND:
+    if op == ops.A_AND:
         return old & new
-    if op == A_OR:
+    if op == ops.A_OR:
         return old | new
-    if op == A_XOR:
+    if op == ops.A_XOR:
         return old ^ new
-    if op == A_INC:
+    if op == ops.A_INC:
         return uint64(0) if old >= new else old + uint64(1)
-    if op == A_DEC:
+    if op == ops.A_DEC:
         return new if old == uint64(0) or old > new else old - uint64(1)
-    if kind == S32:
+    if kind == c.S32:
         x, y = int64(int32(uint32(old))), int64(int32(uint32(new)))
         smaller = x < y
-    elif kind == S64:
+    elif kind == c.S64:
         smaller = int64(old) < int64(new)
     else:
         smaller = old < new
-    return old if smaller == (op == A_MIN) else new
+    return old if smaller == (op == ops.A_MIN) else new
 
 
 @njit
 def _wide_atomic(m, row, warp, lane, data, at):
     """One lane's atomic of several words: numbers side by side, or 16 bytes as one. Returns whether it
     did what it came for."""
-    R, words, d = view.registers(m)[warp], row[DST_WORDS], row[DST]
-    kind, returns = row[SUB] & 255, row[SUB] >> 16
-    given = row[SOURCES + INDEX]
-    swap = row[OP] == A_CAS
-    new = row[SOURCES + SOURCE_COLUMNS + INDEX] if swap else given
+    R, words, d = view.registers(m)[warp], row[c.DST_WORDS], row[c.DST]
+    kind, returns = row[c.SUB] & 255, row[c.SUB] >> 16
+    given = row[c.SOURCES + c.INDEX]
+    swap = row[c.OP] == ops.A_CAS
+    new = row[c.SOURCES + c.SOURCE_COLUMNS + c.INDEX] if swap else given
     same = True
     for part in range(words):
         same = same and data[at + part] == R[given + part, lane]
     for part in range(words):
         old, other = data[at + part], R[new + part, lane]
-        if row[OP] == A_EXCH or (swap and same):
+        if row[c.OP] == ops.A_EXCH or (swap and same):
             data[at + part] = other
         elif not swap:
             data[at + part] = uint32(
-                _combined(row[OP], kind, uint64(old), uint64(other), uint64(0), row[FLAGS] & FTZ)
+                _combined(
+                    row[c.OP], kind, uint64(old), uint64(other), uint64(0), row[c.FLAGS] & c.FTZ
+                )
             )
         if returns and d != 255:
             R[d + part, lane] = old
@@ -1176,15 +1076,15 @@ def atomic(m, warp, pc, mask, T):
     another value.
     """
     row = view.code(m)[pc]
-    space = (row[SUB] >> 8) & 255
+    space = (row[c.SUB] >> 8) & 255
     addresses = view.addresses(m)[0]
-    address_lanes(m, warp, row, int64(A_REG), int64(2 * (space == SHARED)), addresses)
-    if space == SHARED:
+    address_lanes(m, warp, row, int64(c.A_REG), int64(2 * (space == c.SHARED)), addresses)
+    if space == c.SHARED:
         return _atomic_in(m, warp, pc, mask, T, int64(1))
     fine = mask
-    if space == GENERIC:
+    if space == c.GENERIC:
         inner = uint32(shared_lanes(m, mask, addresses))
-        if inner and row[PD0] != 7 and row[OP] != A_CAS:
+        if inner and row[c.PD0] != 7 and row[c.OP] != ops.A_CAS:
             # It asks whether it found its place: shared memory cannot do this one.
             fine &= ~inner
         elif inner:
@@ -1192,7 +1092,7 @@ def atomic(m, warp, pc, mask, T):
         mask = uint32(mask & ~inner)
         if away(m, mask, addresses):
             fault(
-                m, int64(NOT_KNOWN), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0),
+                m, int64(s.NOT_KNOWN), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0),
                 int64(1),
             )  # fmt: skip
             return fine
@@ -1205,8 +1105,8 @@ def atomic(m, warp, pc, mask, T):
 def _atomic_in(m, warp, pc, mask, T, in_shared):
     row = view.code(m)[pc]
     R = view.registers(m)[warp]
-    kind, returns = row[SUB] & 255, row[SUB] >> 16
-    words, width, memo = row[DST_WORDS], int64(row[WIDTH]), row[MEMO]
+    kind, returns = row[c.SUB] & 255, row[c.SUB] >> 16
+    words, width, memo = row[c.DST_WORDS], int64(row[c.WIDTH]), row[c.MEMO]
     addresses = view.addresses(m)[0]
     if in_shared:
         base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, width, int64(1))
@@ -1219,7 +1119,7 @@ def _atomic_in(m, warp, pc, mask, T, in_shared):
         if not inside_global(m, warp, pc, mask, addresses, width):
             return mask
         global_pattern(m, pc, memo, mask, addresses, width)
-    op, d = row[OP], row[DST]
+    op, d = row[c.OP], row[c.DST]
     data = view.shared(m) if in_shared else view.memory(m)
     start_at = int64(0) if in_shared else view.origin(m)[0]
     fine = mask
@@ -1227,7 +1127,7 @@ def _atomic_in(m, warp, pc, mask, T, in_shared):
         if not (mask >> uint32(lane)) & uint32(1):
             continue
         at = (addresses[lane] - start_at) >> 2
-        if row[FLAGS] & PAIRS or words > 2:
+        if row[c.FLAGS] & c.PAIRS or words > 2:
             if not _wide_atomic(m, row, warp, lane, data, at):
                 fine &= ~(uint32(1) << uint32(lane))
             continue
@@ -1235,20 +1135,20 @@ def _atomic_in(m, warp, pc, mask, T, in_shared):
         if words == 2:
             old = joined(data[at + 1], data[at])
         first = joined(T[4, lane], T[0, lane]) if words == 2 else uint64(T[0, lane])
-        if op == A_CAS:
+        if op == ops.A_CAS:
             new = joined(T[5, lane], T[1, lane]) if words == 2 else uint64(T[1, lane])
-            result = _combined(op, kind, old, new, first, row[FLAGS] & FTZ)
+            result = _combined(op, kind, old, new, first, row[c.FLAGS] & c.FTZ)
             if old != first:
                 fine &= ~(uint32(1) << uint32(lane))
         else:
-            if row[FLAGS] & POPC:
+            if row[c.FLAGS] & c.POPC:
                 first = uint64(1)
-            result = _combined(op, kind, old, first, uint64(0), row[FLAGS] & FTZ)
+            result = _combined(op, kind, old, first, uint64(0), row[c.FLAGS] & c.FTZ)
         data[at] = uint32(result)
         if words == 2:
             data[at + 1] = uint32(result >> uint64(32))
         if returns and d != 255:
-            if row[FLAGS] & SATURATE:  # CAST: whether it swapped
+            if row[c.FLAGS] & c.SATURATE:  # CAST: whether it swapped
                 R[d, lane] = uint32(old == first)
                 if words == 2:
                     R[d + 1, lane] = uint32(0)

@@ -16,68 +16,17 @@ from numba import types
 from numba.extending import intrinsic
 from numpy import int32, int64, uint32, uint64
 
-from tilewave.machine import accesses, codes
+from tilewave.machine import accesses
+from tilewave.machine import codes as c
+from tilewave.machine import state as s
 from tilewave.machine import views as view
 from tilewave.machine.bits import lowest_one
 from tilewave.machine.bulk import bulk
 from tilewave.machine.cluster import cluster
-from tilewave.machine.codes import (
-    ADD,
-    AND,
-    AND_HIGH,
-    BANK,
-    BOOL_OR,
-    BYTE0,
-    BYTE1,
-    BYTE2,
-    BYTE3,
-    DST,
-    DST_UNIFORM,
-    DST_WORDS,
-    FLAGS,
-    HIGH_HALF,
-    HIGH_TWICE,
-    INDEX,
-    KIND,
-    L_LEADER,
-    L_MATCH,
-    L_P2R,
-    L_PLOP3,
-    L_R2P,
-    L_REDUX,
-    L_SCALAR,
-    L_VOTE,
-    LOW_HALF,
-    LOW_TWICE,
-    NEG0,
-    NEG1,
-    NEG2,
-    NSRC,
-    OP,
-    PD0,
-    PD1,
-    PIN0,
-    PIN1,
-    PIN2,
-    REGISTER,
-    SIGNED,
-    SOURCE_COLUMNS,
-    SOURCES,
-    SPECIAL_REGISTERS,
-    SUB,
-    SWAPPED,
-    SWIZZLE,
-    VALUE,
-    VALUE_HIGH,
-    VALUE_KIND,
-    WORDS,
-    X_SHUFFLE,
-    XOR,
-    XOR_HIGH,
-)
 from tilewave.machine.compiling import Entry, njit
 from tilewave.machine.conversion import convert
 from tilewave.machine.dmma import dmma
+from tilewave.machine.families import votes as ops
 from tilewave.machine.floating import double, single
 from tilewave.machine.halves import half
 from tilewave.machine.hgmma import hgmma
@@ -85,11 +34,10 @@ from tilewave.machine.imma import imma
 from tilewave.machine.integer import integer
 from tilewave.machine.mbarrier import mbarrier
 from tilewave.machine.special import special
-from tilewave.machine.state import NOW
 from tilewave.machine.tensor import hmma
 
 ALL = uint32(0xFFFFFFFF)
-CLOCKLO, TIMERLO = (SPECIAL_REGISTERS.index(name) for name in ("SR_CLOCKLO", "SR_GLOBALTIMERLO"))
+CLOCKLO, TIMERLO = (c.SPECIAL_REGISTERS.index(name) for name in ("SR_CLOCKLO", "SR_GLOBALTIMERLO"))
 SIGNATURE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32
 
 
@@ -112,66 +60,66 @@ def call(typingctx, address, m, warp, pc, mask):
 @njit
 def fetch(row, at, R, U, low, high):
     """One source into two rows of the scratch: its word and, for 64 bits, the upper one."""
-    kind = row[at + KIND]
-    words = row[at + WORDS]
-    if kind == VALUE_KIND:
-        value = uint32(row[at + VALUE])
+    kind = row[at + c.KIND]
+    words = row[at + c.WORDS]
+    if kind == c.VALUE_KIND:
+        value = uint32(row[at + c.VALUE])
         for lane in range(32):
             low[lane] = value
         if words == 2:
-            value = uint32(row[at + VALUE_HIGH])
+            value = uint32(row[at + c.VALUE_HIGH])
             for lane in range(32):
                 high[lane] = value
-    elif kind == REGISTER:
-        index = row[at + INDEX]
+    elif kind == c.REGISTER:
+        index = row[at + c.INDEX]
         for lane in range(32):
             low[lane] = R[index, lane]
         if words == 2:
             for lane in range(32):
                 high[lane] = R[index + 1, lane]
     else:
-        value = U[row[at + INDEX]]
+        value = U[row[at + c.INDEX]]
         for lane in range(32):
             low[lane] = value
         if words == 2:
-            value = U[row[at + INDEX] + 1]
+            value = U[row[at + c.INDEX] + 1]
             for lane in range(32):
                 high[lane] = value
-    swizzle = row[at + SWIZZLE]
+    swizzle = row[at + c.SWIZZLE]
     if swizzle:
         for lane in range(32):
             value = low[lane]
-            if swizzle == LOW_TWICE:
+            if swizzle == c.LOW_TWICE:
                 value = (value & uint32(0xFFFF)) * uint32(0x10001)
-            elif swizzle == HIGH_TWICE:
+            elif swizzle == c.HIGH_TWICE:
                 value = (value >> uint32(16)) * uint32(0x10001)
-            elif swizzle == SWAPPED:
+            elif swizzle == c.SWAPPED:
                 value = value >> uint32(16) | value << uint32(16)
-            elif swizzle == LOW_HALF:
+            elif swizzle == c.LOW_HALF:
                 value &= uint32(0xFFFF)
-            elif swizzle == HIGH_HALF:
+            elif swizzle == c.HIGH_HALF:
                 value >>= uint32(16)
-            elif swizzle == BYTE0:
+            elif swizzle == c.BYTE0:
                 value &= uint32(0xFF)
-            elif swizzle == BYTE1:
+            elif swizzle == c.BYTE1:
                 value = (value >> uint32(8)) & uint32(0xFF)
-            elif swizzle == BYTE2:
+            elif swizzle == c.BYTE2:
                 value = (value >> uint32(16)) & uint32(0xFF)
-            elif swizzle == BYTE3:
+            elif swizzle == c.BYTE3:
                 value >>= uint32(24)
             low[lane] = value
-    if kind == VALUE_KIND:
+    if kind == c.VALUE_KIND:
         return
-    keep, flip = uint32(row[at + AND]), uint32(row[at + XOR])
+    keep, flip = uint32(row[at + c.AND]), uint32(row[at + c.XOR])
     if keep != ALL or flip:
         for lane in range(32):
             low[lane] = (low[lane] & keep) ^ flip
     if words == 2:
-        keep, flip = uint32(row[at + AND_HIGH]), uint32(row[at + XOR_HIGH])
+        keep, flip = uint32(row[at + c.AND_HIGH]), uint32(row[at + c.XOR_HIGH])
         if keep != ALL or flip:
             for lane in range(32):
                 high[lane] = (high[lane] & keep) ^ flip
-    if row[at + ADD]:
+    if row[at + c.ADD]:
         for lane in range(32):
             low[lane] += uint32(1)
             if words == 2 and low[lane] == uint32(0):
@@ -222,26 +170,26 @@ def _signs(words, straight):
 @njit
 def logic(m, warp, row, mask, T, p0, p1, p2):
     """Predicates among themselves, and votes of a warp; returns two predicates."""
-    op, sub = row[OP], row[SUB]
+    op, sub = row[c.OP], row[c.SUB]
     P = view.predicates(m)[warp]
-    if op == L_PLOP3:
-        if row[FLAGS]:
-            p0 = _signs(T[0], p0) if row[FLAGS] & NEG0 else p0
-            p1 = _signs(T[1], p1) if row[FLAGS] & NEG1 else p1
-            p2 = _signs(T[2], p2) if row[FLAGS] & NEG2 else p2
+    if op == ops.L_PLOP3:
+        if row[c.FLAGS]:
+            p0 = _signs(T[0], p0) if row[c.FLAGS] & c.NEG0 else p0
+            p1 = _signs(T[1], p1) if row[c.FLAGS] & c.NEG1 else p1
+            p2 = _signs(T[2], p2) if row[c.FLAGS] & c.NEG2 else p2
         first = uint32(0)
         second = uint32(0)
         for index in range(8):
             a = p0 if index & 4 else ~p0
             b = p1 if index & 2 else ~p1
-            c = p2 if index & 1 else ~p2
+            z = p2 if index & 1 else ~p2
             if (sub >> index) & 1:
-                first |= a & b & c
+                first |= a & b & z
             if (sub >> (8 + index)) & 1:
-                second |= a & b & c
+                second |= a & b & z
         return first, second
-    if op == L_P2R:
-        bank = row[BANK]
+    if op == ops.L_P2R:
+        bank = row[c.BANK]
         for lane in range(32):
             packed = uint32(0)
             for index in range(7):
@@ -249,8 +197,8 @@ def logic(m, warp, row, mask, T, p0, p1, p2):
             chosen = T[1, lane] << uint32(sub)
             T[8, lane] = (T[0, lane] & ~chosen) | ((packed << uint32(sub)) & chosen)
         return uint32(0), uint32(0)
-    if op == L_R2P:
-        bank = row[BANK]
+    if op == ops.L_R2P:
+        bank = row[c.BANK]
         for index in range(7):
             value = uint32(0)
             chosen = uint32(0)
@@ -260,7 +208,7 @@ def logic(m, warp, row, mask, T, p0, p1, p2):
                 chosen |= ((T[1, lane] >> uint32(index)) & uint32(1)) << uint32(lane)
             commit_predicate(P, int64(bank + index), uint32(value), uint32(mask & chosen))
         return uint32(0), uint32(0)
-    if op == L_VOTE:
+    if op == ops.L_VOTE:
         votes = p0 & mask
         for lane in range(32):
             T[8, lane] = votes
@@ -271,10 +219,10 @@ def logic(m, warp, row, mask, T, p0, p1, p2):
         else:
             answer = votes == mask or votes == uint32(0)
         return (ALL if answer else uint32(0)), uint32(0)
-    if op == L_MATCH:
+    if op == ops.L_MATCH:
         same_all = True
         leader = lowest_one(mask)
-        wide = row[SOURCES + WORDS] == 2
+        wide = row[c.SOURCES + c.WORDS] == 2
         for lane in range(32):
             equal = uint32(0)
             for other in range(32):
@@ -288,18 +236,18 @@ def logic(m, warp, row, mask, T, p0, p1, p2):
             for lane in range(32):
                 T[8, lane] = mask if same_all else uint32(0)
         return (ALL if same_all else uint32(0)), uint32(0)
-    if op == L_SCALAR:
+    if op == ops.L_SCALAR:
         # R2UR that says which lanes have another value than the first: a loop serves them too.
         value, others = T[0, int64(lowest_one(mask))], uint32(0)
         for lane in range(32):
             others |= uint32(T[0, lane] != value) << uint32(lane)
             T[8, lane] = T[0, lane]
-        if row[FLAGS] & BOOL_OR:  # in this register or in one before
-            others |= P[row[PD0]]
+        if row[c.FLAGS] & c.BOOL_OR:  # in this register or in one before
+            others |= P[row[c.PD0]]
         return others & mask, uint32(0)
-    if op == L_REDUX:
+    if op == ops.L_REDUX:
         first = T[0, int64(lowest_one(mask))]
-        signed = row[FLAGS] & SIGNED
+        signed = row[c.FLAGS] & c.SIGNED
         total = int64(int32(first)) if signed else int64(first)
         for lane in range(int64(lowest_one(mask)) + 1, 32):
             if not (mask >> uint32(lane)) & uint32(1):
@@ -319,7 +267,7 @@ def logic(m, warp, row, mask, T, p0, p1, p2):
                 total ^= value
         for lane in range(32):
             T[8, lane] = uint32(total)
-    if op == L_LEADER:
+    if op == ops.L_LEADER:
         leader = lowest_one(mask)
         for lane in range(32):
             T[8, lane] = leader
@@ -330,7 +278,7 @@ def logic(m, warp, row, mask, T, p0, p1, p2):
 @njit
 def exchange(op, sub, T):
     """SHFL and MOVM; returns the predicate of SHFL."""
-    if op == X_SHUFFLE:
+    if op == ops.X_SHUFFLE:
         inside = uint32(0)
         for lane in range(32):
             value, bound = T[1, lane] & uint32(31), T[2, lane]
@@ -364,9 +312,9 @@ def exchange(op, sub, T):
 @njit
 def special_register(m, warp, row, T):
     """S2R and CS2R."""
-    which = row[SUB]
+    which = row[c.SUB]
     if which == CLOCKLO or which == TIMERLO:
-        now = uint64(view.control(m)[NOW])
+        now = uint64(view.control(m)[s.NOW])
         for lane in range(32):
             T[8, lane] = uint32(now)
             T[9, lane] = uint32(now >> uint64(32))
@@ -380,8 +328,8 @@ def special_register(m, warp, row, T):
 def sources(m, warp, row):
     """All sources of an instruction into the scratch."""
     R, U, T = view.registers(m)[warp], view.uniforms(m)[warp], view.scratch(m)
-    for slot in range(row[NSRC]):
-        fetch(row, int64(SOURCES + slot * SOURCE_COLUMNS), R, U, T[slot], T[4 + slot])
+    for slot in range(row[c.NSRC]):
+        fetch(row, int64(c.SOURCES + slot * c.SOURCE_COLUMNS), R, U, T[slot], T[4 + slot])
 
 
 @njit
@@ -390,19 +338,19 @@ def results(m, warp, row, mask, first, second):
     R, U, P, T = (
         view.registers(m)[warp], view.uniforms(m)[warp], view.predicates(m)[warp], view.scratch(m)
     )  # fmt: skip
-    d = row[DST]
-    if row[DST_UNIFORM]:
+    d = row[c.DST]
+    if row[c.DST_UNIFORM]:
         if d != 255:
             lane = int64(lowest_one(mask))
             U[d] = T[8, lane]
-            if row[DST_WORDS] == 2:
+            if row[c.DST_WORDS] == 2:
                 U[d + 1] = T[9, lane]
     else:
         commit(R, int64(d), T[8], mask)
-        if row[DST_WORDS] == 2 and d != 255:
+        if row[c.DST_WORDS] == 2 and d != 255:
             commit(R, int64(d + 1), T[9], mask)
-    commit_predicate(P, int64(row[PD0]), first, mask)
-    commit_predicate(P, int64(row[PD1]), second, mask)
+    commit_predicate(P, int64(row[c.PD0]), first, mask)
+    commit_predicate(P, int64(row[c.PD1]), second, mask)
 
 
 def _integer(table, warp, pc, mask):
@@ -410,8 +358,8 @@ def _integer(table, warp, pc, mask):
     row = view.code(m)[pc]
     sources(m, warp, row)
     T, P = view.scratch(m), view.predicates(m)[warp]
-    p0, p1 = pin(row, int64(PIN0), P), pin(row, int64(PIN1), P)
-    first, second = integer(row[OP], row[SUB], row[FLAGS], T, p0, p1)
+    p0, p1 = pin(row, int64(c.PIN0), P), pin(row, int64(c.PIN1), P)
+    first, second = integer(row[c.OP], row[c.SUB], row[c.FLAGS], T, p0, p1)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
@@ -420,8 +368,8 @@ def _f32(table, warp, pc, mask):
     row = view.code(m)[pc]
     sources(m, warp, row)
     T = view.scratch(m)
-    p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
-    first, second = single(row[OP], row[SUB], row[FLAGS], T, p0)
+    p0 = pin(row, int64(c.PIN0), view.predicates(m)[warp])
+    first, second = single(row[c.OP], row[c.SUB], row[c.FLAGS], T, p0)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
@@ -430,8 +378,8 @@ def _f64(table, warp, pc, mask):
     row = view.code(m)[pc]
     sources(m, warp, row)
     T = view.scratch(m)
-    p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
-    first, second = double(row[OP], row[SUB], row[FLAGS], T, p0)
+    p0 = pin(row, int64(c.PIN0), view.predicates(m)[warp])
+    first, second = double(row[c.OP], row[c.SUB], row[c.FLAGS], T, p0)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
@@ -440,8 +388,8 @@ def _f16(table, warp, pc, mask):
     row = view.code(m)[pc]
     sources(m, warp, row)
     T = view.scratch(m)
-    p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
-    first, second = half(row[OP], row[SUB], row[FLAGS], T, p0)
+    p0 = pin(row, int64(c.PIN0), view.predicates(m)[warp])
+    first, second = half(row[c.OP], row[c.SUB], row[c.FLAGS], T, p0)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
 
@@ -449,7 +397,7 @@ def _convert(table, warp, pc, mask):
     m = view.opened(table)
     row = view.code(m)[pc]
     sources(m, warp, row)
-    convert(row[OP], row[SUB], row[FLAGS], view.scratch(m))
+    convert(row[c.OP], row[c.SUB], row[c.FLAGS], view.scratch(m))
     results(m, warp, row, mask, uint32(0), uint32(0))
 
 
@@ -457,7 +405,7 @@ def _mufu(table, warp, pc, mask):
     m = view.opened(table)
     row = view.code(m)[pc]
     sources(m, warp, row)
-    special(row[OP], row[FLAGS], view.scratch(m))
+    special(row[c.OP], row[c.FLAGS], view.scratch(m))
     results(m, warp, row, mask, uint32(0), uint32(0))
 
 
@@ -466,7 +414,7 @@ def _logic(table, warp, pc, mask):
     row = view.code(m)[pc]
     sources(m, warp, row)
     T, P = view.scratch(m), view.predicates(m)[warp]
-    p0, p1, p2 = pin(row, int64(PIN0), P), pin(row, int64(PIN1), P), pin(row, int64(PIN2), P)
+    p0, p1, p2 = pin(row, int64(c.PIN0), P), pin(row, int64(c.PIN1), P), pin(row, int64(c.PIN2), P)
     first, second = logic(m, warp, row, mask, T, p0, p1, p2)
     results(m, warp, row, mask, uint32(first), uint32(second))
 
@@ -475,7 +423,7 @@ def _lanes(table, warp, pc, mask):
     m = view.opened(table)
     row = view.code(m)[pc]
     sources(m, warp, row)
-    first = exchange(row[OP], row[SUB], view.scratch(m))
+    first = exchange(row[c.OP], row[c.SUB], view.scratch(m))
     results(m, warp, row, mask, uint32(first), uint32(0))
 
 
@@ -489,25 +437,25 @@ def _special(table, warp, pc, mask):
 def _hmma(table, warp, pc, mask):
     m = view.opened(table)
     row, R = view.code(m)[pc], view.registers(m)[warp]
-    at = SOURCES + INDEX
-    a, b, c = row[at], row[at + SOURCE_COLUMNS], row[at + 2 * SOURCE_COLUMNS]
-    hmma(row[SUB], R, row[DST], a, b, c)
+    at = c.SOURCES + c.INDEX
+    a, b, z = row[at], row[at + c.SOURCE_COLUMNS], row[at + 2 * c.SOURCE_COLUMNS]
+    hmma(row[c.SUB], R, row[c.DST], a, b, z)
 
 
 def _dmma(table, warp, pc, mask):
     m = view.opened(table)
     row, R = view.code(m)[pc], view.registers(m)[warp]
-    at = SOURCES + INDEX
-    a, b, c = row[at], row[at + SOURCE_COLUMNS], row[at + 2 * SOURCE_COLUMNS]
-    dmma(row[SUB], R, row[DST], a, b, c)
+    at = c.SOURCES + c.INDEX
+    a, b, z = row[at], row[at + c.SOURCE_COLUMNS], row[at + 2 * c.SOURCE_COLUMNS]
+    dmma(row[c.SUB], R, row[c.DST], a, b, z)
 
 
 def _imma(table, warp, pc, mask):
     m = view.opened(table)
     row, R = view.code(m)[pc], view.registers(m)[warp]
-    at = SOURCES + INDEX
-    a, b, c = row[at], row[at + SOURCE_COLUMNS], row[at + 2 * SOURCE_COLUMNS]
-    imma(row[SUB], row[FLAGS], R, row[DST], a, b, c)
+    at = c.SOURCES + c.INDEX
+    a, b, z = row[at], row[at + c.SOURCE_COLUMNS], row[at + 2 * c.SOURCE_COLUMNS]
+    imma(row[c.SUB], row[c.FLAGS], R, row[c.DST], a, b, z)
 
 
 def _load(table, warp, pc, mask):
@@ -524,7 +472,7 @@ def _matrix(table, warp, pc, mask):
 
 def _copy(table, warp, pc, mask):
     m = view.opened(table)
-    accesses.copy(m, warp, pc, mask, pin(view.code(m)[pc], int64(PIN0), view.predicates(m)[warp]))
+    accesses.copy(m, warp, pc, mask, pin(view.code(m)[pc], int64(c.PIN0), view.predicates(m)[warp]))
 
 
 def _atomic(table, warp, pc, mask):
@@ -532,7 +480,7 @@ def _atomic(table, warp, pc, mask):
     row = view.code(m)[pc]
     sources(m, warp, row)
     fine = accesses.atomic(m, warp, pc, mask, view.scratch(m))
-    commit_predicate(view.predicates(m)[warp], int64(row[PD0]), uint32(fine), mask)
+    commit_predicate(view.predicates(m)[warp], int64(row[c.PD0]), uint32(fine), mask)
 
 
 def _hgmma(table, warp, pc, mask):
@@ -552,27 +500,27 @@ def _cluster(table, warp, pc, mask):
 
 
 HANDLERS: dict[int, Callable[..., None]] = {
-    codes.INTEGER: _integer,
-    codes.F32: _f32,
-    codes.F64: _f64,
-    codes.F16: _f16,
-    codes.CONVERT: _convert,
-    codes.MUFU: _mufu,
-    codes.LOGIC: _logic,
-    codes.LANES: _lanes,
-    codes.SPECIAL: _special,
-    codes.HMMA: _hmma,
-    codes.DMMA: _dmma,
-    codes.IMMA: _imma,
-    codes.LOAD: _load,
-    codes.STORE: _store,
-    codes.ATOMIC: _atomic,
-    codes.MATRIX: _matrix,
-    codes.COPY: _copy,
-    codes.HGMMA: _hgmma,
-    codes.MBARRIER: _mbarrier,
-    codes.BULK: _bulk,
-    codes.CLUSTER: _cluster,
+    c.INTEGER: _integer,
+    c.F32: _f32,
+    c.F64: _f64,
+    c.F16: _f16,
+    c.CONVERT: _convert,
+    c.MUFU: _mufu,
+    c.LOGIC: _logic,
+    c.LANES: _lanes,
+    c.SPECIAL: _special,
+    c.HMMA: _hmma,
+    c.DMMA: _dmma,
+    c.IMMA: _imma,
+    c.LOAD: _load,
+    c.STORE: _store,
+    c.ATOMIC: _atomic,
+    c.MATRIX: _matrix,
+    c.COPY: _copy,
+    c.HGMMA: _hgmma,
+    c.MBARRIER: _mbarrier,
+    c.BULK: _bulk,
+    c.CLUSTER: _cluster,
 }
 
 
@@ -594,7 +542,7 @@ def units(families: Iterable[int]) -> list[str]:
 
 def addresses(families: Iterable[int]) -> np.ndarray:
     """Addresses of the families' handlers, int64 (number of families,); 0 for the others."""
-    found = np.zeros(codes.CONTROL, np.int64)
+    found = np.zeros(c.CONTROL, np.int64)
     for family in families:
         if family in COMPILED:
             found[family] = COMPILED[family].address

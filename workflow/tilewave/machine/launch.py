@@ -29,6 +29,7 @@ from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine.access import Access
 from tilewave.machine.bulk import PARAMETERS
+from tilewave.machine.decode import NAMES
 from tilewave.machine.errors import BadLaunch
 from tilewave.machine.integer import LOCAL_WINDOW, SHARED_WINDOW
 from tilewave.machine.maps import WORDS, TensorMap, encoded
@@ -474,7 +475,7 @@ def execute(
     scalars in the kernel's order; buffers are changed in place, but for arrays that are read-only, which stay as they are. memory: buffers of tensor maps that
     are no arguments themselves. shared_bytes: dynamic shared memory. cluster: blocks of a cluster (x, y,
     z). Raises BadLaunch for a launch that no GPU accepts.
-    With ``profile`` the result says which share of the time each class of instructions took,
+    With ``profile`` the result says which share of the time each opcode took,
     by sampling; with ``capture``, where the lanes of accesses to shared memory stood.
     """
     from tilewave.machine.findings import explained
@@ -519,7 +520,8 @@ def execute(
             allowed and started + allowed, limits.reverse, cluster, _contexts(program, states),
         )  # fmt: skip
         seconds = time.perf_counter() - started
-        shares = sampler.stop() if sampler else {}
+        samples = sampler.stop() if sampler else {}
+        shares = {NAMES[number]: share for number, share in samples.items()}
     printed, prints = printing.printed(state)
     view = state.memory.view(np.uint8)
     for start, buffer in buffers:
