@@ -105,7 +105,7 @@ def product(a, b, sums, kind, wide, flags=0, d=D):
     put(R, A, a, lambda lane: a_places(lane, depth, each))
     put(R, B, b, lambda lane: b_places(lane, depth, each))
     put(R, C, sums, c_places)
-    hmma(code(kind, depth, wide) | flags, R, d, A, B, C)
+    hmma(code(kind, depth, wide) | flags, 0, R, d, A, B, C)
     return take(R, d, np.zeros((16, 8), sums.dtype), c_places)
 
 
@@ -278,11 +278,11 @@ def test_destination_may_be_c_or_nothing():
     )
     R = registers()
     R[A : C + 4] = 0x3C003C00
-    hmma(code("f16", 16, True), R, NOTHING, A, B, C)
-    dmma(16 | 16 << 8, R, NOTHING, A, B, C)
+    hmma(code("f16", 16, True), 0, R, NOTHING, A, B, C)
+    dmma(16 | 16 << 8, 0, R, NOTHING, A, B, C)
     imma(32, 0, R, NOTHING, A, B, C)
     assert not R[255:].any()
-    hmma(code("f16", 16, True), R, D, A, B, 255)
+    hmma(code("f16", 16, True), 0, R, D, A, B, 255)
     assert (R[D : D + 4].view(np.float32) == 16).all()
 
 
@@ -311,7 +311,7 @@ def test_f64(rows, depth):
 
     for first, matrix, of in ((A, a, "a"), (B, b, "b"), (C, sums, "c")):
         put(R, first, matrix, lambda lane, of=of: places(lane, of))
-    dmma(depth | rows << 8, R, D, A, B, C)
+    dmma(depth | rows << 8, 0, R, D, A, B, C)
     found = take(R, D, np.zeros((rows, 8)), lambda lane: places(lane, "c"))
     wanted = sums.copy()
     for i, j in np.ndindex(rows, 8):
@@ -419,6 +419,6 @@ def test_recording_tells_rules_apart():
     R = registers()
     for first, words in zip((A, B, C), operands, strict=True):
         R[first : first + words.shape[1]] = words[:32].T
-    hmma(RECORDED[name][1] | ops.TWO_STEPS, R, D, A, B, C)
+    hmma(RECORDED[name][1] | ops.TWO_STEPS, 0, R, D, A, B, C)
     wanted = harness.recorded()[1][name][:, :32]
     assert 0.4 < (R[D : D + 4] == wanted).mean() < 0.9

@@ -19,18 +19,24 @@ What a kernel is, in plain Python
 
 What runs, compiled by numba
 
-    state         the arrays of the block that runs, and what their columns mean
-    views         the same arrays as compiled functions see them
+    state         the arrays of the block that runs, their sizes, and what their columns mean
+    views         the same arrays as compiled functions see them, made from those
     blocks        blocks of a grid one after the other, turns of the warps, when to stop
     warp          one warp: groups of lanes, control flow, barriers, counting instructions
     lanes         the commonest instructions, straight from register to register
-    handlers      all others: sources, what the family does, results
-    integer, floating, halves, conversion, special (with coefficients)
+    handlers      all others: the function of each family
+    registers     sources of an instruction, and its results to where they belong
+    integer, floating, halves, conversion, special (with coefficients), votes
                   what the families compute, 32 lanes at once
     tensor, dmma, imma (with fragments, vectors)
                   matrix products of the tensor cores
-    accesses      loads, stores, atomics, copies: what moves, who raced with whom
-    memory        what they cost: wavefronts and sectors; usable without the rest
+    accesses      loads and stores: what moves
+    copies, atomics
+                  asynchronous copies of a warp; atomics
+    validity      where the lanes of an access stand, whether they may, and faults
+    races         who read and wrote what, and whether it was ordered
+    patterns      what an access costs, counted and remembered
+    memory        the rules of it: wavefronts and sectors; usable without the rest
     orders        who knows of whose accesses where some are asynchronous
     mbarrier      counters that threads and copies arrive at, phase after phase
     bulk          boxes and runs of bytes that one thread has copied (TMA)

@@ -18,9 +18,9 @@ from numpy import int64, uint32
 
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import fault
 from tilewave.machine.compiling import entry, njit
 from tilewave.machine.state import State
+from tilewave.machine.validity import fault
 from tilewave.machine.warp import new_group, run_warp
 
 ALL = uint32(0xFFFFFFFF)

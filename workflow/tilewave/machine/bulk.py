@@ -18,7 +18,6 @@ from tilewave.machine import codes as c
 from tilewave.machine import orders
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import fault
 from tilewave.machine.bits import put
 from tilewave.machine.compiling import njit
 from tilewave.machine.families import copies as ops
@@ -35,6 +34,7 @@ from tilewave.machine.maps import (
     WORDS,
 )
 from tilewave.machine.mbarrier import block_of, inside, landed, met, number
+from tilewave.machine.validity import fault
 
 PARAMETERS = 0x6_0000_0000  # generic address of the kernel's parameters
 BOX_ALIGNMENT = 128  # of a box in shared memory, bytes

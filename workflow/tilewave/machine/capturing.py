@@ -20,7 +20,8 @@ from tilewave.machine import state as s
 from tilewave.machine import views as view
 from tilewave.machine.access import BYPASS, COPY, KINDS, LANES, LOAD, MATRIX, STORE, Access
 from tilewave.machine.compiling import Entry, entry
-from tilewave.machine.handlers import SIGNATURE, call, pin
+from tilewave.machine.handlers import SIGNATURE, call
+from tilewave.machine.registers import pin
 from tilewave.machine.state import State
 
 if TYPE_CHECKING:

@@ -153,7 +153,7 @@ def add_cut(groups, depth, words):
 
 
 @njit
-def dmma(sub, R, d, a, b, c):
+def dmma(sub, flags, R, d, a, b, c):
     """D = A B + C; sub: depth, rows in bits 8 and on, DMMA_CUT to round towards zero."""
     depth, rows, cut = sub & 255, (sub >> 8) & 255, sub & DMMA_CUT != 0
     scratch: Any = local_words(WORDS)

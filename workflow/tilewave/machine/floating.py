@@ -188,7 +188,7 @@ def _check(T):
 
 
 @njit
-def single(op, sub, flags, T, p0):
+def single(op, sub, flags, T, p0, p1):
     """Execute one f32 instruction; returns its predicates."""
     if flags & c.PAIRS:
         _arithmetic(op, sub, flags, T)
@@ -440,7 +440,7 @@ def _choose(least, T):
 
 
 @njit
-def double(op, sub, flags, T, p0):
+def double(op, sub, flags, T, p0, p1):
     """Execute one f64 instruction; returns its predicates."""
     if flags & (c.NEG0 | c.INV0):
         _sign(flags, c.NEG0, c.INV0, T[4], T[0])

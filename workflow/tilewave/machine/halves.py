@@ -152,7 +152,7 @@ def _compare(op, flags, T, half):
 
 
 @njit
-def half(op, sub, flags, T, p0):
+def half(op, sub, flags, T, p0, p1):
     """Execute one f16 or bf16 instruction; returns its predicates."""
     if op == ops.F_WIDEN:
         bf16 = flags & c.BF16 != 0

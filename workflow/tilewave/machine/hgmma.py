@@ -18,12 +18,12 @@ from tilewave.machine import codes as c
 from tilewave.machine import orders
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import fault
 from tilewave.machine.compiling import njit
 from tilewave.machine.families import tensor as ops
 from tilewave.machine.imma import imma
 from tilewave.machine.integer import joined
 from tilewave.machine.tensor import hmma
+from tilewave.machine.validity import fault
 
 PIECE = 16  # bytes that lie behind each other: a core matrix has eight of them
 A_AT, B_AT = s.FRAGMENTS, s.FRAGMENTS + 4

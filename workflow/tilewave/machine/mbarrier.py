@@ -18,18 +18,13 @@ from numpy import int32, int64, uint32
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import (
-    BY_ATOMIC,
-    CLOCK,
-    address_lanes,
-    fault,
-    land,
-    writer,
-)
 from tilewave.machine.bits import lowest_one
 from tilewave.machine.compiling import njit
+from tilewave.machine.copies import land
 from tilewave.machine.families import mbarrier as ops
 from tilewave.machine.orders import bring, learn, shift
+from tilewave.machine.races import BY_ATOMIC, CLOCK, writer
+from tilewave.machine.validity import address_lanes, fault
 
 COUNT = int64(0xFFFFF)  # 20 bits
 BYTES = int64(0x3FFFFF)  # 22 bits

@@ -18,8 +18,9 @@ from numpy import int64, uint32
 
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import BY_COPY, CLOCK, FLYING, fault, writer
 from tilewave.machine.compiling import njit
+from tilewave.machine.races import BY_COPY, CLOCK, FLYING, writer
+from tilewave.machine.validity import fault
 
 NOTHING = uint32(0xFFFFFFFF)  # no shadow entry: nobody is both atomic and a copy in flight
 

@@ -1,4 +1,4 @@
-"""The special function unit (MUFU), 32 lanes at once.
+"""The special function unit (MUFU), 32 lanes at once, and special registers.
 
 RCP, RSQ, SQRT, EX2 and LG2 of f32 are the hardware's to the last bit: see
 `tilewave.machine.coefficients`. The others are computed in f64 and rounded; from an H200's results
@@ -15,6 +15,8 @@ import numpy as np
 from numpy import float32, float64, int64, uint32, uint64
 
 from tilewave.machine import codes as c
+from tilewave.machine import state as s
+from tilewave.machine import views as view
 from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, widen_f16
 from tilewave.machine.coefficients import (
     EX2,
@@ -32,8 +34,10 @@ from tilewave.machine.compiling import njit
 from tilewave.machine.families import special as ops
 from tilewave.machine.floating import EXPONENT, NAN32, ONE, SIGN, canonical, flushed
 from tilewave.machine.halves import NAN16, narrow64_bf16, narrow64_f16
+from tilewave.machine.registers import results
 
 FIRST = int64(1 << 23)
+CLOCKLO, TIMERLO = (c.SPECIAL_REGISTERS.index(name) for name in ("SR_CLOCKLO", "SR_GLOBALTIMERLO"))
 
 
 @njit
@@ -195,7 +199,7 @@ def _one(op, bits):
 
 
 @njit
-def special(op, flags, T):
+def special(op, sub, flags, T):
     """Execute one MUFU."""
     op = int64(op)
     for lane in range(32):
@@ -205,3 +209,21 @@ def special(op, flags, T):
             T[8, lane] = _half(op, int64(flags), T[0, lane])
         else:
             T[8, lane] = _one(op, T[0, lane])
+
+
+@njit
+def special_register(m, warp, pc, mask):
+    """S2R and CS2R."""
+    row, T = view.code(m)[pc], view.scratch(m)
+    which = row[c.SUB]
+    if which == CLOCKLO or which == TIMERLO:
+        now = uint64(view.control(m)[s.NOW])
+        for lane in range(32):
+            T[8, lane] = uint32(now)
+            T[9, lane] = uint32(now >> uint64(32))
+        results(m, warp, row, mask, uint32(0), uint32(0))
+        return
+    for lane in range(32):
+        T[8, lane] = view.identity(m)[warp, which, lane]
+        T[9, lane] = uint32(0)
+    results(m, warp, row, mask, uint32(0), uint32(0))

@@ -13,9 +13,9 @@ from numpy import int64, uint32
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import fault
 from tilewave.machine.compiling import njit
 from tilewave.machine.integer import LOCAL_WINDOW, joined
+from tilewave.machine.validity import fault
 
 FIRST = 0x70000000  # address of the first function; the others follow as instructions do
 BYTES = 16

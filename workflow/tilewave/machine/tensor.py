@@ -347,7 +347,7 @@ def endless(R, c, kind, depth, wide, S):
 
 
 @njit
-def hmma(sub, R, d, a, b, c):
+def hmma(sub, flags, R, d, a, b, c):
     """D = A B + C for m16n8.
 
     sub: depth, type of A and B in bits 8 and on, 1 << 16 if C and D are f32, TWO_STEPS for the sums

@@ -17,10 +17,10 @@ from numpy import int64, uint32
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import CLOCK, FLYING, writer
 from tilewave.machine.blocks import begin, run
 from tilewave.machine.compiling import entry, njit
 from tilewave.machine.integer import SHARED_WINDOW
+from tilewave.machine.races import CLOCK, FLYING, writer
 
 # Columns of what is wanted: the access that was found, and whether it read what nobody had written.
 W_PC, W_WARP, W_UNIT, W_UNWRITTEN = range(WANTED := 4)

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from numpy import int32, int64, uint32, uint64
 
-from tilewave.machine import accesses, cluster, orders, system
+from tilewave.machine import cluster, copies, orders, system
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine import views as view
 from tilewave.machine.bits import count_ones, lowest_one
 from tilewave.machine.compiling import njit
 from tilewave.machine.families import control as ops
-from tilewave.machine.handlers import call, commit_predicate, fetch, pin
+from tilewave.machine.handlers import call
 from tilewave.machine.integer import joined
 from tilewave.machine.lanes import fast
+from tilewave.machine.registers import commit_predicate, fetch, pin
+from tilewave.machine.validity import fault
 
 ALL = uint32(0xFFFFFFFF)
 FUNCTIONS = system.FIRST // system.BYTES
@@ -322,7 +324,7 @@ def run_warp(m, warp, budget):
             if not active:
                 pc, active = take_group(m, warp)
         else:
-            accesses.fault(
+            fault(
                 m, int64(s.NOT_KNOWN), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0),
                 int64(1),
             )  # fmt: skip
@@ -407,7 +409,7 @@ def control_flow(m, warp, pc, row, active, mask):
         view.queued(m)[warp, 2] += 1
         return following, active
     if op == ops.COPY_WAIT:
-        accesses.land(m, int64(warp), int64(row[c.SUB]))
+        copies.land(m, int64(warp), int64(row[c.SUB]))
         orders.waited(m, int64(warp), int64(row[c.SUB]))
         return following, active
     if op == ops.WARP_SYNC:
@@ -496,7 +498,7 @@ def control_flow(m, warp, pc, row, active, mask):
         commit_predicate(P, int64(row[c.PD0]), uint32(ALL if result else 0), mask)
         return following, active
     if op == ops.TRAP:
-        accesses.fault(
+        fault(
             m, int64(s.TRAPPED), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0), int64(1)
         )
     return following, active
@@ -530,7 +532,7 @@ def indirect(m, warp, pc, row, active, mask):
                 return pc, active
             to = int64(R[system.RETURN_TO, lane]) // 16
         if to < 0 or to >= len(view.code(m)):
-            accesses.fault(
+            fault(
                 m, int64(s.BAD_TARGET), int64(pc), int64(warp), uint32(together), int64(to * 16),
                 int64(0), int64(1),
             )  # fmt: skip
