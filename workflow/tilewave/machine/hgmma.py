@@ -215,7 +215,7 @@ def hgmma(m, warp, pc, mask):
         if op == ops.G_MULTIPLY_BYTES:
             imma(sub, int32(0), R, d + words * group, a, int64(B_AT), before)
         else:
-            hmma(sub, R, d + words * group, a, int64(B_AT), before)
+            hmma(sub, flags, R, d + words * group, a, int64(B_AT), before)
     if warp & 3 == 0:
         # What ncu attributes to the four of them: the bytes in lines, A's where it is in shared
         # memory. So the totals of cuBLAS' kernels on an H200 say: 64x128 and 64x256 of f16 and
