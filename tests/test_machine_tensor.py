@@ -406,7 +406,7 @@ def test_recorded(name):
         R = registers()
         for first, words in zip((A, B, C), operands, strict=True):
             R[first : first + words.shape[1]] = words[warp : warp + 32].T
-        function(sub, R, D, A, B, C)
+        function(sub, 0, R, D, A, B, C)
         found[warp : warp + 32] = R[D : D + kernel.results].T
     np.testing.assert_array_equal(found, wanted)
 
