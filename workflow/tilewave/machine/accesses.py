@@ -88,80 +88,111 @@ def _scatter(R, s, words, addresses, origin, width, mask):
 def load(m, warp, pc, mask):
     """LD, LDG, LDS, LDL and the loads from constant banks."""
     row = view.code(m)[pc]
-    if row[c.OP] == c.CONST_BANK:
+    space = row[c.OP]
+    addresses = view.addresses(m)[0]
+    if space == c.CONST_BANK:
         _load_constant(m, warp, pc, row, mask)
-    else:
-        _access(m, warp, pc, mask, True)
+        return
+    narrow = int64(2 if space == c.SHARED else space == c.LOCAL)
+    address_lanes(m, warp, row, int64(c.A_REG), narrow, addresses)
+    if space == c.LOCAL:
+        _local(m, warp, pc, row, mask, int64(1))
+        return
+    if space == c.SHARED:
+        _load_shared(m, warp, pc, row, mask)
+        return
+    if space == c.GENERIC:
+        inner = uint32(shared_lanes(m, mask, addresses))
+        if inner:
+            _load_shared(m, warp, pc, row, inner)
+        own = uint32(local_lanes(mask, addresses))
+        if own:
+            _local(m, warp, pc, row, own, int64(1))
+        mask = uint32(mask & ~(inner | own))
+        mask = _elsewhere(m, warp, pc, row, mask, addresses, True)
+    if mask:
+        _load_global(m, warp, pc, row, mask)
 
 
 @njit
 def store(m, warp, pc, mask):
     """ST, STG, STS, STL."""
-    _access(m, warp, pc, mask, False)
-
-
-@njit
-def _access(m, warp, pc, mask, loading):
-    """A load or a store, in the space that it names; each lane of a generic one in its own."""
     row = view.code(m)[pc]
-    space, addresses = row[c.OP], view.addresses(m)[0]
+    space = row[c.OP]
+    addresses = view.addresses(m)[0]
     narrow = int64(2 if space == c.SHARED else space == c.LOCAL)
     address_lanes(m, warp, row, int64(c.A_REG), narrow, addresses)
     if space == c.LOCAL:
-        _local(m, warp, pc, row, mask, loading)
+        _local(m, warp, pc, row, mask, int64(0))
         return
     if space == c.SHARED:
-        _shared(m, warp, pc, row, mask, loading)
+        _store_shared(m, warp, pc, row, mask)
         return
     if space == c.GENERIC:
         inner = uint32(shared_lanes(m, mask, addresses))
         if inner:
-            _shared(m, warp, pc, row, inner, loading)
+            _store_shared(m, warp, pc, row, inner)
         own = uint32(local_lanes(mask, addresses))
         if own:
-            _local(m, warp, pc, row, own, loading)
+            _local(m, warp, pc, row, own, int64(0))
         mask = uint32(mask & ~(inner | own))
-        mask = _elsewhere(m, warp, pc, row, mask, addresses, loading)
+        mask = _elsewhere(m, warp, pc, row, mask, addresses, False)
     if mask:
-        _global(m, warp, pc, row, mask, loading)
+        _store_global(m, warp, pc, row, mask)
 
 
 @njit
-def _shared(m, warp, pc, row, mask, loading):
+def _load_shared(m, warp, pc, row, mask):
     addresses, width, d = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.DST]
-    size, memo, R = abs(width), int64(row[c.MEMO]), view.registers(m)[warp]
-    kind = int64(0 if loading else 1)
-    base = shared_access(m, warp, pc, memo, uint32(mask), addresses, size, kind)
+    size = abs(width)
+    memo = row[c.MEMO]
+    base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, size, int64(0))
     if base < 0:
-        return
-    if not loading:
-        note_writes(m, warp, pc, memo, mask, addresses, size, base, uint32(0))
-        _scatter(R, d, view.shared(m), addresses, int64(0), size, mask)
         return
     if row[c.FLAGS] & c.MAY_TEST and _tested(m, warp, mask, addresses):
         pass
     elif row[c.FLAGS] & c.POPC:  # the load of a compare-and-swap loop
-        note_updates(m, warp, pc, memo, mask, addresses, size, base, int64(0))
+        note_updates(m, warp, pc, int64(memo), mask, addresses, size, base, int64(0))
     else:
-        note_reads(m, warp, pc, memo, mask, addresses, size, base)
+        note_reads(m, warp, pc, int64(memo), mask, addresses, size, base)
     if d != 255:
-        _gather(R, d, view.shared(m), addresses, int64(0), width, mask)
+        _gather(view.registers(m)[warp], d, view.shared(m), addresses, int64(0), width, mask)
 
 
 @njit
-def _global(m, warp, pc, row, mask, loading):
+def _load_global(m, warp, pc, row, mask):
     addresses, width, d = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.DST]
-    size, R = abs(width), view.registers(m)[warp]
+    size = abs(width)
     if not aligned(m, warp, pc, mask, addresses, size):
         return
     if not inside_global(m, warp, pc, mask, addresses, size):
         return
     global_pattern(m, pc, row[c.MEMO], mask, addresses, size)
+    if d != 255:
+        origin = view.origin(m)[0]
+        _gather(view.registers(m)[warp], d, view.memory(m), addresses, origin, width, mask)
+
+
+@njit
+def _store_shared(m, warp, pc, row, mask):
+    addresses, width, memo = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.MEMO]
+    base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, width, int64(1))
+    if base < 0:
+        return
+    note_writes(m, warp, pc, int64(memo), mask, addresses, width, base, uint32(0))
+    _scatter(view.registers(m)[warp], row[c.DST], view.shared(m), addresses, int64(0), width, mask)
+
+
+@njit
+def _store_global(m, warp, pc, row, mask):
+    addresses, width = view.addresses(m)[0], int64(row[c.WIDTH])
+    if not aligned(m, warp, pc, mask, addresses, width):
+        return
+    if not inside_global(m, warp, pc, mask, addresses, width):
+        return
+    global_pattern(m, pc, row[c.MEMO], mask, addresses, width)
     origin = view.origin(m)[0]
-    if not loading:
-        _scatter(R, d, view.memory(m), addresses, origin, size, mask)
-    elif d != 255:
-        _gather(R, d, view.memory(m), addresses, origin, width, mask)
+    _scatter(view.registers(m)[warp], row[c.DST], view.memory(m), addresses, origin, width, mask)
 
 
 @njit
