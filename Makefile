@@ -20,7 +20,7 @@ RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu)) $(VENV)/.linked
 DEV    := $(RUN) $(call stamp,dev)
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: report tune test browser slurm smoke baseline images bench wheel lint format schema lock clean
+.PHONY: report tune test browser slurm smoke baseline images bench wheel lint format schema opcodes lock clean
 .DEFAULT_GOAL := report
 
 report: $(RUN)
@@ -85,6 +85,10 @@ format: $(DEV)
 schema: $(RUN)
 	PYTHONPATH=workflow $(PY) -c 'from tilewave import config; print(config.json_schema(), end="")' > config/schema.json
 	PYTHONPATH=workflow $(PY) -c 'from tilewave import plots; print(plots.documented(), end="")' > docs/options.md
+
+# The list of opcodes in docs/executing.md; tests/test_documents.py says when it is out of date.
+opcodes: $(RUN)
+	$(PY) tools/opcodes.py
 
 # Needs uv. base comes first: the others are constrained by it. Pins move only where they must;
 # make lock ARGS=--upgrade takes the newest.

@@ -118,7 +118,7 @@ def test_new_file_takes_part_in_the_races(tmp_path):
 MISTAKES = {
     "kernel": (config({"kernels": ["matmul_naiv"], "shapes": [64]}), "matmul_naive"),
     "key": (config(tmiing={}), "timing"),
-    "shape": (config({"kernels": ["matmul_naive"], "shapes": [-1]}), "positive"),
+    "shape": (config({"kernels": ["matmul_naive"], "shapes": [-1]}), "greater than or equal to 1"),
     "metric set": (
         config({"kernels": ["matmul_naive"], "shapes": [64], "counters": "al"}),
         "memory",

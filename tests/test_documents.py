@@ -1,6 +1,7 @@
 """What the documents promise: the README's kernel compiles, lock files name no index, YAML is YAML."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,9 @@ def test_config_readme_names_every_plot_and_metric_set():
 )  # fmt: skip
 def test_yaml_files(name):
     assert isinstance(yaml.safe_load((ROOT / name).read_text()), dict)
+
+
+def test_the_list_of_opcodes_is_current():
+    """`make opcodes` writes it."""
+    text = (ROOT / "docs" / "executing.md").read_text()
+    assert runpy.run_path(str(ROOT / "tools" / "opcodes.py"))["written"](text) == text

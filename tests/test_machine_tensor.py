@@ -14,6 +14,7 @@ import pytest
 from opcodes import harness, manifest
 from tilewave.machine import codes as c
 from tilewave.machine.dmma import dmma
+from tilewave.machine.families import tensor as ops
 from tilewave.machine.imma import imma
 from tilewave.machine.tensor import hmma
 
@@ -104,7 +105,7 @@ def product(a, b, sums, kind, wide, flags=0, d=D):
     put(R, A, a, lambda lane: a_places(lane, depth, each))
     put(R, B, b, lambda lane: b_places(lane, depth, each))
     put(R, C, sums, c_places)
-    hmma(code(kind, depth, wide) | flags, R, d, A, B, C)
+    hmma(code(kind, depth, wide) | flags, 0, R, d, A, B, C)
     return take(R, d, np.zeros((16, 8), sums.dtype), c_places)
 
 
@@ -221,7 +222,7 @@ def test_rounding_rule(kind, depth, wide, old, spread):
     form = "f32" if wide else "f16"
     a, b = drawn(rng, (16, depth), kind, low, high), drawn(rng, (depth, 8), kind, low, high)
     sums = drawn(rng, (16, 8), form, *((2 * low, 2 * high) if wide else (max(2 * low, -24), 15)))
-    found = product(a, b, sums, kind, wide, c.TWO_STEPS if old else 0)
+    found = product(a, b, sums, kind, wide, ops.TWO_STEPS if old else 0)
     wanted = expected(a, b, sums, kind, wide, old)
     same = (found == wanted) | ((numbers(found, form) == 0) & (numbers(wanted, form) == 0))
     assert same.all(), np.argwhere(~same)[:4]
@@ -277,11 +278,11 @@ def test_destination_may_be_c_or_nothing():
     )
     R = registers()
     R[A : C + 4] = 0x3C003C00
-    hmma(code("f16", 16, True), R, NOTHING, A, B, C)
-    dmma(16 | 16 << 8, R, NOTHING, A, B, C)
+    hmma(code("f16", 16, True), 0, R, NOTHING, A, B, C)
+    dmma(16 | 16 << 8, 0, R, NOTHING, A, B, C)
     imma(32, 0, R, NOTHING, A, B, C)
     assert not R[255:].any()
-    hmma(code("f16", 16, True), R, D, A, B, 255)
+    hmma(code("f16", 16, True), 0, R, D, A, B, 255)
     assert (R[D : D + 4].view(np.float32) == 16).all()
 
 
@@ -310,7 +311,7 @@ def test_f64(rows, depth):
 
     for first, matrix, of in ((A, a, "a"), (B, b, "b"), (C, sums, "c")):
         put(R, first, matrix, lambda lane, of=of: places(lane, of))
-    dmma(depth | rows << 8, R, D, A, B, C)
+    dmma(depth | rows << 8, 0, R, D, A, B, C)
     found = take(R, D, np.zeros((rows, 8)), lambda lane: places(lane, "c"))
     wanted = sums.copy()
     for i, j in np.ndindex(rows, 8):
@@ -340,7 +341,7 @@ def test_integers(rows, depth, signs, saturating):
     put(R, A, a, a_of)
     put(R, B, b, lambda lane: b_places(lane, depth, 4))
     put(R, C, sums, lambda lane: rows_of(c_places(lane)))
-    narrow = c.IMMA_NARROW if rows == 8 else 0
+    narrow = ops.IMMA_NARROW if rows == 8 else 0
     imma(depth | signs << 8 | narrow, c.SATURATE if saturating else 0, R, D, A, B, C)
     found = take(R, D, np.zeros((rows, 8), np.int32), lambda lane: rows_of(c_places(lane)))
     x = a.view(np.int8).astype(np.int64) if signs & 1 else a.astype(np.int64)
@@ -352,7 +353,7 @@ def test_integers(rows, depth, signs, saturating):
     assert not R[D + rows // 4 :].any()
 
 
-@pytest.mark.parametrize("how", [c.IMMA_AND, c.IMMA_XOR])
+@pytest.mark.parametrize("how", [ops.IMMA_AND, ops.IMMA_XOR])
 @pytest.mark.parametrize("depth", [128, 256])
 def test_bits(depth, how):
     rng = np.random.default_rng(5)
@@ -367,7 +368,7 @@ def test_bits(depth, how):
     imma(depth // 8 | how, 0, R, D, A, B, C)
     found = take(R, D, np.zeros((16, 8), np.uint32), c_places)
     x, y = a[:, :, None], b[None]
-    met = np.bitwise_count(x & y if how == c.IMMA_AND else x ^ y).sum(1).astype(np.uint32)
+    met = np.bitwise_count(x & y if how == ops.IMMA_AND else x ^ y).sum(1).astype(np.uint32)
     np.testing.assert_array_equal(found, sums + met)
 
 
@@ -385,7 +386,7 @@ def recorded_kernels():
             yield name, hmma, code(parts[1], SHAPES[parts[2]], kernel.results == 4)
         elif parts[1] == "f64":
             rows, depth = (8, 4) if parts[2] == "884" else (16, SHAPES[parts[2]])
-            yield name, dmma, depth | rows << 8 | (c.DMMA_CUT if parts[3] == "round" else 0)
+            yield name, dmma, depth | rows << 8 | (ops.DMMA_CUT if parts[3] == "round" else 0)
 
 
 RECORDED = {name: (function, sub) for name, function, sub in recorded_kernels()}
@@ -405,7 +406,7 @@ def test_recorded(name):
         R = registers()
         for first, words in zip((A, B, C), operands, strict=True):
             R[first : first + words.shape[1]] = words[warp : warp + 32].T
-        function(sub, R, D, A, B, C)
+        function(sub, 0, R, D, A, B, C)
         found[warp : warp + 32] = R[D : D + kernel.results].T
     np.testing.assert_array_equal(found, wanted)
 
@@ -418,6 +419,6 @@ def test_recording_tells_rules_apart():
     R = registers()
     for first, words in zip((A, B, C), operands, strict=True):
         R[first : first + words.shape[1]] = words[:32].T
-    hmma(RECORDED[name][1] | c.TWO_STEPS, R, D, A, B, C)
+    hmma(RECORDED[name][1] | ops.TWO_STEPS, 0, R, D, A, B, C)
     wanted = harness.recorded()[1][name][:, :32]
     assert 0.4 < (R[D : D + 4] == wanted).mean() < 0.9

@@ -38,11 +38,11 @@ KERNELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("vector_add", "1048576", ()),
 )
 PARTS = 4
-"""Classes of instruction that the table names; the document has all."""
+"""Opcodes that the table names; the document has all."""
 
 
 def measure(kernel: str, shape: str, macros: Sequence[str], repeats: int) -> dict[str, Any]:
-    """The best of several executions of one launch, and a further one that samples its classes."""
+    """The best of several executions of one launch, and a further one that samples its opcodes."""
     from tilewave import execution
     from tilewave.commands import execute
     from tilewave.execution import case
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     begun, rows = time.monotonic(), []
     if not options.json:
         print(
-            f"{'case':<52} {'thread inst.':>11} {'time':>10} {'rate':>11}  share of time by class"
+            f"{'case':<52} {'thread inst.':>11} {'time':>10} {'rate':>11}  share of time by opcode"
         )
     for kernel, shape, macros in KERNELS:
         if options.kernels and not kernel.startswith(tuple(options.kernels)):

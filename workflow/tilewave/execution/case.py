@@ -74,7 +74,7 @@ class Ran:
 
     @property
     def profile(self) -> Mapping[str, float] | None:
-        """The share of each class of instructions in the time, where it was sampled."""
+        """The share of each opcode in the time, where it was sampled."""
         return getattr(self.done, "profile", None)
 
     def values(self) -> dict[str, float]:

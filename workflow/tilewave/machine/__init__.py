@@ -7,28 +7,36 @@ What a kernel is, in plain Python
 
     cubin         sizes, constants, symbols of an ELF file
     operands      operands as nvdisasm prints them
-    decode        an opcode and its operands -> a row of numbers; a rule for each opcode
-    decode_hopper the rules for warpgroups, mbarriers, bulk copies and clusters
+    families      the opcodes of each family: their rules, classes, counters, the numbers of what they do
+    registry      what is known of each opcode, put together from the families
+    form          an instruction on its way to a row of numbers
+    decode        an opcode and its operands -> a row of numbers, by its rule
     maps          tensor maps: what an argument of that type holds here
-    codes         what the numbers of a row mean
+    codes         what the numbers of a row mean whatever its family is
     liveness      which words of a wide shared load nobody reads
     program       all of it together: instructions as text and as rows
     errors        what is not known, and launches that no GPU accepts
 
 What runs, compiled by numba
 
-    state         the arrays of the block that runs, and what their columns mean
-    views         the same arrays as compiled functions see them
+    state         the arrays of the block that runs, their sizes, and what their columns mean
+    views         the same arrays as compiled functions see them, made from those
     blocks        blocks of a grid one after the other, turns of the warps, when to stop
     warp          one warp: groups of lanes, control flow, barriers, counting instructions
     lanes         the commonest instructions, straight from register to register
-    handlers      all others: sources, what the family does, results
-    integer, floating, halves, conversion, special (with coefficients)
+    handlers      all others: the function of each family
+    registers     sources of an instruction, and its results to where they belong
+    integer, floating, halves, conversion, special (with coefficients), votes
                   what the families compute, 32 lanes at once
     tensor, dmma, imma (with fragments, vectors)
                   matrix products of the tensor cores
-    accesses      loads, stores, atomics, copies: what moves, who raced with whom
-    memory        what they cost: wavefronts and sectors; usable without the rest
+    accesses      loads and stores: what moves
+    copies, atomics
+                  asynchronous copies of a warp; atomics
+    validity      where the lanes of an access stand, whether they may, and faults
+    races         who read and wrote what, and whether it was ordered
+    patterns      what an access costs, counted and remembered
+    memory        the rules of it: wavefronts and sectors; usable without the rest
     orders        who knows of whose accesses where some are asynchronous
     mbarrier      counters that threads and copies arrive at, phase after phase
     bulk          boxes and runs of bytes that one thread has copied (TMA)

@@ -16,36 +16,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy import int64, uint32
 
-from tilewave.machine import codes
+from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import fault
 from tilewave.machine.compiling import entry, njit
-from tilewave.machine.state import (
-    ACTORS,
-    ASYNCHRONOUS,
-    BLOCKS,
-    BUDGET,
-    CLASS_NOW,
-    ELSEWHERE,
-    EXECUTED,
-    FIRST_TICK,
-    FREE,
-    MBARRIER_COUNT,
-    NEVER_REACHED,
-    NUMBER,
-    OUT_OF_BUDGET,
-    POOL,
-    QUANTUM,
-    READY,
-    REGISTERS_AT_FIRST,
-    REVERSED,
-    SLOTS,
-    STOP,
-    TAKEN,
-    TICK,
-    WARPS,
-    State,
-)
+from tilewave.machine.state import State
+from tilewave.machine.validity import fault
 from tilewave.machine.warp import new_group, run_warp
 
 ALL = uint32(0xFFFFFFFF)
@@ -67,14 +42,14 @@ def begin_blocks(m, number, grid, cluster, threads):
 
     grid, cluster: int64 (3,), in blocks. Without clusters each is one block.
     """
-    blocks, control = view.own(m)[BLOCKS], view.control(m)
-    if control[TICK] > MOST_TICKS:
+    blocks, control = view.own(m)[s.BLOCKS], view.control(m)
+    if control[s.TICK] > MOST_TICKS:
         for rank in range(blocks):
             view.fill(view.shadow(view.peer(m, rank)), uint32(0))
             view.fill(view.reads(view.peer(m, rank)), uint32(0))
-        control[TICK] = 1
-    control[TICK] += 1
-    control[FIRST_TICK] = control[TICK]
+        control[s.TICK] = 1
+    control[s.TICK] += 1
+    control[s.FIRST_TICK] = control[s.TICK]
     wide, high = grid[0] // cluster[0], grid[1] // cluster[1]
     x = number % wide * cluster[0]
     y = number // wide % high * cluster[1]
@@ -91,27 +66,27 @@ def begin_blocks(m, number, grid, cluster, threads):
 @njit
 def begin_block(m, number, grid_x, grid_y, threads):
     """Registers, predicates, barriers and shared memory as a block finds them."""
-    warps = view.control(m)[WARPS]
-    view.control(m)[TAKEN] = number
+    warps = view.control(m)[s.WARPS]
+    view.control(m)[s.TAKEN] = number
     own = view.own(m)
-    own[NUMBER], own[MBARRIER_COUNT], own[POOL] = number, 0, 0
+    own[s.NUMBER], own[s.MBARRIER_COUNT], own[s.POOL] = number, 0, 0
     view.fill(view.phases(m), uint32(0))
     for warp in range(warps):
         view.outstanding(m)[warp, 0, 0] = 0
         view.outstanding(m)[warp, 1, 0] = 0
     view.fill(view.meetings(m), int64(0))
     view.fill(view.gathered(m), uint32(0))
-    view.fill(view.quota(m), own[REGISTERS_AT_FIRST])
+    view.fill(view.quota(m), own[s.REGISTERS_AT_FIRST])
     place = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
     view.fill(view.shared(m), ALL)
     view.fill(view.arrived(m), uint32(0))
     view.fill(view.clocks(m), uint32(0))
     view.fill(view.expected(m), int64(0))
     view.fill(view.known(m), uint32(0))
-    if view.control(m)[ASYNCHRONOUS]:
-        for block in range(own[BLOCKS]):
+    if view.control(m)[s.ASYNCHRONOUS]:
+        for block in range(own[s.BLOCKS]):
             for warp in range(warps):
-                column = block * view.control(m)[ACTORS] + 3 * warps + ELSEWHERE
+                column = block * view.control(m)[s.ACTORS] + 3 * warps + s.ELSEWHERE
                 view.known(m)[warp, column] = ALL
     view.fill(view.last_read(m), uint32(0))
     view.fill(view.safe(m), uint32(0))
@@ -123,22 +98,22 @@ def begin_block(m, number, grid_x, grid_y, threads):
     for warp in range(warps):
         view.predicates(m)[warp, 7] = ALL
         view.predicates(m)[warp, 15] = ALL
-        for slot in range(SLOTS):
-            view.groups(m)[warp, slot, 2] = FREE
+        for slot in range(s.SLOTS):
+            view.groups(m)[warp, slot, 2] = s.FREE
         for axis in range(3):
             view.fill(view.identity(m)[warp, CTAID + axis], uint32(place[axis]))
         lanes = min(32, threads - 32 * warp)
         live = ALL if lanes == 32 else uint32((1 << lanes) - 1)
         view.live(m)[warp] = live
-        new_group(m, int64(warp), int64(0), uint32(live), int64(READY), int64(0))
+        new_group(m, int64(warp), int64(0), uint32(live), int64(s.READY), int64(0))
 
 
 @njit
 def block_alive(m):
     """Whether any thread of the block, or of its cluster, has not ended."""
-    for rank in range(view.own(m)[BLOCKS]):
+    for rank in range(view.own(m)[s.BLOCKS]):
         live = view.live(view.peer(m, rank))
-        for warp in range(view.control(m)[WARPS]):
+        for warp in range(view.control(m)[s.WARPS]):
             if live[warp]:
                 return True
     return False
@@ -151,19 +126,19 @@ def run_block(m, limit):
 
     Returns 0 where it ended, 1 where it goes on, 2 where it stopped for a fault.
     """
-    warps, blocks = view.control(m)[WARPS], view.own(m)[BLOCKS]
-    backwards = view.control(m)[REVERSED]
+    warps, blocks = view.control(m)[s.WARPS], view.own(m)[s.BLOCKS]
+    backwards = view.control(m)[s.REVERSED]
     used = int64(0)
     while True:
         moved = int64(0)
         for index in range(blocks):
             block = view.peer(m, blocks - 1 - index if backwards else index)
-            view.control(m)[TAKEN] = view.own(block)[NUMBER]
+            view.control(m)[s.TAKEN] = view.own(block)[s.NUMBER]
             for turn in range(warps):
                 warp = warps - 1 - turn if backwards else turn
                 if view.live(block)[warp]:
-                    moved += run_warp(block, int64(warp), view.control(m)[QUANTUM])
-                    if view.control(m)[STOP]:
+                    moved += run_warp(block, int64(warp), view.control(m)[s.QUANTUM])
+                    if view.control(m)[s.STOP]:
                         return 2
         if not block_alive(m):
             return 0
@@ -178,16 +153,16 @@ def run_block(m, limit):
 @njit
 def stuck(m):
     """Nobody can go on: name the warp and lanes that wait, at the instruction where they wait."""
-    for rank in range(view.own(m)[BLOCKS]):
+    for rank in range(view.own(m)[s.BLOCKS]):
         groups = view.groups(view.peer(m, rank))
-        view.control(m)[TAKEN] = view.own(view.peer(m, rank))[NUMBER]
-        for warp in range(view.control(m)[WARPS]):
-            for slot in range(SLOTS):
-                if groups[warp, slot, 2] > READY:
+        view.control(m)[s.TAKEN] = view.own(view.peer(m, rank))[s.NUMBER]
+        for warp in range(view.control(m)[s.WARPS]):
+            for slot in range(s.SLOTS):
+                if groups[warp, slot, 2] > s.READY:
                     pc = groups[warp, slot, 0]
                     lanes = uint32(groups[warp, slot, 1])
                     fault(
-                        m, int64(NEVER_REACHED), int64(pc), int64(warp), lanes, int64(-1),
+                        m, int64(s.NEVER_REACHED), int64(pc), int64(warp), lanes, int64(-1),
                         int64(0), int64(1),
                     )  # fmt: skip
                     return
@@ -202,7 +177,7 @@ def run_some(table, state, grid, cluster, threads, total, reverse, limit):
     """
     m, state = view.opened(table), view.int64s(state, (3,))
     grid, cluster = view.int64s(grid, (3,)), view.int64s(cluster, (3,))
-    before = view.control(m)[BUDGET]
+    before = view.control(m)[s.BUDGET]
     while True:
         if not state[1]:
             if state[0] == total:
@@ -216,14 +191,14 @@ def run_some(table, state, grid, cluster, threads, total, reverse, limit):
         if found == 0:
             state[0] += 1
             state[1] = 0
-        if before - view.control(m)[BUDGET] >= limit:
+        if before - view.control(m)[s.BUDGET] >= limit:
             return 1
 
 
 @entry("loop")
 def spent(table):
     """Warp instructions executed so far."""
-    return -view.control(view.opened(table))[BUDGET]
+    return -view.control(view.opened(table))[s.BUDGET]
 
 
 @entry("loop")
@@ -256,7 +231,7 @@ class Contexts:
 
     def _executed(self) -> np.ndarray:
         one = self._states[0] if self._states else None
-        return np.zeros(0, np.int64) if one is None else np.array(one.counts[:, EXECUTED])
+        return np.zeros(0, np.int64) if one is None else np.array(one.counts[:, s.EXECUTED])
 
     def polls(self) -> bool:
         """Whether nothing but polling happened since the last time."""
@@ -267,7 +242,7 @@ class Contexts:
     def put_aside(self) -> None:
         """Keep what the block that runs has to itself."""
         held = [{name: getattr(one, name).copy() for name in ITS_OWN} for one in self._states]
-        first, now = self._states[0].control[[FIRST_TICK, TICK]].tolist()
+        first, now = self._states[0].control[[s.FIRST_TICK, s.TICK]].tolist()
         self.aside.append((first, now, held))
 
     def take_next(self) -> bool:
@@ -276,8 +251,8 @@ class Contexts:
             return False
         first, then, held = self.aside.pop(0)
         control = self._states[0].control
-        control[FIRST_TICK] = first
-        control[TICK] = max(int(control[TICK]), then)  # the clock may have begun anew
+        control[s.FIRST_TICK] = first
+        control[s.TICK] = max(int(control[s.TICK]), then)  # the clock may have begun anew
         for state, arrays in zip(self._states, held):
             for name, array in arrays.items():
                 getattr(state, name)[...] = array
@@ -338,23 +313,23 @@ def out_of_budget(table):
     """Note where the block under way is: program counter, warp, lanes."""
     m = view.opened(table)
     pc, warp, lanes = int64(-1), int64(0), uint32(0)
-    for rank in range(view.own(m)[BLOCKS]):
+    for rank in range(view.own(m)[s.BLOCKS]):
         groups = view.groups(view.peer(m, rank))
-        view.control(m)[TAKEN] = view.own(view.peer(m, rank))[NUMBER]
-        for turn in range(view.control(m)[WARPS] * SLOTS):
-            slot = turn % SLOTS
-            if pc < 0 and groups[turn // SLOTS, slot, 2] == READY:
-                warp = turn // SLOTS
+        view.control(m)[s.TAKEN] = view.own(view.peer(m, rank))[s.NUMBER]
+        for turn in range(view.control(m)[s.WARPS] * s.SLOTS):
+            slot = turn % s.SLOTS
+            if pc < 0 and groups[turn // s.SLOTS, slot, 2] == s.READY:
+                warp = turn // s.SLOTS
                 pc, lanes = groups[warp, slot, 0], uint32(groups[warp, slot, 1])
         if pc >= 0:
             break
-    used = -view.control(m)[BUDGET]
-    fault(m, int64(OUT_OF_BUDGET), pc, warp, lanes, int64(-1), used, int64(1))
+    used = -view.control(m)[s.BUDGET]
+    fault(m, int64(s.OUT_OF_BUDGET), pc, warp, lanes, int64(-1), used, int64(1))
     return int64(0)
 
 
 class Sampler:
-    """Looks, a thousand times a second, at which class of instruction is being executed."""
+    """Looks, a thousand times a second, which opcode is being executed."""
 
     def __init__(self, control: np.ndarray) -> None:
         self._control = control
@@ -366,11 +341,11 @@ class Sampler:
     def _look(self) -> None:
         while self._on:
             time.sleep(0.001)
-            self._seen[int(self._control[CLASS_NOW])] += 1
+            self._seen[int(self._control[s.OPCODE_NOW])] += 1
 
-    def stop(self) -> dict[str, float]:
-        """Share of the samples by class."""
+    def stop(self) -> dict[int, float]:
+        """Share of the samples by the opcode's number."""
         self._on = False
         self._thread.join()
         total = sum(self._seen.values()) or 1
-        return {codes.CLASSES[index]: count / total for index, count in self._seen.most_common()}
+        return {index: count / total for index, count in self._seen.most_common()}

@@ -14,24 +14,13 @@ from __future__ import annotations
 
 from numpy import int32, int64, uint8, uint32, uint64
 
+from tilewave.machine import codes as c
 from tilewave.machine import orders
+from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import fault
 from tilewave.machine.bits import put
-from tilewave.machine.codes import (
-    A_UREG,
-    BANK,
-    G_UREG,
-    OP,
-    SUB,
-    Y_BYTES_IN,
-    Y_BYTES_OUT,
-    Y_COMMIT,
-    Y_FENCE,
-    Y_LOAD,
-    Y_STORE,
-)
 from tilewave.machine.compiling import njit
+from tilewave.machine.families import copies as ops
 from tilewave.machine.integer import joined
 from tilewave.machine.maps import (
     ADDRESS,
@@ -45,18 +34,7 @@ from tilewave.machine.maps import (
     WORDS,
 )
 from tilewave.machine.mbarrier import block_of, inside, landed, met, number
-from tilewave.machine.state import (
-    BAD_RANK,
-    BAD_SIZE,
-    BEFORE_ARRAY,
-    BLOCKS,
-    BULKS,
-    NO_BLOCK,
-    NO_MAP,
-    OUTSIDE_GLOBAL,
-    PARAMETERS_AT,
-    RANK,
-)
+from tilewave.machine.validity import fault
 
 PARAMETERS = 0x6_0000_0000  # generic address of the kernel's parameters
 BOX_ALIGNMENT = 128  # of a box in shared memory, bytes
@@ -82,8 +60,8 @@ def map_word(m, address, which):
     """A word of a tensor map, in the parameters or in global memory (-1 where it is in neither)."""
     at = address + 8 * which - PARAMETERS
     bank = view.constants(m)[0]
-    if 0 <= at < 4 * (len(bank) - 1) - view.own(m)[PARAMETERS_AT]:
-        at = (at + view.own(m)[PARAMETERS_AT]) >> 2
+    if 0 <= at < 4 * (len(bank) - 1) - view.own(m)[s.PARAMETERS_AT]:
+        at = (at + view.own(m)[s.PARAMETERS_AT]) >> 2
         return int64(joined(bank[at + 1], bank[at]))
     at = address + 8 * which
     for index in range(len(view.ranges(m))):
@@ -205,9 +183,9 @@ def box(m, where, address, at, offset, storing):
 @njit
 def receivers(m, warp, pc, mask, offset):
     """Blocks of the cluster that a multicast goes to, as bits; a fault where one is not there."""
-    if mask >> view.own(m)[BLOCKS]:
+    if mask >> view.own(m)[s.BLOCKS]:
         fault(
-            m, int64(NO_BLOCK), int64(pc), int64(warp), uint32(1), int64(offset), int64(mask),
+            m, int64(s.NO_BLOCK), int64(pc), int64(warp), uint32(1), int64(offset), int64(mask),
             int64(1),
         )  # fmt: skip
         return int64(0)
@@ -217,7 +195,7 @@ def receivers(m, warp, pc, mask, offset):
 @njit
 def deliver(m, warp, pc, ranks, offset, size, telling, source, at, tensor):
     """Write a box, or ``size`` bytes, to the same place of each block, and tell its mbarrier."""
-    for rank in range(view.own(m)[BLOCKS]):
+    for rank in range(view.own(m)[s.BLOCKS]):
         if not (ranks >> rank) & 1:
             continue
         where = view.peer(m, rank)
@@ -241,7 +219,7 @@ def coordinate(U, begin, axis, rank):
 @njit
 def coordinates(U, row):
     """The five coordinates at which the box of a tensor copy begins."""
-    rank, begin = row[SUB], row[A_UREG] + (1 if row[OP] == Y_STORE else 2)
+    rank, begin = row[c.SUB], row[c.A_UREG] + (1 if row[c.OP] == ops.Y_STORE else 2)
     return (
         coordinate(U, begin, 0, rank),
         coordinate(U, begin, 1, rank),
@@ -258,7 +236,7 @@ def begins_before(m, warp, pc, lanes, at):
     for axis in range(len(at)):
         if at[axis] < 0:
             fault(
-                m, int64(BEFORE_ARRAY), int64(pc), int64(warp), lanes, int64(axis), at[axis],
+                m, int64(s.BEFORE_ARRAY), int64(pc), int64(warp), lanes, int64(axis), at[axis],
                 int64(1),
             )  # fmt: skip
             return True
@@ -269,16 +247,18 @@ def begins_before(m, warp, pc, lanes, at):
 def tensor_copy(m, warp, pc, row, mask):
     """UTMALDG and UTMASTG."""
     U = view.uniforms(m)[warp]
-    first, second = row[A_UREG], row[G_UREG]
-    storing = row[OP] == Y_STORE
+    first, second = row[c.A_UREG], row[c.G_UREG]
+    storing = row[c.OP] == ops.Y_STORE
     lanes = mask & -mask
     address = int64(joined(U[second + 1], U[second]))
     if not sealed(m, address):
-        fault(m, int64(NO_MAP), int64(pc), int64(warp), lanes, address, int64(8 * WORDS), int64(1))
+        fault(
+            m, int64(s.NO_MAP), int64(pc), int64(warp), lanes, address, int64(8 * WORDS), int64(1)
+        )
         return
     rank = rank_of(m, address)
-    if rank != row[SUB]:
-        fault(m, int64(BAD_RANK), int64(pc), int64(warp), lanes, address, rank, int64(1))
+    if rank != row[c.SUB]:
+        fault(m, int64(s.BAD_RANK), int64(pc), int64(warp), lanes, address, rank, int64(1))
         return
     size = rows_of(m, address) * count_along(m, address, 0) * element_of(m, address)
     place = int64(U[first])
@@ -290,15 +270,15 @@ def tensor_copy(m, warp, pc, row, mask):
     if storing:
         if begins_before(m, warp, pc, lanes, at):
             return
-        orders.asynchronous_read(m, warp, pc, offset, size, BULKS)
+        orders.asynchronous_read(m, warp, pc, offset, size, s.BULKS)
         box(m, where, address, at, offset, True)
         return
     telling = int64(U[first + 1]) & OFFSET
     if not inside(m, warp, pc, lanes, telling, int64(8), int64(8)):
         return
-    ranks = int64(1) << view.own(where)[RANK]
-    if row[BANK] >= 0:  # multicast
-        ranks = receivers(m, warp, pc, int64(U[row[BANK]] >> uint32(16)), offset)
+    ranks = int64(1) << view.own(where)[s.RANK]
+    if row[c.BANK] >= 0:  # multicast
+        ranks = receivers(m, warp, pc, int64(U[row[c.BANK]] >> uint32(16)), offset)
     deliver(m, warp, pc, ranks, offset, size, telling, address, at, True)
 
 
@@ -306,11 +286,11 @@ def tensor_copy(m, warp, pc, row, mask):
 def bytes_copy(m, warp, pc, row, mask):
     """UBLKCP between global and shared memory: a run of bytes."""
     U = view.uniforms(m)[warp]
-    first, second = row[A_UREG], row[G_UREG]
+    first, second = row[c.A_UREG], row[c.G_UREG]
     lanes = mask & -mask
-    counted = U[row[SUB]]
+    counted = U[row[c.SUB]]
     size = int64(counted & uint32(0xFFFF)) << 4
-    incoming = row[OP] == Y_BYTES_IN
+    incoming = row[c.OP] == ops.Y_BYTES_IN
     outside = int64(joined(U[second + 1], U[second]))
     if not incoming:
         outside = int64(joined(U[first + 1], U[first]))
@@ -324,19 +304,19 @@ def bytes_copy(m, warp, pc, row, mask):
         low, high = view.ranges(m)[index, 0], view.ranges(m)[index, 1]
         found = found or (outside >= low and outside + size <= high)
     if not found or outside & (PIECE - 1):
-        kind = int64(BAD_SIZE) if found else int64(OUTSIDE_GLOBAL)
+        kind = int64(s.BAD_SIZE) if found else int64(s.OUTSIDE_GLOBAL)
         fault(m, kind, int64(pc), int64(warp), lanes, outside, size, int64(1))
         return
     if not incoming:
-        orders.asynchronous_read(m, warp, pc, offset, size, BULKS)
+        orders.asynchronous_read(m, warp, pc, offset, size, s.BULKS)
         origin = outside - view.origin(m)[0]
         move_piece(view.memory(m), origin, view.shared(m), offset, size)
         return
     telling = int64(U[first + 1]) & OFFSET
     if not inside(m, warp, pc, lanes, telling, int64(8), int64(8)):
         return
-    ranks = int64(1) << view.own(where)[RANK]
-    if row[BANK] >= 0:
+    ranks = int64(1) << view.own(where)[s.RANK]
+    if row[c.BANK] >= 0:
         ranks = receivers(m, warp, pc, int64(counted >> uint32(16)), offset)
     deliver(m, warp, pc, ranks, offset, size, telling, outside, NOWHERE, False)
 
@@ -345,12 +325,12 @@ def bytes_copy(m, warp, pc, row, mask):
 def bulk(m, warp, pc, mask):
     """Bulk copies, their groups, and the fence between the proxies: once for a warp."""
     row = view.code(m)[pc]
-    op = row[OP]
-    if op == Y_FENCE:
+    op = row[c.OP]
+    if op == ops.Y_FENCE:
         orders.fence(m, warp)
-    elif op == Y_COMMIT:
-        orders.commit(m, warp, BULKS)
-    elif op == Y_LOAD or op == Y_STORE:
+    elif op == ops.Y_COMMIT:
+        orders.commit(m, warp, s.BULKS)
+    elif op == ops.Y_LOAD or op == ops.Y_STORE:
         tensor_copy(m, warp, pc, row, mask)
-    elif op == Y_BYTES_IN or op == Y_BYTES_OUT:
+    elif op == ops.Y_BYTES_IN or op == ops.Y_BYTES_OUT:
         bytes_copy(m, warp, pc, row, mask)

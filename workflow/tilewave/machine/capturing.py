@@ -16,19 +16,13 @@ from numpy import int64, uint32
 
 from tilewave.machine import codes as c
 from tilewave.machine import memory as rules
+from tilewave.machine import state as s
 from tilewave.machine import views as view
 from tilewave.machine.access import BYPASS, COPY, KINDS, LANES, LOAD, MATRIX, STORE, Access
 from tilewave.machine.compiling import Entry, entry
-from tilewave.machine.handlers import SIGNATURE, call, pin
-from tilewave.machine.state import (
-    SHARED_BASE,
-    SHARED_IDEAL,
-    SHARED_REQUESTS,
-    SHARED_TRANSACTIONS,
-    SHARED_WAVEFRONTS,
-    TAKEN,
-    State,
-)
+from tilewave.machine.handlers import SIGNATURE, call
+from tilewave.machine.registers import pin
+from tilewave.machine.state import State
 
 if TYPE_CHECKING:
     from tilewave.machine.program import Program
@@ -42,15 +36,15 @@ FIRST, WORST = range(2)
 def _captured(table, warp, pc, mask):
     m = view.opened(table)
     row, counts, handlers = view.code(m)[pc], view.counts(m)[pc], view.handlers(m)
-    requests, wavefronts = counts[SHARED_REQUESTS], counts[SHARED_WAVEFRONTS]
+    requests, wavefronts = counts[s.SHARED_REQUESTS], counts[s.SHARED_WAVEFRONTS]
     is_copy = row[c.FAMILY] == c.COPY
     # ncu's ideal of a copy is not always one (see `accesses`); the rule's is counted beside it.
-    ideals = SHARED_TRANSACTIONS if is_copy else SHARED_IDEAL
+    ideals = s.SHARED_TRANSACTIONS if is_copy else s.SHARED_IDEAL
     ideal = counts[ideals]
     call(handlers[c.CONTROL + row[c.FAMILY]], m, warp, pc, mask)
-    if counts[SHARED_REQUESTS] == requests:
+    if counts[s.SHARED_REQUESTS] == requests:
         return
-    wavefronts, ideal = counts[SHARED_WAVEFRONTS] - wavefronts, counts[ideals] - ideal
+    wavefronts, ideal = counts[s.SHARED_WAVEFRONTS] - wavefronts, counts[ideals] - ideal
     to, origin = view.addresses(m)[0], view.addresses(m)[1]
     reading = uint32(mask)
     if row[c.FLAGS] & c.ZERO_FILL:
@@ -67,11 +61,11 @@ def _captured(table, warp, pc, mask):
         if noted[MASK] and (which == FIRST or noted[WAVEFRONTS] >= wavefronts):
             continue
         noted[MASK], noted[READING] = int64(mask), int64(reading & mask) if is_copy else int64(0)
-        noted[BLOCK], noted[WARP] = view.control(m)[TAKEN], warp
+        noted[BLOCK], noted[WARP] = view.control(m)[s.TAKEN], warp
         noted[WAVEFRONTS], noted[IDEAL] = wavefronts, ideal
         for lane in range(LANES):
             on = -(int64(mask >> uint32(lane)) & int64(1))
-            noted[NOTED + lane] = (to[lane] - view.control(m)[SHARED_BASE]) & on
+            noted[NOTED + lane] = (to[lane] - view.control(m)[s.SHARED_BASE]) & on
             on = -(int64(noted[READING] >> lane) & int64(1))
             noted[NOTED + LANES + lane] = (origin[lane] - view.origin(m)[0]) & on
 

@@ -5,30 +5,12 @@ from __future__ import annotations
 
 from numpy import int64, uint32
 
+from tilewave.machine import codes as c
 from tilewave.machine import orders
+from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.codes import (
-    K_ARRIVE,
-    K_GIVE_REGISTERS,
-    K_TAKE_REGISTERS,
-    K_WAIT,
-    OP,
-    PD0,
-    SUB,
-)
 from tilewave.machine.compiling import njit
-from tilewave.machine.state import (
-    AT_CLUSTER,
-    AT_REGISTERS,
-    BLOCKS,
-    PARKED,
-    PARKED_FOR,
-    POOL,
-    READY,
-    SLOTS,
-    TICK,
-    WARPS,
-)
+from tilewave.machine.families import control as ops
 
 ALL = uint32(0xFFFFFFFF)
 
@@ -36,9 +18,9 @@ ALL = uint32(0xFFFFFFFF)
 @njit
 def complete(m, meeting):
     """Whether every warp of the cluster that has not ended has arrived so many times, and once more."""
-    for rank in range(view.own(m)[BLOCKS]):
+    for rank in range(view.own(m)[s.BLOCKS]):
         block = view.peer(m, rank)
-        for warp in range(view.control(m)[WARPS]):
+        for warp in range(view.control(m)[s.WARPS]):
             if view.live(block)[warp] and view.meetings(block)[warp, 0] <= meeting:
                 return False
     return True
@@ -47,51 +29,51 @@ def complete(m, meeting):
 @njit
 def wake(m):
     """After an arrival or an end: warps whose cluster barrier is complete can go on."""
-    for rank in range(view.own(m)[BLOCKS]):
+    for rank in range(view.own(m)[s.BLOCKS]):
         block = view.peer(m, rank)
-        for warp in range(view.control(m)[WARPS]):
+        for warp in range(view.control(m)[s.WARPS]):
             groups = view.groups(block)[warp]
-            for slot in range(SLOTS):
-                if groups[slot, 2] == AT_CLUSTER and complete(m, groups[slot, 3]):
-                    groups[slot, 2] = READY
+            for slot in range(s.SLOTS):
+                if groups[slot, 2] == s.AT_CLUSTER and complete(m, groups[slot, 3]):
+                    groups[slot, 2] = s.READY
 
 
 @njit
 def cluster(m, warp, pc, mask):
     """UCGABAR_ARV and UCGABAR_WAIT, USETMAXREG."""
     row, control = view.code(m)[pc], view.control(m)
-    op = row[OP]
-    if op == K_ARRIVE:
-        for rank in range(view.own(m)[BLOCKS]):
+    op = row[c.OP]
+    if op == ops.K_ARRIVE:
+        for rank in range(view.own(m)[s.BLOCKS]):
             block = view.peer(m, rank)
             orders.bring(m, warp, block, view.gathered(block))
-        control[TICK] += 1
+        control[s.TICK] += 1
         view.meetings(m)[warp, 0] += 1
         wake(m)
         return
-    if op == K_WAIT:
+    if op == ops.K_WAIT:
         meeting = view.meetings(m)[warp, 1]
         if not complete(m, meeting):
-            control[PARKED] = AT_CLUSTER
-            control[PARKED_FOR] = meeting
+            control[s.PARKED] = s.AT_CLUSTER
+            control[s.PARKED_FOR] = meeting
             return
         view.meetings(m)[warp, 1] = meeting + 1
         orders.learn(m, warp, view.gathered(m))
         return
-    wanted, own = int64(row[SUB]), view.own(m)
+    wanted, own = int64(row[c.SUB]), view.own(m)
     more = wanted - view.quota(m)[warp]
-    if op == K_TAKE_REGISTERS:
-        if more > own[POOL]:
-            control[PARKED] = AT_REGISTERS
-            control[PARKED_FOR] = wanted
+    if op == ops.K_TAKE_REGISTERS:
+        if more > own[s.POOL]:
+            control[s.PARKED] = s.AT_REGISTERS
+            control[s.PARKED_FOR] = wanted
             return
         P = view.predicates(m)[warp]
-        P[row[PD0]] |= ALL if row[PD0] > 7 else mask
-    own[POOL] -= more
+        P[row[c.PD0]] |= ALL if row[c.PD0] > 7 else mask
+    own[s.POOL] -= more
     view.quota(m)[warp] = wanted
-    if op == K_GIVE_REGISTERS:
-        for other in range(control[WARPS]):
+    if op == ops.K_GIVE_REGISTERS:
+        for other in range(control[s.WARPS]):
             groups = view.groups(m)[other]
-            for slot in range(SLOTS):
-                if groups[slot, 2] == AT_REGISTERS:
-                    groups[slot, 2] = READY
+            for slot in range(s.SLOTS):
+                if groups[slot, 2] == s.AT_REGISTERS:
+                    groups[slot, 2] = s.READY

@@ -9,7 +9,7 @@ from __future__ import annotations
 # ---- columns of a row
 (
     FAMILY, OP, SUB, FLAGS, GUARD, GUARD_NOT, DST, DST_WORDS, DST_UNIFORM, PD0, PD1, NSRC,
-    PIN0, PIN0_NOT, PIN1, PIN1_NOT, PIN2, PIN2_NOT, WIDTH, TARGET, CLASS, MEMO,
+    PIN0, PIN0_NOT, PIN1, PIN1_NOT, PIN2, PIN2_NOT, WIDTH, TARGET, OPCODE, MEMO,
     A_REG, A_WIDE, A_SHIFT, A_UREG, A_UWIDE, A_OFFSET,
     G_REG, G_WIDE, G_SHIFT, G_UREG, G_UWIDE, G_OFFSET,
     BARRIER, BANK, FAST, DEAD,
@@ -33,57 +33,6 @@ WHOLE, LOW_TWICE, HIGH_TWICE, BYTE0, BYTE1, BYTE2, BYTE3, LOW_HALF, HIGH_HALF, S
     LOAD, STORE, ATOMIC, MATRIX, COPY, HGMMA, MBARRIER, BULK, CLUSTER, CONTROL,
 ) = range(22)  # fmt: skip
 
-# ---- integer operations
-(
-    MOVE, ADD3, ADD2, MUL_ADD, MUL_ADD_WIDE, MUL_ADD_HIGH, MINMAX, ADD_MINMAX, ABSOLUTE,
-    SHIFT_ADD, SHIFT_ADD_HIGH, LUT3, FUNNEL, COMPARE, SELECT, PERMUTE, REVERSE, FIND_ONE, COUNT_ONES,
-    MASK, EXTEND, DOT4, DOT2, ABS_DIFF, COMPARE64, ADD64, FLOAT_SELECT, ADD3_WIDE, MINMAX3, SPACE_OF,
-    ADD_SATURATED, PACKED, MINMAX_WIDE,
-) = range(33)  # fmt: skip
-# ---- PACKED: two or four numbers in a word (in SUB, above the numbers' width in bits)
-P_ADD, P_MINMAX, P_MINMAX3, P_ADD_MINMAX, P_ABS_DIFF, P_SUM_ABS_DIFF = range(6)
-# ---- float operations (f32, f64, f16 families)
-(
-    F_ADD, F_MUL, F_FMA, F_MINMAX, F_COMPARE, F_CHECK, F_SET, F_WIDEN, F_MINMAX3, F_CHOOSE,
-) = range(10)  # fmt: skip
-# ---- conversions
-(
-    C_F2F, C_F2I, C_I2F, C_ROUND, C_PACK, C_I2I, C_PACK_INT, C_TF32, C_TO_FP8, C_FROM_FP8,
-) = range(10)  # fmt: skip
-# ---- MUFU
-(
-    M_RCP, M_RSQ, M_SQRT, M_EX2, M_LG2, M_SIN, M_COS, M_TANH, M_RCP64H, M_RSQ64H,
-) = range(10)  # fmt: skip
-# ---- predicates and votes
-(
-    L_PLOP3, L_P2R, L_R2P, L_VOTE, L_MATCH, L_REDUX, L_LEADER, L_SCALAR,
-) = range(8)  # fmt: skip
-# ---- exchanges between lanes
-(
-    X_SHUFFLE, X_TRANSPOSE,
-) = range(2)  # fmt: skip
-# ---- control
-(
-    BRANCH, BRANCH_DIVERGENT, BRANCH_INDEXED, EXIT, SET_CONVERGE, CONVERGE, BREAK, WARP_SYNC, CALL,
-    RETURN, BLOCK_SYNC, BLOCK_ARRIVE, BLOCK_REDUCE, NOTHING, TRAP, COPY_COMMIT, COPY_WAIT, PAUSE,
-    BARRIER_MOVE, B2R, END_COLLECTIVE,
-) = range(21)  # fmt: skip
-# ---- atomics
-(
-    A_ADD, A_MIN, A_MAX, A_AND, A_OR, A_XOR, A_EXCH, A_CAS, A_INC, A_DEC,
-) = range(10)  # fmt: skip
-# ---- warpgroup instructions (of HGMMA: type and shape in SUB as HMMA has them, columns in WIDTH)
-G_MULTIPLY, G_MULTIPLY_BYTES, G_WAIT = range(3)
-# ---- mbarriers: what an arrival adds to the count (SUB: A_*), and to the bytes awaited
-# (the PLAIN ones: of sm_80, where other instructions read and write the word too)
-B_INIT, B_ARRIVE, B_CHECK, B_COPIES, B_INVALIDATE, B_PLAIN_ARRIVE, B_PLAIN_COPIES = range(7)
-(
-    ONE_ARRIVAL, SOME_ARRIVALS, MORE_BYTES, FEWER_BYTES, ONE_BYTE_MORE, ONE_BYTE_FEWER, DROPS,
-) = (1 << n for n in range(7))  # fmt: skip
-# ---- bulk copies (tensor copies have SUB 2, the dimensions), their groups, the fence before them
-Y_LOAD, Y_STORE, Y_BYTES_IN, Y_BYTES_OUT, Y_COMMIT, Y_FENCE = range(6)
-# ---- clusters, and registers that warps hand on
-K_ARRIVE, K_WAIT, K_TAKE_REGISTERS, K_GIVE_REGISTERS = range(4)
 # ---- functions that code calls and the driver provides, by their symbols
 SYSTEM_CALLS = ("__assertfail", "vprintf")
 ASSERT_FAIL, PRINT = range(2)
@@ -99,9 +48,6 @@ BOOL_OR, BOOL_XOR, BF16, NAN_ABS, POPC, TRANSPOSED, ZERO_FILL, BYPASS, TO_F32 = 
 )
 NEG0, NEG1, NEG2, SHIFT_AMOUNT, INV0, INV1, INV2 = (1 << n for n in range(18, 25))
 SIGN_PRODUCT, PAIRS, MAY_TEST = (1 << n for n in range(25, 28))
-
-# ---- of SUB of the tensor cores: HMMA adds as Ampere does; IMMA of bits; DMMA cuts
-TWO_STEPS, IMMA_AND, IMMA_XOR, IMMA_NARROW, DMMA_CUT = 1 << 17, 1 << 10, 1 << 11, 1 << 12, 1 << 16
 
 # ---- rounding
 NEAREST, DOWN, UP, ZERO = range(4)
@@ -123,11 +69,4 @@ SPECIAL_REGISTERS = (
     "SR_GLOBALTIMERHI", "SR_SWINHI", "SR_SMEMSZ", "SR_SWINLO", "SR_NCTAID.X",
     "SR_NCTAID.Y", "SR_NCTAID.Z", "SR_CLUSTERID.X", "SR_CLUSTER_CTAID.X", "SR_WARPID",
     "SR_VIRTUALSMID", "SR_VIRTID", "SR_VIRTCFG",
-)  # fmt: skip
-
-# ---- classes of instructions, for totals and the profile
-CLASSES = (
-    "integer", "f32", "f64", "f16", "conversion", "special function", "predicate", "warp", "tensor",
-    "move", "global load", "global store", "shared load", "shared store", "ldmatrix",
-    "asynchronous copy", "atomic", "local", "constant load", "control", "barrier",
 )  # fmt: skip

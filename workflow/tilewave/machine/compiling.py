@@ -31,11 +31,12 @@ from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
 
 from tilewave import cache
+from tilewave.machine import families
 from tilewave.sealing import sealed_bytes, unsealed_bytes
 
 HERE = Path(__file__).parent
 NOT_COMPILED = (
-    "cubin", "decode", "decode_hopper", "findings", "launch", "liveness", "operands", "printing", "program",
+    "cubin", "decode", "findings", "form", "launch", "liveness", "operands", "printing", "program", "registry",
     "spreading",
 )  # fmt: skip
 """Modules of this folder that nothing compiled depends on: `building` does not import them."""
@@ -57,9 +58,19 @@ TOGETHER = (
 
 
 def sources() -> list[Path]:
-    """The files that compiled code depends on."""
+    """The files that compiled code depends on. Of the families it is their numbers only."""
     own = [path for path in sorted(HERE.glob("*.py")) if path.stem not in NOT_COMPILED]
     return [*own, HERE.parent / "tensor_map_limits.py"]
+
+
+def _numbers() -> list[tuple[str, str, object]]:
+    """The numbers of the families by their names."""
+    return [
+        (module.__name__, name, value)
+        for module in families.ALL
+        for name, value in sorted(vars(module).items())
+        if isinstance(value, int)
+    ]
 
 
 @functools.cache
@@ -71,6 +82,7 @@ def folder() -> Path:
     digest = hashlib.sha256(repr((versions, binding.get_host_cpu_name(), features)).encode())
     for path in sources():
         digest.update(path.read_bytes())
+    digest.update(repr(_numbers()).encode())
     return cache.folder("machine", digest.hexdigest()[:16])
 
 

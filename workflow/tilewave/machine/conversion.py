@@ -9,43 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32, float64, int32, int64, uint32, uint64
 
+from tilewave.machine import codes as c
 from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
-from tilewave.machine.codes import (
-    C_F2F,
-    C_F2I,
-    C_FROM_FP8,
-    C_I2F,
-    C_I2I,
-    C_PACK,
-    C_PACK_INT,
-    C_ROUND,
-    C_TF32,
-    C_TO_FP8,
-    DOWN,
-    FTZ,
-    NEAREST,
-    RELU,
-    S4,
-    S8,
-    S16,
-    S32,
-    S64,
-    SATURATE,
-    T_BF16,
-    T_E4M3,
-    T_E5M2,
-    T_F16,
-    T_F32,
-    T_F64,
-    U4,
-    U8,
-    U16,
-    U32,
-    U64,
-    UP,
-    ZERO,
-)
 from tilewave.machine.compiling import njit
+from tilewave.machine.families import conversion as ops
 from tilewave.machine.floating import (
     EXPONENT,
     ONE,
@@ -66,14 +33,14 @@ def narrowed(bits, mode, to):
     value = as_f32(bits)
     if value != value:
         return NAN16
-    near = narrow64_bf16(float64(value)) if to == T_BF16 else narrow_f16(value)
-    if mode == NEAREST:
+    near = narrow64_bf16(float64(value)) if to == c.T_BF16 else narrow_f16(value)
+    if mode == c.NEAREST:
         return near
-    back = as_f32(near << uint32(16)) if to == T_BF16 else widen_f16(near)
-    top = uint32(0x7F80) if to == T_BF16 else uint32(0x7C00)
+    back = as_f32(near << uint32(16)) if to == c.T_BF16 else widen_f16(near)
+    top = uint32(0x7F80) if to == c.T_BF16 else uint32(0x7C00)
     if value - value != float32(0):
         return near
-    down = mode == DOWN or (mode == ZERO and value > 0)
+    down = mode == c.DOWN or (mode == c.ZERO and value > 0)
     if down and back > value:
         if near == uint32(0):
             return uint32(0x8001)
@@ -88,11 +55,11 @@ def narrowed(bits, mode, to):
 @njit
 def _read(T, row, lane, origin):
     """A float source as f64."""
-    if origin == T_F64:
+    if origin == c.T_F64:
         return as_f64(joined(T[4 + row, lane], T[row, lane]))
-    if origin == T_F16:
+    if origin == c.T_F16:
         return float64(widen_f16(T[row, lane] & uint32(0xFFFF)))
-    if origin == T_BF16:
+    if origin == c.T_BF16:
         return float64(as_f32(T[row, lane] << uint32(16)))
     return float64(as_f32(T[row, lane]))
 
@@ -100,7 +67,7 @@ def _read(T, row, lane, origin):
 @njit
 def _write(T, lane, value, rest, to, origin, mode):
     """value + rest as a float of type ``to``."""
-    if to == T_F64:
+    if to == c.T_F64:
         bits = bits_f64(value)
         if value != value:
             bits |= QUIET64
@@ -108,26 +75,26 @@ def _write(T, lane, value, rest, to, origin, mode):
         T[9, lane] = uint32(bits >> uint64(32))
         return
     near = bits_f32(float32(value))
-    if mode != NEAREST and value - value == 0.0 and value + rest != 0.0:
+    if mode != c.NEAREST and value - value == 0.0 and value + rest != 0.0:
         near = directed32(value, rest, near, mode)
-    if value != value and origin == T_F64:
+    if value != value and origin == c.T_F64:
         # A double's NaN keeps what fits.
         bits = bits_f64(value) | QUIET64
         sign = uint32(bits >> uint64(63))
-        if to == T_F32:
+        if to == c.T_F32:
             T[8, lane] = sign << uint32(31) | EXPONENT | uint32(bits << uint64(12) >> uint64(41))
-        elif to == T_F16:
+        elif to == c.T_F16:
             T[8, lane] = (
                 sign << uint32(15) | uint32(0x7C00) | uint32(bits << uint64(12) >> uint64(54))
             )
         else:
             T[8, lane] = NAN16
-    elif to == T_F32:
+    elif to == c.T_F32:
         T[8, lane] = canonical(near)
     elif value != value:
         T[8, lane] = NAN16
-    elif mode == NEAREST:
-        T[8, lane] = narrow64_bf16(value) if to == T_BF16 else narrow64_f16(value)
+    elif mode == c.NEAREST:
+        T[8, lane] = narrow64_bf16(value) if to == c.T_BF16 else narrow64_f16(value)
     else:
         T[8, lane] = narrowed(near, mode, to)
 
@@ -135,11 +102,11 @@ def _write(T, lane, value, rest, to, origin, mode):
 @njit
 def whole(value, mode):
     """The integer that an f64 rounds to, as f64."""
-    if mode == DOWN:
+    if mode == c.DOWN:
         return np.floor(value)
-    if mode == UP:
+    if mode == c.UP:
         return np.ceil(value)
-    if mode == ZERO:
+    if mode == c.ZERO:
         return np.trunc(value)
     return np.rint(value)
 
@@ -147,19 +114,19 @@ def whole(value, mode):
 @njit
 def _limits(kind):
     """Smallest and largest value of an integer type narrower than 64 bits."""
-    if kind == U8:
+    if kind == c.U8:
         return int64(0), int64(255)
-    if kind == S8:
+    if kind == c.S8:
         return int64(-128), int64(127)
-    if kind == U16:
+    if kind == c.U16:
         return int64(0), int64(65535)
-    if kind == S16:
+    if kind == c.S16:
         return int64(-32768), int64(32767)
-    if kind == S32:
+    if kind == c.S32:
         return int64(-2147483648), int64(2147483647)
-    if kind == S4:
+    if kind == c.S4:
         return int64(-8), int64(7)
-    if kind == U4:
+    if kind == c.U4:
         return int64(0), int64(15)
     return int64(0), int64(4294967295)
 
@@ -168,14 +135,14 @@ def _limits(kind):
 def _to_integer(value, to, origin):
     """Saturating; what a NaN becomes depends on the types (measured on an H200)."""
     if value != value:
-        if to in (U64, S64):
+        if to in (c.U64, c.S64):
             return uint64(1) << uint64(63)
-        if origin != T_F64:
+        if origin != c.T_F64:
             return uint64(0)
-        if to == S16 or to == U16:
+        if to == c.S16 or to == c.U16:
             return uint64(0x8000)
-        return uint64(0x80) if to == S8 or to == U8 else uint64(0x80000000)
-    if to == U64:
+        return uint64(0x80) if to == c.S8 or to == c.U8 else uint64(0x80000000)
+    if to == c.U64:
         if value <= 0:
             return uint64(0)
         if value >= 2 * TWO63:
@@ -183,7 +150,7 @@ def _to_integer(value, to, origin):
         if value >= TWO63:
             return uint64(int64(value - TWO63)) + (uint64(1) << uint64(63))
         return uint64(int64(value))
-    if to == S64:
+    if to == c.S64:
         if value >= TWO63:
             return (uint64(1) << uint64(63)) - uint64(1)
         if value < -TWO63:
@@ -201,17 +168,17 @@ def _to_integer(value, to, origin):
 def _integer_source(T, lane, kind):
     """An integer source as int64 and, for U64, whether it is above int64."""
     low = T[0, lane]
-    if kind == U8:
+    if kind == c.U8:
         return int64(low & uint32(255))
-    if kind == S8:
+    if kind == c.S8:
         return int64(int32(low << uint32(24)) >> int32(24))
-    if kind == U16:
+    if kind == c.U16:
         return int64(low & uint32(0xFFFF))
-    if kind == S16:
+    if kind == c.S16:
         return int64(int32(low << uint32(16)) >> int32(16))
-    if kind == S32:
+    if kind == c.S32:
         return int64(int32(low))
-    if kind == U32:
+    if kind == c.U32:
         return int64(low)
     return int64(joined(T[4, lane], low))
 
@@ -221,12 +188,12 @@ def _to_fp8(value, to):
     """The fp8 nearest to a number, its largest one where it is beyond."""
     if value != value:
         return uint32(0x7F)
-    digits, least = (3, -6) if to == T_E4M3 else (2, -14)
-    top = 448.0 if to == T_E4M3 else 57344.0
+    digits, least = (3, -6) if to == c.T_E4M3 else (2, -14)
+    top = 448.0 if to == c.T_E4M3 else 57344.0
     sign = uint32(0x80) if bits_f64(value) >> uint64(63) else uint32(0)
     size = abs(value)
     if size >= top:
-        return sign | (uint32(0x7E) if to == T_E4M3 else uint32(0x7B))
+        return sign | (uint32(0x7E) if to == c.T_E4M3 else uint32(0x7B))
     exponent = int64(bits_f64(size) >> uint64(52)) - int64(1023)
     exponent = max(exponent, int64(least))
     unit = as_f64(uint64(exponent - int64(digits) + int64(1023)) << uint64(52))
@@ -239,7 +206,7 @@ def _to_fp8(value, to):
 def _from_fp8(byte, origin):
     """f16 pattern of an fp8's."""
     sign = (byte & uint32(0x80)) << uint32(8)
-    if origin == T_E5M2:
+    if origin == c.T_E5M2:
         bits = byte << uint32(8)
         return NAN16 if bits & uint32(0x7FFF) > uint32(0x7C00) else bits
     size = byte & uint32(0x7F)
@@ -254,39 +221,39 @@ def _narrow_kinds(op, mode, to, origin, flags, T):
     """TF32 and fp8."""
     for lane in range(32):
         word = T[0, lane]
-        if op == C_TF32:
-            word = flushed(word) if flags & FTZ else word
+        if op == ops.C_TF32:
+            word = flushed(word) if flags & c.FTZ else word
             if word & EXPONENT == EXPONENT:
                 word = canonical(word) & uint32(0xFFFFE000)
-            elif mode == ZERO:
+            elif mode == c.ZERO:
                 word &= uint32(0xFFFFE000)
             else:
                 word = (word + uint32(0xFFF) + ((word >> uint32(13)) & uint32(1))) & uint32(
                     0xFFFFE000
                 )
-            if flags & RELU and word & uint32(0x80000000):
+            if flags & c.RELU and word & uint32(0x80000000):
                 word = uint32(0)
             T[8, lane] = word
             continue
         found = uint32(0)
         for part in range(2):
-            if op == C_FROM_FP8:
+            if op == ops.C_FROM_FP8:
                 bits = _from_fp8((word >> uint32(8 * part)) & uint32(255), origin)
-                if flags & RELU and bits != NAN16 and bits & uint32(0x8000):
+                if flags & c.RELU and bits != NAN16 and bits & uint32(0x8000):
                     bits = uint32(0)
                 found |= bits << uint32(16 * part)
                 continue
-            if origin == T_F16:
+            if origin == c.T_F16:
                 value = float64(widen_f16((word >> uint32(16 * part)) & uint32(0xFFFF)))
             else:
                 bits = T[1 - part, lane]
-                value = float64(as_f32(flushed(bits) if flags & FTZ else bits))
+                value = float64(as_f32(flushed(bits) if flags & c.FTZ else bits))
             bits = _to_fp8(value, to)
-            if flags & RELU and bits & uint32(0x80):
+            if flags & c.RELU and bits & uint32(0x80):
                 bits = uint32(0)
             found |= bits << uint32(8 * part)
-        if op == C_TO_FP8:  # behind the pair another one
-            found |= T[1 if origin == T_F16 else 2, lane] << uint32(16)
+        if op == ops.C_TO_FP8:  # behind the pair another one
+            found |= T[1 if origin == c.T_F16 else 2, lane] << uint32(16)
         T[8, lane] = found
 
 
@@ -294,45 +261,45 @@ def _narrow_kinds(op, mode, to, origin, flags, T):
 def convert(op, sub, flags, T):
     """Execute one conversion."""
     to, origin, mode = sub & 255, (sub >> 8) & 255, sub >> 16
-    if op == C_TF32 or op == C_TO_FP8 or op == C_FROM_FP8:
+    if op == ops.C_TF32 or op == ops.C_TO_FP8 or op == ops.C_FROM_FP8:
         _narrow_kinds(op, mode, to, origin, flags, T)
         return
-    if op == C_PACK:
+    if op == ops.C_PACK:
         for lane in range(32):
             word = uint32(0)
             for part in range(2):
                 bits = narrowed(canonical(T[1 - part, lane]), mode, to)
-                if flags & RELU and bits != NAN16 and bits & uint32(0x8000):
+                if flags & c.RELU and bits != NAN16 and bits & uint32(0x8000):
                     bits = uint32(0)
                 word |= bits << uint32(16 * part)
             T[8, lane] = word
         return
     for lane in range(32):
-        if op == C_F2F or op == C_ROUND or op == C_F2I:
+        if op == ops.C_F2F or op == ops.C_ROUND or op == ops.C_F2I:
             value = _read(T, 0, lane, origin)
-            if flags & FTZ and origin == T_F32:
+            if flags & c.FTZ and origin == c.T_F32:
                 value = float64(as_f32(flushed(T[0, lane])))
-            if op == C_F2I:
+            if op == ops.C_F2I:
                 result = _to_integer(whole(value, mode), to, origin)
                 T[8, lane] = uint32(result)
                 T[9, lane] = uint32(result >> uint64(32))
                 continue
-            if op == C_ROUND:
+            if op == ops.C_ROUND:
                 value = whole(value, mode) if value - value == 0.0 else value
-                _write(T, lane, value, 0.0, to, origin, NEAREST)
+                _write(T, lane, value, 0.0, to, origin, c.NEAREST)
                 continue
             _write(T, lane, value, 0.0, to, origin, mode)
-            if flags & FTZ and to == T_F32:
+            if flags & c.FTZ and to == c.T_F32:
                 T[8, lane] = flushed(T[8, lane])
-            if flags & SATURATE and to == T_F32:
+            if flags & c.SATURATE and to == c.T_F32:
                 found = as_f32(T[8, lane])
                 if not found > float32(0):
                     T[8, lane] = uint32(0)
                 elif found > float32(1):
                     T[8, lane] = ONE
-        elif op == C_I2F:
+        elif op == ops.C_I2F:
             number = _integer_source(T, lane, origin)
-            if origin == U64 and number < 0:
+            if origin == c.U64 and number < 0:
                 value = float64(uint64(number))
                 rest = 0.0
                 if value < 2 * TWO63:
@@ -348,38 +315,38 @@ def convert(op, sub, flags, T):
                     rest = -float64(uint64(1 << 63) - uint64(number))
                 else:
                     rest = float64(uint64(number) - uint64(1 << 63))
-            if mode == NEAREST and to == T_F32 and rest != 0.0:
+            if mode == c.NEAREST and to == c.T_F32 and rest != 0.0:
                 # Odd rounding first: f64 alone would round twice.
                 bits = bits_f64(value)
                 if not bits & uint64(1):
                     bits = bits + uint64(1) if (rest > 0) == (value > 0) else bits - uint64(1)
                 value = as_f64(bits)
-            if to == T_F64 and mode != NEAREST and rest != 0.0:
+            if to == c.T_F64 and mode != c.NEAREST and rest != 0.0:
                 bits = bits_f64(value)
-                down = mode == DOWN or (mode == ZERO and value > 0)
+                down = mode == c.DOWN or (mode == c.ZERO and value > 0)
                 if down and rest < 0:
                     bits = bits - uint64(1) if value > 0 else bits + uint64(1)
                 elif not down and rest > 0:
                     bits = bits + uint64(1) if value > 0 else bits - uint64(1)
                 value = as_f64(bits)
             _write(T, lane, value, rest, to, origin, mode)
-        elif op == C_I2I:
+        elif op == ops.C_I2I:
             low, high = _limits(to)
             number = _integer_source(T, lane, origin)
-            if flags & SATURATE:
+            if flags & c.SATURATE:
                 number = min(max(number, low), high)
             T[8, lane] = uint32(number)
-        elif op == C_PACK_INT:
+        elif op == ops.C_PACK_INT:
             low, high = _limits(to)
             word = uint32(0)
-            width = uint32(8) if to == S8 or to == U8 else uint32(16)
-            if to == S4 or to == U4:
+            width = uint32(8) if to == c.S8 or to == c.U8 else uint32(16)
+            if to == c.S4 or to == c.U4:
                 width = uint32(4)
             for part in range(2):
                 source = T[1 - part, lane]
-                number = int64(int32(source)) if origin == S32 else int64(source)
-                if origin == T_F32:
-                    value = as_f32(flushed(source) if flags & FTZ else source)
+                number = int64(int32(source)) if origin == c.S32 else int64(source)
+                if origin == c.T_F32:
+                    value = as_f32(flushed(source) if flags & c.FTZ else source)
                     number = int64(_to_integer(whole(float64(value), mode), to, origin))
                 number = min(max(number, low), high)
                 word |= (uint32(number) & ((uint32(1) << width) - uint32(1))) << (

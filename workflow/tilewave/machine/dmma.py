@@ -14,8 +14,10 @@ from numba.extending import intrinsic
 from numpy import int64, uint32, uint64
 
 from tilewave.machine.bits import as_f64
-from tilewave.machine.codes import DMMA_CUT, F_FMA, ZERO
+from tilewave.machine.codes import ZERO
 from tilewave.machine.compiling import njit
+from tilewave.machine.families.floating import F_FMA
+from tilewave.machine.families.tensor import DMMA_CUT
 from tilewave.machine.floating import directed64
 from tilewave.machine.fragments import Registers, literals, local_words, part
 from tilewave.machine.integer import joined
@@ -151,7 +153,7 @@ def add_cut(groups, depth, words):
 
 
 @njit
-def dmma(sub, R, d, a, b, c):
+def dmma(sub, flags, R, d, a, b, c):
     """D = A B + C; sub: depth, rows in bits 8 and on, DMMA_CUT to round towards zero."""
     depth, rows, cut = sub & 255, (sub >> 8) & 255, sub & DMMA_CUT != 0
     scratch: Any = local_words(WORDS)

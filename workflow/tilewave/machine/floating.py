@@ -9,35 +9,10 @@ from __future__ import annotations
 
 from numpy import float32, float64, int32, int64, uint32, uint64
 
+from tilewave.machine import codes as c
 from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, fma_f32, fma_f64
-from tilewave.machine.codes import (
-    DOWN,
-    F_ADD,
-    F_CHECK,
-    F_CHOOSE,
-    F_COMPARE,
-    F_FMA,
-    F_MINMAX,
-    F_MINMAX3,
-    F_MUL,
-    F_SET,
-    FTZ,
-    INV0,
-    INV1,
-    INV2,
-    NAN_ABS,
-    NEAREST,
-    NEG0,
-    NEG1,
-    NEG2,
-    PAIRS,
-    SATURATE,
-    SIGN_PRODUCT,
-    TO_F32,
-    UP,
-    ZERO,
-)
 from tilewave.machine.compiling import njit
+from tilewave.machine.families import floating as ops
 from tilewave.machine.integer import combined, joined
 
 ALL = uint32(0xFFFFFFFF)
@@ -91,9 +66,9 @@ def directed32(total, rest, nearest, mode):
     value = float64(as_f32(nearest))
     above = value > total or (value == total and rest < 0)
     below = value < total or (value == total and rest > 0)
-    if mode == DOWN:
+    if mode == c.DOWN:
         return next_down32(nearest) if above else nearest
-    if mode == UP:
+    if mode == c.UP:
         return next_up32(nearest) if below else nearest
     if total > 0 or (total == 0 and rest > 0):
         return next_down32(nearest) if above else nearest
@@ -104,17 +79,17 @@ def directed32(total, rest, nearest, mode):
 def _directed(op, flags, mode, T):
     """FADD, FMUL, FFMA with RZ, RM or RP."""
     for lane in range(32):
-        a, b, c = T[0, lane], T[1, lane], T[2, lane]
-        if flags & FTZ:
-            a, b, c = flushed(a), flushed(b), flushed(c)
-        x, y, z = float64(as_f32(a)), float64(as_f32(b)), float64(as_f32(c))
-        if op == F_ADD:
+        a, b, d = T[0, lane], T[1, lane], T[2, lane]
+        if flags & c.FTZ:
+            a, b, d = flushed(a), flushed(b), flushed(d)
+        x, y, z = float64(as_f32(a)), float64(as_f32(b)), float64(as_f32(d))
+        if op == ops.F_ADD:
             first, second = x, y
-        elif op == F_MUL:
+        elif op == ops.F_MUL:
             first, second = x * y, float64(0)
         else:
             first, second = x * y, z
-        if op == F_MUL:
+        if op == ops.F_MUL:
             total, rest = first, float64(0)
         else:
             total = first + second
@@ -122,32 +97,32 @@ def _directed(op, flags, mode, T):
             rest = (first - (total - part)) + (second - part)
         bits = bits_f32(float32(total))
         if total - total == 0.0:  # finite
-            if total == 0.0 and rest == 0.0 and op != F_MUL:
+            if total == 0.0 and rest == 0.0 and op != ops.F_MUL:
                 same = bits_f64(first) >> uint64(63) == bits_f64(second) >> uint64(63)
                 if not same:
-                    bits = SIGN if mode == DOWN else uint32(0)
+                    bits = SIGN if mode == c.DOWN else uint32(0)
             else:
                 bits = directed32(total, rest, bits, mode)
         bits = canonical(bits)
-        T[8, lane] = flushed(bits) if flags & FTZ else bits
+        T[8, lane] = flushed(bits) if flags & c.FTZ else bits
 
 
 @njit
 def _minmax(flags, T, p0, three):
-    size = ~SIGN if flags & SIGN_PRODUCT else ALL
+    size = ~SIGN if flags & c.SIGN_PRODUCT else ALL
     for lane in range(32):
         on = (p0 >> uint32(lane)) & uint32(1) != uint32(0)
         best = T[0, lane] & size
-        if flags & FTZ:
+        if flags & c.FTZ:
             best = flushed(best)
         for index in range(1, 3 if three else 2):
             other = T[index, lane] & size
-            if flags & FTZ:
+            if flags & c.FTZ:
                 other = flushed(other)
             first_nan = best & uint32(0x7FFFFFFF) > EXPONENT
             other_nan = other & uint32(0x7FFFFFFF) > EXPONENT
             if first_nan or other_nan:
-                if flags & NAN_ABS or (first_nan and other_nan):
+                if flags & c.NAN_ABS or (first_nan and other_nan):
                     best = NAN32
                 elif first_nan:
                     best = other
@@ -157,7 +132,7 @@ def _minmax(flags, T, p0, three):
                 y = int32(other ^ uint32(0x7FFFFFFF)) if other & SIGN else int32(other)
                 if (y < x) == on and x != y:
                     best = other
-        if flags & SIGN_PRODUCT and best <= EXPONENT:
+        if flags & c.SIGN_PRODUCT and best <= EXPONENT:
             best |= (T[0, lane] ^ T[1, lane]) & SIGN
         T[8, lane] = best
 
@@ -185,7 +160,7 @@ def _compare(op, flags, T, pin):
     unordered = uint32(0)
     for lane in range(32):
         a, b = T[0, lane], T[1, lane]
-        if flags & FTZ:
+        if flags & c.FTZ:
             a, b = flushed(a), flushed(b)
         x, y = as_f32(a), as_f32(b)
         less |= uint32(x < y) << uint32(lane)
@@ -213,9 +188,9 @@ def _check(T):
 
 
 @njit
-def single(op, sub, flags, T, p0):
+def single(op, sub, flags, T, p0, p1):
     """Execute one f32 instruction; returns its predicates."""
-    if flags & PAIRS:
+    if flags & c.PAIRS:
         _arithmetic(op, sub, flags, T)
         for lane in range(32):
             T[9, lane] = T[8, lane]
@@ -225,22 +200,22 @@ def single(op, sub, flags, T, p0):
         for lane in range(32):
             T[8, lane], T[9, lane] = T[9, lane], T[8, lane]
         return uint32(0), uint32(0)
-    if op == F_FMA and sub == NEAREST and not flags & (FTZ | SATURATE):
+    if op == ops.F_FMA and sub == c.NEAREST and not flags & (c.FTZ | c.SATURATE):
         for lane in range(32):
             value = fma_f32(as_f32(T[0, lane]), as_f32(T[1, lane]), as_f32(T[2, lane]))
             T[8, lane] = canonical(bits_f32(value))
         return uint32(0), uint32(0)
-    if op == F_COMPARE:
+    if op == ops.F_COMPARE:
         return _compare(sub, flags, T, p0)
-    if op == F_CHECK:
+    if op == ops.F_CHECK:
         found = _check(T)
         return found, ~found
-    if op == F_MINMAX or op == F_MINMAX3:
-        _minmax(flags, T, p0, op == F_MINMAX3)
+    if op == ops.F_MINMAX or op == ops.F_MINMAX3:
+        _minmax(flags, T, p0, op == ops.F_MINMAX3)
         return uint32(0), uint32(0)
-    if op == F_SET:
+    if op == ops.F_SET:
         found, _ = _compare(sub, flags, T, p0)
-        one = ONE if flags & TO_F32 else uint32(0xFFFFFFFF)
+        one = ONE if flags & c.TO_F32 else uint32(0xFFFFFFFF)
         for lane in range(32):
             T[8, lane] = one if (found >> uint32(lane)) & uint32(1) else uint32(0)
         return uint32(0), uint32(0)
@@ -255,7 +230,7 @@ def _flush_tiny(op, T):
         if T[8, lane] & ~SIGN != LEAST:
             continue
         x, y = float64(as_f32(flushed(T[0, lane]))), float64(as_f32(flushed(T[1, lane])))
-        z = float64(as_f32(flushed(T[2, lane]))) if op == F_FMA else 0.0
+        z = float64(as_f32(flushed(T[2, lane]))) if op == ops.F_FMA else 0.0
         product = x * y
         total = product + z
         part = total - product
@@ -270,29 +245,29 @@ def _flush_tiny(op, T):
 @njit
 def _arithmetic(op, sub, flags, T):
     """FADD, FMUL, FFMA."""
-    if sub != NEAREST:
+    if sub != c.NEAREST:
         _directed(op, flags, sub, T)
     else:
-        if flags & FTZ:
+        if flags & c.FTZ:
             for row in range(3):
                 for lane in range(32):
                     T[row, lane] = flushed(T[row, lane])
-        if op == F_ADD:
+        if op == ops.F_ADD:
             for lane in range(32):
                 T[8, lane] = canonical(bits_f32(as_f32(T[0, lane]) + as_f32(T[1, lane])))
-        elif op == F_MUL:
+        elif op == ops.F_MUL:
             for lane in range(32):
                 T[8, lane] = canonical(bits_f32(as_f32(T[0, lane]) * as_f32(T[1, lane])))
         else:
             for lane in range(32):
                 value = fma_f32(as_f32(T[0, lane]), as_f32(T[1, lane]), as_f32(T[2, lane]))
                 T[8, lane] = canonical(bits_f32(value))
-        if flags & FTZ:
+        if flags & c.FTZ:
             for lane in range(32):
                 T[8, lane] = flushed(T[8, lane])
-    if flags & FTZ and op != F_ADD:
+    if flags & c.FTZ and op != ops.F_ADD:
         _flush_tiny(op, T)
-    if flags & SATURATE:
+    if flags & c.SATURATE:
         for lane in range(32):
             value = as_f32(T[8, lane])
             # A NaN saturates to zero.
@@ -419,9 +394,9 @@ def _left_out(x, y, z, near):
 @njit
 def directed64(op, mode, x, y, z):
     """DADD, DMUL, DFMA with RZ, RM or RP: nearest first, then the sign of what it left out."""
-    if op == F_ADD:
+    if op == ops.F_ADD:
         near, z, y = x + y, y, 1.0
-    elif op == F_MUL:
+    elif op == ops.F_MUL:
         near, z = x * y, 0.0
     else:
         near = fma_f64(x, y, z)
@@ -431,13 +406,13 @@ def directed64(op, mode, x, y, z):
         return bits
     rest = -near if near - near != 0.0 else _left_out(x, y, z, near)
     if rest == 0.0:
-        if near == 0.0 and op != F_MUL:
+        if near == 0.0 and op != ops.F_MUL:
             first = bits_f64(x) ^ bits_f64(y)
             if (first ^ bits_f64(z)) & SIGN64:
-                return SIGN64 if mode == DOWN else uint64(0)
+                return SIGN64 if mode == c.DOWN else uint64(0)
         return bits
-    down = mode == DOWN
-    if mode == ZERO:
+    down = mode == c.DOWN
+    if mode == c.ZERO:
         if near == 0.0:
             return bits
         down = near > 0.0
@@ -465,15 +440,15 @@ def _choose(least, T):
 
 
 @njit
-def double(op, sub, flags, T, p0):
+def double(op, sub, flags, T, p0, p1):
     """Execute one f64 instruction; returns its predicates."""
-    if flags & (NEG0 | INV0):
-        _sign(flags, NEG0, INV0, T[4], T[0])
-    if flags & (NEG1 | INV1):
-        _sign(flags, NEG1, INV1, T[5], T[1])
-    if flags & (NEG2 | INV2):
-        _sign(flags, NEG2, INV2, T[6], T[2])
-    if op == F_COMPARE:
+    if flags & (c.NEG0 | c.INV0):
+        _sign(flags, c.NEG0, c.INV0, T[4], T[0])
+    if flags & (c.NEG1 | c.INV1):
+        _sign(flags, c.NEG1, c.INV1, T[5], T[1])
+    if flags & (c.NEG2 | c.INV2):
+        _sign(flags, c.NEG2, c.INV2, T[6], T[2])
+    if op == ops.F_COMPARE:
         less = uint32(0)
         equal = uint32(0)
         unordered = uint32(0)
@@ -484,9 +459,9 @@ def double(op, sub, flags, T, p0):
             unordered |= uint32(x != x or y != y) << uint32(lane)
         found = decided(sub, less, equal, unordered)
         return combined(flags, found, ~found, p0)
-    if op == F_CHOOSE:
+    if op == ops.F_CHOOSE:
         return _choose(sub != 0, T)
-    if op == F_MINMAX:
+    if op == ops.F_MINMAX:
         for lane in range(32):
             on = (p0 >> uint32(lane)) & uint32(1) != uint32(0)
             x, y = _wide(T, 0, lane), _wide(T, 1, lane)
@@ -497,22 +472,22 @@ def double(op, sub, flags, T, p0):
             else:
                 first = (x < y) == on
             _put(T, lane, bits_f64(x if first else y))
-    elif sub != NEAREST:
+    elif sub != c.NEAREST:
         for lane in range(32):
             x, y, z = _wide(T, 0, lane), _wide(T, 1, lane), _wide(T, 2, lane)
             _put(T, lane, directed64(op, sub, x, y, z))
-    elif op == F_FMA:
+    elif op == ops.F_FMA:
         for lane in range(32):
             x, y, z = _wide(T, 0, lane), _wide(T, 1, lane), _wide(T, 2, lane)
             _put(T, lane, bits_f64(fma_f64(x, y, z)))
-    elif op == F_ADD:
+    elif op == ops.F_ADD:
         for lane in range(32):
             _put(T, lane, bits_f64(_wide(T, 0, lane) + _wide(T, 1, lane)))
     else:
         for lane in range(32):
             _put(T, lane, bits_f64(_wide(T, 0, lane) * _wide(T, 1, lane)))
     if _any_nan(T):
-        _nans(3 if op == F_FMA else 2, T)
+        _nans(3 if op == ops.F_FMA else 2, T)
     return uint32(0), uint32(0)
 
 

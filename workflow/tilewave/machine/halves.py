@@ -10,24 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32, float64, int32, uint32, uint64
 
+from tilewave.machine import codes as c
 from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
-from tilewave.machine.codes import (
-    BF16,
-    F_ADD,
-    F_COMPARE,
-    F_MINMAX,
-    F_MUL,
-    F_SET,
-    F_WIDEN,
-    FTZ,
-    HIGH,
-    NAN_ABS,
-    RELU,
-    SATURATE,
-    SIGN_PRODUCT,
-    TO_F32,
-)
 from tilewave.machine.compiling import njit
+from tilewave.machine.families import floating as ops
 from tilewave.machine.floating import canonical, decided
 from tilewave.machine.integer import combined
 
@@ -75,19 +61,19 @@ def narrow64_bf16(value):
 @njit
 def finished(bits, flags):
     """A result's pattern after NaN, FTZ, SAT and RELU."""
-    top = uint32(0x7F80) if flags & BF16 else uint32(0x7C00)
-    one = uint32(0x3F80) if flags & BF16 else uint32(0x3C00)
+    top = uint32(0x7F80) if flags & c.BF16 else uint32(0x7C00)
+    one = uint32(0x3F80) if flags & c.BF16 else uint32(0x3C00)
     nan = bits & uint32(0x7FFF) > top
     if nan:
         bits = NAN16
-    if flags & FTZ and bits & top == uint32(0):
+    if flags & c.FTZ and bits & top == uint32(0):
         bits &= uint32(0x8000)
-    if flags & SATURATE:
+    if flags & c.SATURATE:
         if nan or bits & uint32(0x8000):
             bits = uint32(0)
         elif bits > one:
             bits = one
-    if flags & RELU and not nan and bits & uint32(0x8000):
+    if flags & c.RELU and not nan and bits & uint32(0x8000):
         bits = uint32(0)
     return bits
 
@@ -95,8 +81,8 @@ def finished(bits, flags):
 @njit(inline="always")
 def _part(word, half, flags):
     bits = (word >> uint32(16 * half)) & LOW
-    if flags & FTZ:
-        top = uint32(0x7F80) if flags & BF16 else uint32(0x7C00)
+    if flags & c.FTZ:
+        top = uint32(0x7F80) if flags & c.BF16 else uint32(0x7C00)
         if bits & top == uint32(0):
             bits &= uint32(0x8000)
     return bits
@@ -104,17 +90,17 @@ def _part(word, half, flags):
 
 @njit
 def _arithmetic(op, flags, T):
-    bf16 = flags & BF16 != 0
+    bf16 = flags & c.BF16 != 0
     for lane in range(32):
         word = uint32(0)
         for half in range(2):
             x = float64(widen(_part(T[0, lane], half, flags), bf16))
             y = float64(widen(_part(T[1, lane], half, flags), bf16))
             z = float64(widen(_part(T[2, lane], half, flags), bf16))
-            if op == F_MUL:
+            if op == ops.F_MUL:
                 total, rest = x * y, float64(0)
             else:
-                first, second = (x, y) if op == F_ADD else (x * y, z)
+                first, second = (x, y) if op == ops.F_ADD else (x * y, z)
                 total = first + second
                 part = total - first
                 rest = (first - (total - part)) + (second - part)
@@ -126,8 +112,8 @@ def _arithmetic(op, flags, T):
 
 @njit
 def _minmax(flags, T, p0):
-    top = uint32(0x7F80) if flags & BF16 else uint32(0x7C00)
-    size = uint32(0x7FFF7FFF) if flags & SIGN_PRODUCT else uint32(0xFFFFFFFF)
+    top = uint32(0x7F80) if flags & c.BF16 else uint32(0x7C00)
+    size = uint32(0x7FFF7FFF) if flags & c.SIGN_PRODUCT else uint32(0xFFFFFFFF)
     for lane in range(32):
         on = (p0 >> uint32(lane)) & uint32(1) != uint32(0)
         word = uint32(0)
@@ -136,7 +122,7 @@ def _minmax(flags, T, p0):
             first_nan = a & uint32(0x7FFF) > top
             second_nan = b & uint32(0x7FFF) > top
             if first_nan or second_nan:
-                if flags & NAN_ABS or (first_nan and second_nan):
+                if flags & c.NAN_ABS or (first_nan and second_nan):
                     best = NAN16
                 else:
                     best = b if first_nan else a
@@ -144,7 +130,7 @@ def _minmax(flags, T, p0):
                 x = -int32(a & uint32(0x7FFF)) - int32(1) if a & uint32(0x8000) else int32(a)
                 y = -int32(b & uint32(0x7FFF)) - int32(1) if b & uint32(0x8000) else int32(b)
                 best = b if (y < x) == on and x != y else a
-            if flags & SIGN_PRODUCT and best <= top:
+            if flags & c.SIGN_PRODUCT and best <= top:
                 best |= ((T[0, lane] ^ T[1, lane]) >> uint32(16 * half)) & uint32(0x8000)
             word |= best << uint32(16 * half)
         T[8, lane] = word
@@ -152,7 +138,7 @@ def _minmax(flags, T, p0):
 
 @njit
 def _compare(op, flags, T, half):
-    bf16 = flags & BF16 != 0
+    bf16 = flags & c.BF16 != 0
     less = uint32(0)
     equal = uint32(0)
     unordered = uint32(0)
@@ -166,35 +152,35 @@ def _compare(op, flags, T, half):
 
 
 @njit
-def half(op, sub, flags, T, p0):
+def half(op, sub, flags, T, p0, p1):
     """Execute one f16 or bf16 instruction; returns its predicates."""
-    if op == F_WIDEN:
-        bf16 = flags & BF16 != 0
+    if op == ops.F_WIDEN:
+        bf16 = flags & c.BF16 != 0
         for lane in range(32):
             x, y = widen(T[0, lane] & LOW, bf16), widen(T[1, lane] & LOW, bf16)
             T[8, lane] = canonical(bits_f32(x + y))
         return uint32(0), uint32(0)
-    if op == F_COMPARE:
+    if op == ops.F_COMPARE:
         low, high = _compare(sub, flags, T, 0), _compare(sub, flags, T, 1)
-        if flags & HIGH:  # H_AND: both halves together
+        if flags & c.HIGH:  # H_AND: both halves together
             return combined(flags, low & high, ~(low & high), p0)
         first, _ = combined(flags, low, ~low, p0)
         second, _ = combined(flags, high, ~high, p0)
         return first, second
-    if op == F_SET:
+    if op == ops.F_SET:
         low, high = _compare(sub, flags, T, 0), _compare(sub, flags, T, 1)
         low, _ = combined(flags, low, ~low, p0)
         high, _ = combined(flags, high, ~high, p0)
         one = LOW
-        if flags & TO_F32:
-            one = uint32(0x3F80) if flags & BF16 else uint32(0x3C00)
+        if flags & c.TO_F32:
+            one = uint32(0x3F80) if flags & c.BF16 else uint32(0x3C00)
         for lane in range(32):
             word = one if (low >> uint32(lane)) & uint32(1) else uint32(0)
             if (high >> uint32(lane)) & uint32(1):
                 word |= one << uint32(16)
             T[8, lane] = word
         return uint32(0), uint32(0)
-    if op == F_MINMAX:
+    if op == ops.F_MINMAX:
         _minmax(flags, T, p0)
         return uint32(0), uint32(0)
     _arithmetic(op, flags, T)

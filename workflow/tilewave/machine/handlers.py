@@ -14,69 +14,17 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from numpy import int32, int64, uint32, uint64
+from numpy import int64, uint32
 
-from tilewave.machine import accesses, codes
+from tilewave.machine import codes as c
 from tilewave.machine import views as view
-from tilewave.machine.bits import lowest_one
+from tilewave.machine.accesses import load, matrix, store
+from tilewave.machine.atomics import atomic
 from tilewave.machine.bulk import bulk
 from tilewave.machine.cluster import cluster
-from tilewave.machine.codes import (
-    ADD,
-    AND,
-    AND_HIGH,
-    BANK,
-    BOOL_OR,
-    BYTE0,
-    BYTE1,
-    BYTE2,
-    BYTE3,
-    DST,
-    DST_UNIFORM,
-    DST_WORDS,
-    FLAGS,
-    HIGH_HALF,
-    HIGH_TWICE,
-    INDEX,
-    KIND,
-    L_LEADER,
-    L_MATCH,
-    L_P2R,
-    L_PLOP3,
-    L_R2P,
-    L_REDUX,
-    L_SCALAR,
-    L_VOTE,
-    LOW_HALF,
-    LOW_TWICE,
-    NEG0,
-    NEG1,
-    NEG2,
-    NSRC,
-    OP,
-    PD0,
-    PD1,
-    PIN0,
-    PIN1,
-    PIN2,
-    REGISTER,
-    SIGNED,
-    SOURCE_COLUMNS,
-    SOURCES,
-    SPECIAL_REGISTERS,
-    SUB,
-    SWAPPED,
-    SWIZZLE,
-    VALUE,
-    VALUE_HIGH,
-    VALUE_KIND,
-    WORDS,
-    X_SHUFFLE,
-    XOR,
-    XOR_HIGH,
-)
-from tilewave.machine.compiling import Entry, njit
+from tilewave.machine.compiling import Entry
 from tilewave.machine.conversion import convert
+from tilewave.machine.copies import copy
 from tilewave.machine.dmma import dmma
 from tilewave.machine.floating import double, single
 from tilewave.machine.halves import half
@@ -84,12 +32,12 @@ from tilewave.machine.hgmma import hgmma
 from tilewave.machine.imma import imma
 from tilewave.machine.integer import integer
 from tilewave.machine.mbarrier import mbarrier
-from tilewave.machine.special import special
-from tilewave.machine.state import NOW
+from tilewave.machine.registers import pin, results, sources
+from tilewave.machine.special import special, special_register
 from tilewave.machine.tensor import hmma
+from tilewave.machine.votes import exchange, logic
 
-ALL = uint32(0xFFFFFFFF)
-CLOCKLO, TIMERLO = (SPECIAL_REGISTERS.index(name) for name in ("SR_CLOCKLO", "SR_GLOBALTIMERLO"))
+Handler = Callable[..., None]
 SIGNATURE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32
 
 
@@ -109,476 +57,81 @@ def call(typingctx, address, m, warp, pc, mask):
     return types.none(types.int64, m, types.int64, types.int64, types.uint32), build
 
 
-@njit
-def fetch(row, at, R, U, low, high):
-    """One source into two rows of the scratch: its word and, for 64 bits, the upper one."""
-    kind = row[at + KIND]
-    words = row[at + WORDS]
-    if kind == VALUE_KIND:
-        value = uint32(row[at + VALUE])
-        for lane in range(32):
-            low[lane] = value
-        if words == 2:
-            value = uint32(row[at + VALUE_HIGH])
-            for lane in range(32):
-                high[lane] = value
-    elif kind == REGISTER:
-        index = row[at + INDEX]
-        for lane in range(32):
-            low[lane] = R[index, lane]
-        if words == 2:
-            for lane in range(32):
-                high[lane] = R[index + 1, lane]
-    else:
-        value = U[row[at + INDEX]]
-        for lane in range(32):
-            low[lane] = value
-        if words == 2:
-            value = U[row[at + INDEX] + 1]
-            for lane in range(32):
-                high[lane] = value
-    swizzle = row[at + SWIZZLE]
-    if swizzle:
-        for lane in range(32):
-            value = low[lane]
-            if swizzle == LOW_TWICE:
-                value = (value & uint32(0xFFFF)) * uint32(0x10001)
-            elif swizzle == HIGH_TWICE:
-                value = (value >> uint32(16)) * uint32(0x10001)
-            elif swizzle == SWAPPED:
-                value = value >> uint32(16) | value << uint32(16)
-            elif swizzle == LOW_HALF:
-                value &= uint32(0xFFFF)
-            elif swizzle == HIGH_HALF:
-                value >>= uint32(16)
-            elif swizzle == BYTE0:
-                value &= uint32(0xFF)
-            elif swizzle == BYTE1:
-                value = (value >> uint32(8)) & uint32(0xFF)
-            elif swizzle == BYTE2:
-                value = (value >> uint32(16)) & uint32(0xFF)
-            elif swizzle == BYTE3:
-                value >>= uint32(24)
-            low[lane] = value
-    if kind == VALUE_KIND:
-        return
-    keep, flip = uint32(row[at + AND]), uint32(row[at + XOR])
-    if keep != ALL or flip:
-        for lane in range(32):
-            low[lane] = (low[lane] & keep) ^ flip
-    if words == 2:
-        keep, flip = uint32(row[at + AND_HIGH]), uint32(row[at + XOR_HIGH])
-        if keep != ALL or flip:
-            for lane in range(32):
-                high[lane] = (high[lane] & keep) ^ flip
-    if row[at + ADD]:
-        for lane in range(32):
-            low[lane] += uint32(1)
-            if words == 2 and low[lane] == uint32(0):
-                high[lane] += uint32(1)
+def _whole(function: Handler) -> Handler:
+    """What sees to its operands itself."""
+
+    def handler(table, warp, pc, mask):
+        function(view.opened(table), warp, pc, mask)
+
+    return handler
 
 
-@njit
-def pin(row, column, P):
-    """A predicate input as a lane mask."""
-    value = P[row[column]]
-    return ~value if row[column + 1] else value
+def _computed(function: Handler) -> Handler:
+    """What makes results and two predicates of sources and two predicates."""
+
+    def handler(table, warp, pc, mask):
+        m = view.opened(table)
+        row, T, P = view.code(m)[pc], view.scratch(m), view.predicates(m)[warp]
+        sources(m, warp, row)
+        p0, p1 = pin(row, int64(c.PIN0), P), pin(row, int64(c.PIN1), P)
+        first, second = function(row[c.OP], row[c.SUB], row[c.FLAGS], T, p0, p1)
+        results(m, warp, row, mask, uint32(first), uint32(second))
+
+    return handler
 
 
-@njit
-def commit(R, d, result, mask):
-    """Write a result row to a register, active lanes only."""
-    if d == 255:
-        return
-    if mask == ALL:
-        for lane in range(32):
-            R[d, lane] = result[lane]
-        return
-    for lane in range(32):
-        if (mask >> uint32(lane)) & uint32(1):
-            R[d, lane] = result[lane]
+def _converted(function: Handler) -> Handler:
+    """What makes results of sources."""
+
+    def handler(table, warp, pc, mask):
+        m = view.opened(table)
+        row = view.code(m)[pc]
+        sources(m, warp, row)
+        function(row[c.OP], row[c.SUB], row[c.FLAGS], view.scratch(m))
+        results(m, warp, row, mask, uint32(0), uint32(0))
+
+    return handler
 
 
-@njit
-def commit_predicate(P, index, value, mask):
-    """Write a predicate: active lanes of a vector one, the whole of a uniform one."""
-    if index == 7 or index == 15:
-        return
-    if index > 7:
-        P[index] = ALL if value & mask else uint32(0)
-    else:
-        P[index] = (P[index] & ~mask) | (value & mask)
+def _multiplied(function: Handler) -> Handler:
+    """A product of matrices in registers."""
+
+    def handler(table, warp, pc, mask):
+        m = view.opened(table)
+        row, R = view.code(m)[pc], view.registers(m)[warp]
+        at = c.SOURCES + c.INDEX
+        first, second, third = row[at], row[at + c.SOURCE_COLUMNS], row[at + 2 * c.SOURCE_COLUMNS]
+        function(row[c.SUB], row[c.FLAGS], R, row[c.DST], first, second, third)
+
+    return handler
 
 
-@njit
-def _signs(words, straight):
-    """Lanes whose word is negative; the others where ``straight`` is 0."""
-    signs = uint32(0)
-    for lane in range(32):
-        signs |= (words[lane] >> uint32(31)) << uint32(lane)
-    return signs ^ ~straight
-
-
-@njit
-def logic(m, warp, row, mask, T, p0, p1, p2):
-    """Predicates among themselves, and votes of a warp; returns two predicates."""
-    op, sub = row[OP], row[SUB]
-    P = view.predicates(m)[warp]
-    if op == L_PLOP3:
-        if row[FLAGS]:
-            p0 = _signs(T[0], p0) if row[FLAGS] & NEG0 else p0
-            p1 = _signs(T[1], p1) if row[FLAGS] & NEG1 else p1
-            p2 = _signs(T[2], p2) if row[FLAGS] & NEG2 else p2
-        first = uint32(0)
-        second = uint32(0)
-        for index in range(8):
-            a = p0 if index & 4 else ~p0
-            b = p1 if index & 2 else ~p1
-            c = p2 if index & 1 else ~p2
-            if (sub >> index) & 1:
-                first |= a & b & c
-            if (sub >> (8 + index)) & 1:
-                second |= a & b & c
-        return first, second
-    if op == L_P2R:
-        bank = row[BANK]
-        for lane in range(32):
-            packed = uint32(0)
-            for index in range(7):
-                packed |= ((P[bank + index] >> uint32(lane)) & uint32(1)) << uint32(index)
-            chosen = T[1, lane] << uint32(sub)
-            T[8, lane] = (T[0, lane] & ~chosen) | ((packed << uint32(sub)) & chosen)
-        return uint32(0), uint32(0)
-    if op == L_R2P:
-        bank = row[BANK]
-        for index in range(7):
-            value = uint32(0)
-            chosen = uint32(0)
-            for lane in range(32):
-                word = T[0, lane] >> uint32(sub)
-                value |= ((word >> uint32(index)) & uint32(1)) << uint32(lane)
-                chosen |= ((T[1, lane] >> uint32(index)) & uint32(1)) << uint32(lane)
-            commit_predicate(P, int64(bank + index), uint32(value), uint32(mask & chosen))
-        return uint32(0), uint32(0)
-    if op == L_VOTE:
-        votes = p0 & mask
-        for lane in range(32):
-            T[8, lane] = votes
-        if sub == 0:
-            answer = votes == mask
-        elif sub == 1:
-            answer = votes != uint32(0)
-        else:
-            answer = votes == mask or votes == uint32(0)
-        return (ALL if answer else uint32(0)), uint32(0)
-    if op == L_MATCH:
-        same_all = True
-        leader = lowest_one(mask)
-        wide = row[SOURCES + WORDS] == 2
-        for lane in range(32):
-            equal = uint32(0)
-            for other in range(32):
-                same = T[0, lane] == T[0, other] and (not wide or T[4, lane] == T[4, other])
-                if (mask >> uint32(other)) & uint32(1) and same:
-                    equal |= uint32(1) << uint32(other)
-            T[8, lane] = equal
-            if (mask >> uint32(lane)) & uint32(1) and not (equal >> leader) & uint32(1):
-                same_all = False
-        if sub == 1:
-            for lane in range(32):
-                T[8, lane] = mask if same_all else uint32(0)
-        return (ALL if same_all else uint32(0)), uint32(0)
-    if op == L_SCALAR:
-        # R2UR that says which lanes have another value than the first: a loop serves them too.
-        value, others = T[0, int64(lowest_one(mask))], uint32(0)
-        for lane in range(32):
-            others |= uint32(T[0, lane] != value) << uint32(lane)
-            T[8, lane] = T[0, lane]
-        if row[FLAGS] & BOOL_OR:  # in this register or in one before
-            others |= P[row[PD0]]
-        return others & mask, uint32(0)
-    if op == L_REDUX:
-        first = T[0, int64(lowest_one(mask))]
-        signed = row[FLAGS] & SIGNED
-        total = int64(int32(first)) if signed else int64(first)
-        for lane in range(int64(lowest_one(mask)) + 1, 32):
-            if not (mask >> uint32(lane)) & uint32(1):
-                continue
-            value = int64(int32(T[0, lane])) if signed else int64(T[0, lane])
-            if sub == 0:
-                total += value
-            elif sub == 1:
-                total = min(total, value)
-            elif sub == 2:
-                total = max(total, value)
-            elif sub == 3:
-                total &= value
-            elif sub == 4:
-                total |= value
-            else:
-                total ^= value
-        for lane in range(32):
-            T[8, lane] = uint32(total)
-    if op == L_LEADER:
-        leader = lowest_one(mask)
-        for lane in range(32):
-            T[8, lane] = leader
-        return uint32(1) << leader, uint32(0)
-    return uint32(0), uint32(0)
-
-
-@njit
-def exchange(op, sub, T):
-    """SHFL and MOVM; returns the predicate of SHFL."""
-    if op == X_SHUFFLE:
-        inside = uint32(0)
-        for lane in range(32):
-            value, bound = T[1, lane] & uint32(31), T[2, lane]
-            clamp, segment = int64(bound & uint32(31)), int64((bound >> uint32(8)) & uint32(31))
-            by = int64(value)
-            highest = (lane & segment) | (clamp & ~segment & 31)
-            if sub == 1:  # UP
-                source = lane - by
-                fine = source >= highest
-            elif sub == 2:  # DOWN
-                source = lane + by
-                fine = source <= highest
-            elif sub == 3:  # BFLY
-                source = lane ^ by
-                fine = source <= highest
-            else:
-                source = (lane & segment) | (by & ~segment & 31)
-                fine = source <= highest
-            T[8, lane] = T[0, source & 31 if fine else lane]
-            inside |= uint32(fine) << uint32(lane)
-        return inside
-    # MOVM.16.MT88: the transpose of an 8 x 8 matrix of halves, a row in four lanes
-    for lane in range(32):
-        row, column = lane // 4, 2 * (lane % 4)
-        first = T[0, column * 4 + row // 2] >> uint32(16 * (row & 1))
-        second = T[0, (column + 1) * 4 + row // 2] >> uint32(16 * (row & 1))
-        T[8, lane] = (first & uint32(0xFFFF)) | second << uint32(16)
-    return uint32(0)
-
-
-@njit
-def special_register(m, warp, row, T):
-    """S2R and CS2R."""
-    which = row[SUB]
-    if which == CLOCKLO or which == TIMERLO:
-        now = uint64(view.control(m)[NOW])
-        for lane in range(32):
-            T[8, lane] = uint32(now)
-            T[9, lane] = uint32(now >> uint64(32))
-        return
-    for lane in range(32):
-        T[8, lane] = view.identity(m)[warp, which, lane]
-        T[9, lane] = uint32(0)
-
-
-@njit
-def sources(m, warp, row):
-    """All sources of an instruction into the scratch."""
-    R, U, T = view.registers(m)[warp], view.uniforms(m)[warp], view.scratch(m)
-    for slot in range(row[NSRC]):
-        fetch(row, int64(SOURCES + slot * SOURCE_COLUMNS), R, U, T[slot], T[4 + slot])
-
-
-@njit
-def results(m, warp, row, mask, first, second):
-    """The result rows and predicates of an instruction to where they belong."""
-    R, U, P, T = (
-        view.registers(m)[warp], view.uniforms(m)[warp], view.predicates(m)[warp], view.scratch(m)
-    )  # fmt: skip
-    d = row[DST]
-    if row[DST_UNIFORM]:
-        if d != 255:
-            lane = int64(lowest_one(mask))
-            U[d] = T[8, lane]
-            if row[DST_WORDS] == 2:
-                U[d + 1] = T[9, lane]
-    else:
-        commit(R, int64(d), T[8], mask)
-        if row[DST_WORDS] == 2 and d != 255:
-            commit(R, int64(d + 1), T[9], mask)
-    commit_predicate(P, int64(row[PD0]), first, mask)
-    commit_predicate(P, int64(row[PD1]), second, mask)
-
-
-def _integer(table, warp, pc, mask):
-    m = view.opened(table)
-    row = view.code(m)[pc]
-    sources(m, warp, row)
-    T, P = view.scratch(m), view.predicates(m)[warp]
-    p0, p1 = pin(row, int64(PIN0), P), pin(row, int64(PIN1), P)
-    first, second = integer(row[OP], row[SUB], row[FLAGS], T, p0, p1)
-    results(m, warp, row, mask, uint32(first), uint32(second))
-
-
-def _f32(table, warp, pc, mask):
-    m = view.opened(table)
-    row = view.code(m)[pc]
-    sources(m, warp, row)
-    T = view.scratch(m)
-    p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
-    first, second = single(row[OP], row[SUB], row[FLAGS], T, p0)
-    results(m, warp, row, mask, uint32(first), uint32(second))
-
-
-def _f64(table, warp, pc, mask):
-    m = view.opened(table)
-    row = view.code(m)[pc]
-    sources(m, warp, row)
-    T = view.scratch(m)
-    p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
-    first, second = double(row[OP], row[SUB], row[FLAGS], T, p0)
-    results(m, warp, row, mask, uint32(first), uint32(second))
-
-
-def _f16(table, warp, pc, mask):
-    m = view.opened(table)
-    row = view.code(m)[pc]
-    sources(m, warp, row)
-    T = view.scratch(m)
-    p0 = pin(row, int64(PIN0), view.predicates(m)[warp])
-    first, second = half(row[OP], row[SUB], row[FLAGS], T, p0)
-    results(m, warp, row, mask, uint32(first), uint32(second))
-
-
-def _convert(table, warp, pc, mask):
-    m = view.opened(table)
-    row = view.code(m)[pc]
-    sources(m, warp, row)
-    convert(row[OP], row[SUB], row[FLAGS], view.scratch(m))
-    results(m, warp, row, mask, uint32(0), uint32(0))
-
-
-def _mufu(table, warp, pc, mask):
-    m = view.opened(table)
-    row = view.code(m)[pc]
-    sources(m, warp, row)
-    special(row[OP], row[FLAGS], view.scratch(m))
-    results(m, warp, row, mask, uint32(0), uint32(0))
-
-
-def _logic(table, warp, pc, mask):
-    m = view.opened(table)
-    row = view.code(m)[pc]
-    sources(m, warp, row)
-    T, P = view.scratch(m), view.predicates(m)[warp]
-    p0, p1, p2 = pin(row, int64(PIN0), P), pin(row, int64(PIN1), P), pin(row, int64(PIN2), P)
-    first, second = logic(m, warp, row, mask, T, p0, p1, p2)
-    results(m, warp, row, mask, uint32(first), uint32(second))
-
-
-def _lanes(table, warp, pc, mask):
-    m = view.opened(table)
-    row = view.code(m)[pc]
-    sources(m, warp, row)
-    first = exchange(row[OP], row[SUB], view.scratch(m))
-    results(m, warp, row, mask, uint32(first), uint32(0))
-
-
-def _special(table, warp, pc, mask):
-    m = view.opened(table)
-    row = view.code(m)[pc]
-    special_register(m, warp, row, view.scratch(m))
-    results(m, warp, row, mask, uint32(0), uint32(0))
-
-
-def _hmma(table, warp, pc, mask):
-    m = view.opened(table)
-    row, R = view.code(m)[pc], view.registers(m)[warp]
-    at = SOURCES + INDEX
-    a, b, c = row[at], row[at + SOURCE_COLUMNS], row[at + 2 * SOURCE_COLUMNS]
-    hmma(row[SUB], R, row[DST], a, b, c)
-
-
-def _dmma(table, warp, pc, mask):
-    m = view.opened(table)
-    row, R = view.code(m)[pc], view.registers(m)[warp]
-    at = SOURCES + INDEX
-    a, b, c = row[at], row[at + SOURCE_COLUMNS], row[at + 2 * SOURCE_COLUMNS]
-    dmma(row[SUB], R, row[DST], a, b, c)
-
-
-def _imma(table, warp, pc, mask):
-    m = view.opened(table)
-    row, R = view.code(m)[pc], view.registers(m)[warp]
-    at = SOURCES + INDEX
-    a, b, c = row[at], row[at + SOURCE_COLUMNS], row[at + 2 * SOURCE_COLUMNS]
-    imma(row[SUB], row[FLAGS], R, row[DST], a, b, c)
-
-
-def _load(table, warp, pc, mask):
-    accesses.load(view.opened(table), warp, pc, mask)
-
-
-def _store(table, warp, pc, mask):
-    accesses.store(view.opened(table), warp, pc, mask)
-
-
-def _matrix(table, warp, pc, mask):
-    accesses.matrix(view.opened(table), warp, pc, mask)
-
-
-def _copy(table, warp, pc, mask):
-    m = view.opened(table)
-    accesses.copy(m, warp, pc, mask, pin(view.code(m)[pc], int64(PIN0), view.predicates(m)[warp]))
-
-
-def _atomic(table, warp, pc, mask):
-    m = view.opened(table)
-    row = view.code(m)[pc]
-    sources(m, warp, row)
-    fine = accesses.atomic(m, warp, pc, mask, view.scratch(m))
-    commit_predicate(view.predicates(m)[warp], int64(row[PD0]), uint32(fine), mask)
-
-
-def _hgmma(table, warp, pc, mask):
-    hgmma(view.opened(table), warp, pc, mask)
-
-
-def _mbarrier(table, warp, pc, mask):
-    mbarrier(view.opened(table), warp, pc, mask)
-
-
-def _bulk(table, warp, pc, mask):
-    bulk(view.opened(table), warp, pc, mask)
-
-
-def _cluster(table, warp, pc, mask):
-    cluster(view.opened(table), warp, pc, mask)
-
-
-HANDLERS: dict[int, Callable[..., None]] = {
-    codes.INTEGER: _integer,
-    codes.F32: _f32,
-    codes.F64: _f64,
-    codes.F16: _f16,
-    codes.CONVERT: _convert,
-    codes.MUFU: _mufu,
-    codes.LOGIC: _logic,
-    codes.LANES: _lanes,
-    codes.SPECIAL: _special,
-    codes.HMMA: _hmma,
-    codes.DMMA: _dmma,
-    codes.IMMA: _imma,
-    codes.LOAD: _load,
-    codes.STORE: _store,
-    codes.ATOMIC: _atomic,
-    codes.MATRIX: _matrix,
-    codes.COPY: _copy,
-    codes.HGMMA: _hgmma,
-    codes.MBARRIER: _mbarrier,
-    codes.BULK: _bulk,
-    codes.CLUSTER: _cluster,
+# By family: the unit that it is compiled as, and its handler.
+_HANDLERS: dict[int, tuple[str, Handler]] = {
+    c.INTEGER: ("integer", _computed(integer)),
+    c.F32: ("f32", _computed(single)),
+    c.F64: ("f64", _computed(double)),
+    c.F16: ("f16", _computed(half)),
+    c.LANES: ("lanes", _computed(exchange)),
+    c.CONVERT: ("convert", _converted(convert)),
+    c.MUFU: ("mufu", _converted(special)),
+    c.HMMA: ("hmma", _multiplied(hmma)),
+    c.DMMA: ("dmma", _multiplied(dmma)),
+    c.IMMA: ("imma", _multiplied(imma)),
+    c.LOGIC: ("logic", _whole(logic)),
+    c.SPECIAL: ("special", _whole(special_register)),
+    c.LOAD: ("load", _whole(load)),
+    c.STORE: ("store", _whole(store)),
+    c.ATOMIC: ("atomic", _whole(atomic)),
+    c.MATRIX: ("matrix", _whole(matrix)),
+    c.COPY: ("copy", _whole(copy)),
+    c.HGMMA: ("hgmma", _whole(hgmma)),
+    c.MBARRIER: ("mbarrier", _whole(mbarrier)),
+    c.BULK: ("bulk", _whole(bulk)),
+    c.CLUSTER: ("cluster", _whole(cluster)),
 }
-
-
 COMPILED = {
-    family: Entry(function.__name__.strip("_"), function, SIGNATURE, None)
-    for family, function in HANDLERS.items()
+    family: Entry(unit, handler, SIGNATURE, None) for family, (unit, handler) in _HANDLERS.items()
 }
 
 
@@ -594,7 +147,7 @@ def units(families: Iterable[int]) -> list[str]:
 
 def addresses(families: Iterable[int]) -> np.ndarray:
     """Addresses of the families' handlers, int64 (number of families,); 0 for the others."""
-    found = np.zeros(codes.CONTROL, np.int64)
+    found = np.zeros(c.CONTROL, np.int64)
     for family in families:
         if family in COMPILED:
             found[family] = COMPILED[family].address

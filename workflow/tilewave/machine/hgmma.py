@@ -14,58 +14,19 @@ from __future__ import annotations
 
 from numpy import int32, int64, uint32, uint64
 
+from tilewave.machine import codes as c
 from tilewave.machine import orders
+from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import fault
-from tilewave.machine.codes import (
-    A_UREG,
-    DST,
-    FLAGS,
-    G_MULTIPLY_BYTES,
-    G_WAIT,
-    HIGH,
-    INDEX,
-    INV0,
-    INV1,
-    KIND,
-    NEG0,
-    NEG1,
-    OP,
-    PIN0,
-    PIN0_NOT,
-    REGISTER,
-    SOURCE_COLUMNS,
-    SOURCES,
-    SUB,
-    T_TF32,
-    WIDTH,
-)
 from tilewave.machine.compiling import njit
+from tilewave.machine.families import tensor as ops
 from tilewave.machine.imma import imma
 from tilewave.machine.integer import joined
-from tilewave.machine.state import (
-    AT_PRODUCTS,
-    BAD_MATRIX,
-    FRAGMENTS,
-    GRAIN,
-    MATRICES,
-    OUTSIDE_SHARED,
-    PARKED,
-    PARKED_FOR,
-    RACES,
-    READY,
-    SHARED_ATTRIBUTED,
-    SHARED_BASE,
-    SHARED_END,
-    SHARED_IDEAL,
-    SLOTS,
-    TICK,
-    WARPS,
-)
 from tilewave.machine.tensor import hmma
+from tilewave.machine.validity import fault
 
 PIECE = 16  # bytes that lie behind each other: a core matrix has eight of them
-A_AT, B_AT = FRAGMENTS, FRAGMENTS + 4
+A_AT, B_AT = s.FRAGMENTS, s.FRAGMENTS + 4
 RZ = 255
 WIDTHS = (0, 128, 64, 32)  # of the swizzle, by the two highest bits of a descriptor
 
@@ -107,8 +68,8 @@ def places(descriptor, group, transposed, out):
 def note(m, warp, pc, out):
     """Note that a warp's products read these pieces; what is out of order is a fault."""
     control, shadow = view.control(m), view.shadow(m)
-    reads = view.reads(m)[control[WARPS] * (1 + MATRICES) + warp]
-    now, grain = uint32(control[TICK]), control[GRAIN]
+    reads = view.reads(m)[control[s.WARPS] * (1 + s.MATRICES) + warp]
+    now, grain = uint32(control[s.TICK]), control[s.GRAIN]
     units = PIECE >> grain
     first = shadow[uint64(out[0] >> grain)]
     different = uint32(0)
@@ -137,14 +98,14 @@ def gather(m, warp, pc, descriptor, group, transposed, flip, low, high):
     least, most = out[0], out[0]
     for index in range(16):
         least, most = min(least, out[index]), max(most, out[index])
-    if least < control[SHARED_BASE] or most + PIECE > control[SHARED_END]:
-        wrong = least if least < control[SHARED_BASE] else most
+    if least < control[s.SHARED_BASE] or most + PIECE > control[s.SHARED_END]:
+        wrong = least if least < control[s.SHARED_BASE] else most
         fault(
-            m, int64(OUTSIDE_SHARED), int64(pc), int64(warp), uint32(0xFFFFFFFF), int64(wrong),
+            m, int64(s.OUTSIDE_SHARED), int64(pc), int64(warp), uint32(0xFFFFFFFF), int64(wrong),
             int64(PIECE), int64(1),
         )  # fmt: skip
         return False
-    if control[RACES]:
+    if control[s.RACES]:
         note(m, warp, pc, out)
     if not transposed:
         for row in range(8):
@@ -176,7 +137,7 @@ def well_formed(m, warp, pc, descriptor):
     if base == 0:
         return True
     fault(
-        m, int64(BAD_MATRIX), int64(pc), int64(warp), uint32(0xFFFFFFFF), int64(-1), int64(base),
+        m, int64(s.BAD_MATRIX), int64(pc), int64(warp), uint32(0xFFFFFFFF), int64(-1), int64(base),
         int64(1),
     )  # fmt: skip
     return False
@@ -191,83 +152,83 @@ def wait(m, warp, pending):
     be overwritten.)
     """
     control, outstanding = view.control(m), view.outstanding(m)
-    wanted = outstanding[warp, MATRICES, 0] - pending
-    first, end = warp & ~int64(3), min((warp | 3) + 1, control[WARPS])
+    wanted = outstanding[warp, s.MATRICES, 0] - pending
+    first, end = warp & ~int64(3), min((warp | 3) + 1, control[s.WARPS])
     for other in range(first, end):
-        if view.live(m)[other] and outstanding[other, MATRICES, 0] < wanted:
-            control[PARKED] = AT_PRODUCTS
-            control[PARKED_FOR] = wanted
+        if view.live(m)[other] and outstanding[other, s.MATRICES, 0] < wanted:
+            control[s.PARKED] = s.AT_PRODUCTS
+            control[s.PARKED_FOR] = wanted
             return
     for other in range(first, end):
-        orders.settle(m, warp, other, MATRICES, wanted)
+        orders.settle(m, warp, other, s.MATRICES, wanted)
 
 
 @njit
 def hgmma(m, warp, pc, mask):
     """HGMMA, IGMMA, and the wait for groups of them."""
     row = view.code(m)[pc]
-    op, flags = row[OP], row[FLAGS]
-    if op == G_WAIT:
-        wait(m, warp, int64(row[SUB]))
+    op, flags = row[c.OP], row[c.FLAGS]
+    if op == ops.G_WAIT:
+        wait(m, warp, int64(row[c.SUB]))
         return
     R, U = view.registers(m)[warp], view.uniforms(m)[warp]
     P = view.predicates(m)[warp]
-    first = row[A_UREG]
+    first = row[c.A_UREG]
     of_b = joined(U[first + 3], U[first + 2])
     if not well_formed(m, warp, pc, of_b):
         return
-    sub = row[SUB]
+    sub = row[c.SUB]
     wide = (sub >> 16) & 1
     sign = uint32(0x80008000)
-    if (sub >> 8) & 255 == T_TF32:
+    if (sub >> 8) & 255 == c.T_TF32:
         sign = uint32(0x80000000)
-    at = SOURCES + SOURCE_COLUMNS
+    at = c.SOURCES + c.SOURCE_COLUMNS
     a = int64(A_AT)
-    if row[at + KIND] == REGISTER:
-        a = int64(row[at + INDEX])
+    if row[at + c.KIND] == c.REGISTER:
+        a = int64(row[at + c.INDEX])
     else:
         of_a = joined(U[first + 1], U[first])
         if not well_formed(m, warp, pc, of_a):
             return
-        flip = sign if flags & NEG0 else uint32(0)
+        flip = sign if flags & c.NEG0 else uint32(0)
         for half in range(2):
             group = 2 * (warp & 3) + half
             low, high = R[A_AT + half], R[A_AT + 2 + half]
-            if not gather(m, warp, pc, of_a, group, flags & INV0 != 0, flip, low, high):
+            if not gather(m, warp, pc, of_a, group, flags & c.INV0 != 0, flip, low, high):
                 return
-    scale = P[row[PIN0]]
-    if row[PIN0_NOT]:
+    scale = P[row[c.PIN0]]
+    if row[c.PIN0_NOT]:
         scale = ~scale
-    c, d = int64(row[SOURCES + INDEX]), int64(row[DST])
+    z, d = int64(row[c.SOURCES + c.INDEX]), int64(row[c.DST])
     if not scale & mask:
-        c = int64(RZ)
-    flip = sign if flags & NEG1 else uint32(0)
-    words = 4 if wide or op == G_MULTIPLY_BYTES else 2
-    view.last_read(m)[view.control(m)[WARPS] * (1 + MATRICES) + warp] = uint32(
-        view.control(m)[TICK]
+        z = int64(RZ)
+    flip = sign if flags & c.NEG1 else uint32(0)
+    words = 4 if wide or op == ops.G_MULTIPLY_BYTES else 2
+    view.last_read(m)[view.control(m)[s.WARPS] * (1 + s.MATRICES) + warp] = uint32(
+        view.control(m)[s.TICK]
     )
-    for group in range(row[WIDTH] // 8):
+    for group in range(row[c.WIDTH] // 8):
         low, high = R[B_AT], R[B_AT + 1]
-        if not gather(m, warp, pc, of_b, int64(group), flags & INV1 != 0, flip, low, high):
+        if not gather(m, warp, pc, of_b, int64(group), flags & c.INV1 != 0, flip, low, high):
             return
-        before = c if c == RZ else c + words * group
-        if op == G_MULTIPLY_BYTES:
+        before = z if z == RZ else z + words * group
+        if op == ops.G_MULTIPLY_BYTES:
             imma(sub, int32(0), R, d + words * group, a, int64(B_AT), before)
         else:
-            hmma(sub, R, d + words * group, a, int64(B_AT), before)
+            hmma(sub, flags, R, d + words * group, a, int64(B_AT), before)
     if warp & 3 == 0:
         # What ncu attributes to the four of them: the bytes in lines, A's where it is in shared
         # memory. So the totals of cuBLAS' kernels on an H200 say: 64x128 and 64x256 of f16 and
         # bf16, and 64x256 of tf32 with A in registers.
-        lines = int64(row[WIDTH] // 4)
+        lines = int64(row[c.WIDTH] // 4)
         if a == A_AT:
             lines += 16
-        view.counts(m)[pc, SHARED_ATTRIBUTED] += lines
-        view.counts(m)[pc, SHARED_IDEAL] += lines
-    if flags & HIGH:
-        orders.commit(m, warp, MATRICES)
-        for other in range(warp & ~int64(3), min((warp | 3) + 1, view.control(m)[WARPS])):
+        view.counts(m)[pc, s.SHARED_ATTRIBUTED] += lines
+        view.counts(m)[pc, s.SHARED_IDEAL] += lines
+    if flags & c.HIGH:
+        orders.commit(m, warp, s.MATRICES)
+        for other in range(warp & ~int64(3), min((warp | 3) + 1, view.control(m)[s.WARPS])):
             groups = view.groups(m)[other]
-            for slot in range(SLOTS):
-                if groups[slot, 2] == AT_PRODUCTS:
-                    groups[slot, 2] = READY
+            for slot in range(s.SLOTS):
+                if groups[slot, 2] == s.AT_PRODUCTS:
+                    groups[slot, 2] = s.READY

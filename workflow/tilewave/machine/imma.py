@@ -10,8 +10,9 @@ from numba import types
 from numba.extending import intrinsic
 from numpy import int32, int64
 
-from tilewave.machine.codes import IMMA_AND, IMMA_NARROW, IMMA_XOR, SATURATE
+from tilewave.machine.codes import SATURATE
 from tilewave.machine.compiling import njit
+from tilewave.machine.families.tensor import IMMA_AND, IMMA_NARROW, IMMA_XOR
 from tilewave.machine.fragments import ROWS, Registers, columns, lanes, literals, local_words, part
 from tilewave.machine.vectors import FLOAT, I32, I64, either, loop, splat
 

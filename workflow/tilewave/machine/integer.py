@@ -11,64 +11,10 @@ from __future__ import annotations
 
 from numpy import int32, int64, uint32, uint64
 
+from tilewave.machine import codes as c
 from tilewave.machine.bits import count_ones, leading_zeros
-from tilewave.machine.codes import (
-    ABS_DIFF,
-    ABSOLUTE,
-    ADD2,
-    ADD3,
-    ADD3_WIDE,
-    ADD64,
-    ADD_MINMAX,
-    ADD_SATURATED,
-    BOOL_OR,
-    BOOL_XOR,
-    CARRY_IN,
-    COMPARE,
-    COMPARE64,
-    COUNT_ONES,
-    DOT2,
-    DOT4,
-    EXTEND,
-    EXTENDED,
-    FIND_ONE,
-    FLOAT_SELECT,
-    FTZ,
-    FUNNEL,
-    HIGH,
-    INV0,
-    INV1,
-    INV2,
-    LUT3,
-    MASK,
-    MINMAX3,
-    MINMAX_WIDE,
-    MOVE,
-    MUL_ADD,
-    MUL_ADD_HIGH,
-    MUL_ADD_WIDE,
-    NEG0,
-    NEG1,
-    NEG2,
-    P_ABS_DIFF,
-    P_ADD,
-    P_ADD_MINMAX,
-    P_MINMAX3,
-    P_SUM_ABS_DIFF,
-    PACKED,
-    PERMUTE,
-    RELU,
-    REVERSE,
-    SELECT,
-    SHIFT_ADD,
-    SHIFT_ADD_HIGH,
-    SHIFT_AMOUNT,
-    SIGNED,
-    SPACE_OF,
-    UNSIGNED64,
-    WRAP,
-)
 from tilewave.machine.compiling import njit
+from tilewave.machine.families import integer as ops
 
 ALL = uint32(0xFFFFFFFF)
 # The window through which generic addresses reach shared memory: their upper word, SR_SWINHI.
@@ -87,9 +33,9 @@ def joined(high, low):
 @njit(inline="always")
 def combined(flags, compared, inverse, pin):
     """A comparison and its complement, combined with the predicate operand."""
-    if flags & BOOL_OR:
+    if flags & c.BOOL_OR:
         return compared | pin, inverse | pin
-    if flags & BOOL_XOR:
+    if flags & c.BOOL_XOR:
         return compared ^ pin, inverse ^ pin
     return compared & pin, inverse & pin
 
@@ -100,21 +46,21 @@ def _carries(flags, T, p0, p1):
     first = uint32(0)
     second = uint32(0)
     for lane in range(32):
-        a, b, c = uint64(T[0, lane]), uint64(T[1, lane]), uint64(T[2, lane])
-        if flags & NEG0:
+        a, b, z = uint64(T[0, lane]), uint64(T[1, lane]), uint64(T[2, lane])
+        if flags & c.NEG0:
             a = uint64(1 << 32) - a
-        elif flags & INV0:
+        elif flags & c.INV0:
             a ^= CHUNK
-        if flags & NEG1:
+        if flags & c.NEG1:
             b = uint64(1 << 32) - b
-        elif flags & INV1:
+        elif flags & c.INV1:
             b ^= CHUNK
-        if flags & NEG2:
-            c = uint64(1 << 32) - c
-        elif flags & INV2:
-            c ^= CHUNK
-        total = a + b + c
-        if flags & CARRY_IN:
+        if flags & c.NEG2:
+            z = uint64(1 << 32) - z
+        elif flags & c.INV2:
+            z ^= CHUNK
+        total = a + b + z
+        if flags & c.CARRY_IN:
             total += uint64((p0 >> uint32(lane)) & uint32(1))
             total += uint64((p1 >> uint32(lane)) & uint32(1))
         T[8, lane] = uint32(total)
@@ -129,14 +75,14 @@ def _carries64(flags, T):
     first = uint32(0)
     for lane in range(32):
         a, b = joined(T[4, lane], T[0, lane]), joined(T[5, lane], T[1, lane])
-        c = joined(T[6, lane], T[2, lane])
-        if flags & NEG0:
+        z = joined(T[6, lane], T[2, lane])
+        if flags & c.NEG0:
             a = ~a + uint64(1)
-        if flags & NEG1:
+        if flags & c.NEG1:
             b = ~b + uint64(1)
-        if flags & NEG2:
-            c = ~c + uint64(1)
-        total = a + b + c
+        if flags & c.NEG2:
+            z = ~z + uint64(1)
+        total = a + b + z
         T[8, lane] = uint32(total)
         T[9, lane] = uint32(total >> uint64(32))
         first |= uint32(total < a) << uint32(lane)
@@ -148,7 +94,7 @@ def _compare(op, flags, T, pin, low):
     """ISETP: 32 bits, or the upper words of a 64-bit comparison whose lower result is ``low``."""
     less = uint32(0)
     equal = uint32(0)
-    if flags & SIGNED:
+    if flags & c.SIGNED:
         for lane in range(32):
             a, b = int32(T[0, lane]), int32(T[1, lane])
             less |= uint32(a < b) << uint32(lane)
@@ -158,7 +104,7 @@ def _compare(op, flags, T, pin, low):
             less |= uint32(T[0, lane] < T[1, lane]) << uint32(lane)
             equal |= uint32(T[0, lane] == T[1, lane]) << uint32(lane)
     found = holds(op, less, equal)
-    if flags & EXTENDED:
+    if flags & c.EXTENDED:
         if op == EQ:
             found = equal & low
         elif op == NE:
@@ -176,7 +122,7 @@ def _compare64(op, flags, T, pin):
     equal = uint32(0)
     for lane in range(32):
         a, b = joined(T[4, lane], T[0, lane]), joined(T[5, lane], T[1, lane])
-        smaller = int64(a) < int64(b) if flags & SIGNED else a < b
+        smaller = int64(a) < int64(b) if flags & c.SIGNED else a < b
         less |= uint32(smaller) << uint32(lane)
         equal |= uint32(a == b) << uint32(lane)
     found = holds(op, less, equal)
@@ -222,11 +168,11 @@ def _lut(table, T):
 @njit
 def _funnel(left, flags, T):
     """SHF: a window of 32 bits in {high, low} shifted; amounts clamp, with W they wrap."""
-    wide = flags & UNSIGNED64
+    wide = flags & c.UNSIGNED64
     for lane in range(32):
         low, amount, high = T[0, lane], T[1, lane], T[2, lane]
         limit = uint32(64) if wide else uint32(32)
-        if flags & WRAP:
+        if flags & c.WRAP:
             amount &= limit - uint32(1)
         elif amount > limit:
             amount = limit
@@ -234,11 +180,11 @@ def _funnel(left, flags, T):
         by = uint64(amount)
         if left:
             shifted = value << by if by < uint64(64) else uint64(0)
-        elif flags & SIGNED:
+        elif flags & c.SIGNED:
             shifted = uint64(int64(value) >> int64(min(by, uint64(63))))
         else:
             shifted = value >> by if by < uint64(64) else uint64(0)
-        T[8, lane] = uint32(shifted >> uint64(32)) if flags & HIGH else uint32(shifted)
+        T[8, lane] = uint32(shifted >> uint64(32)) if flags & c.HIGH else uint32(shifted)
 
 
 @njit
@@ -246,19 +192,19 @@ def _multiply_wide(op, flags, T, p0):
     """IMAD.WIDE and IMAD.HI: a * b + {c_high, c_low} + carry, in 64 bits."""
     carry = uint32(0)
     for lane in range(32):
-        if flags & SIGNED:
+        if flags & c.SIGNED:
             product = uint64(int64(int32(T[0, lane])) * int64(int32(T[1, lane])))
         else:
             product = uint64(T[0, lane]) * uint64(T[1, lane])
         addend = joined(T[6, lane], T[2, lane])
         total = product + addend
         over = total < addend
-        if flags & CARRY_IN:
+        if flags & c.CARRY_IN:
             more = total + uint64((p0 >> uint32(lane)) & uint32(1))
             over = over or more < total
             total = more
         carry |= uint32(over) << uint32(lane)
-        if op == MUL_ADD_WIDE:
+        if op == ops.MUL_ADD_WIDE:
             T[8, lane] = uint32(total)
             T[9, lane] = uint32(total >> uint64(32))
         else:
@@ -272,25 +218,25 @@ def _shift_add(op, shift, flags, T, p0):
     carry = uint32(0)
     for lane in range(32):
         a, b = T[0, lane], uint64(T[1, lane])
-        if op == SHIFT_ADD:
+        if op == ops.SHIFT_ADD:
             # The sign of a is applied to all its bits; those shifted out are lost.
-            if flags & NEG0:
+            if flags & c.NEG0:
                 a = ~a + uint32(1)
             part = uint64(uint32(uint64(a) << uint64(shift)))
         else:
-            top = uint32(int32(a) >> int32(31)) if flags & SIGNED else T[2, lane]
+            top = uint32(int32(a) >> int32(31)) if flags & c.SIGNED else T[2, lane]
             pair = joined(top, a)
-            if flags & NEG0:
+            if flags & c.NEG0:
                 pair = ~pair + uint64(1)
             part = uint64(uint32((pair << uint64(shift)) >> uint64(32)))
-        if flags & INV0:
+        if flags & c.INV0:
             part ^= CHUNK
-        if flags & NEG1:
+        if flags & c.NEG1:
             b = uint64(1 << 32) - b
-        elif flags & INV1:
+        elif flags & c.INV1:
             b ^= CHUNK
         total = part + b
-        if flags & CARRY_IN:
+        if flags & c.CARRY_IN:
             total += uint64((p0 >> uint32(lane)) & uint32(1))
         T[8, lane] = uint32(total)
         carry |= uint32(total >> uint64(32) != uint64(0)) << uint32(lane)
@@ -334,7 +280,7 @@ def _dot(op, sub, flags, T):
     for lane in range(32):
         a, b = T[0, lane], T[1, lane]
         total = int64(0)
-        if op == DOT4:
+        if op == ops.DOT4:
             for byte in range(4):
                 x = int64((a >> uint32(8 * byte)) & uint32(255))
                 y = int64((b >> uint32(8 * byte)) & uint32(255))
@@ -344,7 +290,7 @@ def _dot(op, sub, flags, T):
                     y -= 256
                 total += x * y
         else:
-            first = 2 if flags & HIGH else 0
+            first = 2 if flags & c.HIGH else 0
             for half in range(2):
                 x = int64((a >> uint32(16 * half)) & uint32(0xFFFF))
                 y = int64((b >> uint32(8 * (first + half))) & uint32(255))
@@ -360,62 +306,62 @@ def _dot(op, sub, flags, T):
 def _rare(op, flags, T, p0):
     """One-source instructions and minima."""
     for lane in range(32):
-        a, b, c = T[0, lane], T[1, lane], T[2, lane]
+        a, b, d = T[0, lane], T[1, lane], T[2, lane]
         on = (p0 >> uint32(lane)) & uint32(1) != uint32(0)
         result = uint32(0)
-        if op == ABSOLUTE:
+        if op == ops.ABSOLUTE:
             result = ~a + uint32(1) if int32(a) < 0 else a
-        elif op == REVERSE:
+        elif op == ops.REVERSE:
             for bit in range(32):
                 result |= ((a >> uint32(bit)) & uint32(1)) << uint32(31 - bit)
-        elif op == COUNT_ONES:
+        elif op == ops.COUNT_ONES:
             result = count_ones(a)
-        elif op == FIND_ONE:
-            if flags & SIGNED and int32(a) < 0:
+        elif op == ops.FIND_ONE:
+            if flags & c.SIGNED and int32(a) < 0:
                 a = ~a
             zeros = leading_zeros(a)
             if a == uint32(0):
                 result = ALL
             else:
-                result = zeros if flags & SHIFT_AMOUNT else uint32(31) - zeros
-        elif op == MASK:
+                result = zeros if flags & c.SHIFT_AMOUNT else uint32(31) - zeros
+        elif op == ops.MASK:
             # BMSK: b ones from bit a on
-            if flags & WRAP:
+            if flags & c.WRAP:
                 a &= uint32(31)
                 b &= uint32(31)
             ones = (uint64(1) << uint64(b)) - uint64(1) if b < uint32(32) else CHUNK
             result = uint32(ones << uint64(a)) if a < uint32(32) else uint32(0)
-        elif op == EXTEND:
+        elif op == ops.EXTEND:
             # SGXT: the low b bits, with their sign or with zeros above
-            if flags & WRAP:
+            if flags & c.WRAP:
                 b &= uint32(31)
             if b >= uint32(32):
                 result = a
             elif b == uint32(0):
                 result = uint32(0)
-            elif flags & SIGNED:
+            elif flags & c.SIGNED:
                 result = uint32(int32(a << (uint32(32) - b)) >> int32(uint32(32) - b))
             else:
                 result = a & uint32((uint64(1) << uint64(b)) - uint64(1))
-        elif op == ABS_DIFF:
-            if flags & SIGNED:
+        elif op == ops.ABS_DIFF:
+            if flags & c.SIGNED:
                 difference = int64(int32(a)) - int64(int32(b))
             else:
                 difference = int64(a) - int64(b)
-            result = uint32(abs(difference)) + c
+            result = uint32(abs(difference)) + d
         else:  # MINMAX, ADD_MINMAX, MINMAX3: a predicate says whether it is the minimum
-            if op == ADD_MINMAX:
+            if op == ops.ADD_MINMAX:
                 a = uint32(a + b)
-                b = c
-            if flags & SIGNED:
+                b = d
+            if flags & c.SIGNED:
                 x, y = int64(int32(a)), int64(int32(b))
             else:
                 x, y = int64(a), int64(b)
             best = min(x, y) if on else max(x, y)
-            if op == MINMAX3:
-                z = int64(int32(c)) if flags & SIGNED else int64(c)
+            if op == ops.MINMAX3:
+                z = int64(int32(d)) if flags & c.SIGNED else int64(d)
                 best = min(best, z) if on else max(best, z)
-            if flags & RELU and best < 0:
+            if flags & c.RELU and best < 0:
                 best = int64(0)
             result = uint32(best)
         T[8, lane] = result
@@ -439,7 +385,7 @@ def _packed(what, width, flags, T, p0):
 
     Sums wrap in the numbers' width before they are compared.
     """
-    signed = flags & SIGNED != 0
+    signed = flags & c.SIGNED != 0
     chosen = uint32(0)
     chosen_low = uint32(0)
     ones = (int64(1) << width) - int64(1)
@@ -448,28 +394,28 @@ def _packed(what, width, flags, T, p0):
         word = int64(0)
         total = int64(T[2, lane])
         for at in range(0, 32, width):
-            a = _piece(T[0, lane], at, width, flags & NEG0, signed)
-            b = _piece(T[1, lane], at, width, flags & NEG1, signed)
-            c = _piece(T[2, lane], at, width, flags & NEG2, signed)
-            if what == P_ADD or what == P_ADD_MINMAX:
+            a = _piece(T[0, lane], at, width, flags & c.NEG0, signed)
+            b = _piece(T[1, lane], at, width, flags & c.NEG1, signed)
+            z = _piece(T[2, lane], at, width, flags & c.NEG2, signed)
+            if what == ops.P_ADD or what == ops.P_ADD_MINMAX:
                 a = _piece(uint32((a + b) & ones), int64(0), width, 0, signed)
-                b = c
-            if what == P_ABS_DIFF or what == P_SUM_ABS_DIFF:
+                b = z
+            if what == ops.P_ABS_DIFF or what == ops.P_SUM_ABS_DIFF:
                 a = abs(a - b)
                 total += a
-            elif what != P_ADD:
+            elif what != ops.P_ADD:
                 first = a <= b if least else a >= b
                 if at == 0:
                     chosen_low |= uint32(first) << uint32(lane)
                 if at + width == 32:
                     chosen |= uint32(first) << uint32(lane)
                 a = a if first else b
-                if what == P_MINMAX3:
-                    a = min(a, c) if least else max(a, c)
-                if flags & RELU:
+                if what == ops.P_MINMAX3:
+                    a = min(a, z) if least else max(a, z)
+                if flags & c.RELU:
                     a = max(a, int64(0))
             word |= (a & ones) << at
-        T[8, lane] = uint32(total) if what == P_SUM_ABS_DIFF else uint32(word)
+        T[8, lane] = uint32(total) if what == ops.P_SUM_ABS_DIFF else uint32(word)
     return chosen_low, chosen
 
 
@@ -484,73 +430,73 @@ def _saturating(T):
 @njit
 def integer(op, sub, flags, T, p0, p1):
     """Execute one integer instruction; returns its predicates."""
-    if op == MOVE:
+    if op == ops.MOVE:
         for lane in range(32):
             T[8, lane] = T[0, lane]
         for lane in range(32):
             T[9, lane] = T[4, lane]
         return uint32(0), uint32(0)
-    if op == MUL_ADD:
+    if op == ops.MUL_ADD:
         for lane in range(32):
             T[8, lane] = T[0, lane] * T[1, lane] + T[2, lane]
-        if flags & CARRY_IN:
+        if flags & c.CARRY_IN:
             for lane in range(32):
                 T[8, lane] += (p0 >> uint32(lane)) & uint32(1)
         return uint32(0), uint32(0)
-    if op == ADD3:
+    if op == ops.ADD3:
         return _carries(flags, T, p0, p1)
-    if op == ADD2:
+    if op == ops.ADD2:
         for lane in range(32):
             T[8, lane] = T[0, lane] + T[1, lane]
         return uint32(0), uint32(0)
-    if op == ADD_SATURATED:
+    if op == ops.ADD_SATURATED:
         _saturating(T)
         return uint32(0), uint32(0)
-    if op == LUT3:
+    if op == ops.LUT3:
         some = _lut(sub, T)
-        return (some | p0 if flags & BOOL_OR else some & p0), uint32(0)
-    if op == COMPARE:
+        return (some | p0 if flags & c.BOOL_OR else some & p0), uint32(0)
+    if op == ops.COMPARE:
         return _compare(sub, flags, T, p0, p1)
-    if op in (MUL_ADD_WIDE, MUL_ADD_HIGH):
+    if op in (ops.MUL_ADD_WIDE, ops.MUL_ADD_HIGH):
         return _multiply_wide(op, flags, T, p0), uint32(0)
-    if op in (SHIFT_ADD, SHIFT_ADD_HIGH):
+    if op in (ops.SHIFT_ADD, ops.SHIFT_ADD_HIGH):
         return _shift_add(op, sub, flags, T, p0), uint32(0)
-    if op == FUNNEL:
+    if op == ops.FUNNEL:
         _funnel(sub, flags, T)
         return uint32(0), uint32(0)
-    if op in (SELECT, FLOAT_SELECT):
+    if op in (ops.SELECT, ops.FLOAT_SELECT):
         for lane in range(32):
             on = (p0 >> uint32(lane)) & uint32(1) != uint32(0)
             T[8, lane] = T[0, lane] if on else T[1, lane]
             T[9, lane] = T[4, lane] if on else T[5, lane]
-        if flags & FTZ:
+        if flags & c.FTZ:
             for lane in range(32):
                 if T[8, lane] & uint32(0x7F800000) == uint32(0):
                     T[8, lane] &= uint32(0x80000000)
         return uint32(0), uint32(0)
-    if op == ADD64:
+    if op == ops.ADD64:
         for lane in range(32):
             total = joined(T[4, lane], T[0, lane]) + joined(T[5, lane], T[1, lane])
             T[8, lane] = uint32(total)
             T[9, lane] = uint32(total >> uint64(32))
         return uint32(0), uint32(0)
-    if op == ADD3_WIDE:
+    if op == ops.ADD3_WIDE:
         return _carries64(flags, T), uint32(0)
-    if op == MINMAX_WIDE:
+    if op == ops.MINMAX_WIDE:
         for lane in range(32):
             a, b = joined(T[4, lane], T[0, lane]), joined(T[5, lane], T[1, lane])
-            smaller = int64(a) < int64(b) if flags & SIGNED else a < b
+            smaller = int64(a) < int64(b) if flags & c.SIGNED else a < b
             first = smaller == ((p0 >> uint32(lane)) & uint32(1) != uint32(0))
             T[8, lane], T[9, lane] = T[0 if first else 1, lane], T[4 if first else 5, lane]
         return uint32(0), uint32(0)
-    if op == COMPARE64:
+    if op == ops.COMPARE64:
         return _compare64(sub, flags, T, p0)
-    if op == PERMUTE:
+    if op == ops.PERMUTE:
         _permute(sub, T)
         return uint32(0), uint32(0)
-    if op == PACKED:
+    if op == ops.PACKED:
         return _packed(sub >> 8, int64(sub & 255), flags, T, p0)
-    if op == SPACE_OF:
+    if op == ops.SPACE_OF:
         shared, local = uint32(0), uint32(0)
         for lane in range(32):
             shared |= uint32(T[4, lane] == SHARED_WINDOW) << uint32(lane)
@@ -562,7 +508,7 @@ def integer(op, sub, flags, T, p0, p1):
         if sub == 1:
             return shared, uint32(0)
         return (local if sub == 2 else uint32(0)), uint32(0)
-    if op in (DOT4, DOT2):
+    if op in (ops.DOT4, ops.DOT2):
         _dot(op, sub, flags, T)
         return uint32(0), uint32(0)
     _rare(op, flags, T, p0)

@@ -16,32 +16,9 @@ from numba.extending import intrinsic
 from numpy import int64, uint32
 
 from tilewave.machine import codes as c
-from tilewave.machine.codes import (
-    ADD,
-    AND,
-    AND_HIGH,
-    BOOL_OR,
-    BOOL_XOR,
-    DST,
-    FAST,
-    FLAGS,
-    INDEX,
-    KIND,
-    NSRC,
-    PD0,
-    PD1,
-    PIN0,
-    PIN0_NOT,
-    REGISTER,
-    SOURCE_COLUMNS,
-    SOURCES,
-    SUB,
-    UNIFORM,
-    VALUE,
-    XOR,
-    XOR_HIGH,
-)
 from tilewave.machine.compiling import njit
+from tilewave.machine.families import conversion, floating
+from tilewave.machine.families import integer as integer_ops
 from tilewave.machine.integer import holds
 
 LANES = 32
@@ -63,17 +40,17 @@ PAIRS = (DFMA, DADD, DMUL)
 
 def _sources(rows: np.ndarray) -> np.ndarray:
     """A view of the sources' columns: (rows, 4, SOURCE_COLUMNS)."""
-    return rows[:, SOURCES:].reshape(len(rows), 4, SOURCE_COLUMNS)
+    return rows[:, c.SOURCES :].reshape(len(rows), 4, c.SOURCE_COLUMNS)
 
 
 def fast_kinds(rows: np.ndarray) -> np.ndarray:
     """Which of these operations each row is, all its modifiers considered; SLOW where none."""
     family, op, flags, sub = (rows[:, i] for i in (c.FAMILY, c.OP, c.FLAGS, c.SUB))
-    sources, count, words = _sources(rows), rows[:, NSRC], rows[:, c.DST_WORDS]
-    outputs = (rows[:, PD0] != 7) | (rows[:, PD1] != 7)
-    uniform = (rows[:, PD0] > 7) | (rows[:, PD1] > 7)
+    sources, count, words = _sources(rows), rows[:, c.NSRC], rows[:, c.DST_WORDS]
+    outputs = (rows[:, c.PD0] != 7) | (rows[:, c.PD1] != 7)
+    uniform = (rows[:, c.PD0] > 7) | (rows[:, c.PD1] > 7)
     halves = sources[..., c.SWIZZLE]
-    zero = (sources[..., KIND] == REGISTER) & (sources[..., INDEX] == 255)
+    zero = (sources[..., c.KIND] == c.REGISTER) & (sources[..., c.INDEX] == 255)
     first, second, third = (sources[:, k] for k in range(3))
 
     def without(*names: int) -> np.ndarray:
@@ -82,28 +59,36 @@ def fast_kinds(rows: np.ndarray) -> np.ndarray:
 
     whole = ~np.any(halves.astype(bool) & (np.arange(4) < count[:, None]), axis=1)
     nearest = whole & ~outputs & (flags == 0) & (sub == c.NEAREST)
-    compared = (family == c.INTEGER) & whole & (op == c.COMPARE) & ~uniform & without(c.EXTENDED)
+    compared = (
+        (family == c.INTEGER) & whole & (op == integer_ops.COMPARE) & ~uniform & without(c.EXTENDED)
+    )
     integer = (family == c.INTEGER) & whole & ~outputs
     carried = ~without(c.CARRY_IN)
     signed = ~without(c.SIGNED)
-    summed = (op == c.ADD2) | ((op == c.ADD3) & without(~(c.NEG0 | c.NEG1 | c.NEG2)))
-    wide = integer & (op == c.MUL_ADD_WIDE) & ~carried
-    shift = integer & (op == c.FUNNEL) & without(c.WRAP, c.UNSIGNED64)
+    summed = (op == integer_ops.ADD2) | (
+        (op == integer_ops.ADD3) & without(~(c.NEG0 | c.NEG1 | c.NEG2))
+    )
+    wide = integer & (op == integer_ops.MUL_ADD_WIDE) & ~carried
+    shift = integer & (op == integer_ops.FUNNEL) & without(c.WRAP, c.UNSIGNED64)
     right = shift & (sub == 0) & ~without(c.HIGH)
-    constant = (family == c.F16) & (op == c.F_FMA) & without(~c.BF16) & (count == 3)
-    constant &= zero[:, 0] & zero[:, 1] & (third[:, KIND] == c.VALUE_KIND) & (halves[:, 2] == 0)
-    widened = (family == c.F16) & (op == c.F_WIDEN) & (flags == 0)
-    widened &= zero[:, 0] & (first[:, XOR] != 0) & (second[:, XOR] == 0) & (second[:, AND] == -1)
-    widened &= np.isin(halves[:, 1], (c.LOW_TWICE, c.HIGH_TWICE)) & (second[:, KIND] == REGISTER)
-    packed = (family == c.CONVERT) & whole & (op == c.C_PACK) & (flags == 0)
+    constant = (family == c.F16) & (op == floating.F_FMA) & without(~c.BF16) & (count == 3)
+    constant &= zero[:, 0] & zero[:, 1] & (third[:, c.KIND] == c.VALUE_KIND) & (halves[:, 2] == 0)
+    widened = (family == c.F16) & (op == floating.F_WIDEN) & (flags == 0)
+    widened &= (
+        zero[:, 0] & (first[:, c.XOR] != 0) & (second[:, c.XOR] == 0) & (second[:, c.AND] == -1)
+    )
+    widened &= np.isin(halves[:, 1], (c.LOW_TWICE, c.HIGH_TWICE)) & (
+        second[:, c.KIND] == c.REGISTER
+    )
+    packed = (family == c.CONVERT) & whole & (op == conversion.C_PACK) & (flags == 0)
     found = {
-        MOVE: (integer & (op == c.MOVE) & (words == 1)) | constant,
-        MOVE_PAIR: integer & (op == c.MOVE) & (words == 2),
+        MOVE: (integer & (op == integer_ops.MOVE) & (words == 1)) | constant,
+        MOVE_PAIR: integer & (op == integer_ops.MOVE) & (words == 2),
         SUM: integer & summed,
-        PRODUCT_SUM: integer & (op == c.MUL_ADD) & ~carried,
-        LUT: integer & (op == c.LUT3),
-        CHOOSE: integer & (op == c.SELECT) & (words == 1),
-        SHIFTED_SUM: integer & (op == c.SHIFT_ADD) & (flags == 0),
+        PRODUCT_SUM: integer & (op == integer_ops.MUL_ADD) & ~carried,
+        LUT: integer & (op == integer_ops.LUT3),
+        CHOOSE: integer & (op == integer_ops.SELECT) & (words == 1),
+        SHIFTED_SUM: integer & (op == integer_ops.SHIFT_ADD) & (flags == 0),
         SHIFT_LEFT: shift & (sub != 0) & without(c.HIGH),
         SHIFT_RIGHT: right & ~signed,
         SHIFT_RIGHT_SIGNED: right & signed,
@@ -115,7 +100,7 @@ def fast_kinds(rows: np.ndarray) -> np.ndarray:
         PACK_HALVES: packed & (sub == (c.T_F16 | c.T_F32 << 8)),
     }
     for real, kinds in ((c.F32, (FFMA, FADD, FMUL)), (c.F64, (DFMA, DADD, DMUL))):
-        for kind, name in zip(kinds, (c.F_FMA, c.F_ADD, c.F_MUL)):
+        for kind, name in zip(kinds, (floating.F_FMA, floating.F_ADD, floating.F_MUL)):
             found[kind] = nearest & (family == real) & (op == name)
     made = np.full(len(rows), SLOW, np.int32)
     for kind, chosen in found.items():
@@ -126,27 +111,27 @@ def fast_kinds(rows: np.ndarray) -> np.ndarray:
 def prepare(rows: np.ndarray) -> None:
     """Fill the FAST column and put what the operations need where they expect it, in place."""
     kinds, sources = fast_kinds(rows), _sources(rows)
-    rows[:, FAST] = kinds
+    rows[:, c.FAST] = kinds
     quick = (kinds != SLOW)[:, None]
     # signs of IADD3 that its carries would have asked for
     sums = kinds == SUM
     for slot, flag in enumerate((c.NEG0, c.NEG1, c.NEG2)):
-        negated = sums & (rows[:, FLAGS] & flag != 0)
-        sources[negated, slot, XOR], sources[negated, slot, ADD] = -1, 1
-        sources[negated & (sources[:, slot, KIND] == c.VALUE_KIND), slot, VALUE] *= -1
-    rows[sums, FLAGS] = 0
+        negated = sums & (rows[:, c.FLAGS] & flag != 0)
+        sources[negated, slot, c.XOR], sources[negated, slot, c.ADD] = -1, 1
+        sources[negated & (sources[:, slot, c.KIND] == c.VALUE_KIND), slot, c.VALUE] *= -1
+    rows[sums, c.FLAGS] = 0
     # the source that counts goes first
     halves = kinds == WIDEN_HALF
-    rows[halves, SUB] = np.where(sources[halves, 1, c.SWIZZLE] == c.HIGH_TWICE, 16, 0)
+    rows[halves, c.SUB] = np.where(sources[halves, 1, c.SWIZZLE] == c.HIGH_TWICE, 16, 0)
     sources[halves, 0] = sources[halves, 1]
     third = (kinds == SHIFT_RIGHT) | (kinds == SHIFT_RIGHT_SIGNED)
     third |= (kinds == MOVE) & (rows[:, c.FAMILY] == c.F16)
     sources[third, 0] = sources[third, 2]
-    missing = quick & (np.arange(4) >= rows[:, NSRC, None])
-    for column, value in ((KIND, REGISTER), (INDEX, 255), (AND, -1), (AND_HIGH, -1)):
+    missing = quick & (np.arange(4) >= rows[:, c.NSRC, None])
+    for column, value in ((c.KIND, c.REGISTER), (c.INDEX, 255), (c.AND, -1), (c.AND_HIGH, -1)):
         sources[missing, column] = value
-    literal = quick & (sources[..., KIND] == c.VALUE_KIND)  # its modifiers have been applied
-    for column, value in ((AND, -1), (AND_HIGH, -1), (XOR, 0), (XOR_HIGH, 0), (ADD, 0)):
+    literal = quick & (sources[..., c.KIND] == c.VALUE_KIND)  # its modifiers have been applied
+    for column, value in ((c.AND, -1), (c.AND_HIGH, -1), (c.XOR, 0), (c.XOR_HIGH, 0), (c.ADD, 0)):
         sources[literal, column] = value
 
 
@@ -420,12 +405,12 @@ def _paired(typingctx, op, a, a1, ak, ax, b, b1, bk, bx, d, d1, dk, dx, out, mas
 @njit
 def _where(row, at, address, registers, uniforms):
     """Address of a source and whether it is one word for all lanes."""
-    kind = row[at + KIND]
-    if kind == REGISTER:
-        return registers + int64(row[at + INDEX]) * ROW_BYTES, int64(0)
-    if kind == UNIFORM:
-        return uniforms + int64(row[at + INDEX]) * 4, int64(1)
-    return address + (at + VALUE) * 4, int64(1)
+    kind = row[at + c.KIND]
+    if kind == c.REGISTER:
+        return registers + int64(row[at + c.INDEX]) * ROW_BYTES, int64(0)
+    if kind == c.UNIFORM:
+        return uniforms + int64(row[at + c.INDEX]) * 4, int64(1)
+    return address + (at + c.VALUE) * 4, int64(1)
 
 
 @njit
@@ -434,46 +419,50 @@ def fast(kind, row, address, registers, uniforms, P, mask):
 
     address, registers, uniforms: of the row and of the warp's files; P: the warp's predicates.
     """
-    second, third = int64(SOURCES + SOURCE_COLUMNS), int64(SOURCES + 2 * SOURCE_COLUMNS)
-    first = int64(SOURCES)
+    second, third = int64(c.SOURCES + c.SOURCE_COLUMNS), int64(c.SOURCES + 2 * c.SOURCE_COLUMNS)
+    first = int64(c.SOURCES)
     a, a1 = _where(row, first, address, registers, uniforms)
     b, b1 = _where(row, second, address, registers, uniforms)
-    pin = P[row[PIN0]]
-    if row[PIN0_NOT]:
+    pin = P[row[c.PIN0]]
+    if row[c.PIN0_NOT]:
         pin = ~pin
     pin = uint32(pin)
-    ak, ax, am = uint32(row[first + AND]), uint32(row[first + XOR]), uint32(row[first + ADD])
-    bk, bx, bm = uint32(row[second + AND]), uint32(row[second + XOR]), uint32(row[second + ADD])
+    ak, ax, am = uint32(row[first + c.AND]), uint32(row[first + c.XOR]), uint32(row[first + c.ADD])
+    bk, bx, bm = (
+        uint32(row[second + c.AND]),
+        uint32(row[second + c.XOR]),
+        uint32(row[second + c.ADD]),
+    )
     if kind == COMPARE_SIGNED or kind == COMPARE_UNSIGNED:
         both = _compared(int64(kind == COMPARE_SIGNED), a, a1, ak, ax, am, b, b1, bk, bx, bm)
-        found = uint32(holds(row[SUB], uint32(both), uint32(both >> int64(32))))
+        found = uint32(holds(row[c.SUB], uint32(both), uint32(both >> int64(32))))
         opposite = uint32(~found)
-        if row[FLAGS] & BOOL_OR:
+        if row[c.FLAGS] & c.BOOL_OR:
             found, opposite = found | pin, opposite | pin
-        elif row[FLAGS] & BOOL_XOR:
+        elif row[c.FLAGS] & c.BOOL_XOR:
             found, opposite = found ^ pin, opposite ^ pin
         else:
             found, opposite = found & pin, opposite & pin
-        if row[PD0] != 7:
-            P[row[PD0]] = (P[row[PD0]] & ~mask) | (found & mask)
-        if row[PD1] != 7:
-            P[row[PD1]] = (P[row[PD1]] & ~mask) | (opposite & mask)
+        if row[c.PD0] != 7:
+            P[row[c.PD0]] = (P[row[c.PD0]] & ~mask) | (found & mask)
+        if row[c.PD1] != 7:
+            P[row[c.PD1]] = (P[row[c.PD1]] & ~mask) | (opposite & mask)
         return True
     d, d1 = _where(row, third, address, registers, uniforms)
-    target = int64(row[DST])
+    target = int64(row[c.DST])
     if target == 255:
         return True
     out = registers + target * ROW_BYTES
     if kind >= DFMA and kind != WIDEN_HALF and kind != PACK_HALVES:
         nans = _paired(
-            int64(kind), a, a1, uint32(row[first + AND_HIGH]), uint32(row[first + XOR_HIGH]),
-            b, b1, uint32(row[second + AND_HIGH]), uint32(row[second + XOR_HIGH]),
-            d, d1, uint32(row[third + AND_HIGH]), uint32(row[third + XOR_HIGH]), out, mask,
+            int64(kind), a, a1, uint32(row[first + c.AND_HIGH]), uint32(row[first + c.XOR_HIGH]),
+            b, b1, uint32(row[second + c.AND_HIGH]), uint32(row[second + c.XOR_HIGH]),
+            d, d1, uint32(row[third + c.AND_HIGH]), uint32(row[third + c.XOR_HIGH]), out, mask,
         )  # fmt: skip
         return nans == uint32(0)
-    dk, dx, dm = uint32(row[third + AND]), uint32(row[third + XOR]), uint32(row[third + ADD])
+    dk, dx, dm = uint32(row[third + c.AND]), uint32(row[third + c.XOR]), uint32(row[third + c.ADD])
     _vector(
         int64(kind), a, a1, ak, ax, am, b, b1, bk, bx, bm, d, d1, dk, dx, dm, out, mask,
-        uint32(row[SUB]), pin,
+        uint32(row[c.SUB]), pin,
     )  # fmt: skip
     return True

@@ -29,6 +29,7 @@ from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine.access import Access
 from tilewave.machine.bulk import PARAMETERS
+from tilewave.machine.decode import NAMES
 from tilewave.machine.errors import BadLaunch
 from tilewave.machine.integer import LOCAL_WINDOW, SHARED_WINDOW
 from tilewave.machine.maps import WORDS, TensorMap, encoded
@@ -357,53 +358,26 @@ def _state(
     own = np.zeros(s.OWN_SIZE, np.int64)
     own[[s.BLOCKS, s.PARAMETERS_AT]] = together, image.parameter_base
     own[s.REGISTERS_AT_FIRST] = image.registers
-    state = s.State(
+    sizes = {
+        "warps": warps, "threads": 32 * warps, "instructions": len(rows), "memos": memos + 1,
+        "units": units, "readers": readers, "units that are read": units if limits.races else 1,
+        "units of an access": 512 if narrow else s.PATTERN, "local words": local_words,
+        "knowledge": knowledge, "phases": 2 * s.MBARRIERS if asynchronous else 1,
+        "copies": s.QUEUE if _copies(rows) else 1, "blocks": together,
+        "calls of printf": s.PRINTS if program.prints else 1,
+    }  # fmt: skip
+    state = s.allocated(
+        sizes,
         code=rows,
-        registers=np.zeros((warps, s.REGISTERS, 32), np.uint32),
-        uniforms=np.zeros((warps, s.UNIFORMS), np.uint32),
-        predicates=np.zeros((warps, 16), np.uint32),
-        converge=np.zeros((warps, 16, 32), np.uint32),
-        groups=np.zeros((warps, s.SLOTS, 4), np.int64),
-        live=np.zeros(warps, np.uint32),
-        scratch=np.zeros((12, 32), np.uint32),
-        addresses=np.zeros((2, 32), np.int64),
         shared=np.full(shared_size // 4 + PAGE // 4 + 8, 0xFFFFFFFF, np.uint32),
-        shadow=np.zeros(units, np.uint32),
-        reads=np.zeros((readers, units if limits.races else 1), np.uint32),
-        last_read=np.zeros(readers, np.uint32),
-        known=np.zeros((warps, knowledge), np.uint32),
-        arrived=np.zeros((s.BARRIERS, warps), np.uint32),
-        clocks=np.zeros((s.BARRIERS, knowledge), np.uint32),
-        expected=np.zeros((s.BARRIERS, 2), np.int64),
-        results=np.zeros(warps, np.uint32),
-        local=np.zeros((32 * warps, local_words), np.uint32),
-        queue=np.zeros((warps, s.QUEUE if _copies(rows) else 1, 5, 32), np.uint32),
-        queued=np.zeros((warps, 3), np.int64),
-        stamps=np.zeros((warps, s.QUEUE, 2), np.int64),
         memory=words,
         ranges=ranges,
         origin=np.array([ORIGIN], np.int64),
         constants=banks,
         identity=_identity(warps, grid, block, shared_size),
-        counts=np.zeros((len(rows), len(s.COUNTS)), np.int64),
-        patterns=np.zeros((memos + 1, 16), np.int64),
-        deltas=np.zeros((memos + 1, 2, 32), np.int64),
-        touched=np.zeros((memos + 1, 512 if narrow else s.PATTERN), np.int32),
-        faults=np.zeros((s.FAULTS, 7), np.int64),
         control=control,
-        zeros=np.zeros(32, np.int64),
-        resume=np.zeros((warps, 32), np.uint32),
-        safe=np.zeros(warps, np.uint32),
         handlers=handlers.addresses(sorted(set(rows[:, c.FAMILY].tolist()))),
         own=own,
-        peers=np.zeros(together, np.int64),
-        mbarriers=np.zeros(s.MBARRIERS, np.int64),
-        phases=np.zeros((2 * s.MBARRIERS if asynchronous else 1, knowledge), np.uint32),
-        outstanding=np.zeros((warps, 2, 1 + s.GROUPS_KEPT), np.int64),
-        meetings=np.zeros((warps, 2), np.int64),
-        gathered=np.zeros((1, knowledge), np.uint32),
-        quota=np.zeros(warps, np.int64),
-        prints=np.zeros((s.PRINTS if program.prints else 1, 1 + s.PRINT_ARGUMENTS), np.int64),
     )
     return state, list(zip(starts, held))
 
@@ -474,7 +448,7 @@ def execute(
     scalars in the kernel's order; buffers are changed in place, but for arrays that are read-only, which stay as they are. memory: buffers of tensor maps that
     are no arguments themselves. shared_bytes: dynamic shared memory. cluster: blocks of a cluster (x, y,
     z). Raises BadLaunch for a launch that no GPU accepts.
-    With ``profile`` the result says which share of the time each class of instructions took,
+    With ``profile`` the result says which share of the time each opcode took,
     by sampling; with ``capture``, where the lanes of accesses to shared memory stood.
     """
     from tilewave.machine.findings import explained
@@ -519,7 +493,8 @@ def execute(
             allowed and started + allowed, limits.reverse, cluster, _contexts(program, states),
         )  # fmt: skip
         seconds = time.perf_counter() - started
-        shares = sampler.stop() if sampler else {}
+        samples = sampler.stop() if sampler else {}
+        shares = {NAMES[number]: share for number, share in samples.items()}
     printed, prints = printing.printed(state)
     view = state.memory.view(np.uint8)
     for start, buffer in buffers:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewave.machine import codes as c
+from tilewave.machine.families import control as ops
 from tilewave.machine.operands import PT, RZ
 
 TENSOR = (c.HMMA, c.DMMA, c.IMMA)
@@ -57,11 +58,11 @@ def _following(row: np.ndarray, index: int) -> list[int] | None:
     """Where an instruction that decides it may go on; None where that is not known."""
     op = row[c.OP]
     sure = row[c.GUARD] == PT and not row[c.GUARD_NOT]
-    if op in (c.RETURN, c.BRANCH_INDEXED):
+    if op in (ops.RETURN, ops.BRANCH_INDEXED):
         return None
-    if op == c.EXIT and sure and row[c.PIN0] == PT:
+    if op == ops.EXIT and sure and row[c.PIN0] == PT:
         return []
-    if op == c.BRANCH and sure and row[c.PIN0] == PT and row[c.PIN1] == PT:
+    if op == ops.BRANCH and sure and row[c.PIN0] == PT and row[c.PIN1] == PT:
         return [int(row[c.TARGET])]
     return [index + 1] if row[c.TARGET] < 0 else [index + 1, int(row[c.TARGET])]
 

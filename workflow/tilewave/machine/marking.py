@@ -14,6 +14,7 @@ import numpy as np
 from numpy import int64, uint8, uint64
 
 from tilewave.machine import codes as c
+from tilewave.machine import state as s
 from tilewave.machine import views as view
 from tilewave.machine.bulk import (
     coordinates,
@@ -25,10 +26,11 @@ from tilewave.machine.bulk import (
     size_along,
 )
 from tilewave.machine.compiling import Entry, njit
+from tilewave.machine.families import copies as ops
 from tilewave.machine.handlers import SIGNATURE, call
 from tilewave.machine.integer import joined
 from tilewave.machine.maps import ADDRESS, WORDS
-from tilewave.machine.state import FAULT_COUNT, State
+from tilewave.machine.state import State
 
 FAMILIES = (c.LOAD, c.STORE, c.COPY, c.BULK)
 CELL = 8  # bytes of memory that a byte of the marks stands for
@@ -97,17 +99,17 @@ def mark_box(m, address, at, writing):
 @njit
 def mark_bulk(m, warp, row):
     """Note what a bulk copy reads or writes; operands as in `bulk`."""
-    if view.control(m)[FAULT_COUNT]:  # then nothing counts, and what is a map is not known
+    if view.control(m)[s.FAULT_COUNT]:  # then nothing counts, and what is a map is not known
         return
     U, op = view.uniforms(m)[warp], row[c.OP]
     first, second = row[c.A_UREG], row[c.G_UREG]
-    if op == c.Y_LOAD or op == c.Y_STORE:
+    if op == ops.Y_LOAD or op == ops.Y_STORE:
         address = int64(joined(U[second + 1], U[second]))
-        mark_box(m, address, coordinates(U, row), op == c.Y_STORE)
-    elif op == c.Y_BYTES_IN or op == c.Y_BYTES_OUT:
-        outside = first if op == c.Y_BYTES_OUT else second
+        mark_box(m, address, coordinates(U, row), op == ops.Y_STORE)
+    elif op == ops.Y_BYTES_IN or op == ops.Y_BYTES_OUT:
+        outside = first if op == ops.Y_BYTES_OUT else second
         size = int64(U[row[c.SUB]] & 0xFFFF) << 4
-        mark(m, int64(joined(U[outside + 1], U[outside])), size, op == c.Y_BYTES_OUT)
+        mark(m, int64(joined(U[outside + 1], U[outside])), size, op == ops.Y_BYTES_OUT)
 
 
 def _marked(table, warp, pc, mask):

@@ -15,66 +15,16 @@ from __future__ import annotations
 
 from numpy import int32, int64, uint32
 
+from tilewave.machine import codes as c
+from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import (
-    BY_ATOMIC,
-    CLOCK,
-    address_lanes,
-    fault,
-    land,
-    writer,
-)
 from tilewave.machine.bits import lowest_one
-from tilewave.machine.codes import (
-    A_REG,
-    B_CHECK,
-    B_COPIES,
-    B_INIT,
-    B_INVALIDATE,
-    B_PLAIN_ARRIVE,
-    B_PLAIN_COPIES,
-    DROPS,
-    DST,
-    FEWER_BYTES,
-    INDEX,
-    MORE_BYTES,
-    ONE_ARRIVAL,
-    ONE_BYTE_FEWER,
-    ONE_BYTE_MORE,
-    OP,
-    PD0,
-    SOME_ARRIVALS,
-    SOURCES,
-    SUB,
-)
 from tilewave.machine.compiling import njit
+from tilewave.machine.copies import land
+from tilewave.machine.families import mbarrier as ops
 from tilewave.machine.orders import bring, learn, shift
-from tilewave.machine.state import (
-    AT_MBARRIER,
-    BLOCKS,
-    FIRST_TICK,
-    GRAIN,
-    MANY_MBARRIERS,
-    MBARRIER_COUNT,
-    MBARRIERS,
-    MISALIGNED,
-    NO_BLOCK,
-    OUTSIDE_SHARED,
-    PARKED,
-    PARKED_FOR,
-    RACE,
-    RACES,
-    RANK,
-    READY,
-    SHARED_BASE,
-    SHARED_END,
-    SLOTS,
-    TICK,
-    TOO_MANY_ARRIVALS,
-    TURN_OVER,
-    UNINITIALISED,
-    WARPS,
-)
+from tilewave.machine.races import BY_ATOMIC, CLOCK, writer
+from tilewave.machine.validity import address_lanes, fault
 
 COUNT = int64(0xFFFFF)  # 20 bits
 BYTES = int64(0x3FFFFF)  # 22 bits
@@ -85,12 +35,12 @@ PARITY = uint32(1 << 31)
 def block_of(m, warp, pc, lanes, address):
     """The table of the block of the cluster that a shared address names, and whether there is one."""
     rank = address >> int64(24)
-    if rank == view.own(m)[RANK]:
+    if rank == view.own(m)[s.RANK]:
         return m, True
-    if rank < view.own(m)[BLOCKS]:
+    if rank < view.own(m)[s.BLOCKS]:
         return view.peer(m, rank), True
     fault(
-        m, int64(NO_BLOCK), int64(pc), int64(warp), uint32(lanes), int64(address), int64(8),
+        m, int64(s.NO_BLOCK), int64(pc), int64(warp), uint32(lanes), int64(address), int64(8),
         int64(1),
     )  # fmt: skip
     return m, False
@@ -102,10 +52,10 @@ def inside(m, warp, pc, lanes, offset, width, aligned):
     where not."""
     control = view.control(m)
     kind = int64(-1)
-    if offset < control[SHARED_BASE] or offset + width > control[SHARED_END]:
-        kind = int64(OUTSIDE_SHARED)
+    if offset < control[s.SHARED_BASE] or offset + width > control[s.SHARED_END]:
+        kind = int64(s.OUTSIDE_SHARED)
     elif offset & (aligned - 1):
-        kind = int64(MISALIGNED)
+        kind = int64(s.MISALIGNED)
         width = aligned
     if kind < 0:
         return True
@@ -117,18 +67,18 @@ def inside(m, warp, pc, lanes, offset, width, aligned):
 def number(m, warp, pc, where, offset):
     """The number of an mbarrier in its block; a new one where it has not been met."""
     places, own = view.mbarriers(where), view.own(where)
-    for index in range(own[MBARRIER_COUNT]):
+    for index in range(own[s.MBARRIER_COUNT]):
         if places[index] == offset:
             return index
-    if own[MBARRIER_COUNT] == MBARRIERS:
+    if own[s.MBARRIER_COUNT] == s.MBARRIERS:
         fault(
-            m, int64(MANY_MBARRIERS), int64(pc), int64(warp), uint32(1), int64(offset),
-            int64(MBARRIERS), int64(1),
+            m, int64(s.MANY_MBARRIERS), int64(pc), int64(warp), uint32(1), int64(offset),
+            int64(s.MBARRIERS), int64(1),
         )  # fmt: skip
         return int64(0)
-    index = own[MBARRIER_COUNT]
+    index = own[s.MBARRIER_COUNT]
     places[index] = offset
-    own[MBARRIER_COUNT] = index + 1
+    own[s.MBARRIER_COUNT] = index + 1
     return index
 
 
@@ -136,20 +86,20 @@ def number(m, warp, pc, where, offset):
 def met(m, warp, where, pc, lanes, offset):
     """An mbarrier is used: was it initialised, and is that in order before?"""
     control = view.control(m)
-    if not control[RACES]:
+    if not control[s.RACES]:
         return
-    unit = offset >> control[GRAIN]
+    unit = offset >> control[s.GRAIN]
     entry = view.shadow(where)[unit]
     tick = entry >> CLOCK
     kind, who = int64(-1), int64(-1)
-    if tick < uint32(control[FIRST_TICK]):
-        kind = int64(UNINITIALISED)
+    if tick < uint32(control[s.FIRST_TICK]):
+        kind = int64(s.UNINITIALISED)
     else:
         who = writer(where, entry)
         shifted = shift(m, where)
         mine = shifted == 0 and who == warp
         if not mine and view.known(m)[warp, shifted + who] < tick:
-            kind = int64(RACE)
+            kind = int64(s.RACE)
     if kind >= 0:
         fault(m, kind, int64(pc), int64(warp), uint32(lanes), int64(offset), int64(who), int64(0))
 
@@ -161,9 +111,9 @@ def initialise(m, warp, pc, lanes, offset, low, high):
     at = offset >> 2
     view.shared(m)[at], view.shared(m)[at + 1] = low, high
     number(m, warp, pc, m, offset)
-    entry = uint32(control[TICK]) << CLOCK | BY_ATOMIC | uint32(warp)
-    for unit in range(offset >> control[GRAIN], ((offset + 7) >> control[GRAIN]) + 1):
-        if control[RACES]:
+    entry = uint32(control[s.TICK]) << CLOCK | BY_ATOMIC | uint32(warp)
+    for unit in range(offset >> control[s.GRAIN], ((offset + 7) >> control[s.GRAIN]) + 1):
+        if control[s.RACES]:
             view.shadow(m)[unit] = entry
 
 
@@ -195,7 +145,7 @@ def change(m, warp, where, pc, lanes, offset, arrivals, more, drops):
     needed, pending, awaited, phase = fields(where, offset)
     if arrivals > pending:
         fault(
-            m, int64(TOO_MANY_ARRIVALS), int64(pc), int64(warp), uint32(lanes), int64(offset),
+            m, int64(s.TOO_MANY_ARRIVALS), int64(pc), int64(warp), uint32(lanes), int64(offset),
             int64(needed), int64(1),
         )  # fmt: skip
         return
@@ -208,14 +158,14 @@ def change(m, warp, where, pc, lanes, offset, arrivals, more, drops):
         return
     keep(where, offset, needed, needed, int64(0), phase ^ PARITY)
     index = number(m, warp, pc, where, offset)
-    brought, finished = view.phases(where)[index], view.phases(where)[MBARRIERS + index]
+    brought, finished = view.phases(where)[index], view.phases(where)[s.MBARRIERS + index]
     for actor in range(len(brought)):
         finished[actor] = max(finished[actor], brought[actor])
-    for other in range(view.control(where)[WARPS]):
+    for other in range(view.control(where)[s.WARPS]):
         groups = view.groups(where)[other]
-        for slot in range(SLOTS):
-            if groups[slot, 2] == AT_MBARRIER and groups[slot, 3] == offset:
-                groups[slot, 2] = READY
+        for slot in range(s.SLOTS):
+            if groups[slot, 2] == s.AT_MBARRIER and groups[slot, 3] == offset:
+                groups[slot, 2] = s.READY
 
 
 @njit
@@ -223,9 +173,9 @@ def landed(m, warp, where, pc, offset, size):
     """A copy of ``size`` bytes that a warp issued has landed and tells an mbarrier."""
     index = number(m, warp, pc, where, offset)
     control = view.control(m)
-    actor = 3 * control[WARPS] + index
-    view.phases(where)[index, actor] = uint32(control[TICK])
-    control[TICK] += 1
+    actor = 3 * control[s.WARPS] + index
+    view.phases(where)[index, actor] = uint32(control[s.TICK])
+    control[s.TICK] += 1
     change(m, warp, where, pc, uint32(1), offset, int64(0), -int64(size), False)
 
 
@@ -237,20 +187,20 @@ def plain(m, warp, pc, row, mask, addresses):
     phase, what is pending, both up to an overflow (30 and 31 bits). Code initialises and tests it by
     ordinary stores and loads, and changes its counts by ordinary atomics.
     """
-    R, d = view.registers(m)[warp], row[DST]
+    R, d = view.registers(m)[warp], row[c.DST]
     for lane in range(32):
         if not (mask >> uint32(lane)) & uint32(1):
             continue
         lanes, offset = uint32(1) << uint32(lane), addresses[lane]
         if not inside(m, warp, pc, lanes, offset, int64(8), int64(8)):
             return
-        if not view.shadow(m)[offset >> view.control(m)[GRAIN]] & BY_ATOMIC:
+        if not view.shadow(m)[offset >> view.control(m)[s.GRAIN]] & BY_ATOMIC:
             met(m, warp, m, pc, lanes, offset)
         low, high = view.shared(m)[offset >> 2], view.shared(m)[(offset >> 2) + 1]
         if d != 255:
             R[d, lane], R[d + 1, lane] = low, high
         index = number(m, warp, pc, m, offset)
-        brought, finished = view.phases(m)[index], view.phases(m)[MBARRIERS + index]
+        brought, finished = view.phases(m)[index], view.phases(m)[s.MBARRIERS + index]
         bring(m, warp, m, brought)
         pending = (-int64(high) & int64(0x7FFFFFFF)) - int64(1)
         if pending <= 0:
@@ -261,35 +211,35 @@ def plain(m, warp, pc, row, mask, addresses):
         word = uint32(-pending & int64(0x7FFFFFFF)) | (high & PARITY)
         view.shared(m)[(offset >> 2) + 1] = word
     # What the warp does from here on is not part of what it brought.
-    view.control(m)[TICK] += 1
+    view.control(m)[s.TICK] += 1
 
 
 @njit
 def mbarrier(m, warp, pc, mask):
     """SYNCS and ARRIVES."""
     row = view.code(m)[pc]
-    op = row[OP]
+    op = row[c.OP]
     R, U = view.registers(m)[warp], view.uniforms(m)[warp]
     addresses = view.addresses(m)[0]
-    address_lanes(m, warp, row, int64(A_REG), int64(1), addresses)
-    source = row[SOURCES + INDEX]
-    if op == B_CHECK:
+    address_lanes(m, warp, row, int64(c.A_REG), int64(1), addresses)
+    source = row[c.SOURCES + c.INDEX]
+    if op == ops.B_CHECK:
         checked(m, warp, pc, row, mask, addresses)
         return
-    if op == B_INIT or op == B_INVALIDATE:
+    if op == ops.B_INIT or op == ops.B_INVALIDATE:
         one = int64(lowest_one(mask))
         offset = addresses[one] & int64(0xFFFFFF)
         lanes = uint32(1) << uint32(one)
-        if inside(m, warp, pc, lanes, offset, int64(8), int64(8)) and op == B_INIT:
+        if inside(m, warp, pc, lanes, offset, int64(8), int64(8)) and op == ops.B_INIT:
             initialise(m, warp, pc, lanes, offset, U[source], U[source + 1])
         return
-    if op == B_COPIES or op == B_PLAIN_COPIES:
+    if op == ops.B_COPIES or op == ops.B_PLAIN_COPIES:
         # cp.async of the thread and before: here a warp's copies land now, then it arrives.
         land(m, int64(warp), int64(-1))
-    if op == B_PLAIN_ARRIVE or op == B_PLAIN_COPIES:
+    if op == ops.B_PLAIN_ARRIVE or op == ops.B_PLAIN_COPIES:
         plain(m, warp, pc, row, mask, addresses)
         return
-    how, d = row[SUB], row[DST]
+    how, d = row[c.SUB], row[c.DST]
     for lane in range(32):
         if not (mask >> uint32(lane)) & uint32(1):
             continue
@@ -302,17 +252,17 @@ def mbarrier(m, warp, pc, mask):
         met(m, warp, where, pc, lanes, offset)
         given = int64(int32(R[source, lane]))
         arrivals, more = int64(0), int64(0)
-        if how & ONE_ARRIVAL:
+        if how & ops.ONE_ARRIVAL:
             arrivals = int64(1)
-        elif how & SOME_ARRIVALS:
+        elif how & ops.SOME_ARRIVALS:
             arrivals = given
-        if how & MORE_BYTES:
+        if how & ops.MORE_BYTES:
             more = given
-        elif how & FEWER_BYTES:
+        elif how & ops.FEWER_BYTES:
             more = -given
-        elif how & ONE_BYTE_MORE:
+        elif how & ops.ONE_BYTE_MORE:
             more = int64(1)
-        elif how & ONE_BYTE_FEWER:
+        elif how & ops.ONE_BYTE_FEWER:
             more -= int64(1)
         if d != 255:
             R[d, lane] = view.shared(where)[offset >> 2]
@@ -320,16 +270,16 @@ def mbarrier(m, warp, pc, mask):
         if arrivals:
             index = number(m, warp, pc, where, offset)
             bring(m, warp, where, view.phases(where)[index])
-        change(m, warp, where, pc, lanes, offset, arrivals, more, how & DROPS != 0)
+        change(m, warp, where, pc, lanes, offset, arrivals, more, how & ops.DROPS != 0)
     # What the warp does from here on is not part of what it brought.
-    view.control(m)[TICK] += 1
+    view.control(m)[s.TICK] += 1
 
 
 @njit
 def checked(m, warp, pc, row, mask, addresses):
     """Whether a phase is over. A try waits where it is not, if all lanes ask the same."""
     R, P = view.registers(m)[warp], view.predicates(m)[warp]
-    source = row[SOURCES + INDEX]
+    source = row[c.SOURCES + c.INDEX]
     first = int64(lowest_one(mask))
     over, alike, learnt = uint32(0), True, False
     for lane in range(32):
@@ -337,9 +287,9 @@ def checked(m, warp, pc, row, mask, addresses):
             continue
         lanes = uint32(1) << uint32(lane)
         offset = addresses[lane] & int64(0xFFFFFF)
-        if addresses[lane] >> int64(24) != view.own(m)[RANK]:
+        if addresses[lane] >> int64(24) != view.own(m)[s.RANK]:
             fault(
-                m, int64(NO_BLOCK), int64(pc), int64(warp), lanes, int64(addresses[lane]),
+                m, int64(s.NO_BLOCK), int64(pc), int64(warp), lanes, int64(addresses[lane]),
                 int64(8), int64(1),
             )  # fmt: skip
             return
@@ -353,14 +303,14 @@ def checked(m, warp, pc, row, mask, addresses):
             if not learnt or not alike:
                 learnt = True
                 index = number(m, warp, pc, m, offset)
-                learn(m, warp, view.phases(m)[MBARRIERS + index])
+                learn(m, warp, view.phases(m)[s.MBARRIERS + index])
     control = view.control(m)
     if over != mask:
-        if row[SUB] and alike and not over:
-            control[PARKED] = AT_MBARRIER
-            control[PARKED_FOR] = addresses[first] & int64(0xFFFFFF)
+        if row[c.SUB] and alike and not over:
+            control[s.PARKED] = s.AT_MBARRIER
+            control[s.PARKED_FOR] = addresses[first] & int64(0xFFFFFF)
             return
-        control[PARKED] = TURN_OVER
-    p = row[PD0]
+        control[s.PARKED] = s.TURN_OVER
+    p = row[c.PD0]
     if p != 7:
         P[p] = (P[p] & ~mask) | over

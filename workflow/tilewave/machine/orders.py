@@ -16,65 +16,47 @@ from __future__ import annotations
 
 from numpy import int64, uint32
 
+from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import BY_COPY, CLOCK, FLYING, fault, writer
 from tilewave.machine.compiling import njit
-from tilewave.machine.state import (
-    ACTORS,
-    ASYNCHRONOUS,
-    BLOCKS,
-    BULKS,
-    FIRST_TICK,
-    GRAIN,
-    GROUPS_KEPT,
-    IN_FLIGHT,
-    KNOWLEDGE,
-    MBARRIERS,
-    RACE,
-    RACES,
-    RANK,
-    READERS,
-    TICK,
-    UNFENCED,
-    UNINITIALISED,
-    WARPS,
-)
+from tilewave.machine.races import BY_COPY, CLOCK, FLYING, writer
+from tilewave.machine.validity import fault
 
 NOTHING = uint32(0xFFFFFFFF)  # no shadow entry: nobody is both atomic and a copy in flight
 
 
 def actors(warps: int) -> int:
     """Entries of one block in a row of what is known."""
-    return 4 * warps + MBARRIERS + 1
+    return 4 * warps + s.MBARRIERS + 1
 
 
 @njit
 def shift(m, other):
     """Where the actors of another block of the cluster begin in rows of this one."""
-    away = view.own(other)[RANK] - view.own(m)[RANK]
-    blocks = view.own(m)[BLOCKS]
-    return (away + blocks) % blocks * view.control(m)[ACTORS]
+    away = view.own(other)[s.RANK] - view.own(m)[s.RANK]
+    blocks = view.own(m)[s.BLOCKS]
+    return (away + blocks) % blocks * view.control(m)[s.ACTORS]
 
 
 @njit
 def bring(m, warp, other, row):
     """Add what a warp knows, and what it did itself, to a row of a block of the cluster."""
     control = view.control(m)
-    size, known = control[ACTORS], view.known(m)[warp]
-    blocks = view.own(m)[BLOCKS]
-    away = (view.own(m)[RANK] - view.own(other)[RANK] + blocks) % blocks
+    size, known = control[s.ACTORS], view.known(m)[warp]
+    blocks = view.own(m)[s.BLOCKS]
+    away = (view.own(m)[s.RANK] - view.own(other)[s.RANK] + blocks) % blocks
     for block in range(blocks):
         to = (block + away) % blocks * size
         for actor in range(size):
             row[to + actor] = max(row[to + actor], known[block * size + actor])
-    row[away * size + warp] = uint32(control[TICK])
+    row[away * size + warp] = uint32(control[s.TICK])
 
 
 @njit
 def learn(m, warp, row):
     """A warp gets to know what a row of its block holds."""
     known = view.known(m)[warp]
-    for actor in range(view.control(m)[KNOWLEDGE]):
+    for actor in range(view.control(m)[s.KNOWLEDGE]):
         known[actor] = max(known[actor], row[actor])
 
 
@@ -82,14 +64,14 @@ def learn(m, warp, row):
 def fence(m, warp):
     """What the warp knows of has passed to the asynchronous proxy, its own writes too."""
     control = view.control(m)
-    if not control[ASYNCHRONOUS]:
+    if not control[s.ASYNCHRONOUS]:
         return
-    warps, known = control[WARPS], view.known(m)[warp]
-    fenced = 3 * warps + MBARRIERS + 1
+    warps, known = control[s.WARPS], view.known(m)[warp]
+    fenced = 3 * warps + s.MBARRIERS + 1
     for other in range(warps):
         known[fenced + other] = max(known[fenced + other], known[other])
-    known[fenced + warp] = uint32(control[TICK])
-    control[TICK] += 1
+    known[fenced + warp] = uint32(control[s.TICK])
+    control[s.TICK] += 1
 
 
 # ---------------------------------------------------------------- groups of products and stores
@@ -99,26 +81,26 @@ def fence(m, warp):
 def commit(m, warp, kind):
     """What a warp issued of a kind since the last time is a group now."""
     groups = view.outstanding(m)[warp, kind]
-    groups[1 + groups[0] % GROUPS_KEPT] = view.control(m)[TICK]
+    groups[1 + groups[0] % s.GROUPS_KEPT] = view.control(m)[s.TICK]
     groups[0] += 1
-    view.control(m)[TICK] += 1
+    view.control(m)[s.TICK] += 1
 
 
 @njit
 def settle(m, warp, other, kind, count):
     """A warp knows that the first ``count`` groups of another, or of itself, have done their reads."""
     control, groups = view.control(m), view.outstanding(m)[other, kind]
-    if count > groups[0] - GROUPS_KEPT and count > 0:
-        actor = (1 + kind) * control[WARPS] + other
+    if count > groups[0] - s.GROUPS_KEPT and count > 0:
+        actor = (1 + kind) * control[s.WARPS] + other
         known = view.known(m)[warp]
-        known[actor] = max(known[actor], uint32(groups[1 + (count - 1) % GROUPS_KEPT]))
+        known[actor] = max(known[actor], uint32(groups[1 + (count - 1) % s.GROUPS_KEPT]))
 
 
 @njit
 def waited(m, warp, pending):
     """A warp has waited for all but its latest ``pending`` groups of bulk copies."""
-    if view.control(m)[ASYNCHRONOUS]:
-        settle(m, warp, warp, int64(BULKS), view.outstanding(m)[warp, BULKS, 0] - pending)
+    if view.control(m)[s.ASYNCHRONOUS]:
+        settle(m, warp, warp, int64(s.BULKS), view.outstanding(m)[warp, s.BULKS, 0] - pending)
 
 
 # ---------------------------------------------------------------- asynchronous accesses
@@ -126,7 +108,7 @@ def waited(m, warp, pending):
 
 @njit
 def _blame(m, kind, pc, warp, unit, other):
-    address = int64(unit) << view.control(m)[GRAIN]
+    address = int64(unit) << view.control(m)[s.GRAIN]
     fault(m, int64(kind), int64(pc), int64(warp), uint32(1), int64(address), int64(other), int64(0))
 
 
@@ -138,35 +120,35 @@ def check(m, warp, where, shifted, pc, unit, entry, reading):
     """
     control = view.control(m)
     tick = entry >> CLOCK
-    if tick < uint32(control[FIRST_TICK]):
+    if tick < uint32(control[s.FIRST_TICK]):
         if reading:
-            _blame(m, UNINITIALISED, pc, warp, unit, -1)
+            _blame(m, s.UNINITIALISED, pc, warp, unit, -1)
         return
     who = writer(where, entry)
     if entry & FLYING:
-        _blame(m, IN_FLIGHT, pc, warp, unit, who)
+        _blame(m, s.IN_FLIGHT, pc, warp, unit, who)
         return
     known = view.known(m)[warp]
     if known[shifted + who] < tick and not (shifted == 0 and who == warp):
-        _blame(m, RACE, pc, warp, unit, who)
+        _blame(m, s.RACE, pc, warp, unit, who)
     elif not entry & BY_COPY:
-        fenced = 3 * control[WARPS] + MBARRIERS + 1
+        fenced = 3 * control[s.WARPS] + s.MBARRIERS + 1
         if known[shifted + fenced + who] < tick:
-            _blame(m, UNFENCED, pc, warp, unit, who)
+            _blame(m, s.UNFENCED, pc, warp, unit, who)
 
 
 @njit
 def asynchronous_read(m, warp, pc, first, size, kind):
     """A product or bulk store of a warp (``kind``) reads bytes of shared memory from now on."""
     control = view.control(m)
-    if not control[RACES]:
+    if not control[s.RACES]:
         return
-    reader = (1 + kind) * control[WARPS] + warp
-    now = uint32(control[TICK])
+    reader = (1 + kind) * control[s.WARPS] + warp
+    now = uint32(control[s.TICK])
     view.last_read(m)[reader] = now
     shadow, reads = view.shadow(m), view.reads(m)[reader]
     before = NOTHING
-    for unit in range(first >> control[GRAIN], ((first + size - 1) >> control[GRAIN]) + 1):
+    for unit in range(first >> control[s.GRAIN], ((first + size - 1) >> control[s.GRAIN]) + 1):
         entry = shadow[unit]
         if entry != before:
             check(m, warp, m, int64(0), pc, int64(unit), entry, True)
@@ -179,26 +161,26 @@ def asynchronous_write(m, warp, where, pc, first, size, mbarrier):
     """A copy that a warp issues writes bytes of a block's shared memory, and will tell an mbarrier
     of that block (by its number there)."""
     control = view.control(m)
-    if not control[RACES]:
+    if not control[s.RACES]:
         return
     shifted = shift(m, where)
     known = view.known(m)[warp]
     shadow = view.shadow(where)
-    start, end = first >> control[GRAIN], ((first + size - 1) >> control[GRAIN]) + 1
-    mark = uint32(control[TICK]) << CLOCK | BY_COPY | uint32(mbarrier)
-    for reader in range(control[READERS]):
+    start, end = first >> control[s.GRAIN], ((first + size - 1) >> control[s.GRAIN]) + 1
+    mark = uint32(control[s.TICK]) << CLOCK | BY_COPY | uint32(mbarrier)
+    for reader in range(control[s.READERS]):
         seen = known[shifted + reader]
         if (shifted == 0 and reader == warp) or seen >= view.last_read(where)[reader]:
             continue
         reads = view.reads(where)[reader]
-        limit = max(seen, uint32(control[FIRST_TICK] - 1))
+        limit = max(seen, uint32(control[s.FIRST_TICK] - 1))
         latest = uint32(0)
         for unit in range(start, end):
             latest = max(latest, reads[unit])
         if latest > limit:
             for unit in range(start, end):
                 if reads[unit] > limit:
-                    _blame(m, RACE, pc, warp, unit, reader)
+                    _blame(m, s.RACE, pc, warp, unit, reader)
                     break
     before = NOTHING
     for unit in range(start, end):

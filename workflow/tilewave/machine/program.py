@@ -17,6 +17,7 @@ from tilewave.machine import cubin as cubins
 from tilewave.machine import liveness
 from tilewave.machine.decode import Raw, decode
 from tilewave.machine.errors import Unsupported
+from tilewave.machine.families import mbarrier, memory, tensor
 from tilewave.machine.operands import PT
 
 LABEL = re.compile(r"\s*`\(([^)]+)\)")
@@ -140,7 +141,7 @@ def _mark_swap_loops(rows: np.ndarray) -> None:
     """Flag (POPC) the shared loads that feed a compare-and-swap of the same address: ptxas writes
     an atomic that shared memory lacks as such a loop, and its load is part of the atomic."""
     compared = c.SOURCES + c.INDEX
-    swaps = (rows[:, c.FAMILY] == c.ATOMIC) & (rows[:, c.OP] == c.A_CAS)
+    swaps = (rows[:, c.FAMILY] == c.ATOMIC) & (rows[:, c.OP] == memory.A_CAS)
     loads = (rows[:, c.FAMILY] == c.LOAD) & (rows[:, c.OP] == c.SHARED)
     for swap in np.flatnonzero(swaps).tolist():
         for number in range(swap - 1, max(-1, swap - LOOK_BACK), -1):
@@ -151,7 +152,7 @@ def _mark_swap_loops(rows: np.ndarray) -> None:
 
 def _mark_tests(rows: np.ndarray) -> None:
     """Flag (MAY_TEST) the shared loads that may look at an mbarrier: on sm_80 they are ordinary ones."""
-    plain = np.isin(rows[:, c.OP], (c.B_PLAIN_ARRIVE, c.B_PLAIN_COPIES))
+    plain = np.isin(rows[:, c.OP], (mbarrier.B_PLAIN_ARRIVE, mbarrier.B_PLAIN_COPIES))
     if np.any(plain & (rows[:, c.FAMILY] == c.MBARRIER)):
         loads = (rows[:, c.FAMILY] == c.LOAD) & np.isin(rows[:, c.OP], (c.SHARED, c.GENERIC))
         rows[loads & np.isin(rows[:, c.WIDTH], (4, 8)), c.FLAGS] |= c.MAY_TEST
@@ -190,7 +191,7 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
         else:
             rows[number, c.TARGET] = target
     if architectures.of(image.arch).hmma_two_steps:
-        rows[rows[:, c.FAMILY] == c.HMMA, c.SUB] |= c.TWO_STEPS
+        rows[rows[:, c.FAMILY] == c.HMMA, c.SUB] |= tensor.TWO_STEPS
     for number, (raw, _, _, _) in enumerate(decoded):
         if raw.opcode == "LEPC" and "," not in raw.operands:
             rows[number, c.SOURCES + c.VALUE] = lines[number][0]

@@ -1,4 +1,4 @@
-"""The special function unit (MUFU), 32 lanes at once.
+"""The special function unit (MUFU), 32 lanes at once, and special registers.
 
 RCP, RSQ, SQRT, EX2 and LG2 of f32 are the hardware's to the last bit: see
 `tilewave.machine.coefficients`. The others are computed in f64 and rounded; from an H200's results
@@ -14,20 +14,10 @@ import math
 import numpy as np
 from numpy import float32, float64, int64, uint32, uint64
 
+from tilewave.machine import codes as c
+from tilewave.machine import state as s
+from tilewave.machine import views as view
 from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, widen_f16
-from tilewave.machine.codes import (
-    BF16,
-    HIGH,
-    M_EX2,
-    M_LG2,
-    M_RCP,
-    M_RCP64H,
-    M_RSQ,
-    M_RSQ64H,
-    M_SIN,
-    M_SQRT,
-    M_TANH,
-)
 from tilewave.machine.coefficients import (
     EX2,
     EX2_BITS,
@@ -41,10 +31,13 @@ from tilewave.machine.coefficients import (
     SQRT_BITS,
 )
 from tilewave.machine.compiling import njit
+from tilewave.machine.families import special as ops
 from tilewave.machine.floating import EXPONENT, NAN32, ONE, SIGN, canonical, flushed
 from tilewave.machine.halves import NAN16, narrow64_bf16, narrow64_f16
+from tilewave.machine.registers import results
 
 FIRST = int64(1 << 23)
+CLOCKLO, TIMERLO = (c.SPECIAL_REGISTERS.index(name) for name in ("SR_CLOCKLO", "SR_GLOBALTIMERLO"))
 
 
 @njit
@@ -149,7 +142,7 @@ def _upper(op, bits):
     value = as_f64(uint64(bits) << uint64(32))
     if value == 0.0:
         result = math.copysign(np.inf, value)
-    elif op == M_RCP64H:
+    elif op == ops.M_RCP64H:
         result = 1.0 / value
     else:
         result = 1.0 / math.sqrt(value) if value > 0.0 else np.nan
@@ -165,17 +158,17 @@ def _wave(op, x):
     if x - x != 0.0:
         return np.nan
     turn = (x - np.rint(x)) * (2.0 * math.pi)
-    return math.sin(turn) if op == M_SIN else math.cos(turn)
+    return math.sin(turn) if op == ops.M_SIN else math.cos(turn)
 
 
 @njit
 def _half(op, flags, bits):
     """EX2 and TANH of a half."""
-    if flags & HIGH:
+    if flags & c.HIGH:
         x = float64(widen_f16(bits & uint32(0xFFFF)))
     else:
         x = float64(as_f32(bits << uint32(16)))
-    if op == M_TANH:
+    if op == ops.M_TANH:
         result = math.tanh(x)
     elif abs(x) > 2000.0:
         result = np.inf if x > 0.0 else 0.0
@@ -183,7 +176,7 @@ def _half(op, flags, bits):
         result = 2.0**x
     if result != result:
         return NAN16
-    return narrow64_f16(result) if flags & HIGH else narrow64_bf16(result)
+    return narrow64_f16(result) if flags & c.HIGH else narrow64_bf16(result)
 
 
 @njit
@@ -191,28 +184,46 @@ def _one(op, bits):
     """One f32."""
     if bits & ~SIGN > EXPONENT:
         return NAN32
-    if op == M_TANH:
+    if op == ops.M_TANH:
         return bits_f32(float32(math.tanh(float64(as_f32(bits)))))
     bits = flushed(bits)
-    if op == M_RCP:
+    if op == ops.M_RCP:
         return _reciprocal(bits)
-    if op == M_EX2:
+    if op == ops.M_EX2:
         return _power(bits)
-    if op == M_RSQ or op == M_SQRT:
-        return _root(bits, op == M_RSQ)
-    if op == M_LG2:
+    if op == ops.M_RSQ or op == ops.M_SQRT:
+        return _root(bits, op == ops.M_RSQ)
+    if op == ops.M_LG2:
         return _logarithm(bits)
     return flushed(canonical(bits_f32(float32(_wave(op, float64(as_f32(bits)))))))
 
 
 @njit
-def special(op, flags, T):
+def special(op, sub, flags, T):
     """Execute one MUFU."""
     op = int64(op)
     for lane in range(32):
-        if op == M_RCP64H or op == M_RSQ64H:
+        if op == ops.M_RCP64H or op == ops.M_RSQ64H:
             T[8, lane] = _upper(op, T[0, lane])
-        elif flags & (HIGH | BF16):
+        elif flags & (c.HIGH | c.BF16):
             T[8, lane] = _half(op, int64(flags), T[0, lane])
         else:
             T[8, lane] = _one(op, T[0, lane])
+
+
+@njit
+def special_register(m, warp, pc, mask):
+    """S2R and CS2R."""
+    row, T = view.code(m)[pc], view.scratch(m)
+    which = row[c.SUB]
+    if which == CLOCKLO or which == TIMERLO:
+        now = uint64(view.control(m)[s.NOW])
+        for lane in range(32):
+            T[8, lane] = uint32(now)
+            T[9, lane] = uint32(now >> uint64(32))
+        results(m, warp, row, mask, uint32(0), uint32(0))
+        return
+    for lane in range(32):
+        T[8, lane] = view.identity(m)[warp, which, lane]
+        T[9, lane] = uint32(0)
+    results(m, warp, row, mask, uint32(0), uint32(0))

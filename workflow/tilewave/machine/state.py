@@ -1,13 +1,15 @@
 """What a running block consists of: arrays, allocated once and used for block after block.
 
-Compiled functions reach them through `tilewave.machine.views`; columns and entries have names here.
+Compiled functions reach them through `tilewave.machine.views`, which is made from the fields; columns and entries have names here.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple, get_type_hints
 
 import numpy as np
+from numpy import int32, int64, uint32
 
 from tilewave.machine import codes as c
 
@@ -37,7 +39,7 @@ COUNTS = (
 # ---- entries of control
 (
     BUDGET, TICK, FIRST_TICK, FAULT_COUNT, WARPS, SHARED_BASE, SHARED_END, LOCAL_BYTES, NOW,
-    GRAIN, RACES, STOP, CLASS_NOW, REVERSED, QUANTUM, TAKEN, READERS, KNOWLEDGE, PARKED,
+    GRAIN, RACES, STOP, OPCODE_NOW, REVERSED, QUANTUM, TAKEN, READERS, KNOWLEDGE, PARKED,
     PARKED_FOR, ASYNCHRONOUS, ACTORS, PRINTED,
 ) = range(23)  # fmt: skip
 CONTROL_SIZE = 23
@@ -73,65 +75,107 @@ GROUPS_KEPT = 64  # committed groups of a warp that may be outstanding
 MATRICES, BULKS = range(2)  # kinds of such groups
 
 
+Array = np.ndarray
+
+
 class State(NamedTuple):
-    """Arrays of the block that runs; W warps, S words of shared memory.
+    """Arrays of the block that runs.
 
     Blocks of a cluster run together: each has arrays of its own, but for those of the launch.
     Whose accesses can be known: the warps', and where there are asynchronous ones (`orders`) those
     of ACTORS; KNOWLEDGE counts them over the cluster, READERS those that read.
 
-    Lanes are the last axis and there are 32. ``groups`` int64 (W, SLOTS, 4): program counter,
-    lanes, what it does, what it waits for.
+    Each field says the type of an item and the sizes. Lanes are the last axis and there are 32.
     """
 
-    code: np.ndarray  # int32 (instructions, codes.COLUMNS)
-    registers: np.ndarray  # uint32 (W, REGISTERS, 32)
-    uniforms: np.ndarray  # uint32 (W, UNIFORMS)
-    predicates: np.ndarray  # uint32 (W, 16): P0..P6, PT, UP0..UP6, UPT as lane masks
-    converge: np.ndarray  # uint32 (W, 16, 32): the lanes that a B register of a lane waits for
-    groups: np.ndarray
-    live: np.ndarray  # uint32 (W,): lanes that have not exited
-    scratch: np.ndarray  # uint32 (12, 32)
-    addresses: np.ndarray  # int64 (2, 32)
-    shared: np.ndarray  # uint32 (S,)
-    shadow: np.ndarray  # uint32 (units,): who wrote a unit of shared memory last, and when
-    reads: np.ndarray  # uint32 (readers, units): when each read it last
-    last_read: np.ndarray  # uint32 (readers,): when each read any
-    known: np.ndarray  # uint32 (W, knowledge): up to when a warp knows another's accesses
-    arrived: np.ndarray  # uint32 (BARRIERS, W)
-    clocks: np.ndarray  # uint32 (BARRIERS, knowledge): what arrivals at a barrier bring along
-    expected: np.ndarray  # int64 (BARRIERS, 2): threads a barrier waits for, 0 for all; reduction
-    results: np.ndarray  # uint32 (W,): what a reducing barrier returned
-    local: np.ndarray  # uint32 (32 W, words): a row for each thread
-    queue: np.ndarray  # uint32 (W, QUEUE, 5, 32): word address and four words of data
-    queued: np.ndarray  # int64 (W, 3): first, next, groups committed
-    stamps: np.ndarray  # int64 (W, QUEUE, 2): group and width of a queued copy
-    memory: np.ndarray  # uint32 words: all global buffers
-    ranges: np.ndarray  # int64 (buffers, 2): first and last+1 byte of each, in device addresses
-    origin: np.ndarray  # int64 (1,): device address of memory[0]
-    constants: np.ndarray  # uint32 (banks, words)
-    identity: np.ndarray  # uint32 (W, len(codes.SPECIAL_REGISTERS), 32)
-    counts: np.ndarray  # int64 (instructions, len(COUNTS))
-    patterns: np.ndarray  # int64 (memos, 16)
-    deltas: np.ndarray  # int64 (memos, 2, 32)
-    touched: np.ndarray  # int32 (memos, PATTERN)
-    faults: np.ndarray  # int64 (FAULTS, 7)
-    control: np.ndarray  # int64 (CONTROL_SIZE,)
-    zeros: np.ndarray  # int64 (32,): bytes that a copy fills with zeros instead
-    resume: np.ndarray  # uint32 (W, 32): where a lane goes from the end of a collective
-    safe: np.ndarray  # uint32 (W,): up to when a warp knows the accesses of all others
-    handlers: np.ndarray  # int64 (families,): addresses of the functions that execute each
-    own: np.ndarray  # int64 (OWN_SIZE,)
-    peers: np.ndarray  # int64 (blocks of the cluster,): addresses of their `views.table`
-    mbarriers: np.ndarray  # int64 (MBARRIERS,): byte addresses in shared memory
-    phases: np.ndarray  # uint32 (2 MBARRIERS, knowledge): what arrivals bring; of finished phases
-    outstanding: np.ndarray  # int64 (W, 2, 1 + GROUPS_KEPT): groups committed, when each was
-    meetings: np.ndarray  # int64 (W, 2): arrivals at the cluster's barrier, and waits passed
-    gathered: np.ndarray  # uint32 (1, knowledge): what arrivals at the cluster's barrier bring
-    quota: np.ndarray  # int64 (W,): registers of each thread
-    prints: (
-        np.ndarray
-    )  # int64 (calls of printf, 1 + PRINT_ARGUMENTS): the format's address, its arguments
+    code: Annotated[Array, int32, "instructions", c.COLUMNS]
+    registers: Annotated[Array, uint32, "warps", REGISTERS, 32]
+    uniforms: Annotated[Array, uint32, "warps", UNIFORMS]
+    # P0..P6, PT, UP0..UP6, UPT as lane masks
+    predicates: Annotated[Array, uint32, "warps", 16]
+    # the lanes that a B register of a lane waits for
+    converge: Annotated[Array, uint32, "warps", 16, 32]
+    # of each group of lanes: program counter, lanes, what it does, what it waits for
+    groups: Annotated[Array, int64, "warps", SLOTS, 4]
+    # lanes that have not exited
+    live: Annotated[Array, uint32, "warps"]
+    scratch: Annotated[Array, uint32, 12, 32]
+    addresses: Annotated[Array, int64, 2, 32]
+    shared: Annotated[Array, uint32, "shared words"]
+    # who wrote a unit of shared memory last, and when
+    shadow: Annotated[Array, uint32, "units"]
+    # when each read it last, and when it read any
+    reads: Annotated[Array, uint32, "readers", "units that are read"]
+    last_read: Annotated[Array, uint32, "readers"]
+    # up to when a warp knows another's accesses, and those of all others
+    known: Annotated[Array, uint32, "warps", "knowledge"]
+    safe: Annotated[Array, uint32, "warps"]
+    arrived: Annotated[Array, uint32, BARRIERS, "warps"]
+    # what arrivals at a barrier bring along
+    clocks: Annotated[Array, uint32, BARRIERS, "knowledge"]
+    # threads a barrier waits for, 0 for all; reduction; what it returned to each warp
+    expected: Annotated[Array, int64, BARRIERS, 2]
+    results: Annotated[Array, uint32, "warps"]
+    local: Annotated[Array, uint32, "threads", "local words"]
+    # of each asynchronous copy: where it goes, and four words of data; its group and width
+    queue: Annotated[Array, uint32, "warps", "copies", 5, 32]
+    stamps: Annotated[Array, int64, "warps", QUEUE, 2]
+    # first, next, groups committed
+    queued: Annotated[Array, int64, "warps", 3]
+    # all global buffers, and the device address of the first word
+    memory: Annotated[Array, uint32, "words"]
+    origin: Annotated[Array, int64, 1]
+    # first and last + 1 byte of each buffer, in device addresses
+    ranges: Annotated[Array, int64, "buffers", 2]
+    constants: Annotated[Array, uint32, "banks", "words of a bank"]
+    identity: Annotated[Array, uint32, "warps", len(c.SPECIAL_REGISTERS), 32]
+    counts: Annotated[Array, int64, "instructions", len(COUNTS)]
+    # the last access of an instruction, see `patterns`
+    patterns: Annotated[Array, int64, "memos", 16]
+    deltas: Annotated[Array, int64, "memos", 2, 32]
+    touched: Annotated[Array, int32, "memos", "units of an access"]
+    faults: Annotated[Array, int64, FAULTS, 7]
+    control: Annotated[Array, int64, CONTROL_SIZE]
+    # bytes that a copy fills with zeros instead
+    zeros: Annotated[Array, int64, 32]
+    # where a lane goes from the end of a collective
+    resume: Annotated[Array, uint32, "warps", 32]
+    # addresses of the functions that execute each family
+    handlers: Annotated[Array, int64, "families"]
+    own: Annotated[Array, int64, OWN_SIZE]
+    # addresses of the `views.table` of each block of the cluster
+    peers: Annotated[Array, int64, "blocks"]
+    # byte addresses in shared memory; what arrivals bring, and what those of finished phases brought
+    mbarriers: Annotated[Array, int64, MBARRIERS]
+    phases: Annotated[Array, uint32, "phases", "knowledge"]
+    # groups committed, and when each was, by kind
+    outstanding: Annotated[Array, int64, "warps", 2, 1 + GROUPS_KEPT]
+    # arrivals at the cluster's barrier, and waits passed; what the arrivals bring
+    meetings: Annotated[Array, int64, "warps", 2]
+    gathered: Annotated[Array, uint32, "knowledge"]
+    # registers of each thread
+    quota: Annotated[Array, int64, "warps"]
+    # of calls of printf: the format's address, its arguments
+    prints: Annotated[Array, int64, "calls of printf", 1 + PRINT_ARGUMENTS]
+
+
+Size = int | str
+FIELDS: dict[str, tuple[type, tuple[Size, ...]]] = {
+    name: (kind.__metadata__[0], kind.__metadata__[1:])
+    for name, kind in get_type_hints(State, include_extras=True).items()
+}
+"""Of each array the type of an item and the sizes: a number is the same everywhere, a name is one of the
+launch's sizes."""
+
+
+def allocated(sizes: Mapping[str, int], **given: Array) -> State:
+    """A state of zeros, but for the arrays that are given; sizes: those of the others by name."""
+    made: dict[str, Array] = {
+        name: np.zeros([one if isinstance(one, int) else sizes[one] for one in shape], kind)
+        for name, (kind, shape) in FIELDS.items()
+        if name not in given
+    }
+    return State(**made, **given)
 
 
 def rows_with_memos(rows: np.ndarray) -> int:

@@ -10,18 +10,12 @@ from __future__ import annotations
 
 from numpy import int64, uint32
 
+from tilewave.machine import codes as c
+from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import fault
-from tilewave.machine.codes import ASSERT_FAIL, PRINT
 from tilewave.machine.compiling import njit
 from tilewave.machine.integer import LOCAL_WINDOW, joined
-from tilewave.machine.state import (
-    ASSERTED,
-    LOCAL_BYTES,
-    PRINT_ARGUMENTS,
-    PRINTED,
-    SYSTEM_CALL,
-)
+from tilewave.machine.validity import fault
 
 FIRST = 0x70000000  # address of the first function; the others follow as instructions do
 BYTES = 16
@@ -32,12 +26,12 @@ PERCENT = uint32(37)
 @njit
 def called(m, warp, pc, which, lanes):
     """Answer a call: which of `codes.SYSTEM_CALLS`, or one that is not known."""
-    if which == PRINT:
+    if which == c.PRINT:
         for lane in range(32):
             if (lanes >> uint32(lane)) & uint32(1):
                 _print(m, warp, lane)
         return
-    kind = int64(ASSERTED if which == ASSERT_FAIL else SYSTEM_CALL)
+    kind = int64(s.ASSERTED if which == c.ASSERT_FAIL else s.SYSTEM_CALL)
     fault(m, kind, int64(pc), int64(warp), uint32(lanes), int64(-1), int64(which), int64(1))
 
 
@@ -46,16 +40,16 @@ def _print(m, warp, lane):
     """Keep what a thread prints, to be put into words at the end; the number of values comes back."""
     R, control = view.registers(m)[warp], view.control(m)
     form = int64(joined(R[ARGUMENT + 1, lane], R[ARGUMENT, lane]))
-    number = control[PRINTED]
-    control[PRINTED] = number + 1
+    number = control[s.PRINTED]
+    control[s.PRINTED] = number + 1
     if number < len(view.prints(m)):
         kept = view.prints(m)[number]
         view.fill(kept, int64(0))
         kept[0] = form
         if R[ARGUMENT + 3, lane] == LOCAL_WINDOW:
             words, at = view.local(m)[32 * warp + lane], int64(R[ARGUMENT + 2, lane]) >> 2
-            end = view.control(m)[LOCAL_BYTES] >> 2
-            for part in range(PRINT_ARGUMENTS):
+            end = view.control(m)[s.LOCAL_BYTES] >> 2
+            for part in range(s.PRINT_ARGUMENTS):
                 if at + 2 * part + 1 < end:
                     low, high = words[at + 2 * part], words[at + 2 * part + 1]
                     kept[1 + part] = int64(joined(high, low))

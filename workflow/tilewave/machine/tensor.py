@@ -28,8 +28,9 @@ from numba.extending import intrinsic
 from numpy import float32, float64, int32, int64, uint32
 
 from tilewave.machine.bits import as_f32, bits_f32, widen_f16
-from tilewave.machine.codes import T_BF16, T_F16, T_TF32, TWO_STEPS
+from tilewave.machine.codes import T_BF16, T_F16, T_TF32
 from tilewave.machine.compiling import njit
+from tilewave.machine.families.tensor import TWO_STEPS
 from tilewave.machine.fragments import ROWS, Registers, columns, lanes, literals, local_words, part
 from tilewave.machine.vectors import DOUBLE, FLOAT, I32, I64, either, loop, splat
 
@@ -346,7 +347,7 @@ def endless(R, c, kind, depth, wide, S):
 
 
 @njit
-def hmma(sub, R, d, a, b, c):
+def hmma(sub, flags, R, d, a, b, c):
     """D = A B + C for m16n8.
 
     sub: depth, type of A and B in bits 8 and on, 1 << 16 if C and D are f32, TWO_STEPS for the sums

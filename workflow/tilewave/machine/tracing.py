@@ -14,39 +14,13 @@ from numba import types
 from numba.extending import intrinsic
 from numpy import int64, uint32
 
+from tilewave.machine import codes as c
+from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.accesses import CLOCK, FLYING, writer
 from tilewave.machine.blocks import begin, run
-from tilewave.machine.codes import (
-    ATOMIC,
-    CONST_BANK,
-    COPY,
-    FAMILY,
-    GENERIC,
-    GUARD,
-    GUARD_NOT,
-    LOAD,
-    LOCAL,
-    MATRIX,
-    OP,
-    SHARED,
-    STORE,
-    SUB,
-    WIDTH,
-)
 from tilewave.machine.compiling import entry, njit
 from tilewave.machine.integer import SHARED_WINDOW
-from tilewave.machine.state import (
-    FIRST_TICK,
-    GRAIN,
-    QUANTUM,
-    READERS,
-    READY,
-    REVERSED,
-    SLOTS,
-    STOP,
-    WARPS,
-)
+from tilewave.machine.races import CLOCK, FLYING, writer
 
 # Columns of what is wanted: the access that was found, and whether it read what nobody had written.
 W_PC, W_WARP, W_UNIT, W_UNWRITTEN = range(WANTED := 4)
@@ -71,8 +45,8 @@ def run_warp(typingctx, address, table, warp, budget):
 @njit
 def next_group(m, warp):
     """The group of lanes that a warp's next turn begins with; -1 for none."""
-    for slot in range(SLOTS):
-        if view.groups(m)[warp, slot, 2] == READY:
+    for slot in range(s.SLOTS):
+        if view.groups(m)[warp, slot, 2] == s.READY:
             return slot
     return -1
 
@@ -80,9 +54,9 @@ def next_group(m, warp):
 @njit
 def lanes_at(m, row, mask, unit):
     """Lanes of the access just executed that cover a unit of shared memory."""
-    grain = view.control(m)[GRAIN]
-    width = int64(row[WIDTH])
-    if row[FAMILY] == MATRIX:
+    grain = view.control(m)[s.GRAIN]
+    width = int64(row[c.WIDTH])
+    if row[c.FAMILY] == c.MATRIX:
         if width < 4:
             mask &= uint32((1 << (8 * width)) - 1)
         width = int64(16)
@@ -102,13 +76,13 @@ def lanes_at(m, row, mask, unit):
 @njit
 def touches_shared(row):
     """Whether an instruction may access shared memory."""
-    family, op = row[FAMILY], row[OP]
-    if family in (MATRIX, COPY):
+    family, op = row[c.FAMILY], row[c.OP]
+    if family in (c.MATRIX, c.COPY):
         return True
-    if family == ATOMIC:
-        space = (row[SUB] >> 8) & 255
-        return space in (SHARED, GENERIC)
-    return family in (LOAD, STORE) and op != LOCAL and op != CONST_BANK
+    if family == c.ATOMIC:
+        space = (row[c.SUB] >> 8) & 255
+        return space in (c.SHARED, c.GENERIC)
+    return family in (c.LOAD, c.STORE) and op != c.LOCAL and op != c.CONST_BANK
 
 
 @njit
@@ -119,9 +93,9 @@ def note(m, wanted, known, last, warp, pc, mask, entries):
     last read. entries: the shadow of each unit before the access.
     """
     row = view.code(m)[pc]
-    family = row[FAMILY]
-    writes = family in (STORE, COPY, ATOMIC) or (family == MATRIX and row[OP] == 1)
-    first = uint32(view.control(m)[FIRST_TICK])
+    family = row[c.FAMILY]
+    writes = family in (c.STORE, c.COPY, c.ATOMIC) or (family == c.MATRIX and row[c.OP] == 1)
+    first = uint32(view.control(m)[s.FIRST_TICK])
     ended = 0
     for index in range(len(wanted)):
         unit = wanted[index, W_UNIT]
@@ -142,7 +116,7 @@ def note(m, wanted, known, last, warp, pc, mask, entries):
                 if tick >= first and (unordered or entries[index] & FLYING):
                     other = int64(0)
                 elif writes:
-                    for reader in range(view.control(m)[READERS]):
+                    for reader in range(view.control(m)[s.READERS]):
                         seen = view.reads(m)[reader, unit]
                         if reader != warp and seen >= first and view.known(m)[warp, reader] < seen:
                             other = int64(1 + reader)
@@ -173,22 +147,22 @@ def trace(table, wanted_at, count, known_at, last_at, places, entries_at, run):
     known = view.int64s(known_at, (count, KNOWN))
     last = view.int64s(last_at, (count, places, 3))
     entries = view.uint32s(entries_at, (count,))
-    view.control(m)[STOP] = 0
-    warps = view.control(m)[WARPS]
+    view.control(m)[s.STOP] = 0
+    warps = view.control(m)[s.WARPS]
     left, steps = count, int64(0)
     while left > 0 and steps < MOST:
         moved = False
         for turn in range(warps):
-            warp = int64(warps - 1 - turn if view.control(m)[REVERSED] else turn)
-            for _ in range(view.control(m)[QUANTUM]):
+            warp = int64(warps - 1 - turn if view.control(m)[s.REVERSED] else turn)
+            for _ in range(view.control(m)[s.QUANTUM]):
                 slot = next_group(m, warp)
                 if slot < 0 or not view.live(m)[warp]:
                     break
                 pc = view.groups(m)[warp, slot, 0]
                 row = view.code(m)[pc]
                 mask = uint32(view.groups(m)[warp, slot, 1])
-                guard = view.predicates(m)[warp, row[GUARD]]
-                mask &= ~guard if row[GUARD_NOT] else guard
+                guard = view.predicates(m)[warp, row[c.GUARD]]
+                mask &= ~guard if row[c.GUARD_NOT] else guard
                 here = mask != uint32(0) and touches_shared(row)
                 if here:
                     for index in range(len(wanted)):
@@ -198,7 +172,7 @@ def trace(table, wanted_at, count, known_at, last_at, places, entries_at, run):
                 steps += 1
                 if here:
                     left -= note(m, wanted, known, last, warp, pc, mask, entries)
-                if view.control(m)[STOP] or left <= 0:
+                if view.control(m)[s.STOP] or left <= 0:
                     return steps
         if not moved:
             break

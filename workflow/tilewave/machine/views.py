@@ -16,21 +16,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
+from numba.np.numpy_support import from_dtype
 
-from tilewave.machine.codes import COLUMNS, SPECIAL_REGISTERS
+from tilewave.machine.codes import COLUMNS
 from tilewave.machine.compiling import njit
-from tilewave.machine.state import (
-    COUNTS,
-    GROUPS_KEPT,
-    PRINT_ARGUMENTS,
-    QUEUE,
-    REGISTERS,
-    SLOTS,
-    UNIFORMS,
-    State,
-)
+from tilewave.machine.state import FIELDS, REGISTERS, UNIFORMS, State
 
-NAMES, KINDS = len(SPECIAL_REGISTERS), len(COUNTS)
 SIZES = 2  # leading sizes kept for each array
 TABLE = len(State._fields) * (1 + SIZES)
 
@@ -115,13 +106,10 @@ def peer(typingctx, m, rank):
     return kind(m, types.int64), build
 
 
-def _array(name, dtype, *inner, leading=1, first=0):
-    """A function of the table that gives an array of the state.
-
-    Its leading sizes, from the ``first`` on, are in the table; ``inner`` are the same everywhere.
-    """
+def _array(name, dtype, sizes):
+    """A function of the table that gives an array of the state."""
     at = _place(name)
-    kind = types.Array(dtype, leading + len(inner), "C")
+    kind = types.Array(from_dtype(np.dtype(dtype)), len(sizes), "C")
 
     @intrinsic
     def array(typingctx, m):
@@ -131,59 +119,18 @@ def _array(name, dtype, *inner, leading=1, first=0):
             def word(index):
                 return builder.load(builder.gep(words, [ir.IntType(64)(at + index)]))
 
-            sizes = [word(1 + first + index) for index in range(leading)]
-            return _pointed(context, builder, kind, word(0), [*sizes, *inner])
+            shape = [
+                size if isinstance(size, int) else word(1 + axis) for axis, size in enumerate(sizes)
+            ]
+            return _pointed(context, builder, kind, word(0), shape)
 
         return kind(m), build
 
     return array
 
 
-code = _array("code", types.int32, COLUMNS)
-registers = _array("registers", types.uint32, REGISTERS, 32)
-uniforms = _array("uniforms", types.uint32, UNIFORMS)
-predicates = _array("predicates", types.uint32, 16)
-converge = _array("converge", types.uint32, 16, 32)
-groups = _array("groups", types.int64, SLOTS, 4)
-live = _array("live", types.uint32)
-scratch = _array("scratch", types.uint32, 32)
-addresses = _array("addresses", types.int64, 32)
-shared = _array("shared", types.uint32)
-shadow = _array("shadow", types.uint32)
-reads = _array("reads", types.uint32, leading=2)
-last_read = _array("last_read", types.uint32)
-known = _array("known", types.uint32, leading=2)
-arrived = _array("arrived", types.uint32, leading=2)
-clocks = _array("clocks", types.uint32, leading=2)
-expected = _array("expected", types.int64, 2)
-results = _array("results", types.uint32)
-local = _array("local", types.uint32, leading=2)
-queue = _array("queue", types.uint32, 5, 32, leading=2)
-queued = _array("queued", types.int64, 3)
-stamps = _array("stamps", types.int64, QUEUE, 2)
-memory = _array("memory", types.uint32)
-ranges = _array("ranges", types.int64, 2)
-origin = _array("origin", types.int64)
-constants = _array("constants", types.uint32, leading=2)
-identity = _array("identity", types.uint32, NAMES, 32)
-counts = _array("counts", types.int64, KINDS)
-patterns = _array("patterns", types.int64, 16)
-deltas = _array("deltas", types.int64, 2, 32)
-touched = _array("touched", types.int32, leading=2)
-faults = _array("faults", types.int64, 7)
-control = _array("control", types.int64)
-zeros = _array("zeros", types.int64, 32, leading=0)
-resume = _array("resume", types.uint32, 32)
-safe = _array("safe", types.uint32)
-handlers = _array("handlers", types.int64)
-own = _array("own", types.int64)
-mbarriers = _array("mbarriers", types.int64)
-phases = _array("phases", types.uint32, leading=2)
-outstanding = _array("outstanding", types.int64, 2, 1 + GROUPS_KEPT)
-meetings = _array("meetings", types.int64, 2)
-gathered = _array("gathered", types.uint32, first=1)
-quota = _array("quota", types.int64)
-prints = _array("prints", types.int64, 1 + PRINT_ARGUMENTS)
+# A function for each array by its name: `code(m)`, `registers(m)` and so on.
+globals().update({name: _array(name, *field) for name, field in FIELDS.items()})
 
 
 def table(state: State) -> np.ndarray:

@@ -1,0 +1,227 @@
+"""Branches, calls, barriers of a block and of a cluster."""
+
+from __future__ import annotations
+
+from tilewave.machine import codes as c
+from tilewave.machine.form import Form, signed
+from tilewave.machine.operands import Operand, parse
+from tilewave.machine.registry import not_executed, opcode
+
+# ---- control
+(
+    BRANCH, BRANCH_DIVERGENT, BRANCH_INDEXED, EXIT, SET_CONVERGE, CONVERGE, BREAK, WARP_SYNC, CALL,
+    RETURN, BLOCK_SYNC, BLOCK_ARRIVE, BLOCK_REDUCE, NOTHING, TRAP, COPY_COMMIT, COPY_WAIT, PAUSE,
+    BARRIER_MOVE, B2R, END_COLLECTIVE,
+) = range(21)  # fmt: skip
+# ---- clusters, and registers that warps hand on
+K_ARRIVE, K_WAIT, K_TAKE_REGISTERS, K_GIVE_REGISTERS = range(4)
+
+
+def _target(form: Form, operand: Operand) -> None:
+    """A byte address or a label; the loader turns labels and addresses into rows."""
+    if operand.kind == "integer":
+        form.row[c.TARGET] = int(operand.value) // 16
+    else:
+        raise form.fail(f"target {operand.text}")
+
+
+@opcode("BRA", kind="control")
+def _bra(form: Form) -> None:
+    form.drop("U")
+    kind = form.take("DIV", "CONV")
+    divergent = kind is not None
+    form.op(c.CONTROL, BRANCH_DIVERGENT if divergent else BRANCH)
+    if not divergent and form.take("ANY"):
+        form.row[c.SUB] = 1  # all lanes go where one wants to
+    target = form.operands.pop()
+    if divergent:
+        mask = form.operands.pop(0)
+        form.source(Operand(mask.kind, mask.text, mask.index))
+        form.row[c.SUB] = int(mask.inverted) | (2 if kind == "CONV" else 0)
+    while form.operands:
+        form.predicate_in(form.operands.pop(0))
+    _target(form, target)
+
+
+@opcode("BRX", "JMX", "BRXU", kind="control")
+def _brx(form: Form) -> None:
+    form.op(c.CONTROL, BRANCH_INDEXED)
+    form.source(form.operands.pop(0), "int", 2)
+    base = form.operands.pop(0) if form.operands else parse("0x0")
+    if base.kind == "integer":
+        form.row[c.SUB] = signed(int(base.value))
+    form.operands.clear()
+
+
+@opcode("EXIT", kind="control")
+def _exit(form: Form) -> None:
+    form.drop("KEEPREFCOUNT", "PREEMPTED", "NO_ATEXIT")
+    form.op(c.CONTROL, EXIT)
+    form.trailing_predicates()
+
+
+@opcode("BSSY", kind="control")
+def _bssy(form: Form) -> None:
+    form.drop("RECONVERGENT", "RELIABLE")
+    form.op(c.CONTROL, SET_CONVERGE)
+    form.row[c.BARRIER] = form.operands.pop(0).index
+    _target(form, form.operands.pop(0))
+
+
+@opcode("BSYNC", kind="control")
+def _bsync(form: Form) -> None:
+    form.drop("RECONVERGENT", "RELIABLE")
+    form.op(c.CONTROL, CONVERGE)
+    form.row[c.BARRIER] = form.operands.pop(0).index
+
+
+@opcode("BREAK", kind="control")
+def _break(form: Form) -> None:
+    form.drop("RELIABLE")
+    form.op(c.CONTROL, BREAK)
+    form.trailing_predicates()
+    while form.operands and form.is_predicate(form.operands[0]):
+        form.predicate_in(form.operands.pop(0))
+    form.row[c.BARRIER] = form.operands.pop(0).index
+
+
+@opcode("BMOV", kind="control")
+def _bmov(form: Form) -> None:
+    form.drop("32", "CLEAR", "PQUAD")
+    to, origin = form.operands.pop(0), form.operands.pop(0)
+    form.op(c.CONTROL, BARRIER_MOVE)
+    if to.kind == "barrier":
+        form.row[c.BARRIER] = to.index
+        form.source(origin)
+        form.row[c.SUB] = 1
+    else:
+        form.row[c.BARRIER] = origin.index
+        form.row[c.DST] = to.index
+        form.row[c.SUB] = 0
+
+
+@opcode("WARPSYNC", kind="barrier")
+def _warpsync(form: Form) -> None:
+    form.op(c.CONTROL, WARP_SYNC)
+    form.row[c.SUB] = form.take("EXCLUSIVE") is not None  # lanes of other masks go on by themselves
+    collective = form.take("COLLECTIVE") is not None
+    if form.take("ALL"):
+        form.source(parse("0xffffffff"))
+    else:
+        form.source(form.operands.pop(0))
+    if collective:
+        _target(form, form.operands.pop())
+
+
+@opcode("ENDCOLLECTIVE", kind="control")
+def _endcollective(form: Form) -> None:
+    form.op(c.CONTROL, END_COLLECTIVE)
+
+
+@opcode("CALL", kind="control")
+def _call(form: Form) -> None:
+    form.drop("NOINC")
+    kind = form.take("REL", "ABS")
+    target = form.operands.pop()
+    if kind == "ABS" and target.kind == "register" and not form.operands:
+        # A function of the system, whose address was loaded.
+        form.op(c.CONTROL, RETURN)
+        form.row[c.SUB] = 0
+        form.source(target, "int", 2)
+        return
+    if kind is None or len(form.operands) > 1:
+        raise form.fail()
+    if form.operands:
+        # Through a register, which counts from the function named: the jump that RET is.
+        form.op(c.CONTROL, RETURN)
+        form.row[c.SUB] = kind == "REL"
+        form.source(form.operands.pop(0), "int", 2)
+    else:
+        form.op(c.CONTROL, CALL)
+    _target(form, target)
+
+
+@opcode("RET", kind="control")
+def _ret(form: Form) -> None:
+    form.drop("NODEC")
+    form.row[c.SUB] = form.take("REL", "ABS") == "REL"
+    form.op(c.CONTROL, RETURN)
+    form.source(form.operands.pop(0), "int", 2)
+    if form.operands:  # the function that the return address counts from
+        base = form.operands.pop(0)
+        _target(form, base)
+
+
+@opcode("BAR", kind="barrier")
+def _bar(form: Form) -> None:
+    form.drop("DEFER_BLOCKING")
+    kind = form.take("SYNC", "ARV", "RED")
+    if kind is None:
+        raise form.fail()
+    form.op(c.CONTROL, {"SYNC": BLOCK_SYNC, "ARV": BLOCK_ARRIVE, "RED": BLOCK_REDUCE}[kind])  # fmt: skip
+    if kind == "RED":
+        op = form.take("AND", "OR", "POPC")
+        form.row[c.SUB] = ("AND", "OR", "POPC").index(op or "AND")
+    form.trailing_predicates()
+    form.source(form.operands.pop(0))
+    if form.operands:
+        form.source(form.operands.pop(0))
+
+
+@opcode("B2R", kind="move and predicate")
+def _b2r(form: Form) -> None:
+    if not form.take("RESULT"):
+        raise form.fail()
+    form.op(c.CONTROL, B2R)
+    form.row[c.DST] = form.operands.pop(0).index
+    if form.operands:
+        form.row[c.PD0] = form.predicate_index(form.operands.pop(0))
+
+
+@opcode("NOP", "WARPARRIVE", "PMTRIG", kind="control")
+@opcode("MEMBAR", "ERRBAR", "CGAERRBAR", kind="barrier")
+@opcode("CCTL", "CCTLL", kind="global memory")
+def _nop(form: Form) -> None:
+    """What orders or prefetches: nothing to do where every access is done at once."""
+    form.modifiers.clear()
+    form.operands.clear()
+    form.op(c.CONTROL, NOTHING)
+
+
+@opcode("YIELD", "WARPSLEEP", kind="control")
+@opcode("NANOSLEEP", kind="barrier")
+def _yield(form: Form) -> None:
+    form.modifiers.clear()
+    form.operands.clear()
+    form.op(c.CONTROL, PAUSE)
+
+
+@opcode("BPT", kind="control")
+def _bpt(form: Form) -> None:
+    form.modifiers.clear()
+    form.operands.clear()
+    form.op(c.CONTROL, TRAP)
+
+
+@opcode("UCGABAR_ARV", "UCGABAR_WAIT", kind="barrier")
+def _cluster_barrier(form: Form) -> None:
+    form.op(c.CLUSTER, K_ARRIVE if form.base == "UCGABAR_ARV" else K_WAIT)
+
+
+@opcode("USETMAXREG", kind="control")
+def _registers(form: Form) -> None:
+    form.drop("CTAPOOL")
+    kind = form.take("TRY_ALLOC", "DEALLOC")
+    if kind is None:
+        raise form.fail()
+    taking = kind == "TRY_ALLOC"
+    form.op(c.CLUSTER, K_TAKE_REGISTERS if taking else K_GIVE_REGISTERS)
+    if taking:
+        form.predicates_out([form.operands.pop(0)])
+    count = form.operands.pop(0)
+    if count.kind != "integer":
+        raise form.fail()
+    form.row[c.SUB] = int(count.value)
+
+
+not_executed("BRA_U JMP JMXU KILL RPCMOV SETMAXREG UBRA USETSHMSZ WARPSYNC_ALL", kind="control")

@@ -1,0 +1,227 @@
+"""Matrix products of the tensor cores, and how many operations they are."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+
+from tilewave.machine import codes as c
+from tilewave.machine.families.control import NOTHING
+from tilewave.machine.form import Form
+from tilewave.machine.operands import Operand
+from tilewave.machine.registry import not_executed, opcode
+
+# ---- warpgroup instructions (of HGMMA: type and shape in SUB as HMMA has them, columns in WIDTH)
+G_MULTIPLY, G_MULTIPLY_BYTES, G_WAIT = range(3)
+# ---- of SUB of the tensor cores: HMMA adds as Ampere does; IMMA of bits; DMMA cuts
+TWO_STEPS, IMMA_AND, IMMA_XOR, IMMA_NARROW, DMMA_CUT = 1 << 17, 1 << 10, 1 << 11, 1 << 12, 1 << 16
+
+
+@opcode("HMMA", kind="tensor")
+def _hmma(form: Form) -> None:
+    shape = form.take("16816", "1688", "1684")
+    result = form.take("F32", "F16")
+    kind = form.take("BF16", "TF32")
+    if shape is None or result is None:
+        raise form.fail()
+    origin = {None: c.T_F16, "BF16": c.T_BF16, "TF32": c.T_TF32}[kind]
+    depth = {"16816": 16, "1688": 8, "1684": 4}[shape]
+    if (depth == 16 and kind == "TF32") or (depth == 4 and kind != "TF32"):
+        raise form.fail()
+    # SUB: depth, type of the inputs, whether the sum is f32
+    form.row[c.SUB] = depth | origin << 8 | (result == "F32") << 16
+    form.op(c.HMMA, 0)
+    form.destination(4 if result == "F32" else 2)
+    for _ in range(3):
+        operand = form.operands.pop(0)
+        if operand.kind != "register" or operand.negated or operand.suffixes:
+            raise form.fail()
+        form.source(operand)
+
+
+@opcode("DMMA", kind="tensor")
+def _dmma(form: Form) -> None:
+    shape = form.take("884", "8x8x4", "1684", "16x8x4", "1688", "16x8x8", "16816", "16x8x16")
+    form.drop("RN")
+    shapes = {"884": 4, "8x8x4": 4, "1684": 16 + 4, "16x8x4": 16 + 4, "1688": 16 + 8,
+              "16x8x8": 16 + 8, "16816": 16 + 16, "16x8x16": 16 + 16}  # fmt: skip
+    if shape is None:
+        raise form.fail()
+    rows = 16 if shapes[shape] > 16 else 8
+    depth = shapes[shape] - (16 if rows == 16 else 0)
+    form.row[c.SUB] = depth | rows << 8 | (DMMA_CUT if form.take("RZ") else 0)
+    form.op(c.DMMA, 0)
+    form.destination(2 * rows * 8 // 32)
+    form.next_sources(3)
+
+
+@opcode("IMMA", kind="tensor")
+def _imma(form: Form) -> None:
+    shape = form.take("16832", "16816", "8816")
+    kinds = [one for one in form.modifiers if one in ("S8", "U8")]
+    for one in kinds:
+        form.modifiers.remove(one)
+    form.flag("SAT", c.SATURATE)
+    form.drop("ROW", "COL")
+    if shape is None or len(kinds) != 2:
+        raise form.fail()
+    depth = int(shape[-2:])
+    signs = (kinds[0] == "S8") | (kinds[1] == "S8") << 1
+    form.row[c.SUB] = depth | signs << 8 | (IMMA_NARROW if shape == "8816" else 0)
+    _integer_matrices(form, 2 if shape == "8816" else 4)
+
+
+@opcode("BMMA", kind="tensor")
+def _bmma(form: Form) -> None:
+    shape, how = form.take("168128", "168256", "88128"), form.take("AND", "XOR")
+    form.drop("ROW", "COL")
+    if shape is None or how is None or form.take("POPC") is None:
+        raise form.fail()
+    # Bits lie in registers as bytes do, eight times as many.
+    narrow = IMMA_NARROW if shape == "88128" else 0
+    form.row[c.SUB] = int(shape[-3:]) // 8 | (IMMA_AND if how == "AND" else IMMA_XOR) | narrow
+    _integer_matrices(form, 2 if narrow else 4)
+
+
+def _integer_matrices(form: Form, words: int) -> None:
+    form.op(c.IMMA, 0)
+    form.destination(words)
+    for _ in range(3):
+        operand = form.operands.pop(0)
+        suffixes = tuple(one for one in operand.suffixes if one not in ("ROW", "COL"))
+        form.source(Operand(operand.kind, operand.text, operand.index, suffixes=suffixes))
+
+
+MATRICES = re.compile(r"^gdesc\[UR(?P<first>\d+)\](?P<tail>(?:\.\w+)*)$")
+SHAPE = re.compile(r"^64x(?P<columns>\d+)x(?P<depth>\d+)$")
+GROUP = "gsb0"
+TAILS = {"tnspA": c.INV0, "tnspB": c.INV1, "negA": c.NEG0, "negB": c.NEG1}
+
+
+@opcode("HGMMA", "IGMMA", kind="tensor")
+def _gmma(form: Form) -> None:
+    shape = SHAPE.match(form.modifiers[0]) if form.modifiers else None
+    if shape is None:
+        raise form.fail()
+    form.modifiers.pop(0)
+    columns, depth = int(shape["columns"]), int(shape["depth"])
+    if form.base == "IGMMA":
+        kinds = [one for one in form.modifiers if one in ("S8", "U8")]
+        for one in kinds:
+            form.modifiers.remove(one)
+        if len(kinds) != 2 or depth != 32:
+            raise form.fail()
+        form.row[c.SUB] = depth | ((kinds[0] == "S8") | (kinds[1] == "S8") << 1) << 8
+        words = 4
+    else:
+        wide = form.take("F32", "F16") == "F32"
+        kind = form.take("BF16", "TF32")
+        if depth != (8 if kind == "TF32" else 16):
+            raise form.fail()
+        origin = {None: c.T_F16, "BF16": c.T_BF16, "TF32": c.T_TF32}[kind]
+        form.row[c.SUB] = depth | origin << 8 | wide << 16
+        words = 4 if wide else 2
+    if columns % 8 or not 8 <= columns <= 256:
+        raise form.fail()
+    form.op(c.HGMMA, G_MULTIPLY_BYTES if form.base == "IGMMA" else G_MULTIPLY)
+    form.row[c.WIDTH] = columns
+    form.register_out(words * columns // 8)
+    registers = form.operands.pop(0) if form.operands[0].kind == "register" else None
+    matrices = MATRICES.match(form.operands.pop(0).text)
+    if matrices is None:
+        raise form.fail()
+    form.row[c.A_UREG] = int(matrices["first"])
+    for word in matrices["tail"].split(".")[1:]:
+        if word not in TAILS or (registers is not None and word.endswith("A")):
+            raise form.fail(f"not known here: {word}")
+        form.set(TAILS[word])
+    form.source(form.operands.pop(0), "int", words * columns // 8)
+    if registers is not None:
+        form.source(registers, "int", 4)
+    if form.operands and form.operands[-1].text == GROUP:
+        form.set(c.HIGH)
+        form.operands.pop()
+    if form.operands and form.is_predicate(form.operands[0]):
+        form.predicate_in(form.operands.pop(0))
+
+
+@opcode("WARPGROUP", kind="tensor", traits=["no product"])
+def _warpgroup(form: Form) -> None:
+    if form.take("ARRIVE"):  # what a product reads is there
+        form.op(c.CONTROL, NOTHING)
+        return
+    if not form.take("DEPBAR") or not form.take("LE"):
+        raise form.fail()
+    group, count = form.operands.pop(0), form.operands.pop(0)
+    if group.text != GROUP or count.kind != "integer":
+        raise form.fail()
+    form.op(c.HGMMA, G_WAIT)
+    form.row[c.SUB] = int(count.value)
+
+
+# ---- how many operations
+
+WARPGROUP = 4
+"""Warps of a warpgroup, which one of its instructions is divided among."""
+WARPGROUPS = ("HGMMA", "IGMMA")
+_SHAPES: Mapping[str, tuple[int, int, int]] = {
+    "884": (8, 8, 4),
+    "8816": (8, 8, 16),
+    "8832": (8, 8, 32),
+    "1684": (16, 8, 4),
+    "1688": (16, 8, 8),
+    "16816": (16, 8, 16),
+    "16832": (16, 8, 32),
+    "16864": (16, 8, 64),
+}
+_SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$")
+
+
+def tensor(opcode: str) -> tuple[str, str, int] | None:
+    """Input type, type of the sum, and operations of one warp's tensor instruction.
+
+    2 m n k operations, as `sm__ops_path_tensor_*` counts them, and a quarter of that for each warp
+    of a warpgroup (cuBLAS' kernels on an H200 count 2 m n k of the whole product); types are f16,
+    bf16, tf32, f64. None where the opcode is no tensor instruction that multiplies, or one whose
+    count is not known here (sparse and integer instructions).
+    """
+    name, words, shape = _product(opcode)
+    if name not in ("HMMA", "DMMA", "HGMMA") or "SP" in words or shape is None:
+        return None
+    m, n, k = shape
+    if name == "DMMA":
+        return "f64", "f64", 2 * m * n * k
+    source = "bf16" if "BF16" in words else "tf32" if "TF32" in words else "f16"
+    return source, "f16" if words[1:2] == ["F16"] else "f32", 2 * m * n * k
+
+
+def _product(opcode: str) -> tuple[str, list[str], tuple[int, int, int] | None]:
+    """Base, modifiers, and rows, columns and depth of what a warp does of a tensor instruction."""
+    name, *words = opcode.split(".")
+    match = _SHAPE.match(words[0]) if words else None
+    shape = tuple(map(int, match.groups())) if match else _SHAPES.get((words or [""])[0])
+    if shape is None:
+        return name, words, None
+    m, n, k = shape
+    return name, words, (m // WARPGROUP if name in WARPGROUPS else m, n, k)
+
+
+@functools.cache
+def unit(opcode: str) -> tuple[str, int] | None:
+    """The unit and type of a tensor instruction as `theory.bounds.Rates` names them, and the operations
+    of one warp. None where it multiplies nothing, or what is not known here."""
+    name, words, shape = _product(opcode)
+    known = tensor(opcode)
+    if known is not None:
+        source, sum_, operations = known
+    elif name in ("IMMA", "IGMMA") and "SP" not in words and {"S8", "U8"} & set(words) and shape:
+        source, sum_, operations = "i8", "i32", 2 * shape[0] * shape[1] * shape[2]
+    else:
+        return None
+    way = "wgmma" if name in WARPGROUPS else "mma 8x8x4" if shape == (8, 8, 4) else "mma"
+    return f"{way} {source}" + (" f16 sum" if (source, sum_) == ("f16", "f16") else ""), operations
+
+
+not_executed("BGMMA OMMA QGMMA QMMA", kind="tensor")
+not_executed("WARPGROUPSET", kind="tensor", traits=["no product"])
