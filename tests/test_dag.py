@@ -221,7 +221,7 @@ STUDIES = {
     },
 }
 # Of the figure that raises.
-WHY = "ValueError: no <bars>, at $1 a $ (figures/broken.py, line 13)"
+WHY = "ValueError: no <bars>, at $1 a $ (figures/broken.py, line 12)"
 UNDRAWN = "1 figure was not drawn (boxed)"
 
 

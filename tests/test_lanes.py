@@ -294,7 +294,7 @@ def pipeline(tmp_path: Path, sass: str = "LDS R1, [R2]", recorded: Any = None) -
     compilations = SimpleNamespace(
         as_compiled=lambda entry: listing, missing_cubin=lambda *_: False, provide=lambda *_: None
     )
-    known_ = SimpleNamespace(accesses=recorded) if recorded else None
+    known_ = SimpleNamespace(accesses=recorded, folder=tmp_path) if recorded else None
     return SimpleNamespace(
         store=Store(tmp_path), deterministic=known_, compiled={"k": {"sm_90": {}}}, arch="sm_90",
         variants={"k": None}, compilations=compilations,

@@ -117,7 +117,7 @@ def test_mistakes_in_a_series(tmp_path: Path, old: str, new: str, said: str) -> 
 def test_a_launch_beyond_the_device_is_named(tmp_path: Path) -> None:
     path = changed(tmp_path, "block: [128]", "block: [2048]")
     plan = variant_of(path).plan({"m": 16, "n": 16, "k": 8}, {})
-    assert plan.beyond({}) == "reduced: a block of 2048 threads exceeds 1024"
+    assert plan.beyond({}) == "reduced: block x = 2048 exceeds 1024"
 
 
 # ---------------------------------------------------------------------------------------- jobs and keys

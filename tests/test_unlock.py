@@ -9,6 +9,7 @@ import time
 import psutil
 import pytest
 
+from samples import ROOT
 from tilewave.processes import unlock
 
 SLEEP = "import time; time.sleep(120)"
@@ -113,7 +114,13 @@ def test_killed_run(tmp_path, start, capfd):
 def test_command_that_names_snakemake_itself_does_not_count(folder):
     """make runs the helper in a shell whose command line may name snakemake, too."""
     (folder / "Snakefile").write_text("rule a:\n    output: 'done'\n    shell: 'touch done'\n")
-    helper = f"{sys.executable} {unlock.__file__} && echo free # snakemake"
-    done = subprocess.run(["sh", "-c", helper], cwd=folder, capture_output=True, text=True)
+    helper = f"{sys.executable} -m tilewave.processes.ahead && echo free # snakemake"
+    done = subprocess.run(
+        ["sh", "-c", helper],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow")},
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout.endswith("free\n")
     assert not locked(folder)

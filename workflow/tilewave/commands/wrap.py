@@ -269,8 +269,11 @@ def _front_matter(front: Mapping[str, Any]) -> str:
 
 def _text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path) -> str:
     """A file that includes the kernel's."""
-    include = [os.path.relpath(one, output.parent) for one in folders]
-    inside = os.path.relpath(source.path, output.parent)
+    # A header may lie in the folders that front matter names, and the file must not find itself.
+    home = source.path.parent if output.name != source.path.name else source.path.parent.parent
+    inside = source.path.relative_to(home).as_posix()
+    beside = [] if home == output.parent else [home]
+    include = [os.path.relpath(one, output.parent) for one in (*beside, *folders)]
     known = {
         **front,
         "compiler": {**front.get("compiler", {}), **({"include": include} if include else {})},

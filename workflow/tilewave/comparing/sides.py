@@ -241,7 +241,7 @@ def _config(
     return {
         "kernel_folders": [str(folder) for folder in folders],
         "operation_folders": list(operation_folders),
-        "output": {"results": str(results), "reports": str(results / "reports")},
+        "output": {"results": str(results), "reports": f"{results}-reports"},
         "execute": {"when": "always", "case_limit_s": 20},
         "studies": {"compare": study},
     }
