@@ -2,6 +2,12 @@
 # results go into the store; what a batch leaves here only says that it is done.
 MACHINE = project.machine_fingerprint()
 
+# Of several GPUs each is a slot, whatever the profile says of one.
+if WORK.cards:
+    workflow.register_resource("gpu", len(WORK.cards))
+    for slot, number in WORK.slots.items():
+        workflow.register_resource(slot, number)
+
 
 rule target:
     output:
@@ -11,7 +17,7 @@ rule target:
     params:
         machine=MACHINE,
         recorded=PROJECT.recorded_digest(),
-        asked=[PROJECT.config.target, PROJECT.config.gpu],
+        asked=[PROJECT.config.target, PROJECT.config.gpu, *WORK.cards],
         library=library.digest("target"),
     message:
         "Which GPU this run is about"
@@ -67,8 +73,10 @@ rule check:
         f"{RESULTS}/logs/check-{{batch}}.log",
     resources:
         gpu=1,
+        **WORK.asked,
     params:
         stage="check",
+        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("check"),
     message:
         "Check {params.kernels}"
@@ -87,11 +95,13 @@ rule time:
         temp(f"{RESULTS}/batches/time-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/time-{{batch}}.log",
-    threads: 1024 if WORK.live else 1
+    threads: WORK.alone if WORK.live else 1
     resources:
         gpu=1,
+        **WORK.asked,
     params:
         stage="time",
+        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("time"),
     message:
         "Time {params.kernels}"
@@ -112,8 +122,10 @@ rule counters:
         f"{RESULTS}/logs/counters-{{batch}}.log",
     resources:
         gpu=1,
+        **WORK.asked,
     params:
         stage="counters",
+        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("counters"),
     message:
         "Collect counters of {params.kernels}"
@@ -133,8 +145,10 @@ rule sample:
         f"{RESULTS}/logs/sample-{{batch}}.log",
     resources:
         gpu=1,
+        **WORK.asked,
     params:
         stage="sample",
+        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("sample"),
     message:
         "Sample {params.kernels}"

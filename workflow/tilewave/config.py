@@ -188,6 +188,11 @@ class Config(Model):
         default_factory=list, description="Where plot modules of your own are; their code is run."
     )
     gpu: int = Field(0, ge=0, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows.")
+    gpus: Literal["all"] | Annotated[list[StrictInt | str], Field(min_length=1)] | None = Field(
+        None,
+        description="Several GPUs that share the measuring: `all` that are visible, or a list of "
+        "indices among them or UUIDs. In place of `gpu`.",
+    )
     only: StrictInt | str | list[StrictInt | str] = Field(
         "", description="Words that narrow the run: parts, studies, kernels, dtypes, shapes."
     )

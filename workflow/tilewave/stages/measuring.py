@@ -13,6 +13,7 @@ from tilewave.records import model
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
 from tilewave.stages.jobs import Planned
+from tilewave.target import live_environments
 
 Measure = Callable[[list[Job], Callable[[dict[str, Any]], None]], list[dict[str, Any]]]
 
@@ -101,6 +102,11 @@ class Sources:
         live = self.target["live"] and job.stage != model.EXECUTE
         return str(self.target["environment"] if live else self.target["host"])
 
+    def environments(self, job: Job) -> list[str]:
+        """Ids of those in which results of this machine may be filed: of several GPUs each."""
+        own = self.environment(job)
+        return live_environments(self.target) if own == self.target["environment"] else [own]
+
     def measurable(self, stage: str, provider: Provider) -> bool:
         """Whether this machine can try: what a GPU runs needs one, the rest a CPU."""
         on_host = provider == "cpu" or stage == model.EXECUTE
@@ -109,11 +115,15 @@ class Sources:
     def _stored(self, job: Job) -> dict[str, Any] | None:
         if job.case in self.again:
             return None
-        for place in (self.store, self.attempts):
-            found = place and place.get(self.environment(job), job.stage, job.key)
-            if found and _still_good(found, job, self.target):
-                return found | {"case": job.case}
-        return None
+        again = None
+        for place in filter(None, (self.store, self.attempts)):
+            for environment in self.environments(job):
+                found = place.get(environment, job.stage, job.key)
+                if found and _still_good(found, job, self.target):
+                    if not _unknown(found):
+                        return found | {"case": job.case}
+                    again = found | {"case": job.case}
+        return again
 
     def _recorded(self, job: Job) -> dict[str, Any] | None:
         found = self.recorded and self.recorded.get(job.stage, job.key)
@@ -160,7 +170,11 @@ def _possible(job: Job, sources: Sources) -> bool:
 
 def outstanding(job: Job, sources: Sources) -> bool:
     """Whether this machine has to measure a job: nobody knows it, and it can."""
-    return _possible(job, sources) and sources.find(job) is None
+    return _possible(job, sources) and _unknown(sources.find(job))
+
+
+def _unknown(found: Mapping[str, Any] | None) -> bool:
+    return found is None or bool(found["notes"].get(model.AGAIN))
 
 
 def collect(
@@ -198,8 +212,10 @@ def collect(
             results[one.case.id] = model.result(job.stage, job.case, *stop, key=job.key)
             continue
         found = sources.find(job)
-        if found is None and (measure is None or not _possible(job, sources)):
-            found = sources.missing(job)
+        if measure is None or not _possible(job, sources):
+            found = found or sources.missing(job)
+        elif _unknown(found):
+            found = None
         if found is not None:
             results[one.case.id] = found
             recorded = str(found["source"]).startswith("recorded:")
@@ -215,7 +231,7 @@ def collect(
         job = by_case[made["case"]]
         whole = made | {
             "key": job.key,
-            "environment": sources.environment(job),
+            "environment": made["environment"] or sources.environment(job),
             "source": model.SOURCES[job.stage] if made["status"] == model.OK else "",
         }
         if _ncu(job.stage, target) is not None:
