@@ -103,7 +103,7 @@ def test_a_node_dies_and_nothing_is_lost(cluster, tmp_path):
         before = executed(tmp_path)
         time.sleep(2)
         cluster("start", died["NodeList"])
-        code = run.wait(timeout=300)
+        code = run.wait(timeout=600)
     assert code == 0, (tmp_path / "said.txt").read_text()
     after = executed(tmp_path)
     assert len(before) < len(after) == 36

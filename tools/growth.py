@@ -75,8 +75,9 @@ def write(folder: Path, kernels: int, variants: int, shapes: int) -> Path:
     return path
 
 
-def snakemake(folder: Path, config: Path, *arguments: str) -> tuple[float, float, str]:
-    """Seconds, the largest process's GB of memory, and what a run in the folder said.
+def snakemake(folder: Path, config: Path, *arguments: str) -> tuple[dict[str, float], str]:
+    """What a run in the folder took (``s``: wall clock, ``cpu_s``: of all its processes, ``gb``: memory of
+    the largest one), and what it said.
 
     Raises RuntimeError where it fails.
     """
@@ -95,7 +96,8 @@ def snakemake(folder: Path, config: Path, *arguments: str) -> tuple[float, float
         text = said.read()
     if child.returncode:
         raise RuntimeError(text)
-    return took, used.ru_maxrss / 2**20, text
+    cost = {"s": took, "cpu_s": used.ru_utime + used.ru_stime, "gb": used.ru_maxrss / 2**20}
+    return {name: round(value, 2) for name, value in cost.items()}, text
 
 
 def megabytes(*paths: Path) -> float:
@@ -124,13 +126,12 @@ def measured(kernels: int, variants: int, shapes: int, run: bool, cores: int) ->
         folder = Path(name)
         config = write(folder, kernels, variants, shapes)
         told: dict[str, object] = {"kernels": kernels, "cases": kernels * variants * shapes}
-        for what in ("plan_s", "plan_again_s"):
-            took, memory, _ = snakemake(folder, config, "--dry-run", "--cores", str(cores))
-            told |= {what: round(took, 1), "plan_gb": round(memory, 2)}
+        for what in ("plan", "plan_again"):
+            told[what] = snakemake(folder, config, "--dry-run", "--cores", str(cores))[0]
         if run:
-            took, memory, text = snakemake(folder, config, "--cores", str(cores))
+            told["run"], text = snakemake(folder, config, "--cores", str(cores))
             tables = folder / "results" / "tables"
-            told |= {"run_s": round(took, 1), "run_gb": round(memory, 2), "rules_s": by_rule(text)}
+            told["rules_s"] = by_rule(text)
             told |= {
                 "store_mb": megabytes(folder / ".tilewave" / "compiled", folder / ".tilewave" / "results"),
                 "tables_mb": megabytes(tables),

@@ -85,6 +85,7 @@ fail() {
 
 case $do in
 up)
+    [ ! -e "$folder/slurm.conf" ] || { echo "$folder: found a cluster; allowed: a new folder" >&2 && exit 2; }
     mkdir -p "$folder/state"
     configure
     clients

@@ -36,8 +36,9 @@ rule compile:
     threads: 1024
     params:
         kernels=WORK.kernels_of("compile"),
+        named=WORK.named("compile"),
     message:
-        "Compile {params.kernels}"
+        "Compile {params.named}"
     script:
         "../scripts/compile.py"
 
@@ -55,8 +56,9 @@ rule execute:
     params:
         stage="execute",
         kernels=WORK.kernels_of("execute"),
+        named=WORK.named("execute"),
     message:
-        "Execute {params.kernels}"
+        "Execute {params.named}"
     script:
         "../scripts/measure.py"
 
@@ -78,8 +80,9 @@ rule check:
         stage="check",
         card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("check"),
+        named=WORK.named("check"),
     message:
-        "Check {params.kernels}"
+        "Check {params.named}"
     script:
         "../scripts/measure.py"
 
@@ -103,8 +106,9 @@ rule time:
         stage="time",
         card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("time"),
+        named=WORK.named("time"),
     message:
-        "Time {params.kernels}"
+        "Time {params.named}"
     script:
         "../scripts/measure.py"
 
@@ -127,8 +131,9 @@ rule counters:
         stage="counters",
         card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("counters"),
+        named=WORK.named("counters"),
     message:
-        "Collect counters of {params.kernels}"
+        "Collect counters of {params.named}"
     script:
         "../scripts/measure.py"
 
@@ -150,7 +155,8 @@ rule sample:
         stage="sample",
         card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("sample"),
+        named=WORK.named("sample"),
     message:
-        "Sample {params.kernels}"
+        "Sample {params.named}"
     script:
         "../scripts/measure.py"

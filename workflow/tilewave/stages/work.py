@@ -30,6 +30,9 @@ APART = ("compile", "execute", "check")
 DEALT = ("check", "time", "counters", "sample")
 """Stages of which each of several GPUs has a batch."""
 
+NAMED = 60
+"""Kernels that a job's message names."""
+
 
 class Work:
     """Stage -> batch -> kernels; and whether this run measures on a GPU of this machine.
@@ -85,6 +88,16 @@ class Work:
     def alone(self) -> int:
         """Threads of who times: every core, so that nothing runs beside it; but for the other GPUs."""
         return 1 if self.cards else 1024
+
+    def named(self, stage: str) -> Callable[[Any], str]:
+        """The same for people: of many kernels the first ones, and how many more."""
+
+        def told(wildcards: Any) -> str:
+            names = self.batches[stage][wildcards.batch]
+            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            return ", ".join(names[:NAMED]) + more
+
+        return told
 
 
 def _here(project: Project) -> dict[str, Any]:
