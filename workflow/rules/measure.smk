@@ -74,8 +74,8 @@ rule check:
     log:
         f"{RESULTS}/logs/check-{{batch}}.log",
     resources:
-        gpu=1,
         **WORK.asked,
+        gpu=1,
     params:
         stage="check",
         card=lambda wildcards: WORK.card(wildcards.batch),
@@ -100,8 +100,8 @@ rule time:
         f"{RESULTS}/logs/time-{{batch}}.log",
     threads: WORK.alone if WORK.live else 1
     resources:
-        gpu=1,
         **WORK.asked,
+        gpu=1,
     params:
         stage="time",
         card=lambda wildcards: WORK.card(wildcards.batch),
@@ -125,8 +125,8 @@ rule counters:
     log:
         f"{RESULTS}/logs/counters-{{batch}}.log",
     resources:
-        gpu=1,
         **WORK.asked,
+        gpu=1,
     params:
         stage="counters",
         card=lambda wildcards: WORK.card(wildcards.batch),
@@ -149,8 +149,8 @@ rule sample:
     log:
         f"{RESULTS}/logs/sample-{{batch}}.log",
     resources:
-        gpu=1,
         **WORK.asked,
+        gpu=1,
     params:
         stage="sample",
         card=lambda wildcards: WORK.card(wildcards.batch),
@@ -160,3 +160,28 @@ rule sample:
         "Sample {params.named}"
     script:
         "../scripts/measure.py"
+
+
+# By how much several GPUs differ: one case on each, when all others are timed.
+if WORK.cards:
+
+    rule cards:
+        input:
+            target=f"{RESULTS}/target.json",
+            compiled=WORK.done("compile"),
+            timed=WORK.done("time"),
+        output:
+            f"{RESULTS}/cards.json",
+        log:
+            f"{RESULTS}/logs/cards.log",
+        resources:
+            **WORK.slots,
+            gpu=1,
+        params:
+            plan=PROJECT.plan_digest(),
+            cards=WORK.cards,
+            library=library.digest("stages.run"),
+        message:
+            "Time one case on each GPU"
+        script:
+            "../scripts/cards.py"

@@ -14,8 +14,8 @@ rule race:
         f"{RESULTS}/logs/tune-{{batch}}.log",
     threads: WORK.alone
     resources:
-        gpu=1,
         **WORK.asked,
+        gpu=1,
     params:
         stage="tune",
         card=lambda wildcards: WORK.card(wildcards.batch),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,14 +21,16 @@ from tilewave.gpu.clocks import SLOWED, throttle_words
 from tilewave.gpu.device import CHOICE_VARIABLE, gpu_lock
 from tilewave.jobs import Job
 from tilewave.processes import Result, result
-from tilewave.records.model import AGAIN, NOT_MEASURED
+from tilewave.records.model import NOT_MEASURED
 
-WAIT_S, POLL_S = 60.0, 2.0
+WAIT_S, POLL_S = 60.0, 5.0
 """How long a job waits for a busy GPU before it takes another one, and how often it looks."""
 MOST_USED = 5
 """Percent of the time, of NVML's last sample, that a free GPU may be running kernels."""
 MOST_MEMORY = 0.5
 """Share of a GPU's memory that others may hold."""
+
+LOST = "is lost"
 
 Keep = Callable[[Result], None]
 Run = Callable[[list[Job], Keep], object]
@@ -88,7 +91,7 @@ def condition(uuid: str) -> str:
         slowed = SLOWED & int(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
         others = len(nvml.nvmlDeviceGetComputeRunningProcesses(handle))
     except nvml.NVMLError_GpuIsLost:
-        return "is lost"
+        return LOST
     except nvml.NVMLError:  # not NVML's to see (a container), or not supported
         return ""
     finally:
@@ -110,32 +113,36 @@ def _awaited(uuid: str, say: Callable[[str], None]) -> str:
     Another run that measures there is waited for without a limit, as it waits for this one.
     """
     with gpu_lock(uuid, lambda: say(f"{uuid}: another run measures there; waiting")):
-        end, told = time.monotonic() + WAIT_S, False
+        end = time.monotonic() + WAIT_S
         while why := condition(uuid):
-            if why == "is lost":
+            if why == LOST:
                 return why
             if time.monotonic() > end:
                 return f"{why}, for {WAIT_S:g} s"
-            if told is False and time.monotonic() > end - WAIT_S + POLL_S:  # not our own last batch
-                told = True
-                say(f"{uuid} {why}; waiting")
+            say(f"{uuid} {why}; waiting")
             time.sleep(POLL_S)
     return ""
 
 
 @contextlib.contextmanager
 def _only(uuid: str) -> Iterator[None]:
-    """Processes that are started meanwhile see this GPU and no other."""
-    named = ("CUDA_VISIBLE_DEVICES", CHOICE_VARIABLE)
-    before = {name: os.environ.get(name) for name in named}
-    os.environ.update(dict.fromkeys(named, uuid))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+    """Processes that are started meanwhile see this GPU and no other, and have a temporary folder of
+    their own: there ncu has the lock by which one on another GPU would wait for this one."""
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+        told = {"CUDA_VISIBLE_DEVICES": uuid, CHOICE_VARIABLE: uuid, "TMPDIR": folder}
+        before = {name: os.environ.get(name) for name in told}
+        os.environ.update(told)
+        try:
+            yield
+        finally:
+            _restore(before)
+
+
+def _restore(before: Mapping[str, str | None]) -> None:
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
 
 
 def _suspicious(made: Result) -> bool:
@@ -148,7 +155,7 @@ def _lost(suspects: Sequence[Result]) -> str:
     if not suspects:
         return ""
     here = environment.probe()
-    return "" if here.get("gpu") else f"is lost: {here.get('gpu_reason')}"
+    return "" if here.get("gpu") else f"{LOST}: {here.get('gpu_reason')}"
 
 
 def _on_one(waiting: Sequence[Job], keep: Keep, run: Run) -> str:
@@ -215,5 +222,5 @@ def measured(
     reason = f"no GPU was left: {'; '.join(why)}"
     for job in waiting:
         if job.case not in kept:
-            finished(result(job, job.stage, NOT_MEASURED, reason, notes={AGAIN: True}))
+            finished(result(job, job.stage, NOT_MEASURED, reason, notes={"interrupted": reason}))
     return [kept[job.case] for job in waiting]

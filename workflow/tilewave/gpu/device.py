@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewave.errors import UserError
 from tilewave.gpu.facts import uuid_text
 
 CHOICE_VARIABLE = "TILEWAVE_GPU"
@@ -187,28 +188,59 @@ def open_gpu(choice: str | None = None) -> Gpu:
     )
 
 
+SHARED = Path("/tmp")
+"""Where the locks lie: one place for all users, whatever the TMPDIR of each."""
+
+
+def _lock_file(path: Path) -> int:
+    """A file descriptor of the lock at ``path``, which is made where there is none.
+
+    Nothing is written to it, and it is opened for reading alone: whoever put it there, all that is done
+    with it is flock. A link is not followed. Raises OSError.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(path, flags)
+        with contextlib.suppress(FileExistsError):  # somebody was faster
+            number = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+            os.fchmod(number, 0o644)  # whatever the umask says, other users open it too
+            return number
+
+
 @contextlib.contextmanager
 def gpu_lock(uuid: str, waiting: Callable[[], None] = lambda: None) -> Iterator[Path]:
     """Hold the machine-wide lock of a GPU; `waiting` is called once if another process has it.
 
     The file lies in the temporary folder that all users share, so that their runs exclude each
-    other too; the kernel drops the lock when the process ends, however it ends.
+    other too; the kernel drops the lock when the process ends, however it ends. Not a file of the
+    driver: a container may not have the one of this GPU, or not lock it.
+
+    Raises UserError where something else lies in its place: a link, a folder, a pipe.
     """
     import fcntl
 
-    path = Path(tempfile.gettempdir()) / f"tilewave-{uuid}.lock"
-    try:
-        number = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        with contextlib.suppress(OSError):
-            os.chmod(path, 0o666)  # whatever the umask says
-    except PermissionError:  # another user's file in a sticky folder (fs.protected_regular)
-        number = os.open(path, os.O_RDWR)
-    try:
+    path = SHARED / f"tilewave-{uuid}.lock"
+    while True:
         try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(number, fcntl.LOCK_EX)
-        yield path
-    finally:
-        os.close(number)
+            number = _lock_file(path)
+        except OSError as error:
+            raise UserError(
+                "GPU", path, error.strerror, "a file for the lock: remove it"
+            ) from error
+        with contextlib.ExitStack() as stack:
+            stack.callback(os.close, number)
+            if not stat.S_ISREG(os.fstat(number).st_mode):
+                raise UserError("GPU", path, "no file", "a file for the lock: remove it")
+            try:
+                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waiting()
+                fcntl.flock(number, fcntl.LOCK_EX)
+            try:
+                mine = os.path.samestat(os.fstat(number), path.lstat())
+            except FileNotFoundError:
+                mine = False
+            if mine:  # else somebody cleaned up meanwhile, and the next one locks another file
+                yield path
+                return

@@ -61,9 +61,6 @@ EXECUTED = SOURCES[EXECUTE]
 INSTEAD = "executed here, because on this GPU "
 """Begins the reason of a result that stands in for one that this machine's GPU did not give."""
 
-AGAIN = "again"
-"""Note of a result that the next run tries again: no GPU was left for it."""
-
 
 def result(
     stage: str,

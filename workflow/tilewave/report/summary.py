@@ -178,6 +178,8 @@ class Banner:
 def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     """The headline; a machine that measured nothing must not read as if it had."""
     label, reason = target["label"], target["reason"]
+    number = len(target.get("cards", ()))
+    label = f"{number} {label}s" if number > 1 else label
     valued = figures.figures_of(records)
     from_recording = int(valued["source"].astype(str).str.startswith("recorded:").sum())
     here = int(valued["source"].isin(["counters", "samples", "events"]).sum())

@@ -8,10 +8,12 @@ A race has all its candidates on one card. Code on the host has a batch of its o
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Sequence
 
 from tilewave.cases import Plan, Request, wants
 from tilewave.counters.catalogue import OF_INSTRUCTIONS
+from tilewave.stages.jobs import Planned
 
 SECONDS = {"check": 0.02, "time": 0.18, "tune": 0.02, "counters": 0.12, "sample": 0.03}
 """What a case costs a GPU, about: only their ratios matter, to deal everyone as much."""
@@ -48,3 +50,12 @@ def dealt(plan: Plan, cards: int) -> tuple[dict[str, int], int]:
         loads[given[name]] += costs[name]
     races = given.pop("")
     return {**given, **host}, races
+
+
+def compared(planned: Sequence[Planned]) -> str | None:
+    """Of the timed cases the one that all cards time, to tell how they differ: the largest product of
+    the last kernel that is paired with cuBLAS, else of the last kernel; None without any."""
+    jobs = [one.job for one in planned if one.job is not None and one.job.provider == "nvrtc"]
+    jobs = [job for job in jobs if job.baseline] or jobs
+    mine = [job for job in jobs if job.kernel == jobs[-1].kernel]
+    return max(mine, key=lambda job: math.prod(job.shape.values())).case if mine else None

@@ -115,15 +115,12 @@ class Sources:
     def _stored(self, job: Job) -> dict[str, Any] | None:
         if job.case in self.again:
             return None
-        again = None
         for place in filter(None, (self.store, self.attempts)):
             for environment in self.environments(job):
                 found = place.get(environment, job.stage, job.key)
                 if found and _still_good(found, job, self.target):
-                    if not _unknown(found):
-                        return found | {"case": job.case}
-                    again = found | {"case": job.case}
-        return again
+                    return found | {"case": job.case}
+        return None
 
     def _recorded(self, job: Job) -> dict[str, Any] | None:
         found = self.recorded and self.recorded.get(job.stage, job.key)
@@ -170,11 +167,7 @@ def _possible(job: Job, sources: Sources) -> bool:
 
 def outstanding(job: Job, sources: Sources) -> bool:
     """Whether this machine has to measure a job: nobody knows it, and it can."""
-    return _possible(job, sources) and _unknown(sources.find(job))
-
-
-def _unknown(found: Mapping[str, Any] | None) -> bool:
-    return found is None or bool(found["notes"].get(model.AGAIN))
+    return _possible(job, sources) and sources.find(job) is None
 
 
 def collect(
@@ -212,10 +205,8 @@ def collect(
             results[one.case.id] = model.result(job.stage, job.case, *stop, key=job.key)
             continue
         found = sources.find(job)
-        if measure is None or not _possible(job, sources):
-            found = found or sources.missing(job)
-        elif _unknown(found):
-            found = None
+        if found is None and (measure is None or not _possible(job, sources)):
+            found = sources.missing(job)
         if found is not None:
             results[one.case.id] = found
             recorded = str(found["source"]).startswith("recorded:")

@@ -26,7 +26,7 @@ from tilewave.home import RECORDED
 from tilewave.progress import Progress, duration, say
 from tilewave.records import model
 from tilewave.records.store import write_atomically
-from tilewave.stages import compiling, executing, measuring, tuning, watching
+from tilewave.stages import compiling, dealing, executing, measuring, tuning, watching
 from tilewave.stages.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -197,6 +197,32 @@ def _on_cards(target: Mapping[str, Any], card: str, doing: measuring.Measure) ->
         return cards.measured(order, waiting, keep, doing, lambda line: say(f"  {line}"))
 
     return measure
+
+
+def compare_cards(job: Job) -> list[dict[str, Any]]:
+    """One case timed on each of several GPUs, in order: uuid, environment, case, status, reason and
+    figures, among them ``paired_share``, percent of cuBLAS beside it. Empty where nothing is timed."""
+    project = job.project
+    target = _target(project)
+    case = dealing.compared(Pipeline(project, target).planned("time"))
+    if case is None:
+        return []
+    kernel = project.plan.requests[case].case.variant.kernel.name
+    rows = []
+    import numpy as np
+
+    for card in target["cards"]:
+        alone = {**target, "environment": card["id"], "cards": [card]}
+        doing = _on_cards(alone, card["uuid"], _measure(job, "time", 1))
+        (made,) = Pipeline(project, alone, [kernel]).measure("time", doing, {case})["results"]
+        found = {one["metric"]: one["value"] for one in made["figures"]}
+        series = made["samples"]
+        if series.get("baseline_us"):
+            shares = np.divide(series["baseline_us"], series["duration_us"])
+            found["paired_share"] = 100 * float(np.median(shares))
+        told = {name: made[name] for name in ("case", "status", "reason")}
+        rows.append({"uuid": card["uuid"], "environment": card["id"], **told, "figures": found})
+    return rows
 
 
 def best(job: Job) -> pd.DataFrame:
