@@ -50,7 +50,7 @@ def test_all_or_a_list(machine, monkeypatch):
     assert [one["uuid"] for one in found["taking_part"]] == list(UUIDS)
     assert all(one["cards"] == list(UUIDS) for one in found["taking_part"])
     assert len({one["id"] for one in found["taking_part"]}) == 2
-    assert [one["uuid"] for one in probed(["GPU-b", 0, 1])["taking_part"]] == [UUIDS[1], UUIDS[0]]
+    assert [one["uuid"] for one in probed(["GPU-b", 0, "1"])["taking_part"]] == [UUIDS[1], UUIDS[0]]
     (alone,) = probed([1])["taking_part"]
     assert "cards" not in alone
     for wrong in (2, "GPU-c", "GPU-"):
@@ -125,7 +125,7 @@ def test_what_a_lost_gpu_leaves_goes_to_the_next(machine):
     assert [one["status"] for one in found.values()] == ["ok"] * 4
     assert [one["environment"] for one in found.values()] == ["e0", "e1", "e1", "e1"]
     assert [one["notes"]["on"] for one in found.values()] == [UUIDS[0], *[UUIDS[1]] * 3]
-    assert said == [f"{UUIDS[0]} is lost: RuntimeError: CUDA_ERROR_NO_DEVICE; 3 cases are left"]
+    assert said == [f"{UUIDS[0]} is lost: no usable GPU: CUDA_ERROR_NO_DEVICE; 3 cases are left"]
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
 
 

@@ -65,10 +65,10 @@ def probe(config: Config, where: object) -> dict[str, Any]:
 
 def _named(name: int | str, seen: Sequence[dict[str, Any]], where: object) -> dict[str, Any]:
     """The GPU of an index or of (the beginning of) a UUID."""
-    if isinstance(name, int):
-        found = list(seen[name : name + 1]) if name >= 0 else []
+    if str(name).isdigit():  # Snakemake's --config leaves numbers of a list as text
+        found = list(seen[int(name) : int(name) + 1])
     else:
-        found = [one for one in seen if one["uuid"].lower().startswith(name.lower())]
+        found = [one for one in seen if one["uuid"].lower().startswith(str(name).lower())]
     if len(found) != 1:
         there = [f"{number}: {one['uuid']}" for number, one in enumerate(seen)]
         raise UserError(where, "gpus", name, there)
@@ -154,6 +154,9 @@ def _lost(suspects: Sequence[Result]) -> str:
     """Why the GPU under which these results came is lost; empty where they are the cases' own."""
     if not suspects:
         return ""
+    refused = [made["reason"] for made in suspects if "no usable GPU" in made["reason"]]
+    if refused:
+        return f"{LOST}: {refused[0]}"
     here = environment.probe()
     return "" if here.get("gpu") else f"{LOST}: {here.get('gpu_reason')}"
 
