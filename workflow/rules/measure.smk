@@ -2,6 +2,12 @@
 # results go into the store; what a batch leaves here only says that it is done.
 MACHINE = project.machine_fingerprint()
 
+# Of several GPUs each is a slot, whatever the profile says of one.
+if WORK.cards:
+    workflow.register_resource("gpu", len(WORK.cards))
+    for slot, number in WORK.slots.items():
+        workflow.register_resource(slot, number)
+
 
 rule target:
     output:
@@ -11,7 +17,7 @@ rule target:
     params:
         machine=MACHINE,
         recorded=PROJECT.recorded_digest(),
-        asked=[PROJECT.config.target, PROJECT.config.gpu],
+        asked=[PROJECT.config.target, PROJECT.config.gpu, *WORK.cards],
         library=library.digest("target"),
     message:
         "Which GPU this run is about"
@@ -68,9 +74,11 @@ rule check:
     log:
         f"{RESULTS}/logs/check-{{batch}}.log",
     resources:
+        **WORK.asked,
         gpu=1,
     params:
         stage="check",
+        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("check"),
         named=WORK.named("check"),
     message:
@@ -90,11 +98,13 @@ rule time:
         temp(f"{RESULTS}/batches/time-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/time-{{batch}}.log",
-    threads: 1024 if WORK.live else 1
+    threads: WORK.alone if WORK.live else 1
     resources:
+        **WORK.asked,
         gpu=1,
     params:
         stage="time",
+        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("time"),
         named=WORK.named("time"),
     message:
@@ -115,9 +125,11 @@ rule counters:
     log:
         f"{RESULTS}/logs/counters-{{batch}}.log",
     resources:
+        **WORK.asked,
         gpu=1,
     params:
         stage="counters",
+        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("counters"),
         named=WORK.named("counters"),
     message:
@@ -137,12 +149,39 @@ rule sample:
     log:
         f"{RESULTS}/logs/sample-{{batch}}.log",
     resources:
+        **WORK.asked,
         gpu=1,
     params:
         stage="sample",
+        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("sample"),
         named=WORK.named("sample"),
     message:
         "Sample {params.named}"
     script:
         "../scripts/measure.py"
+
+
+# By how much several GPUs differ: one case on each, when all others are timed.
+if WORK.cards:
+
+    rule cards:
+        input:
+            target=f"{RESULTS}/target.json",
+            compiled=WORK.done("compile"),
+            timed=WORK.done("time"),
+        output:
+            f"{RESULTS}/cards.json",
+        log:
+            f"{RESULTS}/logs/cards.log",
+        resources:
+            **WORK.slots,
+            gpu=1,
+        params:
+            plan=PROJECT.plan_digest(),
+            cards=WORK.cards,
+            library=library.digest("stages.run"),
+        message:
+            "Time one case on each GPU"
+        script:
+            "../scripts/cards.py"

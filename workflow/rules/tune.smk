@@ -12,11 +12,13 @@ rule race:
         temp(f"{RESULTS}/batches/tune-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/tune-{{batch}}.log",
-    threads: 1024
+    threads: WORK.alone
     resources:
+        **WORK.asked,
         gpu=1,
     params:
         stage="tune",
+        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("tune"),
     message:
         "Race the candidates of each shape"

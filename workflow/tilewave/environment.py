@@ -295,12 +295,19 @@ def probe(
     (bytes, MHz, W) it has the versions, the CPU's model and the commit. Never raises for a machine
     that lacks something.
     """
-    found = fingerprint(ncu)
-    if not has_gpu(found):
-        return cpu_environment("no NVIDIA driver, or no visible device")
-    command = [sys.executable, "-m", "tilewave.gpu.facts"]
-    if gpu_index is not None:
-        command += ["--gpu", str(gpu_index)]
+    chosen = [] if gpu_index is None else ["--gpu", str(gpu_index)]
+    return _asked(chosen, ncu, limit_s)[0]
+
+
+def probe_all(*, ncu: str | None = None, limit_s: float = 60.0) -> list[dict[str, Any]]:
+    """The environment with each of the visible GPUs; one without a GPU where none can be used."""
+    return _asked(["--all"], ncu, limit_s)
+
+
+def _asked(chosen: list[str], ncu: str | None, limit_s: float) -> list[dict[str, Any]]:
+    if not has_gpu(fingerprint(ncu)):
+        return [cpu_environment("no NVIDIA driver, or no visible device")]
+    command = [sys.executable, "-m", "tilewave.gpu.facts", *chosen]
     if ncu:
         command += ["--ncu", ncu]
     library = str(Path(__file__).resolve().parents[1])
@@ -310,10 +317,10 @@ def probe(
         done = subprocess.run(
             command, env=environ, capture_output=True, text=True, timeout=limit_s, check=False
         )
-        told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        told: list[dict[str, Any]] = json.loads(done.stdout.strip().splitlines()[-1])
         return told
     except subprocess.TimeoutExpired:
-        return cpu_environment(f"the driver did not answer in {limit_s:g} s")
+        return [cpu_environment(f"the driver did not answer in {limit_s:g} s")]
     except (ValueError, IndexError):
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        return cpu_environment(f"asking the driver failed: {last}")
+        return [cpu_environment(f"asking the driver failed: {last}")]

@@ -269,8 +269,10 @@ def _front_matter(front: Mapping[str, Any]) -> str:
 
 def _text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path) -> str:
     """A file that includes the kernel's."""
-    # A header may lie in the folders that front matter names, and the file must not find itself.
-    home = source.path.parent if output.name != source.path.name else source.path.parent.parent
+    # A header lies below the file, or in a folder that front matter names; and no file may find itself.
+    home = output.parent
+    if not source.path.is_relative_to(home):
+        home = source.path.parent if output.name != source.path.name else source.path.parent.parent
     inside = source.path.relative_to(home).as_posix()
     beside = [] if home == output.parent else [home]
     include = [os.path.relpath(one, output.parent) for one in (*beside, *folders)]

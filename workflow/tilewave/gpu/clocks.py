@@ -19,6 +19,13 @@ _REASONS = {
     0x40: "thermal (hardware)",
     0x80: "power brake",
 }
+SLOWED = 0x08 | 0x20 | 0x40 | 0x80
+"""Reasons for which a GPU that does nothing is not fit to be timed: a power cap comes with the load."""
+
+
+def throttle_words(reasons: int) -> str:
+    """The reasons in words, empty where there is none."""
+    return ", ".join(word for bit, word in _REASONS.items() if reasons & bit)
 
 
 class Clocks:
@@ -69,7 +76,7 @@ class Clocks:
 
     def throttle(self) -> str:
         """Reasons seen in any sample, empty where there was none."""
-        return ", ".join(word for bit, word in _REASONS.items() if self._reasons & bit)
+        return throttle_words(self._reasons)
 
     def close(self) -> None:
         if self._nvml is not None:

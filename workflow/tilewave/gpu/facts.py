@@ -1,8 +1,8 @@
 """What the driver, NVML and the libraries say of a GPU and of themselves.
 
-    python -m tilewave.gpu.facts [--gpu N] [--ncu PATH]
+    python -m tilewave.gpu.facts [--gpu N | --all] [--ncu PATH]
 
-prints the environment as one line of JSON (see `tilewave.environment.probe`).
+prints environments as one line of JSON, a list (see `tilewave.environment.probe`).
 """
 
 from __future__ import annotations
@@ -143,6 +143,18 @@ def _sensor_facts(uuid: str) -> dict[str, Any]:
     return facts
 
 
+def count() -> int:
+    """How many GPUs CUDA shows this process; 0 where it cannot be asked."""
+    try:
+        from cuda.bindings import driver
+
+        driver.cuInit(0)
+        error, number = driver.cuDeviceGetCount()
+        return 0 if int(error) else int(number)
+    except Exception:  # no package, no libcuda
+        return 0
+
+
 def probe_here(gpu_index: int | None = None, ncu: str | None = None) -> dict[str, Any]:
     """The environment, asked in this process (CUDA is initialised). See `environment.probe`."""
     packages = package_versions()
@@ -175,12 +187,14 @@ def probe_here(gpu_index: int | None = None, ncu: str | None = None) -> dict[str
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the environment as one line of JSON."""
+    """Print the environment with the chosen GPU, or with each, as one line of JSON."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--gpu", type=int, default=None)
+    parser.add_argument("--all", action="store_true")
     parser.add_argument("--ncu", default=None)
     chosen = parser.parse_args(arguments)
-    print(json.dumps(probe_here(chosen.gpu, chosen.ncu)))
+    numbers = range(max(1, count())) if chosen.all else [chosen.gpu]
+    print(json.dumps([probe_here(number, chosen.ncu) for number in numbers]))
     return 0
 
 

@@ -36,7 +36,7 @@ from tilewave.report import (
     words,
 )
 from tilewave.report.cells import number
-from tilewave.report.environments import environment_views
+from tilewave.report.environments import cards_view, environment_views
 from tilewave.report.rendering import render
 from tilewave.report.studies import Image, StudyView
 from tilewave.report.summary import banner, sources, status_matrix, troubles, verdict_counts
@@ -203,6 +203,7 @@ def write(
     left_out = {one.name: one.undrawn for one in shown if one.undrawn}
     judged = verdict.of(project, cases, records, target, left_out)
     in_short.write(reports, about["banner"], judged, found, shown, cases, records)
+    timed = getattr(inputs, "cards", None)
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
         for name in ("records", "instructions")
@@ -225,6 +226,7 @@ def write(
             "studies": [{**vars(one), "thumbnail": _thumbnail(reports, one.name)} for one in shown],
             "kernels": [rows[name] for name in names],
             "environments": environment_views(target, environments, records),
+            "cards": cards_view(target, read(Path(str(timed))) if timed else []),
             "tables": written,
             "commands": commands(project),
         },

@@ -13,6 +13,7 @@ from tilewave.records import model
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
 from tilewave.stages.jobs import Planned
+from tilewave.target import live_environments
 
 Measure = Callable[[list[Job], Callable[[dict[str, Any]], None]], list[dict[str, Any]]]
 
@@ -107,6 +108,11 @@ class Sources:
         live = self.target["live"] and job.stage != model.EXECUTE
         return str(self.target["environment"] if live else self.target["host"])
 
+    def environments(self, job: Job) -> list[str]:
+        """Ids of those in which results of this machine may be filed: of several GPUs each."""
+        own = self.environment(job)
+        return live_environments(self.target) if own == self.target["environment"] else [own]
+
     def measurable(self, stage: str, provider: Provider) -> bool:
         """Whether this machine can try: what a GPU runs needs one, the rest a CPU."""
         on_host = provider == "cpu" or stage == model.EXECUTE
@@ -115,10 +121,11 @@ class Sources:
     def _stored(self, job: Job) -> dict[str, Any] | None:
         if job.case in self.again:
             return None
-        for place in (self.store, self.attempts):
-            found = place and place.get(self.environment(job), job.stage, job.key)
-            if found and _still_good(found, job, self.target):
-                return found | {"case": job.case}
+        for place in filter(None, (self.store, self.attempts)):
+            for environment in self.environments(job):
+                found = place.get(environment, job.stage, job.key)
+                if found and _still_good(found, job, self.target):
+                    return found | {"case": job.case}
         return None
 
     def _recorded(self, job: Job) -> dict[str, Any] | None:
@@ -224,7 +231,7 @@ def collect(
         job = by_case[made["case"]]
         whole = made | {
             "key": job.key,
-            "environment": sources.environment(job),
+            "environment": made["environment"] or sources.environment(job),
             "source": model.SOURCES[job.stage] if made["status"] == model.OK else "",
         }
         if _ncu(job.stage, target) is not None:

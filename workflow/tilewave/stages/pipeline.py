@@ -184,9 +184,12 @@ class Pipeline:
 
     # ---------------------------------------------------------------------------------------- doing it
 
-    def measure(self, stage: str, measure: Measure) -> dict[str, Any]:
-        """Measure what is to be measured; the document of `measuring.collect`."""
-        planned = self.planned(stage)
+    def measure(
+        self, stage: str, measure: Measure, only: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        """Measure what is to be measured, or of it ``only`` these cases; the document of
+        `measuring.collect`."""
+        planned = [one for one in self.planned(stage) if only is None or one.case.id in only]
         checks = None
         if stage not in ("check", executing.STAGE):
             known = measuring.collect(self.planned("check"), self.sources("check"))

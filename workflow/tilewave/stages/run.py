@@ -20,11 +20,13 @@ from tilewave import project as projects
 from tilewave import target as targets
 from tilewave.environment import commit
 from tilewave.errors import UserError
+from tilewave.gpu import cards
+from tilewave.gpu.device import CHOICE_VARIABLE
 from tilewave.home import RECORDED
 from tilewave.progress import Progress, duration, say
 from tilewave.records import model
 from tilewave.records.store import not_written, write_atomically
-from tilewave.stages import compiling, executing, measuring, tuning, watching
+from tilewave.stages import compiling, dealing, executing, measuring, tuning, watching
 from tilewave.stages.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -84,10 +86,13 @@ def write(path: str, document: Any) -> None:
 def target(job: Job) -> dict[str, Any]:
     """The target document (see `tilewave.target`)."""
     project = job.project
-    here = targets.probe(project.config.gpu)
+    here = cards.probe(project.config, project.where)
     found = targets.resolve(project.config, here, project.recorded_root, project.where)
+    for uuid, why in found.get("left_out", {}).items():
+        say(f"  {uuid} is left out: {why}")
     how = "measured live" if found["live"] else f"not live: {found['reason']}"
-    say(f"Target: {found['label']} ({how})")
+    number = len(found.get("cards", ()))
+    say(f"Target: {f'{number} x ' if number > 1 else ''}{found['label']} ({how})")
     job.note("".join(f"{line}\n" for line in [*found["damaged"], json.dumps(found, indent=1)]))
     return found
 
@@ -149,17 +154,25 @@ def compile_kernels(job: Job, kernels: Sequence[str], cores: int) -> str:
 
 
 def _cores(pipeline: Pipeline, given: int) -> int:
-    """The cores that a job may use: all of them beside a GPU, because nothing is timed meanwhile."""
-    return (os.cpu_count() or given) if pipeline.target["live"] else given
+    """The cores that a job may use: all of them beside a GPU, because nothing is timed meanwhile;
+    its part of them beside one of several GPUs."""
+    if not pipeline.target["live"]:
+        return given
+    return max(1, (os.cpu_count() or given) // max(1, len(pipeline.target.get("cards", ()))))
 
 
-def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1) -> str:
+def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1, card: str = "") -> str:
     """Measure what a stage has to measure of these kernels' cases (see `tilewave.stages.pipeline`);
-    the results go into the store."""
+    the results go into the store.
+
+    card: UUID of the GPU that they are dealt to, where there are several; the others stand in for it.
+    """
     pipeline = _pipeline(job, kernels)
     if stage != executing.STAGE:  # every machine counts the same
         targets.of_another_node(pipeline.target, job.project.config.gpu, stage)
     doing, begun = _measure(job, stage, _cores(pipeline, cores)), time.monotonic()
+    if card:
+        doing = _on_cards(pipeline.target, card, doing)
     document = pipeline.measure(stage, doing)
     job.note(measuring.log_lines(stage, document))
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
@@ -175,6 +188,45 @@ def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1) -> str
             say(f"  {stage}: {told}")
             job.note(f"{told}\n")
     return counts
+
+
+def _on_cards(target: Mapping[str, Any], card: str, doing: measuring.Measure) -> measuring.Measure:
+    """The same on that GPU, or where it is lost or not free on the others in turn."""
+    known = {one["uuid"]: one["id"] for one in target.get("cards", ())}
+    order = {uuid: known[uuid] for uuid in (card, *known) if uuid in known}
+
+    def measure(
+        waiting: list[jobs.Job], keep: Callable[[dict[str, Any]], None]
+    ) -> list[dict[str, Any]]:
+        return cards.measured(order, waiting, keep, doing, lambda line: say(f"  {line}"))
+
+    return measure
+
+
+def compare_cards(job: Job) -> list[dict[str, Any]]:
+    """One case timed on each of several GPUs, in order: uuid, environment, case, status, reason and
+    figures, among them ``paired_share``, percent of cuBLAS beside it. Empty where nothing is timed."""
+    project = job.project
+    target = _target(project)
+    case = dealing.compared(Pipeline(project, target).planned("time"))
+    if case is None:
+        return []
+    kernel = project.plan.requests[case].case.variant.kernel.name
+    rows = []
+    import numpy as np
+
+    for card in target["cards"]:
+        alone = {**target, "environment": card["id"], "cards": [card]}
+        doing = _on_cards(alone, card["uuid"], _measure(job, "time", 1))
+        (made,) = Pipeline(project, alone, [kernel]).measure("time", doing, {case})["results"]
+        found = {one["metric"]: one["value"] for one in made["figures"]}
+        series = made["samples"]
+        if series.get("baseline_us"):
+            shares = np.divide(series["baseline_us"], series["duration_us"])
+            found["paired_share"] = 100 * float(np.median(shares))
+        told = {name: made[name] for name in ("case", "status", "reason")}
+        rows.append({"uuid": card["uuid"], "environment": card["id"], **told, "figures": found})
+    return rows
 
 
 def best(job: Job) -> pd.DataFrame:
@@ -216,7 +268,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
     cache = project.store.root / "cache"
     log = Path(f"{job.log}.worker") if job.log else project.results / f"{stage}.log"
     log.unlink(missing_ok=True)
-    os.environ["TILEWAVE_GPU"] = str(project.config.gpu)
+    os.environ[CHOICE_VARIABLE] = str(project.config.gpu)
 
     def measure(
         waiting: list[jobs.Job], keep: Callable[[dict[str, Any]], None]
@@ -286,10 +338,14 @@ def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:
     """Of a session's reports: the kernel's, or one that says what was profiled together."""
     names = list(dict.fromkeys(job.kernel for job in waiting))
     sampled = f"_{stage}" if stage == model.SAMPLE else ""
+    gpu = os.environ.get(CHOICE_VARIABLE, "")
+    card = (
+        f"_{gpu[:12]}" if gpu.startswith("GPU-") else ""
+    )  # another GPU's may be written meanwhile
     if len(names) == 1:
-        return names[0] + sampled
+        return names[0] + sampled + card
     keys = "".join(sorted(job.key for job in waiting))
-    return f"{len(names)}_kernels{sampled}_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
+    return f"{len(names)}_kernels{sampled}{card}_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
 
 
 def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
@@ -380,19 +436,20 @@ def record(job: Job) -> str:
     pipeline = Pipeline(project, aim)
     results = pipeline.results()
     # The keys match this clean tree, whatever commit the run began at.
-    measured = {**aim["environments"][aim["host"]], **commit()}
+    places = dict.fromkeys((aim["host"], *(targets.live_environments(aim) if aim["live"] else ())))
+    measured = {name: {**aim["environments"][name], **commit()} for name in places}
     kept = [
         made
         for stage in results.values()
         for made in stage
-        if made["environment"] == aim["host"]
+        if made["environment"] in places
         and made["key"]
         and model.recordable(made)
         # What stands in for a measurement is an execution's, and recorded as that; a machine that
         # shows another one's figures adds nothing but executions, which any machine can make.
         and (made["stage"] == executing.STAGE or (aim["live"] and "executed" not in made["notes"]))
     ]
-    counts = shipped.merge(folder, kept, {aim["host"]: measured}, *pipeline.shipped())
+    counts = shipped.merge(folder, kept, measured, *pipeline.shipped())
     watched = watching.chosen(pipeline)
     _watch(job, pipeline, watched, os.cpu_count() or 1)
     told = watching.document(pipeline, watched)

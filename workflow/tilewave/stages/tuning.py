@@ -17,6 +17,7 @@ from tilewave.jobs import Job
 from tilewave.records import model
 from tilewave.records.store import Store
 from tilewave.stages.jobs import Planned
+from tilewave.target import live_environments
 from tilewave.theory import selection
 from tilewave.theory.occupancy import SmLimits
 
@@ -100,12 +101,15 @@ def race_again(planned: Sequence[Planned], target: Mapping[str, Any], store: Sto
     has a candidate without a result."""
     if not target["live"]:
         return set()
+    environments = live_environments(target)
     stored: dict[str, dict[str, Mapping[str, Any]]] = {}
     incomplete: set[str] = set()
     for one in planned:
         if one.job is None:
             continue
-        made = store.get(target["environment"], STAGE, one.job.key)
+        made = next(
+            filter(None, (store.get(name, STAGE, one.job.key) for name in environments)), None
+        )
         if made is None:
             incomplete.add(one.job.group)
         else:

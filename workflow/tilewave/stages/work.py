@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewave import environment, library
 from tilewave import target as targets
 from tilewave.compiling import nvrtc
+from tilewave.errors import UserError
+from tilewave.gpu import cards
 from tilewave.progress import say
 from tilewave.project import Project, machine_fingerprint
+from tilewave.stages import dealing
 
 RACES = "tune"
 BATCHED = ("compile", "execute", "check", "time", "counters", "sample", RACES)
 APART = ("compile", "execute", "check")
 """Stages whose raced kernels have a batch of their own: `tune` asks for these alone."""
+
+DEALT = ("check", "time", "counters", "sample")
+"""Stages of which each of several GPUs has a batch."""
 
 NAMED = 60
 """Kernels that a job's message names."""
@@ -30,13 +36,18 @@ NAMED = 60
 class Work:
     """Stage -> batch -> kernels; and whether this run measures on a GPU of this machine.
 
-    folder: where a batch leaves a file that says that it is done.
+    folder: where a batch leaves a file that says that it is done. cards: the UUIDs of the GPUs, where
+    several were asked for: each has a slot, and who measures takes that of its batch.
     """
 
     def __init__(
-        self, folder: str, live: bool, batches: Mapping[str, Mapping[str, list[str]]]
+        self,
+        folder: str,
+        live: bool,
+        batches: Mapping[str, Mapping[str, list[str]]],
+        cards: Sequence[str] = (),
     ) -> None:
-        self.folder, self.live, self.batches = folder, live, batches
+        self.folder, self.live, self.batches, self.cards = folder, live, batches, cards
 
     def of(self, stage: str, kernels: object = None) -> list[str]:
         """The batches of a stage; those that hold one of these kernels, if any are given."""
@@ -53,6 +64,30 @@ class Work:
         """For a rule: its wildcards -> the kernels of the batch, parted by commas."""
         return lambda wildcards: ", ".join(self.batches[stage][wildcards.batch])
 
+    def card(self, batch: str) -> str:
+        """UUID of the GPU of a batch; empty for the host's, and where nothing is dealt."""
+        place = int(batch) % (len(self.cards) + 1)
+        return self.cards[place] if place < len(self.cards) else ""
+
+    @property
+    def slots(self) -> dict[str, int]:
+        """Resource -> how many there are: one for each of the cards."""
+        return {f"gpu{place}": 1 for place in range(len(self.cards))}
+
+    @property
+    def asked(self) -> dict[str, Callable[[Any], int]]:
+        """For a rule: the slot of a batch's card; code on the host takes all, and runs alone."""
+
+        def asks(uuid: str) -> Callable[[Any], int]:
+            return lambda wildcards: int(self.card(wildcards.batch) in (uuid, ""))
+
+        return {f"gpu{place}": asks(uuid) for place, uuid in enumerate(self.cards)}
+
+    @property
+    def alone(self) -> int:
+        """Threads of who times: every core, so that nothing runs beside it; but for the other GPUs."""
+        return 1 if self.cards else 1024
+
     def named(self, stage: str) -> Callable[[Any], str]:
         """The same for people: of many kernels the first ones, and how many more."""
 
@@ -67,8 +102,8 @@ class Work:
 def _here(project: Project) -> dict[str, Any]:
     """This machine's environment; a driver is asked once for each state of the machine, in a child."""
     found = environment.fingerprint()
-    if not environment.has_gpu(found):
-        return targets.probe(project.config.gpu)
+    if project.config.gpus is not None or not environment.has_gpu(found):
+        return cards.probe(project.config, project.where)
     known = [found, project.config.gpu, environment.package_versions()]
     name = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
     path = project.store.blob("environments", name, ".json")
@@ -91,9 +126,12 @@ def _told(project: Project) -> dict[str, Any] | None:
 
 
 def _batches(
-    project: Project, work: Mapping[str, list[str]], nodes: int | None = None
+    project: Project, work: Mapping[str, list[str]], nodes: int | None = None, cards: int = 0
 ) -> dict[str, dict[str, list[str]]]:
-    """Stage -> batch -> kernels. Neighbours of a ladder cost alike: they are dealt in turn."""
+    """Stage -> batch -> kernels. Neighbours of a ladder cost alike: nodes are dealt them in turn. Of
+    several cards, a batch's number says which one it is for (see `Work.card`)."""
+    if cards:
+        return _of_cards(project, work, cards)
     raced, every = project.stage_kernels(RACES), nodes or 1
     found: dict[str, dict[str, list[str]]] = {}
     for stage, kernels in work.items():
@@ -106,6 +144,26 @@ def _batches(
         if stage != RACES:
             parts = [part[n::every] for part in parts for n in range(min(every, len(part)))]
         found[stage] = {str(n): part for n, part in enumerate(filter(None, parts))}
+    return found
+
+
+def _of_cards(
+    project: Project, work: Mapping[str, list[str]], cards: int
+) -> dict[str, dict[str, list[str]]]:
+    raced, every = project.stage_kernels(RACES), cards + 1
+    place, races = dealing.dealt(project.plan, cards)
+    found: dict[str, dict[str, list[str]]] = {}
+    for stage, kernels in work.items():
+        if stage == RACES:
+            found[stage] = {str(races): raced}
+        elif stage not in DEALT:
+            found[stage] = _batches(project, {stage: kernels})[stage]
+        else:
+            mine: dict[int, list[str]] = {}
+            for name in kernels:
+                apart = every if stage in APART and name in raced else 0
+                mine.setdefault(place[name] + apart, []).append(name)
+            found[stage] = {str(number): mine[number] for number in sorted(mine)}
     return found
 
 
@@ -134,11 +192,16 @@ def find(project: Project, decide: bool = True, nodes: int | None = None) -> Wor
     folder = f"{project.results.as_posix()}/batches"
     known = store.read(path)
     try:
-        work, state = Work(folder, known["live"], known["batches"]), known["state"]
+        work = Work(folder, known["live"], known["batches"], known["cards"])
+        state = known["state"]
     except (KeyError, TypeError):
         work, state = None, ""
     if work is not None and not decide:
         return work
+    if nodes and project.config.gpus is not None:
+        raise UserError(
+            project.where, "gpus", project.config.gpus, "no `gpus` on a cluster, which deals them"
+        )
     for line in project.damage if decide else ():
         say(f"Warning: {line}")
     told = _told(project) if nodes else None
@@ -151,9 +214,10 @@ def find(project: Project, decide: bool = True, nodes: int | None = None) -> Wor
     here = told["environments"][told["host"]] if told else _here(project)
     target = targets.resolve(project.config, here, project.recorded_root, project.where)
     target |= {name: told[name] for name in ("machine", "node")} if told else {}
-    batches = _batches(project, Pipeline(project, target).work(), nodes)
-    work = Work(folder, bool(target["live"]), batches)
-    decided = {"live": work.live, "batches": work.batches, "state": now}
+    uuids = [one["uuid"] for one in target.get("cards", ())]
+    batches = _batches(project, Pipeline(project, target).work(), nodes, len(uuids))
+    work = Work(folder, bool(target["live"]), batches, uuids)
+    decided = {"live": work.live, "batches": work.batches, "cards": uuids, "state": now}
     if decided != known:
         store.write(path, decided)
     return work
