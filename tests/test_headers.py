@@ -65,6 +65,15 @@ def test_what_the_kernels_folder_has_comes_first(tmp_path):
     assert compiled(tmp_path, including("limits"), "MINE").cubin
 
 
+def test_a_header_of_crt_hides_none_of_another_folder(tmp_path, monkeypatch):
+    """Both wheels have an mma.h; they may lie in different site folders."""
+    for name, text in (("a/crt/mma.h", "#error of crt\n"), ("b/mma.h", "// the runtime's\n")):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(headers, "folders", lambda: (tmp_path / "a", tmp_path / "b"))
+    assert headers.closure("#include <mma.h>\n") == {"mma.h": "// the runtime's\n"}
+
+
 def test_stand_ins_are_for_a_kernels_own_files_alone(tmp_path):
     """CUDA's headers name <type_traits> and others for other compilers: a kernel's key is without."""
     assert "vector" in headers.closure("#include <vector>\n", nvcc=True)

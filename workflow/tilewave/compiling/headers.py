@@ -202,9 +202,8 @@ def closure(text: str, *own_folders: Path, nvcc: bool = False) -> dict[str, str]
     and cuda.h, have stand-ins, with ``nvcc`` also those of the host's code; any other that is found
     nowhere is left to NVRTC, which says so with file and line.
     """
-    places: list[Path] = []
-    for folder in folders():
-        places += [folder, folder / "crt"]
+    # crt/ last: it has an mma.h of its own, and the runtime's may lie in another site folder.
+    places = [*folders(), *(folder / "crt" for folder in folders())]
     return _included(
         text,
         list(own_folders),
