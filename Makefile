@@ -9,6 +9,8 @@ ARGS   ?=
 CORES  ?= all
 # Processes that share the tests.
 WORKERS ?= auto
+# Many processes start, and each would read the library anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Candidates in order; `make report PYTHON=/path/to/python3` chooses another one.
 PYTHON ?= python3.13 python3.12 python3.11 python3
 

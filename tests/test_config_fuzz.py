@@ -19,7 +19,7 @@ def folder(tmp_path_factory):
 
 
 @settings(
-    max_examples=50, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+    max_examples=25, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 @given(one=config_fuzz.configs())

@@ -24,7 +24,7 @@ from tilewave.records.store import Store
 from tilewave.stages import compiling, measuring, resolving, watching
 from tilewave.stages.jobs import Planned
 
-EXAMPLES = int(os.environ.get("TILEWAVE_EXAMPLES", 25))
+EXAMPLES = int(os.environ.get("TILEWAVE_EXAMPLES", 12))
 many = settings(
     max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
