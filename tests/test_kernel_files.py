@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import time
@@ -315,6 +316,25 @@ def test_what_ends_a_process_costs_its_item():
     assert "1 s of processor time" in told["time"] or "4 s by the clock" in told["time"]
     assert told["raises"] == "RuntimeError: what"
     assert not made["outside"].lasting and made["signal"].lasting
+
+
+RESERVED = []
+
+
+def reserves(item):
+    """Addresses that it never gives back; with `item` they are written to."""
+    RESERVED.append(mmap.mmap(-1, 160 << 20))
+    if item == "fills":
+        for _ in range(160):
+            RESERVED[-1].write(b"x" * (1 << 20))
+    return os.getpid()
+
+
+def test_only_memory_that_is_used_costs_a_process():
+    """Arrow's allocator reserves a gigabyte: a process for each item reads everything anew."""
+    limits = limited.Limits(10, 256 << 20)
+    pids = [pid for _, pid in limited.each(reserves, ["a", "b", "fills", "c"], 1, limits)]
+    assert pids[0] == pids[1] == pids[2] != pids[3]
 
 
 # ---------------------------------------------------------------------------------------------- fuzzing

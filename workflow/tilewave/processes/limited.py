@@ -28,13 +28,15 @@ WALL = 4
 """So many times its processor time an item may take by the clock: it may wait for other processes."""
 TIRED = 4
 """A process that keeps more than this part of an item's memory is followed by a new one."""
+RESERVED, RESIDENT = 0, 1
+"""Numbers of /proc/PID/statm."""
 FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 
 @dataclass(frozen=True)
 class Limits:
     """Seconds of processor time of an item and, separately, of each program that it starts; bytes beside what
-    the process has when it starts; and the files and folders that it may open."""
+    its process has when it starts; and the files and folders that it may open."""
 
     cpu_s: int
     memory: int
@@ -92,21 +94,22 @@ def _serve(
     os.setpgid(0, 0)  # what it starts ends with it
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    begun = _memory()
-    _lower(resource.RLIMIT_AS, begun + limits.memory)
+    begun = _memory(RESIDENT)
     if limits.read:
         confine(limits.read, limits.write)
     gc.freeze()  # what is there before the fork is there to stay
     while (number := pipe.recv()) is not None:
+        _lower(resource.RLIMIT_AS, _memory(RESERVED) + limits.memory)
         _lower(resource.RLIMIT_CPU, int(time.process_time()) + 1 + limits.cpu_s)
         made = _tried(function, items[number])
-        # What an item left behind is not the next one's: a compiler that ran out of memory frees nothing.
-        pipe.send((made, _memory() - begun > limits.memory // TIRED))
+        # What an item left behind is not the next one's: a compiler that ran out of memory frees nothing. Addresses
+        # that are only reserved, as Arrow's allocator does it, cost nobody anything.
+        pipe.send((made, _memory(RESIDENT) - begun > limits.memory // TIRED))
 
 
-def _memory() -> int:
-    """Bytes of this process's address space."""
-    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
+def _memory(which: int) -> int:
+    """Bytes that this process has reserved, or that are resident."""
+    return int(Path("/proc/self/statm").read_text().split()[which]) * os.sysconf("SC_PAGESIZE")
 
 
 def _lower(which: int, value: int) -> None:

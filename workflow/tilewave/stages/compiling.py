@@ -228,11 +228,7 @@ def _opened(
         ),
     ]
     store.root.mkdir(parents=True, exist_ok=True)
-    return tuple(map(_real, read)), (_real(store.root), Path("/dev/null"))
-
-
-def _real(path: Path) -> Path:
-    return path.resolve()
+    return tuple(map(Path.resolve, read)), (store.root.resolve(), Path("/dev/null"))
 
 
 def compile_all(
