@@ -71,14 +71,16 @@ def test_every_cubin_has_its_resources(folder: Path) -> None:
 def test_cubins_are_the_recorded_bytes(folder: Path) -> None:
     """Compiled here, without a GPU, a kernel whose source was recorded has the same bytes.
 
-    Two variants of each, the first and the last: all of them take minutes.
+    Three variants of each, the first, one from the middle and the last: all of them take minutes.
     """
     recorded = Recorded(folder).compiled
-    compared = others = 0
+    compared = 0
     of_kernel: dict[str, list[str]] = {}
     for name, variant in _variants().items():
         of_kernel.setdefault(variant.kernel.name, []).append(name)
-    some = {one for names in of_kernel.values() for one in (names[0], names[-1])}
+    some = {
+        one for names in of_kernel.values() for one in (names[0], names[len(names) // 2], names[-1])
+    }
     for name, variant in _variants().items():
         if name not in some:
             continue
@@ -90,11 +92,18 @@ def test_cubins_are_the_recorded_bytes(folder: Path) -> None:
                 continue  # the kernel has changed since: its figures are stale, and say so
             made = support.cubin_of(variant, arch)
             assert cubin.code_digest(made) == old["code"], name
-            others += hashlib.sha256(made).hexdigest() != old["sha256"]
+            # NVRTC 13.0.88 now and then writes other debug sections (the embedded PTX and its line
+            # table, of large kernels): the next time it writes the usual ones again.
+            for _ in range(3):
+                if hashlib.sha256(made).hexdigest() == old["sha256"]:
+                    break
+                again = nvrtc.compile_kernel(
+                    variant.kernel, nvrtc.target_of(variant.kernel, arch), variant.names
+                )
+                made = again.cubin or b""
+            assert hashlib.sha256(made).hexdigest() == old["sha256"], name
             compared += 1
-    # NVRTC 13.0.88 now and then writes other debug sections (the embedded PTX and its line table) of kernels with
-    # large headers, here as where they were recorded.
-    assert compared > 20 and others <= compared // 10
+    assert compared > 0
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
