@@ -53,13 +53,6 @@ class Buffer:
             ok(driver.cuMemcpyHtoDAsync(self.pointer, address, self.nbytes, stream))
         self.gpu.sync()
 
-    def copy_from(self, other: Buffer) -> None:
-        """Copy another buffer of the same size, on the stream."""
-        from cuda.bindings import driver
-
-        if self.nbytes:
-            ok(driver.cuMemcpyDtoDAsync(self.pointer, other.pointer, self.nbytes, self.gpu.handle))
-
     def download(self, dtype: np.dtype) -> np.ndarray:
         """The contents as a one-dimensional host array, once the stream is done."""
         return self._read(self.pointer, self.nbytes).view(dtype)
