@@ -22,7 +22,7 @@ RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu)) $(VENV)/.linked
 DEV    := $(RUN) $(call stamp,dev)
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: report tune test browser slurm smoke baseline images bench wheel lint format schema opcodes lock clean
+.PHONY: report tune test browser slurm smoke baseline documents bench wheel lint format schema opcodes lock clean
 .DEFAULT_GOAL := report
 
 report: $(RUN)
@@ -46,9 +46,9 @@ baseline: $(RUN)
 	@$(PY) -m tilewave.processes.ahead --configfile config/smoke.yaml $(ARGS)
 	$(PY) -m snakemake --cores 2 baseline --configfile config/smoke.yaml $(ARGS)
 
-# The README's images, from the report's figures; .ci/run says when they are out of date.
-images: report
-	$(PY) tools/images.py
+# Images and tables of the documents, from the report; .ci/run says when they are out of date.
+documents: report
+	$(PY) tools/documents.py
 
 # How fast the CPU executes each kernel, and where its time goes.
 bench: $(RUN)

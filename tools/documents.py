@@ -1,0 +1,126 @@
+"""What the documents show of a report: `python tools/documents.py` writes it, `--check` compares.
+
+Images are the report's own SVGs with a rule that turns them dark where the reader's screen is, and an access
+that is executed and drawn; the picture of a kernel's page needs Chromium and is not compared. A table stands
+in a document between two comments, the first of which names the report's table and dtypes of it:
+
+    <!-- ladder.csv: f32, f16_f32 -->
+    <!-- end -->
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
+DOCUMENTS = ("README.md", "docs/findings.md")
+TABLE = re.compile(r"(<!-- ladder\.csv: (.*?) -->\n).*?(?=<!-- end -->)", re.S)
+SIZES = (1024, 2048, 4096, 8192)
+FIGURES = ("ladder", "wave_quantization")
+KERNEL = "matmul_async"
+LANES = ("kernels/matmul_async.cu", "--shape", "256", "--lanes", "sgemm_tile.cuh:89")
+"""The access with most of that kernel's excess wavefronts."""
+DARK = (
+    "<style>@media (prefers-color-scheme: dark)"
+    " { svg { filter: invert(.91) hue-rotate(180deg); } }</style>"
+)
+
+
+def themed(svg: str) -> str:
+    """The drawing with the rule for dark screens."""
+    return re.sub(r"(<svg\b[^>]*>)", rf"\1{DARK}", svg, count=1)
+
+
+def ladder(table: pd.DataFrame, dtypes: str) -> str:
+    """Rows of the ladder's table in Markdown: shares of cuBLAS by size, TFLOP/s of the larger two."""
+    head = [
+        "variant",
+        "dtype",
+        *(f"{n}³, %" for n in SIZES),
+        *(f"{n}³, TFLOP/s" for n in SIZES[2:]),
+    ]
+    lines = [head, ["---"] * len(head)]
+    wanted = [one.strip() for one in dtypes.split(",")]
+    for dtype in wanted if wanted != ["all"] else table["dtype"].drop_duplicates():
+        for row in table[table["dtype"] == dtype].to_dict("records"):
+            shares = (row[f"% of cuBLAS, {n}³"] for n in SIZES)
+            rates = (row[f"TFLOP/s, {n}³"] for n in SIZES[2:])
+            lines.append(
+                [row["variant"], dtype]
+                + ["" if pd.isna(one) else f"{one:.1f}" for one in shares]
+                + ["" if pd.isna(one) else f"{one:#.3g}".rstrip(".") for one in rates]
+            )
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def with_tables(text: str, table: pd.DataFrame) -> str:
+    """A document's text with its tables as the report has them."""
+    return TABLE.sub(lambda found: found[1] + ladder(table, found[2]), text)
+
+
+def lanes() -> str:
+    """The drawing of an access, executed here."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "lanes.svg"
+        subprocess.run(
+            [sys.executable, "-m", "tilewave", "execute", *LANES, "--output", str(made)],
+            check=True, capture_output=True, cwd=ROOT,
+        )  # fmt: skip
+        return made.read_text(encoding="utf-8")
+
+
+def screenshot(reports: Path) -> None:
+    """A picture of a kernel's page, where there is a browser."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        print("no Chromium: the picture of a kernel's page stays as it is", file=sys.stderr)
+        return
+    page = (reports / "kernel" / f"{KERNEL}.html").resolve().as_uri()
+    picture = IMAGES / "kernel_page.png"
+    subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+         "--window-size=1100,1700", f"--screenshot={picture}", page],
+        check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def main() -> int:
+    """Returns 1 where a document is not what the report has."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--reports", type=Path, default=ROOT / "reports")
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    figures, table = given.reports / "figures", pd.read_csv(given.reports / "tables" / "ladder.csv")
+    made = {ROOT / name: with_tables((ROOT / name).read_text("utf-8"), table) for name in DOCUMENTS}
+    made |= {
+        IMAGES / f"{one}.svg": themed((figures / f"{one}.svg").read_text("utf-8"))
+        for one in FIGURES
+    }
+    made[IMAGES / "lanes.svg"] = lanes()
+    stale = [
+        path for path, text in made.items() if not path.is_file() or path.read_text("utf-8") != text
+    ]
+    if given.check:
+        for path in stale:
+            print(
+                f"{path.relative_to(ROOT)} is not as in the report: run `make documents`",
+                file=sys.stderr,
+            )
+        return 1 if stale else 0
+    for path in stale:
+        path.write_text(made[path], encoding="utf-8")
+    screenshot(given.reports)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
