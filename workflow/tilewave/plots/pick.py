@@ -144,8 +144,14 @@ def _times(ax: Axes, trials: pd.DataFrame) -> None:
     sns.scatterplot(
         trials, x="pick (us)", y=_RATIO, ax=ax, color=INK, s=10, alpha=0.6, linewidth=0, zorder=2
     )
-    ax.set_xscale("log")
-    ax.set(xlabel="time of the pick (us)")
+    ax.set(xscale="log", yscale="log", xlabel="time of the pick (us)")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+    low, high = trials[_RATIO].min(), trials[_RATIO].max()
+    ax.set_yticks(
+        [one for one in (0.2, 0.5, 0.7, 1, 1.5, 2, 3, 5) if low <= 1.2 * one <= 1.4 * high]
+    )
+    ax.minorticks_off()
     look.grid(ax)
 
 
