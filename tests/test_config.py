@@ -310,6 +310,18 @@ def test_only_does_not_change_how_a_case_is_measured():
     assert narrow.studies == ["first"]
 
 
+def test_a_study_with_a_few_races_is_none_of_races():
+    """The table of the best variants lists races, and nothing of what is only timed beside them."""
+    timed, raced = BLOCK | {"time": True}, BLOCK | {"tune": True}
+    told = {"plot": "ladder", "title": "t"}
+    studies = {
+        "races": {**told, "tune": True, "cases": [BLOCK, timed]},
+        "each": {**told, "cases": [raced, raced | {"shapes": [64]}]},
+        "few": {**told, "cases": [raced, timed]},
+    }
+    assert load({"studies": studies}).raced_studies == ["races", "each"]
+
+
 def test_a_part_is_a_word_for_its_studies():
     studies = {name: study()["studies"]["s"] for name in ("first", "second", "third")}
     data = {"studies": studies, "parts": {"some": ["first", "third"]}, "only": "some"}

@@ -12,29 +12,35 @@ from matplotlib.figure import Figure
 
 import synthetic
 from test_plots import texts_of
-from tilewave.plots import base, best
+from tilewave.plots import _picks, base, best
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style, save
+from tilewave.theory import calibration
+from tilewave.theory.calibration import Case
+from tilewave.theory.selection import Launch
 
 H200 = {
     "registers_per_sm": 65536, "max_warps_per_sm": 64, "max_blocks_per_sm": 32,
     "shared_per_sm": 233472, "shared_per_block_optin": 232448, "shared_reserved_per_block": 1024,
 }  # fmt: skip
-SHAPES = [(256, 256, 256), (2304, 1920, 4096), (4096, 4096, 4096), (128, 4096, 4096)]
+# The model is fitted at the first, the third and the last.
+SHAPES = [
+    (256, 256, 256), (2304, 1920, 4096), (4096, 4096, 4096), (128, 4096, 4096), (512, 512, 8192)
+]  # fmt: skip
 # Variant: kernel, tile, microseconds at each of the shapes.
 F16 = {
-    "hgemm_mma-accumulatef32": ("hgemm_mma", (128, 128, 32), (8.0, 110.0, 400.0, 60.0)),
-    "hgemm_mma-tile_m64-tile_n64-accumulatef32": ("hgemm_mma", (64, 64, 32), (5.0, 130.0, 500.0, 30.0)),
+    "hgemm_mma-accumulatef32": ("hgemm_mma", (128, 128, 32), (8.0, 110.0, 400.0, 27.0, 60.0)),
+    "hgemm_mma-tile_m64-tile_n64-accumulatef32": ("hgemm_mma", (64, 64, 32), (5.0, 130.0, 500.0, 30.0, 40.0)),
     "hgemm_wmma_staged-raster1-accumulatef32": (
-        "hgemm_wmma_staged", (256, 128, 32), (9.0, 120.0, 380.0, 90.0)
+        "hgemm_wmma_staged", (256, 128, 32), (9.0, 120.0, 380.0, 90.0, 110.0)
     ),
 }  # fmt: skip
-F32 = {"matmul_register": ("matmul_register", (64, 64, 16), (20.0, 1500.0, 6000.0, 300.0))}
+F32 = {"matmul_register": ("matmul_register", (64, 64, 16), (20.0, 1500.0, 6000.0, 300.0, 600.0))}
 
 
 @pytest.fixture(scope="module")
 def study() -> StudyData:
-    """Three f16 variants and one of f32 at four shapes, and cuBLAS. 128x128 tiles: 1024 blocks at
+    """Three f16 variants and one of f32 at five shapes, and cuBLAS. 128x128 tiles: 1024 blocks at
     4096^3, two on an SM (256 threads of 128 registers)."""
     b = synthetic.Builder("ladder")
     for dtype, variants in (("f16_f32", F16), ("f32", F32)):
@@ -44,7 +50,7 @@ def study() -> StudyData:
                 blocks = -(-m // tile[0]) * -(-n // tile[1])
                 case = b.case(
                     variant, kernel, dtype, shape, tile_m=tile[0], tile_n=tile[1],
-                    working_blocks=blocks, shared_bytes=49152.0 if tile[0] < 256 else 92160.0,
+                    blocks=blocks, working_blocks=blocks, shared_bytes=49152.0 if tile[0] < 256 else 92160.0,
                 )  # fmt: skip
                 b.cases[-1]["tile_k"] = tile[2]
                 if dtype == "f32" and place == 1:
@@ -83,7 +89,7 @@ def by_shape(study: StudyData) -> dict[tuple[str, int, int, int], dict[str, obje
 
 def test_a_row_for_each_dtype_and_shape(study: StudyData) -> None:
     found = by_shape(study)
-    assert len(found) == 8
+    assert len(found) == 10
     row = found["f16_f32", 2304, 1920, 4096]
     assert row["best variant"] == "hgemm_mma-accumulatef32"
     assert row["runner-up"] == "hgemm_wmma_staged-raster1-accumulatef32"
@@ -104,9 +110,9 @@ def behind(study: StudyData, ratio: float, environment: str | None = None) -> St
         for variant in ("hgemm_mma-accumulatef32", "hgemm_wmma_staged-raster1-accumulatef32")
     )
     records = study.records.copy()
-    mine = (records["case"] == case) & (records["metric"] == best.DURATION)
+    mine = (records["case"] == case) & (records["metric"] == _picks.DURATIONS["tune"])
     records.loc[mine, "value"] = 370.0
-    row = records[mine].assign(metric=best.BEHIND, value=ratio, text=leader)
+    row = records[mine].assign(metric=_picks.BEHIND, value=ratio, text=leader)
     if environment:
         records.loc[records["case"] == leader, "environment"] = environment
     return replace(study, records=pd.concat([records, row], ignore_index=True))
@@ -122,11 +128,32 @@ def test_who_was_eliminated_at_a_high_clock_does_not_win(study: StudyData) -> No
 def test_no_time_is_formed_with_a_leader_of_another_environment(study: StudyData) -> None:
     elsewhere = behind(study, 1.12, "here")
     case = "hgemm_mma-accumulatef32@4096x4096x4096"
-    assert best._times(elsewhere)[case] == 370.0
-    assert best._times(behind(study, 1.12))[case] == pytest.approx(1.12 * 380)
+    assert _picks.times(elsewhere, "tune")[case] == 370.0
+    assert _picks.times(behind(study, 1.12), "tune")[case] == pytest.approx(1.12 * 380)
 
 
 def test_the_models_pick_and_its_regret(study: StudyData) -> None:
+    """From three shapes the costs of each variant, from these its time at a fourth."""
+    row = by_shape(study)["f16_f32", 128, 4096, 4096]
+    predicted = {}
+    for variant, (_, tile, times) in F16.items():
+        # 256 threads of 128 registers: two blocks an SM.
+        known = [
+            Case((m, n, k), Launch(tile, -(-m // tile[0]) * -(-n // tile[1]), 2), us)
+            for (m, n, k), us in zip(SHAPES, times)
+        ]
+        costs = calibration.costs(calibration.at(known), synthetic.SMS)
+        assert costs is not None
+        predicted[variant] = costs.duration(known[3].shape, known[3].launch, synthetic.SMS)
+    pick = min(predicted, key=lambda name: predicted[name])
+    assert row["the model's pick"] == pick == "hgemm_mma-tile_m64-tile_n64-accumulatef32"
+    assert row["pick predicted (us)"] == pytest.approx(predicted[pick])
+    assert row["pick measured (us)"] == 30.0
+    assert row["regret of the pick (%)"] == pytest.approx(100 * 3 / 27)
+    assert row["model fitted here"] is False
+
+
+def test_the_other_rules(study: StudyData) -> None:
     """Worked out by hand for 2304x1920x4096 on 132 SMs, steps along k cancel.
 
     128x128, two blocks an SM: 270 blocks are 2 waves of 264, at 4096^3 1024 blocks are 4: 400 / 2.
@@ -134,29 +161,18 @@ def test_the_models_pick_and_its_regret(study: StudyData) -> None:
     are 16: 500 x 5 / 16 = 156. 256x128, two: 135 blocks 1 wave, at 4096^3 512 are 2: 380 / 2.
     """
     row = by_shape(study)["f16_f32", 2304, 1920, 4096]
-    assert row["the model's pick"] == "hgemm_mma-tile_m64-tile_n64-accumulatef32"
-    assert row["pick predicted (us)"] == pytest.approx(156.25)
-    assert row["pick measured (us)"] == 130.0
-    assert row["regret of the pick (%)"] == pytest.approx(100 * 20 / 110)
+    assert row["regret by whole waves (%)"] == pytest.approx(100 * 20 / 110)
+    assert row["regret of the best at the largest (%)"] == pytest.approx(100 * 10 / 110)
+    groups = _picks.groups(study, ["tune"])
+    (group,) = [one for one in groups if one.dtype == "f16_f32" and one.shape["m"] == 2304]
+    assert list(group.predicted[_picks.WAVES].values()) == pytest.approx([200.0, 156.25, 190.0])
+    assert _picks.groups(study, ["time"]) == []
 
 
-def test_the_pick_where_blocks_share_an_sm(study: StudyData) -> None:
-    """256^3. 128x128: 4 blocks, half a wave of 8 steps, at 4096^3 1024 blocks are 3 waves and 232,
-    two on some SM: 4 waves of 128 steps in 400 us: 3.125. 256x128: 2 blocks, half a wave, at 4096^3
-    512 are 1 and 248: 2 waves in 380 us: 5.9. 64x64: 16 blocks, half a wave, 16 waves in 500 us:
-    0.98. All pick the smallest tile, which is the best, as with whole waves."""
-    row = by_shape(study)["f16_f32", 256, 256, 256]
-    assert row["regret where blocks share an SM (%)"] == 0.0
-    (group,) = [g for g in best.groups(study) if g.dtype == "f16_f32" and g.shape["k"] == 256]
-    assert list(group.shared.values()) == pytest.approx([3.125, 0.9765625, 5.9375])
-    assert list(group.predicted.values()) == pytest.approx([6.25, 1.953125, 11.875])
-
-
-def test_the_calibration_shape_is_no_prediction(study: StudyData) -> None:
+def test_where_the_model_is_fitted_it_predicts_nothing(study: StudyData) -> None:
     row = by_shape(study)["f16_f32", 4096, 4096, 4096]
-    assert row["model calibrated here"] is True
-    assert pd.isna(row["regret of the pick (%)"])  # type: ignore[call-overload]
-    assert row["the model's pick"] == row["best variant"]
+    assert row["model fitted here"] is True
+    assert all(pd.isna(row[name]) for name in row if name.startswith("regret"))
 
 
 def test_nothing_measured_says_why(study: StudyData) -> None:
@@ -203,19 +219,19 @@ def test_texts_stay_inside_and_apart(study: StudyData, width: float) -> None:
 
 def test_what_the_figure_says(study: StudyData) -> None:
     said = " ".join(text for text, _ in texts_of(synthetic.draw(best, study, Style())))
-    for words in ("85 %: hgemm_mma tile_m64 tile_n64", "the same", "calibrated here", "at worst",
+    for words in ("90 %: hgemm_mma tile_m64 tile_n64", "the same", "fitted here", "at worst",
                   "eliminated early", "TFLOP/s", "no NVIDIA GPU here"):  # fmt: skip
         assert words in said
 
 
 def test_the_finding(study: StudyData) -> None:
     table = best.table(study)
-    # 256^3 in 5 us are 6.7 of 700 TFLOP/s; of seven picks, two of them calibrations, one is not the best.
+    # 256^3 in 5 us are 6.7 of 700 TFLOP/s; of three picks where the model is not fitted one is not the best.
     assert best.takeaway(study, table) == (
-        "The best variant passes cuBLAS at 0 of 7 shapes, at worst it has 1 % (FP16 (FP32 sum), 256³); "
+        "The best variant passes cuBLAS at 0 of 9 shapes, at worst it has 1 % (FP16 (FP32 sum), 256³); "
         "the model's pick has 100 % of its speed in the median"
     )
-    assert best._kept(table, "regret of the pick (%)").min() == pytest.approx(100 * 110 / 130)
+    assert best._kept(table, "regret of the pick (%)").min() == pytest.approx(100 * 27 / 30)
     nothing = synthetic.empty("ladder")
     assert best.takeaway(nothing, best.table(nothing)) == ""
 

@@ -1,10 +1,14 @@
 """The model that picks a variant before it is measured, against numbers worked out by hand."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from tilewave.theory import selection
+from tilewave.theory import calibration, selection
+from tilewave.theory.calibration import Case
 from tilewave.theory.occupancy import HOPPER
-from tilewave.theory.selection import Launch
+from tilewave.theory.selection import Costs, Launch
 
 SQUARE = {"m": 4096, "n": 4096, "k": 4096}
 BIG = Launch((128, 128, 32), 1024, 1)  # 32 x 32 tiles
@@ -59,30 +63,92 @@ def test_a_step_is_calibrated_and_used():
         selection.step_time(0.0, SQUARE, BIG, 132)
 
 
-def test_waves_whole_and_shared():
-    # 135 blocks, two on each of 132 SMs: one wave, in which one block sits on most SMs and two on
-    # three of them: the fullest has both.
-    three_more = Launch((256, 128, 32), 135, 2)
-    assert selection.wave_count(three_more, 132) == 1
-    assert selection.wave_count(three_more, 132, shared=True) == 1.0
-    # 132 blocks: one each, half of what an SM holds. 300: a full wave of 264 and 36 more.
-    assert selection.wave_count(Launch((256, 128, 32), 132, 2), 132, shared=True) == 0.5
-    assert selection.wave_count(Launch((256, 128, 32), 300, 2), 132) == 2
-    assert selection.wave_count(Launch((256, 128, 32), 300, 2), 132, shared=True) == 1.5
-    # With one block an SM there is nothing to share.
-    for blocks in (1, 131, 132, 133, 400):
-        launch = Launch((256, 128, 32), blocks, 1)
-        assert selection.wave_count(launch, 132) == selection.wave_count(launch, 132, shared=True)
+def test_fewer_blocks_than_keep_an_sm_busy_take_as_long_as_that_many():
+    # Five blocks where four fit: four, then one, which waits as if there were two.
+    assert selection.full_loads(5, 4, 2.0) == 4 + 2
+    assert selection.full_loads(3, 4, 2.0) == 3
+    assert selection.full_loads(8, 4, 1.0) == 8
+    assert selection.full_loads(1, 1, 1.0) == 1
 
 
-def test_a_shared_wave_is_calibrated_alike():
-    # SMALL at 4096^3: 4096 blocks, two an SM: 15 waves of 264 and 136, so two on some SM: 16.
-    step = selection.step_time(4096.0, SQUARE, SMALL, 132, shared=True)
-    assert step == 4096.0 / (16 * 128)
-    shape, launch = {"m": 256, "n": 256, "k": 256}, Launch((64, 64, 32), 16, 2)
-    # One wave of 8 steps, half of it: 16 blocks on 132 SMs.
-    assert selection.predicted_duration(shape, launch, 132, step, shared=True) == 8.0
-    assert selection.predicted_duration(shape, launch, 132, step) == 16.0
+def test_tiles_and_their_parts():
+    assert selection.parts_of_tiles(264, 132) == (2, 1)  # two whole tiles a block
+    assert selection.parts_of_tiles(16, 64) == (1, 4)  # split-K by four
+    # Stream-K: 132 equal pieces of a row of 198 tiles cut 131 of them once more.
+    pieces, parts = selection.parts_of_tiles(198, 132)
+    assert (pieces, parts) == (2.5, pytest.approx(330 / 198))
+    with pytest.raises(ValueError, match="0 blocks"):
+        selection.parts_of_tiles(1, 0)
+
+
+def test_work_of_a_launch():
+    # 270 tiles, two on an SM at a time: three on the busiest, of which the last is alone. 128 steps.
+    shape, launch = {"m": 2304, "n": 1920, "k": 4096}, Launch((128, 128, 32), 270, 2)
+    assert selection.work(shape, launch, 132, 1.5) == (
+        1, 3.5, 3.5 * 128, pytest.approx(270 * 128 / 132), 0
+    )  # fmt: skip
+    # 512x512x8192, 16 tiles of 128 x 128 in eight parts each: a block an SM, 32 steps of 256.
+    shape, split = {"m": 512, "n": 512, "k": 8192}, Launch((128, 128, 32), 128, 1)
+    assert selection.work(shape, split, 132, 1.0) == (
+        1, 1, 32, pytest.approx(16 * 256 / 132), pytest.approx(8 * 128 * 128 * 1e-6)
+    )  # fmt: skip
+
+
+def test_what_a_launch_spends_its_time_on():
+    costs = Costs((2.0, 1.0, 0.5, 0.25, 10.0))
+    shape, split = {"m": 512, "n": 512, "k": 8192}, Launch((128, 128, 32), 128, 1)
+    spent = costs.spent(shape, split, 132)
+    assert list(spent) == list(selection.COSTS)
+    assert spent[selection.STEPS] == 16 and spent[selection.PARTS] == pytest.approx(1.31072)
+    assert costs.duration(shape, split, 132) == pytest.approx(
+        2 + 1 + 16 + 0.25 * 31.030 + 1.31072, abs=1e-3
+    )
+
+
+def test_costs_come_back_from_cases_that_they_made():
+    """Six cases of a kernel with stream-K, made from its costs; one that is not wrong by a tenth."""
+    known = Costs((2.0, 1.5, 0.5, 0.2, 12.0))
+    cases = []
+    for m, n, k in calibration.SHAPES:
+        shape = {"m": m, "n": n, "k": k}
+        tiles = -(-m // 128) * -(-n // 128)
+        launch = Launch((128, 128, 32), min(132, tiles * 4), 1)
+        cases.append(Case((m, n, k), launch, known.duration(shape, launch, 132)))
+    found = calibration.costs(cases, 132)
+    assert found is not None
+    assert found.each == pytest.approx(known.each, rel=1e-6) and found.saturating == 1
+    assert calibration.costs(cases[:2], 132) is None
+    # Noise of 3 % leaves no negative cost, and no prediction far off.
+    noisy = [replace(one, us=one.us * (1 + 0.03 * (-1) ** i)) for i, one in enumerate(cases)]
+    again = calibration.costs(noisy, 132)
+    assert again is not None and min(again.each) >= 0
+    shape, launch = {"m": 2048, "n": 2048, "k": 2048}, Launch((128, 128, 32), 132, 1)
+    assert again.duration(shape, launch, 132) == pytest.approx(
+        known.duration(shape, launch, 132), rel=0.1
+    )
+
+
+def test_blocks_that_keep_an_sm_busy_are_found():
+    known = Costs((2.0, 0.0, 0.5, 0.1, 0.0), 2.0)
+    cases = [
+        Case(sizes, launch, known.duration(dict(zip("mnk", sizes)), launch, 132))
+        for sizes in calibration.SHAPES
+        for launch in [Launch((64, 64, 32), -(-sizes[0] // 64) * -(-sizes[1] // 64), 4)]
+    ]
+    found = calibration.costs(cases, 132)
+    assert found is not None and found.saturating == 2
+    assert found.each == pytest.approx(known.each, abs=1e-6)
+
+
+def test_least_squares_without_negative_numbers():
+    rows = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]])
+    x, error = calibration.least_squares(rows, np.array([3.0, 5.0, 7.0]))
+    assert x == pytest.approx([1, 2]) and error == pytest.approx(0)
+    # A line that falls below zero at its beginning: only the slope is left, 14 x / 14 x^2.
+    x, _ = calibration.least_squares(rows, np.array([0.0, 2.0, 4.0]))
+    assert x == pytest.approx([0, 16 / 14])
+    x, error = calibration.least_squares(rows, np.array([-1.0, -1.0, -1.0]))
+    assert list(x) == [0, 0] and error == 3
 
 
 def test_pick_and_regret():
@@ -95,11 +161,26 @@ def test_pick_and_regret():
         selection.regret(measured, "d")
 
 
-def test_blocks_per_sm_come_from_the_calculator():
+def test_a_launch_as_the_model_sees_it():
     # 256 threads of 128 registers: 8 warps of 4096 registers, 65536 / 32768 = 2 blocks.
-    launch = Launch.of((128, 128, 32), 1024, HOPPER, 256, 128, 40960)
-    assert launch == Launch((128, 128, 32), 1024, 2)
-    assert Launch.of((128, 128, 32), 1024, HOPPER, 256, 128, 300_000) is None
+    def of(grid: int, working: int, scratch: int, shared: int = 40960) -> Launch | None:
+        return Launch.of(SQUARE, (128, 128, 32), grid, working, scratch, HOPPER, 256, 128, shared)
+
+    assert of(1024, 1024, 0) == Launch((128, 128, 32), 1024, 2)
+    assert of(1, 1, 0, shared=300_000) is None
+    sums = 4 * 128 * 128
+    for grid, working, scratch, blocks in (
+        (132, 132, 0, 1024),  # goes from tile to tile: it has no place for parts
+        (132, 1024, 0, 1024),
+        (132, 132, 4096, 1024),  # nor in a few counters
+        (132, 132, sums, 132),  # stream-K
+        (132, 1024, sums, 132),
+        (4096, 4096, 4 * sums, 4096),  # split-K
+        (4096, 4096, 0, 4096),  # the same by atomic adds
+        (1040, 1024, 0, 1024),  # 16 blocks without work
+    ):
+        found = of(grid, working, scratch)
+        assert found is not None and found.blocks == blocks
 
 
 def test_largest_shape():

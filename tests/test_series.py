@@ -277,6 +277,8 @@ def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> Non
         assert [places[at].line for at in mine["address"]] == mine["line"].tolist(), one
     resolved = resolving.resolve(Request(plan.case), {"device": {}, "arch": 90})
     cases = tables.cases_table([resolved], {chosen.id: {"sm_90": entry}}, "sm_90", {})
+    assert resolved.launch is not None
+    assert cases["scratch_bytes"][0] == sum(one.nbytes for one in resolved.launch.scratch) > 0
     document = {chosen.id: {"sm_90": entry}}
     (shown,) = kernel_code.listings(kernel, cases, rows, None, {}, document)
     marks = [line.text for line in shown.sass if not line.address and "…" not in line.text]

@@ -6,6 +6,7 @@
     tilewave wrap FILE.cu [--kernel NAME] [--operation NAME] [-o NAME.cu]
     tilewave report [--kernels FOLDER ...] [--shapes SHAPE ...] [--only WORDS]
     tilewave record [--from FOLDER [--keep]]
+    tilewave pick SHAPE --dtype DTYPE [--gpu NAME]
 
 The first three take ``--operations FOLDER ...`` with operations of one's own. Exit code 2 is a mistake on the
 command line or in a file.
@@ -19,10 +20,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tilewave.commands import HERE, compare, execute, record, report, wrap
+from tilewave.commands import HERE, compare, execute, pick, record, report, wrap
 from tilewave.errors import UserError
 
-SUBCOMMANDS = (execute, wrap, report, record, compare)
+SUBCOMMANDS = (execute, wrap, report, record, compare, pick)
 """A module each, in the order of the help."""
 MISTAKE = "usage error"
 """Status of the document where nothing was compiled or executed."""

@@ -18,7 +18,8 @@ from tilewave.tensor_map_limits import (
     SIZE_LIMIT,
     STRIDE_LIMIT,
 )
-from tilewave.theory.occupancy import REGISTERS, WARP, block_registers
+from tilewave.theory import selection
+from tilewave.theory.occupancy import REGISTERS, WARP, SmLimits, block_registers
 
 Provider = Literal["nvrtc", "cublaslt", "cpu"]
 """Who launches: the driver what NVRTC compiled, the vendor's library, or Python on the host."""
@@ -182,6 +183,26 @@ class LaunchPlan:
     @property
     def blocks(self) -> int:
         return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory beside the operands."""
+        return sum(one.nbytes for one in self.scratch)
+
+    def modelled(
+        self, shape: Mapping[str, int], resources: Mapping[str, Any], limits: SmLimits
+    ) -> selection.Launch | None:
+        """As the models of a tiled product see it; None without a tile, or where no block fits an SM.
+
+        resources: of the compiled kernel: registers of a thread, static shared bytes.
+        """
+        if self.tile is None:
+            return None
+        static = int(resources.get("static_shared_bytes") or 0)
+        return selection.Launch.of(
+            shape, self.tile, self.blocks, self.working_blocks, self.scratch_bytes, limits,
+            math.prod(self.block), int(resources["registers"]), static + self.shared_bytes,
+        )  # fmt: skip
 
     def beyond(self, device: Mapping[str, Any]) -> str:
         """Empty where CUDA can launch it; else which limit it passes (CUDA programming guide,

@@ -94,14 +94,13 @@ class Project:
 
     @property
     def raced_studies(self) -> list[str]:
-        """The studies that race their cases, or some of them."""
+        """The studies that race their cases. One that only has raced ones among others is about something
+        else."""
+        told = {name: self.config.studies[name] for name in self.plan.studies}
         return [
             name
-            for name in self.plan.studies
-            if any(
-                self.config.studies[name].tune if block.tune is None else block.tune
-                for block in self.config.studies[name].cases
-            )
+            for name, study in told.items()
+            if study.tune or all(block.tune for block in study.cases)
         ]
 
     @property

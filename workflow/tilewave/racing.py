@@ -228,3 +228,22 @@ class Race:
             del self._laps[name]
         samples = tuple(self._blocks[name])
         self._report(Outcome(name, out, samples, len(samples) // 2, leader, leader_us))
+
+
+def durations(
+    own: Mapping[str, float], behind: Mapping[str, tuple[str, float]]
+) -> dict[str, float]:
+    """Microseconds of each candidate, told so that they may be compared.
+
+    own: as measured. behind: of one that was eliminated, for whom, and how many times as long it took
+    in the same blocks. It ran before the others had ended, at the clock of that moment: its time is
+    its leader's, times that.
+    """
+
+    def time(name: str, seen: tuple[str, ...] = ()) -> float:
+        leader, ratio = behind.get(name, ("", 1.0))
+        if leader not in own or leader in seen:
+            return own[name]
+        return time(leader, (*seen, name)) * ratio
+
+    return {name: time(name) for name in own}

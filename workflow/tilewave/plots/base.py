@@ -29,7 +29,7 @@ BASELINE = "cublas"
 
 CASE_COLUMNS = (
     "case kernel variant macros layouts operation dtype m n k sizes flop byte probe_case tile_m tile_n"
-    " tile_k blocks working_blocks block_threads registers shared_bytes"
+    " tile_k blocks working_blocks block_threads registers shared_bytes scratch_bytes"
 ).split()
 RECORD_COLUMNS = (
     "case kernel variant macros operation dtype m n k probe_case stage metric value unit source"

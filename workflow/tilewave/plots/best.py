@@ -1,16 +1,13 @@
 """Best variant by shape: the winner of each race as a share of cuBLAS, and what the model would pick.
 
-A race is run between all variants of one dtype at one shape (`tilewave.racing`). The model knows of
-each variant its tile, its blocks and how many of them an SM holds, and one of its durations, at the
-dtype's largest shape; from that it predicts the others as waves times the time of a wave
-(`tilewave.theory.selection`) and picks a variant. Regret: by how much the pick is slower than the
-best, both as measured.
+A race is run between all variants of one dtype at one shape (`tilewave.racing`). The model knows the
+costs of each variant from a few of these shapes (`tilewave.theory.calibration`); from them it predicts
+the others and picks a variant. Regret: by how much the pick is slower than the best, both as measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -19,202 +16,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tilewave.plots import base
+from tilewave.plots import _picks, base
 from tilewave.plots import style as look
+from tilewave.plots._picks import ALWAYS, COSTS, RACED, RULES, WAVES, Group, Row
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, INK, Style
-from tilewave.theory import selection
-from tilewave.theory.occupancy import SmLimits
+from tilewave.theory import calibration, selection
 
 READING = (
     "A row is a shape: the dot is the speed of the fastest variant in % of cuBLAS's, the diamond "
     "that of the variant which the model picks. The gap between them is what the wrong pick costs."
 )
-STAGE = "tune"
-DURATION = "tune_duration"
-BEHIND = "tune_behind"
 _SIZES = ("m", "n", "k")
+_REGRETS = {
+    COSTS: "regret of the pick (%)",
+    WAVES: "regret by whole waves (%)",
+    ALWAYS: "regret of the best at the largest (%)",
+}
 _MARKS: Mapping[str, Mapping[str, Any]] = {
     "pick": {"marker": "D", "color": "white", "edgecolor": INK, "s": 26, "linewidth": 0.8},
     "best": {"marker": "o", "color": "#332288", "s": 13, "linewidth": 0},
 }
-Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Group:
-    """One race: its own candidates and what was measured of them, in one environment.
-
-    own, vendor: case -> microseconds, of correct cases of this project's kernels and of cuBLAS (one
-    for each of its layouts). predicted, shared: case -> microseconds by the model, with whole waves
-    and with a last wave whose blocks share an SM's speed (`selection.wave_count`). rows: case -> row
-    of the table of cases.
-    """
-
-    dtype: str
-    shape: Mapping[str, int]
-    environment: str
-    own: Mapping[str, float]
-    vendor: Mapping[str, float]
-    predicted: Mapping[str, float]
-    shared: Mapping[str, float]
-    rows: Mapping[str, Row]
-    calibration: bool
-
-    @property
-    def ranked(self) -> list[str]:
-        """The cases from fast to slow."""
-        return sorted(self.own, key=lambda case: self.own[case])
-
-    @property
-    def cublas(self) -> float | None:
-        """cuBLAS's time, in the layouts that suit it best; None where there is none."""
-        return min(self.vendor.values(), default=None)
-
-    @property
-    def pick(self) -> str | None:
-        """The model's choice."""
-        return selection.pick(self.predicted)
-
-    @property
-    def regret(self) -> float | None:
-        """Of that choice; None without one, and at the shape that the model was calibrated at."""
-        if self.pick is None or self.calibration:
-            return None
-        return selection.regret(self.own, self.pick)
-
-    @property
-    def shared_regret(self) -> float | None:
-        """The same where blocks share an SM's speed."""
-        pick = selection.pick(self.shared)
-        return None if pick is None or self.calibration else selection.regret(self.own, pick)
-
-    @property
-    def flops(self) -> float:
-        return 2.0 * self.shape["m"] * self.shape["n"] * self.shape["k"]
-
-    def share(self, case: str) -> float | None:
-        """Speed of a case in percent of cuBLAS."""
-        return None if self.cublas is None else 100 * self.cublas / self.own[case]
-
-
-def _launch(row: Row, environment: Mapping[str, Any]) -> selection.Launch | None:
-    """A case's launch as the model sees it; None where something of it is not known."""
-    names = ("tile_m", "tile_n", "tile_k", "working_blocks", "block_threads", "registers")
-    if not all(base.present(row.get(name)) for name in names):
-        return None
-    rows, columns, depth, blocks, threads, registers = (int(row[name]) for name in names)
-    shared = int(row["shared_bytes"]) if base.present(row.get("shared_bytes")) else 0
-    try:
-        limits = SmLimits.from_environment(environment)
-    except (KeyError, TypeError):
-        return None
-    return selection.Launch.of((rows, columns, depth), blocks, limits, threads, registers, shared)
-
-
-def _times(study: StudyData) -> pd.Series[float]:
-    """Microseconds of each case that was raced. One that was eliminated ran before the others had
-    ended, at the clock of that moment: its time is that of the one it was eliminated for, times how
-    much longer it took in the same blocks."""
-    own, behind = base.value_of(study, DURATION, STAGE), base.value_of(study, BEHIND, STAGE)
-    leaders, where = base.text_of(study, BEHIND), base.environment_of(study, DURATION, STAGE)
-
-    def time(case: str, seen: tuple[str, ...] = ()) -> float:
-        leader = leaders.get(case)
-        if leader is None or leader in seen or where.get(leader) != where[case]:
-            return float(own[case])
-        return time(leader, (*seen, case)) * float(behind[case])
-
-    return pd.Series({str(case): time(str(case)) for case in own.index}, dtype=float)
-
-
-def _measured(study: StudyData) -> pd.DataFrame:
-    """Cases of a known shape that were raced and are correct: their rows with duration and
-    environment."""
-    durations = _times(study)
-    environments = base.environment_of(study, DURATION)
-    cases = study.cases[study.cases["case"].isin(base.ranking(study))]
-    cases = cases[cases["case"].isin(durations.index)].dropna(subset=list(_SIZES))
-    return cases.assign(
-        duration=cases["case"].map(durations).astype(float),
-        environment=cases["case"].map(environments),
-    )
-
-
-def groups(study: StudyData) -> list[Group]:
-    """The races in the config's order, dtype by dtype; only those with a figure of an own kernel."""
-    measured = _measured(study)
-    found = []
-    for dtype in base.dtypes_in_order(study):
-        mine = measured[measured["dtype"].astype(str) == dtype]
-        if mine.empty:
-            continue
-        # Ratios are formed in one environment: the one that most of the dtype's figures are from.
-        environment = str(mine["environment"].mode().iloc[0])
-        mine = mine[mine["environment"] == environment]
-        facts = study.environments.get(environment, {})
-        shapes: dict[tuple[int, ...], list[Row]] = {}
-        for row in mine.to_dict("records"):
-            shapes.setdefault(tuple(int(row[size]) for size in _SIZES), []).append(row)
-        largest = selection.largest([dict(zip(_SIZES, sizes)) for sizes in shapes])
-        known = shapes[tuple(largest.values())]
-        whole, shared = (_step_times(known, largest, facts, how) for how in (False, True))
-        for sizes, rows in shapes.items():
-            shape = dict(zip(_SIZES, sizes))
-            own = {str(r["case"]): float(r["duration"]) for r in rows if r["kernel"] != BASELINE}
-            vendor = {str(r["case"]): float(r["duration"]) for r in rows if r["kernel"] == BASELINE}
-            if own:
-                found.append(
-                    Group(
-                        dtype,
-                        shape,
-                        environment,
-                        own,
-                        vendor,
-                        dict(_predictions(rows, shape, whole, facts, False)),
-                        dict(_predictions(rows, shape, shared, facts, True)),
-                        {str(r["case"]): r for r in rows},
-                        shape == largest,
-                    )
-                )
-    return found
-
-
-def _sms(environment: Mapping[str, Any]) -> int:
-    return int(environment.get("sms") or 0)
-
-
-def _step_times(
-    rows: list[Row], shape: Mapping[str, int], environment: Mapping[str, Any], shared: bool
-) -> dict[str, float]:
-    """Variant -> microseconds of one k step of a wave, from the durations at one shape."""
-    found = {}
-    for row in rows:
-        launch = _launch(row, environment)
-        if row["kernel"] != BASELINE and launch is not None and _sms(environment):
-            duration = float(row["duration"])
-            found[str(row["variant"])] = selection.step_time(
-                duration, shape, launch, _sms(environment), shared
-            )
-    return found
-
-
-def _predictions(
-    rows: list[Row],
-    shape: Mapping[str, int],
-    times: Mapping[str, float],
-    environment: Mapping[str, Any],
-    shared: bool,
-) -> Iterator[tuple[str, float]]:
-    """Case and predicted microseconds of the variants that have a step time."""
-    for row in rows:
-        time, launch = times.get(str(row["variant"])), _launch(row, environment)
-        if time is not None and launch is not None:
-            sms = _sms(environment)
-            yield (
-                str(row["case"]),
-                selection.predicted_duration(shape, launch, sms, time, shared),
-            )
 
 
 def _shapes(study: StudyData) -> Iterator[tuple[str, str, pd.DataFrame]]:
@@ -234,12 +56,12 @@ def _vendor(group: Group) -> str:
 
 def table(study: StudyData) -> pd.DataFrame:
     """One row a dtype and shape; where nothing was measured with the status that says why."""
-    found = groups(study)
+    found = _picks.groups(study, [RACED])
     by_place = {(g.dtype, base.shape_label(g.shape)): g for g in found}
-    eliminated = base.value_of(study, "tune_eliminated", STAGE)
-    spent = base.value_of(study, "tune_spent", STAGE)
-    full = base.value_of(study, "tune_full_cost", STAGE)
-    states, sources = base.statuses(study, [STAGE]), base.source_of(study)
+    eliminated = base.value_of(study, "tune_eliminated", RACED)
+    spent = base.value_of(study, "tune_spent", RACED)
+    full = base.value_of(study, "tune_full_cost", RACED)
+    states, sources = base.statuses(study, [RACED]), base.source_of(study)
     verdicts = base.verdicts(study)
     rows = []
     for dtype, label, cases in _shapes(study):
@@ -248,7 +70,7 @@ def table(study: StudyData) -> pd.DataFrame:
         group = by_place.get((dtype, label))
         if group is not None:
             first, second = group.ranked[0], next(iter(group.ranked[1:]), None)
-            pick = group.pick
+            pick = group.pick()
             best = group.own[first]
             row |= {
                 "best variant": group.rows[first]["variant"],
@@ -261,12 +83,9 @@ def table(study: StudyData) -> pd.DataFrame:
                 "runner-up slower by (%)": 100 * (group.own[second] / best - 1) if second else None,
                 "the model's pick": group.rows[pick]["variant"] if pick else "",
                 "pick measured (us)": group.own[pick] if pick else None,
-                "pick predicted (us)": group.predicted[pick] if pick else None,
-                "regret of the pick (%)": None if group.regret is None else 100 * group.regret,
-                "regret where blocks share an SM (%)": None
-                if group.shared_regret is None
-                else 100 * group.shared_regret,
-                "model calibrated here": group.calibration,
+                "pick predicted (us)": group.predicted[COSTS][pick] if pick else None,
+                **{_REGRETS[rule]: _percent(group.regret(rule)) for rule in RULES},
+                "model fitted here": group.fitted,
                 "source": sources.get(first, ""),
                 "environment": group.environment,
             }
@@ -285,12 +104,16 @@ def table(study: StudyData) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
 COLUMNS = [
     "dtype", "m", "n", "k", "best variant", "duration (us)", "TFLOP/s", "cuBLAS variant", "cuBLAS (us)",
     "% of cuBLAS", "runner-up", "runner-up slower by (%)", "candidates", "raced",
     "eliminated early", "GPU time spent (ms)", "GPU time without elimination (ms)",
-    "the model's pick", "pick measured (us)", "pick predicted (us)", "regret of the pick (%)",
-    "regret where blocks share an SM (%)", "model calibrated here", "verdict", "status", "reason", "source", "environment",
+    "the model's pick", "pick measured (us)", "pick predicted (us)", *_REGRETS.values(), "model fitted here",
+    "verdict", "status", "reason", "source", "environment",
 ]  # fmt: skip
 
 
@@ -304,7 +127,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
         f"The best variant passes cuBLAS at {(share >= 100).sum()} of {len(share)} shapes, at worst it has "
         f"{share.min():.0f} % ({base.dtype_short(worst['dtype'])}, {base.shape_label(worst)})"
     )
-    kept = _kept(table, "regret of the pick (%)")
+    kept = _kept(table, _REGRETS[COSTS])
     return told + (
         f"; the model's pick has {kept.median():.0f} % of its speed in the median"
         if len(kept)
@@ -323,7 +146,7 @@ def _lines(table: pd.DataFrame) -> pd.DataFrame:
     blocks = []
     for dtype, races in table[table["status"] == "ok"].groupby("dtype", sort=False):
         best = races["% of cuBLAS"].astype(float)
-        kept = _kept(races, "regret of the pick (%)")
+        kept = _kept(races, _REGRETS[COSTS])
         told = races.to_dict("records")
         lines = pd.DataFrame(
             {
@@ -351,8 +174,8 @@ def _choice(row: Row, kept: float | None) -> str:
     pick = row["the model's pick"]
     if not base.present(pick):
         return "knows none of the variants"
-    if row["model calibrated here"]:
-        return "calibrated here"
+    if row["model fitted here"]:
+        return "fitted here"
     if pick == row["best variant"]:
         return "the same"
     return f"{kept:.0f} %: {_name(pick, row['dtype'])}"
@@ -387,29 +210,31 @@ def _column(
 
 
 def _notes(table: pd.DataFrame) -> list[str]:
-    """How the model was calibrated, how far its picks are from the best, what elimination saved."""
+    """Where the model was fitted, how far its picks and the others' are from the best, what elimination
+    saved."""
     notes = []
-    calibrated = table[table["model calibrated here"].eq(True) & (table["the model's pick"] != "")]
-    if len(calibrated):
-        told = calibrated.to_dict("records")
-        where = [f"{base.dtype_short(row['dtype'])} {base.shape_label(row)}" for row in told]
-        notes.append(
-            "Model: waves times the time of a wave, that from each variant's own measured time at "
-            f"the dtype's largest shape ({', '.join(where)}), in proportion to its steps along k."
+    if table["model fitted here"].eq(True).any():
+        shapes = ", ".join(
+            base.shape_label(dict(zip(_SIZES, sizes))) for sizes in calibration.SHAPES
         )
-    kept = _kept(table, "regret of the pick (%)")
+        notes.append(
+            "Model: the costs of a launch, of the ends of a tile, of steps along k and of added parts, "
+            f"fitted for each variant at {shapes}; the other shapes took no part."
+        )
+    kept = _kept(table, _REGRETS[COSTS])
     if len(kept):
         right = (table["the model's pick"] == table["best variant"])[kept.index].sum()
+        told = {rule: _kept(table, _REGRETS[rule]) for rule in (WAVES, ALWAYS)}
+        others = "; ".join(
+            f"{rule} {one.median():.1f} % and {one.min():.1f} %"
+            for rule, one in told.items()
+            if len(one)
+        )
         notes.append(
             f"The model picks the best variant at {right} of {len(kept)} other shapes; its pick has "
-            f"{kept.median():.1f} % of the best one's speed in the median and {kept.min():.1f} % at worst."
+            f"{kept.median():.1f} % of the best one's speed in the median and {kept.min():.1f} % at worst"
+            + (f" ({others})." if others else ".")
         )
-        shared = _kept(table, "regret where blocks share an SM (%)")
-        if len(shared):
-            notes[-1] += (
-                " With a last wave that is shorter where SMs hold fewer blocks: "
-                f"{shared.median():.1f} % and {shared.min():.1f} %."
-            )
     spent = table["GPU time spent (ms)"].sum() / 1e3
     full = table["GPU time without elimination (ms)"].sum() / 1e3
     if full:
@@ -446,4 +271,4 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             Line2D([], [], color=INK, linewidth=0.9),
         ]
         labels = ["the model's pick", "best own variant", "cuBLAS"]
-        return look.finish(fig, study, style, handles, labels, _notes(table), [STAGE])
+        return look.finish(fig, study, style, handles, labels, _notes(table), [RACED])

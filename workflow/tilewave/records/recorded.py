@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -310,9 +310,9 @@ class Recorded:
         """Whether the case was ever recorded, under whatever key."""
         return (stage, case) in self._cases
 
-    def results(self) -> list[dict[str, Any]]:
-        """Every recorded result, also those that share a key with another case's."""
-        return [self._result(row) for row in self._rows]
+    def results(self, stages: Container[str] = model.STAGES) -> list[dict[str, Any]]:
+        """Every recorded result of these stages, also those that share a key with another case's."""
+        return [self._result(row) for row in self._rows if row["stage"] in stages]
 
     def long_table(self, name: str, keys: set[str]) -> pa.Table:
         """Rows of ``samples``, ``instructions`` or ``stalls`` for these keys."""

@@ -51,12 +51,7 @@ def predicted_loads(
     if launch.tile is None or known is None or not resources.get("registers"):
         return None
     limits, sms = known
-    x, y, z = launch.block
-    shared = int(resources.get("static_shared_bytes") or 0) + launch.shared_bytes
-    registers = int(resources["registers"])
-    found = selection.Launch.of(
-        launch.tile, launch.working_blocks, limits, x * y * z, registers, shared
-    )
+    found = launch.modelled(job.shape, resources, limits)
     return None if found is None else selection.loads(job.shape, found, sms)
 
 

@@ -1,16 +1,18 @@
 """Which variant of a tiled matrix product should be the fastest at a shape, before it is measured.
 
-Two closed forms, both on whole waves of blocks (see `tilewave.theory.quantization`):
+Closed forms on how tiles fall to SMs (see `tilewave.theory.quantization`), for three judges:
 
 * `loads`: elements of A and B that the blocks bring in, in whole waves and whole tiles. Needs no
   measurement and orders candidates: a product that waits for its operands takes a time in
   proportion to it. A tile of tm x tn outputs loads tm + tn elements for each step of k, so large
   tiles load less and small ones fill the last wave better: data reuse against parallelism.
-* `predicted_duration`: waves times the time of a wave. The time of a wave is k steps of a block
-  times the time of one step in a full wave, and that is taken from one measured duration of the
-  same variant at a large shape (`step_time`).
+* `predicted_duration`: waves times the time of a wave, that from one measured duration of the same
+  variant at a large shape (`step_time`). The rule of the textbooks.
+* `Costs`: a time for the launch, for the ends of a tile, for a step along k, for the steps of all
+  other blocks, and for sums that blocks hand to each other; `work` counts each of them in a launch.
+  `tilewave.theory.calibration` takes the times from a few measured cases of the variant.
 
-Durations are in any one unit; the same comes out that went in.
+Durations are in any one unit; the same comes out that went in. Costs are told in microseconds.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from dataclasses import dataclass
 
 from tilewave.theory.occupancy import SmLimits, occupancy
 from tilewave.theory.quantization import Waves, rounds_on_sms, tile_count, waves
+from tilewave.theory.splitting import SUM_BYTES
+
+Shape = Mapping[str, int]
 
 
 def steps(k: int, tile_k: int) -> int:
@@ -31,8 +36,12 @@ def steps(k: int, tile_k: int) -> int:
 
 @dataclass(frozen=True)
 class Launch:
-    """How a variant covers a shape: its tile (rows, columns, k step), the blocks that have work,
-    and the blocks that an SM holds at a time."""
+    """How a variant covers a shape: its tile (rows, columns, k step), the blocks that the steps of
+    all tiles are dealt to, and the blocks that an SM holds at a time.
+
+    Where every tile is one block's, ``blocks`` are the tiles, also of a kernel whose blocks go from
+    tile to tile; where blocks share tiles, it is their number, larger or smaller.
+    """
 
     tile: tuple[int, int, int]
     blocks: int
@@ -41,8 +50,11 @@ class Launch:
     @classmethod
     def of(
         cls,
+        shape: Shape,
         tile: Sequence[int],
-        blocks: int,
+        grid: int,
+        working: int,
+        scratch_bytes: int,
         limits: SmLimits,
         threads: int,
         registers: int,
@@ -50,18 +62,24 @@ class Launch:
     ) -> Launch | None:
         """With the blocks per SM that the occupancy calculator gives; None where it gives none.
 
+        grid, working: blocks of the grid, and how many of them the kernel says have work.
+        scratch_bytes: memory beside the operands; blocks that share a tile keep its sums there.
         shared_bytes: of a block, static and dynamic.
         """
         fitting = occupancy(limits, threads, registers, shared_bytes).blocks
         rows, columns, depth = (int(size) for size in tile)
+        if scratch_bytes >= SUM_BYTES * rows * columns:
+            blocks = min(grid, working)
+        else:
+            blocks = max(working, tile_count(shape, (rows, columns)))
         return cls((rows, columns, depth), blocks, fitting) if fitting else None
 
 
-def block_steps(shape: Mapping[str, int], launch: Launch) -> int:
+def block_steps(shape: Shape, launch: Launch) -> int:
     """k steps of the block that has the most, where the tiles' steps are dealt evenly to blocks.
 
     With a block for each tile these are the steps along k; with split-K a share of them; with fewer
-    blocks than tiles (a persistent kernel) those of several tiles.
+    blocks than tiles (stream-K) those of several tiles.
     """
     whole = tile_count(shape, launch.tile) * steps(shape["k"], launch.tile[2])
     if launch.blocks < 1:
@@ -73,7 +91,7 @@ def _waves(launch: Launch, sms: int) -> Waves:
     return waves(launch.blocks, sms, launch.blocks_per_sm)
 
 
-def loads(shape: Mapping[str, int], launch: Launch, sms: int) -> float:
+def loads(shape: Shape, launch: Launch, sms: int) -> float:
     """Elements of A and B loaded by all places of all waves, idle places included.
 
     128x128x32 tiles, one block an SM, at 4096^3 on 128 SMs: 1024 tiles are 8 waves of 128 places
@@ -85,32 +103,95 @@ def loads(shape: Mapping[str, int], launch: Launch, sms: int) -> float:
     return float(places * block_steps(shape, launch) * (rows + columns) * depth)
 
 
-def wave_count(launch: Launch, sms: int, shared: bool = False) -> float:
-    """Waves of a launch, the last counted whole however few blocks it has.
-
-    With ``shared`` the last counts by the blocks on its fullest SM: 1/2 where an SM that holds two
-    blocks is left with one, as if that one then had the SM's speed to itself. That is right for a
-    kernel that keeps an SM busy with one block, the whole wave for one that waits for latencies.
-    """
-    if not shared:
-        return _waves(launch, sms).count
-    return rounds_on_sms(launch.blocks, sms) / launch.blocks_per_sm
+# ----------------------------------------------------------------------------------- whole waves
 
 
-def step_time(
-    duration: float, shape: Mapping[str, int], launch: Launch, sms: int, shared: bool = False
-) -> float:
+def step_time(duration: float, shape: Shape, launch: Launch, sms: int) -> float:
     """Time of one k step of a wave, from a measured duration. Raises ValueError unless positive."""
     if not duration > 0:
         raise ValueError(f"a duration is positive, found {duration}")
-    return duration / (wave_count(launch, sms, shared) * block_steps(shape, launch))
+    return duration / (_waves(launch, sms).count * block_steps(shape, launch))
 
 
-def predicted_duration(
-    shape: Mapping[str, int], launch: Launch, sms: int, time_of_step: float, shared: bool = False
-) -> float:
+def predicted_duration(shape: Shape, launch: Launch, sms: int, time_of_step: float) -> float:
     """Waves times the time of one: its blocks' k steps times the time of a step."""
-    return wave_count(launch, sms, shared) * block_steps(shape, launch) * time_of_step
+    return _waves(launch, sms).count * block_steps(shape, launch) * time_of_step
+
+
+# ---------------------------------------------------------------------------- costs of a variant
+
+LAUNCH, ENDS, STEPS, OTHERS, PARTS = COSTS = (
+    "launch", "ends of tiles", "steps along k", "steps of other blocks", "parts of tiles"
+)  # fmt: skip
+"""What a launch spends its time on."""
+
+
+def full_loads(blocks: int, blocks_per_sm: int, saturating: float) -> float:
+    """What ``blocks`` on one SM take, in units of what each takes of an SM that is full.
+
+    The SM holds ``blocks_per_sm`` at a time and needs ``saturating`` of them to be kept busy: fewer
+    take as long as that many, because they wait for latencies.
+    """
+    whole, rest = divmod(blocks, blocks_per_sm)
+    alone = max(float(rest), saturating) if rest else 0.0
+    return whole * max(float(blocks_per_sm), saturating) + alone
+
+
+def parts_of_tiles(tiles: int, blocks: int) -> tuple[float, float]:
+    """(tiles or parts of tiles that a block works on, parts that a tile is in), on average.
+
+    Equal pieces of a row of tiles: where one number divides the other no tile, or every tile, is cut
+    in equal parts; else each block but one ends inside of a tile.
+    """
+    if min(tiles, blocks) < 1:
+        raise ValueError(f"must be positive: {tiles} tiles, {blocks} blocks")
+    pieces = 1.0 if blocks % tiles == 0 else tiles / blocks + (tiles % blocks > 0)
+    return pieces, pieces * blocks / tiles
+
+
+def work(shape: Shape, launch: Launch, sms: int, saturating: float) -> tuple[float, ...]:
+    """How much of each of `COSTS` a launch has.
+
+    One launch; of the busiest SM the tiles (or parts) that its blocks begin and end, and its k
+    steps, both in `full_loads`; the k steps of all blocks over the SMs, which share memory and
+    power; the outputs, in millions, whose sums its blocks leave for others or add up.
+    """
+    tiles = tile_count(shape, launch.tile)
+    here = rounds_on_sms(launch.blocks, sms)
+    busy = full_loads(here, launch.blocks_per_sm, saturating)
+    pieces, parts = parts_of_tiles(tiles, launch.blocks)
+    rows, columns, depth = launch.tile
+    shared_here = rounds_on_sms(min(tiles, launch.blocks), sms) if parts > 1 else 0
+    return (
+        1.0,
+        busy * pieces,
+        busy * block_steps(shape, launch),
+        tiles * steps(shape["k"], depth) / sms,
+        1e-6 * parts * shared_here * rows * columns,
+    )
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one variant's work costs: ``each`` of `COSTS` in microseconds a piece of `work`.
+
+    saturating: blocks that keep an SM busy.
+    """
+
+    each: tuple[float, ...]
+    saturating: float = 1.0
+
+    def spent(self, shape: Shape, launch: Launch, sms: int) -> dict[str, float]:
+        """Microseconds of a launch, by `COSTS`; their sum is its duration."""
+        amounts = work(shape, launch, sms, self.saturating)
+        return {name: one * much for name, one, much in zip(COSTS, self.each, amounts, strict=True)}
+
+    def duration(self, shape: Shape, launch: Launch, sms: int) -> float:
+        """Microseconds of a launch."""
+        return sum(self.spent(shape, launch, sms).values())
+
+
+# ------------------------------------------------------------------------------------- the choice
 
 
 def pick(predicted: Mapping[str, float]) -> str | None:
@@ -126,6 +207,6 @@ def regret(measured: Mapping[str, float], chosen: str) -> float:
     return measured[chosen] / min(measured.values()) - 1.0
 
 
-def largest(shapes: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
+def largest(shapes: Sequence[Shape]) -> Shape:
     """The shape with the most multiply-adds (the first of several): where calibration is safest."""
     return max(shapes, key=lambda shape: shape["m"] * shape["n"] * shape["k"])

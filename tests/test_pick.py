@@ -1,0 +1,104 @@
+"""`tilewave pick`: the answer from the shipped recording, and what it says of itself."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from samples import ROOT
+from tilewave.command import main
+from tilewave.errors import UserError
+from tilewave.kernels import find_kernels
+from tilewave.picking import Picker
+from tilewave.records.recorded import Recorded
+from tilewave.theory import calibration, selection
+
+GPU = ROOT / "resources" / "recorded" / "nvidia_h200"
+
+
+@pytest.fixture(scope="module")
+def picker() -> Picker:
+    return Picker(Recorded(GPU), find_kernels([ROOT / "kernels"]))
+
+
+def test_the_fastest_comes_first_with_what_it_spends(picker: Picker) -> None:
+    found = picker.answer((2304, 1920, 4096), "f64").candidates
+    assert len(found) > 5
+    assert [one.us for one in found] == sorted(one.us for one in found)
+    for one in found:
+        assert sum(one.spent.values()) == pytest.approx(one.us)
+        assert tuple(one.spent) == selection.COSTS and min(one.spent.values()) >= 0
+        assert one.known.variant.dtype == "f64"
+        assert {case.sizes for case in one.known.fitted} <= set(calibration.SHAPES)
+    # Stream-K beside the same tiles dealt out whole: 270 tiles are three waves of 132.
+    by_name = {one.known.variant.id: one for one in found}
+    dealt, whole = by_name["matmul_dmma_stream_k"], by_name["matmul_dmma_persistent"]
+    assert dealt.launch.blocks == 132 and whole.launch.blocks == 270
+    assert dealt.us < whole.us and whole.spent[selection.PARTS] == 0
+
+
+def test_at_shapes_that_took_no_part(picker: Picker) -> None:
+    """The median of the regrets is at most 5 %, and 19 of 20 are at most 15 %, at forty shapes or more."""
+    regrets = []
+    for dtype in picker.dtypes():
+        names = [name for name, one in picker.variants.items() if one.dtype == dtype]
+        known = [one for one in map(picker.known, names) if one is not None]
+        shapes = Counter(sizes for one in known for sizes in one.measured)
+        for sizes in shapes:
+            if shapes[sizes] < 3 or sizes in calibration.SHAPES:
+                continue
+            there = picker.answer(sizes, dtype).candidates
+            measured = {
+                one.known.variant.id: one.measured for one in there if one.measured is not None
+            }
+            regrets.append(selection.regret(measured, next(iter(measured))))
+    assert len(regrets) >= 40
+    assert statistics.median(regrets) <= 0.05
+    assert statistics.quantiles(regrets, n=20)[-1] <= 0.15
+
+
+def test_why_a_variant_is_none(picker: Picker) -> None:
+    answer = picker.answer((300, 500, 777), "f16_f32")
+    assert not answer.candidates
+    assert any("n = 500 is not a multiple of 8" in why for why in answer.refused)
+
+
+def test_other_code_than_was_measured_is_left_out(picker: Picker) -> None:
+    kernels = find_kernels([ROOT / "kernels"])
+    mended = kernels["matmul_naive"]
+    text = mended.text.replace("float", "double").replace("REAL", "TYPE")
+    kernels["matmul_naive"] = replace(mended, text=text)
+    kernels.pop("matmul_tiled")
+    found = {one.kernel.name for one in Picker(Recorded(GPU), kernels).variants.values()}
+    assert "matmul_register" in found and not found & {"matmul_naive", "matmul_tiled"}
+    assert {"matmul_naive", "matmul_tiled"} <= {v.kernel.name for v in picker.variants.values()}
+
+
+def test_text_and_document(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["pick", "512", "--dtype", "f32", "--gpu", str(GPU), "--kernels", str(ROOT / "kernels")]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    first, second = told["variants"][:2]
+    assert told["shape"] == {"m": 512, "n": 512, "k": 512} and told["gpu"] == "NVIDIA H200"
+    assert f"{first['variant']}: {first['us']:.2f} us expected" in text
+    assert f"runner-up: {second['variant']} would take" in text
+    for case in first["fitted"]:
+        assert f"{'x'.join(map(str, case['shape'].values()))}  {case['us']:.2f} us" in text
+    assert first["us"] == pytest.approx(sum(first["spent_us"].values()))
+    assert first["tflops"] == pytest.approx(2e-6 * 512**3 / first["us"])
+    for wrong, place in (("0x1x2", "SHAPE"), ("8x8", "SHAPE")):
+        assert main(["pick", wrong, *words[2:]]) == 2
+        assert place in capsys.readouterr().err
+    assert main([*words[:3], "f31", *words[4:]]) == 2
+    assert "did you mean 'f32'" in capsys.readouterr().err
+    assert main([*words[:5], str(tmp_path / "none")]) == 2
+    assert "nvidia_h200" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"environments\.json"):
+        Picker(Recorded(tmp_path), {})

@@ -1,0 +1,218 @@
+"""Which recorded variant should be the fastest at a shape: a recording's cases, fitted, and asked.
+
+What was recorded for other code than the kernel file has today is left out. Nothing is compiled and
+nothing runs: registers and shared memory are recorded, the rest of a launch follows from front matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tilewave import racing
+from tilewave.cases import expand_shapes
+from tilewave.errors import UserError
+from tilewave.expressions import ExpressionError
+from tilewave.kernels import Kernel
+from tilewave.operations.matmul import Matmul
+from tilewave.records import model
+from tilewave.records.recorded import Recorded
+from tilewave.stages.compiling import Task
+from tilewave.target import device as device_of
+from tilewave.theory import calibration, selection
+from tilewave.theory.calibration import Case
+from tilewave.theory.occupancy import SmLimits
+from tilewave.theory.selection import Costs
+from tilewave.variants import Variant, variant
+
+OPERATION = "matmul"
+CHECK, RACED, TIMED = "check", "tune", "time"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A recorded variant: what was compiled of it, what was measured (by sizes), and its costs with
+    the cases that they are fitted from."""
+
+    variant: Variant
+    resources: Mapping[str, Any]
+    measured: Mapping[calibration.Sizes, float]
+    fitted: Sequence[Case]
+    costs: Costs
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A variant at the shape that is asked for: its launch, microseconds by cost, and those measured
+    there, if any."""
+
+    known: Known
+    launch: selection.Launch
+    spent: Mapping[str, float]
+    measured: float | None
+
+    @property
+    def us(self) -> float:
+        """Predicted duration in microseconds."""
+        return sum(self.spent.values())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is known of a shape and dtype: the candidates from fast to slow, and why the other variants
+    are none (their number by reason)."""
+
+    candidates: Sequence[Candidate]
+    refused: Mapping[str, int]
+
+
+class Picker:
+    """A recording, asked for variants. Raises UserError where it has no GPU's environment."""
+
+    def __init__(self, recorded: Recorded, kernels: Mapping[str, Kernel]) -> None:
+        self._recorded = recorded
+        self._kernels = {
+            name: kernel
+            for name, kernel in kernels.items()
+            if kernel.front.operation == OPERATION and kernel.provider == "nvrtc"
+        }
+        if not recorded.main_environment:
+            allowed = "a recording whose files are whole, with figures of a GPU"
+            raise UserError(recorded.folder, "environments.json", None, allowed)
+        self.environment = recorded.environments[recorded.main_environment]
+        self.device = device_of(self.environment)
+        self._limits = SmLimits.from_environment(self.environment)
+        self.sms = int(self.environment["sms"])
+        self._fits: dict[str, Known | None] = {}
+
+    @cached_property
+    def _times(self) -> dict[str, dict[str, float]]:
+        """Variant -> shape as recorded -> microseconds, of raced cases and else of timed ones; wrong
+        ones are left out."""
+        rows = self._recorded.results((CHECK, RACED, TIMED))
+        wrong = {
+            made["case"]
+            for made in rows
+            if made["stage"] == CHECK and made["verdict"] not in (None, model.CORRECT)
+        }
+        own: dict[str, dict[str, float]] = {RACED: {}, TIMED: {}}
+        behind = {}
+        for made in rows:
+            here = made["environment"] == self.environment["id"]
+            if made["stage"] not in own or made["status"] != model.OK or not here:
+                continue
+            figures = {one["metric"]: one["value"] for one in made["figures"]}
+            name = "tune_duration" if made["stage"] == RACED else "duration"
+            if made["case"] not in wrong and name in figures:
+                own[made["stage"]][made["case"]] = figures[name]
+                if figures.get("tune_eliminated") and made["notes"].get("compared_us"):
+                    ratio = figures[name] / made["notes"]["compared_us"]
+                    behind[made["case"]] = (str(made["notes"]["compared_with"]), ratio)
+        found: dict[str, dict[str, float]] = {}
+        for case, us in (own[TIMED] | racing.durations(own[RACED], behind)).items():
+            name, _, shape = case.partition("@")
+            found.setdefault(name, {})[shape] = us
+        return found
+
+    @cached_property
+    def variants(self) -> Mapping[str, Variant]:
+        """The measured variants whose kernel files have the code that was measured, by id."""
+        found = {}
+        arch = f"sm_{self.device['arch']}"
+        for name in self._times:
+            entry = self._recorded.compiled.get(f"{name}.{arch}", {})
+            kernel = self._kernels.get(name.partition("-")[0])
+            if kernel is None or "resources" not in entry:
+                continue
+            made = self._variant(kernel, entry)
+            if made is not None and Task(made, arch).text_key == entry.get("text"):
+                found[name] = made
+        return found
+
+    @staticmethod
+    def _variant(kernel: Kernel, entry: Mapping[str, Any]) -> Variant | None:
+        """By the macros that the compiler was given; None where the kernel no longer takes them."""
+        words = [word[2:].partition("=") for word in entry["options"] if word.startswith("-D")]
+        macros = {macro: text for macro, _, text in words if macro in kernel.front.macros}
+        try:
+            return variant(kernel, macros, kernel.path, "macros")
+        except UserError:
+            return None
+
+    def dtypes(self) -> list[str]:
+        """Those that variants were measured in."""
+        return sorted({one.dtype for one in self.variants.values()})
+
+    def known(self, name: str) -> Known | None:
+        """A variant with its costs; None where it has too few cases."""
+        if name not in self._fits:
+            self._fits[name] = self._fit(name)
+        return self._fits[name]
+
+    def _fit(self, name: str) -> Known | None:
+        """From the shapes that show most, or else from all."""
+        made = self.variants[name]
+        entry = self._recorded.compiled[f"{name}.sm_{self.device['arch']}"]
+        resources = entry["resources"].get(made.kernel.entry, {})
+        if not resources.get("registers"):
+            return None
+        measured = {}
+        for text, us in self._times[name].items():
+            try:
+                measured[_sizes(text, self.device)] = us
+            except (ExpressionError, UserError):
+                continue
+        wanted = [sizes for sizes in calibration.SHAPES if sizes in measured]
+        cases = []
+        for sizes in wanted if len(wanted) >= calibration.LEAST else measured:
+            launch = self._launch(made, resources, sizes)
+            if isinstance(launch, selection.Launch):
+                cases.append(Case(sizes, launch, measured[sizes]))
+        costs = calibration.costs(cases, self.sms)
+        return None if costs is None else Known(made, resources, measured, cases, costs)
+
+    def _launch(
+        self, made: Variant, resources: Mapping[str, Any], sizes: calibration.Sizes
+    ) -> selection.Launch | str:
+        """How a variant covers a shape, or why it cannot."""
+        shape = dict(zip("mnk", sizes))
+        refused = made.supports(shape, self.device)
+        if refused:
+            return refused
+        plan = made.plan(shape, self.device)
+        return (
+            plan.beyond(self.device)
+            or plan.modelled(shape, resources, self._limits)
+            or "its front matter names no tile"
+        )
+
+    def answer(self, sizes: calibration.Sizes, dtype: str) -> Answer:
+        """The variants of a dtype at a shape."""
+        candidates, refused = [], dict[str, int]()
+        shape = dict(zip("mnk", sizes))
+        for name, made in self.variants.items():
+            if made.dtype != dtype:
+                continue
+            known = self.known(name)
+            launch: selection.Launch | str = f"measured at fewer than {calibration.LEAST} shapes"
+            if known is not None:
+                launch = self._launch(made, known.resources, sizes)
+            if known is None or isinstance(launch, str):
+                refused[str(launch)] = refused.get(str(launch), 0) + 1
+                continue
+            spent = known.costs.spent(shape, launch, self.sms)
+            candidates.append(Candidate(known, launch, spent, known.measured.get(sizes)))
+        return Answer(sorted(candidates, key=lambda one: one.us), refused)
+
+
+def _sizes(text: str, device: Mapping[str, Any]) -> calibration.Sizes:
+    """Sizes of a shape as a case's name has it: `4096x128x4096`, `256*sms` for all three."""
+    parts = text.split("x")
+    (shape,) = expand_shapes(
+        [dict(zip(Matmul.dimensions, parts))] if len(parts) == 3 else [text],
+        Matmul.dimensions, "recording", "case",
+    )  # fmt: skip
+    found = shape.resolve(device)
+    return found["m"], found["n"], found["k"]

@@ -1,0 +1,217 @@
+"""What three rules would have picked at each shape, for the figures that judge them.
+
+A rule predicts a time of each variant, and picks the shortest. All know the same few measured cases:
+the costs of a variant are taken from those of `calibration.SHAPES`, the rule of whole waves from the
+largest of these shapes, and the third takes whatever is the best there. Elsewhere they predict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from tilewave import racing
+from tilewave.plots import base
+from tilewave.plots.base import BASELINE, StudyData
+from tilewave.theory import calibration, selection
+from tilewave.theory.calibration import Case, Sizes
+from tilewave.theory.occupancy import SmLimits
+
+RACED, TIMED = "tune", "time"
+DURATIONS = {RACED: "tune_duration", TIMED: "duration"}
+BEHIND = "tune_behind"
+COSTS, WAVES, ALWAYS = RULES = ("costs", "whole waves", "the best at the largest shape")
+_SIZES = ("m", "n", "k")
+_FACTS = (
+    "tile_m", "tile_n", "tile_k", "blocks", "working_blocks", "block_threads", "registers"
+)  # fmt: skip
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The variants of one dtype at one shape, as one stage measured them in one environment.
+
+    own, vendor: case -> microseconds, of correct cases of this project's kernels and of cuBLAS (one
+    for each of its layouts). predicted: rule -> case -> microseconds. rows: case -> row of the table
+    of cases. fitted: the rules were given measured times of this shape.
+    """
+
+    stage: str
+    dtype: str
+    shape: Mapping[str, int]
+    environment: str
+    own: Mapping[str, float]
+    vendor: Mapping[str, float]
+    predicted: Mapping[str, Mapping[str, float]]
+    rows: Mapping[str, Row]
+    fitted: bool
+
+    @property
+    def ranked(self) -> list[str]:
+        """The cases from fast to slow."""
+        return sorted(self.own, key=lambda case: self.own[case])
+
+    @property
+    def cublas(self) -> float | None:
+        """cuBLAS's time, in the layouts that suit it best; None where there is none."""
+        return min(self.vendor.values(), default=None)
+
+    def pick(self, rule: str = COSTS) -> str | None:
+        """A rule's choice; None where it knows no variant."""
+        return selection.pick(self.predicted[rule])
+
+    def regret(self, rule: str = COSTS) -> float | None:
+        """Of that choice; None without one, and where it is no prediction."""
+        chosen = self.pick(rule)
+        return None if chosen is None or self.fitted else selection.regret(self.own, chosen)
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.shape["m"] * self.shape["n"] * self.shape["k"]
+
+    def share(self, case: str) -> float | None:
+        """Speed of a case in percent of cuBLAS."""
+        return None if self.cublas is None else 100 * self.cublas / self.own[case]
+
+
+def launch(row: Row, environment: Mapping[str, Any]) -> selection.Launch | None:
+    """A case's launch as the models see it; None where something of it is not known."""
+    if not all(base.present(row.get(name)) for name in (*_FACTS, *_SIZES)):
+        return None
+    rows, columns, depth, grid, working, threads, registers = (int(row[name]) for name in _FACTS)
+    scratch, shared = (
+        int(row[name]) if base.present(row.get(name)) else 0
+        for name in ("scratch_bytes", "shared_bytes")
+    )
+    try:
+        limits = SmLimits.from_environment(environment)
+    except (KeyError, TypeError):
+        return None
+    shape = {size: int(row[size]) for size in _SIZES}
+    return selection.Launch.of(
+        shape, (rows, columns, depth), grid, working, scratch, limits, threads, registers, shared
+    )
+
+
+def times(study: StudyData, stage: str) -> pd.Series[float]:
+    """Microseconds of each case that the stage measured; raced ones such that they may be compared
+    (`racing.durations`), a leader in another environment left out."""
+    own = base.value_of(study, DURATIONS[stage], stage)
+    if stage != RACED:
+        return own
+    ratios, leaders = base.value_of(study, BEHIND, stage), base.text_of(study, BEHIND)
+    where = base.environment_of(study, DURATIONS[stage], stage)
+    behind = {
+        case: (leader, float(ratios[case]))
+        for case, leader in leaders.items()
+        if where.get(leader) == where.get(case)
+    }
+    told = {str(case): float(us) for case, us in own.items()}
+    return pd.Series(racing.durations(told, behind), dtype=float)
+
+
+def _measured(study: StudyData, stage: str) -> pd.DataFrame:
+    """Correct cases of a known shape that the stage measured: their rows with us, environment."""
+    durations = times(study, stage)
+    environments = base.environment_of(study, DURATIONS[stage], stage)
+    cases = study.cases[study.cases["case"].isin(base.ranking(study))]
+    cases = cases[cases["case"].isin(durations.index)].dropna(subset=list(_SIZES))
+    return cases.assign(
+        stage=stage,
+        us=cases["case"].map(durations).astype(float),
+        environment=cases["case"].map(environments),
+    )
+
+
+def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Group]:
+    """What the stages measured, in the config's order, dtype by dtype; only with an own kernel.
+
+    Cases that were raced and timed are fitted as raced.
+    """
+    measured = pd.concat([_measured(study, stage) for stage in (RACED, TIMED)])
+    found: list[Group] = []
+    for dtype in base.dtypes_in_order(study):
+        mine = measured[measured["dtype"].astype(str) == dtype]
+        if mine.empty:
+            continue
+        # Ratios are formed in one environment: the one that most of the dtype's figures are from.
+        environment = str(mine["environment"].mode().iloc[0])
+        rows = mine[mine["environment"] == environment].to_dict("records")
+        rules = _Rules(rows, study.environments.get(environment, {}))
+        places: dict[tuple[str, Sizes], list[Row]] = {}
+        for row in rows:
+            if row["stage"] in stages:
+                places.setdefault((row["stage"], _sizes(row)), []).append(row)
+        for (stage, sizes), here in places.items():
+            own = {str(r["case"]): float(r["us"]) for r in here if r["kernel"] != BASELINE}
+            if own:
+                found.append(
+                    Group(
+                        stage,
+                        dtype,
+                        dict(zip(_SIZES, sizes)),
+                        environment,
+                        own,
+                        {str(r["case"]): float(r["us"]) for r in here if r["kernel"] == BASELINE},
+                        rules.predictions(here),
+                        {str(r["case"]): r for r in here},
+                        sizes in calibration.SHAPES,
+                    )
+                )
+    return found
+
+
+def _sizes(row: Row) -> Sizes:
+    m, n, k = (int(row[size]) for size in _SIZES)
+    return m, n, k
+
+
+class _Rules:
+    """The rules, as far as the measured cases of a dtype let them know its variants."""
+
+    def __init__(self, rows: Iterable[Row], environment: Mapping[str, Any]) -> None:
+        self._environment = environment
+        self._sms = int(environment.get("sms") or 0)
+        self._launches: dict[str, selection.Launch] = {}
+        cases: dict[str, list[Case]] = {}
+        for row in rows:
+            one = self._launch(row)
+            if one is not None:
+                cases.setdefault(str(row["variant"]), []).append(
+                    Case(_sizes(row), one, float(row["us"]))
+                )
+        fitted = {
+            variant: calibration.costs(calibration.at(known), self._sms)
+            for variant, known in cases.items()
+        }
+        self._costs = {variant: costs for variant, costs in fitted.items() if costs is not None}
+        largest = max(calibration.SHAPES, key=math.prod)
+        self._at_largest = {name: calibration.at(known, [largest]) for name, known in cases.items()}
+
+    def _launch(self, row: Row) -> selection.Launch | None:
+        case = str(row["case"])
+        if row["kernel"] != BASELINE and self._sms and case not in self._launches:
+            found = launch(row, self._environment)
+            if found is not None:
+                self._launches[case] = found
+        return self._launches.get(case)
+
+    def predictions(self, rows: Iterable[Row]) -> dict[str, dict[str, float]]:
+        """Rule -> case -> microseconds, of the variants whose costs are known."""
+        found: dict[str, dict[str, float]] = {rule: {} for rule in RULES}
+        for row in rows:
+            variant, here = str(row["variant"]), self._launch(row)
+            if here is None or variant not in self._costs:
+                continue
+            case, shape = str(row["case"]), dict(zip(_SIZES, _sizes(row)))
+            found[COSTS][case] = self._costs[variant].duration(shape, here, self._sms)
+            for known in self._at_largest.get(variant, ()):
+                step = selection.step_time(known.us, known.shape, known.launch, self._sms)
+                found[WAVES][case] = selection.predicted_duration(shape, here, self._sms, step)
+                found[ALWAYS][case] = known.us
+        return found
