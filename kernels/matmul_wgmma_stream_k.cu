@@ -13,8 +13,8 @@ macros:
   TILE_N: [192, 256, 128, 64]  # outputs of a tile, side by side; it has 128 below each other
   IDLE: [16, 0, 1000000]       # chunks of k that the last wave must leave idle, on average, to be dealt out
   RASTER: [2048, 1024, 64]     # rows of C that are walked together; 64: one tile row after another
-# of f16 a quarter of the registers; of bytes what ptxas finds registers for
-where: ["TILE_N in [256, 128] if TYPE == 'f16' else TYPE == 'tf32' or TILE_N < 256"]
+# 128x256 sums of 32 bits, half a tile's results and what is dealt out do not fit into the registers
+where: ["TILE_N in [256, 128] if TYPE == 'f16' else TILE_N < 256"]
 let: {tiles: "ceil(m / 128) * ceil(n / TILE_N)"}
 tile: [128, TILE_N, "128 // size(TYPE)"]
 block: [384]
