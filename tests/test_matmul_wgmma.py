@@ -9,6 +9,7 @@ import pytest
 import executing_support as support
 from samples import ROOT
 from tilewave.compiling import nvrtc
+from tilewave.execution import counters
 from tilewave.records.store import Store
 from tilewave.stages import compiling
 
@@ -38,6 +39,11 @@ def test_all_rungs_compute_the_same_bits(kind: str) -> None:
         done = support.execute(path, "300x1064x208", macros(kind, path))
         assert (done.verdict, done.kinds) == ("correct", []), (path.stem, done.reason)
         assert not done.counts["shared_conflicts"].any(), path.stem
+        rows = counters.instruction_rows(done.program.instructions, done.counts)
+        products = [row for row in rows if "GMMA" in row["opcode"]]
+        lines = 16 + done.job.launch.tensor_maps[1].box[1] // 4  # of A, and of B, a product
+        assert all(4 * row["wavefronts_shared"] == row["executed"] * lines for row in products)
+        assert any(row["wavefronts_shared"] for row in products)
         outputs.append(done.outputs["c"])
     assert all(np.array_equal(one, outputs[0]) for one in outputs)
 
