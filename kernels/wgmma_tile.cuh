@@ -112,18 +112,18 @@ template <int N>
 __device__ __forceinline__ void multiply(Register (&d)[N / 4 * PAIR], u64 a, u64 b, int add);
 
 // COUNT registers of sums; then the operands have the numbers A, B and ADD.
-#define PRODUCT(N, COUNT, A, B, ADD)                                                                     \
-    template <>                                                                                          \
-    __device__ __forceinline__ void multiply<N>(Register(&d)[COUNT], u64 a, u64 b, int add) {            \
-        asm volatile(                                                                                    \
-            "{\n"                                                                                        \
-            ".reg .pred more;\n"                                                                         \
-            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                          \
+#define PRODUCT(N, COUNT, A, B, ADD)                                                                   \
+    template <>                                                                                        \
+    __device__ __forceinline__ void multiply<N>(Register(&d)[COUNT], u64 a, u64 b, int add) {          \
+        asm volatile(                                                                                  \
+            "{\n"                                                                                      \
+            ".reg .pred more;\n"                                                                       \
+            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                        \
             "wgmma.mma_async.sync.aligned.m64n" #N DEPTH_AND_TYPES " {" REGISTERS_##COUNT              \
-            "}, %" #A ", %" #B ", more" ENDING ";\n"                                                       \
-            "}\n"                                                                                        \
-            : SUMS_##COUNT(REGISTER, d, 0)                                                               \
-            : "l"(a), "l"(b), "r"(add));                                                                 \
+            "}, %" #A ", %" #B ", more" ENDING ";\n"                                                   \
+            "}\n"                                                                                      \
+            : SUMS_##COUNT(REGISTER, d, 0)                                                             \
+            : "l"(a), "l"(b), "r"(add));                                                               \
     }
 #if SUMS_IN_REGISTER == 2
 PRODUCT(128, 32, 32, 33, 34)
