@@ -48,7 +48,7 @@ using In = TYPE;
 namespace wgmma_tile {
 
 using hopper::BUFFERS, hopper::CONSUMER_THREADS, hopper::CONSUMER_WARPS, hopper::CONSUMERS;
-using hopper::ROLE_THREADS, hopper::STEPS, hopper::STRIP_BYTES, hopper::STRIP_ROWS, hopper::SWIZZLE_BYTES;
+using hopper::ROLE_THREADS, hopper::STEPS, hopper::STRIP_BYTES, hopper::SWIZZLE_BYTES;
 using hopper::Place, hopper::Ring, hopper::Thread, hopper::Tiles;
 
 // What the types do not share: C, alpha and beta, and the registers of sums, in which a thread has two
