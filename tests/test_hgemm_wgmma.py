@@ -21,6 +21,7 @@ PERSISTENT = [
     "hgemm_wgmma_cluster",
     "hgemm_wgmma_late",
 ]
+LAYOUTS = "hgemm_wgmma_layouts"  # elements are made in the order of memory: its B is another one
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_all_rungs_compute_the_same_bits(few: None, kind: str) -> None:
 
 # Five tiles a block: six chunks each, more than a ring holds; one chunk, which hides nothing; four, as many
 # as strips of results.
-@pytest.mark.parametrize("name", PERSISTENT)
+@pytest.mark.parametrize("name", [*PERSISTENT, LAYOUTS])
 @pytest.mark.parametrize("shape", ["300x1064x328", "129x1544x40", "129x1544x256"])
 def test_blocks_with_several_tiles(few: None, name: str, shape: str) -> None:
     done = support.execute(KERNELS / f"{name}.cu", shape, {"TYPE": "bf16"})
@@ -62,7 +63,14 @@ def test_other_tiles_rings_and_orders(few: None, name: str, macros: dict[str, in
     assert (done.verdict, done.kinds) == ("correct", []), done.reason
 
 
-@pytest.mark.parametrize("name", PLAIN + PERSISTENT)
+@pytest.mark.parametrize(("layout_b", "shape"), [("row", "136x456x51"), ("col", "304x520x328")])
+def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shape: str) -> None:
+    macros = {"LAYOUT_A": "col", "LAYOUT_B": layout_b, "TILE_M": 256, "TILE_N": 128}
+    done = support.execute(KERNELS / f"{LAYOUTS}.cu", shape, macros)
+    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+
+
+@pytest.mark.parametrize("name", [*PLAIN, *PERSISTENT, LAYOUTS])
 def test_products_are_not_serialised_and_nothing_is_spilled(name: str) -> None:
     kernel = load_kernel(KERNELS / f"{name}.cu")
     macros = {key: values[0] for key, values in kernel.front.macros.items()}

@@ -24,6 +24,7 @@ from tilewave.counters.figures import derived, figure
 from tilewave.counters.instructions import KEPT, instruction_totals
 from tilewave.dtypes import DTYPES
 from tilewave.execution import opcodes
+from tilewave.machine.families.tensor import WARPGROUPS
 
 LANES = 32
 LEAST_REGISTERS = 16
@@ -221,7 +222,7 @@ def instruction_rows(
         columns: dict[str, str] = {}
         if opcodes.base(opcode) in opcodes.SHARED:
             columns |= SHARED_COLUMNS
-        if opcodes.base(opcode) == "HGMMA":
+        if opcodes.base(opcode) in WARPGROUPS:
             columns |= ATTRIBUTED_COLUMNS
         if opcodes.base(opcode) in opcodes.GLOBAL:
             columns |= GLOBAL_COLUMNS

@@ -1,0 +1,183 @@
+/*---
+title: The same, A column-major or B row-major
+follows: hgemm_wgmma_store
+operation: matmul
+dtypes: {a: TYPE, b: TYPE, c: TYPE, accumulate: f32}
+layouts: {a: LAYOUT_A, b: LAYOUT_B, c: row}
+macros:
+  TYPE: [f16, bf16]
+  LAYOUT_A: [row, col]
+  LAYOUT_B: [row, col]
+  TILE_M: [128, 256]         # outputs of a tile
+  TILE_N: [256, 128]
+  STAGES: [4, 3]             # chunks of shared memory in flight or in use
+  RASTER: [2048, 1024, 64]   # rows of C that are walked together; 64: one tile row after another
+where: ["TILE_M * TILE_N <= 128 * 256", "LAYOUT_A == 'col' or LAYOUT_B == 'row'"]
+let:
+  # stages, then two strips of 2048 bytes for each of eight warps
+  shared: 1024 + STAGES * (TILE_M + TILE_N) * 128 + 8 * 2 * 2048
+  tiles: ceil(m / TILE_M) * ceil(n / TILE_N)
+tile: [TILE_M, TILE_N, 64]
+block: [384]
+grid: ["min(sms, tiles)"]
+# tiles, as whose waves they run
+working_blocks: tiles
+shared_bytes: shared
+tensor_maps:
+  map_a: {of: a, box: [64, "64 if LAYOUT_A == 'col' else TILE_M"], swizzle: 128}
+  map_b: {of: b, box: [64, "64 if LAYOUT_B == 'row' else TILE_N"], swizzle: 128}
+  map_c: {of: c, box: [64, 16], swizzle: 128}
+architecture_specific: true
+requires:
+  arch: 90
+  m: "8 if LAYOUT_A == 'col' else 1"
+  n: 8
+  k: "8 if LAYOUT_A == 'row' or LAYOUT_B == 'col' else 1"
+  conditions:
+    - wgmma
+    - "shared <= shared_per_block_optin"
+entry: hgemm_wgmma_layouts
+arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
+---*/
+
+// An operand that is not contiguous along k has to be transposed by nobody: of 16-bit types wgmma reads either order.
+// What changes is the box. 128 bytes, the width of the swizzle, are 64 rows of A or columns of B; 64 k of them are a
+// panel, and a chunk has a panel, and a load, for each 64 of them. wgmma is told how far panels and eight k lie
+// apart, and for each operand whether it is transposed.
+
+#include "hgemm_wgmma.cuh"
+
+using namespace hopper;
+
+#define WORD_row 0
+#define WORD_col 1
+
+constexpr int PANEL_SIDE = SWIZZLE_BYTES / 2;  // rows of A or columns of B
+constexpr int PANEL_BYTES = CHUNK * SWIZZLE_BYTES;
+
+// An operand in shared memory, contiguous along k or in panels.
+template <bool PANELS, int SIDE>
+struct Operand {
+    static_assert(SIDE % PANEL_SIDE == 0, "whole panels");
+    static constexpr int TURNED = PANELS;
+    // From one 16-deep step to the next.
+    static constexpr u64 NEXT = PANELS ? MMA_K * SWIZZLE_BYTES >> 4 : STEP;
+
+    // By one thread: asks for a chunk of the rows or columns from `first` on.
+    static __device__ __forceinline__ void load_chunk(unsigned at, const CUtensorMap& map, int first, int chunk,
+                                                      unsigned barrier) {
+        if constexpr (PANELS) {
+#pragma unroll
+            for (int panel = 0; panel < SIDE / PANEL_SIDE; ++panel) {
+                load(at + panel * PANEL_BYTES, map, first + panel * PANEL_SIDE, chunk * CHUNK, barrier);
+            }
+        } else {
+            load(at, map, chunk * CHUNK, first, barrier);
+        }
+    }
+
+    // PTX ISA, "Matrix Descriptor Format" and "Strides" of wgmma: in panels the leading offset leads from one to the
+    // next, the other one from eight k to the next eight.
+    static __device__ __forceinline__ u64 descriptor_of(unsigned at) {
+        return descriptor(at) + (PANELS ? static_cast<u64>((PANEL_BYTES >> 4) - 1) << 16 : 0);
+    }
+};
+using A = Operand<NAMED(WORD_, LAYOUT_A) == WORD_col, TILE_M>;
+using B = Operand<NAMED(WORD_, LAYOUT_B) == WORD_row, TILE_N>;
+
+static_assert(PANEL_BYTES == MMA_M * SWIZZLE_BYTES, "64 rows of A are as far apart in both orders");
+
+// d = a b, or d += a b where `add` is not 0; see hopper::multiply.
+template <int N>
+__device__ __forceinline__ void multiply_in_order(f32 (&d)[N / 2], u64 a, u64 b, int add);
+
+#define TYPES_f16 "f16.f16"
+#define TYPES_bf16 "bf16.bf16"
+// COUNT registers of sums; then the operands have the numbers FIRST, SECOND, ADD, and whether they are transposed.
+#define PRODUCT(N, COUNT, FIRST, SECOND, ADD, FIRST_TURNED, SECOND_TURNED)                                   \
+    template <>                                                                                              \
+    __device__ __forceinline__ void multiply_in_order<N>(f32(&d)[COUNT], u64 a, u64 b, int add) {            \
+        asm volatile(                                                                                        \
+            "{\n"                                                                                            \
+            ".reg .pred more;\n"                                                                             \
+            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                              \
+            "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAMED(TYPES_, TYPE) " {" REGISTERS_##COUNT     \
+            "}, %" #FIRST ", %" #SECOND ", more, 1, 1, %" #FIRST_TURNED ", %" #SECOND_TURNED ";\n"           \
+            "}\n"                                                                                            \
+            : SUMS_##COUNT("+f", d, 0)                                                                       \
+            : "l"(a), "l"(b), "r"(add), "n"(A::TURNED), "n"(B::TURNED));                                     \
+    }
+PRODUCT(128, 64, 64, 65, 66, 67, 68)
+PRODUCT(256, 128, 128, 129, 130, 131, 132)
+#undef PRODUCT
+
+// Begins the products of the chunk at a shared address; the first chunk of a tile overwrites the sums.
+__device__ __forceinline__ void multiply_chunk_in_order(Sums& sums, const Thread& thread, unsigned at, int chunk) {
+    const u64 a = A::descriptor_of(at + thread.warpgroup * ROWS * SWIZZLE_BYTES);
+    const u64 b = B::descriptor_of(at + A_BYTES);
+    begin_products();
+#pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
+#pragma unroll
+        for (int i = 0; i < MMAS; ++i) {
+            multiply_in_order<TILE_N>(sums[i], a + i * (MMA_M * SWIZZLE_BYTES >> 4) + step * A::NEXT,
+                                      b + step * B::NEXT, chunk | step);
+        }
+    }
+    commit_products();
+}
+
+extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
+    hgemm_wgmma_layouts(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+                     const __grid_constant__ CUtensorMap map_c, element* c, int m, int n, int k, f32 alpha,
+                     f32 beta) {
+    const Thread thread;
+    Ring ring;
+    if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
+    __syncthreads();
+
+    const Tiles tiles(m, n);
+    const int chunks = chunks_of(k);
+    if (thread.warpgroup == CONSUMERS) {
+        keep_registers<40>();
+        if (thread.warp == CONSUMER_WARPS && elected()) {
+            for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
+                const Place place = tiles.place_of(tile);
+                for (int chunk = 0; chunk < chunks; ++chunk) {
+                    ring.wait_empty();
+                    expect(ring.full_barrier(), STAGE_BYTES);
+                    A::load_chunk(ring.at(), map_a, place.row, chunk, ring.full_barrier());
+                    B::load_chunk(ring.at() + A_BYTES, map_b, place.column, chunk, ring.full_barrier());
+                    ring.next();
+                }
+            }
+        }
+    } else {
+        take_registers<232>();
+        const Result result = {c, m, n, alpha, beta};
+        const unsigned own_strips = strips_of(thread, ring);
+        Sums sums;
+        for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
+            const Place place = tiles.place_of(tile);
+            int previous = 0;
+            for (int chunk = 0; chunk < chunks; ++chunk) {
+                ring.wait_full();
+                multiply_chunk_in_order(sums, thread, ring.at(), chunk);
+                wait_products<1>();
+                if (chunk > 0) ring.release(thread, previous);
+                previous = ring.stage;
+                ring.next();
+            }
+            wait_products<0>();
+            ring.release(thread, previous);
+            finish(sums, thread, result, place);
+#pragma unroll
+            for (int number = 0; number < STRIPS; ++number) {
+                unsigned words[STRIP_WORDS];
+                pack_strip(words, sums, number);
+                store_strip(thread, map_c, place, number, own_strips, words);
+            }
+        }
+        if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
+    }
+}
