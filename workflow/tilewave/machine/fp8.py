@@ -24,7 +24,16 @@ from tilewave.machine.codes import T_E5M2, T_F16
 from tilewave.machine.compiling import njit
 from tilewave.machine.fragments import ROWS, Registers, columns, literals, local_words, part
 from tilewave.machine.tensor import (
-    A_AT, A_EXPONENTS, B_AT, B_EXPONENTS, WORDS, endless, exponents, extreme, fused_sums, read_sums,
+    A_AT,
+    A_EXPONENTS,
+    B_AT,
+    B_EXPONENTS,
+    WORDS,
+    endless,
+    exponents,
+    extreme,
+    fused_sums,
+    read_sums,
     write_sums,
 )  # fmt: skip
 from tilewave.machine.vectors import FLOAT, I32, splat
@@ -109,9 +118,7 @@ def fp8_product(sub, R, d, a, b, c):
     wide = (sub >> 16) & 1 != 0
     d, a, b, c = int64(d), int64(a), int64(b), int64(c)
     scratch: Any = local_words(WORDS)
-    far = spread(
-        DEPTH, R, a, b, (sub >> 8) & 255 == T_E5M2, (sub >> 20) & 255 == T_E5M2, scratch
-    )
+    far = spread(DEPTH, R, a, b, (sub >> 8) & 255 == T_E5M2, (sub >> 20) & 255 == T_E5M2, scratch)
     if wide:
         read_sums(1, R, c, scratch)
     else:
