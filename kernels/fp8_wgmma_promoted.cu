@@ -42,8 +42,11 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, 0.5, 2.0]
 // The tensor cores keep 13 digits of a sum, so a long sum loses what is added late. Here they begin a new one with
 // every chunk of 128, and the FMA units add it to sums in single precision. That takes twice the registers,
 // and a warpgroup's products stop while it adds; but there are two warpgroups, and what one adds is hidden behind
-// the products of the other. The rest is as hgemm_wgmma_cluster has it: a warpgroup that loads, blocks that stay,
-// results by way of shared memory, B for two blocks at once where CLUSTER is 2.
+// the products of the other.
+//
+// The rest is as hgemm_wgmma_late has it: a warpgroup that loads, blocks that stay, results that leave while the next
+// tile is multiplied, which counts twice where a tile takes half the time. Tiles of 192 columns leave no registers
+// for that. Where CLUSTER is 2, two blocks below each other load B for both, as in hgemm_wgmma_cluster.
 
 #define TYPE bf16
 #define TILE_M 128
@@ -55,6 +58,7 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, 0.5, 2.0]
 using namespace hopper;
 
 constexpr bool PROMOTED = NAMED(ACCUMULATE_, ACCUMULATE);
+constexpr bool LATE = SUMS * (PROMOTED ? 2 : 1) + SUMS / 2 <= 200;  // registers of sums, parts and results
 
 // Lane r of a warp releases the stage in block r of the cluster, which loads into ours.
 __device__ __forceinline__ void release(const Ring& ring, const Thread& thread, int which) {
@@ -65,17 +69,52 @@ __device__ __forceinline__ void release(const Ring& ring, const Thread& thread, 
     }
 }
 
-// The products of all chunks of a tile, each chunk's summed by itself and then added.
-__device__ __forceinline__ void multiply_promoted(Sums& sums, const Thread& thread, Ring& ring, int chunks) {
+// The results of the tile before, and whether they have still to leave.
+struct Results {
+    unsigned words[STRIPS][STRIP_WORDS];
+    Place place = {0, 0};
+    bool waiting = false;
+};
+
+// Does all chunks of a tile: `begin` begins the products of one, `end` waits for what has to be done. A strip of the
+// tile before leaves behind the products of each of the first chunks.
+template <class Begin, class End, class Leave>
+__device__ __forceinline__ void walk(int chunks, bool& waiting, Begin begin, End end, Leave leave) {
+    int chunk = 0;
+    if (LATE && waiting && chunks >= STRIPS) {
+#pragma unroll
+        for (int number = 0; number < STRIPS; ++number) {
+            begin(number);
+            leave(number);
+            end(number);
+        }
+        chunk = STRIPS;
+    } else if (LATE && waiting) {  // too few products to hide behind
+#pragma unroll
+        for (int number = 0; number < STRIPS; ++number) leave(number);
+    }
+    waiting = false;
+    for (; chunk < chunks; ++chunk) {
+        begin(chunk);
+        end(chunk);
+    }
+}
+
+// The products of a tile, each chunk's summed by itself and then added.
+template <class Leave>
+__device__ __forceinline__ void multiply_promoted(Sums& sums, const Thread& thread, Ring& ring, int chunks,
+                                                  bool& waiting, Leave leave) {
     Sums parts;
 #pragma unroll
     for (int i = 0; i < MMAS; ++i) {
 #pragma unroll
         for (int e = 0; e < SUMS; ++e) sums[i][e] = 0.0f;
     }
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+    const auto begin = [&](int) {
         ring.wait_full();
         fp8::multiply_chunk(parts, thread, ring.at(), 0);
+    };
+    const auto end = [&](int) {
         wait_products<0>();
         release(ring, thread, ring.stage);
         ring.next();
@@ -84,20 +123,26 @@ __device__ __forceinline__ void multiply_promoted(Sums& sums, const Thread& thre
 #pragma unroll
             for (int e = 0; e < SUMS; ++e) sums[i][e] += parts[i][e];
         }
-    }
+    };
+    walk(chunks, waiting, begin, end, leave);
 }
 
 // The same, all summed by the tensor cores.
-__device__ __forceinline__ void multiply_fast(Sums& sums, const Thread& thread, Ring& ring, int chunks) {
+template <class Leave>
+__device__ __forceinline__ void multiply_fast(Sums& sums, const Thread& thread, Ring& ring, int chunks, bool& waiting,
+                                              Leave leave) {
     int previous = 0;
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+    const auto begin = [&](int chunk) {
         ring.wait_full();
         fp8::multiply_chunk(sums, thread, ring.at(), chunk);
+    };
+    const auto end = [&](int chunk) {
         wait_products<1>();
         if (chunk > 0) release(ring, thread, previous);
         previous = ring.stage;
         ring.next();
-    }
+    };
+    walk(chunks, waiting, begin, end, leave);
     wait_products<0>();
     release(ring, thread, previous);
 }
@@ -136,18 +181,24 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
         const Result result = {c, m, n, alpha * scale_a * scale_b, beta};
         const unsigned own_strips = strips_of(thread, ring);
         Sums sums;
+        Results before;
+        const auto leave = [&](int number) {
+            store_strip(thread, map_c, before.place, number, own_strips, before.words[number]);
+        };
         for (int tile = first; tile < tiles.count(); tile += clusters) {
             const Place place = tiles.place_of(tile, rank);
-            if (PROMOTED) multiply_promoted(sums, thread, ring, chunks);
-            else multiply_fast(sums, thread, ring, chunks);
+            if (PROMOTED) multiply_promoted(sums, thread, ring, chunks, before.waiting, leave);
+            else multiply_fast(sums, thread, ring, chunks, before.waiting, leave);
             finish(sums, thread, result, place);
+            before.place = place;
+            before.waiting = true;
 #pragma unroll
             for (int number = 0; number < STRIPS; ++number) {
-                unsigned words[STRIP_WORDS];
-                pack_strip(words, sums, number);
-                store_strip(thread, map_c, place, number, own_strips, words);
+                pack_strip(before.words[number], sums, number);
+                if (!LATE) leave(number);
             }
         }
+        if (LATE) store_last(thread, ring, map_c, before.place, own_strips, before.words);  // every block has a tile
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }
     // No block leaves while another one of its cluster may still arrive at its barriers.
