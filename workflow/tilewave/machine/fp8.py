@@ -1,7 +1,7 @@
 """Products of FP8 matrices in the tensor cores of Hopper (QGMMA).
 
 How they add up is not documented, and was not measured here. The model is the one that P. Xie et al.,
-"MMA-Sim" (arXiv 2511.10909, and its code) found to give the same bits as an H100: that of HMMA (see
+"MMA-Sim" (arXiv 2511.10909, and its code) found to give Hopper's bits: that of HMMA (see
 `tilewave.machine.tensor`) with fewer places. Products are exact; they and C are aligned to the largest
 exponent among them, cut off towards zero `PLACES` binary places below it, and added exactly, all 32 of an
 instruction in one step; the sum is cut off to `DIGITS` digits of mantissa behind the point (or rounded to
@@ -35,7 +35,7 @@ from tilewave.machine.tensor import (
     fused_sums,
     read_sums,
     write_sums,
-)  # fmt: skip
+)
 from tilewave.machine.vectors import FLOAT, I32, splat
 
 PLACES = 13
