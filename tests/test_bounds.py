@@ -118,6 +118,7 @@ def test_every_gpu_has_rates_and_a_name() -> None:
         ("IMMA.16832.S8.S8", ("mma i8", 8192)),
         ("HGMMA.64x256x16.F32.BF16", ("wgmma bf16", 131072)),
         ("IGMMA.64x128x32.S8.S8", ("wgmma i8", 131072)),
+        ("QGMMA.64x128x32.F32.E5M2.E4M3", ("wgmma fp8", 131072)),
         ("IMMA.8832.S4.S4", None),
         ("HMMA.SP.16832.F32", None),
         ("WARPGROUP.ARRIVE", None),

@@ -18,8 +18,9 @@ import pytest
 
 from samples import a_job
 from tilewave import operations
+from tilewave.dtypes import DTYPES
 from tilewave.errors import UserError
-from tilewave.gpu.cublaslt import Plan
+from tilewave.gpu.cublaslt import FP8_SCALES, Plan
 from tilewave.gpu.device import CudaError, cuda_errors
 from tilewave.inputs import storage
 from tilewave.jobs import Job
@@ -28,7 +29,9 @@ from tilewave.project import ROOT
 from tilewave.variants import Variant, choices, variant
 
 # cudaDataType of library_types.h, and cublasComputeType_t of cublas_api.h.
-NUMPY = {0: np.float32, 1: np.float64, 2: np.float16, 3: np.int8, 10: np.int32}
+NUMPY = {0: np.float32, 1: np.float64, 2: np.float16, 3: np.int8, 10: np.int32, 14: np.uint16,
+         28: np.uint8, 29: np.uint8}  # fmt: skip
+NAMES = {one.cuda: one for one in DTYPES.values() if one.name in ("bf16", "e4m3", "e5m2")}
 COMPUTE = {"COMPUTE_16F": 64, "COMPUTE_32F": 68, "COMPUTE_64F": 70, "COMPUTE_32I": 72,
            "COMPUTE_32F_FAST_TF32": 77}  # fmt: skip
 N, T = 0, 1
@@ -41,7 +44,9 @@ class cuBLASLtError(Exception):
 class FakeLt:
     """The calls of `nvmath.bindings.cublasLt` that a plan makes; handles are indices + 1."""
 
-    MatmulDescAttribute = SimpleNamespace(TRANSA=3, TRANSB=4)
+    MatmulDescAttribute = SimpleNamespace(
+        TRANSA=3, TRANSB=4, A_SCALE_POINTER=17, B_SCALE_POINTER=18, FAST_ACCUM=25
+    )
     MatrixLayoutAttribute = SimpleNamespace(BATCH_COUNT=5, STRIDED_BATCH_OFFSET=6)
     MatmulPreferenceAttribute = SimpleNamespace(MAX_WORKSPACE_BYTES=1, REDUCTION_SCHEME_MASK=3)
     cuBLASLtError = cuBLASLtError
@@ -69,8 +74,12 @@ class FakeLt:
         return self._keep({"compute": compute, "scale": scale, 3: N, 4: N})
 
     def matmul_desc_set_attribute(self, handle: int, key: int, address: int, size: int) -> None:
-        assert size == 4
-        self.kept[handle - 1][key] = ctypes.c_int32.from_address(address).value
+        # cublasLtMatmulDescAttributes_t: the size of a value is checked.
+        kind = {17: ctypes.c_void_p, 18: ctypes.c_void_p, 25: ctypes.c_int8}.get(
+            key, ctypes.c_int32
+        )
+        assert size == ctypes.sizeof(kind)
+        self.kept[handle - 1][key] = kind.from_address(address).value
 
     def matrix_layout_create(self, dtype: int, rows: int, columns: int, ld: int) -> int:
         assert ld >= rows
@@ -91,6 +100,12 @@ class FakeLt:
     matmul_desc_destroy = matrix_layout_destroy = matmul_preference_destroy = _drop
 
     def _refusal(self, operation: dict, first: tuple, second: tuple, out: tuple) -> str:
+        fp8 = [one for one in (first, second) if one[0] in (28, 29)]
+        if fp8:
+            narrow = {first[0], second[0]} in ({28}, {28, 29}) and out[0] == 14
+            aligned = first[3] % 16 == second[3] % 16 == out[3] % 8 == 0
+            in_form = operation[3] == T and operation[4] == N
+            return "" if narrow and aligned and in_form else "CUBLAS_STATUS_NOT_SUPPORTED (15)"
         if first[0] != 3:
             return ""
         if operation["compute"] != 72 or operation["scale"] != 10 or out[0] != 10:
@@ -119,6 +134,11 @@ class FakeLt:
         raw = (ctypes.c_char * (ld * columns * kind.itemsize)).from_address(pointer)
         return np.frombuffer(raw, kind).reshape((ld, columns), order="F")[:rows]
 
+    def _numbers(self, pointer: int, layout: tuple) -> np.ndarray:
+        found = self._matrix(pointer, layout)
+        known = NAMES.get(layout[0])
+        return known.read(found) if known else found.astype(np.float64)
+
     def matmul(
         self, handle: int, operation: int, alpha: int, a: int, a_layout: int, b: int,
         b_layout: int, beta: int, c: int, c_layout: int, d: int, d_layout: int, *_: Any,
@@ -140,8 +160,13 @@ class FakeLt:
         b_layout: int, c_layout: int,
     ) -> None:  # fmt: skip
         desc = self.kept[operation - 1]
-        left = self._matrix(a, self.kept[a_layout - 1]).astype(np.float64)
-        right = self._matrix(b, self.kept[b_layout - 1]).astype(np.float64)
+        left, right = (
+            self._numbers(at, self.kept[layout - 1])
+            for at, layout in ((a, a_layout), (b, b_layout))
+        )
+        for key in (17, 18):
+            if pointer := desc.get(key):
+                left = left * ctypes.c_float.from_address(pointer).value
         left, right = (x.T if t == T else x for x, t in ((left, desc[3]), (right, desc[4])))
         kind = np.dtype(NUMPY[desc["scale"]])
         one, other = (
@@ -151,7 +176,18 @@ class FakeLt:
         out = self._matrix(c, self.kept[c_layout - 1])
         assert out.shape == (left.shape[0], right.shape[1])
         out.flags.writeable = True
-        out[...] = one * (left @ right) + (other * out if other else 0)
+        made = one * (left @ right)
+        if other:
+            made += other * self._numbers(c, self.kept[c_layout - 1])
+        if out.dtype == np.uint16:  # bf16, to nearest
+            bits = made.astype(np.float32).view(np.uint32)
+            made = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)) >> np.uint32(
+                16
+            )
+        out[...] = made
+
+
+SCALES = np.array(FP8_SCALES, np.float32)
 
 
 @pytest.fixture
@@ -160,8 +196,9 @@ def library() -> Any:
     blas = SimpleNamespace(ComputeType=SimpleNamespace(**COMPUTE))
     workspace = SimpleNamespace(pointer=0)
     return SimpleNamespace(
-        lt=FakeLt(), blas=blas, handle=0, workspace=workspace, gpu=gpu, version=130100
-    )
+        lt=FakeLt(), blas=blas, handle=0, workspace=workspace, gpu=gpu, version=130100,
+        scales=SimpleNamespace(pointer=SCALES.ctypes.data),
+    )  # fmt: skip
 
 
 CUBLAS, BATCHED = (
@@ -271,6 +308,30 @@ def test_bytes_are_multiplied_exactly_and_judged_so(library):
         assert f"C[5, 3] is {got[63]}, expected {got[63] - 1}" in judged.reason
 
 
+@pytest.mark.parametrize("kind", ["e4m3_f22", "e4m3_f32", "e5m2_f22"])
+def test_fp8_has_scales_and_one_form(library, kind):
+    chosen = cublas(TYPE=kind, B="col")
+    work = job(chosen, 7, 24, 48)
+    for alpha, beta in MATMUL.runs(work):
+        judged = MATMUL.judge(
+            work, {"c": multiplied(library, work, alpha, beta)}, None, alpha, beta
+        )
+        assert judged.verdict == "correct", judged.reason
+    with Plan(library, work.shape, work.dtypes, work.layouts) as plan:
+        described = library.lt.kept[plan._operation - 1]
+        assert described[25] == (kind.endswith("f22"))
+    for m, n, k in ((1, 8, 16), (8, 4, 16), (8, 8, 8)):
+        shape = {"m": m, "n": n, "k": k}
+        with Plan(library, shape, chosen.dtypes, chosen.layouts) as plan:
+            try:
+                taken = bool(plan.algorithms)
+            except CudaError:
+                taken = False
+        assert taken == (chosen.supports(shape, {"arch": 90}) == "")
+    with pytest.raises(UserError, match="e4m3"):
+        cublas(TYPE=kind)
+
+
 def test_bytes_have_one_form_and_a_fraction_is_refused(library):
     """What `where` and `requires` of cublas.yaml leave out is what the library refuses."""
     device = {"arch": 90}
@@ -337,6 +398,7 @@ def test_ids_of_the_row_major_variants_have_no_layout_in_them():
     assert cublas().layouts == {"a": "row", "b": "row", "c": "row"}
     plain = {one.dtype: one.id for one in choices(CUBLAS, "each_dtype", Path("x"), "macros")}
     assert plain["i8"] == "cublas-typei8-bcol"
+    assert plain["e4m3_f22"] == "cublas-typee4m3_f22-bcol"
     assert plain["bf16_f32"] == "cublas-typebf16_f32"
 
 

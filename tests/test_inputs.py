@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from tilewave import inputs
-from tilewave.dtypes import DTYPES
+from tilewave.dtypes import DTYPES, E4M3, E5M2
+from tilewave.machine import codes as c
+from tilewave.machine import conversion
 
 SUPPORT = Path(inputs.__file__).parent / "gpu" / "support.cu"
 
@@ -45,12 +47,14 @@ template <class F> void run(unsigned grid, unsigned block, F f) {
     run(2, 4, [=] { NAME(p, n, s, t); }); }
 RUN_FILL(fill_f64) RUN_FILL(fill_f32) RUN_FILL(fill_tf32)
 RUN_FILL(fill_f16) RUN_FILL(fill_bf16) RUN_FILL(fill_i32) RUN_FILL(fill_i8)
+RUN_FILL(fill_e4m3) RUN_FILL(fill_e5m2)
 #define RUN_REFERENCE(T) extern "C" void run_##T(void *a, void *b, void *c, double *o, int m, \\
     int n, int k, double alpha, double beta, int ta, int tb, int tc, int ca, int cb, int cc) { \\
     run((m + 63) / 64 * ((n + 63) / 64), 128, [=] { \\
         T(a, b, c, o, m, n, k, alpha, beta, ta, tb, tc, ca, cb, cc); }); }
 RUN_REFERENCE(reference_f64) RUN_REFERENCE(reference_f32) RUN_REFERENCE(reference_f16)
-RUN_REFERENCE(reference_bf16) RUN_REFERENCE(reference_i8) RUN_REFERENCE(reference_any)
+RUN_REFERENCE(reference_bf16) RUN_REFERENCE(reference_i8) RUN_REFERENCE(reference_e4m3)
+RUN_REFERENCE(reference_any)
 extern "C" void run_compare(void *g, double *w, u64 n, int t, double r, double a, double *s,
                             u64 *c) {
     run(2, 256, [=] { compare(g, w, n, t, r, a, s, c); });
@@ -89,7 +93,9 @@ def device_code(tmp_path_factory):
     return ctypes.CDLL(str(folder / "emulated.so"))
 
 
-@pytest.mark.parametrize("dtype", ["f64", "f32", "tf32", "f16", "bf16", "i32", "i8"])
+@pytest.mark.parametrize(
+    "dtype", ["f64", "f32", "tf32", "f16", "bf16", "i32", "i8", "e4m3", "e5m2"]
+)
 def test_device_and_host_give_the_same_bits(device_code, dtype):
     count = 5003
     got = np.zeros(count, inputs.storage(dtype))
@@ -99,7 +105,7 @@ def test_device_and_host_give_the_same_bits(device_code, dtype):
     assert got.tobytes() == want.tobytes()
 
 
-@pytest.mark.parametrize("dtype", ["f64", "f32", "tf32", "f16", "bf16"])
+@pytest.mark.parametrize("dtype", ["f64", "f32", "tf32", "f16", "bf16", "e4m3", "e5m2"])
 def test_values_are_uniform_and_zero_mean(dtype):
     values = inputs.to_float64(inputs.uniform(1, 0, 200_000, dtype), dtype)
     assert abs(values.mean()) < 5 * 3**-0.5 / np.sqrt(values.size)
@@ -136,17 +142,32 @@ def test_tf32_keeps_ten_bits_and_bf16_is_nearest():
     assert np.all(np.abs(bf16 - single) <= np.abs(single) * 2.0**-8)
 
 
+@pytest.mark.parametrize(("name", "code"), [("e4m3", c.T_E4M3), ("e5m2", c.T_E5M2)])
+def test_fp8_is_what_the_gpu_makes_of_it(name, code):
+    """As the conversions do that are recorded from one: every pattern, and what lies between two."""
+    kind = {"e4m3": E4M3, "e5m2": E5M2}[name]
+    halves = np.array([conversion._from_fp8(np.uint32(i), code) for i in range(256)], np.uint16)
+    np.testing.assert_array_equal(kind.numbers, halves.view(np.float16).astype(np.float64))
+    finite = np.sort(kind.numbers[np.isfinite(kind.numbers)])
+    middle = (finite[1:] + finite[:-1]) / 2
+    values = np.concatenate(
+        [finite, middle, middle * (1 + 1e-7), [1e9, -1e9, np.inf, np.nan, -0.0]]
+    )
+    found = kind.nearest(values)
+    assert list(found) == [conversion._to_fp8(np.float64(one), code) for one in values]
+
+
 def test_unknown_dtype_says_what_is_known():
     with pytest.raises(ValueError, match="known: f64"):
         inputs.storage("f8")
 
 
 @pytest.mark.parametrize("layouts", ["row row row", "col row row", "row col col", "col col row"])
-@pytest.mark.parametrize("dtype", ["f64", "f16", "bf16", "i8", "any"])
+@pytest.mark.parametrize("dtype", ["f64", "f16", "bf16", "i8", "e4m3", "any"])
 def test_reference_matmul(device_code, dtype, layouts):
     m, n, k, alpha, beta = 70, 131, 37, 0.75, -0.5
     orders = [{"row": "C", "col": "F"}[word] for word in layouts.split()]
-    kinds = ["f32", "bf16", "f16"] if dtype == "any" else [dtype] * 2 + ["f32"]
+    kinds = ["f32", "e5m2", "f16"] if dtype == "any" else [dtype] * 2 + ["f32"]
     if dtype == "i8":
         alpha, beta, kinds = 2.0, -1.0, ["i8", "i8", "i32"]
     shapes = [(m, k), (k, n), (m, n)]

@@ -328,7 +328,10 @@ def test_file_that_is_no_utf8(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("front", "told"),
     [
-        (FRONT.replace("{a: REAL", "{a: half"), "found 'half'; allowed: REAL, TILE, bf16, f16"),
+        (
+            FRONT.replace("{a: REAL", "{a: half"),
+            "found 'half'; allowed: REAL, TILE, bf16, e4m3, e5m2, f16",
+        ),
         (FRONT + "layouts: {a: rows}\n", "found 'rows' (did you mean 'row'?); allowed: "),
     ],
 )

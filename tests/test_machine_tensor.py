@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from opcodes import harness, manifest
+from tilewave import dtypes
 from tilewave.machine import codes as c
 from tilewave.machine.dmma import dmma
 from tilewave.machine.families import tensor as ops
+from tilewave.machine.fp8 import fp8_product
 from tilewave.machine.imma import imma
 from tilewave.machine.tensor import hmma
 
@@ -136,16 +138,11 @@ def test_float_fragments(kind, depth, wide):
 
 def taken_apart(bits, kind):
     """Significand (1 to 2, denormals below) and exponent; zero has none."""
-    if kind == "f16":
-        mantissa, bias = 10, 15
-    elif kind == "bf16":
-        mantissa, bias = 7, 127
-    else:
-        mantissa, bias = 23, 127
+    shapes = {"f16": (10, 15, 16), "bf16": (7, 127, 16), "e4m3": (3, 7, 8), "e5m2": (2, 15, 8)}
+    mantissa, bias, width = shapes.get(kind, (23, 127, 32))
     if kind == "tf32":
         bits = bits & np.uint32(0xFFFFE000)
     whole = int(bits)
-    width = 16 if kind in ("f16", "bf16") else 32
     sign = -1 if whole >> (width - 1) else 1
     field = (whole >> mantissa) & (2 * bias + 1)
     part = whole & ((1 << mantissa) - 1)
@@ -245,6 +242,66 @@ def test_infinities_and_nans(kind, depth, wide):
     assert (found[np.isnan(wanted)] == nan).all() and np.isnan(wanted).sum() > 8
     rest = ~np.isnan(wanted)
     np.testing.assert_array_equal(numbers(found, form)[rest], wanted[rest])
+
+
+# ---------------------------------------------------------------- FP8
+
+FP8 = {"e4m3": c.T_E4M3, "e5m2": c.T_E5M2}
+PAIRS = [(a, b, wide) for a in FP8 for b in FP8 for wide in (True, False)]
+
+
+def fp8_found(a, b, sums, kinds, wide):
+    R = registers()
+    put(R, A, a, lambda lane: a_places(lane, 32, 4))
+    put(R, B, b, lambda lane: b_places(lane, 32, 4))
+    put(R, C, sums, c_places)
+    sub = 32 | FP8[kinds[0]] << 8 | FP8[kinds[1]] << 20 | (F32_SUM if wide else 0)
+    fp8_product(sub, R, D, A, B, C)
+    return take(R, D, np.zeros((16, 8), sums.dtype), c_places)
+
+
+def fp8_expected(a, b, sums, kinds, wide):
+    """Aligned and cut off 13 places below the largest, and of the sum 13 digits are kept."""
+    out = sums.copy()
+    for i, j in np.ndindex(16, 8):
+        terms = [taken_apart(sums[i, j], "f32" if wide else "f16")]
+        for k in range(32):
+            (x, at_x), (y, at_y) = taken_apart(a[i, k], kinds[0]), taken_apart(b[k, j], kinds[1])
+            terms.append((x * y, None if at_x is None or at_y is None else at_x + at_y))
+        value = expected_sum(terms, 13)
+        out[i, j] = as_f32(value) & np.uint32(0xFFFFFC00) if wide else as_f16(value)
+    return out
+
+
+@pytest.mark.parametrize("sizes", [(-1, 1), (-9, 6)], ids=["like", "far"])
+@pytest.mark.parametrize(("left", "right", "wide"), PAIRS)
+def test_fp8(left, right, wide, sizes):
+    rng = np.random.default_rng(8)
+    kinds, form = (left, right), "f32" if wide else "f16"
+    a, b = (
+        getattr(dtypes, kind.upper()).nearest(
+            rng.normal(size=shape) * 2.0 ** rng.integers(*sizes, shape)
+        )
+        for kind, shape in zip(kinds, ((16, 32), (32, 8)), strict=True)
+    )
+    sums = drawn(rng, (16, 8), form, 2 * sizes[0], 2 * sizes[1])
+    found = fp8_found(a, b, sums, kinds, wide)
+    wanted = fp8_expected(a, b, sums, kinds, wide)
+    same = (found == wanted) | ((numbers(found, form) == 0) & (numbers(wanted, form) == 0))
+    assert same.all(), np.argwhere(~same)[:4]
+
+
+def test_fp8_infinities_and_nans():
+    a, b = np.full((16, 32), 0x3C, np.uint8), np.full((32, 8), 0x38, np.uint8)  # ones
+    a[0, 1], a[1, 30], a[2, 3], b[31, 5], b[9, 6] = 0x7C, 0xFC, 0x7D, 0x7F, 0xFF
+    sums = np.zeros((16, 8), np.uint32)
+    sums[1, 0], sums[4, 4] = 0x7F800000, 0xFF800000
+    found = fp8_found(a, b, sums, ("e5m2", "e4m3"), True)
+    wanted = np.full((16, 8), 32.0)
+    wanted[0], wanted[1], wanted[2], wanted[4, 4] = INF, -INF, NAN, -INF
+    wanted[1, 0] = wanted[:, 5] = wanted[:, 6] = NAN
+    np.testing.assert_array_equal(found.view(np.float32), wanted)
+    assert (found[np.isnan(wanted)] == 0x7FFFFFFF).all()
 
 
 def test_limits():

@@ -70,6 +70,7 @@ def test_an_absent_part_is_no_zero() -> None:
     assert figures.tensor_flops({TENSOR.format("fp16"): 1.0}, "bf16") is None
     assert figures.tensor_flops({TENSOR.format("fp16"): 1.0}, "f16") == 1.0
     assert figures.tensor_flops({TENSOR.format("fp16"): 0.0}, "i8") is None
+    assert figures.tensor_flops({TENSOR.format("fp16"): 0.0}, "e4m3") is None
 
 
 def test_operations_on_bytes_count_as_tensor_operations() -> None:

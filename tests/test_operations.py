@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opcodes import fp8_rule
 from samples import a_job
-from tilewave import operations, project
+from tilewave import inputs, operations, project
 from tilewave.comparison import Judgement
+from tilewave.dtypes import E4M3
 from tilewave.errors import UserError
 from tilewave.jobs import Job, Probe, ProbeBuffer
 from tilewave.operations import matmul, probe
@@ -90,6 +92,27 @@ def test_tolerance_holds_for_simulated_sums_and_catches_a_forgotten_step(
     assert np.linalg.norm(forgotten) > bound.frobenius * np.linalg.norm(exact)
 
 
+@pytest.mark.parametrize("k", [32, 2048])
+@pytest.mark.parametrize(("sum_", "chunk"), [("f22", 1 << 20), ("f32", matmul.PROMOTED)])
+def test_tolerance_of_fp8(sum_: str, chunk: int, k: int) -> None:
+    """Of sums by the rule of the tensor cores, whole or in parts that are added in f32."""
+    rows = 24
+    a, b = (inputs.uniform(5, one, rows * k, "e4m3") for one in range(2))
+    a, b = a.reshape(rows, k), b.reshape(k, rows)
+    found = np.zeros((rows, rows), np.float32)
+    for first in range(0, k, chunk):
+        part, none = slice(first, first + chunk), np.zeros((rows, rows), np.uint32)
+        added = fp8_rule.sums(a[:, part], b[part], none, ("e4m3", "e4m3"), fp8_rule.Rule())
+        found += added.view(np.float32)
+    exact = E4M3.numbers[a] @ E4M3.numbers[b]
+    bound = matmul.tolerance({"a": "e4m3", "b": "e4m3", "c": "f32", "accumulate": sum_}, k)
+    error = np.abs(found - exact)
+    assert (error <= bound.absolute + bound.relative_out * np.abs(exact)).all()
+    assert np.linalg.norm(error) <= bound.frobenius * np.linalg.norm(exact)
+    forgotten = E4M3.numbers[a[:, :32]] @ E4M3.numbers[b[:32]]  # one instruction's products
+    assert np.linalg.norm(forgotten) > bound.frobenius * np.linalg.norm(exact)
+
+
 def test_fma_units_round_each_product() -> None:
     """Of f16 sums, with one rounding for each k, more is off than tensor cores' k / 16 may be."""
     found, exact = chain(4096, np.float16, 1)
@@ -111,6 +134,7 @@ def test_tolerance_follows_alpha_dtypes_and_k() -> None:
     assert matmul.tolerance(doubles, 512).absolute < 1e-7 * one.absolute
     stored = matmul.tolerance({"a": "bf16", "c": "bf16", "accumulate": "f32"}, 512)
     assert stored.relative_out >= 2**-8
+    assert not {"e4m3", "f22", "u8"} & {*MATMUL.allowed_dtypes("c", {"accumulate": "f32"})}
     with pytest.raises(KeyError):
         matmul.tolerance({"a": "f8", "c": "f8", "accumulate": "f8"}, 16)
 

@@ -54,6 +54,15 @@ def test_rows_stand_in_the_order_of_the_rungs(study: Any) -> None:
     assert "TF32" not in panels
 
 
+def test_rungs_of_a_dtype_without_a_measurement_have_their_names(study: Any) -> None:
+    cases = study.cases.set_index("case")["dtype"]
+    measured = study.records[study.records["case"].map(cases) != "f64"]
+    fig = synthetic.draw(ladder, replace(study, records=measured), Style())
+    (ax,) = (one for one in fig.axes if one.get_title(loc="left") == "FP64")
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert names and all(name.startswith(("matmul", "hgemm")) for name in names)
+
+
 def test_who_passes_cublas(study: Any) -> None:
     numbers = synthetic.draw(ladder, study, Style()).axes[1]
     told = {t.get_text(): t for t in numbers.texts}

@@ -99,6 +99,16 @@ def test_a_template_and_its_launch_in_another_file(project: Path) -> None:
     assert matching.with_leading(words, {"b": "col"}, MATMUL)[-1] == "n"
 
 
+def test_fp8_of_two_types_is_summed_in_f32(alone: Path) -> None:
+    path = alone / "product.cu"
+    operands = "const __nv_fp8_e5m2* A, const __nv_fp8_e4m3* B, float* C, int M, int N, int K"
+    path.write_text(f"__global__ void product({operands}) {{}}\n")
+    source, _ = reading.read(path)
+    (function,) = source.functions()
+    found = guessing.guessed(function, source, MATMUL).front["dtypes"]
+    assert found == {"a": "e5m2", "b": "e4m3", "c": "f32", "accumulate": "f32"}
+
+
 def test_installed_packages_are_not_looked_through(project: Path) -> None:
     packages = project / ".venv" / "lib" / "site-packages" / "other"
     packages.mkdir(parents=True)

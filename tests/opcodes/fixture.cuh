@@ -47,7 +47,7 @@ template <int N> struct Doubles {
 FRAGMENTS(bits, Words)
 FRAGMENTS(f16exact, Words) FRAGMENTS(f16near, Words) FRAGMENTS(f16wild, Words)
 FRAGMENTS(bf16exact, Words) FRAGMENTS(bf16near, Words) FRAGMENTS(bf16wild, Words)
-FRAGMENTS(fp8exact, Words) FRAGMENTS(fp8near, Words)
+FRAGMENTS(fp8exact, Words) FRAGMENTS(fp8near, Words) FRAGMENTS(fp8wild, Words)
 FRAGMENTS(f32exact, Floats) FRAGMENTS(f32normal, Floats) FRAGMENTS(f32wild, Floats)
 FRAGMENTS(f64exact, Doubles) FRAGMENTS(f64normal, Doubles) FRAGMENTS(f64wild, Doubles)
 

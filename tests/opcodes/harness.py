@@ -13,10 +13,10 @@ import numpy as np
 
 from opcodes import manifest
 from opcodes.inputs import generate_inputs
-from opcodes.manifest import Kernel, files, kernels
+from opcodes.manifest import Kernel, files, kernels, specific_files
 from tilewave.compiling import nvrtc
 
-__all__ = ["Kernel", "compile_file", "files", "generate_inputs", "kernels"]
+__all__ = ["Kernel", "compile_file", "files", "generate_inputs", "kernels", "specific_files"]
 
 RECORDED = Path(__file__).resolve().parent / "h200.npz"
 POISON = 0xA5A5A5A5
@@ -33,15 +33,17 @@ class Source:
     entries: tuple[str, ...] = ()
 
     @property
-    def folders(self) -> tuple[Path]:
-        return (self.path.parent,)
+    def folders(self) -> tuple[Path, ...]:
+        return (self.path.parent, manifest.HERE)
 
     def compiler_options(self, macros: object) -> list[str]:
         return []
 
 
 def compile_file(path: Path, arch: str) -> nvrtc.Compiled:
-    """Compile one fixture file. Raises RuntimeError with the compiler's log."""
+    """Compile one fixture file, for ``sm_90a`` where it lies in that folder. Raises RuntimeError with the
+    compiler's log."""
+    arch = manifest.SPECIFIC.name if path.parent == manifest.SPECIFIC else arch
     done = nvrtc.compile_kernel(Source(path, path.read_text()), arch, {})  # type: ignore[arg-type]
     if done.cubin is None:
         raise RuntimeError(f"{path.name} for {arch}: {done.log}")

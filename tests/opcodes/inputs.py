@@ -290,6 +290,15 @@ def _fp8near(source: Source, count: int) -> Words:
     return np.ascontiguousarray(value.astype(np.uint8).reshape(count, 4)).view(np.uint32)[:, 0]
 
 
+def _fp8wild(source: Source, count: int) -> Words:
+    """Any bytes; what is an infinity or a NaN of either type is rare."""
+    value = source.words(4 * count) & np.uint32(0xFF)
+    value = np.where((value & 0x7C) == 0x7C, value & np.uint32(0xBF), value)
+    special = np.array([0x7C, 0xFC, 0x7F, 0x00, 0x01, 0x80], np.uint32)
+    value = _rarely(source, _rarely(source, value, special), value)
+    return np.ascontiguousarray(value.astype(np.uint8).reshape(count, 4)).view(np.uint32)[:, 0]
+
+
 KINDS: dict[str, Callable[[Source, int], np.ndarray]] = {
     "bits": _bits,
     "bits64": _bits64,
@@ -315,6 +324,7 @@ KINDS: dict[str, Callable[[Source, int], np.ndarray]] = {
     "bf16wild": _pair(lambda s, n: _f32wild(s, n) >> np.uint32(16)),
     "fp8exact": _e4m3_integers,
     "fp8near": _fp8near,
+    "fp8wild": _fp8wild,
     "f32exact": lambda s, n: _integers(s, n).astype(np.float32).view(np.uint32),
     "f32normal": lambda s, n: s.normal(n).astype(np.float32).view(np.uint32),
     "f32wild": _f32wild,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+SPECIFIC = HERE / "sm_90a"
+"""Of files with what that architecture alone has."""
 DECLARATION = re.compile(
     r"^KERNEL(?P<needs>\d*)(?:_TIGHT)?"
     r"\((?P<name>\w+), (?P<results>\d+), (?P<kinds>\w+, \w+, \w+)\)",
@@ -23,6 +25,9 @@ KEPT = 128
 
 TENSOR_THREADS = 128
 MORE_THREADS = {"mufu_plain": 2048, "mufu_near": 1024, "mufu_denormal": 1024}
+
+NOT_RECORDED = "qgmma_"
+"""Beginning of the names of kernels whose results on a GPU are not kept yet."""
 
 RACES = {"memory_spin"}
 """Kernels that share memory without barriers, by a lock and a flag."""
@@ -90,12 +95,18 @@ def files() -> list[Path]:
     return sorted(HERE.glob("*.cu"))
 
 
+def specific_files() -> list[Path]:
+    """Those that are compiled for ``sm_90a``."""
+    return sorted(SPECIFIC.glob("*.cu"))
+
+
 def kernels() -> dict[str, Kernel]:
     """Name -> kernel, in the order of the files."""
     found: dict[str, Kernel] = {}
-    for path in files():
+    for path in (*files(), *specific_files()):
         for one in DECLARATION.finditer(path.read_text()):
             a, b, c = one["kinds"].split(", ")
             name, needs = one["name"], int(one["needs"] or 80)
-            found[name] = Kernel(path.name, name, int(one["results"]), (a, b, c), needs)
+            file = path.relative_to(HERE).as_posix()
+            found[name] = Kernel(file, name, int(one["results"]), (a, b, c), needs)
     return found

@@ -1,8 +1,8 @@
 """Run the fixtures on the GPU and keep their results: tests/opcodes/h200.npz comes from here.
 
-    PYTHONPATH=workflow python tests/opcodes/record.py FILE.npz [--full FILE.npz]
+    PYTHONPATH=workflow python tests/opcodes/record.py FILE.npz [--full FILE.npz] [--only qgmma]
 
-Each file is compiled for the GPU's architecture, each kernel launched twice; results that differ
+``--only`` runs the files of that name, and takes the other kernels' results from what is kept. Each file is compiled for the GPU's architecture, each kernel launched twice; results that differ
 between the launches, or words that were never written, are an error. ``--full`` also keeps every
 thread's results, for looking into a difference. A file runs in a process of its own: a kernel that
 fails or does not end is named, left out, and the others still run.
@@ -46,7 +46,11 @@ def run_file(path: Path, folder: Path) -> None:
     (folder / f"{path.name}.json").write_text(json.dumps(about))
     for kernel in harness.kernels().values():
         target = folder / f"{kernel.name}.npy"
-        if kernel.file != path.name or kernel.needs > int(card.gpu.arch[3:]) or target.exists():
+        if (
+            Path(kernel.file).name != path.name
+            or kernel.needs > int(card.gpu.arch[3:])
+            or target.exists()
+        ):
             continue
         print(kernel.name, flush=True)
         target.touch()  # an empty file marks what did not come back
@@ -57,12 +61,12 @@ def run_file(path: Path, folder: Path) -> None:
         np.save(target, np.stack(both))
 
 
-def run_all(folder: Path) -> list[str]:
+def run_all(paths: list[Path], folder: Path) -> list[str]:
     """Every file, again without the kernel that failed; what failed, a sentence each."""
     faults = []
-    for path in harness.files():
+    for path in paths:
         while True:
-            command = [sys.executable, __file__, "--child", path.name, str(folder)]
+            command = [sys.executable, __file__, "--child", str(path), str(folder)]
             try:
                 done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
                 code, output, error = done.returncode, done.stdout, done.stderr
@@ -84,14 +88,19 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("file", type=Path)
     parser.add_argument("--full", type=Path)
+    parser.add_argument("--only", help="a file's name, without its suffix")
     options = parser.parse_args()
+    paths = [*harness.files(), *harness.specific_files()]
     about: dict[str, Any] = {"code": {}, "inputs": {}}
     kept: dict[str, np.ndarray] = {}
+    if options.only:
+        paths = [path for path in paths if path.stem == options.only]
+        about, kept = harness.recorded()
     full: dict[str, np.ndarray] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        faults = run_all(folder)
-        for path in harness.files():
+        faults = run_all(paths, folder)
+        for path in paths:
             described = folder / f"{path.name}.json"
             if described.exists():
                 found = json.loads(described.read_text())
@@ -123,6 +132,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
-        run_file(harness.files()[0].with_name(sys.argv[2]), Path(sys.argv[3]))
+        run_file(Path(sys.argv[2]), Path(sys.argv[3]))
     else:
         sys.exit(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,54 @@ def _from_bf16(values: np.ndarray) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
+class Fp8:
+    """Numbers of 8 bits as OCP has them ("OCP 8-bit Floating Point Specification", 2023).
+
+    digits: of the mantissa. endless: whether the largest exponent stands for infinities and NaNs; where
+    not, the pattern of all ones alone is a NaN, and nothing is infinite.
+    """
+
+    digits: int
+    endless: bool
+
+    @cached_property
+    def numbers(self) -> NDArray[np.float64]:
+        """What the 256 patterns stand for."""
+        size = np.arange(128)
+        exponent, one = size >> self.digits, 1 << self.digits
+        bias = (127 >> self.digits) // 2
+        steps = size % one + one * (exponent > 0)
+        made = np.ldexp(steps.astype(np.float64), np.maximum(exponent, 1) - bias - self.digits)
+        if self.endless:
+            made[-one:] = np.nan
+            made[-one] = np.inf
+        made[-1] = np.nan
+        return np.concatenate([made, -made])
+
+    def nearest(self, values: np.ndarray) -> NDArray[np.uint8]:
+        """Patterns of the nearest numbers, ties to even; the largest one where a value is beyond, as
+        ``__NV_SATFINITE`` of cuda_fp8.hpp has it, and 0x7F for a NaN."""
+        finite = self.numbers[:128][np.isfinite(self.numbers[:128])]
+        size = np.minimum(np.abs(values), finite[-1])
+        low = np.clip(np.searchsorted(finite, size, "right") - 1, 0, len(finite) - 2)
+        above, below = finite[low + 1] - size, size - finite[low]
+        found = low + ((below > above) | ((below == above) & (low % 2 == 1)))
+        found = np.where(np.isnan(values), 0x7F, found | np.where(np.signbit(values), 0x80, 0))
+        return found.astype(np.uint8)
+
+
+E4M3, E5M2 = Fp8(3, endless=False), Fp8(2, endless=True)
+
+
+def _fp8(kind: Fp8) -> Callable[[Words], NDArray[np.uint8]]:
+    return lambda words: kind.nearest(_single(words))
+
+
+def _from_fp8(kind: Fp8) -> Callable[[np.ndarray], NDArray[np.float64]]:
+    return lambda values: kind.numbers[values]
+
+
+@dataclass(frozen=True)
 class Dtype:
     """A type of elements. What it has no use for is None or empty.
 
@@ -72,7 +121,7 @@ class Dtype:
     of this type, less ``CUBLAS_``; sum_named: whether a product's label tells the accumulator. scalar:
     the type in which a kernel with this accumulator takes alpha and beta. support: its number in
     gpu/support.cu. tensor_cores: its products go through the tensor cores in every kernel that takes
-    it.
+    it. result: the type of most products' C, where it is another one.
 
     operations: the letter of ncu's counters of scalar operations, ``..._op_<letter>fma_pred_on``.
     tensor_source: the words of ncu's counter of tensor operations, ``..._tensor_src_<words>.sum``.
@@ -95,6 +144,12 @@ class Dtype:
     tensor_cores: bool = False
     operations: str = ""
     tensor_source: str = ""
+    result: str = ""
+
+    @property
+    def fp8(self) -> bool:
+        """Whether the tensor cores sum its products as they do those of FP8."""
+        return self.tensor_source == "fp8"
 
     @property
     def size(self) -> int:
@@ -139,13 +194,31 @@ DTYPES: Mapping[str, Dtype] = {
         Dtype(
             "i8", "INT8", "int8", "UINT8", whole=True, cuda=3, sums={"i32": "COMPUTE_32I"},
             made=lambda words: ((_high(words) * 255 >> 24) - 127).astype("int8"), support=4,
-            tensor_source="int8",
+            tensor_source="int8", result="i32",
         ),
         Dtype("u8", "UINT8", "uint8", "UINT8", whole=True),
+        *(
+            Dtype(
+                name, f"FP8 {name.upper()}", "uint8", "UINT8", made=_fp8(kind), read=_from_fp8(kind),
+                cuda=cuda, sums={"f32": "COMPUTE_32F", "f22": "COMPUTE_32F"}, sum_named=True,
+                support=support, tensor_cores=True, tensor_source="fp8", result="bf16",
+            )
+            for name, kind, cuda, support in (("e4m3", E4M3, 28, 6), ("e5m2", E5M2, 29, 7))
+        ),
+        # What Hopper sums FP8 in, of which a register's upper 22 bits are kept: 8 of exponent, 13 of
+        # mantissa (`tilewave.machine.fp8` says whose measurements those are). In "f32" sums of FP8 what
+        # the tensor cores have added is added again in single precision, every 128 products.
+        Dtype("f22", "FP22", "float32", "FLOAT32", roundoff=2.0**-14, spacing=2.0**-139, cuda=0),
     )
 }  # fmt: skip
 SIZES: Mapping[str, int] = {name: one.size for name, one in DTYPES.items()}
 """Bytes of one element."""
+
+
+def product_sizes(label: str) -> tuple[int, int]:
+    """Bytes of an element of A and B, and of C, of a product of this `product_label`."""
+    operand = label.partition("_")[0]
+    return SIZES[operand], SIZES[DTYPES[operand].result or operand]
 
 
 def product_label(operand: str, accumulate: str) -> str:

@@ -7,7 +7,7 @@ Values are uniform and symmetric about zero in (-1, 1), standard deviation 1/sqr
 bits u of the hash give (2u + 1 - 2^24) / 2^24, which single precision holds exactly; f64 takes 28
 more bits from a second hash, so that its low mantissa bits are random too (power, and with it the
 clock, depends on them). f16 and bf16 round that to nearest even, tf32 to nearest with ties away
-from zero (PTX ISA, cvt.rna.tf32), kept in f32 storage. i32 is u - 2^23; i8 is floor(255 u / 2^24)
+from zero (PTX ISA, cvt.rna.tf32), kept in f32 storage; e4m3 and e5m2 round to nearest even. i32 is u - 2^23; i8 is floor(255 u / 2^24)
 - 127, uniform over the 255 numbers from -127 to 127, so that a sum of 2^16 products, doubled, still
 fits in i32.
 """
@@ -21,7 +21,7 @@ _CHUNK = 1 << 21
 
 
 def storage(dtype: str) -> np.dtype:
-    """The numpy dtype that holds a buffer of `dtype` (bf16 as its 16 bits, tf32 as f32)."""
+    """The numpy dtype that holds a buffer of `dtype` (bf16 and FP8 as their bits, tf32 as f32)."""
     try:
         return np.dtype(DTYPES[dtype].storage)
     except KeyError:

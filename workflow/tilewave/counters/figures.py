@@ -87,7 +87,7 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
     """Operations of the tensor cores over all input types.
 
     None without the count of f16 inputs, which every chip with tensor cores has, or without that of
-    the case's own inputs (``operand``: f16, bf16, tf32, i8; an f64 product may run on the FMA units
+    the case's own inputs (``operand``: f16, bf16, tf32, i8, e4m3, e5m2; an f64 product may run on the FMA units
     of a chip that has no such counter). Types that the chip does not count add nothing. A chip
     counts f16 inputs together or apart by the type of the sum; the total is taken where there is
     one.
@@ -104,6 +104,8 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
             return None
         fp16 = sum(known)
     if operand in ("bf16", "tf32", "i8") and counters[operand] not in values:
+        return None
+    if operand in DTYPES and DTYPES[operand].fp8:  # not collected
         return None
     return fp16 + sum(values.get(counter, 0.0) for counter in counters.values())
 

@@ -3,7 +3,8 @@ of a batch of them.
 
 Like is compared with like: f32 is true single precision (COMPUTE_32F keeps TF32 out), tf32 is
 COMPUTE_32F_FAST_TF32 on f32 storage, f16 accumulates in f32 or in f16 as the job says, i8 in i32
-with whole alpha and beta.
+with whole alpha and beta. FP8 has a scale for each operand, `FP8_SCALES`; an accumulator f22 is
+FAST_ACCUM, and f32 what the library does without it: it promotes sums to f32 on their way.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ WORKSPACE_BYTES = 32 << 20
 # in a workspace; ..._OUTPUT_TYPE is left out (cuBLAS documentation).
 INPLACE, COMPUTE_TYPE = 1, 2
 REQUESTED_ALGORITHMS = 8
+FP8_SCALES = (0.5, 2.0)
+"""What A and B are multiplied by in products of FP8: together nothing."""
 EQUAL = 1.005
 """Times of algorithms up to this ratio are the same: which is the smallest is chance."""
 MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
@@ -51,7 +54,7 @@ def _scalar(dtype: str, value: float) -> Any:
         return ctypes.c_int32(int(value))
     if dtype == "f64":
         return ctypes.c_double(value)
-    if dtype == "f32":
+    if dtype in ("f32", "f22"):
         return ctypes.c_float(value)
     return ctypes.c_uint16(int(np.float16(value).view(np.uint16)))
 
@@ -95,6 +98,8 @@ class CublasLt:
         self.gpu = gpu
         self._memory = Memory(gpu)
         self.workspace = self._memory.new("workspace", WORKSPACE_BYTES, guarded=False)
+        self.scales = self._memory.new("scales", 4 * len(FP8_SCALES), guarded=False)
+        self.scales.upload(np.array(FP8_SCALES, np.float32))
 
     def close(self) -> None:
         self._memory.close()
@@ -128,7 +133,8 @@ class Plan:
         self.layouts = contiguous_layouts(self.shape, layouts, self.strides)
         # alpha and beta are of the accumulator's type.
         operand, self.scale = DTYPES[self.dtypes["a"]], self.dtypes["accumulate"]
-        if self.scale not in operand.sums or self.dtypes["b"] != operand.name:
+        other = DTYPES[self.dtypes["b"]]
+        if self.scale not in operand.sums or not (other == operand or (other.fp8 and operand.fp8)):
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", f"dtypes {self.dtypes}")
         self._stack = contextlib.ExitStack()
         lt = library.lt
@@ -143,14 +149,23 @@ class Plan:
                 keys = (attribute.TRANSA, attribute.TRANSB)
                 for name, key in zip(self._names, keys, strict=True):
                     transposed = self.layouts[name] != self.layouts["c"]
-                    value = ctypes.c_int32(int(transposed))  # CUBLAS_OP_N = 0, CUBLAS_OP_T = 1
-                    lt.matmul_desc_set_attribute(
-                        self._operation, int(key), ctypes.addressof(value), 4
-                    )
+                    self._set(key, ctypes.c_int32(int(transposed)))  # CUBLAS_OP_N = 0, _T = 1
+                if operand.fp8:
+                    fast = ctypes.c_int8(self.scale == "f22")
+                    scales = library.scales.pointer
+                    self._set(attribute.FAST_ACCUM, fast)
+                    self._set(attribute.A_SCALE_POINTER, ctypes.c_void_p(scales))
+                    self._set(attribute.B_SCALE_POINTER, ctypes.c_void_p(scales + 4))
                 self._layouts = {name: self._layout(name) for name in "abc"}
         except BaseException:
             self._stack.close()
             raise
+
+    def _set(self, key: Any, value: Any) -> None:
+        """An attribute of the product, a `ctypes` value."""
+        self.library.lt.matmul_desc_set_attribute(
+            self._operation, int(key), ctypes.addressof(value), ctypes.sizeof(value)
+        )
 
     def _layout(self, name: str) -> int:
         """A matrix as it lies in memory, in column-major terms: contiguous size first."""

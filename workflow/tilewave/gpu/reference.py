@@ -23,8 +23,8 @@ from tilewave.records.store import write_atomically
 from tilewave.sealing import content, sealed_bytes, unsealed_bytes
 
 SOURCE = Path(__file__).with_name("support.cu")
-ENTRIES = ("f64", "f32", "f16", "bf16", "i8")
-"""Types of A and B, by code, that have a reference kernel of their own."""
+ENTRIES = ("f64", "f32", "f16", "bf16", "i8", "e4m3")
+"""Types of A and B that have a reference kernel of their own."""
 COMPARE_BLOCKS = 512
 CACHE_SHARE = 0.25
 """References are kept up to this share of the device's memory."""
@@ -119,8 +119,8 @@ class Support:
         """out (f64, in C's layout) = alpha A B + beta C, from device addresses of all four."""
         m, n, k = (int(shape[name]) for name in "mnk")
         codes = [_code(dtypes[name]) for name in "abc"]
-        alone = codes[0] == codes[1] and codes[0] < len(ENTRIES)
-        entry = ENTRIES[codes[0]] if alone else "any"
+        own = (one for one in ENTRIES if codes[:2] == [_code(one)] * 2)
+        entry = next(own, "any")
         columns = [ctypes.c_int(layouts.get(name, "row") == "col") for name in "abc"]
         blocks = -(-m // 64) * -(-n // 64)
         self._launch(

@@ -9,7 +9,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-enum Type { F64 = 0, F32 = 1, F16 = 2, BF16 = 3, I8 = 4, I32 = 5, ANY = -1 };  // reference.CODES
+enum Type { F64 = 0, F32 = 1, F16 = 2, BF16 = 3, I8 = 4, I32 = 5, E4M3 = 6, E5M2 = 7, ANY = -1 };  // reference.CODES
 
 // ---- bits ------------------------------------------------------------------------------------
 
@@ -49,6 +49,13 @@ __device__ inline float float_of_half(u16 half) {
 #endif
 }
 
+// FP8 becomes an f16 with another exponent, which a multiplication puts right; all of it is exact.
+__device__ inline float float_of_e4m3(u8 x) {
+    const float nan = float_of_bits(0x7FFFFFFFu);
+    return (x & 0x7F) == 0x7F ? nan : 256.0f * float_of_half((u16)((x & 0x80) << 8 | (x & 0x7F) << 7));
+}
+__device__ inline float float_of_e5m2(u8 x) { return float_of_half((u16)(x << 8)); }
+
 template <int TYPE>
 __device__ inline double load(const void *base, i64 i, int type) {
     switch (TYPE == ANY ? type : TYPE) {
@@ -57,6 +64,8 @@ __device__ inline double load(const void *base, i64 i, int type) {
         case F16: return float_of_half(((const u16 *)base)[i]);
         case I8: return ((const signed char *)base)[i];
         case I32: return ((const int *)base)[i];
+        case E4M3: return float_of_e4m3(((const u8 *)base)[i]);
+        case E5M2: return float_of_e5m2(((const u8 *)base)[i]);
         default: return float_of_bits((u32)((const u16 *)base)[i] << 16);
     }
 }
@@ -109,6 +118,23 @@ struct AsBf16 {  // nearest even
         return (u16)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
     }
 };
+// Nearest even, of numbers up to 1. Beside a number whose last place is theirs they are rounded by adding.
+template <int DIGITS, int LEAST>
+__device__ inline u8 fp8_of_float(float value) {
+    const u32 bits = bits_of_float(value), size = bits & 0x7FFFFFFFu;
+    const int exponent = (int)(size >> 23) - 127 > LEAST ? (int)(size >> 23) - 127 : LEAST;
+    const float large = float_of_bits((u32)(exponent - DIGITS + 23 + 127) << 23);
+    const u32 steps = bits_of_float(float_of_bits(size) + large) & 0xFFu;
+    return (u8)((bits >> 24 & 0x80u) | (steps + ((u32)(exponent - LEAST) << DIGITS)));
+}
+struct AsE4m3 {
+    typedef u8 T;
+    static __device__ T of(u32 w) { return fp8_of_float<3, -6>(single_of(w)); }
+};
+struct AsE5m2 {
+    typedef u8 T;
+    static __device__ T of(u32 w) { return fp8_of_float<2, -14>(single_of(w)); }
+};
 struct AsI32 {
     typedef int T;
     static __device__ T of(u32 w) { return (int)(w >> 8) - (1 << 23); }
@@ -131,6 +157,8 @@ FILL(fill_f16, AsF16)
 FILL(fill_bf16, AsBf16)
 FILL(fill_i32, AsI32)
 FILL(fill_i8, AsI8)
+FILL(fill_e4m3, AsE4m3)
+FILL(fill_e5m2, AsE5m2)
 
 // ---- reference -------------------------------------------------------------------------------
 // out[m,n] (f64, in C's layout) = alpha A[m,k] B[k,n] + beta C0. 64 x 64 outputs a block of 128
@@ -247,6 +275,7 @@ REFERENCE(reference_f32, F32)
 REFERENCE(reference_f16, F16)
 REFERENCE(reference_bf16, BF16)
 REFERENCE(reference_i8, I8)
+REFERENCE(reference_e4m3, E4M3)
 REFERENCE(reference_any, ANY)
 
 // ---- comparison ------------------------------------------------------------------------------

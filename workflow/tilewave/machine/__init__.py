@@ -28,7 +28,7 @@ What runs, compiled by numba
     registers     sources of an instruction, and its results to where they belong
     integer, floating, halves, conversion, special (with coefficients), votes
                   what the families compute, 32 lanes at once
-    tensor, dmma, imma (with fragments, vectors)
+    tensor, dmma, imma, fp8 (with fragments, vectors)
                   matrix products of the tensor cores
     accesses      loads and stores: what moves
     copies, atomics

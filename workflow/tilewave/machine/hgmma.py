@@ -20,6 +20,7 @@ from tilewave.machine import state as s
 from tilewave.machine import views as view
 from tilewave.machine.compiling import njit
 from tilewave.machine.families import tensor as ops
+from tilewave.machine.fp8 import fp8_product
 from tilewave.machine.imma import imma
 from tilewave.machine.integer import joined
 from tilewave.machine.tensor import hmma
@@ -165,7 +166,7 @@ def wait(m, warp, pending):
 
 @njit
 def hgmma(m, warp, pc, mask):
-    """HGMMA, IGMMA, and the wait for groups of them."""
+    """HGMMA, IGMMA, QGMMA, and the wait for groups of them."""
     row = view.code(m)[pc]
     op, flags = row[c.OP], row[c.FLAGS]
     if op == ops.G_WAIT:
@@ -180,7 +181,9 @@ def hgmma(m, warp, pc, mask):
     sub = row[c.SUB]
     wide = (sub >> 16) & 1
     sign = uint32(0x80008000)
-    if (sub >> 8) & 255 == c.T_TF32:
+    if op == ops.G_MULTIPLY_FP8:
+        sign = uint32(0x80808080)
+    elif (sub >> 8) & 255 == c.T_TF32:
         sign = uint32(0x80000000)
     at = c.SOURCES + c.SOURCE_COLUMNS
     a = int64(A_AT)
@@ -214,6 +217,8 @@ def hgmma(m, warp, pc, mask):
         before = z if z == RZ else z + words * group
         if op == ops.G_MULTIPLY_BYTES:
             imma(sub, int32(0), R, d + words * group, a, int64(B_AT), before)
+        elif op == ops.G_MULTIPLY_FP8:
+            fp8_product(sub, R, d + words * group, a, int64(B_AT), before)
         else:
             hmma(sub, flags, R, d + words * group, a, int64(B_AT), before)
     if warp & 3 == 0:

@@ -40,8 +40,8 @@ TOGETHER = 2  # columns that read A once
 
 # The scratch of an instruction, in words: A by k, the rows behind each other; B by pairs of k, as
 # its lanes hold it; their exponents; the sums by columns.
-A_AT, A_EXPONENTS, B_AT, B_EXPONENTS, SUMS = 0, 256, 512, 640, 768
-WORDS = 896
+A_AT, A_EXPONENTS, B_AT, B_EXPONENTS, SUMS = 0, 512, 1024, 1280, 1536
+WORDS = 1664
 ZERO = -20000  # stands for the exponent of zero: below all others
 
 
@@ -191,12 +191,12 @@ def nearest_f16(value):
 
 
 @intrinsic
-def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
+def fused_sums(typingctx, steps, moderate, places, wide, skipped, kept, scratch):
     """Add so many products to the sums, in one step, ``places`` behind the point kept.
 
     moderate: no factor is `extreme`, so that products fit f32 with their exponents and their parts
     with the sums'. ``skipped`` of the depth are left out: 8 of f16 or bf16, 1 of tf32 (every second
-    one counts then).
+    one counts then). ``kept``: the bits that a result has, of those that its type has.
     """
     if not literals(steps, moderate):
         return None
@@ -205,7 +205,8 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
     together = TOGETHER if simple else 1
 
     def build(context, builder, signature, arguments):
-        _, _, places, wide, skipped, scratch = arguments
+        _, _, places, wide, skipped, kept, scratch = arguments
+        mask = splat(builder, builder.trunc(kept, I32))
         factors, powers = part(builder, scratch, A_AT, FLOAT), part(builder, scratch, A_EXPONENTS)
         others, their_powers = (
             part(builder, scratch, B_AT, FLOAT),
@@ -263,13 +264,13 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
                 last = self.aligned(significands(self.before, self.own), self.own)
                 unit = ((self.base + (127 + 1023)).as_int64() << 52).bits_as(DOUBLE)
                 value = (self.total.as_double() + last.as_double()) * unit
-                rounded = either(
+                rounded = mask & either(
                     builder, wide, lambda: cut_to_f32(value, simple), lambda: nearest_f16(value)
                 )
                 # Infinities and NaNs of C stay.
                 size = self.before & 0x7FFFFFFF
-                kept = size.above(0x7F800000).select(0x7FFFFFFF, self.before)
-                sums.store(self.place, size.above(0x7F7FFFFF).select(kept, rounded))
+                stays = size.above(0x7F800000).select(0x7FFFFFFF, self.before)
+                sums.store(self.place, size.above(0x7F7FFFFF).select(stays, rounded))
 
         def several(i):
             first = builder.mul(i, ir.Constant(I64, together))
@@ -290,31 +291,31 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, scratch):
         loop(builder, 8 // together, several)
         return context.get_dummy_value()
 
-    return types.none(steps, moderate, places, wide, skipped, scratch), build
+    return types.none(steps, moderate, places, wide, skipped, kept, scratch), build
 
 
 @njit
 def add16(moderate, places, wide, skipped, scratch):
     if moderate:
-        fused_sums(16, 1, places, wide, skipped, scratch)
+        fused_sums(16, 1, places, wide, skipped, -1, scratch)
     else:
-        fused_sums(16, 0, places, wide, skipped, scratch)
+        fused_sums(16, 0, places, wide, skipped, -1, scratch)
 
 
 @njit
 def add8(moderate, places, wide, skipped, scratch):
     if moderate:
-        fused_sums(8, 1, places, wide, skipped, scratch)
+        fused_sums(8, 1, places, wide, skipped, -1, scratch)
     else:
-        fused_sums(8, 0, places, wide, skipped, scratch)
+        fused_sums(8, 0, places, wide, skipped, -1, scratch)
 
 
 @njit
 def add4(moderate, places, wide, skipped, scratch):
     if moderate:
-        fused_sums(4, 1, places, wide, skipped, scratch)
+        fused_sums(4, 1, places, wide, skipped, -1, scratch)
     else:
-        fused_sums(4, 0, places, wide, skipped, scratch)
+        fused_sums(4, 0, places, wide, skipped, -1, scratch)
 
 
 @njit

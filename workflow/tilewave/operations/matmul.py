@@ -21,6 +21,7 @@ ALPHA, BETA = 0.75, -0.5  # exact in every floating-point dtype
 WHOLE_ALPHA, WHOLE_BETA = 2.0, -1.0  # where the accumulator holds whole numbers
 
 TENSOR_STEP = 16  # products a tensor core adds before it rounds to an f16 accumulator
+PROMOTED = 128  # products of FP8 that it adds, at most, before their sum is added in f32
 TRUNCATED_STEP = 8  # products it adds before it cuts off an f32 accumulator (the least seen)
 # How many standard deviations an element may be off: C has up to 10^8 elements, and those with
 # large partial sums err more than the rest, so the tail is longer than a Gaussian's (simulated
@@ -53,6 +54,9 @@ def _sum_error(dtypes: Mapping[str, str], k: int, tensor_cores: bool) -> float:
     """Expected error of an element's sum of k products, one standard deviation."""
     accumulate = dtypes.get("accumulate", dtypes["a"])
     u, _ = _precision(accumulate)
+    if tensor_cores and DTYPES[dtypes["a"]].fp8:
+        u, _ = _precision("f22")
+        return 2 * u * math.sqrt(k * (k if accumulate == "f22" else min(k, PROMOTED)) / 6) / 3
     if tensor_cores and accumulate == "f32":
         steps = math.ceil(k / TRUNCATED_STEP)
         return 2 * u * steps * (2 / 3) * math.sqrt(k) / 3
@@ -87,6 +91,13 @@ def tolerance(
     * *Tensor cores with an f32 accumulator* cut off instead of rounding: a step may lose 2u of the
       partial sum, always towards 0, so errors add up without squares. The mean partial sum on the
       way is 2/3 of the last one: 2u * k/8 * 2/3 * sqrt(k) / 3 for steps of 8 products.
+    * *Tensor cores with FP8 inputs* cut off each product, too, 13 binary places below the larger of
+      the largest product and the partial sum, of which a step may lose 2u, u = 2^-14. A product's
+      sign is random, and so is that of its loss: uniform from 0 to 2u of the partial sum, a third of
+      its square on average. Errors add in squares: 2u / sqrt(3) * sqrt(sum over products of j) / 3
+      = 2u * k / (3 sqrt(6)). (More than there is: a product has eight digits, and few that are cut
+      off. Executed kernels have 0.4 of it at k = 8192.) Where sums are promoted to f32 (accumulator f32, not f22) every 128
+      products at the latest, no partial sum has more: 2u * sqrt(128 k) / (3 sqrt(6)).
     * *Whole numbers* lose nothing: 2^16 products of inputs up to 127 stay below 2^31, doubled by
       alpha too, and the double-precision reference is exact below 2^53. Nothing is tolerated.
 
@@ -156,8 +167,10 @@ class Matmul(Operation):
         if name not in ("c", "accumulate"):
             return tuple(DTYPES)
         whole = name == "c" and exact(dtypes["accumulate"])
-        rounded = (one.name for one in DTYPES.values() if one.roundoff is not None)
-        return tuple(one for one in rounded if name != "c" or exact(one) == whole)
+        known = [one for one in DTYPES.values() if one.roundoff is not None]
+        if name == "c":
+            known = [one for one in known if one.made and exact(one.name) == whole]
+        return tuple(one.name for one in known)
 
     def products(self, job: Job) -> Sequence[Product]:
         return (Product(job.shape),)

@@ -20,7 +20,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from pydantic import Field
 
 from tilewave.counters.catalogue import ISSUED, PIPE
-from tilewave.dtypes import DTYPES
+from tilewave.dtypes import product_sizes
 from tilewave.execution import asked
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -168,9 +168,7 @@ def _scaled(row: Mapping[str, Any], samples: list[dict[str, Any]], known: _Count
 
 def _bytes(row: Mapping[str, Any]) -> float:
     """Compulsory bytes of a product: each array once."""
-    element = str(row["dtype"]).partition("_")[0]
-    size = DTYPES[element].size
-    return compulsory_bytes(row, size, DTYPES["i32"].size if element == "i8" else size)
+    return compulsory_bytes(row, *product_sizes(str(row["dtype"])))
 
 
 def _busiest(

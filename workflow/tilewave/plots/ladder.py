@@ -160,6 +160,7 @@ def _shares(ax: Axes, rows: pd.DataFrame, order: list[str], looks: Mapping[str, 
     for place in range(1, len(order), 2):
         ax.axhspan(place - 0.5, place + 0.5, color=_BAND, linewidth=0, zorder=-2)
     ax.set(xlabel="", ylabel="", ylim=(len(order) - 0.5, -0.5))
+    ax.set_yticks(range(len(order)), order)  # where nothing is measured, seaborn sets none
     ax.tick_params(axis="y", length=0)
 
 

@@ -20,7 +20,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from tilewave.dtypes import SIZES
+from tilewave.dtypes import SIZES, product_sizes
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
@@ -170,9 +170,8 @@ def _shape(row: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _sizes(row: Mapping[str, Any]) -> tuple[int, int]:
-    """Bytes of an element of A and B, and of C: products of i8 are i32, others keep their type."""
-    element = str(row["dtype"]).split("_")[0]
-    return SIZES[element], SIZES["i32" if element == "i8" else element]
+    """Bytes of an element of A and B, and of C."""
+    return product_sizes(str(row["dtype"]))
 
 
 def _on_v100(row: Mapping[str, Any]) -> bool:

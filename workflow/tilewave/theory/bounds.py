@@ -60,7 +60,7 @@ def _mma(f16: float, tf32: float, i8: float, f64: float, unit: str = "mma") -> d
 
 
 _ADA = _mma(1024, 512, 2048, 4)
-_HOPPER = _mma(4096, 2048, 8192, 256, "wgmma")
+_HOPPER = _mma(4096, 2048, 8192, 256, "wgmma") | {"wgmma fp8": 8192}
 RATES: Mapping[str, Rates] = {
     "8.0": Rates(64, _mma(2048, 1024, 4096, 128), f32=64),
     "8.6": Rates(2, _ADA),

@@ -22,7 +22,7 @@ K_STEP = re.compile(
 )
 C_TYPES = {
     "f32": "float", "f64": "double", "f16": "__half", "bf16": "__nv_bfloat16", "i8": "signed char",
-    "i32": "int", "u32": "unsigned", "tf32": "float",
+    "i32": "int", "u32": "unsigned", "tf32": "float", "e4m3": "__nv_fp8_e4m3", "e5m2": "__nv_fp8_e5m2",
 }  # fmt: skip
 STEPS = (8, 16, 32, 64)
 PREFIX = "T_"
@@ -202,7 +202,8 @@ def _dtypes(
         return made
     if "precision::tf32" in code or ".tf32" in code:
         made |= {one: "tf32" for one in "ab" if made[one] == "f32"}
-    accumulate = {"f16": _f16_sum(function, code), "bf16": "f32", "tf32": "f32", "i8": "i32"}
+    accumulate = {"f16": _f16_sum(function, code), "i8": "i32"}
+    accumulate |= dict.fromkeys(("bf16", "tf32", "e4m3", "e5m2"), "f32")
     return {**made, "accumulate": accumulate.get(made["a"], made["a"])}
 
 

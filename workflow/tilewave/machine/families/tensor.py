@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Mapping
 
@@ -12,8 +13,9 @@ from tilewave.machine.form import Form
 from tilewave.machine.operands import Operand
 from tilewave.machine.registry import not_executed, opcode
 
-# ---- warpgroup instructions (of HGMMA: type and shape in SUB as HMMA has them, columns in WIDTH)
-G_MULTIPLY, G_MULTIPLY_BYTES, G_WAIT = range(3)
+# ---- warpgroup instructions (of HGMMA: type and shape in SUB as HMMA has them, columns in WIDTH; of QGMMA
+# the type of B besides)
+G_MULTIPLY, G_MULTIPLY_BYTES, G_MULTIPLY_FP8, G_WAIT = range(4)
 # ---- of SUB of the tensor cores: HMMA adds as Ampere does; IMMA of bits; DMMA cuts
 TWO_STEPS, IMMA_AND, IMMA_XOR, IMMA_NARROW, DMMA_CUT = 1 << 17, 1 << 10, 1 << 11, 1 << 12, 1 << 16
 
@@ -99,7 +101,11 @@ GROUP = "gsb0"
 TAILS = {"tnspA": c.INV0, "tnspB": c.INV1, "negA": c.NEG0, "negB": c.NEG1}
 
 
-@opcode("HGMMA", "IGMMA", kind="tensor")
+FP8 = {"E4M3": c.T_E4M3, "E5M2": c.T_E5M2}
+MULTIPLY = {"HGMMA": G_MULTIPLY, "IGMMA": G_MULTIPLY_BYTES, "QGMMA": G_MULTIPLY_FP8}
+
+
+@opcode("HGMMA", "IGMMA", "QGMMA", kind="tensor")
 def _gmma(form: Form) -> None:
     shape = SHAPE.match(form.modifiers[0]) if form.modifiers else None
     if shape is None:
@@ -114,6 +120,13 @@ def _gmma(form: Form) -> None:
             raise form.fail()
         form.row[c.SUB] = depth | ((kinds[0] == "S8") | (kinds[1] == "S8") << 1) << 8
         words = 4
+    elif form.base == "QGMMA":
+        sum_, *types = form.modifiers
+        if depth != 32 or sum_ not in ("F32", "F16") or len(types) != 2 or not {*types} <= {*FP8}:
+            raise form.fail()
+        form.modifiers.clear()
+        form.row[c.SUB] = depth | FP8[types[0]] << 8 | FP8[types[1]] << 20 | (sum_ == "F32") << 16
+        words = 4 if sum_ == "F32" else 2
     else:
         wide = form.take("F32", "F16") == "F32"
         kind = form.take("BF16", "TF32")
@@ -124,7 +137,7 @@ def _gmma(form: Form) -> None:
         words = 4 if wide else 2
     if columns % 8 or not 8 <= columns <= 256:
         raise form.fail()
-    form.op(c.HGMMA, G_MULTIPLY_BYTES if form.base == "IGMMA" else G_MULTIPLY)
+    form.op(c.HGMMA, MULTIPLY[form.base])
     form.row[c.WIDTH] = columns
     form.register_out(words * columns // 8)
     registers = form.operands.pop(0) if form.operands[0].kind == "register" else None
@@ -133,7 +146,8 @@ def _gmma(form: Form) -> None:
         raise form.fail()
     form.row[c.A_UREG] = int(matrices["first"])
     for word in matrices["tail"].split(".")[1:]:
-        if word not in TAILS or (registers is not None and word.endswith("A")):
+        elsewhere = registers is not None and word.endswith("A")
+        if word not in TAILS or elsewhere or (word[:4] == "tnsp" and form.base == "QGMMA"):
             raise form.fail(f"not known here: {word}")
         form.set(TAILS[word])
     form.source(form.operands.pop(0), "int", words * columns // 8)
@@ -164,7 +178,7 @@ def _warpgroup(form: Form) -> None:
 
 WARPGROUP = 4
 """Warps of a warpgroup, which one of its instructions is divided among."""
-WARPGROUPS = ("HGMMA", "IGMMA")
+WARPGROUPS = tuple(MULTIPLY)
 _SHAPES: Mapping[str, tuple[int, int, int]] = {
     "884": (8, 8, 4),
     "8816": (8, 8, 16),
@@ -216,12 +230,14 @@ def unit(opcode: str) -> tuple[str, int] | None:
     if known is not None:
         source, sum_, operations = known
     elif name in ("IMMA", "IGMMA") and "SP" not in words and {"S8", "U8"} & set(words) and shape:
-        source, sum_, operations = "i8", "i32", 2 * shape[0] * shape[1] * shape[2]
+        source, sum_, operations = "i8", "i32", 2 * math.prod(shape)
+    elif name == "QGMMA" and "SP" not in words and shape:
+        source, sum_, operations = "fp8", "f32", 2 * math.prod(shape)
     else:
         return None
     way = "wgmma" if name in WARPGROUPS else "mma 8x8x4" if shape == (8, 8, 4) else "mma"
     return f"{way} {source}" + (" f16 sum" if (source, sum_) == ("f16", "f16") else ""), operations
 
 
-not_executed("BGMMA OMMA QGMMA QMMA", kind="tensor")
+not_executed("BGMMA OMMA QMMA", kind="tensor")
 not_executed("WARPGROUPSET", kind="tensor", traits=["no product"])
