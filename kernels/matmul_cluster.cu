@@ -101,7 +101,6 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, sgemm::BLOCKS_PER_S
     }
     float own[Parts::SHARE];
     parts.send(own, reinterpret_cast<const float(&)[THREAD_M * THREAD_N]>(sum), rank);
-    __syncthreads();  // who waits at the mbarrier sees that it was prepared
     parts.add(own);
     store_share(own, p, place, rank);
 }

@@ -11,7 +11,7 @@ macros:
   WARP_M: [32, 64]           # rows of a warp's tile of 32 columns
   STAGES: [4, 6]             # chunks of 16 k in flight or in use
   DEPTH: [8, 16]             # k of a 16x8 instruction
-where: ["TILE_M * TILE_N >= 128 * WARP_M", "WARP_M == 64 or TILE_M == 64"]
+where: ["TILE_M * TILE_N >= 128 * WARP_M", "(WARP_M == 32) == (TILE_M * TILE_N == 64 * 64)"]
 let:
   # a tile's sums but the block's own share
   parts: TILE_M * TILE_N * 8 * (SPLITS - 1) // SPLITS
@@ -91,7 +91,6 @@ __device__ __forceinline__ void share(const Problem& problem, const Place& place
     }
     f64 own[Parts::SHARE];
     parts.send(own, reinterpret_cast<const f64(&)[COUNT]>(sums), rank);
-    __syncthreads();  // who waits at the mbarrier sees that it was prepared
     parts.add(own);
     store_share<KIND>(own, problem, place, rank);
 }
