@@ -10,7 +10,6 @@
 
 #pragma once
 
-#include "raster.cuh"
 #include "wgmma_widths.cuh"
 
 namespace fit {
@@ -31,7 +30,6 @@ constexpr int BLOCKS_PER_SM = ROOM < 112 ? 2 : 1;
 
 constexpr int STRIP_ROWS = 16;  // of a warp
 constexpr int PIECE = 8;        // results of 16 bytes
-constexpr int GROUP = 2048 / TILE_M;  // tile rows that are walked together
 
 static_assert(TILE_N % 16 == 0 && TILE_N <= 256 && WARPGROUPS <= 4, "a box of the TMA has 256 rows at most");
 static_assert(A_BYTES % ATOM_BYTES == 0 && B_BYTES % ATOM_BYTES == 0, "operands begin where a swizzle does");
@@ -54,10 +52,12 @@ struct Result {
 
 __device__ __forceinline__ int chunks_of(int k) { return (k - 1) / CHUNK + 1; }
 
-__device__ __forceinline__ Place place_of(int tile, int m, int n) {
-    const raster::Square square(tile, (m - 1) / TILE_M + 1, (n - 1) / TILE_N + 1, GROUP);
-    const int column = square.column();
-    return {square.row() * TILE_M, column * TILE_N};
+// The tile of a block, or of a cluster of so many. The grid's first dimension counts rows of a patch that is walked
+// together, the second one columns, the third one patches: so no division stands in the way of the first load.
+__device__ __forceinline__ Place place_of(int blocks = 1) {
+    const int height = gridDim.x / blocks;
+    return {static_cast<int>(blockIdx.z * height + blockIdx.x / blocks) * TILE_M,
+            static_cast<int>(blockIdx.y) * TILE_N};
 }
 
 // A thread of a converged warp, whose number all lanes know to be the same.

@@ -13,9 +13,12 @@ where: ["WARPGROUPS * TILE_N <= 2 * 256 + 2 * 8 * (WARPGROUPS == 3)"]
 let:
   stage: (WARPGROUPS * 64 + TILE_N) * 128
   shared: 1024 + min(8, floor(ROOM * 1024 / stage)) * stage
+  rows: ceil(m / (WARPGROUPS * 64))
+  patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
 tile: [WARPGROUPS * 64, TILE_N, 64]
 block: ["WARPGROUPS * 128 + 32"]
-grid: ["ceil(m / (WARPGROUPS * 64)) * ceil(n / TILE_N)"]
+grid: ["ceil(rows / patches)", "ceil(n / TILE_N)", patches]
+working_blocks: "rows * ceil(n / TILE_N)"
 shared_bytes: shared
 tensor_maps:
   map_a: {of: a, box: [64, WARPGROUPS * 64], swizzle: 128}
@@ -47,7 +50,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
                     int m, int n, int k, f32 alpha, f32 beta) {
     const Thread thread;
     Ring ring;
-    const Place place = place_of(blockIdx.x, m, n);
+    const Place place = place_of();
+    if (place.row >= m) return;
     const int chunks = chunks_of(k);
     if (thread.loads()) {
         ring.begin(thread);

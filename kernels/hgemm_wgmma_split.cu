@@ -16,10 +16,13 @@ let:
   # a tile's sums but the block's own share
   parts: WARPGROUPS * 64 * TILE_N * 4 * (SPLITS - 1) // SPLITS
   shared: 1024 + min(8, floor(ROOM * 1024 / stage)) * stage + parts
+  rows: ceil(m / (WARPGROUPS * 64))
+  patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
 tile: [WARPGROUPS * 64, TILE_N, 64]
 block: ["WARPGROUPS * 128 + 32"]
 cluster: [SPLITS]
-grid: ["SPLITS * ceil(m / (WARPGROUPS * 64)) * ceil(n / TILE_N)"]
+grid: ["SPLITS * ceil(rows / patches)", "ceil(n / TILE_N)", patches]
+working_blocks: "SPLITS * rows * ceil(n / TILE_N)"
 shared_bytes: shared
 tensor_maps:
   map_a: {of: a, box: [64, WARPGROUPS * 64], swizzle: 128}
@@ -54,7 +57,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     Ring ring;
     const Parts parts = {ring.stages + STAGES * STAGE_BYTES, shared_of(&arrived)};
     const int rank = cluster_parts::rank();
-    Place place = place_of(blockIdx.x / SPLITS, m, n);
+    Place place = place_of(SPLITS);
+    if (place.row >= m) return;  // the whole cluster
     const int chunks = chunks_of(k), first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
     if (thread.loads()) {
         if (thread.lane == 0) parts.begin();

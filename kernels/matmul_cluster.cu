@@ -5,7 +5,7 @@ operation: matmul
 dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
 layouts: {a: row, b: row, c: row}
 macros:
-  SPLITS: [4, 2, 8]     # blocks of a cluster, each with a piece of k
+  SPLITS: [4, 2, 8, 16] # blocks of a cluster, each with a piece of k
   TILE_M: [128, 64]     # outputs of a tile
   TILE_N: [128, 64]
   THREAD_N: [8, 16]     # outputs of a thread: 8 rows of so many
