@@ -7,9 +7,12 @@ layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16]
   WARPGROUPS: [2, 1, 3, 4]   # 64 rows of a tile each
-  TILE_N: [128, 16, 32, 64, 96, 160, 176, 192, 256]  # columns of a tile
+  TILE_N: [128, 16, 32, 64, 96, 160, 176, 192]  # columns of a tile
   ROOM: [220, 108]           # KiB of a block's stages: one block an SM, or two
-where: ["WARPGROUPS * TILE_N <= 2 * 256 + 2 * 8 * (WARPGROUPS == 3)"]
+# what registers there are for sums
+where:
+  - "TILE_N <= 128 or WARPGROUPS == 2 or (WARPGROUPS == 3 and TILE_N <= 176)"
+  - "ROOM == 220 or WARPGROUPS * TILE_N <= 256 - 64 * (WARPGROUPS == 4)"
 let:
   stage: (WARPGROUPS * 64 + TILE_N) * 128
   shared: 1024 + min(8, floor(ROOM * 1024 / stage)) * stage

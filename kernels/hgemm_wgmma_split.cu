@@ -8,9 +8,9 @@ macros:
   TYPE: [f16, bf16]
   SPLITS: [4, 2, 8]          # blocks of a cluster, each with a piece of k
   WARPGROUPS: [2, 1]         # 64 rows of a tile each
-  TILE_N: [128, 64]          # columns of a tile
+  TILE_N: [128, 64, 32]      # columns of a tile
   ROOM: [160, 72]            # KiB of a block's stages: one block an SM, or two
-where: ["WARPGROUPS * TILE_N <= 128 or ROOM == 160"]
+where: ["WARPGROUPS * TILE_N <= 128 or ROOM == 160", "TILE_N >= 8 * SPLITS"]
 let:
   stage: (WARPGROUPS * 64 + TILE_N) * 128
   # a tile's sums but the block's own share

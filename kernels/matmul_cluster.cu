@@ -9,8 +9,7 @@ macros:
   TILE_M: [128, 64]     # outputs of a tile
   TILE_N: [128, 64]
   THREAD_N: [8, 16]     # outputs of a thread: 8 rows of so many
-  STAGES: [4, 3, 6]     # chunks of shared memory in flight or in use
-  KEEP_A: [0, 1]        # whether a or b stays while the other one changes
+  STAGES: [4, 3]        # chunks of shared memory in flight or in use
 where: ["TILE_M * TILE_N >= 512 * THREAD_N"]
 let:
   # a tile's sums but the block's own share
@@ -35,6 +34,7 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 
 #define THREAD_M 8
 #define STEP 8
+#define KEEP_A 0
 
 #include "cluster_parts.cuh"
 #include "sgemm_tile.cuh"

@@ -10,7 +10,6 @@ macros:
   TILE_N: [64, 128]
   WARP_M: [32, 64]           # rows of a warp's tile of 32 columns
   STAGES: [4, 6]             # chunks of 16 k in flight or in use
-  DEPTH: [8, 16]             # k of a 16x8 instruction
 where: ["TILE_M * TILE_N >= 128 * WARP_M", "(WARP_M == 32) == (TILE_M * TILE_N == 64 * 64)"]
 let:
   # a tile's sums but the block's own share
@@ -33,6 +32,7 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 // their shares of its sums and completes its own one (cluster_parts.cuh).
 
 #define EVERY 1
+#define DEPTH 8
 
 #include "cluster_parts.cuh"
 #include "dmma_tile.cuh"
