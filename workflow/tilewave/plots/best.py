@@ -226,10 +226,18 @@ def _shapes(study: StudyData) -> Iterator[tuple[str, str, pd.DataFrame]]:
             yield dtype, label, mine[labels == label]
 
 
-def _vendor(group: Group) -> str:
-    """The vendor's fastest variant, which says its layouts."""
-    name = selection.pick(group.vendor)
-    return str(group.rows[name]["variant"]) if name else ""
+def _vendor(
+    group: Group, kernels: Mapping[str, str], empty: Mapping[str, float]
+) -> dict[str, object]:
+    """The vendor's fastest variant, which says its layouts, what it launches, and the time of an empty
+    kernel in its place."""
+    name = selection.pick(group.vendor) or ""
+    return {
+        "cuBLAS variant": str(group.rows[name]["variant"]) if name else "",
+        "cuBLAS kernel": kernels.get(name, ""),
+        "cuBLAS (us)": group.cublas,
+        "empty kernel (us)": empty.get(name),
+    }
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -241,6 +249,8 @@ def table(study: StudyData) -> pd.DataFrame:
     full = base.value_of(study, "tune_full_cost", STAGE)
     states, sources = base.statuses(study, [STAGE]), base.source_of(study)
     verdicts = base.verdicts(study)
+    kernels = base.text_of(study, "kernel_name")
+    empty = base.value_of(study, "empty_kernel", "time").to_dict()
     rows = []
     for dtype, label, cases in _shapes(study):
         own = cases[cases["kernel"] != BASELINE]["case"].astype(str).tolist()
@@ -254,8 +264,7 @@ def table(study: StudyData) -> pd.DataFrame:
                 "best variant": group.rows[first]["variant"],
                 "duration (us)": best,
                 "TFLOP/s": group.flops / best * 1e-6,
-                "cuBLAS variant": _vendor(group),
-                "cuBLAS (us)": group.cublas,
+                **_vendor(group, kernels, empty),
                 "% of cuBLAS": group.share(first),
                 "runner-up": group.rows[second]["variant"] if second else "",
                 "runner-up slower by (%)": 100 * (group.own[second] / best - 1) if second else None,
@@ -286,8 +295,8 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 COLUMNS = [
-    "dtype", "m", "n", "k", "best variant", "duration (us)", "TFLOP/s", "cuBLAS variant", "cuBLAS (us)",
-    "% of cuBLAS", "runner-up", "runner-up slower by (%)", "candidates", "raced",
+    "dtype", "m", "n", "k", "best variant", "duration (us)", "TFLOP/s", "cuBLAS variant", "cuBLAS kernel",
+    "cuBLAS (us)", "empty kernel (us)", "% of cuBLAS", "runner-up", "runner-up slower by (%)", "candidates", "raced",
     "eliminated early", "GPU time spent (ms)", "GPU time without elimination (ms)",
     "the model's pick", "pick measured (us)", "pick predicted (us)", "regret of the pick (%)",
     "regret where blocks share an SM (%)", "model calibrated here", "verdict", "status", "reason", "source", "environment",
