@@ -6,16 +6,19 @@ dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
 layouts: {a: row, b: row, c: row}
 macros:
   SPLITS: [4, 2, 8, 16] # blocks of a cluster, each with a piece of k
-  TILE_M: [128, 64]     # outputs of a tile
-  TILE_N: [128, 64]
-  THREAD_N: [8, 16]     # outputs of a thread: 8 rows of so many
+  TILE_M: [128, 64, 32] # outputs of a tile
+  TILE_N: [128, 64, 32]
+  THREAD_N: [8, 16, 4]  # outputs of a thread: 8 rows of so many
   STAGES: [4, 3]        # chunks of shared memory in flight or in use
-where: ["TILE_M * TILE_N >= 512 * THREAD_N"]
+where:
+  - "(THREAD_N == 4) == (TILE_N == 32) and SPLITS <= 2 * THREAD_N"
+  - "TILE_M * TILE_N >= 512 * THREAD_N and TILE_M + TILE_N >= 96"
 let:
+  step: "16 if THREAD_N == 4 else 8"  # k of a chunk
   # a tile's sums but the block's own share
   parts: TILE_M * TILE_N * 4 * (SPLITS - 1) // SPLITS
-  shared: STAGES * 8 * (TILE_M + 4 + TILE_N) * 4 + parts
-tile: [TILE_M, TILE_N, 8]
+  shared: STAGES * step * (TILE_M + 4 + TILE_N) * 4 + parts
+tile: [TILE_M, TILE_N, step]
 block: ["TILE_M * TILE_N // (8 * THREAD_N)"]
 cluster: [SPLITS]
 grid: ["SPLITS * ceil(m / TILE_M) * ceil(n / TILE_N)"]
@@ -33,7 +36,7 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 // through global memory and without a block that comes last and does it all.
 
 #define THREAD_M 8
-#define STEP 8
+#define STEP (THREAD_N == 4 ? 16 : 8)
 #define KEEP_A 0
 
 #include "cluster_parts.cuh"
@@ -42,6 +45,9 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 using Parts = cluster_parts::Exchange<SPLITS, sgemm::THREADS, float, THREAD_M * THREAD_N>;
 
 namespace {
+
+// Where tiles are small more blocks fit, but not with the registers that theirs need.
+constexpr int BLOCKS = sgemm::BLOCKS_PER_SM > 4 ? 4 : sgemm::BLOCKS_PER_SM;
 
 // The share of a thread's sums that block `rank` completes: quads from `rank` times so many on.
 __device__ __forceinline__ void store_share(const float (&own)[Parts::SHARE], const sgemm::Problem& p,
@@ -77,7 +83,7 @@ __device__ __forceinline__ void store_share(const float (&own)[Parts::SHARE], co
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(sgemm::THREADS, sgemm::BLOCKS_PER_SM)
+extern "C" __global__ void __launch_bounds__(sgemm::THREADS, BLOCKS)
     matmul_cluster(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int m, int n, int k,
                    float alpha, float beta) {
     extern __shared__ __align__(16) float shared[];
