@@ -14,7 +14,7 @@ from tilewave.kernels import load_kernel
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 
 KERNELS = ROOT / "kernels"
-PLAIN = ["hgemm_wgmma", "hgemm_wgmma_pipeline", "hgemm_wgmma_roles"]
+PLAIN = ["hgemm_wgmma", "hgemm_wgmma_pipeline", "hgemm_wgmma_roles", "hgemm_wgmma_fit"]
 PERSISTENT = [
     "hgemm_wgmma_persistent",
     "hgemm_wgmma_store",
@@ -78,3 +78,24 @@ def test_products_are_not_serialised_and_nothing_is_spilled(name: str) -> None:
     assert made.cubin, made.message
     assert not re.search(r"C75\d\d|serializ", made.log)
     assert made.resources[name]["spill_store_bytes"] == 0
+
+
+# Wider tiles than a power of two, cut in both directions; blocks without any chunk of k; rows that are not aligned.
+@pytest.mark.parametrize(
+    ("name", "shape", "macros"),
+    [
+        ("hgemm_wgmma_fit", "200x360x72", {"WARPGROUPS": 3, "TILE_N": 176}),
+        (
+            "hgemm_wgmma_split",
+            "72x72x200",
+            {"SPLITS": 8, "WARPGROUPS": 1, "TILE_N": 64, "ROOM": 72},
+        ),
+        ("matmul_cluster", "65x67x53", {"SPLITS": 16, "TILE_N": 64}),
+        ("matmul_dmma_cluster", "65x67x53", {"SPLITS": 8}),
+    ],
+)
+def test_tiles_of_other_sizes_and_shared_ones(
+    name: str, shape: str, macros: dict[str, int]
+) -> None:
+    done = support.execute(KERNELS / f"{name}.cu", shape, macros)
+    assert (done.verdict, done.kinds) == ("correct", []), done.reason

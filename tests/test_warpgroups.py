@@ -169,6 +169,17 @@ def test_cluster_memory(name, blocks):
     assert np.array_equal(written, hundreds + blocks * thread)
 
 
+def test_async_stores():
+    """st.async of one, two and four words to the next block; without a wait for them somebody reads too early."""
+    done = support.execute(FOLDER / "async_stores.cu", "right")
+    assert done.kinds == []
+    before, lane, word = np.ogrid[-1:3, 0:32, 0:7]
+    assert np.array_equal(
+        done.outputs["got"].reshape(4, 32, 7), 1000 * (before % 4) + 10 * lane + word
+    )
+    assert "race" in support.execute(FOLDER / "async_stores.cu", "no_wait").kinds
+
+
 MAP = MapPlan("map_a", "a", "f16", sizes=(64, 40), box=(64, 8), swizzle=128, l2=128)
 
 
@@ -235,6 +246,8 @@ def test_launches_that_no_gpu_takes():
         ("UTMAPF.L2.5D", "[UR16],[UR4]"),
         ("UBLKCP.G.S", "[UR4],[UR8],UR11"),
         ("USETMAXREG.TRY_ALLOC.CTAPOOL", "UP0,0xe8"),
+        ("STAS", "[R10.64],R2"),
+        ("STAS.128", "[R10.64],R4"),
         ("R2UR", "P0,UR14,R12"),
         ("R2UR.OR", "P0,UR21,R201"),
         ("BRA.U.ANY", "0x4090"),
@@ -262,7 +275,7 @@ def test_decoded(opcode, operands):
         ("UTMAPF.L2.3D.IM2COL", "[UR8],[UR6]"),
         ("UTMAREDG.2D.ADD", "[UR12],[UR6]"),
         ("UBLKCP.S.S", "[UR8],[UR8],UR11"),
-        ("STAS", "[R10.64],R2"),
+        ("STAS", "[R10],R2"),
         ("SYNCS.ARRIVE.TRANS64.ELSE", "R12,[R17+UR4],R0"),
     ],
 )

@@ -22,7 +22,7 @@ from tilewave.machine.bits import lowest_one
 from tilewave.machine.compiling import njit
 from tilewave.machine.copies import land
 from tilewave.machine.families import mbarrier as ops
-from tilewave.machine.orders import bring, learn, shift
+from tilewave.machine.orders import asynchronous_write, bring, learn, shift
 from tilewave.machine.races import BY_ATOMIC, CLOCK, writer
 from tilewave.machine.validity import address_lanes, fault
 
@@ -180,6 +180,37 @@ def landed(m, warp, where, pc, offset, size):
 
 
 @njit
+def stored(m, warp, pc, row, mask, addresses):
+    """STAS: stores into a block's shared memory that tell an mbarrier of the same block."""
+    R, source, width = view.registers(m)[warp], row[c.SOURCES + c.INDEX], int64(row[c.WIDTH])
+    control = view.control(m)
+    for lane in range(32):
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        lanes, address = uint32(1) << uint32(lane), addresses[lane] & int64(0xFFFFFFFF)
+        telling = (addresses[lane] >> int64(32)) & int64(0xFFFFFFFF)
+        where, known = block_of(m, warp, pc, lanes, address)
+        offset = address & int64(0xFFFFFF)
+        if not known or not inside(m, warp, pc, lanes, offset, width, width):
+            return
+        if telling >> int64(24) != address >> int64(24):
+            fault(m, int64(s.NO_BLOCK), int64(pc), int64(warp), lanes, telling, int64(8), int64(1))
+            return
+        telling &= int64(0xFFFFFF)
+        if not inside(m, warp, pc, lanes, telling, int64(8), int64(8)):
+            return
+        met(m, warp, where, pc, lanes, telling)
+        index = number(m, warp, pc, where, telling)
+        asynchronous_write(m, warp, where, pc, offset, width, index)
+        for word in range(width >> int64(2)):
+            value = uint32(0) if source == 255 else R[source + word, lane]
+            view.shared(where)[(offset >> int64(2)) + word] = value
+        view.phases(where)[index, 3 * control[s.WARPS] + index] = uint32(control[s.TICK])
+        change(m, warp, where, pc, lanes, telling, int64(0), -width, False)
+    control[s.TICK] += 1
+
+
+@njit
 def plain(m, warp, pc, row, mask, addresses):
     """Arrivals at an mbarrier of sm_80, one for each lane.
 
@@ -216,7 +247,7 @@ def plain(m, warp, pc, row, mask, addresses):
 
 @njit
 def mbarrier(m, warp, pc, mask):
-    """SYNCS and ARRIVES."""
+    """SYNCS, ARRIVES and STAS."""
     row = view.code(m)[pc]
     op = row[c.OP]
     R, U = view.registers(m)[warp], view.uniforms(m)[warp]
@@ -225,6 +256,9 @@ def mbarrier(m, warp, pc, mask):
     source = row[c.SOURCES + c.INDEX]
     if op == ops.B_CHECK:
         checked(m, warp, pc, row, mask, addresses)
+        return
+    if op == ops.B_STORE:
+        stored(m, warp, pc, row, mask, addresses)
         return
     if op == ops.B_INIT or op == ops.B_INVALIDATE:
         one = int64(lowest_one(mask))

@@ -48,10 +48,18 @@ def _shapes(study: StudyData) -> Iterator[tuple[str, str, pd.DataFrame]]:
             yield dtype, label, mine[labels == label]
 
 
-def _vendor(group: Group) -> str:
-    """The vendor's fastest variant, which says its layouts."""
-    name = selection.pick(group.vendor)
-    return str(group.rows[name]["variant"]) if name else ""
+def _vendor(
+    group: Group, kernels: Mapping[str, str], empty: Mapping[str, float]
+) -> dict[str, object]:
+    """The vendor's fastest variant, which says its layouts, what it launches, and the time of an empty
+    kernel in its place."""
+    name = selection.pick(group.vendor) or ""
+    return {
+        "cuBLAS variant": str(group.rows[name]["variant"]) if name else "",
+        "cuBLAS kernel": kernels.get(name, ""),
+        "cuBLAS (us)": group.cublas,
+        "empty kernel (us)": empty.get(name),
+    }
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -63,6 +71,8 @@ def table(study: StudyData) -> pd.DataFrame:
     full = base.value_of(study, "tune_full_cost", RACED)
     states, sources = base.statuses(study, [RACED]), base.source_of(study)
     verdicts = base.verdicts(study)
+    kernels = base.text_of(study, "kernel_name")
+    empty = base.value_of(study, "empty_kernel", "time").to_dict()
     rows = []
     for dtype, label, cases in _shapes(study):
         own = cases[cases["kernel"] != BASELINE]["case"].astype(str).tolist()
@@ -76,8 +86,7 @@ def table(study: StudyData) -> pd.DataFrame:
                 "best variant": group.rows[first]["variant"],
                 "duration (us)": best,
                 "TFLOP/s": group.flops / best * 1e-6,
-                "cuBLAS variant": _vendor(group),
-                "cuBLAS (us)": group.cublas,
+                **_vendor(group, kernels, empty),
                 "% of cuBLAS": group.share(first),
                 "runner-up": group.rows[second]["variant"] if second else "",
                 "runner-up slower by (%)": 100 * (group.own[second] / best - 1) if second else None,
@@ -109,8 +118,8 @@ def _percent(share: float | None) -> float | None:
 
 
 COLUMNS = [
-    "dtype", "m", "n", "k", "best variant", "duration (us)", "TFLOP/s", "cuBLAS variant", "cuBLAS (us)",
-    "% of cuBLAS", "runner-up", "runner-up slower by (%)", "candidates", "raced",
+    "dtype", "m", "n", "k", "best variant", "duration (us)", "TFLOP/s", "cuBLAS variant", "cuBLAS kernel",
+    "cuBLAS (us)", "empty kernel (us)", "% of cuBLAS", "runner-up", "runner-up slower by (%)", "candidates", "raced",
     "eliminated early", "GPU time spent (ms)", "GPU time without elimination (ms)",
     "the model's pick", "pick measured (us)", "pick predicted (us)", *_REGRETS.values(), "model fitted here",
     "verdict", "status", "reason", "source", "environment",

@@ -9,7 +9,9 @@ from tilewave.machine.registry import opcode
 
 # ---- mbarriers: what an arrival adds to the count (SUB: A_*), and to the bytes awaited
 # (the PLAIN ones: of sm_80, where other instructions read and write the word too)
-B_INIT, B_ARRIVE, B_CHECK, B_COPIES, B_INVALIDATE, B_PLAIN_ARRIVE, B_PLAIN_COPIES = range(7)
+(
+    B_INIT, B_ARRIVE, B_CHECK, B_COPIES, B_INVALIDATE, B_PLAIN_ARRIVE, B_PLAIN_COPIES, B_STORE,
+) = range(8)  # fmt: skip
 (
     ONE_ARRIVAL, SOME_ARRIVALS, MORE_BYTES, FEWER_BYTES, ONE_BYTE_MORE, ONE_BYTE_FEWER, DROPS,
 ) = (1 << n for n in range(7))  # fmt: skip
@@ -86,3 +88,18 @@ def _arrives(form: Form) -> None:
     form.row[c.SUB] = ONE_BYTE_FEWER if how == "TRANSCNT" else ONE_ARRIVAL
     form.address(form.operands.pop(0))
     form.source(Operand("register", "RZ", RZ))
+
+
+STORED = {None: 4, "64": 8, "128": 16}
+
+
+@opcode("STAS", kind="asynchronous copy", traits=["asynchronous"])
+def _stas(form: Form) -> None:
+    """st.async: of the two registers that address it the second one names the mbarrier."""
+    form.op(c.MBARRIER, B_STORE)
+    width = form.row[c.WIDTH] = STORED[form.take("64", "128")]
+    place, data = form.operands.pop(0), form.operands.pop(0)
+    form.address(place)
+    if not form.row[c.A_WIDE] or form.row[c.A_OFFSET] or data.kind != "register" or data.suffixes:
+        raise form.fail()
+    form.source(data, "int", width // 4)

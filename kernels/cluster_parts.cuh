@@ -1,0 +1,123 @@
+// Sums of a tile that the blocks of a cluster have parts of, each of another piece of k: every block completes a share
+// of the tile, and gets what the others have of it in its own shared memory. What it is a sum of, this knows not.
+//
+// A part travels by st.async (PTX ISA): its stores go straight from registers to the other block's shared memory and
+// count themselves, by bytes, at an mbarrier there. So nobody waits but who needs the sums; there is no barrier of the
+// cluster behind the products, whose release would wait for all of memory, and no way through global memory.
+
+#pragma once
+
+namespace cluster_parts {
+
+constexpr int QUAD_BYTES = 16;  // four floats, two doubles: one store of a thread
+
+__device__ __forceinline__ unsigned rank() {
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+    return rank;
+}
+
+// The same place of shared memory in block `rank` of the cluster.
+__device__ __forceinline__ unsigned in_block(unsigned shared, unsigned rank) {
+    unsigned there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;\n" : "=r"(there) : "r"(shared), "r"(rank));
+    return there;
+}
+
+// All threads of the cluster come by here once, when their block's mbarriers are prepared and published, and ...
+__device__ __forceinline__ void arrive() { asm volatile("barrier.cluster.arrive.relaxed;\n" ::: "memory"); }
+// ... here before they send: the other blocks have begun.
+__device__ __forceinline__ void wait_for_all() { asm volatile("barrier.cluster.wait;\n" ::: "memory"); }
+
+__device__ __forceinline__ void store_quad(unsigned there, unsigned barrier, const float* quad) {
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];\n" ::"r"(there),
+        "f"(quad[0]), "f"(quad[1]), "f"(quad[2]), "f"(quad[3]), "r"(barrier)
+        : "memory");
+}
+__device__ __forceinline__ void store_quad(unsigned there, unsigned barrier, const double* pair) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f64 [%0], {%1, %2}, [%3];\n" ::"r"(there),
+                 "d"(pair[0]), "d"(pair[1]), "r"(barrier)
+                 : "memory");
+}
+
+__device__ __forceinline__ void add_quad(float* sums, unsigned at) {
+    float4 four;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];\n"
+                 : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
+                 : "r"(at)
+                 : "memory");
+    sums[0] += four.x, sums[1] += four.y, sums[2] += four.z, sums[3] += four.w;
+}
+__device__ __forceinline__ void add_quad(double* sums, unsigned at) {
+    double2 two;
+    asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];\n" : "=d"(two.x), "=d"(two.y) : "r"(at) : "memory");
+    sums[0] += two.x, sums[1] += two.y;
+}
+
+// A block's place for the parts of the others. BLOCKS: of the cluster. THREADS: that have sums, numbered from 0 on.
+// Number, COUNT: a thread's sums. Share r of a thread's sums are those from r SHARE on, which block r completes.
+template <int BLOCKS, int THREADS, class Number, int COUNT>
+struct Exchange {
+    static constexpr int SHARE = COUNT / BLOCKS;
+    static constexpr int OF_QUAD = QUAD_BYTES / sizeof(Number);
+    static constexpr int QUADS = SHARE / OF_QUAD;
+    static constexpr int SLOT_BYTES = QUADS * THREADS * QUAD_BYTES;  // of one other block
+    static constexpr int BYTES = (BLOCKS - 1) * SLOT_BYTES;
+    static_assert(SHARE * BLOCKS == COUNT && QUADS * OF_QUAD == SHARE, "whole quads for each block");
+
+    unsigned slots, barrier;  // shared addresses
+
+    // By one thread, before it arrives.
+    __device__ __forceinline__ void begin() const {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(barrier) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "n"(BYTES) : "memory");
+    }
+
+    // Sends all shares but the own one, which it gives. The part of the block that comes j + 1 behind another one, in the
+    // circle of their ranks, lies in slot j of that one.
+    __device__ __forceinline__ void send(Number (&own)[SHARE], const Number (&sums)[COUNT], unsigned rank) const {
+        wait_for_all();
+#pragma unroll
+        for (unsigned to = 0; to < BLOCKS; ++to) {
+            const Number* const share = sums + to * SHARE;
+            if (to == rank) {
+#pragma unroll
+                for (int e = 0; e < SHARE; ++e) own[e] = share[e];
+            } else {
+                const unsigned slot = (rank + BLOCKS - 1 - to) % BLOCKS;
+                const unsigned there = in_block(slots + slot * SLOT_BYTES + threadIdx.x * QUAD_BYTES, to);
+                const unsigned arrived = in_block(barrier, to);
+#pragma unroll
+                for (int i = 0; i < QUADS; ++i) {
+                    store_quad(there + i * THREADS * QUAD_BYTES, arrived, share + i * OF_QUAD);
+                }
+            }
+        }
+    }
+
+    // Waits for the parts of the others and adds them, in the circle's order: the sums are the same every time.
+    __device__ __forceinline__ void add(Number (&own)[SHARE]) const {
+        unsigned done = 0;
+        do {
+            asm volatile(
+                "{\n"
+                ".reg .pred done;\n"
+                "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], 0;\n"
+                "selp.u32 %0, 1, 0, done;\n"
+                "}\n"
+                : "=r"(done)
+                : "r"(barrier)
+                : "memory");
+        } while (!done);
+#pragma unroll
+        for (int slot = 0; slot < BLOCKS - 1; ++slot) {
+            const unsigned from = slots + slot * SLOT_BYTES + threadIdx.x * QUAD_BYTES;
+#pragma unroll
+            for (int i = 0; i < QUADS; ++i) add_quad(own + i * OF_QUAD, from + i * THREADS * QUAD_BYTES);
+        }
+    }
+};
+
+}  // namespace cluster_parts

@@ -1,0 +1,69 @@
+/*---
+title: A tile for each block, cut so that they fill the SMs once
+follows: hgemm_wgmma_roles
+operation: matmul
+dtypes: {a: TYPE, b: TYPE, c: TYPE, accumulate: f32}
+layouts: {a: row, b: col, c: row}
+macros:
+  TYPE: [f16, bf16]
+  WARPGROUPS: [2, 1, 3, 4]   # 64 rows of a tile each
+  TILE_N: [128, 16, 32, 64, 96, 160, 176, 192]  # columns of a tile
+  ROOM: [220, 108]           # KiB of a block's stages: one block an SM, or two
+# what registers there are for sums
+where:
+  - "TILE_N <= 128 or WARPGROUPS == 2 or (WARPGROUPS == 3 and TILE_N <= 176)"
+  - "ROOM == 220 or WARPGROUPS * TILE_N <= 256 - 64 * (WARPGROUPS == 4)"
+let:
+  stage: (WARPGROUPS * 64 + TILE_N) * 128
+  shared: 1024 + min(8, floor(ROOM * 1024 / stage)) * stage
+  rows: ceil(m / (WARPGROUPS * 64))
+  patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
+tile: [WARPGROUPS * 64, TILE_N, 64]
+block: ["WARPGROUPS * 128 + 32"]
+grid: ["ceil(rows / patches)", "ceil(n / TILE_N)", patches]
+working_blocks: "rows * ceil(n / TILE_N)"
+shared_bytes: shared
+tensor_maps:
+  map_a: {of: a, box: [64, WARPGROUPS * 64], swizzle: 128}
+  map_b: {of: b, box: [64, TILE_N], swizzle: 128}
+architecture_specific: true
+requires:
+  arch: 90
+  n: 8
+  k: 8
+  conditions: [wgmma, "shared <= shared_per_block_optin"]
+entry: hgemm_wgmma_fit
+arguments: [map_a, map_b, c, m, n, k, alpha, beta]
+---*/
+
+// Tiles of one size fit few shapes: 2304 x 1920 are 144 tiles of 128x256, a wave of 132 SMs and 12 blocks that run
+// alone, and 512 x 512 are 8. Here a tile is one to four warpgroups high and any multiple of 16 wide, so that the tiles
+// of a shape are as many as the SMs, or a little fewer: 192x176 for the first, 64x32 for the second one.
+//
+// Where a block has one tile, nothing hides its beginning and its end. So the warp that loads prepares the
+// mbarriers and goes on to ask for chunks without waiting for the others; and results pass through the ring's memory,
+// which is free then, to leave as whole lines.
+
+#include "hgemm_fit.cuh"
+
+using namespace fit;
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+    hgemm_wgmma_fit(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, element* c,
+                    int m, int n, int k, f32 alpha, f32 beta) {
+    const Thread thread;
+    Ring ring;
+    const Place place = place_of();
+    if (place.row >= m) return;
+    const int chunks = chunks_of(k);
+    if (thread.loads()) {
+        ring.begin(thread);
+        if (elected()) load_chunks(ring, map_a, map_b, place, 0, chunks);
+    } else {
+        ring.join();
+        Sums sums;
+        multiply_chunks(sums, thread, ring, chunks);
+        const Result result = {c, m, n, alpha, beta};
+        store(sums, thread, ring, result, place);
+    }
+}

@@ -1,0 +1,82 @@
+/*---
+title: Pieces of k for the blocks of a cluster, added through distributed shared memory
+follows: hgemm_wgmma_fit
+operation: matmul
+dtypes: {a: TYPE, b: TYPE, c: TYPE, accumulate: f32}
+layouts: {a: row, b: col, c: row}
+macros:
+  TYPE: [f16, bf16]
+  SPLITS: [4, 2, 8]          # blocks of a cluster, each with a piece of k
+  WARPGROUPS: [2, 1]         # 64 rows of a tile each
+  TILE_N: [128, 64, 32]      # columns of a tile
+  ROOM: [160, 72]            # KiB of a block's stages: one block an SM, or two
+where: ["WARPGROUPS * TILE_N <= 128 or ROOM == 160", "TILE_N >= 8 * SPLITS"]
+let:
+  stage: (WARPGROUPS * 64 + TILE_N) * 128
+  # a tile's sums but the block's own share
+  parts: WARPGROUPS * 64 * TILE_N * 4 * (SPLITS - 1) // SPLITS
+  shared: 1024 + min(8, floor(ROOM * 1024 / stage)) * stage + parts
+  rows: ceil(m / (WARPGROUPS * 64))
+  patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
+tile: [WARPGROUPS * 64, TILE_N, 64]
+block: ["WARPGROUPS * 128 + 32"]
+cluster: [SPLITS]
+grid: ["SPLITS * ceil(rows / patches)", "ceil(n / TILE_N)", patches]
+working_blocks: "SPLITS * rows * ceil(n / TILE_N)"
+shared_bytes: shared
+tensor_maps:
+  map_a: {of: a, box: [64, WARPGROUPS * 64], swizzle: 128}
+  map_b: {of: b, box: [64, TILE_N], swizzle: 128}
+architecture_specific: true
+requires:
+  arch: 90
+  n: 8
+  k: 8
+  conditions: [wgmma, clusters, "shared <= shared_per_block_optin"]
+entry: hgemm_wgmma_split
+arguments: [map_a, map_b, c, m, n, k, alpha, beta]
+---*/
+
+// Few tiles and a long k leave SMs without work, and smaller tiles read more for each product. Here the blocks of a
+// cluster share a tile: each has an equal piece of k. hgemm_split_k and the library's own split leave their parts in
+// global memory, for the last block or for a second kernel; blocks of a cluster can write into each other's shared
+// memory. Each of them completes a share of the tile's columns and gets what the others have of these
+// (cluster_parts.cuh), so that all of them add and all of them store.
+
+#include "cluster_parts.cuh"
+#include "hgemm_fit.cuh"
+
+using namespace fit;
+using Parts = cluster_parts::Exchange<SPLITS, CONSUMERS, f32, SUMS>;
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+    hgemm_wgmma_split(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, element* c,
+                      int m, int n, int k, f32 alpha, f32 beta) {
+    __shared__ u64 arrived;
+    const Thread thread;
+    Ring ring;
+    const Parts parts = {ring.stages + STAGES * STAGE_BYTES, shared_of(&arrived)};
+    const int rank = cluster_parts::rank();
+    Place place = place_of(SPLITS);
+    if (place.row >= m) return;  // the whole cluster
+    const int chunks = chunks_of(k), first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
+    if (thread.loads()) {
+        if (thread.lane == 0) parts.begin();
+        ring.begin(thread);
+        cluster_parts::arrive();
+        if (elected()) load_chunks(ring, map_a, map_b, place, first, end);
+        __syncwarp();
+        cluster_parts::wait_for_all();
+    } else {
+        cluster_parts::arrive();
+        ring.join();
+        Sums sums;
+        multiply_chunks(sums, thread, ring, end - first);
+        f32 own[Parts::SHARE];
+        parts.send(own, sums, rank);
+        parts.add(own);
+        place.column += rank * (TILE_N / SPLITS);
+        const Result result = {c, m, n, alpha, beta};
+        store(own, thread, ring, result, place);
+    }
+}

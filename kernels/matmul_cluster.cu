@@ -1,0 +1,112 @@
+/*---
+title: Pieces of k for the blocks of a cluster, added through distributed shared memory
+follows: matmul_balanced
+operation: matmul
+dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
+layouts: {a: row, b: row, c: row}
+macros:
+  SPLITS: [4, 2, 8, 16] # blocks of a cluster, each with a piece of k
+  TILE_M: [128, 64, 32] # outputs of a tile
+  TILE_N: [128, 64, 32]
+  THREAD_N: [8, 16, 4]  # outputs of a thread: 8 rows of so many
+  STAGES: [4, 3]        # chunks of shared memory in flight or in use
+where:
+  - "(THREAD_N == 4) == (TILE_N == 32) and SPLITS <= 2 * THREAD_N"
+  - "TILE_M * TILE_N >= 512 * THREAD_N and TILE_M + TILE_N >= 96"
+let:
+  step: "16 if THREAD_N == 4 else 8"  # k of a chunk
+  # a tile's sums but the block's own share
+  parts: TILE_M * TILE_N * 4 * (SPLITS - 1) // SPLITS
+  shared: STAGES * step * (TILE_M + 4 + TILE_N) * 4 + parts
+tile: [TILE_M, TILE_N, step]
+block: ["TILE_M * TILE_N // (8 * THREAD_N)"]
+cluster: [SPLITS]
+grid: ["SPLITS * ceil(m / TILE_M) * ceil(n / TILE_N)"]
+shared_bytes: shared
+requires:
+  arch: 90
+  conditions: [clusters, "shared <= shared_per_block_optin"]
+entry: matmul_cluster
+arguments: [a, b, c, m, n, k, alpha, beta]
+---*/
+
+// Dealing out chunks needs a wave of tiles: where C is small or narrow there are few, and of a tile of 128x256 half
+// is wasted on 128 columns. Here the tile is smaller, and as many blocks share it along k as make a wave: the blocks
+// of a cluster, which add what they have of it in each other's shared memory (cluster_parts.cuh), without a trip
+// through global memory and without a block that comes last and does it all.
+
+#define THREAD_M 8
+#define STEP (THREAD_N == 4 ? 16 : 8)
+#define KEEP_A 0
+
+#include "cluster_parts.cuh"
+#include "sgemm_tile.cuh"
+
+using Parts = cluster_parts::Exchange<SPLITS, sgemm::THREADS, float, THREAD_M * THREAD_N>;
+
+namespace {
+
+// Where tiles are small more blocks fit, but not with the registers that theirs need.
+constexpr int BLOCKS = sgemm::BLOCKS_PER_SM > 4 ? 4 : sgemm::BLOCKS_PER_SM;
+
+// The share of a thread's sums that block `rank` completes: quads from `rank` times so many on.
+__device__ __forceinline__ void store_share(const float (&own)[Parts::SHARE], const sgemm::Problem& p,
+                                            const sgemm::Place& place, int rank) {
+    using namespace sgemm;
+    const Thread thread;
+    const bool wide = is_wide(p, place);
+#pragma unroll
+    for (int i = 0; i < Parts::QUADS; ++i) {
+        const int quad = rank * Parts::QUADS + i;
+        const int at_row = quad / (THREAD_N / QUAD), at_quad = quad % (THREAD_N / QUAD);
+        const int row = place.row + thread.row + at_row / QUAD * LANES_M * QUAD + at_row % QUAD;
+        const int column = place.column + thread.column + at_quad * LANES_N * QUAD;
+        if (row >= p.m) continue;
+        float* const target = p.c + static_cast<long long>(row) * p.n + column;
+        float four[QUAD];
+#pragma unroll
+        for (int e = 0; e < QUAD; ++e) {
+            four[e] = p.alpha * own[i * QUAD + e];
+            // beta == 0 must not read C: it may hold NaN, and 0 * NaN is NaN.
+            if (p.beta != 0.0f && column + e < p.n) four[e] += p.beta * target[e];
+        }
+        if (wide) {
+            *reinterpret_cast<float4*>(target) = make_float4(four[0], four[1], four[2], four[3]);
+        } else {
+#pragma unroll
+            for (int e = 0; e < QUAD; ++e) {
+                if (column + e < p.n) target[e] = four[e];
+            }
+        }
+    }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(sgemm::THREADS, BLOCKS)
+    matmul_cluster(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int m, int n, int k,
+                   float alpha, float beta) {
+    extern __shared__ __align__(16) float shared[];
+    __shared__ unsigned long long arrived;
+    const sgemm::Problem p = {a, b, c, m, n, k, alpha, beta};
+    const Parts parts = {sgemm::shared_address(shared) + STAGES * sgemm::STAGE_BYTES,
+                         static_cast<unsigned>(__cvta_generic_to_shared(&arrived))};
+    const int rank = cluster_parts::rank();
+    if (threadIdx.x == 0) parts.begin();
+    cluster_parts::arrive();
+
+    const sgemm::Place place = sgemm::place_of(blockIdx.x / SPLITS, p);
+    const int chunks = sgemm::chunks_of(p), first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
+    sgemm::Sums sum;
+    if (first == end) {
+        sgemm::clear(sum);
+    } else if (sgemm::is_wide(p, place)) {
+        sgemm::accumulate<true>(sum, p, place, sgemm::Thread(), first, end);
+    } else {
+        sgemm::accumulate<false>(sum, p, place, sgemm::Thread(), first, end);
+    }
+    float own[Parts::SHARE];
+    parts.send(own, reinterpret_cast<const float(&)[THREAD_M * THREAD_N]>(sum), rank);
+    parts.add(own);
+    store_share(own, p, place, rank);
+}
