@@ -24,11 +24,12 @@ _POISONS = frozenset("CUDA_ERROR_" + word for word in _POISON_WORDS.split())
 
 
 class CudaError(RuntimeError):
-    """A CUDA call that failed. `name` is e.g. CUDA_ERROR_ILLEGAL_ADDRESS."""
+    """A CUDA call that failed. `name` is e.g. CUDA_ERROR_ILLEGAL_ADDRESS. passing: other processes are to
+    blame, so that the next run may fare better."""
 
-    def __init__(self, name: str, detail: str = "") -> None:
+    def __init__(self, name: str, detail: str = "", passing: bool = False) -> None:
         super().__init__(f"{name} ({detail})" if detail else name)
-        self.name = name
+        self.name, self.passing = name, passing
 
     @property
     def poisoned(self) -> bool:

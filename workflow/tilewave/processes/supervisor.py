@@ -30,6 +30,8 @@ SETUP_S = 3.0
 """Added to a timing's limit before it is killed: buffers, inputs and cuBLASLt's choice are not the
 kernel's, and a timing that would take too long says so itself (*not measured*)."""
 POLL_S = 0.02
+ASLEEP_S = 1.0
+"""Between two looks at a worker lies less, unless this process was stopped (SIGSTOP, a scheduler's suspend)."""
 WORKER = "tilewave.gpu.worker"
 _FROM_OUTSIDE = {one.name for one in FROM_OUTSIDE}
 _MEMORY_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGILL"}
@@ -230,8 +232,12 @@ class _Watch:
     ) -> None:
         """Read events until the process ends or has to be killed. Raises Stopped."""
         with events.open("rb") as file:
-            rest = b""
+            rest, looked = b"", time.monotonic()
             while True:
+                now = time.monotonic()
+                if now - looked > ASLEEP_S and self._deadline is not None:
+                    self._deadline += now - looked  # the worker was stopped, too
+                looked = now
                 if stop is not None and stop.is_set():
                     raise Stopped
                 code = child.poll()
@@ -247,7 +253,7 @@ class _Watch:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         child.wait(self._grace_s)
                     return
-                if self._deadline is not None and time.monotonic() > self._deadline:
+                if self._deadline is not None and now > self._deadline:
                     self._expire()
                     return
                 if not lines:
@@ -302,7 +308,8 @@ class _Watch:
 
     def unmeasured(self, index: int, reason: str) -> Result:
         """What is said of a case that the worker's end left without a result."""
-        notes = {"interrupted": self.ending} if self.interrupted else {}
+        passing = self.failure or (self.interrupted and self.ending)
+        notes = {"interrupted": passing} if passing else {}
         return result(self._jobs[index], self._stage, "not measured", reason, notes=notes)
 
     def _ended(self, code: int) -> None:
