@@ -5,6 +5,7 @@ What an item costs its process costs no other item: the next one gets a new proc
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -150,7 +151,10 @@ class _Worker:
             except (ProcessLookupError, PermissionError):
                 continue
         self._process.join()
-        self.pipe.close()
+        with contextlib.suppress(
+            OSError
+        ):  # an iterator that nobody finished is collected with its pipes
+            self.pipe.close()
         return code if code is not None else -signal.SIGKILL
 
 

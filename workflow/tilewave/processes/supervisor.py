@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
+from tilewave.deadline import Deadline
 from tilewave.jobs import Job, write_jobs
 from tilewave.processes import Result, result
 from tilewave.processes.events import UNTOLD
@@ -30,8 +31,6 @@ SETUP_S = 3.0
 """Added to a timing's limit before it is killed: buffers, inputs and cuBLASLt's choice are not the
 kernel's, and a timing that would take too long says so itself (*not measured*)."""
 POLL_S = 0.02
-ASLEEP_S = 1.0
-"""Between two looks at a worker lies less, unless this process was stopped (SIGSTOP, a scheduler's suspend)."""
 WORKER = "tilewave.gpu.worker"
 _FROM_OUTSIDE = {one.name for one in FROM_OUTSIDE}
 _MEMORY_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGILL"}
@@ -222,7 +221,7 @@ class _Watch:
         self._limit_s, self._grace_s = limit_s, grace_s
         self._finish, self._results, self._spared = finish, results, spared
         self.current: int | None = None
-        self._deadline: float | None = time.monotonic() + grace_s
+        self._deadline = Deadline.after(grace_s)
         self.failure = ""
         self.ending = "ended"
         self.interrupted = False
@@ -232,12 +231,8 @@ class _Watch:
     ) -> None:
         """Read events until the process ends or has to be killed. Raises Stopped."""
         with events.open("rb") as file:
-            rest, looked = b"", time.monotonic()
+            rest = b""
             while True:
-                now = time.monotonic()
-                if now - looked > ASLEEP_S and self._deadline is not None:
-                    self._deadline += now - looked  # the worker was stopped, too
-                looked = now
                 if stop is not None and stop.is_set():
                     raise Stopped
                 code = child.poll()
@@ -253,7 +248,7 @@ class _Watch:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         child.wait(self._grace_s)
                     return
-                if self._deadline is not None and now > self._deadline:
+                if self._deadline.passed():
                     self._expire()
                     return
                 if not lines:
@@ -272,9 +267,9 @@ class _Watch:
             return
         kind, index = event.get("event"), event.get("index")
         if kind == "waiting":
-            self._deadline = None  # another run has the GPU; that may take long
+            self._deadline = Deadline()  # another run has the GPU; that may take long
         elif kind == "ready":
-            self._deadline = time.monotonic() + self._grace_s
+            self._deadline = Deadline.after(self._grace_s)
         elif kind == "failed":
             self.failure = str(event.get("reason") or "")
         elif not isinstance(index, int) or not self._start <= index < len(self._jobs):
@@ -282,11 +277,11 @@ class _Watch:
         elif kind == "started":
             self.current = index
             setup = SETUP_S if self._stage in ("time", "tune") else 0.0
-            self._deadline = time.monotonic() + self._limit(index) + setup
+            self._deadline = Deadline.after(self._limit(index) + setup)
         elif kind == "finished":
             self._finish(index, self._understood(index, event.get("result")))
             self.current = None
-            self._deadline = time.monotonic() + self._grace_s
+            self._deadline = Deadline.after(self._grace_s)
 
     def _understood(self, index: int, made: Any) -> Result:
         job = self._jobs[index]
