@@ -403,22 +403,21 @@ def main() -> int:
     os.environ["PYTHONPATH"] = str(ROOT / "workflow")
     REFERENCE.update(undisturbed())
     counts: dict[str, dict[str, int]] = {}
-    wrong = []
+    wrong = 0
     try:
         for name, number in tries(options.names or list(TRIES), options.times):
             told, why = tried(name, number, chance)
-            print(f"{name}: {told}", file=sys.stderr, flush=True)
+            print(f"{name}: {told}", why, file=sys.stderr, flush=True)
             mine = counts.setdefault(name, {})
             mine[told] = mine.get(told, 0) + 1
-            wrong += [why] if why else []
+            wrong += bool(why)
     except (KeyboardInterrupt, SystemExit):
         print("ended before all was tried", file=sys.stderr)
     print("| what | tries | how it ended |\n|---|---|---|")
     for name, mine in counts.items():
         said = ", ".join(f"{number} {told}" for told, number in mine.items())
         print(f"| {name} | {sum(mine.values())} | {said} |")
-    print("\n".join(wrong), file=sys.stderr)
-    return bool(wrong)
+    return int(wrong > 0)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,9 @@ def _tried(function: Callable[[Item], Made], item: Item) -> Made | Ended:
     except RecursionError:
         return Ended("it is nested too deep")
     except Exception as error:
-        return Ended(f"{type(error).__name__}: {error}".partition("\n")[0])
+        # A disk that is full, or a file that cannot be read, is no fault of the item.
+        lasting = not isinstance(error.__cause__ or error, OSError)
+        return Ended(f"{type(error).__name__}: {error}".partition("\n")[0], lasting)
 
 
 def _serve(
