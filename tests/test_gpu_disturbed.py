@@ -119,6 +119,11 @@ def test_memory_that_other_processes_hold_is_no_fault_of_the_case(monkeypatch, e
     assert ("other processes hold about" in made["reason"]) == told == model.passing(made)
 
 
+def test_a_memory_error_of_the_hardware_is_no_fault_of_the_case():
+    made, usable = failure("check", JOB, CudaError("CUDA_ERROR_ECC_UNCORRECTABLE"))
+    assert made["status"] == model.NOT_MEASURED and model.passing(made) and not usable
+
+
 @pytest.mark.parametrize(
     ("broken", "told"),
     [
