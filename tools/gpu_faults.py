@@ -239,6 +239,19 @@ def of_the_rest(folder: Path, table: Table, counting: bool) -> None:
     )
 
 
+def of_two_runs(table: Table) -> None:
+    """Two runs at a time, in folders of their own: one waits where the other measures."""
+    with place() as one, place() as other:
+        folders = one, other
+        for folder in folders:
+            configure(folder, "killed")
+        runs = [Run(folder) for folder in folders]
+        codes = [run.end() for run in runs]
+        others = [line for folder in folders for line in wrong(rows(folder))]
+    told = f"{len(others)} of their results are not right, or disturbed"
+    table.add("two runs at once on one GPU", told, not any(codes), max(codes), others)
+
+
 def _line(said: str, word: str) -> str:
     """The last line of what a run said that has a word in it."""
     return next((line.strip() for line in reversed(said.splitlines()) if word in line), "")
@@ -260,6 +273,7 @@ def main() -> int:
         of_kernels(folder, table, live)
         if live:
             of_the_rest(folder, table, bool(here["ncu"]))
+            of_two_runs(table)
     print("\n".join(table.wrong), file=sys.stderr)
     return bool(table.wrong)
 
