@@ -65,6 +65,7 @@ def timed(monkeypatch):
     [
         ({}, ""),
         ({"reasons": [CAP]}, ""),  # the load's own
+        ({"paused": [0.1, 0.1]}, ""),  # a screen
         ({"reasons": [0, HOT, 0]}, "the GPU was slowed down: thermal (hardware)"),
         ({"paused": [0, 0.48]}, "another process computed on this GPU, 48% of the time"),
     ],

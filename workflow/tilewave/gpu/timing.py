@@ -41,6 +41,9 @@ MAX_SETS = 64
 NEAR_EMPTY = 5.0
 """A launch shorter than this many empty launches is flagged."""
 
+MOST_PAUSED = 0.2
+"""Share of the time that others may have the GPU: a screen's picture takes some percent, and few blocks."""
+
 Prepare = Callable[[Mapping[str, int]], Callable[[], None]]
 
 
@@ -172,9 +175,11 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
 
 def _disturbance(paused: float, slowed: str) -> str:
     """What a time cannot be trusted for, empty where nothing was seen. paused: see `Support.paused`."""
-    other = f"another process computed on this GPU, {paused:.0%} of the time" if paused else ""
-    slow = f"the GPU was slowed down: {slowed}" if slowed else ""
-    return "; ".join(filter(None, (other, slow)))
+    seen = {
+        f"another process computed on this GPU, {paused:.0%} of the time": paused > MOST_PAUSED,
+        f"the GPU was slowed down: {slowed}": slowed,
+    }
+    return "; ".join(told for told, so in seen.items() if so)
 
 
 def contestants(
