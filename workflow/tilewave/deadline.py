@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field
 
 ASLEEP_S = 5.0
-"""Between two looks at a deadline lies less, unless the process was stopped (SIGSTOP, as a scheduler suspends
-a job) or had to compile something first."""
+"""Between two looks at a deadline lies less, unless the process was stopped: by SIGSTOP, as a scheduler
+suspends a job."""
 
 
 @dataclass
@@ -29,9 +29,15 @@ class Deadline:
         return self.at is not None and self._looked > self.at + slept
 
     def slept(self) -> float:
-        """Seconds in which nobody could ask."""
+        """Seconds that did not count, until now."""
         now = time.monotonic()
         if now - self._looked > ASLEEP_S:
             self._asleep += now - self._looked
         self._looked = now
         return self._asleep
+
+    def skip(self) -> None:
+        """What passed since the last look does not count."""
+        now = time.monotonic()
+        self._asleep += now - self._looked
+        self._looked = now

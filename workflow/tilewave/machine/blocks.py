@@ -281,6 +281,9 @@ def run_grid(
     together = int(np.prod(cluster))
     total //= together
     contexts = contexts or Contexts([], np.zeros(0, bool), np.zeros(0, bool))
+    # No block: compiled, where that is still to do, before the clock counts.
+    run_some(m, progress, sizes, dims, threads, 0, reverse, 0)
+    deadline.skip()
     step = LOOK
     while True:
         used = spent(m)
