@@ -174,7 +174,9 @@ def configs(draw: Any) -> Any:
             if model is not None and model.model_fields:
                 study["options"] = copy.deepcopy(draw(_of(model)))
     for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2, 3]))):
-        *above, last = pick(list(_places(made)) or [("studies",)])
+        if not (places := list(_places(made))):
+            break
+        *above, last = pick(places)
         inside = made
         for key in above:
             inside = inside[key]

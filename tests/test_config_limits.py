@@ -100,6 +100,7 @@ OUT_OF_BOUNDS = {
     "loop": (study(options={"x": LOOP}), "64 levels"),
     "folder name": (config(kernel_folders=["x" * 300]), "kernel_folders.0"),
     "nobody's home": (config(plot_folders=["~nobody_of_this_name/x"]), "plot_folders.0"),
+    "nameless key": ({**study(), "": 1}, ": '': found"),
     "template": (config(__use_yte__=True), "no template"),
 }
 

@@ -20,7 +20,7 @@ from tilewave.expressions import ExpressionError, evaluate, integer
 from tilewave.kernels import find_kernels, host_code, load_kernel
 from tilewave.processes import limited
 from tilewave.records import model
-from tilewave.records.store import Store
+from tilewave.records.store import Store, write_atomically
 from tilewave.report import verdict
 from tilewave.stages import compiling
 from tilewave.stages.resolving import resolve
@@ -302,11 +302,13 @@ def ends(how: str) -> str:
             pass
     if how == "raises":
         raise RuntimeError("what\nand why")
+    if how == "disk":
+        write_atomically(Path("/dev/full/x"), b"")
     return how
 
 
 def test_what_ends_a_process_costs_its_item():
-    items = ["one", "signal", "outside", "exit", "memory", "time", "raises", "two"]
+    items = ["one", "signal", "outside", "exit", "memory", "time", "raises", "disk", "two"]
     made = dict(limited.each(ends, items, 2, limited.Limits(1, 256 << 20)))
     assert [made[name] for name in ("one", "two")] == ["one", "two"]
     told = {name: made[name].reason for name in items[1:-1]}
@@ -315,7 +317,9 @@ def test_what_ends_a_process_costs_its_item():
     assert told["memory"] == "it takes more memory than it may"
     assert "1 s of processor time" in told["time"] or "4 s by the clock" in told["time"]
     assert told["raises"] == "RuntimeError: what"
-    assert not made["outside"].lasting and made["signal"].lasting
+    assert "writing it" in told["disk"]
+    passing = [name for name in told if not made[name].lasting]
+    assert passing == ["outside", "disk"]
 
 
 RESERVED = []

@@ -221,6 +221,16 @@ def test_wrong_outweighs_correct_and_statuses_are_the_worst() -> None:
     assert base.Missing(case, "stale", "moved") in base.missing_cases(study)
 
 
+def test_a_figure_lists_what_was_disturbed() -> None:
+    study = synthetic.make("ladder")
+    case = base.ranking(study)[0]
+    mine = study.records["case"].eq(case) & study.records["stage"].eq("time")
+    reason = study.records["reason"].mask(mine, "disturbed: the GPU was slowed down: thermal")
+    study = replace(study, records=study.records.assign(reason=reason))
+    gone = base.Missing(case, "disturbed", "the GPU was slowed down: thermal")
+    assert mine.any() and gone in base.missing_cases(study) and case in base.ranking(study)
+
+
 def test_reasons_that_differ_by_numbers_are_told_once() -> None:
     study = synthetic.make("latency")
     reasons = ["no GPU", "predicted 5.04 s exceeds 5", "predicted 88 s exceeds 5"]

@@ -804,6 +804,21 @@ def test_no_permission_is_a_status_and_asked_once(
     assert (tmp_path / "sessions").read_text() == "x"
 
 
+def test_permission_that_is_withdrawn_half_way_costs_what_comes_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was counted stays; what was not is asked again, because the machine could do it before."""
+    monkeypatch.setattr(profiler, "MOST_PLAIN", 2)
+    actions = [FakeAction("tiled", dict.fromkeys(NAMES, 1.0), place) for place in range(2)]
+    monkeypatch.setattr(profile_reading, "load_report", lambda path: [FakeRange(actions)])
+    said = "if 'part2' in str(report):\n    print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n"
+    ncu = fake_ncu(tmp_path, said + WHOLE_SESSION)
+    found = run(tmp_path, ncu, [job(name, metrics=tuple(NAMES)) for name in "abcde"])
+    assert [made["status"] for made in found] == ["ok"] * 2 + ["not measured"] * 3
+    assert all("NVreg_RestrictProfilingToAdminUsers=0" in made["reason"] for made in found[2:])
+    assert ["interrupted" in made["notes"] for made in found] == [False] * 2 + [True] * 3
+
+
 def test_an_unreadable_report_is_a_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> Any:
         raise RuntimeError("cut off")

@@ -1,14 +1,17 @@
 """The supervisor with workers that behave badly. No GPU."""
 
+import itertools
 import json
 import os
 import sys
 import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
 from samples import a_job
+from tilewave import deadline
 from tilewave.errors import UserError
 from tilewave.gpu.worker import main as worker_main
 from tilewave.jobs import Job, write_jobs
@@ -50,6 +53,7 @@ for i in range(o.start, len(jobs)):
         time.sleep(60)
     if do == "garbage":
         out.write("{not json\\n[1, 2]\\n\\n" + json.dumps({"event": "finished", "index": 99}) + "\\n")
+    if do == "slow": time.sleep(1)
     if do == "nonsense": send(event="finished", index=i, result=[1]); continue
     send(event="finished", index=i, result={"status": "ok", "case": "forged", "pid": os.getpid()})
     if do == "poison": os._exit(86)
@@ -170,6 +174,18 @@ def test_hang_is_killed_with_its_children(run, tmp_path):
         time.sleep(0.02)
 
 
+def test_time_in_which_everything_was_stopped_does_not_count(run, monkeypatch):
+    """A scheduler's suspend, or a machine that slept."""
+    looks = itertools.count()
+
+    def monotonic():
+        return time.monotonic() + 3600 * (next(looks) > 20)
+
+    monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=monotonic))
+    (made,) = run("slow", limit_s=20)
+    assert made["status"] == model.OK
+
+
 def test_what_ends_one_worker_ends_the_others(tmp_path, monkeypatch):
     """Ctrl-C, or a result that cannot be kept, while another worker has long to go."""
     (tmp_path / "bad_worker.py").write_text(WORKER)
@@ -204,7 +220,8 @@ def test_worker_that_cannot_begin(run):
     results = run("never ready", "fine")
     assert statuses(results) == ["not measured"] * 2
     assert "exit code 1: no driver here" in results[1]["reason"]
-    assert run("no gpu", "fine")[1]["reason"] == "no usable GPU: none"
+    refused = run("no gpu", "fine")[1]
+    assert refused["reason"] == "no usable GPU: none" and model.passing(refused)
 
 
 def test_worker_that_never_says_a_word(run):

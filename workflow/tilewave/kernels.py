@@ -270,7 +270,7 @@ def _split(path: Path, text: str) -> tuple[str, str | None]:
 def _first_error(path: Path, error: ValidationError, data: dict[str, Any]) -> UserError:
     """The first thing pydantic found, in the words of UserError."""
     place, detail = first_problem(error, data)
-    key = ".".join(str(part) for part in place)
+    key = ".".join(str(part) or "''" for part in place)
     if detail["type"] == "missing":
         return UserError(path, key, None, "a value: the key is required")
     if detail["type"] == "extra_forbidden":

@@ -163,7 +163,7 @@ def validated(model: type[M], data: Mapping[str, Any], where: object, above: str
         return model.model_validate(dict(data))
     except ValidationError as error:
         location, detail = first_problem(error, data)
-        key = ".".join(str(part) for part in (*filter(None, [above]), *location))
+        key = ".".join(str(part) or "''" for part in (*filter(None, [above]), *location))
         if detail["type"] == "extra_forbidden":
             allowed = _known_keys(model, location) or "no key"
             raise UserError(where, key, location[-1], allowed) from error

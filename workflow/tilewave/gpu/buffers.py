@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.placement import POISON
 
 GUARD_BYTES = 64 << 10
+OWN_BYTES = 2 << 30
+"""What a process may hold on a GPU besides its buffers: context, code, libraries' workspaces."""
 
 
 @dataclass
@@ -92,9 +94,11 @@ class Buffer:
 class Memory:
     """Buffers with one lifetime; use as a context manager, or close()."""
 
+    held: ClassVar[int] = 0  # bytes, by all of this process
+
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
-        self._addresses: list[int] = []
+        self._sizes: dict[int, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -107,16 +111,21 @@ class Memory:
         from cuda.bindings import driver
 
         guard = GUARD_BYTES if guarded else 0
+        size = max(nbytes + 2 * guard, 256)
         try:
-            address = int(ok(driver.cuMemAlloc(max(nbytes + 2 * guard, 256))))
+            address = int(ok(driver.cuMemAlloc(size)))
         except CudaError as error:
             if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
                 raise
             free = self.gpu.free_bytes()
-            raise CudaError(
-                error.name, f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {free / 2**20:.0f} free"
-            ) from error
-        self._addresses.append(address)
+            told = f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {free / 2**20:.0f} free"
+            elsewhere = self.gpu.memory_bytes - free - Memory.held
+            if elsewhere < OWN_BYTES:
+                raise CudaError(error.name, told) from error
+            told += f", other processes hold about {elsewhere / 2**20:.0f}"
+            raise CudaError(error.name, told, passing=True) from error
+        self._sizes[address] = size
+        Memory.held += size
         buffer = Buffer(name, address + guard, nbytes, self.gpu, guarded)
         if guarded:
             buffer.set_guards()
@@ -127,8 +136,10 @@ class Memory:
         from cuda.bindings import driver
 
         driver.cuStreamSynchronize(self.gpu.handle)
-        while self._addresses:
-            driver.cuMemFree(self._addresses.pop())
+        while self._sizes:
+            address, size = self._sizes.popitem()
+            driver.cuMemFree(address)
+            Memory.held -= size
 
 
 Sets = list[dict[str, Buffer]]

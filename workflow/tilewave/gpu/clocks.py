@@ -20,7 +20,7 @@ _REASONS = {
     0x80: "power brake",
 }
 SLOWED = 0x08 | 0x20 | 0x40 | 0x80
-"""Reasons for which a GPU that does nothing is not fit to be timed: a power cap comes with the load."""
+"""Reasons for which a GPU is not fit to be timed; a power cap is none, it comes with the load."""
 
 
 def throttle_words(reasons: int) -> str:
@@ -77,6 +77,10 @@ class Clocks:
     def throttle(self) -> str:
         """Reasons seen in any sample, empty where there was none."""
         return throttle_words(self._reasons)
+
+    def slowed(self) -> str:
+        """Those that are the machine's state and not the load's: heat, brakes. Empty where there was none."""
+        return throttle_words(self._reasons & SLOWED)
 
     def close(self) -> None:
         if self._nvml is not None:

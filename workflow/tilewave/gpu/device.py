@@ -20,15 +20,17 @@ CHOICE_VARIABLE = "TILEWAVE_GPU"
 _POISON_WORDS = """ILLEGAL_ADDRESS MISALIGNED_ADDRESS INVALID_ADDRESS_SPACE INVALID_PC
     ILLEGAL_INSTRUCTION HARDWARE_STACK_ERROR LAUNCH_FAILED LAUNCH_TIMEOUT ASSERT ECC_UNCORRECTABLE
     EXTERNAL_DEVICE TENSOR_MEMORY_LEAK CONTAINED CONTEXT_IS_DESTROYED UNKNOWN"""
+_ECC = "CUDA_ERROR_ECC_UNCORRECTABLE"
 _POISONS = frozenset("CUDA_ERROR_" + word for word in _POISON_WORDS.split())
 
 
 class CudaError(RuntimeError):
-    """A CUDA call that failed. `name` is e.g. CUDA_ERROR_ILLEGAL_ADDRESS."""
+    """A CUDA call that failed. `name` is e.g. CUDA_ERROR_ILLEGAL_ADDRESS. passing: other processes or the
+    hardware are to blame, so that the next run may fare better."""
 
-    def __init__(self, name: str, detail: str = "") -> None:
+    def __init__(self, name: str, detail: str = "", passing: bool = False) -> None:
         super().__init__(f"{name} ({detail})" if detail else name)
-        self.name = name
+        self.name, self.passing = name, passing or name == _ECC
 
     @property
     def poisoned(self) -> bool:
@@ -38,7 +40,7 @@ class CudaError(RuntimeError):
     @property
     def status(self) -> str:
         """Status of the case that met the error."""
-        if self.name in ("CUDA_ERROR_OUT_OF_MEMORY", "REFERENCE_ERROR"):
+        if self.name in ("CUDA_ERROR_OUT_OF_MEMORY", "REFERENCE_ERROR", _ECC):
             return "not measured"
         if self.name == "CUDA_ERROR_LAUNCH_TIMEOUT":
             return "timed out"

@@ -71,10 +71,11 @@ def uuid_text(raw: bytes) -> str:
     return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:32]))
 
 
-def _device_facts(gpu_index: int | None) -> dict[str, Any]:
+def _device_facts(gpu_index: int | None, nvrtc: str) -> dict[str, Any]:
     """What the driver says about a device.
 
-    Raises RuntimeError with the driver's error name where it refuses.
+    Raises RuntimeError with the driver's error name where it refuses, and where NVRTC's version says that
+    its code is not for this driver.
     """
     from cuda.bindings import driver
 
@@ -84,13 +85,17 @@ def _device_facts(gpu_index: int | None) -> dict[str, Any]:
         return result[1] if len(result) > 1 else None
 
     ask(driver.cuInit(0))
+    version = int(ask(driver.cuDriverGetVersion()))
+    cuda = f"{version // 1000}.{version % 1000 // 10}"
+    if nvrtc and version // 1000 < int(nvrtc.partition(".")[0]):
+        told = f"the driver knows CUDA {cuda}, NVRTC here is {nvrtc}"
+        raise RuntimeError(f"{told}: what it compiles needs a newer driver")
     device = ask(driver.cuDeviceGet(gpu_index or 0))
 
     def attribute(name: str) -> int:
         kind = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(ask(driver.cuDeviceGetAttribute(kind, device)))
 
-    version = int(ask(driver.cuDriverGetVersion()))
     facts: dict[str, Any] = {name: attribute(key) for name, key in ATTRIBUTES.items()}
     major, minor = attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")
     warp = attribute("WARP_SIZE")
@@ -99,7 +104,7 @@ def _device_facts(gpu_index: int | None) -> dict[str, Any]:
         "uuid": uuid_text(bytes(ask(driver.cuDeviceGetUuid(device)).bytes)[:16]),
         "compute_capability": f"{major}.{minor}",
         "arch": 10 * major + minor,
-        "cuda": f"{version // 1000}.{version % 1000 // 10}",
+        "cuda": cuda,
         "max_warps_per_sm": facts["max_threads_per_sm"] // warp,
         "memory_bytes": int(ask(driver.cuDeviceTotalMem(device))),
     }
@@ -178,7 +183,7 @@ def probe_here(gpu_index: int | None = None, ncu: str | None = None) -> dict[str
         "recorded": False,
     }
     try:
-        environment |= _device_facts(gpu_index)
+        environment |= _device_facts(gpu_index, environment["nvrtc"])
         environment |= _sensor_facts(environment["uuid"])
     except Exception as error:  # no package, no libcuda, no device, no such device
         environment["gpu_reason"] = f"{type(error).__name__}: {error}".splitlines()[0]

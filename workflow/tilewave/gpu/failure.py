@@ -12,7 +12,9 @@ from tilewave.processes import Result, result
 def failure(stage: str, job: Job, error: Exception) -> tuple[Result, bool]:
     """The result of a job that raised, and whether the process can go on."""
     if isinstance(error, CudaError):
-        return result(job, stage, error.status, str(error)), not error.poisoned
+        notes = {"interrupted": str(error)} if error.passing else {}
+        made = result(job, stage, error.status, str(error), notes=notes)
+        return made, not error.poisoned
     if isinstance(error, MemoryError):
         return result(job, stage, "not measured", "out of host memory"), True
     from tilewave.gpu.cublaslt import Unavailable

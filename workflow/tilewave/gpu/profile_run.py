@@ -9,13 +9,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any
 
+from tilewave.deadline import Deadline
 from tilewave.environment import DRIVER_VERSION
 from tilewave.processes.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
 from tilewave.records.store import write_atomically
@@ -232,7 +232,7 @@ def run_ncu(
             )
         except OSError as error:
             return Outcome(log=f"==ERROR== {error}", code=127)
-        end = time.monotonic() + limit_s
+        end = Deadline.after(limit_s)
         try:
             while True:
                 try:
@@ -240,7 +240,7 @@ def run_ncu(
                     break
                 except subprocess.TimeoutExpired:
                     meanwhile()
-                if time.monotonic() > end:
+                if end.passed():
                     outcome.timed_out = True
                     _end_worker(process)
                     outcome.code = process.returncode

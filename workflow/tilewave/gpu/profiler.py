@@ -167,7 +167,7 @@ def profile(
     for path in (Path(stem), log_path.resolve(), cache / "x"):
         path.parent.mkdir(parents=True, exist_ok=True)
     log_path.write_bytes(b"")
-    number, refused = 0, set[str]()
+    number, refused, counted = 0, set[str](), False
     try:
         for settings, pending in sessions_of(jobs):
             most = MOST_PATCHED if settings.slow else MOST_PLAIN
@@ -188,6 +188,9 @@ def profile(
                     refused=refused,
                     meanwhile=results.take,
                 )
+                if NO_PERMISSION in session.why and counted:
+                    session.interrupted = "the permission to read counters was withdrawn"
+                counted = counted or NO_PERMISSION not in session.why
                 results.read(session)
                 reached = set(session.events.started)
                 cut = [index for place, index in enumerate(places) if place not in reached]

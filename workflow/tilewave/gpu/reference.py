@@ -26,6 +26,8 @@ SOURCE = Path(__file__).with_name("support.cu")
 ENTRIES = ("f64", "f32", "f16", "bf16", "i8", "e4m3")
 """Types of A and B that have a reference kernel of their own."""
 COMPARE_BLOCKS = 512
+WATCH_NS, PAUSE_NS = 5_000_000, 100_000
+"""How long the GPU is watched for others, and the shortest pause that is theirs."""
 CACHE_SHARE = 0.25
 """References are kept up to this share of the device's memory."""
 
@@ -99,6 +101,21 @@ class Support:
     def gate(self, cycles: int = 200_000) -> None:
         """Hold the stream for about that many SM clock cycles (200,000: 0.1 ms)."""
         self._launch("gate", 1, 1, ctypes.c_int64(cycles))
+
+    def paused(self) -> float:
+        """Share of the next milliseconds in which this process did not have the GPU, 0 to 1.
+
+        Processes that compute on one GPU take turns, a millisecond or so each. Where kernels of several run
+        at once (MPS) nothing is noticed.
+        """
+        span, least = ctypes.c_uint64(WATCH_NS), ctypes.c_uint64(PAUSE_NS)
+        self._launch("watch", 1, 1, span, least, pointer(self._watched.pointer))
+        pauses, whole = (int(one) for one in self._watched.download(np.dtype(np.uint64)))
+        return pauses / whole
+
+    @cached_property
+    def _watched(self) -> Buffer:
+        return self._memory.new("watched", 16, guarded=False)
 
     def prepare_empty(self) -> Callable[[], None]:
         """A function that enqueues an empty kernel of one warp."""

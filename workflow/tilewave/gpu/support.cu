@@ -332,6 +332,25 @@ extern "C" __global__ void gate(i64 cycles) {
     while (clock64() - start < cycles) {
     }
 }
+
+__device__ inline u64 nanoseconds() {
+    u64 now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    return now;
+}
+
+// Looks at the clock for `span` ns. Between two looks lie nanoseconds, unless somebody else's kernels had
+// the GPU meanwhile. found = {ns of all pauses longer than `least`, ns of the whole}.
+extern "C" __global__ void watch(u64 span, u64 least, u64 *found) {
+    const u64 begin = nanoseconds();
+    u64 last = begin, pauses = 0;
+    do {
+        const u64 now = nanoseconds();
+        if (now - last > least) pauses += now - last;
+        last = now;
+    } while (last - begin < span);
+    found[0] = pauses, found[1] = last - begin;
+}
 #endif
 
 extern "C" __global__ void empty() {}

@@ -6,7 +6,8 @@ launches of a block are captured into one CUDA graph, enqueued behind a kernel t
 so no Python and no host lies between the two events. Blocks: about as long as the job's `timing` says
 (2 ms, as a rule), in the order variant, baseline, baseline, variant; at least as many such rounds as
 it says (5) and more while the spread is above 0.5 %, at most 20 rounds, one second and the case's
-limit. The duration of a launch is a block's time over its launches, the figure the median over
+limit. Before and after them the GPU is watched for other processes (`Support.paused`): what was timed beside
+one, or while heat slowed the GPU down, is marked and timed again by the next run. The duration of a launch is a block's time over its launches, the figure the median over
 blocks, its spread the interquartile range.
 """
 
@@ -33,11 +34,15 @@ from tilewave.gpu.operands import fill, scratch, sizes
 from tilewave.jobs import Job
 from tilewave.launches import Scratch
 from tilewave.processes import Result, result
+from tilewave.records.model import DISTURBED
 
 MAX_ROUNDS, ENOUGH_S, ENOUGH_SPREAD = 20, 1.0, 0.005
 MAX_SETS = 64
 NEAR_EMPTY = 5.0
 """A launch shorter than this many empty launches is flagged."""
+
+MOST_PAUSED = 0.2
+"""Share of the time that others may have the GPU: a screen's picture takes some percent, and few blocks."""
 
 Prepare = Callable[[Mapping[str, int]], Callable[[], None]]
 
@@ -149,6 +154,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     samples: dict[str, list[float]] = {"duration_us": []}
     if rival is not None:
         samples["baseline_us"] = []
+    paused = session.support.paused()
     started = time.monotonic()
     with span("measure"):
         for number in range(max(MAX_ROUNDS, least_rounds)):
@@ -162,7 +168,18 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
                 break
     notes |= {"repeats": block.repeats, "rounds": number + 1, "throttle": clocks.throttle()}
     notes["alpha"], notes["beta"] = 1.0, 0.0
+    if why := _disturbance(max(paused, session.support.paused()), clocks.slowed()):
+        notes["disturbed"] = why
     return _report(session, job, samples, clocks, notes, predicted)
+
+
+def _disturbance(paused: float, slowed: str) -> str:
+    """What a time cannot be trusted for, empty where nothing was seen. paused: see `Support.paused`."""
+    seen = {
+        f"another process computed on this GPU, {paused:.0%} of the time": paused > MOST_PAUSED,
+        f"the GPU was slowed down: {slowed}": slowed,
+    }
+    return "; ".join(told for told, so in seen.items() if so)
 
 
 def contestants(
@@ -299,4 +316,5 @@ def _report(
             figure("percent_of_cublas", 100 * baseline / duration, "%"),
             figure("baseline_drift", drift, "%"),
         ]
-    return result(job, "time", figures=figures, samples=samples, notes=notes)
+    reason = DISTURBED + notes["disturbed"] if "disturbed" in notes else ""
+    return result(job, "time", "ok", reason, figures=figures, samples=samples, notes=notes)

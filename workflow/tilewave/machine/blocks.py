@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy import int64, uint32
 
+from tilewave.deadline import Deadline
 from tilewave.machine import state as s
 from tilewave.machine import views as view
 from tilewave.machine.compiling import entry, njit
@@ -265,7 +266,7 @@ def run_grid(
     threads: int,
     total: int,
     instructions: int,
-    deadline: float,
+    deadline: Deadline,
     reverse: bool,
     cluster: tuple[int, ...] = (1, 1, 1),
     contexts: Contexts | None = None,
@@ -281,13 +282,12 @@ def run_grid(
     total //= together
     contexts = contexts or Contexts([], np.zeros(0, bool), np.zeros(0, bool))
     # No block: compiled, where that is still to do, before the clock counts.
-    begun = time.perf_counter()
     run_some(m, progress, sizes, dims, threads, 0, reverse, 0)
-    deadline = deadline and deadline + time.perf_counter() - begun
+    deadline.skip()
     step = LOOK
     while True:
         used = spent(m)
-        if (instructions and used >= instructions) or (deadline and time.perf_counter() > deadline):
+        if (instructions and used >= instructions) or deadline.passed():
             out_of_budget(m)
             break
         if instructions:

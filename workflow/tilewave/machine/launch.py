@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilewave import architectures
+from tilewave.deadline import Deadline
 from tilewave.machine import (
     blocks,
     capturing,
@@ -471,12 +472,12 @@ def execute(
         else min(limits.cores, clusters // spreading.LEAST)
     )
     if cores > 1 and spreading.independent(program):
-        started = time.perf_counter()
+        started, limit = time.perf_counter(), Deadline.after(allowed)
         done = spreading.run(
             state, functools.partial(_cluster, together=together), _read_only(state, buffers), cores,
-            grid, cluster, threads, limits.instructions, allowed and started + allowed,
+            grid, cluster, threads, limits.instructions, limit,
         )  # fmt: skip
-        seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - started - limit.slept()
         if not done:
             state, buffers = prepared()
             allowed = allowed and max(allowed - seconds, LEAST_SECONDS)
@@ -485,14 +486,14 @@ def execute(
         state = book.watching(state)
     if not done:
         states = _cluster(state, together)
-        started = time.perf_counter()
+        started, limit = time.perf_counter(), Deadline.after(allowed)
         tables = views.tables(states)  # hold them until the end: blocks know each other's addresses
         sampler = blocks.Sampler(state.control) if profile else None
         done = blocks.run_grid(
             tables[0], tuple(grid), threads, clusters * together, limits.instructions,
-            allowed and started + allowed, limits.reverse, cluster, _contexts(program, states),
+            limit, limits.reverse, cluster, _contexts(program, states),
         )  # fmt: skip
-        seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - started - limit.slept()
         samples = sampler.stop() if sampler else {}
         shares = {NAMES[number]: share for number, share in samples.items()}
     printed, prints = printing.printed(state)

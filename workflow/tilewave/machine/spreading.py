@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from tilewave.deadline import Deadline
 from tilewave.machine import blocks, marking, views
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
@@ -51,7 +51,7 @@ class Work:
     total: int
     size: int
     instructions: int
-    deadline: float
+    deadline: Deadline
     following: int = 0
     spent: int = 0
     stopped: bool = False
@@ -68,7 +68,7 @@ class Work:
         """Note warp instructions that ran; stops where they are more than may run, or time is up."""
         with self.lock:
             self.spent += instructions
-            late = bool(self.deadline) and time.perf_counter() > self.deadline
+            late = self.deadline.passed()
             self.stopped |= late or (bool(self.instructions) and self.spent >= self.instructions)
 
 
@@ -81,7 +81,7 @@ def run(
     cluster: Sequence[int],
     threads: int,
     instructions: int,
-    deadline: float,
+    deadline: Deadline,
 ) -> int:
     """Execute a launch with ``cores`` threads. Returns how many blocks were done: all of them, or 0
     where it has to be executed again, in order.

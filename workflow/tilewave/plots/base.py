@@ -23,6 +23,7 @@ from typing import Any
 import pandas as pd
 
 from tilewave.dtypes import HEADINGS
+from tilewave.records.model import DISTURBED
 
 BASELINE = "cublas"
 """Name of the vendor baseline's kernel: the reference line of every comparison."""
@@ -204,14 +205,15 @@ def verdicts(study: StudyData) -> dict[str, str]:
 def statuses(study: StudyData, stages: Iterable[str] | None = None) -> dict[str, Missing]:
     """The worst status of each case over its stages (or over those named), with its reason."""
     wanted = None if stages is None else set(stages)
-    worst: dict[str, tuple[int, Missing]] = {}
+    worst: dict[str, tuple[tuple[int, bool], Missing]] = {}
     for case, stage, status, reason, _ in study.states:
         if (wanted is not None and stage not in wanted) or not present(status):
             continue
-        rank = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
+        told = str(reason) if present(reason) else ""
+        place = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
+        rank = place, not told.startswith(DISTURBED)
         known = worst.get(case)
         if known is None or rank < known[0]:
-            told = str(reason) if present(reason) else ""
             worst[case] = (rank, Missing(case, str(status), told))
     nothing = "there is no record of this case"
     return {
@@ -226,7 +228,7 @@ def ranking(study: StudyData) -> list[str]:
 
 
 def missing_cases(study: StudyData, stages: Iterable[str] | None = None) -> list[Missing]:
-    """Every case that is not correct or not ok, in the config's order.
+    """Every case that is not correct, not ok or was disturbed, in the config's order.
 
     A case with both troubles is listed once: by its status where that is not ok, else by its
     verdict (a failed check has no verdict to speak of).
@@ -239,6 +241,8 @@ def missing_cases(study: StudyData, stages: Iterable[str] | None = None) -> list
             listed.append(state)
         elif by_verdict[case] != "correct":
             listed.append(Missing(case, by_verdict[case], ""))
+        elif state.reason.startswith(DISTURBED):
+            listed.append(Missing(case, *state.reason.split(": ", 1)))
     return listed
 
 

@@ -5,6 +5,7 @@ What an item costs its process costs no other item: the next one gets a new proc
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -79,7 +80,9 @@ def _tried(function: Callable[[Item], Made], item: Item) -> Made | Ended:
     except RecursionError:
         return Ended("it is nested too deep")
     except Exception as error:
-        return Ended(f"{type(error).__name__}: {error}".partition("\n")[0])
+        # A disk that is full, or a file that cannot be read, is no fault of the item.
+        lasting = not isinstance(error.__cause__ or error, OSError)
+        return Ended(f"{type(error).__name__}: {error}".partition("\n")[0], lasting)
 
 
 def _serve(
@@ -150,7 +153,10 @@ class _Worker:
             except (ProcessLookupError, PermissionError):
                 continue
         self._process.join()
-        self.pipe.close()
+        with contextlib.suppress(
+            OSError
+        ):  # an iterator that nobody finished is collected with its pipes
+            self.pipe.close()
         return code if code is not None else -signal.SIGKILL
 
 

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
+from tilewave.deadline import Deadline
 from tilewave.jobs import Job, write_jobs
 from tilewave.processes import Result, result
 from tilewave.processes.events import UNTOLD
@@ -220,7 +221,7 @@ class _Watch:
         self._limit_s, self._grace_s = limit_s, grace_s
         self._finish, self._results, self._spared = finish, results, spared
         self.current: int | None = None
-        self._deadline: float | None = time.monotonic() + grace_s
+        self._deadline = Deadline.after(grace_s)
         self.failure = ""
         self.ending = "ended"
         self.interrupted = False
@@ -247,7 +248,7 @@ class _Watch:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         child.wait(self._grace_s)
                     return
-                if self._deadline is not None and time.monotonic() > self._deadline:
+                if self._deadline.passed():
                     self._expire()
                     return
                 if not lines:
@@ -266,9 +267,9 @@ class _Watch:
             return
         kind, index = event.get("event"), event.get("index")
         if kind == "waiting":
-            self._deadline = None  # another run has the GPU; that may take long
+            self._deadline = Deadline()  # another run has the GPU; that may take long
         elif kind == "ready":
-            self._deadline = time.monotonic() + self._grace_s
+            self._deadline = Deadline.after(self._grace_s)
         elif kind == "failed":
             self.failure = str(event.get("reason") or "")
         elif not isinstance(index, int) or not self._start <= index < len(self._jobs):
@@ -276,11 +277,11 @@ class _Watch:
         elif kind == "started":
             self.current = index
             setup = SETUP_S if self._stage in ("time", "tune") else 0.0
-            self._deadline = time.monotonic() + self._limit(index) + setup
+            self._deadline = Deadline.after(self._limit(index) + setup)
         elif kind == "finished":
             self._finish(index, self._understood(index, event.get("result")))
             self.current = None
-            self._deadline = time.monotonic() + self._grace_s
+            self._deadline = Deadline.after(self._grace_s)
 
     def _understood(self, index: int, made: Any) -> Result:
         job = self._jobs[index]
@@ -302,7 +303,8 @@ class _Watch:
 
     def unmeasured(self, index: int, reason: str) -> Result:
         """What is said of a case that the worker's end left without a result."""
-        notes = {"interrupted": self.ending} if self.interrupted else {}
+        passing = self.failure or (self.interrupted and self.ending)
+        notes = {"interrupted": passing} if passing else {}
         return result(self._jobs[index], self._stage, "not measured", reason, notes=notes)
 
     def _ended(self, code: int) -> None:

@@ -60,6 +60,8 @@ SOURCES = {
 EXECUTED = SOURCES[EXECUTE]
 INSTEAD = "executed here, because on this GPU "
 """Begins the reason of a result that stands in for one that this machine's GPU did not give."""
+DISTURBED = "disturbed: "
+"""Begins the reason of a result whose figures something else on the machine has changed."""
 
 
 FIELDS = {
@@ -134,6 +136,12 @@ def well_formed(made: Any) -> bool:
     )
 
 
+def passing(made: Mapping[str, Any]) -> bool:
+    """Whether the next run may well get a better result: somebody ended this one (``interrupted``), or
+    disturbed it (``disturbed``)."""
+    return bool({"interrupted", "disturbed"} & made["notes"].keys())
+
+
 def recordable(made: Mapping[str, Any]) -> bool:
     """Whether a result may be shipped: also that a case was too dear on the recorded GPU."""
     too_dear = made["status"] == NOT_MEASURED and bool(made["figures"])
@@ -143,9 +151,12 @@ def recordable(made: Mapping[str, Any]) -> bool:
 def keepable(made: Mapping[str, Any]) -> bool:
     """Whether a result says something about the case that will be as true next time.
 
-    What this machine could not do (no permission, no time) is asked again on the next run. That a
+    What this machine could not do (no permission, no time) is asked again on the next run, and so is what
+    somebody interrupted or disturbed. That a
     library has no product for a case lasts as long as its version, which the environment names;
     a case refused by its front matter has no key and costs nothing to refuse again.
     """
+    if passing(made):
+        return False
     answered = made["status"] == UNSUPPORTED and bool(made["key"]) and made["stage"] != EXECUTE
     return made["status"] == OK or made["status"] in FAILURES or answered

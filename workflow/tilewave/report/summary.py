@@ -16,6 +16,7 @@ from tilewave.report.cells import plural
 
 NAMED = 6
 """Cases of a group that are named before the rest is folded away."""
+_DISTURBED = model.DISTURBED.rstrip(": ")
 # How bad a trouble is: the order in which the page lists them.
 _SEVERITY = (
     model.WRONG,
@@ -25,6 +26,7 @@ _SEVERITY = (
     *model.FAILURES,
     model.STALE,
     model.NOT_MEASURED,
+    _DISTURBED,
     model.NOT_CHECKED,
     model.UNSUPPORTED,
 )
@@ -62,20 +64,20 @@ def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[Group]:
 
     A case is listed under each status that is not ok, with the stages that gave it, and under its
     verdict where that is not *correct* although its check ended cleanly; as *not measured* where it
-    was executed because this machine's GPU did not measure it. Reasons that differ only
-    in their numbers share a group, and the group says so.
+    was executed because this machine's GPU did not measure it, and as *disturbed* where something else
+    on the machine has changed its figures. Reasons that differ only in their numbers share a group, and the
+    group says so.
     """
     rows = records[["case", "stage", "status", "reason"]].drop_duplicates()
-    found: list[tuple[str, str, str, str]] = [
-        (
-            model.NOT_MEASURED if status == model.OK else str(status),
-            str(reason) if present(reason) else "",
-            str(stage),
-            str(case),
-        )
-        for case, stage, status, reason in rows.itertuples(index=False, name=None)
-        if status != model.OK or str(reason).startswith(model.INSTEAD)
-    ]
+    found: list[tuple[str, str, str, str]] = []
+    for case, stage, status, reason in rows.itertuples(index=False, name=None):
+        word, why = str(status), str(reason) if present(reason) else ""
+        if word == model.OK and why.startswith(model.DISTURBED):
+            word, why = _DISTURBED, why.removeprefix(model.DISTURBED)
+        elif word == model.OK and why.startswith(model.INSTEAD):
+            word = model.NOT_MEASURED
+        if word != model.OK:
+            found.append((word, why, str(stage), str(case)))
     checks = rows[rows["stage"] == "check"]
     reasons = dict(zip(checks["case"], checks["reason"]))
     clean = set(checks[checks["status"] == model.OK]["case"])

@@ -75,6 +75,10 @@ def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[P
     # A case that failed its check has the same status in the later stages: tell it once.
     unaccepted = (*model.FAILURES, *((model.STALE,) if strict == "release" else ()))
     rows = _having(records, unaccepted).drop_duplicates(["case", "status", "reason"])
+    if strict == "release":
+        spoilt = _having(records, [model.OK])
+        spoilt = spoilt[spoilt["reason"].fillna("").str.startswith(model.DISTURBED)]
+        rows = pd.concat([rows, spoilt])
     for case, stage, status, reason in rows.itertuples(index=False, name=None):
         line = f"{case}: {stage}: {status}" + (f": {reason}" if present(reason) else "")
         listed.append(Problem(str(case), line))

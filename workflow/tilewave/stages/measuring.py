@@ -59,7 +59,7 @@ def _still_good(made: Mapping[str, Any], job: Job, target: Mapping[str, Any]) ->
     given = made["notes"].get("limit_s", 0)
     long = isinstance(given, int | float) and given >= job.limit_s
     enough = made["status"] != model.TIMED_OUT or long
-    if made["notes"].get("interrupted"):
+    if model.passing(made):
         return False
     return enough and bool(made["notes"].get("ncu") == _ncu(job.stage, target))
 
@@ -157,9 +157,10 @@ class Sources:
     def missing(self, job: Job) -> dict[str, Any]:
         """The result of a job of which nothing is known and nothing was measured: the reason why."""
         if self.measurable(job.stage, job.provider):
-            tried = self.attempts and self.attempts.get(self.environment(job), job.stage, job.key)
-            if tried and tried["notes"].get("interrupted"):
-                return tried | {"case": job.case}
+            for environment in self.environments(job):
+                tried = self.attempts and self.attempts.get(environment, job.stage, job.key)
+                if tried and model.passing(tried):
+                    return tried | {"case": job.case}
             reason = job.no_cubin or "it was not tried"
             return model.result(job.stage, job.case, model.NOT_MEASURED, reason, key=job.key)
         return _instead(
@@ -275,8 +276,8 @@ def log_lines(stage: str, document: dict[str, Any]) -> str:
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items())
     rows = [f"{stage}: {len(document['results'])} cases; {counts}"]
     for made in document["results"]:
-        replaced = made["reason"].startswith(model.INSTEAD)
-        if made["status"] != model.OK or made["verdict"] == model.WRONG or replaced:
+        told = made["reason"].startswith((model.INSTEAD, model.DISTURBED))
+        if made["status"] != model.OK or made["verdict"] == model.WRONG or told:
             verdict = f" {made['verdict']}" if made["verdict"] else ""
             rows.append(f"  {made['case']}: {made['status']}{verdict}: {made['reason']}")
     return "\n".join(rows) + "\n"

@@ -178,9 +178,9 @@ def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1, card: 
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
     took = duration(time.monotonic() - begun)
     say(f"  {stage}: {len(document['results'])} cases in {took}{': ' if counts else ''}{counts}")
-    cut = sum("interrupted" in made["notes"] for made in document["results"])
-    if cut:
-        say(f"  {stage}: {cut} cases were interrupted; the next run measures them")
+    for word, then in (("interrupted", "measures them"), ("disturbed", "measures them again")):
+        if number := sum(word in made["notes"] for made in document["results"]):
+            say(f"  {stage}: {number} cases were {word}; the next run {then}")
     if stage == tuning.STAGE:
         raced, eliminated, spent, full = tuning.saved(document["results"])
         if raced:

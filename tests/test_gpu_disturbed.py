@@ -1,0 +1,155 @@
+"""What spoils a measurement from outside is noticed, said, and measured again: heat, other processes, drivers."""
+
+import sys
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from samples import a_job
+from tilewave import target as targets
+from tilewave.gpu import buffers, facts, timing
+from tilewave.gpu.clocks import Clocks
+from tilewave.gpu.device import CudaError
+from tilewave.gpu.failure import failure
+from tilewave.records import model
+from tilewave.records.store import Store
+from tilewave.report import summary, verdict
+from tilewave.stages import measuring
+from tilewave.stages.jobs import Planned
+
+CAP, HOT = 0x04, 0x40
+JOB = a_job(stage="time", key="aa11", shape={"m": 64, "n": 64, "k": 64}, dtypes=dict.fromkeys("abc", "f32"))  # fmt: skip
+TARGET = {
+    "live": True, "environment": "gpu1", "host": "gpu1", "label": "NVIDIA H200", "reason": "",
+    "environments": {"gpu1": {}},
+}  # fmt: skip
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """A timing in which NVML tells such reasons, one after the other, and the GPU is away for such shares."""
+
+    def call(reasons=(0,), paused=(0.0, 0.0)):
+        reasons, paused = list(reasons), list(paused)
+        nvml = SimpleNamespace(
+            nvmlInit=lambda: None,
+            nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
+            nvmlDeviceGetCurrentClocksEventReasons=lambda one: reasons.pop() if reasons else 0,
+        )
+        monkeypatch.setitem(sys.modules, "pynvml", nvml)
+        block = SimpleNamespace(
+            enqueue=lambda: None, us=lambda: 10.0, close=lambda: None, repeats=9
+        )
+        for name, stand_in in {
+            "Memory": lambda gpu: SimpleNamespace(__enter__=None),
+            "fill_sets": lambda *_: ([{}], True),
+            "scratch": lambda *_: {},
+            "contestants": lambda *_: (lambda one: None, None),
+            "first_launch_us": lambda *_: 10.0,
+            "build": lambda *_: block,
+            "empty_us": lambda _: 1.0,
+        }.items():
+            monkeypatch.setattr(timing, name, stand_in)
+        stack = SimpleNamespace(enter_context=lambda one: one, callback=lambda one: None)
+        support = SimpleNamespace(gate=lambda: None, paused=lambda: paused.pop(0))
+        gpu = SimpleNamespace(sync=lambda: None)
+        session = SimpleNamespace(gpu=gpu, support=support, clocks=Clocks("GPU-1"), kept=None)
+        return timing._time_on_gpu(session, JOB, stack)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ({}, ""),
+        ({"reasons": [CAP]}, ""),  # the load's own
+        ({"paused": [0.1, 0.1]}, ""),  # a screen
+        ({"reasons": [0, HOT, 0]}, "the GPU was slowed down: thermal (hardware)"),
+        ({"paused": [0, 0.48]}, "another process computed on this GPU, 48% of the time"),
+    ],
+)
+def test_a_time_is_marked(timed, how, told):
+    made = timed(**how)
+    assert made["status"] == model.OK and made["figures"][0]["value"] == 10.0
+    assert made["reason"] == (told and f"disturbed: {told}")
+    assert model.passing(made) == bool(told) == (not model.recordable(made))
+
+
+def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):
+    spoilt, right = timed(reasons=[HOT]), timed()
+    sources = measuring.Sources(TARGET, Store(tmp_path / "s"), attempts=Store(tmp_path / "a"))
+    planned = [Planned(SimpleNamespace(id=JOB.case), JOB, None)]
+
+    def measure(made):
+        return lambda waiting, finished: [made]
+
+    document = measuring.collect(planned, sources, measure(spoilt))
+    assert "slowed down" in measuring.log_lines("time", document)
+    (shown,) = measuring.collect(planned, sources)["results"]  # as the tables do
+    assert shown["reason"] == spoilt["reason"] and shown["figures"] == spoilt["figures"]
+    assert measuring.outstanding(JOB, sources)
+
+    row = {name: shown[name] for name in ("case", "stage", "status", "reason")}
+    cases = pd.DataFrame([{"case": JOB.case, "kernel": "a", "verdict": model.CORRECT}])
+    records = pd.DataFrame([row | {"source": "events", "metric": "", "value": 1.0}])
+    (group,) = summary.troubles(cases, records)
+    assert (group.word, group.cases) == ("disturbed", [JOB.case])
+    for strict, problems in ((True, 0), ("release", 1)):
+        project = SimpleNamespace(config=SimpleNamespace(strict=strict))
+        assert len(verdict.of(project, cases, records).problems) == problems
+
+    (again,) = measuring.collect(planned, sources, measure(right))["results"]
+    assert again["reason"] == "" and not measuring.outstanding(JOB, sources)
+
+
+@pytest.mark.parametrize(("elsewhere", "told"), [(0, False), (100 << 30, True)])
+def test_memory_that_other_processes_hold_is_no_fault_of_the_case(monkeypatch, elsewhere, told):
+    driver = pytest.importorskip("cuda.bindings.driver")
+    refused = driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    monkeypatch.setattr(driver, "cuMemAlloc", lambda size: (refused,))
+    monkeypatch.setattr(
+        driver, "cuGetErrorString", lambda error: (driver.CUresult(0), b"no memory")
+    )
+    gpu = SimpleNamespace(free_bytes=lambda: 1 << 30, memory_bytes=(2 << 30) + elsewhere)
+    with pytest.raises(CudaError) as error:
+        buffers.Memory(gpu).new("a", 4 << 30)
+    made, usable = failure("check", JOB, error.value)
+    assert made["status"] == model.NOT_MEASURED and usable
+    assert ("other processes hold about" in made["reason"]) == told == model.passing(made)
+
+
+def test_a_memory_error_of_the_hardware_is_no_fault_of_the_case():
+    made, usable = failure("check", JOB, CudaError("CUDA_ERROR_ECC_UNCORRECTABLE"))
+    assert made["status"] == model.NOT_MEASURED and model.passing(made) and not usable
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        ({"cuDriverGetVersion": (0, 12080)}, "the driver knows CUDA 12.8, NVRTC here is 13.0"),
+        ({"cuInit": ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",)}, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
+        ({"cuInit": None}, "Failed to dlopen libcuda.so.1"),
+    ],
+)
+def test_a_driver_that_is_none_is_a_machine_without_a_gpu(monkeypatch, tmp_path, broken, told):
+    """And says in one line why; no case is blamed."""
+    driver = pytest.importorskip("cuda.bindings.driver")
+    for name, answer in {"cuInit": (0,), **broken}.items():
+        if answer is None:
+
+            def call(*_):
+                raise RuntimeError("Failed to dlopen libcuda.so.1")
+        else:
+
+            def call(*_, answer=answer):
+                first, *rest = answer
+                return (first if first == 0 else driver.CUresult[first], *rest)
+
+        monkeypatch.setattr(driver, name, call)
+    here = facts.probe_here()
+    assert here["gpu"] is None and told in here["gpu_reason"] and "\n" not in here["gpu_reason"]
+    config = SimpleNamespace(target="auto")
+    found = targets.resolve(config, here, tmp_path / "none", "test.yaml")
+    assert not found["live"] and found["reason"] == here["gpu_reason"]

@@ -1,0 +1,43 @@
+"""A limit by the clock that does not run on while the whole process is stopped."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+ASLEEP_S = 5.0
+"""Between two looks at a deadline lies less, unless the process was stopped: by SIGSTOP, as a scheduler
+suspends a job."""
+
+
+@dataclass
+class Deadline:
+    """A time on the clock `time.monotonic`, None where there is no limit; `passed` has to be asked often."""
+
+    at: float | None = None
+    _asleep: float = 0.0
+    _looked: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def after(cls, seconds: float) -> Deadline:
+        """One in so many seconds; none where they are 0."""
+        return cls(time.monotonic() + seconds if seconds else None)
+
+    def passed(self) -> bool:
+        """Whether it is over; the time in which nobody could ask is added to it."""
+        slept = self.slept()
+        return self.at is not None and self._looked > self.at + slept
+
+    def slept(self) -> float:
+        """Seconds that did not count, until now."""
+        now = time.monotonic()
+        if now - self._looked > ASLEEP_S:
+            self._asleep += now - self._looked
+        self._looked = now
+        return self._asleep
+
+    def skip(self) -> None:
+        """What passed since the last look does not count."""
+        now = time.monotonic()
+        self._asleep += now - self._looked
+        self._looked = now
