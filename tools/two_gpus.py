@@ -1,6 +1,7 @@
 """Try a part of the study on one GPU of this machine, on two, and on two of which one is taken away.
 
     python tools/two_gpus.py [--only operations] [--cores N] [--folder DIR] [--runs one two lost]
+                              [--whole SECONDS]
 
 Prints the time of each run, by how much the two cards differ, and what became of the run whose second
 GPU was lost: half-way through its timings its worker is killed, and from then on no process of that run
@@ -117,12 +118,31 @@ def differences(one: Path, two: Path) -> str:
     return "\n".join(lines)
 
 
+def table(rows: dict[str, dict[str, Any]]) -> pd.DataFrame:
+    """A row for each run: its time, what that is of one GPU's, and the cases that are ok by stage."""
+    made = pd.DataFrame(rows).T
+    if "one" in rows:
+        made.insert(1, "of one GPU", (made["seconds"] / rows["one"]["seconds"]).round(3))
+    return made
+
+
+def whole(one: float, two: float, seconds: float) -> str:
+    """What two GPUs would take for all that takes one of them so many seconds, if what two of them could
+    not share of a part, its fixed seconds, stayed the same."""
+    fixed = 2 * two - one
+    return (
+        f"{fixed:.0f} s of the part are not shared: of {seconds:.0f} s on one GPU two would take "
+        f"{(seconds + fixed) / 2:.0f} s, {(seconds + fixed) / 2 / seconds:.2f}"
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="operations", help="part of the study")
     parser.add_argument("--cores", type=int, default=os.cpu_count())
     parser.add_argument("--folder", type=Path, help="where the runs work; default: a temporary one")
     parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), help="which runs")
+    parser.add_argument("--whole", type=float, help="seconds of the whole study on one GPU")
     asked = parser.parse_args()
     base = (asked.folder or Path(tempfile.mkdtemp(prefix="two-gpus-"))).resolve()
     rows: dict[str, dict[str, Any]] = {}
@@ -152,14 +172,15 @@ def main() -> int:
         )
         good = records(run).query("status == 'ok'").drop_duplicates(["case", "stage"])
         rows[name] = {"seconds": round(spent, 1), "ok": len(good), **good["stage"].value_counts()}
+        print(table(rows).to_string(), flush=True)  # whoever is short of time has this
     if {"one", "two"} <= rows.keys():
         print(differences(base / "one", base / "two"))
         print("one case on each card:", (base / "two/results/cards.json").read_text())
-    table = pd.DataFrame(rows).T
-    if "one" in rows:
-        table.insert(1, "of one GPU", (table["seconds"] / rows["one"]["seconds"]).round(3))
-    print(table.to_string())
-    return int("lost" in rows and table["ok"]["lost"] < table["ok"].max())
+        if asked.whole:
+            print(whole(rows["one"]["seconds"], rows["two"]["seconds"], asked.whole))
+    print(table(rows).to_string())
+    good = {name: row["ok"] for name, row in rows.items()}
+    return int("lost" in good and good["lost"] < max(good.values()))
 
 
 if __name__ == "__main__":
