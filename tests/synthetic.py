@@ -860,7 +860,7 @@ def claims() -> StudyData:
 
 def history() -> StudyData:
     """Four cases over five recordings: one gets faster with other code, one meets another driver, one has no
-    baseline, and one is in no recording."""
+    baseline and gets slower at the power limit, and one is in no recording."""
     b = Builder("history")
     dice = random.Random(1)
     rows: list[dict[str, Any]] = []
@@ -874,14 +874,15 @@ def history() -> StudyData:
         b.add(case, "check", {"max_error": 0.0}, verdict="correct")
         for place in range(5) if kernel != "new" else ():
             late = place > 2
-            time = 80.0 if kernel == "matmul_tiled" and late else 100.0
+            time = {"matmul_tiled": 80.0, "copy": 120.0}.get(kernel, 100.0) if late else 100.0
             driver = "590" if kernel == "hgemm_mma" and late else "580"
             for index in range(10):
                 rows.append({
                     "place": place, "recording": f"{place}c0ffee", "date": f"2026-01-0{place + 1}",
-                    "case": case, "key": f"k{place // 2}", "code": f"c{time}", "gpu": "NVIDIA H200",
+                    "case": case, "key": f"k{place // 2}", "code": f"c{0 if kernel == 'copy' else time}", "gpu": "NVIDIA H200",
                     "uuid": f"GPU-{place // 3}", "driver": driver, "cuda": "13", "nvrtc": "13",
-                    "cublas": "13", "index": index, "duration_us": time * (1 + dice.gauss(0, 0.004)),
+                    "cublas": "13", "sm_mhz": 1980.0 - 500 * (kernel == "copy" and late),
+                    "held_back": "power cap" if kernel == "copy" and late else "", "index": index, "duration_us": time * (1 + dice.gauss(0, 0.004)),
                     "baseline_us": baseline,
                 })  # fmt: skip
     return replace(b.study(), history=pd.DataFrame(rows))

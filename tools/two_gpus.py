@@ -51,7 +51,8 @@ def started(folder: Path, gpus: str, asked: argparse.Namespace) -> subprocess.Po
     path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "-d", str(folder)]
     command += ["results/tables/records.parquet", "results/cards.json", "--cores", str(asked.cores)]
-    command += ["--config", f"only={asked.only}", f"gpus={gpus}", "target=live"]
+    command += ["--config", f"gpus={gpus}", "target=live"]
+    command += [f"only={asked.only}"] if asked.only else []
     told = {**os.environ, "PYTHONPATH": path, "TWO_GPUS_RUN": str(folder)}
     with (folder / "run.log").open("w") as log:
         return subprocess.Popen(command, cwd=folder, env=told, stdout=log, stderr=log, text=True)
@@ -138,7 +139,7 @@ def whole(one: float, two: float, seconds: float) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="operations", help="part of the study")
+    parser.add_argument("--only", default="operations", help="part of the study; empty for all of it")
     parser.add_argument("--cores", type=int, default=os.cpu_count())
     parser.add_argument("--folder", type=Path, help="where the runs work; default: a temporary one")
     parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), help="which runs")
