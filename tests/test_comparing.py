@@ -207,10 +207,11 @@ __global__ void transposed(const float* from, float* to, int rows, int columns)
 
 
 def kernels(folder: Path, padded: bool, operation: str = "transpose") -> Path:
-    """A folder with a transposition, with or without padding, and a kernel that stays as it is."""
+    """A folder with a transposition, with or without padding, of a ladder that is elsewhere, and a kernel
+    that stays as it is."""
     write_kernel(folder, "other")
     head = "\n".join([
-        "/*---", "title: Transposed", f"operation: {operation}", "dtypes: {a: f32, b: f32}",
+        "/*---", "title: Transposed", "follows: elsewhere", f"operation: {operation}", "dtypes: {a: f32, b: f32}",
         "block: [32, 32]", 'grid: ["ceil(n / 32)", "ceil(m / 32)"]', "entry: transposed",
         "arguments: [a, b, m, n]", "---*/",
     ])  # fmt: skip

@@ -182,12 +182,14 @@ def load(
     root: Path = ROOT,
     files: Iterable[Any] = (),
     checked: bool = False,
+    ladder: bool = True,
 ) -> Project:
     """Check a config and expand it.
 
     ``files`` are the config files that ``data`` was read from, where they are known. ``checked``
     leaves out what costs time (trying the front matter of every variant, loading plot modules) in
-    the jobs of a run, whose first process has done it.
+    the jobs of a run, whose first process has done it. ``ladder``: whether the kernel that another one
+    `follows` must be there.
     Raises UserError for every mistake in the config or in a kernel file's front matter.
     """
     for file in () if checked else files:
@@ -214,7 +216,9 @@ def load(
         variants = {r.case.variant.id: r.case.variant for r in plan.requests.values()}
         for variant in variants.values():
             _try_out(variant)
-        _check_names(config, {**kernels, **dict.fromkeys(refused)}, kernels.values(), where)
+        _check_names(config, {**kernels, **dict.fromkeys(refused)}, where)
+        if ladder:
+            _check_rungs(kernels, {**kernels, **dict.fromkeys(refused)})
         if passed is not None:
             Store(STORE.resolve()).keep(passed, b"")
     left_out = {name: str(why) for name, why in refused.items()}
@@ -270,10 +274,8 @@ def _try_out(variant: Variant) -> None:
         variant.try_out()
 
 
-def _check_names(
-    config: Config, known: Mapping[str, object], kernels: Iterable[Kernel], where: object
-) -> None:
-    """Plots and rungs that are named must exist, and parts have names of their own. known: by name all
+def _check_names(config: Config, known: Mapping[str, object], where: object) -> None:
+    """Plots and studies that are named must exist, and parts have names of their own. known: by name all
     kernels that there are."""
     for name, study in config.studies.items():
         plots.MODULES.check(study.plot, where, f"studies.{name}.plot")
@@ -291,7 +293,11 @@ def _check_names(
         for index, name in enumerate(members):
             if name not in config.studies:
                 raise UserError(where, f"parts.{part}.{index}", name, config.studies)
-    for kernel in kernels:
+
+
+def _check_rungs(kernels: Mapping[str, Kernel], known: Mapping[str, object]) -> None:
+    """The kernel that another one follows must exist."""
+    for kernel in kernels.values():
         before = kernel.front.follows
         if before is not None and before not in known:
             raise UserError(kernel.path, "follows", before, known)

@@ -272,7 +272,7 @@ def of_kernels(
     kernels = [one for name, one in find_kernels(folders).items() if name in names]
     config = _config(folders, kernels, work, shapes, operation_folders)
     cores = os.cpu_count() or 1
-    job = run.Job(projects.load(config, HERE), None)
+    job = run.Job(projects.load(config, HERE, ladder=False), None)
     target = run.target(job)
     run.write(str(work / "target.json"), target)
     for stage in STAGES:
