@@ -41,6 +41,7 @@ QUESTIONS = {
     "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
     "operation_ladder": "What share of its baseline does each rung of an operation reach?",
     "history": "Where did a kernel get faster or slower?",
+    "side_by_side": "What is another GPU's time at the same case?",
     "bandwidth": "How near to a copy do kernels come that only move data?",
     "correctness": "Which variants are correct at which shapes?",
     "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
@@ -888,7 +889,34 @@ def history() -> StudyData:
     return replace(b.study(), history=pd.DataFrame(rows))
 
 
+def side_by_side() -> StudyData:
+    """Three cases and four claims on two GPUs, of which one is judged otherwise there."""
+    b = Builder("side_by_side")
+    rows: list[dict[str, Any]] = []
+    for gpu, math_roof, bandwidth in (("NVIDIA H100", 60.0, 3.0), ("NVIDIA H200", 60.0, 4.2)):
+        for kernel, speed, roof, place in (
+            ("matmul_tiled", 40.0, math_roof, "math"),
+            ("hgemm_mma", 300.0, 0.1 * bandwidth * 1e3, "dram"),
+            ("copy", math.nan, math.nan, ""),
+        ):
+            if gpu == "NVIDIA H100":
+                b.add(b.case(kernel, kernel, "f32", (4096, 4096, 4096)), "time", {"duration": 1.0})
+            rows.append({
+                "gpu": gpu, "plot": "roofline", "case": f"{kernel}@4096x4096x4096", "TFLOP/s": speed,
+                "bandwidth (TB/s)": bandwidth if kernel == "copy" else math.nan,
+                "lowest roof (TFLOP/s)": roof, "bound by": place,
+            })  # fmt: skip
+        for at, verdict in enumerate(("holds", "holds", "does not hold", "not measured")):
+            here = "does not hold" if at == 1 and gpu == "NVIDIA H100" else verdict
+            rows.append({
+                "gpu": gpu, "plot": "claims", "claim": f"claim {at}", "document": "notes",
+                "claimed": "1", "measured": str(at), "verdict": here,
+            })  # fmt: skip
+    return replace(b.study(), sides=pd.DataFrame(rows))
+
+
 MAKERS = {
+    "side_by_side": side_by_side,
     "ladder": ladder, "limits": limits, "bounds": bounds, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,

@@ -169,7 +169,7 @@ def _border(ax: Axes, x: float, text: str, top: bool, style: Style, **how: Any) 
     """A line between two recordings with a word beside it, which stays in the panel."""
     ax.axvline(x, linewidth=0.7, color=how["color"], linestyle="-" if top else ":")
     left, right = ax.get_xlim()
-    side = "left" if x < left + 0.6 * (right - left) else "right"
+    side = "left" if x < left + 0.55 * (right - left) else "right"
     ax.annotate(
         text, (x, int(top)), xycoords=("data", "axes fraction"), textcoords="offset points",
         xytext=(2 if side == "left" else -2, -2 if top else 2), va="top" if top else "bottom", ha=side,
