@@ -7,6 +7,7 @@ import pytest
 import synthetic
 from samples import FRONT, config, write_kernel
 from tilewave import environment, plots, project
+from tilewave.report.environments import elsewhere
 from tilewave.stages import run
 
 
@@ -46,3 +47,20 @@ def test_it_is_there_where_two_gpus_are_recorded(tmp_path, monkeypatch):
     told = run.sides(run.Job(made, None))
     assert "a@64x64x64" in set(told["case"]) and set(told["plot"]) == {"roofline"}
     assert set(told["gpu"]) == {"one", "two"}
+
+
+def test_reports_of_two_gpus_lead_to_each_other(tmp_path):
+    """The other's lies in a folder of the first's; what is not made is a command."""
+    both = {"one": "GPU one", "two": "GPU two"}
+    first = {"recorded": "one", "label": "GPU one", "recordings": both}
+    other = {**first, "recorded": "two", "label": "GPU two"}
+    (only,) = elsewhere(first, tmp_path)
+    assert (only.label, only.address) == ("GPU two", "")
+    assert "target=two" in only.command and "reports: reports/two" in only.command
+    (tmp_path / "two").mkdir()
+    assert [one.address for one in elsewhere(other, tmp_path / "two")] == [""]
+    for folder in (tmp_path, tmp_path / "two"):
+        (folder / "index.html").touch()
+    assert [one.address for one in elsewhere(first, tmp_path)] == ["two/index.html"]
+    assert elsewhere(other, tmp_path / "two")[0].address == "../index.html"
+    assert elsewhere({**first, "recordings": {}}, tmp_path) == []
