@@ -47,6 +47,8 @@ def test_it_is_there_where_two_gpus_are_recorded(tmp_path, monkeypatch):
     told = run.sides(run.Job(made, None))
     assert "a@64x64x64" in set(told["case"]) and set(told["plot"]) == {"roofline"}
     assert set(told["gpu"]) == {"one", "two"}
+    alone = project.load({**data, "only": "side_by_side"}, "test.yaml")
+    assert run.sides(run.Job(alone, None)).empty
 
 
 def test_reports_of_two_gpus_lead_to_each_other(tmp_path):

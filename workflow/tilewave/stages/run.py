@@ -427,7 +427,8 @@ def sides(job: Job) -> pd.DataFrame:
             study = figures.of_tables(project, name, aim, *known, counted)
             told = plots.load(plot).table(study)
             made.append(told.assign(gpu=aim["label"], study=name, plot=plot))
-    return pd.concat(made, ignore_index=True)
+    none = pd.DataFrame(columns=["gpu", "study", "plot"])  # `only` may have left none of them
+    return pd.concat(made, ignore_index=True) if made else none
 
 
 def accesses(job: Job, cores: int = 1) -> dict[str, Any]:
