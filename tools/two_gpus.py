@@ -139,7 +139,9 @@ def whole(one: float, two: float, seconds: float) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="operations", help="part of the study; empty for all of it")
+    parser.add_argument(
+        "--only", default="operations", help="part of the study; empty for all of it"
+    )
     parser.add_argument("--cores", type=int, default=os.cpu_count())
     parser.add_argument("--folder", type=Path, help="where the runs work; default: a temporary one")
     parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), help="which runs")
