@@ -41,6 +41,7 @@ QUESTIONS = {
     "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
     "operation_ladder": "What share of its baseline does each rung of an operation reach?",
     "history": "Where did a kernel get faster or slower?",
+    "side_by_side": "What is another GPU's time at the same case?",
     "bandwidth": "How near to a copy do kernels come that only move data?",
     "correctness": "Which variants are correct at which shapes?",
     "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
@@ -860,7 +861,7 @@ def claims() -> StudyData:
 
 def history() -> StudyData:
     """Four cases over five recordings: one gets faster with other code, one meets another driver, one has no
-    baseline, and one is in no recording."""
+    baseline and gets slower at the power limit, and one is in no recording."""
     b = Builder("history")
     dice = random.Random(1)
     rows: list[dict[str, Any]] = []
@@ -874,20 +875,48 @@ def history() -> StudyData:
         b.add(case, "check", {"max_error": 0.0}, verdict="correct")
         for place in range(5) if kernel != "new" else ():
             late = place > 2
-            time = 80.0 if kernel == "matmul_tiled" and late else 100.0
+            time = {"matmul_tiled": 80.0, "copy": 120.0}.get(kernel, 100.0) if late else 100.0
             driver = "590" if kernel == "hgemm_mma" and late else "580"
             for index in range(10):
                 rows.append({
                     "place": place, "recording": f"{place}c0ffee", "date": f"2026-01-0{place + 1}",
-                    "case": case, "key": f"k{place // 2}", "code": f"c{time}", "gpu": "NVIDIA H200",
+                    "case": case, "key": f"k{place // 2}", "code": f"c{0 if kernel == 'copy' else time}", "gpu": "NVIDIA H200",
                     "uuid": f"GPU-{place // 3}", "driver": driver, "cuda": "13", "nvrtc": "13",
-                    "cublas": "13", "index": index, "duration_us": time * (1 + dice.gauss(0, 0.004)),
+                    "cublas": "13", "sm_mhz": 1980.0 - 500 * (kernel == "copy" and late),
+                    "held_back": "power cap" if kernel == "copy" and late else "", "index": index, "duration_us": time * (1 + dice.gauss(0, 0.004)),
                     "baseline_us": baseline,
                 })  # fmt: skip
     return replace(b.study(), history=pd.DataFrame(rows))
 
 
+def side_by_side() -> StudyData:
+    """Three cases and four claims on two GPUs, of which one is judged otherwise there."""
+    b = Builder("side_by_side")
+    rows: list[dict[str, Any]] = []
+    for gpu, math_roof, bandwidth in (("NVIDIA H100", 60.0, 3.0), ("NVIDIA H200", 60.0, 4.2)):
+        for kernel, speed, roof, place in (
+            ("matmul_tiled", 40.0, math_roof, "math"),
+            ("hgemm_mma", 300.0, 0.1 * bandwidth * 1e3, "dram"),
+            ("copy", math.nan, math.nan, ""),
+        ):
+            if gpu == "NVIDIA H100":
+                b.add(b.case(kernel, kernel, "f32", (4096, 4096, 4096)), "time", {"duration": 1.0})
+            rows.append({
+                "gpu": gpu, "plot": "roofline", "case": f"{kernel}@4096x4096x4096", "TFLOP/s": speed,
+                "bandwidth (TB/s)": bandwidth if kernel == "copy" else math.nan,
+                "lowest roof (TFLOP/s)": roof, "bound by": place,
+            })  # fmt: skip
+        for at, verdict in enumerate(("holds", "holds", "does not hold", "not measured")):
+            here = "does not hold" if at == 1 and gpu == "NVIDIA H100" else verdict
+            rows.append({
+                "gpu": gpu, "plot": "claims", "claim": f"claim {at}", "document": "notes",
+                "claimed": "1", "measured": str(at), "verdict": here,
+            })  # fmt: skip
+    return replace(b.study(), sides=pd.DataFrame(rows))
+
+
 MAKERS = {
+    "side_by_side": side_by_side,
     "ladder": ladder, "limits": limits, "bounds": bounds, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,

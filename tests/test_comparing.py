@@ -207,10 +207,11 @@ __global__ void transposed(const float* from, float* to, int rows, int columns)
 
 
 def kernels(folder: Path, padded: bool, operation: str = "transpose") -> Path:
-    """A folder with a transposition, with or without padding, and a kernel that stays as it is."""
+    """A folder with a transposition, with or without padding, of a ladder that is elsewhere, and a kernel
+    that stays as it is."""
     write_kernel(folder, "other")
     head = "\n".join([
-        "/*---", "title: Transposed", f"operation: {operation}", "dtypes: {a: f32, b: f32}",
+        "/*---", "title: Transposed", "follows: elsewhere", f"operation: {operation}", "dtypes: {a: f32, b: f32}",
         "block: [32, 32]", 'grid: ["ceil(n / 32)", "ceil(m / 32)"]', "entry: transposed",
         "arguments: [a, b, m, n]", "---*/",
     ])  # fmt: skip
@@ -260,6 +261,9 @@ def test_two_folders_of_kernels(empty: Path, capsys: pytest.CaptureFixture[str])
     page = (empty / "page" / "index.html").read_text()
     code = re.sub("<.*?>", " ", page[page.index('id="code"') :])
     assert "occupancy percent 100" in code and "shared bytes 4,224 → 4,096" in code
+    counts = re.sub("<.*?>", " ", page[page.index('id="counts"') :])
+    assert counts.index("wavefronts shared excess") < counts.index("shared bytes")
+    assert "NVIDIA" not in page
     assert "− " + "    " + PADDED in code and re.search(f"{line} +0 +3968 ", code)
     assert re.search("Machine code: [0-9]+ instructions before", code)
     assert main(["compare", "after", "before", *options]) == 0
@@ -292,6 +296,7 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
         assert said in words
     assert page.count("data:image/svg+xml") == 2
     assert "900 lines more, 900 gone" in words and "more are left out" in words
+    assert "IADD 900 → 0, IMAD 0 → 900" in words
     few = telling.text(made)
     assert few.index("20.0 % slower") < few.index("20.0 % faster")
 

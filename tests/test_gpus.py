@@ -1,5 +1,6 @@
 """Several GPUs of one machine: who measures what, and what happens where one is busy or lost."""
 
+import importlib.util
 import itertools
 import json
 import os
@@ -95,8 +96,29 @@ def test_a_kernel_is_one_cards_in_every_stage(tmp_path):
     asked = {name: slot(types.SimpleNamespace(batch="1")) for name, slot in dealt.asked.items()}
     assert asked == {"gpu0": 0, "gpu1": 1}
     assert dealt.card("2") == "" and dealt.card("5") == ""
-    assert [slot(types.SimpleNamespace(batch="2")) for slot in dealt.asked.values()] == [1, 1]
+    host = types.SimpleNamespace(batch="2")
+    assert [slot(host) for slot in dealt.asked.values()] == [1, 1]
+    assert [slot(host) for slot in dealt.asked_of_cards.values()] == [0, 0]
     assert work.Work("", True, batches).asked == {} and work.Work("", True, batches).card("1") == ""
+
+
+def test_cards_get_as_much():
+    """Seconds of the shipped study, as they were on an H200; what numpy judges takes long."""
+    config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    shipped = project.load(config, "config/config.yaml").plan
+    place, races = dealing.dealt(shipped, 2)
+    loads = [0.0, 0.0]
+    for one in shipped.requests.values():
+        name, stages = one.case.variant.kernel.name, ("check", "time", "counters")
+        if place[name] < 2:
+            loads[place[name]] += dealing.cost_s(one, stages)
+            loads[races] += dealing.cost_s(one, ("tune",))
+    assert max(loads) < 1.01 * min(loads)
+    checks = {
+        name: dealing.cost_s(shipped.requests[name], ("check",))
+        for name in ("copy@67108864", "hgemm_wgmma@8192x8192x8192")
+    }
+    assert list(checks.values()) == pytest.approx([4, 0.016], rel=0.02)
 
 
 def measured(folder, jobs, order=UUIDS, stage="check"):
@@ -273,3 +295,26 @@ def test_the_graph_has_a_slot_for_each_gpu(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     for told in ("Check a, c", "Check b, d", "Time a, c", "Time b, d", "Time one case on each GPU"):
         assert told in done.stdout + done.stderr
+
+
+def test_a_run_is_watched(tmp_path):
+    """tools/two_gpus.py: who times says so, and does not see the GPU once it is hidden."""
+    place = importlib.util.spec_from_file_location("two_gpus", ROOT / "tools" / "two_gpus.py")
+    tool = importlib.util.module_from_spec(place)
+    place.loader.exec_module(tool)
+    (tmp_path / "sitecustomize.py").write_text(tool.WATCHED)
+    (tmp_path / "seen.py").write_text("import os; print(os.environ['CUDA_VISIBLE_DEVICES'])")
+    told = {"PYTHONPATH": str(tmp_path), "TWO_GPUS_RUN": str(tmp_path)}
+
+    def seen(stage, uuid=UUIDS[0]):
+        run = [sys.executable, "-m", "seen", stage]
+        env = {**os.environ, **told, "CUDA_VISIBLE_DEVICES": uuid}
+        return subprocess.run(run, env=env, capture_output=True, text=True).stdout.strip()
+
+    mine = tmp_path / f"times-{UUIDS[0]}"
+    assert seen("check") == UUIDS[0] and not mine.exists()
+    assert seen("time") == UUIDS[0] and mine.read_text().isdigit()
+    mine.unlink()
+    (tmp_path / "hidden").write_text(UUIDS[0])
+    assert seen("time") == "-1" and not mine.exists()
+    assert seen("time", UUIDS[1]) == UUIDS[1]

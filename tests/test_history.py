@@ -55,12 +55,19 @@ def test_what_the_table_says_of_breaks_and_changes() -> None:
     assert list(mma["what is another"]) == ["", "", "", "driver 590", ""]
     assert table["code"].eq("same code, measured otherwise").any()
     assert set(table.loc[table["kernel"] == "copy", "in"]) == {"us"}
+    (limited,) = set(table["state of the GPU"].dropna()) - {""}
+    assert limited == "power cap, 1980 to 1480 MHz"
+    told = plots.load("history").takeaway(synthetic.make("history"), table)
+    assert told.startswith(
+        "1 of 3 cases changed over 5 recordings, and 1 with the GPU's state alone"
+    )
 
 
 def timed(value: float) -> dict[str, object]:
     return model.result(
         "time", "a@64", model.OK, key="k", environment="e", source="events",
-        figures=[{"metric": "duration", "value": value, "unit": "us"}],
+        figures=[{"metric": name, "value": value, "unit": ""} for name in ("duration", "sm_clock")],
+        notes={"throttle": "power cap"},
         samples={"duration_us": [value, value + 1]},
     )  # fmt: skip
 
@@ -82,6 +89,7 @@ def test_recordings_of_commits(tmp_path: Path) -> None:
     assert alone[["recording", "date", "code", "gpu", "driver"]].drop_duplicates().to_numpy().tolist() == [
         ["gpu", "", "c1.0", "G", "1"]
     ]  # fmt: skip
+    assert alone.iloc[0][["sm_mhz", "held_back"]].tolist() == [1.0, "power cap"]
     before = history.digest([folder])
     recorded(1.0, "one")
     recorded(1.0, "nothing new")

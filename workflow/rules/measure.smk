@@ -2,9 +2,9 @@
 # results go into the store; what a batch leaves here only says that it is done.
 MACHINE = project.machine_fingerprint()
 
-# Of several GPUs each is a slot, whatever the profile says of one.
+# Of several GPUs each is a slot, whatever the profile says of one; beside them the host checks its own.
 if WORK.cards:
-    workflow.register_resource("gpu", len(WORK.cards))
+    workflow.register_resource("gpu", len(WORK.cards) + 1)
     for slot, number in WORK.slots.items():
         workflow.register_resource(slot, number)
 
@@ -74,7 +74,7 @@ rule check:
     log:
         f"{RESULTS}/logs/check-{{batch}}.log",
     resources:
-        **WORK.asked,
+        **WORK.asked_of_cards,
         gpu=1,
     params:
         stage="check",

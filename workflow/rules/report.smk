@@ -11,6 +11,7 @@ PLOTS = {name: PROJECT.config.studies[name].plot for name in PROJECT.plan.studie
 rule figures:
     input:
         **HISTORY,
+        **SIDES,
         target=f"{RESULTS}/target.json",
         cases=TABLES["cases"],
         records=TABLES["records"],
@@ -37,6 +38,7 @@ rule figures:
 rule figure:
     input:
         **HISTORY,
+        **SIDES,
         target=f"{RESULTS}/target.json",
         cases=TABLES["cases"],
         records=TABLES["records"],

@@ -50,6 +50,26 @@ if HISTORY:
             "../scripts/history.py"
 
 
+# The figures of all recorded GPUs, where a study shows several.
+SIDES = {"sides": f"{RESULTS}/tables/sides.parquet"} if PROJECT.sided_studies else {}
+
+if SIDES:
+
+    rule sides:
+        output:
+            **SIDES,
+        log:
+            f"{RESULTS}/logs/sides.log",
+        params:
+            plan=[PROJECT.plan_digest(name) for name in PROJECT.beside.plan.studies],
+            recordings=recordings.digest([PROJECT.recorded_root]),
+            library=plots.digest("stages.run", *project.BESIDE),
+        message:
+            "Read the recordings of all GPUs"
+        script:
+            "../scripts/sides.py"
+
+
 # `snakemake --cores 1 reports/tables/records.csv`: a table for a spreadsheet.
 rule csv:
     input:

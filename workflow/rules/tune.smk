@@ -12,6 +12,8 @@ rule race:
         temp(f"{RESULTS}/batches/tune-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/tune-{{batch}}.log",
+    # Only one of several cards races: it begins as soon as it can, else the others wait at the end.
+    priority: 1
     threads: WORK.alone
     resources:
         **WORK.asked,

@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,10 @@ from tilewave.variants import Variant, choices
 STORE = Path(".tilewave")
 HISTORY = "history"
 """The plot that is drawn over recordings."""
+SIDES = "side_by_side"
+"""The plot that is drawn where figures of several GPUs are recorded."""
+BESIDE = ("roofline", "claims")
+"""The plots whose tables it takes."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,23 @@ class Project:
         return [name for name in self.plan.studies if self.config.studies[name].plot == HISTORY]
 
     @property
+    def sided_studies(self) -> list[str]:
+        """The studies that show several GPUs beside each other."""
+        return [name for name in self.plan.studies if self.config.studies[name].plot == SIDES]
+
+    @functools.cached_property
+    def beside(self) -> Project:
+        """What of this run they show: the studies of `BESIDE`."""
+        studies = {
+            name: cases
+            for name, cases in self.plan.studies.items()
+            if self.config.studies[name].plot in BESIDE
+        }
+        mine = {case for cases in studies.values() for case in cases}
+        requests = {case: one for case, one in self.plan.requests.items() if case in mine}
+        return replace(self, plan=Plan(requests, studies))
+
+    @property
     def history_folders(self) -> list[Path]:
         """Where those recordings are."""
         return [place(name) for name in self.config.history]
@@ -181,19 +202,21 @@ def load(
     root: Path = ROOT,
     files: Iterable[Any] = (),
     checked: bool = False,
+    ladder: bool = True,
 ) -> Project:
     """Check a config and expand it.
 
     ``files`` are the config files that ``data`` was read from, where they are known. ``checked``
     leaves out what costs time (trying the front matter of every variant, loading plot modules) in
-    the jobs of a run, whose first process has done it.
+    the jobs of a run, whose first process has done it. ``ladder``: whether the kernel that another one
+    `follows` must be there.
     Raises UserError for every mistake in the config or in a kernel file's front matter.
     """
     for file in () if checked else files:
         config_files.read(Path(str(file)), config_name([file]))
     config_files.check_data(data, where)
-    config = parse(data, where)
     recorded_root = place(RECORDED, root)
+    config = _of_one_gpu(parse(data, where), recorded_root)
     for kind, modules in (("operation", operations.MODULES), ("plot", plots.MODULES)):
         modules.use(check_folders(config, f"{kind}_folders", where, root), trusted=config.trust)
     refused: dict[str, KernelRefused] = {}
@@ -213,11 +236,25 @@ def load(
         variants = {r.case.variant.id: r.case.variant for r in plan.requests.values()}
         for variant in variants.values():
             _try_out(variant)
-        _check_names(config, {**kernels, **dict.fromkeys(refused)}, kernels.values(), where)
+        _check_names(config, {**kernels, **dict.fromkeys(refused)}, where)
+        if ladder:
+            _check_rungs(kernels, {**kernels, **dict.fromkeys(refused)})
         if passed is not None:
             Store(STORE.resolve()).keep(passed, b"")
     left_out = {name: str(why) for name, why in refused.items()}
     return Project(config, str(where), kernels, plan, recorded_root, left_out)
+
+
+def _of_one_gpu(config: Config, recorded_root: Path) -> Config:
+    """The config, where figures of one GPU are recorded or of none without the studies of several."""
+    gone = {name for name, study in config.studies.items() if study.plot == SIDES}
+    if not gone or len(folders(recorded_root)) > 1:
+        return config
+    studies = {name: study for name, study in config.studies.items() if name not in gone}
+    parts = {
+        name: [one for one in members if one not in gone] for name, members in config.parts.items()
+    }
+    return config.model_copy(update={"studies": studies, "parts": parts})
 
 
 def _passed(config: Config, kernels: Mapping[str, Kernel]) -> Path:
@@ -269,10 +306,8 @@ def _try_out(variant: Variant) -> None:
         variant.try_out()
 
 
-def _check_names(
-    config: Config, known: Mapping[str, object], kernels: Iterable[Kernel], where: object
-) -> None:
-    """Plots and rungs that are named must exist, and parts have names of their own. known: by name all
+def _check_names(config: Config, known: Mapping[str, object], where: object) -> None:
+    """Plots and studies that are named must exist, and parts have names of their own. known: by name all
     kernels that there are."""
     for name, study in config.studies.items():
         plots.MODULES.check(study.plot, where, f"studies.{name}.plot")
@@ -290,7 +325,11 @@ def _check_names(
         for index, name in enumerate(members):
             if name not in config.studies:
                 raise UserError(where, f"parts.{part}.{index}", name, config.studies)
-    for kernel in kernels:
+
+
+def _check_rungs(kernels: Mapping[str, Kernel], known: Mapping[str, object]) -> None:
+    """The kernel that another one follows must exist."""
+    for kernel in kernels.values():
         before = kernel.front.follows
         if before is not None and before not in known:
             raise UserError(kernel.path, "follows", before, known)

@@ -46,8 +46,8 @@ def resolve(
 
     Keys: live, label, recorded (folder name or null), environment (id), environments (id ->
     environment), device, arch, reason (why it is not live), host (this machine's environment id),
-    machine (digest of what this machine can measure), node (its name), damaged (a line about each
-    recorded file that is left out). Where several GPUs were asked for and are measured on: cards (uuid
+    machine (digest of what this machine can measure), node (its name), recordings (label of each recorded
+    GPU, by folder), damaged (a line about each recorded file that is left out). Where several GPUs were asked for and are measured on: cards (uuid
     and environment id of each), left_out (reason by UUID).
     """
     here = dict(here)
@@ -60,6 +60,9 @@ def resolve(
     known = {one["id"]: one for one in (here, *cards)}
     base = {"host": here["id"], "environments": known, "damaged": damaged, **_machine()}
     usable = {name: one for name, one in shipped.items() if one.main_environment}
+    base["recordings"] = {
+        name: one.environments[one.main_environment]["gpu"] for name, one in usable.items()
+    }
     name = config.target if config.target != "auto" else _default(usable)
     live = bool(gpu) and config.target in ("auto", "live")
     if live or config.target == "live" or name not in usable:

@@ -28,6 +28,8 @@ COUNTS = (
 memory, wait for others or multiply matrices."""
 STATIC = "counted instructions in the code"
 RESOURCES = ("registers", "spill_bytes", "shared_bytes", OCCUPANCY)
+FIRST = (EXCESS, "spill_bytes", "registers", OCCUPANCY)
+"""What a reader wants to know before the rest."""
 
 
 # --------------------------------------------------------------------------------------------- times
@@ -142,7 +144,9 @@ def _totals(side: Side) -> pd.DataFrame:
     used = known[[name for name in RESOURCES if name in known]].apply(
         pd.to_numeric, errors="coerce"
     )
-    return sums.join(used, how="outer")
+    made = sums.join(used, how="outer")
+    first = [name for name in FIRST if name in made]
+    return made[[*first, *(name for name in made if name not in first)]]
 
 
 def counts(before: Side, after: Side) -> pd.DataFrame:

@@ -54,7 +54,11 @@ class SourceFile:
 @dataclass(frozen=True)
 class MachineCode:
     """A diff: instructions before and after, lines added and removed, the first lines with their kinds (see
-    `diffs.unified`), and how many are left out."""
+    `diffs.unified`), and how many are left out.
+
+    opcodes: a row for each opcode, its modifiers left out, of which there are more or fewer: opcode, before,
+    after, and the difference, the largest first. Where other registers are all that differs, there is none.
+    """
 
     before: int
     after: int
@@ -62,6 +66,7 @@ class MachineCode:
     removed: int
     lines: list[tuple[str, str]]
     left_out: int
+    opcodes: pd.DataFrame
 
 
 # ------------------------------------------------------------------------------------------- source
@@ -159,5 +164,17 @@ def machine_code(before: str, after: str) -> MachineCode | None:
     sizes = [sum(line.startswith(" ") for line in code) for code in (one, other)]
     shown = lines[:MOST_LINES]
     return MachineCode(
-        sizes[0], sizes[1], kinds["added"], kinds["removed"], shown, len(lines) - len(shown)
+        sizes[0], sizes[1], kinds["added"], kinds["removed"], shown, len(lines) - len(shown),
+        _opcodes(before, after),
+    )  # fmt: skip
+
+
+def _opcodes(before: str, after: str) -> pd.DataFrame:
+    one, other = (
+        Counter(line.opcode.partition(".")[0] for line in sass.parse(text))
+        for text in (before, after)
     )
+    rows = [(name, one[name], other[name], other[name] - one[name]) for name in {**one, **other}]
+    made = pd.DataFrame(rows, columns=["opcode", "before", "after", "more"])
+    made = made[made["more"] != 0]
+    return made.sort_values("more", key=lambda more: -more.abs(), kind="stable", ignore_index=True)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from tilewave.comparing import ratios
+from tilewave.comparing import ratios, telling
+from tilewave.comparing.sides import OCCUPANCY
 from tilewave.plots import style as look
-from tilewave.plots.style import BAD, GOOD, GREY, INK, MARKERS, Style
+from tilewave.plots.style import BAD, GOOD, GREY, INK, Style
 
 MOST = 40
 """Cases of a figure, those that differ most; the tables have all."""
@@ -24,6 +24,11 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     ratios.AMBIGUOUS: ("#AA8800", "D"),
 }
 """Colour and marker of a verdict."""
+MORE_IS_BETTER = (OCCUPANCY,)
+_COSTS: Mapping[bool, tuple[str, str, str]] = {
+    True: (BAD, "^", "costs more"), False: (GOOD, "v", "costs less"),
+}  # fmt: skip
+"""Colour, marker and word of a count by whether it is dearer than before."""
 
 
 def _label(case: str, style: Style) -> str:
@@ -86,36 +91,55 @@ def draw_times(times: pd.DataFrame, title: str, source: str, style: Style) -> Fi
         return look.framed(fig, style, title, source, *look.entries([ax]), notes)
 
 
+def _told(rows: pd.DataFrame) -> str:
+    """`128 to 143`, of the case that changed most, and where others changed otherwise of how many."""
+    row = rows.loc[rows["far"].idxmax()]
+    most = f" (of {len(rows)} cases)" if rows["ratio"].nunique() > 1 else ""
+    return f"{telling.amount(row['before'])} to {telling.amount(row['after'])}{most}"
+
+
 def draw_counts(counts: pd.DataFrame, title: str, source: str, style: Style) -> Figure:
-    """A row a case: each count that differs, after over before; those that were or became 0 stand at the
-    edges.
+    """A row a count: after over before in each case where it differs, and the numbers of the case that
+    changed most; those that were or became 0 stand at the edges.
 
     counts: of `changes.counts`, at least one; title, source: as of `style.framed`.
     """
     ratio = (counts["after"] / counts["before"]).astype(float)  # of 0 infinite
-    far = np.log(ratio.clip(1e-9, 1e9)).abs().groupby(counts["case"]).max()
-    cases = list(far.sort_values(ascending=False, kind="stable").index[:MOST])
-    kept = counts["case"].isin(cases)
-    finite = ratio[kept & (ratio > 0) & np.isfinite(ratio)]
+    finite = ratio[(ratio > 0) & np.isfinite(ratio)]
     left, right = 0.5 * min(0.8, *finite), 2 * max(1.25, *finite)
-    rows = pd.DataFrame({
-        "ratio": ratio.clip(left, right), "place": counts["case"].map({c: i for i, c in enumerate(cases)}),
-        "count": counts["count"].str.replace("_", " "),
-    })[kept]  # fmt: skip
-    words = list(dict.fromkeys(rows["count"]))
+    rows = counts.assign(
+        ratio=ratio.clip(left, right), far=np.log(ratio.clip(1e-9, 1e9)).abs(),
+        dearer=(ratio > 1) ^ counts["count"].isin(MORE_IS_BETTER),
+    )  # fmt: skip
+    names = list(dict.fromkeys(counts["count"]))
+    told = {name: _told(rows[rows["count"] == name]) for name in names}
+    labels = [telling.named(name) + ("\n" + told[name]) * style.narrow for name in names]
     with look.apply(style):
-        fig, ax = _figure(cases, style)
+        fig, ax = _figure(labels, style)
         ax.axvline(1, color=INK, linewidth=0.8)
-        sns.scatterplot(
-            rows, x="ratio", y="place", hue="count", style="count", hue_order=words, style_order=words,
-            palette=sns.color_palette("colorblind", len(words)),
-            markers=[MARKERS[at % len(MARKERS)] for at in range(len(words))],
-            s=16, linewidth=0, ax=ax,
-        )  # fmt: skip
         ax.set_xscale("log", base=2)
+        ax.set_xlim(left / 1.15, right * 1.15)
+        for dearer, (color, marker, word) in _COSTS.items():
+            part = rows[rows["dearer"] == dearer]
+            if len(part):
+                places = [names.index(name) for name in part["count"]]
+                ax.plot(
+                    part["ratio"],
+                    places,
+                    marker,
+                    color=color,
+                    markersize=3.4,
+                    alpha=0.7,
+                    label=word,
+                )
+        for place, name in enumerate(names if not style.narrow else ()):
+            ax.annotate(
+                told[name], (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0),
+                textcoords="offset points", va="center", size=0.9 * style.font_size, color=GREY,
+            )  # fmt: skip
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         for edge, word, there in ((left, "to 0", ratio == 0), (right, "from 0", np.isinf(ratio))):
-            if (kept & there).any():
+            if there.any():
                 ax.axvline(edge, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
                 ax.annotate(
                     word, (edge, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
@@ -123,5 +147,4 @@ def draw_counts(counts: pd.DataFrame, title: str, source: str, style: Style) -> 
                 )  # fmt: skip
         ax.set(xlabel="count, after over before", ylabel="")
         look.grid(ax, "x")
-        notes = _left_out(len(cases), counts["case"].nunique())
-        return look.framed(fig, style, title, source, *look.entries([ax]), notes)
+        return look.framed(fig, style, title, source, *look.entries([ax]))

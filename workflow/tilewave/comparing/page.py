@@ -26,6 +26,8 @@ from tilewave.report.summary import Banner
 
 MOST_VARIANTS = 20
 """Variants whose code is shown, those with the largest change of excess first."""
+MOST_OPCODES = 12
+"""Opcodes that are named, those with the largest difference."""
 WIDE, NARROW = Style(), Style(width_mm=86.0)
 _TONES = {ratios.FASTER: "good", ratios.SLOWER: "bad"}
 
@@ -52,7 +54,7 @@ class SideView:
 @dataclass(frozen=True)
 class VariantView:
     """A variant whose counts or machine code differ: the case that is shown of it, its resources before and
-    after, its counts, its files, its machine code."""
+    after, its counts, its files, its machine code and opcodes of which there are more or fewer."""
 
     name: str
     case: str
@@ -60,6 +62,7 @@ class VariantView:
     counts: Table | None
     files: list[code.SourceFile]
     sass: code.MachineCode | None
+    opcodes: list[str]
 
 
 def where(side: Side) -> str:
@@ -135,10 +138,10 @@ def _times(made: Comparison) -> pd.DataFrame:
 
 
 def _counts(rows: pd.DataFrame) -> pd.DataFrame:
-    change = 100 * (rows["after"] / rows["before"].where(rows["before"] != 0) - 1)
+    change = 100 * (rows["after"] / rows["before"].where(rows["before"] != 0) - 1)  # from 0 none
     return pd.DataFrame({
         "case": rows["case"], "count": rows["count"].map(telling.named), "before": rows["before"],
-        "after": rows["after"], "change (%)": change.astype(float).round(2),
+        "after": rows["after"], "change (%)": change.astype(float),
     })  # fmt: skip
 
 
@@ -191,7 +194,11 @@ def _variants(made: Comparison) -> tuple[list[VariantView], list[str]]:
             continue
         files = code.sources(made.before, made.after, case)
         rows = _counts(mine[mine["case"] == case]).drop(columns="case")
-        shown.append(VariantView(name, case, _resources(made, case), _table(rows), files, machine))
+        opcodes = () if machine is None else machine.opcodes.head(MOST_OPCODES).itertuples()
+        shown.append(VariantView(
+            name, case, _resources(made, case), _table(rows), files, machine,
+            [f"{row.opcode} {row.before} → {row.after}" for row in opcodes],
+        ))  # fmt: skip
     return shown, left_out
 
 

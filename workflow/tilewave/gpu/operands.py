@@ -28,12 +28,18 @@ def sizes(job: Job) -> dict[str, int]:
 
 
 def fill(
-    session: Session, job: Job, buffers: Mapping[str, Buffer], beta: float = 1.0, index: int = 0
+    session: Session,
+    job: Job,
+    buffers: Mapping[str, Buffer],
+    beta: float = 1.0,
+    index: int = 0,
+    made: dict[str, np.ndarray] | None = None,
 ) -> None:
     """Write what the operands hold before a launch with this beta, on the stream; what has no values
-    is poisoned. index: of a timing's buffer set; what only the host can make is the same in all."""
+    is poisoned. index: of a timing's buffer set; what only the host can make is the same in all, and
+    made: keeps it from one set to the next."""
     operation = operations.load(job.operation, job.source)
-    made: dict[str, np.ndarray] = {}
+    made = {} if made is None else made
     for name in operation.arrays(job):
         stream = operation.streamed(job, name)
         if not operation.given(job, name, beta):
@@ -49,7 +55,7 @@ def fill(
                 session.support.fill(dense, dtype, job.seed, number)
                 move(job, name, dense, buffers[name], gathering=False)
         else:
-            made = made or operation.inputs(job)
+            made.update({} if made else operation.inputs(job))
             buffers[name].upload(operation.in_memory(job, name, made[name]))
 
 

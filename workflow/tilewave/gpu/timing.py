@@ -74,8 +74,9 @@ def fill_sets(session: Session, job: Job, kept: Kept) -> tuple[Sets, bool]:
         return _sets(gpu, {name: memory.new(name, size) for name, size in wanted.items()}, memory)
 
     sets = kept.sets(wanted, allocate)
+    made: dict[str, np.ndarray] = {}
     for index, buffers in enumerate(sets):
-        fill(session, job, buffers, index=index)
+        fill(session, job, buffers, index=index, made=made)
     gpu.sync()
     return sets, len(sets) * _bytes_of(sets[0]) >= 2 * gpu.l2_bytes
 

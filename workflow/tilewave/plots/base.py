@@ -71,6 +71,7 @@ class StudyData:
     target: label ("NVIDIA H200"), live (bool), sms (int), environment (id).
     takeaway: the finding in one sentence, as the plot module's `takeaway` gives it; "" where none.
     history: of the plot of that name: one row a sample of a recording, see `records.history`.
+    sides: of the plot side_by_side: the tables of other studies on each recorded GPU, see `stages.run.sides`.
     """
 
     name: str
@@ -84,6 +85,7 @@ class StudyData:
     target: Mapping[str, Any] = field(default_factory=dict)
     takeaway: str = ""
     history: pd.DataFrame = field(default_factory=pd.DataFrame)
+    sides: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @cached_property
     def ok_values(self) -> pd.DataFrame:

@@ -32,7 +32,8 @@ READING = (
     "A panel is a case, a mark one recording of it, the oldest left: the median with its 95 % interval. "
     "A filled mark has other machine code than the one before. A dashed line leads to another card of the "
     "same kind; where GPU, driver or toolkit is another one, the line ends and a word says so. A coloured "
-    "number is a change point: how much faster or slower the case is from there on."
+    "number is a change point: how much faster or slower the case is from there on. It is grey where the GPU was "
+    "in another state: at its power limit on one side of it and not on the other, the clocks tell how far."
 )
 
 
@@ -48,6 +49,7 @@ _VALUE, _LOW, _HIGH, _IN = "median", "low", "high", "in"
 _SHARE, _TIME = "% of the baseline", "us"
 _DURATION = "time (us)"
 _RATIO, _FROM, _TO = "time over the one before", "ratio from", "ratio to"
+_CLOCK, _HELD, _STATE = "SM clock (MHz)", "held back by", "state of the GPU"
 _CODE, _BREAK, _CARD = "code", "what is another", "card"
 _FIRST, _OTHER, _SAME, _METHOD = "first", "other code", "same code", "same code, measured otherwise"
 _MARKS: Mapping[str, tuple[str, str]] = {
@@ -93,20 +95,34 @@ def _of_case(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
             "GPU": now["gpu"], "place": int(now["place"]), "recording": now["recording"],
             "date": now["date"], _CARD: str(now["uuid"])[:12], _CODE: _code(before, now),
             _BREAK: _another(before, now), _DURATION: float(run["duration_us"].median()), _IN: _SHARE if shares else _TIME, _LOW: low, _VALUE: middle,
-            _HIGH: high,
+            _HIGH: high, _CLOCK: float(now["sm_mhz"]), _HELD: now["held_back"],
         })  # fmt: skip
         before = now
     starts = [0, *(at for at, one in enumerate(found) if one[_BREAK]), len(found)]
     for start, end in itertools.pairwise(starts):
-        for point in change_points(times[start:end], ratios.TWO_RUNS):
-            found[start + point.at] |= {_RATIO: point.ratio, _FROM: point.low, _TO: point.high}
+        points = change_points(times[start:end], ratios.TWO_RUNS)
+        cuts = [start, *(start + point.at for point in points), end]
+        for point, (first, cut, behind) in zip(points, zip(cuts, cuts[1:], cuts[2:])):
+            found[cut] |= {_RATIO: point.ratio, _FROM: point.low, _TO: point.high}
+            found[cut][_STATE] = _state(found[first:cut], found[cut:behind])
     yield from found
+
+
+def _state(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> str:
+    """What held the clocks back on the one side of a change and never on the other, with the median clocks;
+    empty where that is alike."""
+    sides = [{one[_HELD] for one in side} for side in (before, after)]
+    if not sides[0].isdisjoint(sides[1]):
+        return ""
+    old, new = (", ".join(filter(None, sorted(side))) for side in sides)
+    left, right = (float(np.median([one[_CLOCK] for one in side])) for side in (before, after))
+    return f"{new or f'without {old}'}, {left:.0f} to {right:.0f} MHz"
 
 
 def table(study: StudyData) -> pd.DataFrame:
     """A row a recording of a case on a kind of GPU; of a case that none has, a row without values."""
     columns = ["GPU", "place", "recording", "date", _CARD, _CODE, _BREAK, _DURATION, _IN, _LOW, _VALUE, _HIGH,
-               _RATIO, _FROM, _TO]  # fmt: skip
+               _CLOCK, _HELD, _RATIO, _FROM, _TO, _STATE]  # fmt: skip
     known = study.history
     made = [
         {"case": case} | row
@@ -125,11 +141,14 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     known = table[table[_VALUE].notna()]
     if known.empty:
         return ""
-    moved = known[known[_RATIO].notna()]
+    moved = known[known[_RATIO].notna() & known[_STATE].eq("")]
+    other = set(known.loc[known[_STATE].fillna("").ne(""), "case"]) - set(moved["case"])
     told = (
-        f"{moved['case'].nunique()} of {known['case'].nunique()} cases changed over "
+        f"{moved['case'].nunique() or 'None'} of {known['case'].nunique()} cases changed over "
         f"{known['recording'].nunique()} recordings"
     )
+    if other:
+        told += f", and {len(other)} with the GPU's state alone"
     if moved.empty:
         return told
     row = moved.loc[np.log(moved[_RATIO].astype(float)).abs().idxmax()]
@@ -150,11 +169,11 @@ def _border(ax: Axes, x: float, text: str, top: bool, style: Style, **how: Any) 
     """A line between two recordings with a word beside it, which stays in the panel."""
     ax.axvline(x, linewidth=0.7, color=how["color"], linestyle="-" if top else ":")
     left, right = ax.get_xlim()
-    side = "left" if x < left + 0.6 * (right - left) else "right"
+    side = "left" if x < left + 0.55 * (right - left) else "right"
     ax.annotate(
         text, (x, int(top)), xycoords=("data", "axes fraction"), textcoords="offset points",
         xytext=(2 if side == "left" else -2, -2 if top else 2), va="top" if top else "bottom", ha=side,
-        size=0.8 * style.font_size, **how,
+        size=0.8 * style.font_size, in_layout=False, **how,
     )  # fmt: skip
 
 
@@ -178,8 +197,9 @@ def _panel(ax: Axes, rows: pd.DataFrame, style: Style) -> None:
             markeredgewidth=0.7, zorder=2,
         )  # fmt: skip
         if base.present(one[_RATIO]):
-            color = BAD if one[_RATIO] > 1 else GOOD
-            _border(ax, one["x"] - 0.5, _change(one), True, style, color=color, weight="bold")
+            color = GREY if one[_STATE] else BAD if one[_RATIO] > 1 else GOOD
+            told = "\n".join(filter(None, [_change(one), one[_STATE]]))
+            _border(ax, one["x"] - 0.5, told, True, style, color=color, weight="bold")
 
 
 def _panels(table: pd.DataFrame, most: int) -> list[tuple[tuple[str, str], pd.DataFrame]]:

@@ -21,7 +21,8 @@ FILES = ("environments.json", "compiled.json", "results.parquet", TIMES)
 """What of a recording is read."""
 FACTS = ("gpu", "uuid", "driver", "cuda", "nvrtc", "cublas")
 COLUMNS = [
-    "place", "recording", "date", "case", "key", "code", *FACTS, "index", "duration_us", "baseline_us",
+    "place", "recording", "date", "case", "key", "code", *FACTS, "sm_mhz", "held_back", "index", "duration_us",
+    "baseline_us",
 ]  # fmt: skip
 
 
@@ -104,7 +105,12 @@ def _rows(held: Recorded, cases: Collection[str]) -> Iterator[tuple[str, pd.Data
             index="index", columns="series", values="value"
         )
         facts = held.environments.get(made["environment"], {})
-        told = {name: facts.get(name) or "" for name in FACTS}
+        told: dict[str, Any] = {name: facts.get(name) or "" for name in FACTS}
+        clocks = (one["value"] for one in made["figures"] if one["metric"] == "sm_clock")
+        told |= {
+            "sm_mhz": next(clocks, float("nan")),
+            "held_back": made["notes"].get("throttle", ""),
+        }
         yield case, pd.DataFrame({
             "case": case, "key": made["key"], "code": codes.get(case.partition("@")[0], ""),
             **told, "gpu": told["gpu"] or facts.get("cpu", ""), "index": series.index,
@@ -114,8 +120,8 @@ def _rows(held: Recorded, cases: Collection[str]) -> Iterator[tuple[str, pd.Data
 
 def table(named: Iterable[Path], cases: Collection[str]) -> pd.DataFrame:
     """A row a sample: the recording by its place in time, name and date (empty where no commit has it), case,
-    key, digest of the machine code, facts of the environment, durations of the case and of the baseline
-    (us). A measurement that a later recording only repeats is listed once, in the first that has it."""
+    key, digest of the machine code, facts of the environment, the SMs' clock under the last block (MHz) and
+    what held the clocks back, durations of the case and of the baseline (us). A measurement that a later recording only repeats is listed once, in the first that has it."""
     import pandas as pd  # not where the workflow asks for `digest`: it takes long to load
 
     made: list[pd.DataFrame] = []

@@ -52,8 +52,8 @@ FACTS = (
 
 
 class Inputs(Protocol):
-    """Paths of the tables, as Snakemake's input object or a SimpleNamespace gives them; ``history`` is there
-    where a study asks for it."""
+    """Paths of the tables, as Snakemake's input object or a SimpleNamespace gives them; ``history`` and
+    ``sides`` are there where a study asks for them."""
 
     target: Any
     cases: Any
@@ -142,6 +142,7 @@ def of_tables(
     records: pd.DataFrame,
     instructions: pd.DataFrame,
     history: pd.DataFrame | None = None,
+    sides: pd.DataFrame | None = None,
 ) -> StudyData:
     """What the plot of a study is drawn from: its cases in config order and what is known of them.
 
@@ -177,6 +178,7 @@ def of_tables(
             "reason": target["reason"],
         },
         history=_history(project, name, history),
+        sides=pd.DataFrame() if sides is None or name not in project.sided_studies else sides,
     )
 
 
@@ -346,7 +348,7 @@ def content_key(told: Any, frames: Iterable[pd.DataFrame]) -> str:
 def _key(project: Project, study: StudyData) -> str:
     """Digest of all that decides a study's files: what it shows, how, and the code that draws it."""
     entry = project.config.studies[study.name]
-    frames = (study.cases, study.records, study.instructions, study.history)
+    frames = (study.cases, study.records, study.instructions, study.history, study.sides)
     # Not those that it shows nothing of: this machine's tells whether the tree was changed.
     used = {study.target["environment"], *study.records["environment"]}
     told = [
@@ -418,9 +420,9 @@ def write_all(
     for path in map(Path, map(str, outputs)):
         if path.stem in paths:
             paths[path.stem].append(path)
-    tables, told = loaded(inputs), getattr(inputs, "history", None)
-    history = table_of(Path(str(told))) if told else None
-    studies = [of_tables(project, name, *tables, history) for name in names]
+    tables, told = loaded(inputs), [getattr(inputs, name, None) for name in ("history", "sides")]
+    recorded = [table_of(Path(str(path))) if path else None for path in told]
+    studies = [of_tables(project, name, *tables, *recorded) for name in names]
 
     def made(study: StudyData) -> bool | Undrawn:
         """Whether the study was drawn, or why it could not be."""

@@ -36,7 +36,7 @@ from tilewave.report import (
     words,
 )
 from tilewave.report.cells import number
-from tilewave.report.environments import cards_view, environment_views
+from tilewave.report.environments import cards_view, elsewhere, environment_views
 from tilewave.report.rendering import render
 from tilewave.report.studies import Image, StudyView
 from tilewave.report.summary import banner, sources, status_matrix, troubles, verdict_counts
@@ -226,6 +226,7 @@ def write(
             "studies": [{**vars(one), "thumbnail": _thumbnail(reports, one.name)} for one in shown],
             "kernels": [rows[name] for name in names],
             "environments": environment_views(target, environments, records),
+            "elsewhere": elsewhere(target, reports),
             "cards": cards_view(target, read(Path(str(timed))) if timed else []),
             "tables": written,
             "commands": commands(project),

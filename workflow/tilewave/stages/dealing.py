@@ -8,26 +8,46 @@ A race has all its candidates on one card. Code on the host has a batch of its o
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Collection, Sequence
 
+from tilewave import operations
 from tilewave.cases import Plan, Request, wants
 from tilewave.counters.catalogue import OF_INSTRUCTIONS
+from tilewave.expressions import ExpressionError
+from tilewave.records.model import SAMPLE
 from tilewave.stages.jobs import Planned
 
-SECONDS = {"check": 0.02, "time": 0.18, "tune": 0.02, "counters": 0.12, "sample": 0.03}
-"""What a case costs a GPU, about: only their ratios matter, to deal everyone as much."""
-PATCHED_S = 0.6
+SECONDS = {"check": 0.016, "time": 0.2, "tune": 0.02, "counters": 0.17}
+"""What a case takes, about, as on an H200: only the ratios matter, to deal everyone as much."""
+PATCHED_S = 0.42
 """Of a case whose instructions are counted one by one."""
+SAMPLED_S = 0.7
+"""Of the one case of a kernel that is sampled."""
+BY_NUMPY_S = 6e-8
+"""Of an element whose reference is no product: numpy's."""
+SMS = 132
+"""Of the GPU, where a shape asks for them: for these seconds any number will do."""
 
 
-def cost_s(
-    request: Request, stages: Collection[str] = ("check", "time", "counters", "sample")
-) -> float:
+def _elements(request: Request) -> int:
+    """Elements of the arrays, about; none where the shape cannot be told."""
+    shape = request.case.shape
+    with contextlib.suppress(ExpressionError):
+        return math.prod(shape.resolve({"sms": SMS}).values()) if shape is not None else 0
+    return 0
+
+
+def cost_s(request: Request, stages: Collection[str] = ("check", "time", "counters")) -> float:
     """Seconds of these stages that a case takes, about."""
     seconds = {**SECONDS}
     if not request.counters.isdisjoint(OF_INSTRUCTIONS):
         seconds["counters"] = PATCHED_S
+    kernel = request.case.variant.kernel
+    operation = operations.load(kernel.front.operation, kernel.path)
+    if not operation.of_products:
+        seconds["check"] += BY_NUMPY_S * _elements(request)
     return sum(seconds[stage] for stage in stages if wants(stage, request))
 
 
@@ -40,10 +60,15 @@ def dealt(plan: Plan, cards: int) -> tuple[dict[str, int], int]:
         if one.case.variant.kernel.provider == "cpu"
     }
     costs = {"": sum(cost_s(one, ("tune",)) for one in plan.requests.values())}
+    sampled: set[str] = set()
     for one in plan.requests.values():
         name = one.case.variant.kernel.name
         if name not in host:
             costs[name] = costs.get(name, 0.0) + cost_s(one)
+        if wants(SAMPLE, one):
+            sampled.add(name)
+    for name in sampled:
+        costs[name] += SAMPLED_S
     given, loads = {}, [0.0] * cards
     for name in sorted(costs, key=lambda name: (-costs[name], name)):
         given[name] = min(range(cards), key=lambda card: loads[card])

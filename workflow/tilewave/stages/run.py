@@ -354,12 +354,26 @@ def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     from tilewave.records import tables as tidy
     from tilewave.records.recorded import STALLS
 
-    project, pipeline = job.project, _pipeline(job)
+    pipeline = _pipeline(job)
     results = pipeline.results()
     for stage, made in results.items():
         job.note(measuring.log_lines(stage, {"results": made, "counts": {}}))
+    frames = _frames(pipeline, results)
+    frames["stalls"] = tidy.instructions_table(
+        results[model.SAMPLE], pipeline.recorded, pipeline.origins, STALLS
+    )
+    pipeline.write_listings()
+    return frames, pipeline.about_kernels(results["counters"], results[model.SAMPLE])
+
+
+def _frames(
+    pipeline: Pipeline, results: Mapping[str, Sequence[dict[str, Any]]]
+) -> dict[str, pd.DataFrame]:
+    """The tidy tables of all stages' results: cases, records, samples, instructions."""
+    from tilewave.records import tables as tidy
+
     verdict = tidy.verdicts(results["check"], results["execute"])
-    place = {name: number for number, name in enumerate(project.plan.kernels)}
+    place = {name: number for number, name in enumerate(pipeline.project.plan.kernels)}
 
     def kernel(made: Mapping[str, Any]) -> int:
         return place[pipeline.resolved[made["case"]].case.variant.kernel.name]
@@ -367,20 +381,15 @@ def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     # By stage, then kernel: environments are numbered in the order in which they come.
     flat = [made for stage in model.STAGES for made in sorted(results[stage], key=kernel)]
     cases = tidy.cases_table(pipeline.resolved.values(), pipeline.compiled, pipeline.arch, verdict)
-    samples = tidy.samples_table(results["time"] + results["tune"], pipeline.recorded)
-    frames = {
+    samples = tidy.samples_table([*results["time"], *results["tune"]], pipeline.recorded)
+    return {
         "cases": cases,
         "records": tidy.paired_shares(tidy.records_table(cases, flat, verdict), samples),
         "samples": samples,
         "instructions": tidy.instructions_table(
-            results["counters"] + results["execute"], pipeline.recorded, pipeline.origins
-        ),
-        "stalls": tidy.instructions_table(
-            results[model.SAMPLE], pipeline.recorded, pipeline.origins, STALLS
+            [*results["counters"], *results["execute"]], pipeline.recorded, pipeline.origins
         ),
     }
-    pipeline.write_listings()
-    return frames, pipeline.about_kernels(results["counters"], results[model.SAMPLE])
 
 
 def history(job: Job) -> pd.DataFrame:
@@ -390,6 +399,36 @@ def history(job: Job) -> pd.DataFrame:
     project = job.project
     cases = {case for name in project.historic_studies for case in project.plan.studies[name]}
     return recordings.table(project.history_folders, cases)
+
+
+def sides(job: Job) -> pd.DataFrame:
+    """The tables of the studies of `projects.BESIDE` as the report of each recorded GPU has them, one below the
+    other, with the columns gpu (its name), study and plot."""
+    import pandas as pd
+
+    from tilewave import plots
+    from tilewave.environment import cpu_environment, environment_id
+    from tilewave.records.recorded import folders
+    from tilewave.report import figures
+
+    project = job.project.beside
+    here = cpu_environment()
+    here |= {"id": environment_id(here)}
+    made = []
+    for folder in folders(project.recorded_root):
+        config = project.config.model_copy(update={"target": folder.name})
+        aim = targets.resolve(config, here, project.recorded_root, project.where)
+        pipeline = Pipeline(project, aim)
+        frames = _frames(pipeline, pipeline.results())
+        known = (frames["cases"], frames["records"])
+        counted = figures.with_instruction_columns(frames["instructions"])
+        for name in project.plan.studies:
+            plot = project.config.studies[name].plot
+            study = figures.of_tables(project, name, aim, *known, counted)
+            told = plots.load(plot).table(study)
+            made.append(told.assign(gpu=aim["label"], study=name, plot=plot))
+    none = pd.DataFrame(columns=["gpu", "study", "plot"])  # `only` may have left none of them
+    return pd.concat(made, ignore_index=True) if made else none
 
 
 def accesses(job: Job, cores: int = 1) -> dict[str, Any]:

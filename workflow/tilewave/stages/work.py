@@ -77,9 +77,16 @@ class Work:
     @property
     def asked(self) -> dict[str, Callable[[Any], int]]:
         """For a rule: the slot of a batch's card; code on the host takes all, and runs alone."""
+        return self._asked("")
 
+    @property
+    def asked_of_cards(self) -> dict[str, Callable[[Any], int]]:
+        """The same where code on the host may run beside the cards."""
+        return self._asked()
+
+    def _asked(self, *also: str) -> dict[str, Callable[[Any], int]]:
         def asks(uuid: str) -> Callable[[Any], int]:
-            return lambda wildcards: int(self.card(wildcards.batch) in (uuid, ""))
+            return lambda wildcards: int(self.card(wildcards.batch) in (uuid, *also))
 
         return {f"gpu{place}": asks(uuid) for place, uuid in enumerate(self.cards)}
 
@@ -156,8 +163,8 @@ def _of_cards(
     for stage, kernels in work.items():
         if stage == RACES:
             found[stage] = {str(races): raced}
-        elif stage not in DEALT:
-            found[stage] = _batches(project, {stage: kernels})[stage]
+        elif stage not in DEALT:  # at once: who takes all cores waits until no card works
+            found[stage] = {"0": kernels}
         else:
             mine: dict[int, list[str]] = {}
             for name in kernels:

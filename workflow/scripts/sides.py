@@ -1,0 +1,7 @@
+"""What some studies show on each recorded GPU, as one table."""
+
+from tilewave.stages import run
+
+if __name__ == "__main__":
+    with run.job(snakemake) as job:  # noqa: F821
+        run.sides(job).to_parquet(snakemake.output.sides, index=False)  # noqa: F821
