@@ -148,7 +148,7 @@ def test_more_shapes_than_columns_of_numbers() -> None:
     assert synthetic.draw(ladder, logarithmic, Style()).axes[0].get_xscale() == "log"
 
 
-@pytest.mark.parametrize("name", [one for one in plots.available() if plots.has_summary(one)])
+@pytest.mark.parametrize("name", [one for one in synthetic.MAKERS if plots.has_summary(one)])
 def test_summaries_of_a_study_without_cases(name: str) -> None:
     nothing = replace(synthetic.empty(name), cases=pd.DataFrame(columns=base.CASE_COLUMNS))
     assert len(plots.summary(name, nothing)) == 0

@@ -90,7 +90,7 @@ def _trials(table: pd.DataFrame) -> pd.DataFrame:
 def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Each rule's regret by dtype and in all."""
     trials = _trials(table)
-    parts = [*trials.groupby("dtype", sort=False), ("all", trials)]
+    parts = [*trials.groupby("dtype", sort=False), ("all", trials)] if len(trials) else []
     return pd.DataFrame(
         [
             {
