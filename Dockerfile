@@ -4,8 +4,9 @@
 FROM python:3.12-slim-bookworm
 
 # The locked packages first: they change seldom.
-COPY requirements/base.txt /tmp/base.txt
-RUN pip install --no-cache-dir --require-hashes -r /tmp/base.txt
+COPY requirements/build.txt requirements/base.txt /tmp/
+RUN pip install --no-cache-dir --require-hashes -r /tmp/build.txt \
+    && pip install --no-cache-dir --no-build-isolation --require-hashes -r /tmp/base.txt
 ARG GPU=0
 COPY requirements/gpu.txt /tmp/gpu.txt
 RUN if [ "$GPU" = 1 ]; then pip install --no-cache-dir --require-hashes -r /tmp/gpu.txt; fi

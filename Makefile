@@ -11,8 +11,9 @@ CORES  ?= all
 WORKERS ?= auto
 # Many processes start, and each would read the library anew.
 unexport PYTHONDONTWRITEBYTECODE
-# Candidates in order; `make report PYTHON=/path/to/python3` chooses another one.
-PYTHON ?= python3.13 python3.12 python3.11 python3
+# Candidates in order; `make report PYTHON=/path/to/python3` chooses another one. On 3.14 a package has no
+# wheel yet, and asks for a C compiler.
+PYTHON ?= python3.13 python3.12 python3.11 python3.14 python3
 
 # A lock file's content names its stamp, so nothing is installed twice and a new lock always is.
 stamp   = $(VENV)/.$(1)-$(shell cksum < requirements/$(1).txt | tr -c '0-9\n' '-')
@@ -20,9 +21,12 @@ stamp   = $(VENV)/.$(1)-$(shell cksum < requirements/$(1).txt | tr -c '0-9\n' '-
 DRIVER := $(wildcard /proc/driver/nvidia/version)$(shell command -v nvidia-smi 2>/dev/null)
 RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu)) $(VENV)/.linked
 DEV    := $(RUN) $(call stamp,dev)
+# An environment of its own: what examines the packages is not among them.
+SUPPLY := $(call stamp,supply)
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 
 .PHONY: report tune test browser slurm smoke baseline documents bench wheel lint format schema opcodes lock clean
+.PHONY: licences audit sbom
 .DEFAULT_GOAL := report
 
 report: $(RUN)
@@ -92,11 +96,26 @@ schema: $(RUN)
 opcodes: $(RUN)
 	$(PY) tools/opcodes.py
 
+# docs/licences.md; tests/test_documents.py says when it is out of date.
+licences: $(DEV)
+	$(PY) tools/licences.py
+
+# Known vulnerabilities of what is locked, asked of PyPI. Strict: a package that it cannot answer for is a failure.
+audit: $(SUPPLY)
+	$(VENV)/supply/bin/python -m pip_audit --strict --disable-pip --require-hashes \
+	  $(addprefix -r ,$(wildcard requirements/*.txt))
+
+# What is installed in $(VENV), as CycloneDX: results/sbom.cdx.json.
+sbom: $(RUN) $(SUPPLY)
+	@mkdir -p results
+	$(VENV)/supply/bin/python -m cyclonedx_py environment --pyproject pyproject.toml --output-reproducible \
+	  --mc-type application -o results/sbom.cdx.json $(PY)
+
 # Needs uv. base comes first: the others are constrained by it. Pins move only where they must;
 # make lock ARGS=--upgrade takes the newest.
 lock:
-	for name in base dev gpu browser slurm; do \
-	  [ $$name = base ] && other= || other="-c base.txt"; \
+	for name in base dev gpu browser slurm build supply; do \
+	  case $$name in base | build | supply) other= ;; *) other="-c base.txt" ;; esac; \
 	  (cd requirements && uv pip compile $$name.in $$other --universal --python-version 3.11 $(ARGS) \
 	    --generate-hashes --no-emit-index-url --no-header -q --native-tls -o $$name.txt) || exit 1; \
 	done
@@ -108,7 +127,8 @@ clean:
 
 $(VENV)/.base-%: | $(VENV)/.made
 	@echo "Installing requirements/base.txt into $(VENV)"
-	@$(INSTALL) -r requirements/base.txt
+	@$(INSTALL) -r requirements/build.txt
+	@$(INSTALL) --no-build-isolation -r requirements/base.txt
 	@rm -f $(VENV)/.base-*; touch $@
 
 # `.venv/bin/python -m tilewave` finds the library.
@@ -130,6 +150,12 @@ $(VENV)/.slurm-%: $(call stamp,base)
 	@echo "Installing requirements/slurm.txt into $(VENV)"
 	@$(INSTALL) -r requirements/slurm.txt
 	@rm -f $(VENV)/.slurm-*; touch $@
+
+$(VENV)/.supply-%: | $(VENV)/.made
+	@echo "Installing requirements/supply.txt into $(VENV)/supply"
+	@$(PY) -m venv --clear $(VENV)/supply
+	@$(subst $(PY),$(VENV)/supply/bin/python,$(INSTALL)) -r requirements/supply.txt
+	@rm -f $(VENV)/.supply-*; touch $@
 
 $(VENV)/.gpu-%: $(call stamp,base)
 	@echo "Installing requirements/gpu.txt into $(VENV)"

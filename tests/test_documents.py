@@ -17,6 +17,7 @@ from tilewave.plots import available
 from tilewave.variants import variant
 
 LOCKS = sorted((ROOT / "requirements").iterdir())
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").iterdir())
 
 
 def example(folder: Path) -> Path:
@@ -111,6 +112,20 @@ def test_config_readme_names_every_plot_and_metric_set():
 )  # fmt: skip
 def test_yaml_files(name):
     assert isinstance(yaml.safe_load((ROOT / name).read_text()), dict)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_pinned_by_commit(path):
+    used = re.findall(r"uses: (.*)", path.read_text())
+    assert used
+    for one in used:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one), one
+
+
+def test_the_licences_are_current():
+    """`make licences` writes them."""
+    text = (ROOT / "docs" / "licences.md").read_text()
+    assert runpy.run_path(str(ROOT / "tools" / "licences.py"))["written"](text) == text
 
 
 def test_the_list_of_opcodes_is_current():

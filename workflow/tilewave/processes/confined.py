@@ -33,6 +33,7 @@ class _Ruleset(ctypes.Structure):
 
 class _Beneath(ctypes.Structure):
     _pack_ = 1
+    _layout_ = "ms"  # Python 3.14 wants it said
     _fields_ = (("allowed", ctypes.c_uint64), ("folder", ctypes.c_int))
 
 

@@ -326,7 +326,9 @@ class Recorded:
 
 def folders(root: Path) -> list[Path]:
     """The recorded folders under ``root``, by name."""
-    return sorted({path.parent for name in (ENVIRONMENTS, SUMS) for path in root.glob(f"*/{name}")})
+    found = (path for name in (ENVIRONMENTS, SUMS) for path in root.glob(f"*/{name}"))
+    # From Python 3.12 on `glob` finds links that lead nowhere, too.
+    return sorted({path.parent for path in found if path.exists()})
 
 
 def _before(folder: Path) -> Recorded | None:
