@@ -41,7 +41,8 @@ def themed(svg: str) -> str:
 
 
 def ladder(table: pd.DataFrame, dtypes: str) -> str:
-    """Rows of the ladder's table in Markdown: shares of cuBLAS by size, TFLOP/s of the larger two."""
+    """What was measured of the ladder's table in Markdown: shares of cuBLAS by size, TFLOP/s of the larger two."""
+    table = table.dropna(subset=[f"TFLOP/s, {n}³" for n in SIZES], how="all")
     head = [
         "variant",
         "dtype",

@@ -160,7 +160,6 @@ def _shares(ax: Axes, rows: pd.DataFrame, order: list[str], looks: Mapping[str, 
     for place in range(1, len(order), 2):
         ax.axhspan(place - 0.5, place + 0.5, color=_BAND, linewidth=0, zorder=-2)
     ax.set(xlabel="", ylabel="", ylim=(len(order) - 0.5, -0.5))
-    ax.set_yticks(range(len(order)), order)  # where nothing is measured, seaborn sets none
     ax.tick_params(axis="y", length=0)
 
 
@@ -184,7 +183,7 @@ def _numbers(
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """One panel a dtype, a row a rung, a marker a size."""
+    """One panel for each dtype of which anything was measured, a row a rung, a marker a size."""
     with look.apply(style):
         rows = _rows(study, table)
         if rows[_SHARE].isna().all():
@@ -192,7 +191,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         sizes = [base.shape_label(row) for row in _shapes(table).to_dict("records")]
         looks = _looks(sizes)
         written = not style.narrow and len(sizes) <= _MOST_SHAPES
-        wanted = [dtype for dtype in base.dtypes_in_order(study) if dtype in set(rows["dtype"])]
+        shown = set(rows.loc[rows[_SHARE].notna(), "dtype"])
+        wanted = [dtype for dtype in base.dtypes_in_order(study) if dtype in shown]
         parts = {dtype: rows[rows["dtype"] == dtype] for dtype in wanted}
         orders = {dtype: list(dict.fromkeys(part["label"])) for dtype, part in parts.items()}
         row = 3.1 if style.narrow else 3.7
@@ -264,4 +264,9 @@ def _notes(study: StudyData, rows: pd.DataFrame) -> list[str]:
         told = f"; more than that: {', '.join(dict.fromkeys(named))}" if named else ""
         least, most = counted[_RATIO].min(), counted[_RATIO].drop(more.index).max()
         notes.append(f"FLOPs counted over 2mnk{at}: {least:.3f} to {most:.3f}{told}.")
+    bare = rows[_SHARE].isna().groupby(rows["dtype"], sort=False).all()
+    if bare.any():
+        notes.append(
+            f"No share was measured of {', '.join(map(base.dtype_short, bare.index[bare]))}."
+        )
     return notes + (base.rate_notes(study) if (rows["dtype"] == "i8").any() else [])
