@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tilewave.garbage import collect_seldom
+
 if TYPE_CHECKING:
     from tilewave.gpu.launch import Session
 
-# Tables, figures and decoded programs are many objects and few cycles: looking for those as often as Python does
-# by itself took an eighth of the time.
-gc.set_threshold(100_000, 50, 100)
-gc.freeze()
+collect_seldom()
 
 
 @pytest.fixture(scope="module")

@@ -99,6 +99,12 @@ def _compiled(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> Pat
     return Path(entry["cubin"])
 
 
+def is_compiled(chosen: Variant, arch: str) -> bool:
+    """Whether this checkout's store has the cubin of the same text by the same compiler."""
+    known = compiling.Compilations(Store(ROOT / ".tilewave"), None, Path(_folder().name))
+    return not known.missing_cubin(chosen, arch)
+
+
 def cubin_of(chosen: Variant, arch: str) -> bytes:
     """A variant's cubin: from this checkout's store, where the same compiler left that of the same
     text, else compiled into it now.

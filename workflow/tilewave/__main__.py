@@ -2,7 +2,11 @@
 
 import sys
 
-from tilewave.command import main
+from tilewave.garbage import collect_seldom
 
 if __name__ == "__main__":
+    collect_seldom()
+
+    from tilewave.command import main
+
     sys.exit(main())
