@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from listings import WithListings
 from samples import ROOT, a_job
 from tilewave import architectures, comparison, execution, operations
 from tilewave.cases import Case, Shape, expand_shapes
@@ -82,8 +83,8 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 @functools.cache
 def _recording() -> Recorded | None:
-    """Has the listings of most of the ladder: what nvdisasm says of the same bytes."""
-    return next(map(Recorded, folders(ROOT / "resources" / "recorded")), None)
+    """Has the listings of most of the ladder and of the tests' kernels: what nvdisasm says of the same bytes."""
+    return next(map(WithListings, folders(ROOT / "resources" / "recorded")), None)
 
 
 @functools.cache

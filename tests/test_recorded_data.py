@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import executing_support as support
+import listings
 from tilewave.cases import expand
 from tilewave.compiling import cubin, nvrtc, sass
 from tilewave.config import check_folders, parse
@@ -214,3 +215,14 @@ def test_host_code_is_the_recorded_one(h200: Recorded, name: str) -> None:
     """The key of a host kernel, made here with whatever Python this is, finds its figures."""
     _of_the_same_source(h200, name)
     assert host_code(HOST_VARIANTS[name]) == h200.compiled[f"{name}.sm_90"]["code"]
+
+
+@pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
+def test_listings_of_the_tests_kernels_are_nvdisasms() -> None:
+    compared = 0
+    for path in sorted((ROOT / "tests" / "faults").glob("*.cu"))[:3]:
+        made = support.compiled(support.choose(path), "sm_90")
+        told = listings.known().get(hashlib.sha256(made.read_bytes()).hexdigest())
+        compared += told is not None
+        assert told in (None, sass.as_text(made)), path.name
+    assert compared, "make them again: tests/listings.py"
