@@ -26,9 +26,6 @@ KEPT = 128
 TENSOR_THREADS = 128
 MORE_THREADS = {"mufu_plain": 2048, "mufu_near": 1024, "mufu_denormal": 1024}
 
-NOT_RECORDED = "qgmma_"
-"""Beginning of the names of kernels whose results on a GPU are not kept yet."""
-
 RACES = {"memory_spin"}
 """Kernels that share memory without barriers, by a lock and a flag."""
 

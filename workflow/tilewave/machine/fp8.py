@@ -1,8 +1,8 @@
 """Products of FP8 matrices in the tensor cores of Hopper (QGMMA).
 
-How they add up is not documented, and was not measured here. The model is the one that P. Xie et al.,
-"MMA-Sim" (arXiv 2511.10909, and its code) found to give Hopper's bits: that of HMMA (see
-`tilewave.machine.tensor`) with fewer places. Products are exact; they and C are aligned to the largest
+How they add up is not documented. The model is the one that P. Xie et al., "MMA-Sim" (arXiv 2511.10909,
+and its code) found to give Hopper's bits, and an H200 gives the same (tests/opcodes/sm_90a/qgmma.cu): that of
+HMMA (see `tilewave.machine.tensor`) with fewer places. Products are exact; they and C are aligned to the largest
 exponent among them, cut off towards zero `PLACES` binary places below it, and added exactly, all 32 of an
 instruction in one step; the sum is cut off to `DIGITS` digits of mantissa behind the point (or rounded to
 the nearest f16), so that a register's lower bits are zeros. Others have seen parts of it: DeepSeek-AI,
