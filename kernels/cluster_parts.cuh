@@ -56,23 +56,30 @@ __device__ __forceinline__ void add_quad(double* sums, unsigned at) {
 }
 
 // A block's place for the parts of the others. BLOCKS: of the cluster. THREADS: that have sums, numbered from 0 on.
-// Number, COUNT: a thread's sums. Share r of a thread's sums are those from r SHARE on, which block r completes.
+// Number, COUNT: a thread's sums. Block r completes the quads from first(r) to first(r + 1) of each thread's sums: where
+// they do not come out even some blocks have one more.
 template <int BLOCKS, int THREADS, class Number, int COUNT>
 struct Exchange {
-    static constexpr int SHARE = COUNT / BLOCKS;
     static constexpr int OF_QUAD = QUAD_BYTES / sizeof(Number);
-    static constexpr int QUADS = SHARE / OF_QUAD;
+    static constexpr int ALL = COUNT / OF_QUAD;                     // quads
+    static constexpr bool EVEN = ALL % BLOCKS == 0;
+    static constexpr int QUADS = (ALL + BLOCKS - 1) / BLOCKS;       // of a share at most
+    static constexpr int SHARE = QUADS * OF_QUAD;
     static constexpr int SLOT_BYTES = QUADS * THREADS * QUAD_BYTES;  // of one other block
-    static constexpr int BYTES = (BLOCKS - 1) * SLOT_BYTES;
-    static_assert(SHARE * BLOCKS == COUNT && QUADS * OF_QUAD == SHARE, "whole quads for each block");
+    static_assert(ALL * OF_QUAD == COUNT && ALL >= BLOCKS, "whole quads for each block");
 
     unsigned slots, barrier;  // shared addresses
 
+    __device__ static constexpr int first(int rank) { return EVEN ? rank * QUADS : rank * ALL / BLOCKS; }
+    __device__ static constexpr int quads_of(int rank) { return EVEN ? QUADS : first(rank + 1) - first(rank); }
+
     // By one thread, before it arrives.
-    __device__ __forceinline__ void begin() const {
+    __device__ __forceinline__ void begin(int rank) const {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(barrier) : "memory");
         asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "n"(BYTES) : "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier),
+                     "r"((BLOCKS - 1) * quads_of(rank) * THREADS * QUAD_BYTES)
+                     : "memory");
     }
 
     // Sends all shares but the own one, which it gives. The part of the block that comes j + 1 behind another one, in the
@@ -81,16 +88,16 @@ struct Exchange {
         wait_for_all();
 #pragma unroll
         for (unsigned to = 0; to < BLOCKS; ++to) {
-            const Number* const share = sums + to * SHARE;
+            const Number* const share = sums + first(to) * OF_QUAD;
             if (to == rank) {
 #pragma unroll
-                for (int e = 0; e < SHARE; ++e) own[e] = share[e];
+                for (int e = 0; e < SHARE; ++e) own[e] = e < quads_of(to) * OF_QUAD ? share[e] : Number(0);
             } else {
                 const unsigned slot = (rank + BLOCKS - 1 - to) % BLOCKS;
                 const unsigned there = in_block(slots + slot * SLOT_BYTES + threadIdx.x * QUAD_BYTES, to);
                 const unsigned arrived = in_block(barrier, to);
 #pragma unroll
-                for (int i = 0; i < QUADS; ++i) {
+                for (int i = 0; i < quads_of(to); ++i) {
                     store_quad(there + i * THREADS * QUAD_BYTES, arrived, share + i * OF_QUAD);
                 }
             }
@@ -98,7 +105,7 @@ struct Exchange {
     }
 
     // Waits for the parts of the others and adds them, in the circle's order: the sums are the same every time.
-    __device__ __forceinline__ void add(Number (&own)[SHARE]) const {
+    __device__ __forceinline__ void add(Number (&own)[SHARE], int rank) const {
         unsigned done = 0;
         do {
             asm volatile(
@@ -115,7 +122,9 @@ struct Exchange {
         for (int slot = 0; slot < BLOCKS - 1; ++slot) {
             const unsigned from = slots + slot * SLOT_BYTES + threadIdx.x * QUAD_BYTES;
 #pragma unroll
-            for (int i = 0; i < QUADS; ++i) add_quad(own + i * OF_QUAD, from + i * THREADS * QUAD_BYTES);
+            for (int i = 0; i < QUADS; ++i) {
+                if (i < quads_of(rank)) add_quad(own + i * OF_QUAD, from + i * THREADS * QUAD_BYTES);
+            }
         }
     }
 };

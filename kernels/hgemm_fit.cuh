@@ -28,8 +28,9 @@ constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
 constexpr int STAGES = ROOM * 1024 / STAGE_BYTES < 8 ? ROOM * 1024 / STAGE_BYTES : 8;
 constexpr int BLOCKS_PER_SM = ROOM < 112 ? 2 : 1;
 
-constexpr int STRIP_ROWS = 16;  // of a warp
-constexpr int PIECE = 8;        // results of 16 bytes
+constexpr int QUAD_COLUMNS = 8;  // that four sums of each thread of a row are of
+constexpr int STRIP_ROWS = 16;   // of a warp
+constexpr int PIECE = 8;         // results of 16 bytes
 
 static_assert(TILE_N % 16 == 0 && TILE_N <= 256 && WARPGROUPS <= 4, "a box of the TMA has 256 rows at most");
 static_assert(A_BYTES % ATOM_BYTES == 0 && B_BYTES % ATOM_BYTES == 0, "operands begin where a swizzle does");
@@ -154,21 +155,22 @@ __device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread
 // Waits for the other warps that multiply.
 __device__ __forceinline__ void sync_consumers() { asm volatile("bar.sync 1, %0;\n" ::"n"(CONSUMERS) : "memory"); }
 
-// alpha times COUNT sums of each thread, which are 2 COUNT columns from `place` on, plus beta times C, to C: by way
-// of the ring's memory, where no load is under way any more, so that rows leave in pieces of 16 bytes.
+// alpha times COUNT sums of each thread, which are 2 COUNT columns from `place` on, plus beta times C, to so many
+// columns of C: by way of the ring's memory, where no load is under way any more, so that rows leave in pieces of 16 bytes.
 template <int COUNT>
 __device__ __forceinline__ void store(f32 (&sums)[COUNT], const Thread& thread, const Ring& ring, const Result& result,
-                                      const Place& place) {
+                                      const Place& place, int columns = 2 * COUNT) {
     constexpr int PIECES = COUNT * 2 / PIECE;    // of a row
     constexpr int PITCH = (PIECES | 1) * 16;     // odd, so that eight rows begin in different banks
     static_assert(CONSUMER_WARPS * STRIP_ROWS * PITCH <= STAGES * STAGE_BYTES, "the ring has room for the results");
+    const int end = columns < 2 * COUNT ? min(result.n, place.column + columns) : result.n;
 #pragma unroll
     for (int e = 0; e < COUNT; ++e) sums[e] *= result.alpha;
     if (result.beta != 0.0f) {
 #pragma unroll
         for (int e = 0; e < COUNT; e += 2) {
             const int row = place.row + thread.row_of(e), column = place.column + thread.column_of(e);
-            if (row < result.m && column < result.n) {
+            if (row < result.m && column < end) {
                 const element* const old = result.c + static_cast<long long>(row) * result.n + column;
                 const float2 pair = unpack(*reinterpret_cast<const unsigned*>(old));
                 sums[e] += result.beta * pair.x;
@@ -189,7 +191,7 @@ __device__ __forceinline__ void store(f32 (&sums)[COUNT], const Thread& thread, 
         const int number = i * WARP + thread.lane;
         const int line = number / PIECES, piece = number % PIECES;
         const int row = place.row + thread.warp * STRIP_ROWS + line, column = place.column + piece * PIECE;
-        if (line < STRIP_ROWS && row < result.m && column < result.n) {
+        if (line < STRIP_ROWS && row < result.m && column < end) {
             uint4 four;
             asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
                          : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)

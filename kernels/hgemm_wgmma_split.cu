@@ -6,15 +6,15 @@ dtypes: {a: TYPE, b: TYPE, c: TYPE, accumulate: f32}
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16]
-  SPLITS: [4, 2, 8]          # blocks of a cluster, each with a piece of k
+  SPLITS: [4, 2, 8, 3, 5, 6, 7]  # blocks of a cluster, each with a piece of k
   WARPGROUPS: [2, 1]         # 64 rows of a tile each
   TILE_N: [128, 64, 32]      # columns of a tile
-  ROOM: [160, 72]            # KiB of a block's stages: one block an SM, or two
-where: ["WARPGROUPS * TILE_N <= 128 or ROOM == 160", "TILE_N >= 8 * SPLITS"]
+  ROOM: [160, 72, 128]       # KiB of a block's stages: two blocks an SM with 72
+where: ["WARPGROUPS * TILE_N <= 128 or ROOM >= 128", "TILE_N >= 8 * SPLITS"]
 let:
   stage: (WARPGROUPS * 64 + TILE_N) * 128
-  # a tile's sums but the block's own share
-  parts: WARPGROUPS * 64 * TILE_N * 4 * (SPLITS - 1) // SPLITS
+  # what the others have of a block's share of the tile's columns, which are dealt out by eight
+  parts: WARPGROUPS * 64 * 4 * 8 * ceil(TILE_N / (8 * SPLITS)) * (SPLITS - 1)
   shared: 1024 + min(8, floor(ROOM * 1024 / stage)) * stage + parts
   rows: ceil(m / (WARPGROUPS * 64))
   patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     if (place.row >= m) return;  // the whole cluster
     const int chunks = chunks_of(k), first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
     if (thread.loads()) {
-        if (thread.lane == 0) parts.begin();
+        if (thread.lane == 0) parts.begin(rank);
         ring.begin(thread);
         cluster_parts::arrive();
         if (elected()) load_chunks(ring, map_a, map_b, place, first, end);
@@ -74,9 +74,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
         multiply_chunks(sums, thread, ring, end - first);
         f32 own[Parts::SHARE];
         parts.send(own, sums, rank);
-        parts.add(own);
-        place.column += rank * (TILE_N / SPLITS);
+        parts.add(own, rank);
+        place.column += Parts::first(rank) * QUAD_COLUMNS;
         const Result result = {c, m, n, alpha, beta};
-        store(own, thread, ring, result, place);
+        store(own, thread, ring, result, place, Parts::quads_of(rank) * QUAD_COLUMNS);
     }
 }

@@ -5,18 +5,18 @@ operation: matmul
 dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
 layouts: {a: row, b: row, c: row}
 macros:
-  SPLITS: [4, 2, 8, 16] # blocks of a cluster, each with a piece of k
-  TILE_M: [128, 64, 32] # outputs of a tile
+  SPLITS: [4, 2, 8, 16, 3, 5, 6, 7]  # blocks of a cluster, each with a piece of k
+  TILE_M: [128, 64, 32]  # outputs of a tile
   TILE_N: [128, 64, 32]
-  THREAD_N: [8, 16, 4]  # outputs of a thread: 8 rows of so many
-  STAGES: [4, 3]        # chunks of shared memory in flight or in use
+  THREAD_N: [8, 16, 4]   # outputs of a thread: 8 rows of so many
+  STAGES: [4, 3]         # chunks of shared memory in flight or in use
 where:
   - "(THREAD_N == 4) == (TILE_N == 32) and SPLITS <= 2 * THREAD_N"
   - "TILE_M * TILE_N >= 512 * THREAD_N and TILE_M + TILE_N >= 96"
 let:
   step: "16 if THREAD_N == 4 else 8"  # k of a chunk
-  # a tile's sums but the block's own share
-  parts: TILE_M * TILE_N * 4 * (SPLITS - 1) // SPLITS
+  # what the others have of a block's share of a tile, which is dealt out by four outputs of each thread
+  parts: TILE_M * TILE_N // (8 * THREAD_N) * 16 * ceil(2 * THREAD_N / SPLITS) * (SPLITS - 1)
   shared: STAGES * step * (TILE_M + 4 + TILE_N) * 4 + parts
 tile: [TILE_M, TILE_N, step]
 block: ["TILE_M * TILE_N // (8 * THREAD_N)"]
@@ -49,7 +49,7 @@ namespace {
 // Where tiles are small more blocks fit, but not with the registers that theirs need.
 constexpr int BLOCKS = sgemm::BLOCKS_PER_SM > 4 ? 4 : sgemm::BLOCKS_PER_SM;
 
-// The share of a thread's sums that block `rank` completes: quads from `rank` times so many on.
+// The share of a thread's sums that block `rank` completes.
 __device__ __forceinline__ void store_share(const float (&own)[Parts::SHARE], const sgemm::Problem& p,
                                             const sgemm::Place& place, int rank) {
     using namespace sgemm;
@@ -57,7 +57,8 @@ __device__ __forceinline__ void store_share(const float (&own)[Parts::SHARE], co
     const bool wide = is_wide(p, place);
 #pragma unroll
     for (int i = 0; i < Parts::QUADS; ++i) {
-        const int quad = rank * Parts::QUADS + i;
+        if (i >= Parts::quads_of(rank)) break;
+        const int quad = Parts::first(rank) + i;
         const int at_row = quad / (THREAD_N / QUAD), at_quad = quad % (THREAD_N / QUAD);
         const int row = place.row + thread.row + at_row / QUAD * LANES_M * QUAD + at_row % QUAD;
         const int column = place.column + thread.column + at_quad * LANES_N * QUAD;
@@ -92,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, BLOCKS)
     const Parts parts = {sgemm::shared_address(shared) + STAGES * sgemm::STAGE_BYTES,
                          static_cast<unsigned>(__cvta_generic_to_shared(&arrived))};
     const int rank = cluster_parts::rank();
-    if (threadIdx.x == 0) parts.begin();
+    if (threadIdx.x == 0) parts.begin(rank);
     cluster_parts::arrive();
 
     const sgemm::Place place = sgemm::place_of(blockIdx.x / SPLITS, p);
@@ -107,6 +108,6 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, BLOCKS)
     }
     float own[Parts::SHARE];
     parts.send(own, reinterpret_cast<const float(&)[THREAD_M * THREAD_N]>(sum), rank);
-    parts.add(own);
+    parts.add(own, rank);
     store_share(own, p, place, rank);
 }

@@ -43,7 +43,7 @@ constexpr int COUNT = TILES_M * 2 * TILES_N * 4;  // sums of a thread
 using Parts = cluster_parts::Exchange<SPLITS, THREADS, f64, COUNT>;
 // Shared memory holds stages and parts of no more; the registers of a third block are better used.
 constexpr int BLOCKS = BLOCKS_PER_SM > 2 ? 2 : BLOCKS_PER_SM;
-static_assert(Parts::SHARE % 4 == 0, "a share has both columns of its rows");
+static_assert(Parts::EVEN && Parts::SHARE % 4 == 0, "a share has both columns of its rows");
 
 // The share of a thread's sums that block `rank` completes, two columns at a time.
 template <int KIND>
@@ -91,7 +91,7 @@ __device__ __forceinline__ void share(const Problem& problem, const Place& place
     }
     f64 own[Parts::SHARE];
     parts.send(own, reinterpret_cast<const f64(&)[COUNT]>(sums), rank);
-    parts.add(own);
+    parts.add(own, rank);
     store_share<KIND>(own, problem, place, rank);
 }
 
@@ -107,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(dmma::THREADS, dmma::BLOCKS)
     const dmma::Parts parts = {stages + STAGES * dmma::STAGE_BYTES,
                                static_cast<unsigned>(__cvta_generic_to_shared(&arrived))};
     const int rank = cluster_parts::rank();
-    if (threadIdx.x == 0) parts.begin();
+    if (threadIdx.x == 0) parts.begin(rank);
     cluster_parts::arrive();
     const dmma::Place place = dmma::place_of(blockIdx.x / SPLITS, problem);
     if ((n | k) % 2 != 0) {
