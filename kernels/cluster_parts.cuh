@@ -56,21 +56,21 @@ __device__ __forceinline__ void add_quad(double* sums, unsigned at) {
 }
 
 // A block's place for the parts of the others. BLOCKS: of the cluster. THREADS: that have sums, numbered from 0 on.
-// Number, COUNT: a thread's sums. Block r completes the quads from first(r) to first(r + 1) of each thread's sums: where
-// they do not come out even some blocks have one more.
-template <int BLOCKS, int THREADS, class Number, int COUNT>
+// Number, COUNT: a thread's sums. GROUP: quads of them that stay together. Block r completes the quads from first(r) to
+// first(r + 1) of each thread's sums: where groups do not come out even some blocks have one more.
+template <int BLOCKS, int THREADS, class Number, int COUNT, int GROUP = 1>
 struct Exchange {
     static constexpr int OF_QUAD = QUAD_BYTES / sizeof(Number);
-    static constexpr int ALL = COUNT / OF_QUAD;                     // quads
-    static constexpr bool EVEN = ALL % BLOCKS == 0;
-    static constexpr int QUADS = (ALL + BLOCKS - 1) / BLOCKS;       // of a share at most
+    static constexpr int GROUPS = COUNT / OF_QUAD / GROUP;
+    static constexpr bool EVEN = GROUPS % BLOCKS == 0;
+    static constexpr int QUADS = (GROUPS + BLOCKS - 1) / BLOCKS * GROUP;  // of a share at most
     static constexpr int SHARE = QUADS * OF_QUAD;
     static constexpr int SLOT_BYTES = QUADS * THREADS * QUAD_BYTES;  // of one other block
-    static_assert(ALL * OF_QUAD == COUNT && ALL >= BLOCKS, "whole quads for each block");
+    static_assert(GROUPS * GROUP * OF_QUAD == COUNT && GROUPS >= BLOCKS, "whole groups for each block");
 
     unsigned slots, barrier;  // shared addresses
 
-    __device__ static constexpr int first(int rank) { return EVEN ? rank * QUADS : rank * ALL / BLOCKS; }
+    __device__ static constexpr int first(int rank) { return EVEN ? rank * QUADS : rank * GROUPS / BLOCKS * GROUP; }
     __device__ static constexpr int quads_of(int rank) { return EVEN ? QUADS : first(rank + 1) - first(rank); }
 
     // By one thread, before it arrives.

@@ -5,15 +5,15 @@ operation: matmul
 dtypes: {a: f64, b: f64, c: f64, accumulate: f64}
 layouts: {a: row, b: row, c: row}
 macros:
-  SPLITS: [4, 2, 8]          # blocks of a cluster, each with a piece of k
+  SPLITS: [4, 2, 8, 3, 5, 6, 7]  # blocks of a cluster, each with a piece of k
   TILE_M: [64, 128]          # outputs of a tile
   TILE_N: [64, 128]
   WARP_M: [32, 64]           # rows of a warp's tile of 32 columns
   STAGES: [4, 6]             # chunks of 16 k in flight or in use
 where: ["TILE_M * TILE_N >= 128 * WARP_M", "(WARP_M == 32) == (TILE_M * TILE_N == 64 * 64)"]
 let:
-  # a tile's sums but the block's own share
-  parts: TILE_M * TILE_N * 8 * (SPLITS - 1) // SPLITS
+  # what the others have of a block's share of a tile, which is dealt out by four outputs of each thread
+  parts: TILE_M * TILE_N // WARP_M * 32 * ceil(WARP_M / (4 * SPLITS)) * (SPLITS - 1)
   shared: STAGES * (TILE_M + TILE_N) * 128 + parts
 tile: [TILE_M, TILE_N, 16]
 block: ["(TILE_M / WARP_M) * TILE_N"]
@@ -40,10 +40,9 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 namespace dmma {
 
 constexpr int COUNT = TILES_M * 2 * TILES_N * 4;  // sums of a thread
-using Parts = cluster_parts::Exchange<SPLITS, THREADS, f64, COUNT>;
+using Parts = cluster_parts::Exchange<SPLITS, THREADS, f64, COUNT, 2>;
 // Shared memory holds stages and parts of no more; the registers of a third block are better used.
 constexpr int BLOCKS = BLOCKS_PER_SM > 2 ? 2 : BLOCKS_PER_SM;
-static_assert(Parts::EVEN && Parts::SHARE % 4 == 0, "a share has both columns of its rows");
 
 // The share of a thread's sums that block `rank` completes, two columns at a time.
 template <int KIND>
@@ -53,8 +52,9 @@ __device__ __forceinline__ void store_share(const f64 (&own)[Parts::SHARE], cons
     const int column_of_thread = place.column + thread.warp_column() + thread.quad() * 2;
     const int row_of_thread = place.row + thread.warp_row() + thread.of_quad() * 2;
 #pragma unroll
-    for (int i = 0; i < Parts::SHARE / 4; ++i) {
-        const int number = rank * (Parts::SHARE / 4) + i;  // of two rows and two columns
+    for (int i = 0; i < Parts::QUADS / 2; ++i) {
+        if (2 * i >= Parts::quads_of(rank)) break;
+        const int number = Parts::first(rank) / 2 + i;  // of two rows and two columns
         const int column = column_of_thread + number % TILES_N * COLUMNS;
 #pragma unroll
         for (int which = 0; which < 2; ++which) {
