@@ -37,6 +37,8 @@ INPLACE, COMPUTE_TYPE = 1, 2
 REQUESTED_ALGORITHMS = 8
 FP8_SCALES = (0.5, 2.0)
 """What A and B are multiplied by in products of FP8: together nothing."""
+SCALE_PITCH = 16
+"""Bytes between them: a scale that lies elsewhere is refused when the product runs (measured, cuBLAS 13.1)."""
 EQUAL = 1.005
 """Times of algorithms up to this ratio are the same: which is the smallest is chance."""
 MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
@@ -98,8 +100,8 @@ class CublasLt:
         self.gpu = gpu
         self._memory = Memory(gpu)
         self.workspace = self._memory.new("workspace", WORKSPACE_BYTES, guarded=False)
-        self.scales = self._memory.new("scales", 4 * len(FP8_SCALES), guarded=False)
-        self.scales.upload(np.array(FP8_SCALES, np.float32))
+        self.scales = self._memory.new("scales", SCALE_PITCH * len(FP8_SCALES), guarded=False)
+        self.scales.upload(np.repeat(np.float32(FP8_SCALES), SCALE_PITCH // 4))
 
     def close(self) -> None:
         self._memory.close()
@@ -155,7 +157,7 @@ class Plan:
                     scales = library.scales.pointer
                     self._set(attribute.FAST_ACCUM, fast)
                     self._set(attribute.A_SCALE_POINTER, ctypes.c_void_p(scales))
-                    self._set(attribute.B_SCALE_POINTER, ctypes.c_void_p(scales + 4))
+                    self._set(attribute.B_SCALE_POINTER, ctypes.c_void_p(scales + SCALE_PITCH))
                 self._layouts = {name: self._layout(name) for name in "abc"}
         except BaseException:
             self._stack.close()
