@@ -55,6 +55,15 @@ __device__ __forceinline__ void add_quad(double* sums, unsigned at) {
     sums[0] += two.x, sums[1] += two.y;
 }
 
+// The piece of so many chunks that a block of the cluster has: `first` to `end` - 1.
+template <int BLOCKS>
+struct Piece {
+    int first, end;
+
+    __device__ __forceinline__ Piece(int chunks, int rank)
+        : first(chunks * rank / BLOCKS), end(chunks * (rank + 1) / BLOCKS) {}
+};
+
 // A block's place for the parts of the others. BLOCKS: of the cluster. THREADS: that have sums, numbered from 0 on.
 // Number, COUNT: a thread's sums. Share r of a thread's sums are those from r SHARE on, which block r completes.
 template <int BLOCKS, int THREADS, class Number, int COUNT>
@@ -67,6 +76,12 @@ struct Exchange {
     static_assert(SHARE * BLOCKS == COUNT && QUADS * OF_QUAD == SHARE, "whole quads for each block");
 
     unsigned slots, barrier;  // shared addresses
+
+    // `slots`: BYTES of shared memory.
+    __device__ __forceinline__ explicit Exchange(unsigned slots) : slots(slots) {
+        __shared__ unsigned long long arrived;
+        barrier = static_cast<unsigned>(__cvta_generic_to_shared(&arrived));
+    }
 
     // By one thread, before it arrives.
     __device__ __forceinline__ void begin() const {
