@@ -50,31 +50,24 @@ extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS)
     const Thread thread;
     Ring ring, loads;
     const bool loader = threadIdx.x == 0;
-    if (loader) ring.begin(CONSUMER_WARPS);
-    __syncthreads();
+    ring.begin();
 
     const Place place = Tiles(m, n).in_rows(blockIdx.x);
-    const int chunks = fp8::chunks_of(k);
+    const int chunks = chunks_of(k);
     if (loader) {
         for (int chunk = 0; chunk < min(STAGES - 1, chunks); ++chunk) {
-            fp8::load_chunk(loads, map_a, map_b, place, chunk);
+            load_chunk(loads, map_a, map_b, place, chunk);
             loads.next();
         }
     }
     Sums sums;
     int previous = 0;
     for (int chunk = 0; chunk < chunks; ++chunk) {
-        ring.wait_full();
-        fp8::multiply_chunk(sums, thread, ring.at(), chunk);
-        wait_products<1>();
-        if (chunk > 0) ring.release(thread, previous);
-        previous = ring.stage;
-        ring.next();
+        begin_chunk(sums, thread, ring, chunk);
+        end_chunk(thread, ring, previous, chunk);
         // Into the stage that has just been released, as soon as the other warps have released it too.
         if (loader && chunk + STAGES - 1 < chunks) {
-            loads.wait_empty();
-            fp8::load_chunk(loads, map_a, map_b, place, chunk + STAGES - 1);
-            loads.next();
+            load_next(loads, map_a, map_b, place, chunk + STAGES - 1);
         }
         __syncwarp();
     }

@@ -57,10 +57,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     if (place.row >= m) return;
     const int chunks = chunks_of(k);
     if (thread.loads()) {
-        ring.begin(thread);
+        begin(ring, thread);
         if (elected()) load_chunks(ring, map_a, map_b, place, 0, chunks);
     } else {
-        ring.join();
+        join();
         Sums sums;
         multiply_chunks(sums, thread, ring, chunks);
         const Result result = {c, m, n, alpha, beta};
