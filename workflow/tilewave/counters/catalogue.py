@@ -19,7 +19,8 @@ SUM, MAX, LAST = "sum", "max", "last"
 class Metric:
     """A counter: its unit, what it means in a line, how several launches of one case combine.
 
-    ``optional`` metrics exist on some chips only and are left out there without a note.
+    ``optional`` metrics exist on some chips only and are left out there without a note. ``inputs``: the
+    dtype of the operands, where it counts operations of the tensor cores on these alone.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Metric:
     meaning: str
     combine: str = SUM
     optional: bool = False
+    inputs: str = ""
 
 
 SCALAR_OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
@@ -54,7 +56,7 @@ _TENSOR_WORDS = "operations on the tensor cores (2 for a multiply-add) with"
 
 def _tensor(dtype: str, optional: bool = False) -> Metric:
     name = TENSOR.format(DTYPES[dtype].tensor_source)
-    return Metric(name, "FLOP", f"{_TENSOR_WORDS} {dtype} inputs", optional=optional)
+    return Metric(name, "FLOP", f"{_TENSOR_WORDS} {dtype} inputs", optional=optional, inputs=dtype)
 
 
 TENSOR_OPS = [
@@ -65,6 +67,7 @@ TENSOR_OPS = [
             "FLOP",
             f"{_TENSOR_WORDS} f16 inputs and {'' if dtype == 'f16' else 'f32 '}sums",
             optional=True,
+            inputs="f16",
         )
         for dtype in ("f16", "f32")
     ),
@@ -231,6 +234,7 @@ TENSOR_PATHS = [
         "FLOP",
         f"of these, {op.upper()} instructions with {DTYPES[dtype].label.lower()} inputs",
         optional=True,
+        inputs=dtype,
     )
     for op in ("hmma", "hgmma")
     for dtype in ("f16", "bf16", "tf32")
