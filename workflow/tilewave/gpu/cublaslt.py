@@ -39,6 +39,9 @@ FP8_SCALES = (0.5, 2.0)
 """What A and B are multiplied by in products of FP8: together nothing."""
 EQUAL = 1.005
 """Times of algorithms up to this ratio are the same: which is the smallest is chance."""
+BEATEN = 1.5
+"""An algorithm whose first block takes this much longer than the fastest's is timed no more: the clock does
+not move that far from one block to the next."""
 MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
 
 
@@ -327,7 +330,7 @@ class Plan:
         return chosen
 
     def _timed(self, block_of: Callable[[bytes], Block]) -> dict[int, float]:
-        """Rank -> median microseconds of a product.
+        """Rank -> microseconds of a product: the median of three blocks, of one that is `BEATEN` the first.
 
         In turn, there and back again: after a heavy kernel the clock takes some milliseconds to
         recover, and one after another the first ones would pay for it.
@@ -341,9 +344,11 @@ class Plan:
                 except CudaError as error:
                     if error.poisoned:
                         raise
-            ranks = list(blocks)
-            runs: dict[int, list[float]] = {rank: [] for rank in ranks}
-            for order in (ranks, ranks[::-1], ranks):
+            # Each has run once when it was built.
+            runs = {rank: [block.us()] for rank, block in blocks.items()}
+            limit = BEATEN * min((first for (first,) in runs.values()), default=0.0)
+            ranks = [rank for rank, (first,) in runs.items() if first <= limit]
+            for order in (ranks[::-1], ranks):
                 for rank in order:
                     runs[rank].append(blocks[rank].run())
         return {rank: statistics.median(us) for rank, us in runs.items()}
