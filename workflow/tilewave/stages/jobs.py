@@ -165,7 +165,8 @@ def of_case(
         return _known(stage, case, model.NOT_MEASURED, dear)
     if not entry:
         return Planned(case, None, None, stage)
-    return Planned(case, replace(job, key=content_key(entry["code"], job)), None)
+    code = entry["code"]
+    return Planned(case, replace(job, key=content_key(code, job), code=code), None)
 
 
 @functools.lru_cache(maxsize=1024)

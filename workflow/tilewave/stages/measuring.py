@@ -10,6 +10,7 @@ from tilewave.execution import results as executed
 from tilewave.jobs import Job
 from tilewave.launches import Provider
 from tilewave.records import model
+from tilewave.records.keys import of_more
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
 from tilewave.stages.jobs import Planned
@@ -129,7 +130,13 @@ class Sources:
         return None
 
     def _recorded(self, job: Job) -> dict[str, Any] | None:
-        found = self.recorded and self.recorded.get(job.stage, job.key)
+        """The recorded result; of counters also one that was asked for more."""
+        if self.recorded is None:
+            return None
+        found = self.recorded.get(job.stage, job.key)
+        if not found and job.stage == "counters" and self.recorded.has_case(job.stage, job.case):
+            more = (self.recorded.get(job.stage, key) for key in of_more(job))
+            found = next(filter(None, more), None)
         return found | {"case": job.case} if found else None
 
     def _executed(self, job: Job) -> dict[str, Any] | None:
