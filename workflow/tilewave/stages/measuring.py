@@ -10,7 +10,6 @@ from tilewave.execution import results as executed
 from tilewave.jobs import Job
 from tilewave.launches import Provider
 from tilewave.records import model
-from tilewave.records.keys import of_more
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
 from tilewave.stages.jobs import Planned
@@ -33,7 +32,7 @@ def from_recording(
     stage, case = job.stage, job.case
     if recorded is None:
         return model.result(stage, case, model.NOT_MEASURED, target["reason"], key=job.key)
-    found = recorded.get(stage, job.key)
+    found = recorded.answer(job)
     if found is not None:
         return found | {"case": case}
     if recorded.unusable:
@@ -130,13 +129,7 @@ class Sources:
         return None
 
     def _recorded(self, job: Job) -> dict[str, Any] | None:
-        """The recorded result; of counters also one that was asked for more."""
-        if self.recorded is None:
-            return None
-        found = self.recorded.get(job.stage, job.key)
-        if not found and job.stage == "counters" and self.recorded.has_case(job.stage, job.case):
-            more = (self.recorded.get(job.stage, key) for key in of_more(job))
-            found = next(filter(None, more), None)
+        found = self.recorded and self.recorded.answer(job)
         return found | {"case": job.case} if found else None
 
     def _executed(self, job: Job) -> dict[str, Any] | None:
