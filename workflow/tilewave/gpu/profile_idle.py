@@ -30,8 +30,9 @@ def idle(job: Job) -> frozenset[str]:
 
 
 def _of_operands(job: Job) -> frozenset[str] | None:
-    operands = frozenset(job.dtypes[name] for name in "ab" if name in job.dtypes)
-    return operands if all(DTYPES[one].tensor_cores for one in operands) else None
+    operands = [DTYPES[job.dtypes[name]] for name in "ab" if name in job.dtypes]
+    known = all(one.tensor_cores for one in operands)
+    return frozenset("fp8" if one.fp8 else one.name for one in operands) if known else None
 
 
 def _of_code(job: Job) -> frozenset[str] | None:
