@@ -127,7 +127,7 @@ def _plausible(made: dict[str, Any], pick: Callable[[list[Any]], Any]) -> dict[s
             block["shapes"] = pick(
                 [[64], ["64x65x7", "128 * sms"], [{"m": [1, 2], "n": 3, "k": 4}]]
             )
-            for key in ("dtypes", "providers", "most"):
+            for key in ("dtypes", "providers", "most", "without"):
                 block.pop(key, None)
     return made
 

@@ -410,11 +410,17 @@ class Drifting:
     ran = 0
 
     def __init__(self, us: float) -> None:
-        self.us, self.closed = us, False
+        self.alone, self.closed = us, False
+        self.runs = 0
+
+    def us(self) -> float:
+        """Of the block's first run, when it is built."""
+        return self.run()
 
     def run(self) -> float:
         Drifting.ran += 1
-        return self.us * (1 + 0.2 * 0.8**Drifting.ran)
+        self.runs += 1
+        return self.alone * (1 + 0.2 * 0.8**Drifting.ran)
 
     def close(self) -> None:
         self.closed = True
@@ -433,12 +439,16 @@ def chosen(**us: float) -> bytes:
     Drifting.ran = 0
     found = plan.choose(block_of, None)  # type: ignore[arg-type]
     assert all(block.closed for name, block in blocks.items() if name != b"broken")
+    ran = [block for block in blocks.values() if block.runs]
+    far = 2 * min(block.alone for block in ran)
+    assert [block.runs for block in ran] == [1 if block.alone > far else 3 for block in ran]
     return found
 
 
 def test_the_fastest_algorithm_is_found_while_the_clock_recovers() -> None:
     assert chosen(first=100, second=106, broken=1, third=108) == b"first"
     assert chosen(first=106, second=104, third=100) == b"third"
+    assert chosen(first=230, second=104, third=100) == b"third"
 
 
 def test_among_equal_algorithms_the_heuristics_first_is_taken() -> None:

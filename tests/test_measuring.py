@@ -1,12 +1,15 @@
 """Which results a stage takes from the store or a recording, and which it measures. No GPU."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from samples import a_job
+from tilewave.counters import catalogue
 from tilewave.records import model
+from tilewave.records.keys import key as content_key
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
 from tilewave.report import summary
@@ -221,6 +224,27 @@ def test_stale_and_missing_figures_say_why(store, recorded):
         "no NVIDIA GPU on this machine",
     )
     assert machine.asked == []
+
+
+def test_counters_of_more_answer_who_asks_for_less(tmp_path, store):
+    def asking(*sets):
+        metrics, sections = map(tuple, catalogue.merged(sets))
+        one = a_job(stage="counters", metrics=metrics, sections=sections, code="c0de")
+        return replace(one, key=content_key("c0de", one))
+
+    folder = tmp_path / "nvidia_h200"
+    counted = made_before(value=4.0) | {"stage": "counters", "key": asking("flops", "memory").key}
+    merge(folder, [counted], {HERE: {"gpu": "NVIDIA H200"}}, {})
+    asked = [["flops", "traffic"], ["memory"], ["flops", "memory"], ["full"], ["limits"]]
+    jobs = [asking(*sets) for sets in asked]
+    assert len({one.key for one in jobs}) == len(jobs)
+    found = [
+        collect(store, Machine(), one, recorded=Recorded(folder), live=False)["results"][0][
+            "status"
+        ]
+        for one in (*jobs, replace(jobs[0], code="other"))
+    ]
+    assert found == [*[model.OK] * 3, *[model.STALE] * 3]
 
 
 def test_a_live_stage_says_why_it_shows_what_was_executed(store):

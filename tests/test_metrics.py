@@ -79,6 +79,15 @@ def test_operations_on_bytes_count_as_tensor_operations() -> None:
     assert catalogue.METRICS[TENSOR.format("int8")].optional
 
 
+def test_operations_on_fp8_are_asked_for_where_there_are_some() -> None:
+    values = {TENSOR.format("fp16"): 0.0, TENSOR.format("fp8"): 2.0 * 4096**3}
+    assert {figures.tensor_flops(values, one) for one in ("e4m3", "e5m2")} == {137_438_953_472}
+    for name in catalogue.SETS:
+        plain, fp8 = (catalogue.merged([name], one)[0] for one in (False, True))
+        more = set() if name == "limits" else {TENSOR.format("fp8")}
+        assert set(fp8) - set(plain) == more and [one for one in fp8 if one not in more] == plain
+
+
 def test_f16_counted_by_the_type_of_the_sum() -> None:
     apart = {TENSOR.format("fp16_dst_fp16"): 3.0, TENSOR.format("fp16_dst_fp32"): 4.0}
     assert figures.tensor_flops(apart) == 7.0

@@ -770,6 +770,45 @@ def test_few_cases_join_a_session_that_collects_all_they_ask_for() -> None:
             assert settings.includes(profile_session.settings_of(jobs[index]))
 
 
+@pytest.mark.parametrize(
+    ("code", "asked"),
+    [
+        ("@P0 HMMA.16816.F32.BF16 R4, R8, R2, R4", ["bf16"]),
+        ("HGMMA.64x128x8.F32.TF32 R24, gdesc[UR4], R24", ["tf32"]),
+        ("IMMA.16832.S8.S8 R4, R8, R2, R4", ["i8"]),
+        ("QGMMA.64x128x32.F32.E4M3.E4M3 R24, gdesc[UR4], R24", []),
+        ("HFMA2.MMA R9, -RZ, RZ, 0, 0", []),
+        ("HMMA.SP.16832.F32 R4, R8, R2, R4", ["f16", "bf16", "tf32", "f64", "f16", "f16", "i8"]),
+    ],
+)
+def test_tensor_operations_that_the_code_lacks_are_not_counted(
+    tmp_path: Path, code: str, asked: list[str]
+) -> None:
+    cubin = tmp_path / "tiled.cubin"
+    other = "\n.text.other:\n        /*0000*/    DMMA.8x8x4 R4, R8, R2, R4 ;\n"
+    cubin.with_suffix(".sass").write_text(f"\n.text.tiled:\n        /*0000*/    {code} ;\n{other}")
+    one = job("a", cubin=str(cubin))
+    names = profile_session.metrics_of(one)
+    assert [catalogue.METRICS[name].inputs for name in names if "tensor_src" in name] == asked
+    # What the code tells is said beside what was counted, not among it.
+    found = profile_report.result_of(one, [FakeAction("tiled", dict.fromkeys(names, 3.0))], names)
+    unasked = [name for name in one.metrics if name not in names]
+    assert found["notes"].get("not_asked", []) == sorted(unasked)
+    assert not set(unasked) & set(named(found))
+    if "SP" not in code:
+        assert named(found)["counted_tensor_flops"] == 3 * len(asked)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"), [("f16", 3), ("bf16", 1), ("f64", 7), ("i8", 7), ("e4m3", 0)]
+)
+def test_a_librarys_tensor_operations_are_those_of_its_operands(dtype: str, number: int) -> None:
+    """Where the tensor cores alone take them: f64 and whole numbers may be computed otherwise."""
+    lib = job("lib", "", "cublaslt", dtypes={"a": dtype, "b": dtype, "c": dtype})
+    assert sum("tensor_src" in name for name in profile_session.metrics_of(lib)) == number
+    assert sum("tensor_src" in name for name in profile_session.metrics_of(job("a"))) == 7
+
+
 def test_a_refused_metric_is_dropped_and_the_run_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -501,6 +501,16 @@ def test_a_block_keeps_only_some_providers():
         project.load(config({**block, "kernels": ["matmul_naive"]}), "test.yaml")
 
 
+def test_a_block_of_all_kernels_may_leave_some_out():
+    block = {"macros": "defaults", "shapes": [64]}
+    every = project.load(config(block), "test.yaml").plan.kernels
+    some = project.load(config({**block, "without": ["matmul_naive"]}), "test.yaml").plan.kernels
+    assert some == [name for name in every if name != "matmul_naive"] != every
+    for wrong in ({"without": ["copy"]}, {"without": ["cublas"], "kernels": ["matmul_naive"]}):
+        with pytest.raises(Exception, match="without"):
+            project.load(config({**block, **wrong}), "test.yaml")
+
+
 def test_planned_results_pass_through(tmp_path):
     """A case that cannot be planned has its reason in the document of the races too."""
     known = Planned(SimpleNamespace(id="a@1"), None, model.result("tune", "a@1", model.UNSUPPORTED))

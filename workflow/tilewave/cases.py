@@ -184,7 +184,12 @@ def _block_kernels(
     if block.operation not in operations.names():
         raise UserError(where_file, f"{key}.operation", block.operation, operations.names())
     if block.kernels == "all":
-        return [k for k in kernels.values() if k.front.operation == block.operation]
+        found = {n: k for n, k in kernels.items() if k.front.operation == block.operation}
+        if unknown := [name for name in block.without if name not in found]:
+            raise UserError(where_file, f"{key}.without", unknown[0], found)
+        return [kernel for name, kernel in found.items() if name not in block.without]
+    if block.without:
+        raise UserError(where_file, f"{key}.without", block.without, "nothing beside named kernels")
     names = [block.kernels] if isinstance(block.kernels, str) else block.kernels
     for name in names:
         if name not in kernels:
@@ -201,7 +206,9 @@ def _without(block: CaseBlock, left_out: Mapping[str, UserError]) -> CaseBlock:
     stay = [name for name in names if name not in left_out]
     if names and not stay:
         raise left_out[names[0]]
-    return block if stay == names else block.model_copy(update={"kernels": stay})
+    without = [name for name in block.without if name not in left_out]
+    changed = {"kernels": stay} if stay != names else {}
+    return block.model_copy(update={**changed, "without": without})
 
 
 def _combinations(kernel: Kernel, how: str | Mapping[str, Any]) -> int:

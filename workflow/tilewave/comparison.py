@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from tilewave.inputs import to_float64
 from tilewave.jobs import Job
 from tilewave.records import model
 
@@ -164,10 +165,10 @@ def judged(
     )
 
 
-def compare(output: Output, got: np.ndarray, want: np.ndarray) -> Judgement:
-    """Compare an output with its reference, both in float64 and as memory has them (one dimension).
+def compare(output: Output, got: np.ndarray, want: np.ndarray, dtype: str = "f64") -> Judgement:
+    """Compare an output with its reference, both as memory has them (one dimension).
 
-    An element that is NaN is wrong.
+    dtype: of ``got``, see `inputs.to_float64`; the reference is float64. An element that is NaN is wrong.
     """
     bound = output.bound
     if got.shape != want.shape:
@@ -175,27 +176,66 @@ def compare(output: Output, got: np.ndarray, want: np.ndarray) -> Judgement:
             model.WRONG, f"{output.name} has {got.size} elements, expected {want.size}",
             badness=(True, math.inf),
         )  # fmt: skip
+    parts = [
+        _compared(bound, to_float64(got[at : at + PART], dtype), want[at : at + PART], at)
+        for at in range(0, got.size, PART)
+    ]
+    first = next((part.first for part in parts if part.wrong), -1)
+    wrong = sum(part.wrong for part in parts)
+    norm = max(math.hypot(*(part.norm for part in parts)), output.least_norm)
+    total = math.hypot(*(part.total for part in parts))
+    worst = max(parts, key=lambda part: part.beyond, default=None)
+    found = Comparison(
+        max((part.largest for part in parts), default=0.0),
+        total / norm if norm else total,
+        wrong,
+        first,
+        worst and worst.worst,
+    )
+    value = expected = math.nan
+    if wrong:
+        value = float(to_float64(got[first : first + 1], dtype)[0])
+        expected = float(want[first])
+    return judged(output, found, value, expected)
+
+
+PART = 1 << 13
+"""Elements that are compared at a time: what they need on the way stays in the cache, and no memory is asked
+of the system, which for a large output took ten times as long as to compare it."""
+
+
+class _Part(NamedTuple):
+    """Elements of an output beside their reference, see `Comparison`. total, norm: of the errors and of the
+    reference; beyond: the worst error over its tolerance."""
+
+    largest: float
+    total: float
+    norm: float
+    wrong: int
+    first: int
+    beyond: float
+    worst: tuple[float, float]
+
+
+def _compared(bound: Tolerance, got: np.ndarray, want: np.ndarray, start: int) -> _Part:
     with np.errstate(invalid="ignore"):
         error = np.where(got == want, 0.0, np.abs(got - want))  # infinities may be meant
     allowed = bound.absolute + bound.relative_out * np.abs(want)
     bad = ~(error <= allowed)
-    wrong = int(bad.sum())
-    first = int(np.argmax(bad)) if wrong else -1
-    norm = max(float(np.linalg.norm(want)), output.least_norm)
     known = error[~np.isnan(error)]
-    total = float(np.linalg.norm(known))
     with np.errstate(divide="ignore", invalid="ignore"):
         beyond = np.where(error == 0, 0.0, error / allowed)
-    worst = int(np.argmax(np.where(np.isnan(error), np.inf, beyond))) if error.size else 0
-    found = Comparison(
+    beyond = np.where(np.isnan(beyond), np.inf, beyond)
+    worst = int(np.argmax(beyond))
+    return _Part(
         float(known.max(initial=0.0)),
-        total / norm if norm else total,
-        wrong,
-        first,
-        (float(error[worst]), float(allowed[worst])) if error.size else None,
+        float(np.linalg.norm(known)),
+        float(np.linalg.norm(want)),
+        int(bad.sum()),
+        start + int(np.argmax(bad)),
+        float(beyond[worst]),
+        (float(error[worst]), float(allowed[worst])),
     )
-    value, expected = (float(got[first]), float(want[first])) if wrong else (math.nan, math.nan)
-    return judged(output, found, value, expected)
 
 
 def left_dirty(job: Job, read: Callable[[str], np.ndarray]) -> str:

@@ -58,6 +58,7 @@ class CaseBlock(Model):
     kernels: Words | Word = Field(
         "all", description="Kernel names, or `all` of the block's operation (new files included)."
     )
+    without: Words = Field(default_factory=list, description="Names that `all` leaves out.")
     operation: Word = Field("matmul", description="What `all` selects.")
     macros: Word | Annotated[dict[Word, Any], Field(max_length=MOST_ITEMS)] = Field(
         "each_dtype",

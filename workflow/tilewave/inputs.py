@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from tilewave.dtypes import DTYPES, mix
 
-_CHUNK = 1 << 21
+_CHUNK = (
+    1 << 16
+)  # small enough that no step asks the system for memory, which takes longer than to fill it
 
 
 def storage(dtype: str) -> np.dtype:

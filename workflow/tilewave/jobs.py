@@ -58,8 +58,8 @@ class Job:
     Python function's name; of several launches in a row the symbol of the one that leads, and so are
     the arguments (see `steps`). arguments: names of buffers, tensor maps, sizes, scalars, alpha and beta,
     numbers, and None for null pointers, in the kernel's order. seed: of the inputs. limit_s: what the case may take. clock_control,
-    cache_control: ncu's. key: see `records.keys`. cubin: its path, empty where nothing was compiled;
-    no_cubin then says why not.
+    cache_control: ncu's. key: see `records.keys`. code: digest of the cubin's code, or of a host kernel's
+    source. cubin: its path, empty where nothing was compiled; no_cubin then says why not.
     """
 
     stage: str
@@ -81,6 +81,7 @@ class Job:
     clock_control: str
     cache_control: str
     key: str = ""
+    code: str = ""
     cubin: str = ""
     no_cubin: str = ""
     # Of a probe: what its expressions ask of the device, and the instruction that is counted.

@@ -17,7 +17,7 @@ ROW = re.compile(
     re.M,
 )
 # HMMA, HGMMA, IMMA, DMMA, ..., with or without a predicate; HFMA2.MMA is of the FMA units.
-TENSOR = re.compile(r"\*/\s+(?:@\S+\s+)?[A-Z]+MMA\b")
+TENSOR = re.compile(r"\*/\s+(?:@\S+\s+)?([A-Z]+MMA\b[\w.]*)")
 # A device function that was not inlined begins, or an instruction; and a call of such a function.
 BEGINNING = re.compile(r"^(?P<label>\$\S+):$|^\s*/\*(?P<address>[0-9a-f]{4,})\*/", re.M)
 CALL = re.compile(r"\bCALL\.REL\S* `\((?P<label>\$\S+)\)")
@@ -64,13 +64,17 @@ def of_cubin(cubin: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else as_text(cubin)
 
 
+def tensor_opcodes(listing: str, function: str) -> frozenset[str] | None:
+    """The opcodes of the tensor cores' instructions of a function of `as_text`; None where it is not there."""
+    _, label, code = listing.partition(f"\n.text.{function}:")
+    return frozenset(TENSOR.findall(code.partition("\n.text.")[0])) if label else None
+
+
 def on_tensor_cores(listing: str, *functions: str) -> bool | None:
     """Whether one of these functions of `as_text` has instructions of the tensor cores; None where none
     has and one is not there."""
-    parts = [listing.partition(f"\n.text.{function}:") for function in functions]
-    if any(TENSOR.search(code.partition("\n.text.")[0]) for _, _, code in parts):
-        return True
-    return False if all(label for _, label, _ in parts) else None
+    found = [tensor_opcodes(listing, function) for function in functions]
+    return True if any(found) else None if None in found else False
 
 
 class Place(NamedTuple):

@@ -6,6 +6,7 @@ ones that the installed ncu does not know for the chip.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ SUM, MAX, LAST = "sum", "max", "last"
 class Metric:
     """A counter: its unit, what it means in a line, how several launches of one case combine.
 
-    ``optional`` metrics exist on some chips only and are left out there without a note.
+    ``optional`` metrics exist on some chips only and are left out there without a note. ``inputs``: the
+    dtype of the operands, where it counts operations of the tensor cores on these alone.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Metric:
     meaning: str
     combine: str = SUM
     optional: bool = False
+    inputs: str = ""
 
 
 SCALAR_OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
@@ -54,7 +57,7 @@ _TENSOR_WORDS = "operations on the tensor cores (2 for a multiply-add) with"
 
 def _tensor(dtype: str, optional: bool = False) -> Metric:
     name = TENSOR.format(DTYPES[dtype].tensor_source)
-    return Metric(name, "FLOP", f"{_TENSOR_WORDS} {dtype} inputs", optional=optional)
+    return Metric(name, "FLOP", f"{_TENSOR_WORDS} {dtype} inputs", optional=optional, inputs=dtype)
 
 
 TENSOR_OPS = [
@@ -65,11 +68,16 @@ TENSOR_OPS = [
             "FLOP",
             f"{_TENSOR_WORDS} f16 inputs and {'' if dtype == 'f16' else 'f32 '}sums",
             optional=True,
+            inputs="f16",
         )
         for dtype in ("f16", "f32")
     ),
     _tensor("i8", optional=True),
 ]
+FP8_OPS = Metric(
+    TENSOR.format("fp8"), "FLOP", f"{_TENSOR_WORDS} FP8 inputs", optional=True, inputs="fp8"
+)
+"""Asked for of products of FP8 beside what their set has: the keys of all others stay what they were."""
 CYCLES = [
     Metric("sm__cycles_active.avg", "cycle", "cycles with a warp on an SM, mean over SMs"),
     Metric("sm__cycles_active.max", "cycle", "cycles with a warp on an SM, busiest SM"),
@@ -231,6 +239,7 @@ TENSOR_PATHS = [
         "FLOP",
         f"of these, {op.upper()} instructions with {DTYPES[dtype].label.lower()} inputs",
         optional=True,
+        inputs=dtype,
     )
     for op in ("hmma", "hgmma")
     for dtype in ("f16", "bf16", "tf32")
@@ -296,7 +305,9 @@ SAMPLED_SECTIONS = (
     "LaunchStats",
     "Occupancy",
 )
-METRICS: dict[str, Metric] = {metric.name: metric for names in SETS.values() for metric in names}
+METRICS: dict[str, Metric] = {
+    metric.name: metric for metric in (*itertools.chain.from_iterable(SETS.values()), FP8_OPS)
+}
 
 
 def names(metric_set: str) -> list[str]:
@@ -307,10 +318,12 @@ def names(metric_set: str) -> list[str]:
     return [metric.name for metric in SETS[metric_set]]
 
 
-def merged(metric_sets: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Metrics and sections of several sets together, each once, in a fixed order."""
+def merged(metric_sets: Iterable[str], fp8: bool = False) -> tuple[list[str], list[str]]:
+    """Metrics and sections of several sets together, each once, in a fixed order; fp8: of a product of FP8."""
     chosen = [name for name in SETS if name in set(metric_sets)]
     metrics = dict.fromkeys(metric for name in chosen for metric in names(name))
+    if fp8 and not metrics.keys().isdisjoint(metric.name for metric in TENSOR_OPS):
+        metrics[FP8_OPS.name] = None
     if not set(OF_INSTRUCTIONS).isdisjoint(chosen):
         metrics |= dict.fromkeys(INSTRUCTION_METRICS)
     sections = dict.fromkeys(one for name in chosen for one in SECTIONS.get(name, ()))

@@ -94,7 +94,7 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
     """
     counters = {
         dtype: TENSOR.format(DTYPES[dtype].tensor_source)
-        for dtype in ("f16", "bf16", "tf32", "f64", "i8")
+        for dtype in ("f16", "bf16", "tf32", "f64", "i8", "e4m3", "e5m2")
     }
     fp16 = values.get(counters.pop("f16"))
     if fp16 is None:
@@ -103,11 +103,9 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
         if not known:
             return None
         fp16 = sum(known)
-    if operand in ("bf16", "tf32", "i8") and counters[operand] not in values:
+    if operand in counters and operand != "f64" and counters[operand] not in values:
         return None
-    if operand in DTYPES and DTYPES[operand].fp8:  # not collected
-        return None
-    return fp16 + sum(values.get(counter, 0.0) for counter in counters.values())
+    return fp16 + sum(values.get(counter, 0.0) for counter in dict.fromkeys(counters.values()))
 
 
 def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, Any]]:

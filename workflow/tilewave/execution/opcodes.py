@@ -11,10 +11,10 @@ import functools
 from collections.abc import Mapping
 
 from tilewave.machine.families import OPCODES
-from tilewave.machine.families.tensor import tensor, unit
+from tilewave.machine.families.tensor import inputs, tensor, unit
 from tilewave.machine.registry import Trait
 
-__all__ = ["base", "class_of", "tensor", "unit"]
+__all__ = ["base", "class_of", "inputs", "tensor", "unit"]
 
 OTHER = "other"
 """The class of an opcode that is not known."""

@@ -41,6 +41,9 @@ SCALE_PITCH = 16
 """Bytes between them: a scale that lies elsewhere is refused when the product runs (measured, cuBLAS 13.1)."""
 EQUAL = 1.005
 """Times of algorithms up to this ratio are the same: which is the smallest is chance."""
+BEATEN = 1.5
+"""An algorithm whose first block takes this much longer than the fastest's is timed no more: the clock does
+not move that far from one block to the next."""
 MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
 
 
@@ -329,7 +332,7 @@ class Plan:
         return chosen
 
     def _timed(self, block_of: Callable[[bytes], Block]) -> dict[int, float]:
-        """Rank -> median microseconds of a product.
+        """Rank -> microseconds of a product: the median of three blocks, of one that is `BEATEN` the first.
 
         In turn, there and back again: after a heavy kernel the clock takes some milliseconds to
         recover, and one after another the first ones would pay for it.
@@ -343,9 +346,11 @@ class Plan:
                 except CudaError as error:
                     if error.poisoned:
                         raise
-            ranks = list(blocks)
-            runs: dict[int, list[float]] = {rank: [] for rank in ranks}
-            for order in (ranks, ranks[::-1], ranks):
+            # Each has run once when it was built.
+            runs = {rank: [block.us()] for rank, block in blocks.items()}
+            limit = BEATEN * min((first for (first,) in runs.values()), default=0.0)
+            ranks = [rank for rank, (first,) in runs.items() if first <= limit]
+            for order in (ranks[::-1], ranks):
                 for rank in order:
                     runs[rank].append(blocks[rank].run())
         return {rank: statistics.median(us) for rank, us in runs.items()}

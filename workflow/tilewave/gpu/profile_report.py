@@ -10,6 +10,7 @@ from tilewave.counters import catalogue
 from tilewave.counters.figures import derived, figure
 from tilewave.counters.instructions import instruction_totals, of_launches, probe_figures
 from tilewave.gpu import profile_samples
+from tilewave.gpu.profile_idle import idle
 from tilewave.gpu.profile_instructions import Code, instructions_of, value_of
 from tilewave.jobs import Job
 from tilewave.processes import Result
@@ -224,7 +225,8 @@ def result_of(
     for name in values:
         values[name] = _scaled(name, values[name], actions[0])
     figures = [figure(name, value, units[name]) for name, value in values.items()]
-    figures += derived(values, job.dtypes.get("a", ""))
+    zero = dict.fromkeys(idle(job).difference(values), 0.0)
+    figures += derived(values | zero, job.dtypes.get("a", ""))
     codes = {} if codes is None or not ours else codes
     functions = [one.entry for one in job.steps] if ours else list(map(str, range(len(actions))))
     each = [
@@ -238,6 +240,8 @@ def result_of(
     missing = [name for name in absent if name not in optional]
     if missing:
         notes["absent_metrics"] = missing
+    if zero:
+        notes["not_asked"] = sorted(zero)
     if apart:
         notes["of_each_launch"] = apart
     notes |= _passes(actions)

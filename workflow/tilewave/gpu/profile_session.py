@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewave.counters import catalogue
+from tilewave.gpu.profile_idle import idle
 from tilewave.gpu.profile_run import (
     ATTEMPTS,
     NO_PERMISSION,
@@ -106,8 +107,9 @@ class Session:
 
 
 def metrics_of(job: Job) -> list[str]:
-    """The metrics that a job asks for, each once."""
-    return list(dict.fromkeys(job.metrics))
+    """The metrics that ncu is asked for of a job, each once: those that it wants, but for `idle` ones."""
+    without = idle(job)
+    return [name for name in dict.fromkeys(job.metrics) if name not in without]
 
 
 def settings_of(job: Job) -> Settings:

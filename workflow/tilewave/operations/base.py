@@ -232,8 +232,9 @@ class Operation:
         return Judgement.worst(
             compare(
                 self.output(job, name, alpha, beta),
-                to_float64(self.without_padding(job, name, found[name]), self.dtype(job, name)),
+                self.without_padding(job, name, found[name]),
                 wanted.ravel(order=self.order(job, name)),
+                self.dtype(job, name),
             )
             for name, wanted in want.items()
         )

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tilewave.inputs import storage, to_float64, uniform
+from tilewave.inputs import storage, uniform
 from tilewave.jobs import Job
 from tilewave.operations.base import Arrays, Operand, Operation, Work
 
@@ -38,8 +38,9 @@ class Reduction(Operation):
         for name, operand in self.operands.items():
             dtype, count = self.stored(job, name)
             assert operand.stream is not None
-            drawn = to_float64(uniform(job.seed, operand.stream, count, "f32"), "f32")
-            made[name] = (np.round(EIGHTHS * drawn) / EIGHTHS).astype(dtype)
+            drawn = uniform(job.seed, operand.stream, count, "f32")
+            np.round(EIGHTHS * drawn, out=drawn)
+            made[name] = (drawn / EIGHTHS).astype(dtype)
         return made
 
     def reference(

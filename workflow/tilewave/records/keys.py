@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from tilewave.counters import catalogue
 from tilewave.jobs import Job
 
 # Raised when the way of measuring changes, so that older figures are not taken for new ones.
@@ -65,3 +69,20 @@ def key(code: str, job: Job) -> str:
             **{name: parts[name] for name in RARE_PARTS if parts[name]},
         }
     )
+
+
+def of_more(job: Job) -> Iterator[str]:
+    """Keys of the same job where it asks for as many counters, or more: what was counted then answers it."""
+    mine = {*job.metrics, *job.sections}
+    for metrics, sections in _asked():
+        if mine <= {*metrics, *sections}:
+            yield key(job.code, replace(job, metrics=metrics, sections=sections))
+
+
+@functools.cache
+def _asked() -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """Metrics and sections of every combination of sets of counters, each once."""
+    sets = catalogue.SETS
+    several = (itertools.combinations(sets, n + 1) for n in range(len(sets)))
+    found = map(catalogue.merged, itertools.chain.from_iterable(several))
+    return tuple({(tuple(metrics), tuple(sections)): None for metrics, sections in found})

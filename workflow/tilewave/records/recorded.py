@@ -29,7 +29,9 @@ import pyarrow.parquet as pq
 
 from tilewave.errors import UserError
 from tilewave.home import RECORDED
+from tilewave.jobs import Job
 from tilewave.records import model
+from tilewave.records.keys import of_more
 from tilewave.records.store import write_atomically
 from tilewave.sealing import content, digest
 
@@ -305,6 +307,14 @@ class Recorded:
         instructions."""
         row = self._keys.get((stage, key))
         return None if row is None else self._result(row)
+
+    def answer(self, job: Job) -> dict[str, Any] | None:
+        """The recorded result of a job; of counters also one that was asked for more."""
+        found = self.get(job.stage, job.key)
+        if found is None and job.stage == "counters" and self.has_case(job.stage, job.case):
+            more = (self.get(job.stage, key) for key in of_more(job))
+            found = next((one for one in more if one is not None), None)
+        return found
 
     def has_case(self, stage: str, case: str) -> bool:
         """Whether the case was ever recorded, under whatever key."""

@@ -11,6 +11,7 @@ from typing import Any
 from tilewave import execution, operations
 from tilewave.cases import Case, Request, wants
 from tilewave.config import Config
+from tilewave.dtypes import DTYPES
 from tilewave.execution import cost
 from tilewave.jobs import Job, Timing
 from tilewave.records import model
@@ -53,15 +54,17 @@ def too_dear(resolved: Resolved, job: Job) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def _counted(stage: str, sets: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Metrics and sections that a stage asks Nsight Compute for."""
+def _counted(
+    stage: str, sets: frozenset[str], fp8: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Metrics and sections that a stage asks Nsight Compute for; fp8: of a product of FP8."""
     from tilewave.counters import catalogue
 
     if stage == model.SAMPLE:
         return catalogue.SAMPLED, catalogue.SAMPLED_SECTIONS
     if stage != "counters":
         return (), ()
-    names, sections = catalogue.merged(sorted(sets))
+    names, sections = catalogue.merged(sorted(sets), fp8)
     return tuple(names), tuple(sections)
 
 
@@ -123,7 +126,8 @@ def of_case(
     if named is not None and named.limit_s is not None:
         limit_s = min(limit_s, named.limit_s)
     without = kernel.provider == "nvrtc" and "cubin" not in entry
-    counted = _counted(stage, frozenset(resolved.request.counters))
+    fp8 = any(DTYPES[one].fp8 for one in variant.dtypes.values())
+    counted = _counted(stage, frozenset(resolved.request.counters), fp8)
     symbols = entry.get("symbols", {kernel.entry: entry.get("symbol", kernel.entry)})
     series = tuple(replace(one, entry=symbols.get(one.entry, one.entry)) for one in launch.series)
     job = Job(
@@ -165,7 +169,8 @@ def of_case(
         return _known(stage, case, model.NOT_MEASURED, dear)
     if not entry:
         return Planned(case, None, None, stage)
-    return Planned(case, replace(job, key=content_key(entry["code"], job)), None)
+    code = entry["code"]
+    return Planned(case, replace(job, key=content_key(code, job), code=code), None)
 
 
 @functools.lru_cache(maxsize=1024)

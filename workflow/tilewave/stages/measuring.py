@@ -32,7 +32,7 @@ def from_recording(
     stage, case = job.stage, job.case
     if recorded is None:
         return model.result(stage, case, model.NOT_MEASURED, target["reason"], key=job.key)
-    found = recorded.get(stage, job.key)
+    found = recorded.answer(job)
     if found is not None:
         return found | {"case": case}
     if recorded.unusable:
@@ -129,7 +129,7 @@ class Sources:
         return None
 
     def _recorded(self, job: Job) -> dict[str, Any] | None:
-        found = self.recorded and self.recorded.get(job.stage, job.key)
+        found = self.recorded and self.recorded.answer(job)
         return found | {"case": job.case} if found else None
 
     def _executed(self, job: Job) -> dict[str, Any] | None:

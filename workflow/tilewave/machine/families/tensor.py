@@ -225,18 +225,29 @@ def _product(opcode: str) -> tuple[str, list[str], tuple[int, int, int] | None]:
 def unit(opcode: str) -> tuple[str, int] | None:
     """The unit and type of a tensor instruction as `theory.bounds.Rates` names them, and the operations
     of one warp. None where it multiplies nothing, or what is not known here."""
-    name, words, shape = _product(opcode)
-    known = tensor(opcode)
+    name, _, shape = _product(opcode)
+    known, source = tensor(opcode), inputs(opcode)
     if known is not None:
-        source, sum_, operations = known
-    elif name in ("IMMA", "IGMMA") and "SP" not in words and {"S8", "U8"} & set(words) and shape:
-        source, sum_, operations = "i8", "i32", 2 * math.prod(shape)
-    elif name == "QGMMA" and "SP" not in words and shape:
-        source, sum_, operations = "fp8", "f32", 2 * math.prod(shape)
+        _, sum_, operations = known
+    elif source and shape:
+        sum_, operations = "", 2 * math.prod(shape)
     else:
         return None
     way = "wgmma" if name in WARPGROUPS else "mma 8x8x4" if shape == (8, 8, 4) else "mma"
     return f"{way} {source}" + (" f16 sum" if (source, sum_) == ("f16", "f16") else ""), operations
+
+
+def inputs(opcode: str) -> str | None:
+    """The type of what a tensor instruction multiplies: f16, bf16, tf32, f64, i8 or fp8. None where it
+    multiplies nothing, or what is not known here (sparse matrices, bits, half bytes)."""
+    name, words, shape = _product(opcode)
+    if known := tensor(opcode):
+        return known[0]
+    if "SP" in words or shape is None:
+        return None
+    if name in ("IMMA", "IGMMA") and {"S8", "U8"} & set(words):
+        return "i8"
+    return "fp8" if name == "QGMMA" else None
 
 
 not_executed("BGMMA OMMA QMMA", kind="tensor")
