@@ -6,7 +6,6 @@ dtypes: {a: TYPE, b: TYPE, c: TYPE, accumulate: f32}
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16]
-  RASTER: [2048, 1024, 64]   # rows of C that are walked together; 64: one tile row after another
 let:
   rows: ceil(m / 128)
   chunks: ceil(k / 64)
@@ -23,7 +22,7 @@ let:
   wider: max(0, n / 8 - columns * narrow / 8)
   wide: "narrow + 8 if wider > 0 else narrow"
   stage: (128 + wide) * 128
-  stages: min(8, floor(198656 / stage))
+  stages: min(8, floor(198400 / stage))
   tiles: rows * columns
 tile: [128, wide, 64]
 block: [384]
@@ -61,12 +60,11 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 #define TILE_M 128
 #define TILE_N 256  // at most
 #define STAGES 8    // at most
+#define RASTER 2048 // rows of C that are walked together
 #include "hgemm_wgmma.cuh"
 #include "wgmma_any_width.cuh"
 
 using namespace hopper;
-
-constexpr int OWN_STRIPS = CONSUMER_WARPS * BUFFERS * STRIP_BYTES;
 
 // Tiles of a launch: `columns` side by side, the first `wider` ones of `narrow` + 8 columns of C.
 struct Division {
@@ -98,6 +96,20 @@ struct SizedRing : Ring {
     int count, bytes;
 
     __device__ __forceinline__ SizedRing(int count, int widest) : count(count), bytes(A_BYTES + widest * SWIZZLE_BYTES) {}
+    // By the warp that loads, which goes on at once, ...
+    __device__ __forceinline__ void begin(const Thread& thread) const {
+        if (thread.lane < STAGES) {
+            initialize(full + 8 * thread.lane, 1);
+            initialize(empty + 8 * thread.lane, CONSUMER_WARPS);
+            publish_barriers();
+        }
+        __syncwarp();
+        asm volatile("bar.arrive 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
+    }
+    // ... and by those that multiply: the mbarriers are there.
+    __device__ __forceinline__ void join() const {
+        asm volatile("bar.sync 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
+    }
     __device__ __forceinline__ unsigned at() const { return stages + stage * bytes; }
     __device__ __forceinline__ unsigned own_strips(const Thread& thread) const {
         return stages + count * bytes + thread.warp * BUFFERS * STRIP_BYTES;
@@ -203,13 +215,12 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     const Thread thread;
     const Division division(m, columns, narrow, wider);
     SizedRing ring(stages, division.widest());
-    if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
-    __syncthreads();
-
     const int tiles = division.tiles.count(), chunks = chunks_of(k);
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<24>();
-        if (thread.warp == CONSUMER_WARPS && elected()) {
+        if (thread.warp != CONSUMER_WARPS) return;
+        ring.begin(thread);
+        if (elected()) {
             for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
                 const Patch patch(division, tile);
                 const CUtensorMap& map_b = patch.width == narrow ? map_narrow : map_wide;
@@ -225,6 +236,7 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
         }
     } else {
         take_registers<240>();
+        ring.join();
         const Result result = {c, m, n, alpha, beta};
         const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
         const unsigned own_strips = ring.own_strips(thread);
