@@ -20,6 +20,7 @@ PERSISTENT = [
     "hgemm_wgmma_store",
     "hgemm_wgmma_cluster",
     "hgemm_wgmma_late",
+    "hgemm_wgmma_even",
 ]
 LAYOUTS = "hgemm_wgmma_layouts"  # elements are made in the order of memory: its B is another one
 
@@ -61,6 +62,30 @@ def test_blocks_with_several_tiles(few: None, name: str, shape: str) -> None:
 def test_other_tiles_rings_and_orders(few: None, name: str, macros: dict[str, int]) -> None:
     done = support.execute(KERNELS / f"{name}.cu", "520x520x328", {"TYPE": "f16", **macros})
     assert (done.verdict, done.kinds) == ("correct", []), done.reason
+
+
+# Of three SMs: one wave; two of tiles of two widths; five; a wave more than need be, because it is fuller; fewer columns
+# than the narrowest tile has.
+@pytest.mark.parametrize(
+    ("shape", "columns"),
+    [
+        ("300x136x72", (1, 136)),
+        ("129x392x264", (3, 136)),
+        ("520x520x40", (3, 176)),
+        ("129x256x2048", (3, 88)),
+        ("8x8x8", (1, 64)),
+    ],
+)
+def test_tiles_are_as_wide_as_fills_the_waves(
+    few: None, shape: str, columns: tuple[int, int]
+) -> None:
+    path = KERNELS / "hgemm_wgmma_even.cu"
+    done = support.execute(path, shape, {"TYPE": "f16"})
+    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    launch = support.job(path, shape, {"TYPE": "f16"}).launch
+    assert launch.tile is not None
+    rows = -(-int(shape.split("x")[0]) // launch.tile[0])
+    assert (launch.working_blocks // rows, launch.tile[1]) == columns
 
 
 @pytest.mark.parametrize(("layout_b", "shape"), [("row", "136x456x51"), ("col", "304x520x328")])

@@ -186,13 +186,13 @@ def test_numbers_of_front_matter(tmp_path: Path) -> None:
     made.try_out()
     shape = {"batch": 3, "m": 20, "n": 17, "k": 9}
     assert made.strides(shape) == {"lda": 10, "stride_a": 205, "ldb": 17, "stride_c": 347}
-    assert made.arguments(shape)[:9] == ("a", 10, 205, "b", 17, 153, "c", 17, 347)
+    assert made.arguments(shape, {})[:9] == ("a", 10, 205, "b", 17, 153, "c", 17, 347)
     plain = write_kernel(tmp_path, front=FRONT.replace("m, n, k", "lda, ldb, 'ldc * 2'"))
     assert support.choose(plain).strides(shape) == {}
-    assert support.choose(plain).arguments(shape)[3:6] == (9, 17, 34)
+    assert support.choose(plain).arguments(shape, {})[3:6] == (9, 17, 34)
     own = plain.parent / "own.cu"
     own.write_text(plain.read_text().replace("tile:", "let: {lda: 2 * k}\ntile:"))
-    assert support.choose(own).arguments(shape)[3] == 18
+    assert support.choose(own).arguments(shape, {})[3] == 18
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,16 @@ def test_errors_are_of_the_model_with_one_fitted_number() -> None:
     assert len(unranked) and error[unranked].isna().all(), "wrong cases are not compared"
 
 
+def test_a_wave_of_narrower_tiles_counts_as_less() -> None:
+    study = synthetic.make("wave_quantization")
+    widths = study.cases["tile_n"].where(study.cases["n"] > 1800, 96)
+    swept = first(replace(study, cases=study.cases.assign(tile_n=widths)))
+    frame = swept.frame.set_index("n")
+    assert swept.tile[1] == 128 and len(swept.model) == len(frame)
+    assert (frame["work"] / frame["waves"]).loc[[1616, 2000]].tolist() == [0.75, 1]
+    assert not frame["partial_tail"].any()
+
+
 def test_the_table_has_errors_and_their_summary() -> None:
     study = synthetic.make("wave_quantization")
     table = wave_quantization.table(study)

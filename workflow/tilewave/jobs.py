@@ -84,7 +84,7 @@ class Job:
     code: str = ""
     cubin: str = ""
     no_cubin: str = ""
-    # Of a probe: what its expressions ask of the device, and the instruction that is counted.
+    # What arguments or a probe's expressions ask of the device; the instruction of a probe that is counted.
     probe: Probe | None = None
     device: Mapping[str, Any] = field(default_factory=dict)
     instruction: str | None = None

@@ -170,7 +170,7 @@ class Variant:
         asked = {
             word for text in (*texts, front.working_blocks) for word in self._device_words(text)
         }
-        return ", ".join(sorted(asked - set(device)))
+        return ", ".join(sorted((asked | self.device_of_arguments) - set(device)))
 
     @property
     def _launched(self) -> Iterator[tuple[str, Launched]]:
@@ -230,7 +230,7 @@ class Variant:
         for expressions, known in (
             (alone, set(self.names)),
             (sized, geometry),
-            (passed, {*self.names, *dimensions, *self._stride_names}),
+            (passed, geometry),
             (asked, geometry | {"arch", *architectures.NAMES}),
         ):
             for key, text in expressions:
@@ -256,7 +256,7 @@ class Variant:
             shape[name] = math.lcm(TRIAL_SIZE, divisor)
         if not self.supports(shape, TRIAL_DEVICE):
             self.plan(shape, TRIAL_DEVICE)
-            self.arguments(shape)
+            self.arguments(shape, TRIAL_DEVICE)
             self.strides(shape)
 
     def _check_words(self, operation: Operation) -> None:
@@ -376,24 +376,32 @@ class Variant:
         given = [one for one in every if isinstance(one, str)]
         return [one for one in given if one.isidentifier() and one not in known]
 
-    def arguments(self, shape: Mapping[str, int]) -> tuple[Argument, ...]:
+    def arguments(
+        self, shape: Mapping[str, int], device: Mapping[str, Any]
+    ) -> tuple[Argument, ...]:
         """The arguments of the launch that leads: names of buffers, sizes and the like, numbers, None for
-        null.
+        null. device: what of it they ask for (`device_of_arguments`), or more.
 
         Raises UserError for an expression without a value.
         """
         before, one = list(self._launched)[self.kernel.leading]
-        return self._arguments(before, one, shape)
+        return self._arguments(before, one, {**device, **shape})
+
+    @property
+    def device_of_arguments(self) -> set[str]:
+        """What of the device the arguments of any launch ask for."""
+        given = [text for _, one in self.kernel.launches for text in one.arguments]
+        return {word for text in given for word in self._device_words(text)}
 
     def _arguments(
-        self, before: str, one: Launched, shape: Mapping[str, int]
+        self, before: str, one: Launched, names: Mapping[str, Any]
     ) -> tuple[Argument, ...]:
         words = self._words()
 
         def value(key: str, given: Argument) -> Argument:
             if given in words or not isinstance(given, str):
                 return given
-            number = self._evaluate(key, given, shape)
+            number = self._evaluate(key, given, names)
             finite = isinstance(number, (int, float)) and math.isfinite(number)
             if isinstance(number, bool) or not finite:
                 raise UserError(self.kernel.path, key, given, "an expression with a number")
@@ -417,7 +425,7 @@ class Variant:
         front = self.kernel.front
         names = {**device, **shape}
         steps = [
-            self._step(before, entry, one, shape, names)
+            self._step(before, entry, one, names)
             for (before, one), (entry, _) in zip(self._launched, self.kernel.launches)
         ]
         leading = steps[self.kernel.leading]
@@ -443,7 +451,6 @@ class Variant:
         before: str,
         entry: str,
         one: Launched,
-        shape: Mapping[str, int],
         names: Mapping[str, Any],
     ) -> Step:
         """One launch in whole numbers."""
@@ -461,7 +468,7 @@ class Variant:
         cluster = three("cluster", one.cluster) if one.cluster else None
         return Step(
             entry=entry,
-            arguments=self._arguments(before, one, shape),
+            arguments=self._arguments(before, one, names),
             grid=three("grid", one.grid),
             block=three("block", one.block),
             shared_bytes=self._integer(f"{before}shared_bytes", one.shared_bytes, names),

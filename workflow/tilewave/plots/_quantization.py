@@ -63,7 +63,7 @@ def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
     model, frame = sweep.model, sweep.frame
     if panel not in ("tflops", "duration"):
         return pd.DataFrame({"n": model["n"], "value": model[f"model_{panel}"], "line": _MODEL})
-    times = {_MODEL: model["waves"] * sweep.wave_time}
+    times = {_MODEL: model["work"] * sweep.wave_time}
     if sweep.blocks_per_sm > 1:
         times[_ALONE] = model["rounds"] * sweep.round_time
     parts = [pd.DataFrame({"n": model["n"], "value": t, "line": n}) for n, t in times.items()]
@@ -181,7 +181,7 @@ def _mark_handles(found: Sequence[Sweep], by: str) -> list[Artist]:
 
 def _drops(sweep: Sweep, by: str) -> Iterator[tuple[float, float, int, int]]:
     """At each boundary: the share of the throughput lost beyond it, that of the model, both N."""
-    at = sweep.frame.assign(model=sweep.frame["n"] / sweep.frame["waves"]).set_index("n")
+    at = sweep.frame.assign(model=sweep.frame["n"] / sweep.frame["work"]).set_index("n")
     rates = at["tflops"].where(at["ranks"])
     sizes = list(at.index)
     for n, _, _ in sweep.edges(by):
@@ -195,7 +195,7 @@ def takeaway(table: pd.DataFrame, by: str) -> str:
     """What the worst boundary costs each kernel; where an SM holds several blocks, how they count."""
     found: list[Sweep] = [s for s in base.derived(table) if s.summary().count]
     if shared := [s for s in found if s.blocks_per_sm > 1]:
-        counts = {"the blocks of the busiest SM": "rounds", "whole waves": "waves"}
+        counts = {"the blocks of the busiest SM": "rounds", "whole waves": "work"}
         errors = {
             words: [100 * sweep.summary("duration", count).median for sweep in shared]
             for words, count in counts.items()

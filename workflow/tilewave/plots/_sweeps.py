@@ -2,7 +2,8 @@
 
 A sweep is a variant at one M and K over many N. The only number that the model takes from the
 measurements is the time of a wave: the median over the sweep of duration over waves; steps, their
-places and their heights are the closed forms' own.
+places and their heights are the closed forms' own. Where a kernel's tile changes with the shape, a wave
+counts as its tile's share of the largest one of the sweep.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ class Sweep:
     """A variant at one M and K: `frame` has a row for each N, ascending.
 
     Columns: case, n, ranks (bool), tflops, duration (us), cublas_tflops, cublas_duration (us),
-    columns (tile columns), tiles, blocks, waves, rounds, whole, single, wave_fraction, model_ratio, ratio,
+    columns (tile columns), tiles, blocks, waves, work (waves of the largest tile), rounds, whole, single, wave_fraction, model_ratio, ratio,
     model_useful, useful, model_active, active, cycles (of the busiest SM), counted_waves,
     partial_tail (bool), cublas_tile_m, cublas_tile_n, cublas_kernel, cublas_ratio and
     cublas_tile_ratio (tensor operations over 2mnk, counted and of that tile); missing values are
     NaN, missing names "". `model` has the model's columns among these at every whole N between the
-    first and the last, so that its steps stand where they belong.
+    first and the last, so that its steps stand where they belong. `tile` is the largest one of the sweep.
     """
 
     variant: str
@@ -56,7 +57,7 @@ class Sweep:
     @property
     def wave_time(self) -> float:
         """Median duration of a wave in us; NaN where nothing was timed."""
-        return self._fitted("duration", "waves")
+        return self._fitted("duration", "work")
 
     @property
     def round_time(self) -> float:
@@ -72,10 +73,10 @@ class Sweep:
             list(good["duration"]), list(zip(good["whole"], good["single"], strict=True))
         )
 
-    def errors(self, column: str = "duration", count: str = "waves") -> pd.Series[float]:
+    def errors(self, column: str = "duration", count: str = "work") -> pd.Series[float]:
         """Measured over predicted, less 1, row by row; NaN where a row has no value or ranks not.
 
-        column: duration (us) or cycles. count: waves or rounds, the prediction being the count times
+        column: duration (us) or cycles. count: work or rounds, the prediction being the count times
         the one number fitted to this sweep; or pair, the sum of whole waves and of waves of single
         blocks times the two times fitted together.
         """
@@ -87,7 +88,7 @@ class Sweep:
         return (self.frame[column] / predicted - 1).where(self.frame["ranks"])
 
     def summary(
-        self, column: str = "duration", count: str = "waves", where: pd.Series[bool] | None = None
+        self, column: str = "duration", count: str = "work", where: pd.Series[bool] | None = None
     ) -> quantization.PredictionError:
         """Median and worst of these errors, over all rows or those of `where`."""
         errors = self.errors(column, count)
@@ -138,7 +139,7 @@ def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
 
 
 _MODEL_COLUMNS = (
-    "n", "columns", "tiles", "blocks", "waves", "rounds", "whole", "single", "wave_fraction", "model_ratio",
+    "n", "columns", "tiles", "blocks", "waves", "work", "rounds", "whole", "single", "wave_fraction", "model_ratio",
     "model_useful", "model_active",
 )  # fmt: skip
 
@@ -159,19 +160,37 @@ def _counts(blocks: int, sms: int, per_sm: int) -> Mapping[str, float]:
     }
 
 
+def _area(tile: tuple[int, ...]) -> int:
+    return math.prod(tile[:2])
+
+
 def _model(
-    shape: Mapping[str, int], tile: tuple[int, ...], sms: int, per_sm: int, blocks: int | None
+    shape: Mapping[str, int],
+    tile: tuple[int, ...],
+    largest: tuple[int, ...],
+    sms: int,
+    per_sm: int,
+    blocks: int | None,
 ) -> dict[str, float]:
     """The closed forms at one shape; `blocks` with work, None for one a tile."""
     tiles = quantization.tile_count(shape, tile)
     ratio = quantization.operations_ratio(shape, tile)
+    counts = _counts(tiles if blocks is None else blocks, sms, per_sm)
     return {
         "columns": quantization.tiles(shape, tile)[1],
         "tiles": tiles,
-        **_counts(tiles if blocks is None else blocks, sms, per_sm),
+        **counts,
+        "work": counts["waves"] * _area(tile) / _area(largest),
         "model_ratio": ratio,
         "model_useful": 1 / ratio,
     }
+
+
+def _tile(row: Mapping[str, Any]) -> tuple[int, ...]:
+    """Rows, columns and, where it is known, the k step of a case's tile."""
+    return tuple(
+        int(row[name]) for name in ("tile_m", "tile_n", "tile_k") if base.present(row.get(name))
+    )
 
 
 def _product(row: Mapping[str, Any]) -> tuple[object, ...]:
@@ -236,14 +255,13 @@ def sweeps(study: StudyData) -> list[Sweep]:
     tiled = tiled[(tiled["kernel"] != BASELINE) & tiled[["m", "n", "k"]].notna().all(axis=1)]
     for (variant, m, k), group in tiled.groupby(["variant", "m", "k"], sort=False):
         head = group.iloc[0].to_dict()
-        tile: tuple[int, ...] = (int(head["tile_m"]), int(head["tile_n"]))
-        if base.present(head.get("tile_k")):
-            tile = (*tile, int(head["tile_k"]))
+        each = {str(row["case"]): _tile(row) for row in group.to_dict("records")}
+        largest, alike = max(each.values(), key=_area), len({*each.values()}) == 1
         per_sm = blocks_per_sm_of(study, {str(key): value for key, value in head.items()})
         rows = []
         for row in group.to_dict("records"):
             case, n = str(row["case"]), int(row["n"])
-            shape = {"m": int(m), "n": n, "k": int(k)}
+            shape, tile = {"m": int(m), "n": n, "k": int(k)}, each[case]
             blocks = int(row["working_blocks"]) if base.present(row["working_blocks"]) else None
             other = vendor.get(_product(row), {})
             operations = ratio.get(case, math.nan)
@@ -252,24 +270,38 @@ def sweeps(study: StudyData) -> list[Sweep]:
                     "case": case, "n": n, "ranks": case in may_rank,
                     "tflops": values.at[case, "tflops"], "duration": values.at[case, "duration"],
                     **_beside(other, [float(paired.at[case, c]) for c in paired.columns], **shape),
-                    **_model(shape, tile, sms, per_sm, blocks),
+                    **_model(shape, tile, largest, sms, per_sm, blocks),
                     "ratio": operations, "useful": 1 / operations,
                     "active": counted.at[case, ACTIVE[0]] / counted.at[case, ACTIVE[1]],
                     "cycles": counted.at[case, ACTIVE[1]], "counted_waves": counted.at[case, WAVES],
-                    "partial_tail": quantization.tail_in_partial_column(shape, tile, sms, per_sm),
+                    "partial_tail": alike
+                    and quantization.tail_in_partial_column(shape, tile, sms, per_sm),
                 }
             )  # fmt: skip
         frame = pd.DataFrame(rows).sort_values("n", ignore_index=True)
         model = frame[list(_MODEL_COLUMNS)]
-        if (frame["blocks"] == frame["tiles"]).all():
+        if alike and (frame["blocks"] == frame["tiles"]).all():
             every = range(int(frame["n"].min()), int(frame["n"].max()) + 1)
             model = pd.DataFrame(
-                {"n": n, **_model({"m": int(m), "n": n, "k": int(k)}, tile, sms, per_sm, None)}
+                {
+                    "n": n,
+                    **_model(
+                        {"m": int(m), "n": n, "k": int(k)}, largest, largest, sms, per_sm, None
+                    ),
+                }
                 for n in every
             )
         found.append(
             Sweep(
-                str(variant), str(head["kernel"]), int(m), int(k), tile, sms, per_sm, frame, model
+                str(variant),
+                str(head["kernel"]),
+                int(m),
+                int(k),
+                largest,
+                sms,
+                per_sm,
+                frame,
+                model,
             )
         )
     return found
@@ -306,7 +338,7 @@ def table(study: StudyData) -> pd.DataFrame:
     for sweep in found:
         summary = sweep.summary()
         part = sweep.frame.assign(
-            model_duration=sweep.frame["waves"] * sweep.wave_time,
+            model_duration=sweep.frame["work"] * sweep.wave_time,
             error=100 * sweep.errors(),
             median=100 * summary.median,
             worst=100 * summary.worst,

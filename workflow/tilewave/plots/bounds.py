@@ -151,11 +151,13 @@ def _small(samples: Mapping[str, list[dict[str, Any]]]) -> set[str]:
 
 
 def _scaled(row: Mapping[str, Any], samples: list[dict[str, Any]], known: _Counts) -> Counts | None:
-    """The counts of a case from two executed ones; None where they do not tell them."""
+    """The counts of a case from two executed ones of the same tile; None where they do not tell them."""
     alike = [
         (one, found)
         for one in samples
-        if (found := known.of(one["case"], "execute")) and _sharing(one) == _sharing(row)
+        if (found := known.of(one["case"], "execute"))
+        and _sharing(one) == _sharing(row)
+        and (one["tile_m"], one["tile_n"]) == (row["tile_m"], row["tile_n"])
     ]
     if len(alike) < 2 or alike[0][0]["k"] == alike[-1][0]["k"]:
         return None

@@ -140,7 +140,7 @@ def of_case(
         operation_code=operations.MODULES.code(kernel.front.operation),
         source=_source(kernel.path),
         entry=entry.get("symbol", kernel.entry),
-        arguments=variant.arguments(resolved.shape),
+        arguments=variant.arguments(resolved.shape, resolved.device),
         shape=resolved.shape,
         strides=variant.strides(resolved.shape),
         dtypes=variant.dtypes,

@@ -30,8 +30,8 @@ class Resolved:
     """A case for one target.
 
     refusal: status and reason where it cannot run, whatever its code is. launch: None where the
-    shape, or the device that its geometry asks for, is not known. device: what of the device a
-    probe's expressions ask for. work: operations and bytes of a probe's launch, where counted.
+    shape, or the device that its geometry asks for, is not known. device: what of the device
+    arguments, or a probe's expressions, ask for. work: operations and bytes of a probe's launch, where counted.
     """
 
     request: Request
@@ -60,10 +60,11 @@ def probe_of(case: Case) -> Probe | None:
 
 
 def _asked_device(case: Case, device: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the device a probe's buffers, scalars and work ask for; part of its key."""
-    front = case.variant.kernel.front
+    """What of the device a kernel's arguments ask for, and a probe's buffers, scalars and work; part of
+    its key."""
+    front, passed = case.variant.kernel.front, case.variant.device_of_arguments
     if case.probe_case is None:
-        return {}
+        return {name: device[name] for name in sorted(passed) if name in device}
     own, work = front.cases[case.probe_case], front.work
     texts: list[Any] = [*own.values.values(), *own.sizes.values(), *own.scalars.values()]
     texts += [text for buffer in front.buffers.values() for text in (buffer.size, buffer.expect)]
