@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import fake_machine
 from fake_machine import Fault, Machine
 from samples import BODY, FRONT, ROOT, write_kernel
 from tilewave.command import main
+from tilewave.commands import pick
 from tilewave.compiling import nvrtc
 from tilewave.execution import least
 
@@ -118,6 +120,33 @@ def test_what_a_kernel_prints(capsys: pytest.CaptureFixture[str]) -> None:
     assert (tuple(told["printed"]), told["prints"]) == (said, 100)
     _, out, _ = run(capsys, *asked)
     assert "Printed" not in out
+
+
+@pytest.mark.parametrize(
+    "words", [["execute", KERNEL, "--shape", "64"], ["pick", "512", "--dtype", "f32"], ["--help"]]
+)
+def test_nothing_is_said_where_the_reader_has_left(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        with pytest.raises(SystemExit) as ended:
+            main(words, Machine())
+    assert ended.value.code == 128 + signal.SIGPIPE
+    assert not capsys.readouterr().err
+
+
+def test_another_pipe_that_breaks_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(options: object) -> int:
+        raise BrokenPipeError("a worker's")
+
+    monkeypatch.setattr(pick, "run", broken)
+    with (tmp_path / "output").open("w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        with pytest.raises(BrokenPipeError, match="worker"):
+            main(["pick", "512", "--dtype", "f32"])
 
 
 def test_a_shape_that_the_kernel_cannot_take(capsys: pytest.CaptureFixture[str]) -> None:

@@ -279,6 +279,37 @@ def test_block_overrides_its_study():
     assert (second.time, second.counters) == (False, {"memory"})
 
 
+def test_a_block_takes_the_cases_of_another_study():
+    data = study(tune=True, cases=[BLOCK, BLOCK | {"shapes": [128], "counters": "flops"}])
+    own = {"shapes": [32], "time": True}
+    taking = {"cases": [{"study": "s", "counters": "none"}, BLOCK | own], "execute": True}
+    data["studies"]["t"] = data["studies"]["s"] | {"tune": False} | taking
+    plan = load(data | {"only": "t"}).plan
+    alone = load(data | {"only": "s"}).plan
+    *taken, last = plan.studies["t"]
+    assert taken[: len(alone.studies["s"])] == alone.studies["s"]
+    first, late = plan.requests[taken[0]], plan.requests[last]
+    assert (first.tune, first.execute, first.counters) == (True, False, set())
+    assert (late.time, late.tune, late.execute) == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    ("taken", "key", "allowed"),
+    [
+        ({"study": "stdy"}, "cases.0.study", "allowed: s"),
+        ({"study": "t"}, "cases.0.study", "allowed: s"),  # a circle
+        ({"study": "s", "shapes": [64]}, "cases.0.shapes", "nothing beside"),
+    ],
+    ids=str,
+)
+def test_a_block_takes_a_study_whole(taken, key, allowed):
+    data = study()
+    data["studies"]["t"] = data["studies"]["s"] | {"cases": [taken]}
+    message = refusal(data)
+    assert f"studies.t.{key}" in message
+    assert allowed in message
+
+
 @pytest.mark.parametrize(
     ("only", "variants"),
     [

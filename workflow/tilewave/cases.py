@@ -36,6 +36,8 @@ DIMENSION = re.compile(r"^[1-9][0-9]*$")
 LONGEST_SIZE = 200  # letters of an expression
 MOST_SMS = 513
 """One more SM than any GPU is thought to have."""
+WANTS = ("time", "tune", "counters", "execute")
+"""What a study wants done with its cases, and a block of them otherwise."""
 
 
 @dataclass(frozen=True)
@@ -270,21 +272,46 @@ def _block_cases(
             raise UserError(where_file, f"{key}.dtypes", label, allowed)
 
 
+def _other_study(
+    block: CaseBlock, studies: Mapping[str, Study], where_file: object, key: str
+) -> str | None:
+    """The study whose cases a block takes. Raises UserError where it has not only blocks of its own, or the
+    block chooses cases, too."""
+    if block.study is None:
+        return None
+    own = [name for name, one in studies.items() if all(each.study is None for each in one.cases)]
+    if block.study not in own:
+        raise UserError(where_file, f"{key}.study", block.study, own)
+    for name in block.model_fields_set - {"study", *WANTS}:
+        allowed = f"nothing beside `study` but {', '.join(WANTS)}"
+        raise UserError(where_file, f"{key}.{name}", getattr(block, name), allowed)
+    return block.study
+
+
 def expand_study(
     name: str,
-    study: Study,
+    studies: Mapping[str, Study],
     kernels: Mapping[str, Kernel],
     where_file: object,
     left_out: Mapping[str, UserError] = MappingProxyType({}),
 ) -> Iterator[tuple[Case, bool, bool, str, bool]]:
     """The study's cases in config order, each with (timed, raced, metric set, executed)."""
+    study = studies[name]
     for index, block in enumerate(study.cases):
         key = f"studies.{name}.cases.{index}"
-        time = study.time if block.time is None else block.time
-        tune = study.tune if block.tune is None else block.tune
-        counters = study.counters if block.counters is None else block.counters
-        execute = study.execute if block.execute is None else block.execute
-        for case in _block_cases(_without(block, left_out), kernels, where_file, key):
+        set_here = [getattr(block, want) for want in WANTS]
+        found: Iterator[tuple[Any, ...]]
+        other = _other_study(block, studies, where_file, key)
+        if other is None:
+            of_study = [getattr(study, want) for want in WANTS]
+            chosen = _block_cases(_without(block, left_out), kernels, where_file, key)
+            found = ((case, *of_study) for case in chosen)
+        else:
+            found = expand_study(other, studies, kernels, where_file, left_out)
+        for case, *wanted in found:
+            time, tune, counters, execute = (
+                old if new is None else new for new, old in zip(set_here, wanted, strict=True)
+            )
             yield case, time, tune, counters, execute
 
 
@@ -376,8 +403,8 @@ def expand(
     macros, shapes and words, and for a study without a case.
     """
     flat = []
-    for name, study in config.studies.items():
-        for asked in expand_study(name, study, kernels, where_file, left_out):
+    for name in config.studies:
+        for asked in expand_study(name, config.studies, kernels, where_file, left_out):
             flat.append((name, *asked))
             _bounded(len(flat), "cases in all studies", where_file, f"studies.{name}.cases")
     for name in config.studies:

@@ -15,9 +15,13 @@ command line or in a file.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
+import select
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from tilewave.commands import HERE, compare, execute, pick, record, report, wrap
@@ -46,6 +50,27 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@contextlib.contextmanager
+def _for_a_reader() -> Iterator[None]:
+    """Ends without a word, with the status of SIGPIPE, where whoever reads the output has left (`| head`).
+
+    Other pipes than the output may break, too: that is told as ever.
+    """
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        output = select.poll()
+        output.register(sys.stdout, 0)
+        if not output.poll(0):  # which tells of errors alone
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more
+        raise SystemExit(128 + signal.SIGPIPE) from None
+
+
+@_for_a_reader()
 def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
     """Entry of ``tilewave``, which is ``python -m tilewave``, too; the exit code.
 

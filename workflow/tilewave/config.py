@@ -55,6 +55,11 @@ class Range(Model):
 class CaseBlock(Model):
     """Which variants meet which shapes."""
 
+    study: Name | None = Field(
+        None,
+        description="Takes the cases of another study, in place of choosing any; what it does not "
+        "override is done with them as that study wants it.",
+    )
     kernels: Words | Word = Field(
         "all", description="Kernel names, or `all` of the block's operation (new files included)."
     )
