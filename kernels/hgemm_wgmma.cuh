@@ -68,7 +68,7 @@ __device__ __forceinline__ void add_old(f32 (&sums)[PRODUCTS][COUNT], const Thre
 
 // Replaces the sums by alpha times them plus beta times what C holds.
 __device__ __forceinline__ void finish(Sums& sums, const Thread& thread, const Result& result,
-                                       const Place& place) {
+                                       const Place& place, int end = NO_END) {
     if (result.alpha != 1.0f) {
 #pragma unroll
         for (int i = 0; i < MMAS; ++i) {
@@ -76,7 +76,7 @@ __device__ __forceinline__ void finish(Sums& sums, const Thread& thread, const R
             for (int e = 0; e < SUMS; ++e) sums[i][e] *= result.alpha;
         }
     }
-    if (result.beta != 0.0f) add_old(sums, thread, result, place);
+    if (result.beta != 0.0f) add_old(sums, thread, result, place, end);
 }
 
 // Writes finished sums from where they are, two at a time: eight rows and 16 bytes of each in a store.
