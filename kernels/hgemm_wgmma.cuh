@@ -6,9 +6,6 @@
 
 #pragma once
 
-#include "mma_types.cuh"
-#include "words.cuh"
-
 #ifndef PRODUCT_TYPES
 #define TYPES_f16 "f16.f16"
 #define TYPES_bf16 "bf16.bf16"
@@ -34,9 +31,9 @@ struct Result {
 __device__ __forceinline__ void add_to(f32& sum, f32 more) { sum += more; }
 
 // Calls `each(sum, next, at)` for every pair of neighbours among a thread's sums that C has a place `at` for.
-template <int PRODUCTS, int COUNT, class Pairs, class Each>
-__device__ __forceinline__ void for_pairs(Pairs& sums, const Thread& thread, const Result& result, const Place& place,
-                                          const Each& each) {
+template <int PRODUCTS, int COUNT, class Pairs, class Threads, class Each>
+__device__ __forceinline__ void for_pairs(Pairs& sums, const Threads& thread, const Result& result,
+                                          const Place& place, const Each& each) {
 #pragma unroll
     for (int i = 0; i < PRODUCTS; ++i) {
 #pragma unroll
@@ -52,8 +49,8 @@ __device__ __forceinline__ void for_pairs(Pairs& sums, const Thread& thread, con
 }
 
 // Adds beta times what C holds.
-template <int PRODUCTS, int COUNT>
-__device__ __forceinline__ void add_old(f32 (&sums)[PRODUCTS][COUNT], const Thread& thread, const Result& result,
+template <int PRODUCTS, int COUNT, class Threads>
+__device__ __forceinline__ void add_old(f32 (&sums)[PRODUCTS][COUNT], const Threads& thread, const Result& result,
                                         const Place& place) {
     for_pairs<PRODUCTS, COUNT>(sums, thread, result, place, [&](f32& sum, f32& next, const unsigned* at) {
         const float2 pair = unpack<element>(*at);
