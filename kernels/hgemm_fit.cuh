@@ -34,6 +34,11 @@ __device__ __forceinline__ Place place_of(int blocks = 1) {
             static_cast<int>(blockIdx.y) * TILE_N};
 }
 
+// A warp has 16 rows of the tile, behind those of the warp before.
+struct Thread : hopper::Thread {
+    __device__ __forceinline__ int row_of(int) const { return warp * WARP_ROWS; }
+};
+
 // By the warp that loads, which goes on at once: prepares the mbarriers of a ring.
 __device__ __forceinline__ void begin(const Ring& ring, const Thread& thread) {
     if (thread.lane < STAGES) {

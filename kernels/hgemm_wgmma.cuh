@@ -6,9 +6,6 @@
 
 #pragma once
 
-#include "mma_types.cuh"
-#include "words.cuh"
-
 #ifndef PRODUCT_TYPES
 #define TYPES_f16 "f16.f16"
 #define TYPES_bf16 "bf16.bf16"
@@ -37,9 +34,9 @@ constexpr int NO_END = 0x7fffffff;
 
 // Calls `each(sum, next, at)` for every pair of neighbours among a thread's sums that C has a place `at` for, up to a
 // column `end`.
-template <int PRODUCTS, int COUNT, class Pairs, class Each>
-__device__ __forceinline__ void for_pairs(Pairs& sums, const Thread& thread, const Result& result, const Place& place,
-                                          const Each& each, int end = NO_END) {
+template <int PRODUCTS, int COUNT, class Pairs, class Threads, class Each>
+__device__ __forceinline__ void for_pairs(Pairs& sums, const Threads& thread, const Result& result,
+                                          const Place& place, const Each& each, int end = NO_END) {
 #pragma unroll
     for (int i = 0; i < PRODUCTS; ++i) {
 #pragma unroll
@@ -55,10 +52,13 @@ __device__ __forceinline__ void for_pairs(Pairs& sums, const Thread& thread, con
 }
 
 // Adds beta times what C holds.
-template <int PRODUCTS, int COUNT>
-__device__ __forceinline__ void add_old(f32 (&sums)[PRODUCTS][COUNT], const Thread& thread, const Result& result,
-                                        const Place& place, int end = NO_END) {
-    const auto add = [&](f32& sum, f32& next, const unsigned* at) {
+constexpr int NO_END = 0x7fffffff;
+
+// Calls `each(sum, next, at)` for every pair of neighbours among a thread's sums that C has a place `at` for, up to a
+// column `end`.
+template <int PRODUCTS, int COUNT, class Pairs, class Threads, class Each>
+__device__ __forceinline__ void for_pairs(Pairs& sums, const Threads& thread, const Result& result,
+                                          const Place& place, const Each& each, int end = NO_END) {
         const float2 pair = unpack<element>(*at);
         sum += result.beta * pair.x;
         next += result.beta * pair.y;

@@ -51,7 +51,7 @@ using namespace fit;
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     hgemm_wgmma_fit(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, element* c,
                     int m, int n, int k, f32 alpha, f32 beta) {
-    const Thread thread;
+    const fit::Thread thread;
     Ring ring;
     const Place place = place_of();
     if (place.row >= m) return;

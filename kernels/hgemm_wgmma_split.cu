@@ -52,7 +52,7 @@ using Parts = cluster_parts::Exchange<SPLITS, CONSUMER_THREADS, f32, SUMS>;
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     hgemm_wgmma_split(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, element* c,
                       int m, int n, int k, f32 alpha, f32 beta) {
-    const Thread thread;
+    const fit::Thread thread;
     Ring ring;
     const Parts parts(ring.stages + STAGES * STAGE_BYTES);
     const int rank = cluster_parts::rank();

@@ -43,36 +43,16 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 
 using namespace hopper;
 
-static_assert(STAGES >= 2, "one chunk is multiplied while another one is loaded");
-
 extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS, 2)
-    matmul_wgmma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, element* c, int m,
-                 int n, int k, Scalar alpha, Scalar beta) {
+    matmul_wgmma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, element* c,
+                 int m, int n, int k, Scalar alpha, Scalar beta) {
     const Thread thread;
     Ring ring, loads;
-    const bool loader = threadIdx.x == 0;
     ring.begin();
 
     const Place place = Tiles(m, n).in_rows(blockIdx.x);
-    const int chunks = chunks_of(k);
-    if (loader) {
-        for (int chunk = 0; chunk < min(STAGES - 1, chunks); ++chunk) {
-            load_chunk(loads, map_a, map_b, place, chunk);
-            loads.next();
-        }
-    }
     Sums sums;
-    int previous = 0;
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-        begin_chunk(sums, thread, ring, chunk);
-        end_chunk(thread, ring, previous, chunk);
-        // Into the stage that has just been released, as soon as the other warps have released it too.
-        if (loader && chunk + STAGES - 1 < chunks) {
-            load_next(loads, map_a, map_b, place, chunk + STAGES - 1);
-        }
-        __syncwarp();
-    }
-    wait_products<0>();
+    multiply_pipelined(sums, thread, ring, loads, map_a, map_b, place, chunks_of(k));
 
     const Result result = {c, m, n, alpha, beta};
     finish(sums, thread, result, place);

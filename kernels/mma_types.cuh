@@ -1,4 +1,4 @@
-// The types that mma.sync multiplies and sums.
+// The types that tensor cores multiply and sum.
 
 #pragma once
 

@@ -202,8 +202,8 @@ __device__ __forceinline__ void wait_products() {
             "{\n"                                                                                         \
             ".reg .pred more;\n"                                                                          \
             "setp.ne.b32 more, %" #ADD ", 0;\n"                                                           \
-            "wgmma.mma_async.sync.aligned.m64n" #N PRODUCT_TYPES " {" REGISTERS_##COUNT "}, %" #A ", %" #B \
-            ", more" PRODUCT_ENDING(FIRST, SECOND) ";\n"                                                  \
+            "wgmma.mma_async.sync.aligned.m64n" #N PRODUCT_TYPES " {" REGISTERS_##COUNT "}, "             \
+            "%" #A ", %" #B ", more" PRODUCT_ENDING(FIRST, SECOND) ";\n"                                  \
             "}\n"                                                                                         \
             : SUMS_##COUNT(NAMED(REGISTER_OF_, SUM_REGISTER), d, 0)                                       \
             : "l"(a), "l"(b), "r"(add), "n"(TURNED_A), "n"(TURNED_B));                                    \

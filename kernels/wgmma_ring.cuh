@@ -246,4 +246,31 @@ __device__ __forceinline__ void end_tile(const Thread& thread, const Ring& ring,
     ring.release(thread, previous);
 }
 
+// The sums of a block's only tile, by threads of which one asks for chunks besides: the loop that hgemm_wgmma_pipeline
+// shows, for other types. `ring` and `loads` walk through the same ring.
+template <int AHEAD = STAGES - 1>
+__device__ __forceinline__ void multiply_pipelined(Sums& sums, const Thread& thread, Ring& ring, Ring& loads,
+                                                   const CUtensorMap& map_a, const CUtensorMap& map_b,
+                                                   const Place& place, int chunks) {
+    static_assert(AHEAD >= 1, "one chunk is multiplied while another one is loaded");
+    const bool loader = threadIdx.x == 0;
+    if (loader) {
+        for (int chunk = 0; chunk < min(AHEAD, chunks); ++chunk) {
+            load_chunk(loads, map_a, map_b, place, chunk);
+            loads.next();
+        }
+    }
+    int previous = 0;
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+        begin_chunk(sums, thread, ring, chunk);
+        end_chunk(thread, ring, previous, chunk);
+        // Into the stage that has just been released, as soon as the other warps have released it too.
+        if (loader && chunk + AHEAD < chunks) {
+            load_next(loads, map_a, map_b, place, chunk + AHEAD);
+        }
+        __syncwarp();
+    }
+    wait_products<0>();
+}
+
 }  // namespace hopper

@@ -124,10 +124,10 @@ __device__ __forceinline__ void store_strips(const Sums& sums, const Thread& thr
 constexpr int ROOM = (192 - MMAS * SUMS) / STRIP_WORDS;
 constexpr int HELD = STRIPS < ROOM ? STRIPS : ROOM;
 
-// The first STRIPS strips of a tile's results, which wait for their way to C.
+// The first COUNT strips of a tile's results, which wait for their way to C.
 template <int COUNT>
 struct Held {
-    static constexpr int STRIPS = COUNT;
+    static constexpr int SIZE = COUNT;
     unsigned words[COUNT][STRIP_WORDS];
     Place place = {0, 0};
     bool waiting = false;
@@ -136,7 +136,7 @@ struct Held {
 // The same where they are variables of the caller's: ptxas makes other code of them than of a struct.
 template <int COUNT>
 struct HeldApart {
-    static constexpr int STRIPS = COUNT;
+    static constexpr int SIZE = COUNT;
     unsigned (&words)[COUNT][STRIP_WORDS];
     Place& place;
     bool& waiting;
@@ -145,7 +145,7 @@ struct HeldApart {
 template <class Results>
 __device__ __forceinline__ void hold(Results& held, const Sums& sums, const Thread& thread, const Place& place) {
 #pragma unroll
-    for (int number = 0; number < Results::STRIPS; ++number) pack_strip(held.words[number], sums, thread, number);
+    for (int number = 0; number < Results::SIZE; ++number) pack_strip(held.words[number], sums, thread, number);
     held.place = place;
     held.waiting = true;
 }
@@ -156,7 +156,7 @@ __device__ __forceinline__ void store_held(const Thread& thread, const CUtensorM
                                            unsigned own_strips) {
     if (held.waiting) {
 #pragma unroll
-        for (int number = 0; number < Results::STRIPS; ++number) {
+        for (int number = 0; number < Results::SIZE; ++number) {
             store_strip(thread, map_c, held.place, number, own_strips, held.words[number]);
         }
     }
@@ -170,7 +170,7 @@ constexpr int SPARE = STAGE_BYTES / STRIP_BYTES / CONSUMER_WARPS;
 template <class Results>
 __device__ __forceinline__ void store_last(const Thread& thread, const Ring& ring, const CUtensorMap& map_c,
                                            const Results& held, unsigned own_strips) {
-    static_assert(Results::STRIPS - SPARE <= BUFFERS, "a stage and the warp's own strips hold all of its results");
+    static_assert(Results::SIZE - SPARE <= BUFFERS, "a stage and the warp's own strips hold all of its results");
     const bool leader = thread.lane == 0;
     const unsigned spare = ring.at() + thread.warp * SPARE * STRIP_BYTES;
     const auto at = [&](int number) {
@@ -181,12 +181,12 @@ __device__ __forceinline__ void store_last(const Thread& thread, const Ring& rin
     if (leader) wait_stores_read<0>();  // of the tile before, from the warp's own strips
     __syncwarp();
 #pragma unroll
-    for (int number = 0; number < Results::STRIPS; ++number) write_strip(thread, at(number), held.words[number]);
+    for (int number = 0; number < Results::SIZE; ++number) write_strip(thread, at(number), held.words[number]);
     publish_to_async();
     __syncwarp();
     if (leader) {
 #pragma unroll
-        for (int number = 0; number < Results::STRIPS; ++number) {
+        for (int number = 0; number < Results::SIZE; ++number) {
             send_strip(thread, map_c, held.place, number, at(number));
         }
         commit_stores();
@@ -206,9 +206,9 @@ __device__ __forceinline__ Place multiply_beside_stores(Sums& sums, const Thread
                                                         const CUtensorMap& map_c, Results& held, unsigned own_strips) {
     Place place;
     int chunk = 0;
-    if (held.waiting && chunks >= Results::STRIPS) {
+    if (held.waiting && chunks >= Results::SIZE) {
 #pragma unroll
-        for (int number = 0; number < Results::STRIPS; ++number) {
+        for (int number = 0; number < Results::SIZE; ++number) {
             begin_chunk(sums, thread, ring, number);
             if (number == 0) {
                 int now = tile;
@@ -220,7 +220,7 @@ __device__ __forceinline__ Place multiply_beside_stores(Sums& sums, const Thread
             store_strip(thread, map_c, held.place, number, own_strips, held.words[number]);
             end_chunk(thread, ring, previous, number);
         }
-        chunk = Results::STRIPS;
+        chunk = Results::SIZE;
     } else {
         place = tiles.place_of(tile);
         store_held(thread, map_c, held, own_strips);  // too few products to hide behind

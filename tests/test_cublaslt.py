@@ -189,7 +189,7 @@ class FakeLt:
         out[...] = made
 
 
-SCALES = np.repeat(np.float32(FP8_SCALES), SCALE_PITCH // 4)
+SCALES = np.array(FP8_SCALES, np.float32).repeat(SCALE_PITCH // 4)
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ class CublasLt:
         self._memory = Memory(gpu)
         self.workspace = self._memory.new("workspace", WORKSPACE_BYTES, guarded=False)
         self.scales = self._memory.new("scales", SCALE_PITCH * len(FP8_SCALES), guarded=False)
-        self.scales.upload(np.repeat(np.float32(FP8_SCALES), SCALE_PITCH // 4))
+        self.scales.upload(np.array(FP8_SCALES, np.float32).repeat(SCALE_PITCH // 4))
 
     def close(self) -> None:
         self._memory.close()
