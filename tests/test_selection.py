@@ -183,6 +183,16 @@ def test_a_launch_as_the_model_sees_it():
         assert found is not None and found.blocks == blocks
 
 
+def test_a_step_of_a_narrower_tile_takes_less_where_the_tile_follows_the_shape():
+    wide, narrow = (Launch((128, columns, 64), 132, 1) for columns in (256, 64))
+    each = Costs((0.0, 0.0, 1.0, 0.0, 0.0), unit=selection.step_size(wide.tile))
+    took = [
+        each.duration({"m": 128, "n": 132 * one.tile[1], "k": 640}, one, 132)
+        for one in (wide, narrow)
+    ]
+    assert took == [10, pytest.approx(10 * 70 * 192 / (128 * 256))]
+
+
 def test_largest_shape():
     shapes = [{"m": 1, "n": 1, "k": 9}, SQUARE, {"m": 8192, "n": 128, "k": 8192}]
     assert selection.largest(shapes) == SQUARE

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewave.theory.selection import Costs, Launch, Shape, work
+from tilewave.theory.selection import Costs, Launch, Shape, step_size, work
 
 Sizes = tuple[int, int, int]
 """m, n, k."""
@@ -73,14 +73,15 @@ def costs(cases: Sequence[Case], sms: int) -> Costs | None:
         return None
     best: tuple[Costs, float] | None = None
     most = cases[0].launch.blocks_per_sm
+    unit = max(step_size(one.launch.tile) for one in cases)
     for saturating in SATURATING:
         if saturating > most:
             break
-        rows = np.array([work(one.shape, one.launch, sms, saturating) for one in cases])
+        rows = np.array([work(one.shape, one.launch, sms, saturating, unit) for one in cases])
         relative = rows / np.array([[one.us] for one in cases])
         found, error = least_squares(relative, np.ones(len(cases)))
         if best is None or error < GAIN * best[1] - 1e-9:
-            best = Costs(tuple(map(float, found)), saturating), error
+            best = Costs(tuple(map(float, found)), saturating, unit), error
     return best and best[0]
 
 

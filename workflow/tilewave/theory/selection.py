@@ -75,6 +75,17 @@ class Launch:
         return cls((rows, columns, depth), blocks, fitting) if fitting else None
 
 
+def step_size(tile: Sequence[int]) -> float:
+    """How long a k step of a tile takes beside one of another tile of the same variant: its products, or
+    its operands where it is narrow.
+
+    A row or column of operands takes as long as 70 products: tiles of 128x64 and 128x128 took 1.65 and
+    1.04 times as long as those of 128x256 at 4096 (hgemm_wgmma_stream_k on an H200).
+    """
+    rows, columns, _ = tile
+    return float(max(rows * columns, 70 * (rows + columns)))
+
+
 def block_steps(shape: Shape, launch: Launch) -> int:
     """k steps of the block that has the most, where the tiles' steps are dealt evenly to blocks.
 
@@ -149,13 +160,17 @@ def parts_of_tiles(tiles: int, blocks: int) -> tuple[float, float]:
     return pieces, pieces * blocks / tiles
 
 
-def work(shape: Shape, launch: Launch, sms: int, saturating: float) -> tuple[float, ...]:
+def work(
+    shape: Shape, launch: Launch, sms: int, saturating: float, unit: float = 0.0
+) -> tuple[float, ...]:
     """How much of each of `COSTS` a launch has.
 
     One launch; of the busiest SM the tiles (or parts) that its blocks begin and end, and its k
     steps, both in `full_loads`; the k steps of all blocks over the SMs, which share memory and
-    power; the outputs, in millions, whose sums its blocks leave for others or add up.
+    power; the outputs, in millions, whose sums its blocks leave for others or add up. unit: the
+    `step_size` that a step is counted in, for a variant whose tile follows the shape; 0: each is one.
     """
+    size = step_size(launch.tile) / unit if unit else 1.0
     tiles = tile_count(shape, launch.tile)
     here = rounds_on_sms(launch.blocks, sms)
     busy = full_loads(here, launch.blocks_per_sm, saturating)
@@ -165,8 +180,8 @@ def work(shape: Shape, launch: Launch, sms: int, saturating: float) -> tuple[flo
     return (
         1.0,
         busy * pieces,
-        busy * block_steps(shape, launch),
-        tiles * steps(shape["k"], depth) / sms,
+        busy * block_steps(shape, launch) * size,
+        tiles * steps(shape["k"], depth) / sms * size,
         1e-6 * parts * shared_here * rows * columns,
     )
 
@@ -175,15 +190,16 @@ def work(shape: Shape, launch: Launch, sms: int, saturating: float) -> tuple[flo
 class Costs:
     """What one variant's work costs: ``each`` of `COSTS` in microseconds a piece of `work`.
 
-    saturating: blocks that keep an SM busy.
+    saturating: blocks that keep an SM busy. unit: the `step_size` of a step.
     """
 
     each: tuple[float, ...]
     saturating: float = 1.0
+    unit: float = 0.0
 
     def spent(self, shape: Shape, launch: Launch, sms: int) -> dict[str, float]:
         """Microseconds of a launch, by `COSTS`; their sum is its duration."""
-        amounts = work(shape, launch, sms, self.saturating)
+        amounts = work(shape, launch, sms, self.saturating, self.unit)
         return {name: one * much for name, one, much in zip(COSTS, self.each, amounts, strict=True)}
 
     def duration(self, shape: Shape, launch: Launch, sms: int) -> float:
