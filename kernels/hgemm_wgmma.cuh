@@ -52,13 +52,10 @@ __device__ __forceinline__ void for_pairs(Pairs& sums, const Threads& thread, co
 }
 
 // Adds beta times what C holds.
-constexpr int NO_END = 0x7fffffff;
-
-// Calls `each(sum, next, at)` for every pair of neighbours among a thread's sums that C has a place `at` for, up to a
-// column `end`.
-template <int PRODUCTS, int COUNT, class Pairs, class Threads, class Each>
-__device__ __forceinline__ void for_pairs(Pairs& sums, const Threads& thread, const Result& result,
-                                          const Place& place, const Each& each, int end = NO_END) {
+template <int PRODUCTS, int COUNT, class Threads>
+__device__ __forceinline__ void add_old(f32 (&sums)[PRODUCTS][COUNT], const Threads& thread, const Result& result,
+                                        const Place& place, int end = NO_END) {
+    const auto add = [&](f32& sum, f32& next, const unsigned* at) {
         const float2 pair = unpack<element>(*at);
         sum += result.beta * pair.x;
         next += result.beta * pair.y;
