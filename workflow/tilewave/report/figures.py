@@ -24,7 +24,7 @@ from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, pr
 from tilewave.plots.style import Style
 from tilewave.project import Project, read
 from tilewave.records.tables import with_excess
-from tilewave.report import cells, undrawn
+from tilewave.report import cells, fonts, undrawn
 from tilewave.report.undrawn import Undrawn
 from tilewave.sealing import content, digest
 
@@ -269,7 +269,9 @@ def _drawing(project: Project, study: StudyData) -> Drawing:
     module = plots.load(plot, project.where, f"studies.{study.name}.plot")
     table = module.table(study)
     study = replace(study, takeaway=plots.takeaway(plot, study, table))
-    summary = functools.partial(plots.summary, plot, study) if plots.has_summary(plot) else None
+    summary = None
+    if plots.has_summary(plot):
+        summary = functools.cache(functools.partial(plots.summary, plot, table))
     return Drawing(study, table, summary, functools.partial(module.draw, study, table))
 
 
@@ -323,7 +325,9 @@ def write(
         else:
             narrow = path.parent.name == "narrow"
             # On a phone the page has the words beside the figure.
-            look.save(drawn(narrow, narrow and path.suffix == ".svg"), path, looks[narrow])
+            figure = drawn(narrow, narrow and path.suffix == ".svg")
+            with fonts.kept(project.store):
+                look.save(figure, path, looks[narrow])
 
 
 # ------------------------------------------------------------------------------------------ all of them

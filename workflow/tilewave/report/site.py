@@ -142,8 +142,9 @@ def write(
     ]
     taught = lessons.about(project.plan.kernels, project.plan.studies)
     extra = [("Explorer", "explorer.html"), *(("Lessons", lesson.address) for lesson in taught[:1])]
+    whose = banner(target, records)
     about: dict[str, Any] = {
-        "banner": banner(target, records),
+        "banner": whose,
         "extra": extra,
         "installed": INSTALLED,
     }
@@ -162,7 +163,8 @@ def write(
     )
 
     same = [
-        about, target["label"], target["arch"], target["device"], package_versions(("pandas", "jinja2")),
+        (whose.kind, whose.short, extra, INSTALLED), target["label"], target["arch"], target["device"],
+        package_versions(("pandas", "jinja2")),
         library.digest("report.site"), library.templates_digest(),
     ]  # fmt: skip
 
@@ -177,6 +179,7 @@ def write(
             found = [vars(kernel.row), text]
             project.store.write(kept, found)
         row, text = found
+        text = kernel_views.with_findings(text, shown)
         write_atomically(reports / "kernel" / f"{name}.html", text.encode())
         return kernel_views.Row(**row)
 
