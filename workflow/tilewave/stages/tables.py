@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tilewave import sharing
 from tilewave.records import model
 from tilewave.records.recorded import STALLS
+from tilewave.stages import work
 from tilewave.stages.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -77,13 +78,15 @@ class Tables:
         return {name: getattr(self, name) for name in NAMES}
 
     def write(self, paths: Mapping[str, str | Path], cores: int = 1) -> None:
-        """Each to its path."""
+        """Each to its path; and that nothing is left to do, where that is so (see `work.settle`)."""
 
         def one(names: tuple[str, ...]) -> None:
             for name in names:
                 getattr(self, name).to_parquet(paths[name], index=False)
+            if not names:
+                work.settle(self.pipeline)
 
-        for _ in sharing.each(one, PARTS, cores):
+        for _ in sharing.each(one, (*PARTS, ()), cores):
             pass
 
     def about_kernels(self) -> dict[str, dict[str, Any]]:
