@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -349,6 +350,9 @@ def content_key(told: Any, frames: Iterable[pd.DataFrame]) -> str:
     return made.hexdigest()
 
 
+_versions = functools.cache(functools.partial(package_versions, DRAWING))
+
+
 def _key(project: Project, study: StudyData) -> str:
     """Digest of all that decides a study's files: what it shows, how, and the code that draws it."""
     entry = project.config.studies[study.name]
@@ -362,7 +366,7 @@ def _key(project: Project, study: StudyData) -> str:
         style_of(project, study.name).kernels,
         study.target,
         {name: facts for name, facts in study.environments.items() if name in used},
-        package_versions(DRAWING),
+        _versions(),
     ]
     return content_key(told, frames)
 
@@ -426,10 +430,10 @@ def write_all(
             paths[path.stem].append(path)
     tables, told = loaded(inputs), [getattr(inputs, name, None) for name in ("history", "sides")]
     recorded = [table_of(Path(str(path))) if path else None for path in told]
-    studies = [of_tables(project, name, *tables, *recorded) for name in names]
 
-    def made(study: StudyData) -> bool | Undrawn:
+    def made(name: str) -> bool | Undrawn:
         """Whether the study was drawn, or why it could not be."""
+        study = of_tables(project, name, *tables, *recorded)
         key, mine = _key(project, study), paths[study.name]
         kept = {path: _kept(project, key, path) for path in mine}
         for path in mine:
@@ -446,12 +450,14 @@ def write_all(
         return True
 
     # Those that take longest first.
-    studies.sort(key=lambda study: -len(study.records))
+    rows = Counter(tables[2]["case"])
+    cases = project.plan.studies
+    order = sorted(names, key=lambda name: -sum(rows[case] for case in cases[name]))
     drawn, failed = 0, {}
-    for study, new in sharing.each(made, studies, workers):
+    for name, new in sharing.each(made, order, workers):
         if isinstance(new, Undrawn):
-            failed[study.name] = new
+            failed[name] = new
         else:
             drawn += new
-        done(study.name)
-    return f"{drawn} of {len(studies)} drawn", failed
+        done(name)
+    return f"{drawn} of {len(order)} drawn", failed
