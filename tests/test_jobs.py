@@ -190,6 +190,22 @@ def test_of_a_cluster_every_node_gets_a_batch(tmp_path, monkeypatch):
     assert work.find(made, decide=False).batches == shared.batches
 
 
+@pytest.mark.parametrize("left", [{}, {"check": ["one"]}])
+def test_what_a_run_leaves_is_looked_for_once(tmp_path, monkeypatch, left):
+    monkeypatch.chdir(tmp_path)
+    write_kernel(tmp_path / "kernels", "one")
+    data = config({"shapes": [64]}, kernel_folders=[str(tmp_path / "kernels")], fresh=True)
+    made = project.load(data, "test.yaml")
+    made.results.mkdir(parents=True)
+    assert work.find(made).batches
+    done = Pipeline(made, {**HERE, "recorded": None})
+    monkeypatch.setattr(Pipeline, "work", lambda self: left)
+    work.settle(done)
+    monkeypatch.setattr(Pipeline, "work", lambda self: {"check": ["one"]})
+    assert bool(work.find(made).batches) == bool(left)
+    assert bool(work.find(made, decide=False).batches) == bool(left)
+
+
 def test_another_card_than_the_targets_is_refused(monkeypatch):
     cards = {name: {"id": name, "gpu": "NVIDIA H200", "uuid": f"GPU-{name}"} for name in "ab"}
     target = {"host": "a", "environments": cards, "machine": "m", "node": "n1"}

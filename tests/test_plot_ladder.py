@@ -109,7 +109,7 @@ def test_table_and_summary(study: Any) -> None:
     assert row["upper quartile (%)"] - row["lower quartile (%)"] == pytest.approx(0.013 * share)
     assert len(table) == len(study.cases)
 
-    short = plots.summary("ladder", study)
+    short = plots.summary("ladder", ladder.table(study))
     assert list(short.columns[:7]) == [
         "dtype", "kernel", "variant",
         "% of cuBLAS, 1024³", "% of cuBLAS, 2048³", "% of cuBLAS, 4096³", "% of cuBLAS, 8192³",
@@ -151,8 +151,9 @@ def test_more_shapes_than_columns_of_numbers() -> None:
 @pytest.mark.parametrize("name", [one for one in synthetic.MAKERS if plots.has_summary(one)])
 def test_summaries_of_a_study_without_cases(name: str) -> None:
     nothing = replace(synthetic.empty(name), cases=pd.DataFrame(columns=base.CASE_COLUMNS))
-    assert len(plots.summary(name, nothing)) == 0
-    assert len(plots.summary(name, synthetic.empty(name))) > 0
+    module = plots.load(name)
+    assert len(plots.summary(name, module.table(nothing))) == 0
+    assert len(plots.summary(name, module.table(synthetic.empty(name)))) > 0
 
 
 # ---------------------------------------------------------------------- shares from pairs of samples

@@ -16,18 +16,22 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from tilewave import plots
 from tilewave import project as projects
 from tilewave.kernels import idea
+from tilewave.plots import style
 from tilewave.plots.base import StudyData
 from tilewave.records import model
 from tilewave.records import tables as tidy
+from tilewave.records.store import Store
 from tilewave.report import (
     FIGURE_FILES,
     FIGURE_KINDS,
     cells,
     figures,
+    fonts,
     site,
     studies,
     summary,
@@ -463,6 +467,36 @@ def test_a_kernels_page_shows_resources_changes_and_annotated_source(make: Any) 
     )
     assert re.search(row, text)
     assert "title: Tiles" not in text  # front matter is left out
+
+
+def test_a_kernels_page_is_kept_though_its_studies_find_something_else(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make()
+    made.figure("right")
+    before = made.page("kernel/tiled")
+    sidecar = Path("reports/figures/right.json")
+    told = json.loads(sidecar.read_text())
+    sidecar.write_text(json.dumps({**told, "takeaway": "Another & new finding"}))
+    monkeypatch.setattr(site.kernel_views, "view", None)
+    after = made.page("kernel/tiled")
+    assert "Another &amp; new finding" in after and "Another" not in before
+    assert not any(0xE000 <= ord(letter) <= 0xF8FF for letter in before + after)
+
+
+def test_a_pdf_is_the_same_with_parts_of_fonts_that_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure, files = Figure(), [tmp_path / f"{name}.pdf" for name in ("alone", "kept", "taken")]
+    figure.text(0.5, 0.5, "Ångström × 2", weight="bold")
+    store = Store(tmp_path / "store")
+    style.save(figure, files[0])
+    with fonts.kept(store):
+        style.save(figure, files[1])
+    monkeypatch.setattr(fonts._backend_pdf_ps, "get_glyphs_subset", None)
+    with fonts.kept(store):
+        style.save(figure, files[2])
+    assert len({path.read_bytes() for path in files}) == 1
 
 
 def test_a_kernels_page_shows_where_warps_wait_and_what_nsight_compute_says(make: Any) -> None:

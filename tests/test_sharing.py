@@ -2,6 +2,7 @@
 
 import os
 import signal
+import weakref
 
 import pytest
 
@@ -23,3 +24,21 @@ def test_a_mistake_reaches_the_one_who_asked():
 
     with pytest.raises(UserError, match="file: key: found"):
         list(sharing.each(wrong, [1, 2], 2))
+
+
+class Cycle:
+    def __init__(self):
+        self.mine = self
+
+
+@pytest.mark.parametrize("many", [0, 10**9])
+def test_cycles_are_looked_for_where_there_are_many_objects(many, monkeypatch):
+    monkeypatch.setattr(sharing, "MANY", many)
+    left = []
+
+    def leaves(number):
+        left.append(weakref.ref(Cycle()))
+        return sum(one() is not None for one in left) == len(left)
+
+    found = [kept for _, kept in sharing.each(leaves, range(8), 2)]
+    assert all(found) == bool(many)

@@ -16,6 +16,9 @@ from tilewave.processes.lifetime import die_with_parent, ended_by
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
+MANY = 300_000
+"""Objects that items may leave before somebody looks for cycles among them: five figures, 100 MB."""
+
 # What the forked processes find: functions that close over data cannot be sent to them.
 _shared: tuple[Callable[[Any], Any], Sequence[Any]] | None = None
 
@@ -23,18 +26,17 @@ _shared: tuple[Callable[[Any], Any], Sequence[Any]] | None = None
 def _call(number: int) -> Any:
     assert _shared is not None
     function, items = _shared
-    # What an item makes is looked through once, at its end: a sixth of a figure's time otherwise.
-    gc.disable()
     try:
         return function(items[number])
     finally:
-        gc.enable()
-        gc.collect()
+        if gc.get_count()[0] > MANY:
+            gc.collect()
 
 
 def _begin() -> None:
     die_with_parent()
     gc.freeze()  # what is there before the fork is there to stay
+    gc.disable()  # a sixth of a figure's time otherwise
 
 
 def each(

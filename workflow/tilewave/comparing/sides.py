@@ -282,7 +282,7 @@ def of_kernels(
             run.compile_kernels(job, todo, cores)
         elif todo:
             run.measure(job, stage, todo, cores)
-    frames, _ = run.tables(job)
+    frames = run.tables(job).all()
     # Kernels are timed in turn or not at all: what a recording knows of one side's times is not compared.
     recorded = frames["records"]["source"].astype(str).str.startswith("recorded:")
     frames["records"] = frames["records"][~recorded | (frames["records"]["stage"] != "time")]

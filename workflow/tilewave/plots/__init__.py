@@ -109,10 +109,10 @@ def is_headline(name: str) -> bool:
     return _offers(name, "HEADLINE")
 
 
-def summary(name: str, study: StudyData) -> pd.DataFrame:
-    """The summary of a study that a module with one draws."""
+def summary(name: str, table: pd.DataFrame) -> pd.DataFrame:
+    """The summary that a module with one makes of its table."""
     module: Any = load(name)
-    made: pd.DataFrame = module.summary(module.table(study))
+    made: pd.DataFrame = module.summary(table)
     return made
 
 

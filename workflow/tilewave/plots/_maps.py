@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pandas as pd
-import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
+from tilewave.plots import style as look
 from tilewave.plots.style import INK, Style
 
 BEST = "best of the row"
@@ -25,10 +25,8 @@ def draw(
     norm: what makes a value's shade. picks: another frame of values; a cell that is the best of its
     row by them has a corner marked. framed: whether the best of a row is the largest. Cells without a value stay white.
     """
-    sns.heatmap(
-        values, annot=words, fmt="", cmap="Blues", norm=norm, cbar=False, linewidths=0.6,
-        annot_kws={"size": style.small}, ax=ax,
-    )  # fmt: skip
+    letters = {"size": style.small}
+    look.heatmap(ax, values, words, cmap="Blues", norm=norm, linewidths=0.6, annot_kws=letters)
     for row, (_, cells) in enumerate(values.iterrows()):
         if framed and cells.notna().any():
             place = (int(cells.argmax()) + 0.04, row + 0.04)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import offset_copy
@@ -75,21 +74,9 @@ def titled(ax: Axes, title: str, told: str, style: Style) -> None:
 
 
 def heatmap(ax: Axes, values: pd.DataFrame, told: pd.DataFrame, style: Style, **how: Any) -> None:
-    """Seaborn's heatmap with a text in each cell, and no labels of axes.
-
-    It draws the whole figure to see whether labels overlap: the other axes are hidden meanwhile.
-    """
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    others = [other for other in figure.axes if other is not ax]
-    for other in others:
-        other.set_visible(False)
-    sns.heatmap(
-        values, annot=told, fmt="", ax=ax, cbar=False,
-        annot_kws={"size": 0.8 * style.font_size, "color": INK}, **how,
-    )  # fmt: skip
-    for other in others:
-        other.set_visible(True)
+    """`look.heatmap` with small letters, and no labels of axes."""
+    letters = {"size": 0.8 * style.font_size, "color": INK}
+    look.heatmap(ax, values, told, annot_kws=letters, **how)
     ax.set(xlabel="", ylabel="")
     ax.tick_params(length=0)
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -182,11 +181,11 @@ def _code(counts: Any) -> float:
 
 def _draw_panel(ax: Axes, panel: _Panel, high: int, style: Style) -> None:
     """The panel as a heat map, its columns' names on top, in an axes for `high` rows."""
-    sns.heatmap(
-        panel.cells.map(_code).astype(float), annot=panel.cells.map(_written).to_numpy(), fmt="",
+    look.heatmap(
+        ax, panel.cells.map(_code).astype(float), panel.cells.map(_written).to_numpy(),
         cmap=ListedColormap([color for color, _ in OUTCOMES.values()]), vmin=-0.5,
-        vmax=len(_SIGNS) - 0.5, cbar=False, linewidths=0.6, linecolor="white",
-        annot_kws={"size": style.small}, xticklabels=True, yticklabels=True, ax=ax,
+        vmax=len(_SIGNS) - 0.5, linewidths=0.6, linecolor="white",
+        annot_kws={"size": style.small}, xticklabels=True, yticklabels=True,
     )  # fmt: skip
     ax.set(xlabel="", ylabel="", ylim=(high, 0))
     ax.xaxis.tick_top()

@@ -6,7 +6,7 @@ software version is written, and figures are made without pyplot's global state.
 
 from __future__ import annotations
 
-import bisect
+import functools
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,11 +17,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
+import pandas as pd
 import seaborn as sns
 from matplotlib import font_manager
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
@@ -231,32 +232,45 @@ def lighter(color: str, share: float = 0.55) -> tuple[float, float, float]:
 # ------------------------------------------------------------------------------- text and frames
 
 
+@functools.cache
+def _ruler(dpi: float) -> RendererAgg:
+    return RendererAgg(1, 1, dpi)
+
+
+@functools.lru_cache(8192)
+def _measured(text: str, family: tuple[str, ...], size: float, weight: str, dpi: float) -> float:
+    font = FontProperties(family=list(family), size=size, weight=weight)
+    width, _, _ = _ruler(dpi).get_text_width_height_descent(text, font, False)
+    return float(width) / dpi
+
+
 def _text_width(fig: Figure, text: str, size: float, weight: str = "normal") -> float:
-    canvas = fig.canvas
-    assert isinstance(canvas, FigureCanvasAgg)
-    font = FontProperties(family=mpl.rcParams["font.family"], size=size, weight=weight)
-    width, _, _ = canvas.get_renderer().get_text_width_height_descent(text, font, False)
-    return float(width) / float(fig.dpi)
+    """In inches."""
+    return _measured(text, tuple(mpl.rcParams["font.family"]), size, weight, float(fig.dpi))
 
 
 def wrap(fig: Figure, text: str, size: float, width: float, weight: str = "normal") -> list[str]:
     """Break a text into lines no wider than `width` inches, measured in the figure's font."""
 
+    def wide(text: str) -> float:
+        return _text_width(fig, text, size, weight)
+
     def fits(words: Sequence[str]) -> bool:
-        return _text_width(fig, " ".join(words), size, weight) <= width
+        return wide(" ".join(words)) <= width
 
     def filled(words: list[str]) -> list[str]:
-        """Each line takes all words that fit it. How many is guessed: measuring takes its time."""
-        lines, letters = [], width / (0.55 * size / 72)
+        """Each line takes all words that fit it: what their widths come to, and looked at as a whole."""
+        lines, blank = [], wide("n n") - wide("nn")
         while words:
-            ends = list(itertools.accumulate(len(word) + 1 for word in words))
-            count = max(1, bisect.bisect_right(ends, letters))
+            ends = itertools.accumulate(wide(word) + blank for word in words)
+            fitting = itertools.takewhile(lambda end: end <= width + blank, ends)
+            count = max(1, sum(1 for _ in fitting))
             while count < len(words) and fits(words[: count + 1]):
                 count += 1
             while count > 1 and not fits(words[:count]):
                 count -= 1
             lines.append(" ".join(words[:count]))
-            letters, words = ends[count - 1], words[count:]
+            words = words[count:]
         return lines
 
     lines: list[str] = []
@@ -265,7 +279,7 @@ def wrap(fig: Figure, text: str, size: float, width: float, weight: str = "norma
         for word in paragraph.split():
             while len(word) > 8 and not fits([word]):
                 # A case id longer than the figure breaks at its last sign that fits.
-                cut = max(8, int(len(word) * width / _text_width(fig, word, size, weight)) - 2)
+                cut = max(8, int(len(word) * width / wide(word)) - 2)
                 cut = max((word.rfind(sign, 4, cut) + 1 for sign in "@-_×x,"), default=0) or cut
                 lines += [*filled(waiting), word[:cut]]
                 waiting, word = [], word[cut:]
@@ -468,6 +482,24 @@ def grid(ax: Axes, axis: str = "both") -> None:
     ax.grid(True, axis=axis)  # type: ignore[arg-type]
 
 
+def heatmap(ax: Axes, values: pd.DataFrame, words: Any, **how: Any) -> None:
+    """Seaborn's heatmap with a text in each cell; who draws it sets how the labels are turned.
+
+    To turn them itself seaborn would draw the whole figure, and look whether they overlap.
+    """
+    fig = ax.get_figure(root=True)
+    assert fig is not None
+
+    def nothing() -> None:
+        fig.stale = False
+
+    fig.canvas.draw = nothing  # type: ignore[method-assign, assignment]
+    try:
+        sns.heatmap(values, annot=words, fmt="", cbar=False, ax=ax, **how)
+    finally:
+        del fig.canvas.draw
+
+
 # ----------------------------------------------------------------------------------------- files
 
 
@@ -499,5 +531,7 @@ def save(fig: Figure, path: str | Path, style: Style = Style()) -> None:
     if path.suffix not in nothing:
         raise UserError(path.name, "file type", path.suffix, ["svg", "pdf", "png"])
     path.parent.mkdir(parents=True, exist_ok=True)
+    # zlib makes such pictures smaller at this level than at its default, and faster.
+    how = {"pil_kwargs": {"compress_level": 3}} if path.suffix == ".png" else {}
     with apply(style):
-        fig.savefig(path, metadata=nothing[path.suffix])  # type: ignore[arg-type]
+        fig.savefig(path, metadata=nothing[path.suffix], **how)  # type: ignore[arg-type]

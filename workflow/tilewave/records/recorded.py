@@ -316,6 +316,10 @@ class Recorded:
             found = next((one for one in more if one is not None), None)
         return found
 
+    def has(self, stage: str, key: str) -> bool:
+        """Whether there is a recorded result under a key."""
+        return (stage, key) in self._keys
+
     def has_case(self, stage: str, case: str) -> bool:
         """Whether the case was ever recorded, under whatever key."""
         return (stage, case) in self._cases

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, pr
 from tilewave.plots.style import Style
 from tilewave.project import Project, read
 from tilewave.records.tables import with_excess
-from tilewave.report import cells, undrawn
+from tilewave.report import cells, fonts, undrawn
 from tilewave.report.undrawn import Undrawn
 from tilewave.sealing import content, digest
 
@@ -269,7 +270,9 @@ def _drawing(project: Project, study: StudyData) -> Drawing:
     module = plots.load(plot, project.where, f"studies.{study.name}.plot")
     table = module.table(study)
     study = replace(study, takeaway=plots.takeaway(plot, study, table))
-    summary = functools.partial(plots.summary, plot, study) if plots.has_summary(plot) else None
+    summary = None
+    if plots.has_summary(plot):
+        summary = functools.cache(functools.partial(plots.summary, plot, table))
     return Drawing(study, table, summary, functools.partial(module.draw, study, table))
 
 
@@ -323,7 +326,9 @@ def write(
         else:
             narrow = path.parent.name == "narrow"
             # On a phone the page has the words beside the figure.
-            look.save(drawn(narrow, narrow and path.suffix == ".svg"), path, looks[narrow])
+            figure = drawn(narrow, narrow and path.suffix == ".svg")
+            with fonts.kept(project.store):
+                look.save(figure, path, looks[narrow])
 
 
 # ------------------------------------------------------------------------------------------ all of them
@@ -345,6 +350,9 @@ def content_key(told: Any, frames: Iterable[pd.DataFrame]) -> str:
     return made.hexdigest()
 
 
+_versions = functools.cache(functools.partial(package_versions, DRAWING))
+
+
 def _key(project: Project, study: StudyData) -> str:
     """Digest of all that decides a study's files: what it shows, how, and the code that draws it."""
     entry = project.config.studies[study.name]
@@ -358,7 +366,7 @@ def _key(project: Project, study: StudyData) -> str:
         style_of(project, study.name).kernels,
         study.target,
         {name: facts for name, facts in study.environments.items() if name in used},
-        package_versions(DRAWING),
+        _versions(),
     ]
     return content_key(told, frames)
 
@@ -422,10 +430,10 @@ def write_all(
             paths[path.stem].append(path)
     tables, told = loaded(inputs), [getattr(inputs, name, None) for name in ("history", "sides")]
     recorded = [table_of(Path(str(path))) if path else None for path in told]
-    studies = [of_tables(project, name, *tables, *recorded) for name in names]
 
-    def made(study: StudyData) -> bool | Undrawn:
+    def made(name: str) -> bool | Undrawn:
         """Whether the study was drawn, or why it could not be."""
+        study = of_tables(project, name, *tables, *recorded)
         key, mine = _key(project, study), paths[study.name]
         kept = {path: _kept(project, key, path) for path in mine}
         for path in mine:
@@ -442,12 +450,14 @@ def write_all(
         return True
 
     # Those that take longest first.
-    studies.sort(key=lambda study: -len(study.records))
+    rows = Counter(tables[2]["case"])
+    cases = project.plan.studies
+    order = sorted(names, key=lambda name: -sum(rows[case] for case in cases[name]))
     drawn, failed = 0, {}
-    for study, new in sharing.each(made, studies, workers):
+    for name, new in sharing.each(made, order, workers):
         if isinstance(new, Undrawn):
-            failed[study.name] = new
+            failed[name] = new
         else:
             drawn += new
-        done(study.name)
-    return f"{drawn} of {len(studies)} drawn", failed
+        done(name)
+    return f"{drawn} of {len(order)} drawn", failed

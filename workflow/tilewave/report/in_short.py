@@ -56,14 +56,14 @@ def markdown(
 def junit(cases: pd.DataFrame, records: pd.DataFrame) -> bytes:
     """One test a case: failed where its verdict is bad or its check failed, skipped where it was not
     checked."""
-    checks = records[records["stage"] == "check"].drop_duplicates("case").set_index("case")
+    rows = records[records["stage"] == "check"].drop_duplicates("case")
+    checks = dict(zip(rows["case"], zip(rows["status"], rows["reason"]), strict=True))
     suite = ElementTree.Element("testsuite", name="tilewave")
     counted = {"failure": 0, "skipped": 0}
     for case, kernel, word in zip(cases["case"], cases["kernel"], cases["verdict"], strict=True):
         test = ElementTree.SubElement(suite, "testcase", name=str(case), classname=str(kernel))
-        known = checks.loc[case] if case in checks.index else None
-        status = model.OK if known is None else str(known["status"])
-        reason = str(known["reason"]) if known is not None and present(known["reason"]) else ""
+        status, reason = checks.get(case, (model.OK, ""))
+        reason = str(reason) if present(reason) else ""
         if verdict.wrong(word) or status in model.FAILURES:
             kind, said = "failure", str(word) if verdict.wrong(word) else status
         elif not verdict.checked(word):

@@ -3,12 +3,14 @@ fix, and its code (see `kernel_code`)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from markupsafe import escape
 
 from tilewave import advice
 from tilewave.advice import Subject, of_tables
@@ -49,12 +51,11 @@ class Row:
 
 @dataclass(frozen=True)
 class InStudy:
-    """What a study's table says of a kernel."""
+    """What a study's table says of a kernel. finding: a mark, for `with_findings`."""
 
     name: str
     title: str
-    question: str
-    takeaway: str
+    finding: str
     table: Table | None
 
 
@@ -208,8 +209,18 @@ def _in_studies(name: str, shown: Sequence[StudyView]) -> list[InStudy]:
         if data is not None and "kernel" in data:
             rows = data[data["kernel"] == name].dropna(axis=1, how="all")
             mine = table(rows.head(SHOWN_ROWS)) if len(rows) else None
-        found.append(InStudy(study.name, study.title, study.question, study.takeaway, mine))
+        found.append(InStudy(study.name, study.title, f"\ue000{study.name}\ue001", mine))
     return found
+
+
+_FINDING = re.compile("\ue000(.*?)\ue001")
+
+
+def with_findings(page: str, studies: Sequence[StudyView]) -> str:
+    """A kernel's page with what its studies found, of which any kernel can change a word: the page is
+    kept without."""
+    told = {one.name: str(escape(one.takeaway or one.question)) for one in studies}
+    return _FINDING.sub(lambda found: told[found[1]], page)
 
 
 @dataclass(frozen=True)
@@ -315,10 +326,10 @@ TELLING = [
 
 def key(run: Run, name: str, about: Any) -> str:
     """Digest of all that decides what the pages say of a kernel: its code and results, those of the
-    rungs next to it, what the studies say, and ``about``, what is the same for all of them."""
+    rungs next to it, which studies show it, and ``about``, what is the same for all of them."""
     project, kernel = run.project, run.project.kernels[name]
     shown = [one for one in run.studies if name in one.kernels]
-    told = [(one.name, one.title, one.question, one.takeaway) for one in shown]
+    told = [(one.name, one.title) for one in shown]
     near = [name, *filter(None, [kernel.front.follows]), *project.followers.get(name, [])]
     near = [one for one in near if one in project.plan.kernels]
     texts = [

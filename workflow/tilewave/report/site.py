@@ -8,6 +8,7 @@ same bytes: no date, no time of day, no order that depends on a set.
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -142,8 +143,9 @@ def write(
     ]
     taught = lessons.about(project.plan.kernels, project.plan.studies)
     extra = [("Explorer", "explorer.html"), *(("Lessons", lesson.address) for lesson in taught[:1])]
+    whose = banner(target, records)
     about: dict[str, Any] = {
-        "banner": banner(target, records),
+        "banner": whose,
         "extra": extra,
         "installed": INSTALLED,
     }
@@ -153,8 +155,13 @@ def write(
         text = render(template, {**about, "root": root, **context})
         write_atomically(reports / name, text.encode())
 
-    for one in shown:
+    def study_page(one: StudyView) -> None:
         page(f"study/{one.name}.html", "study.html.j2", {"study": one})
+
+    def explorer_page() -> None:
+        swept = explorer.sweeps(shown, cases, records, environments)
+        page("explorer.html", "explorer.html.j2", explorer.view(swept))
+
     tables = cases, records, instructions, figures.table_of(Path(str(inputs.stalls)))
     accesses = read(Path(str(inputs.accesses)))
     run = kernel_views.Run.of(
@@ -162,7 +169,8 @@ def write(
     )
 
     same = [
-        about, target["label"], target["arch"], target["device"], package_versions(("pandas", "jinja2")),
+        (whose.kind, whose.short, extra, INSTALLED), target["label"], target["arch"], target["device"],
+        package_versions(("pandas", "jinja2")),
         library.digest("report.site"), library.templates_digest(),
     ]  # fmt: skip
 
@@ -177,14 +185,19 @@ def write(
             found = [vars(kernel.row), text]
             project.store.write(kept, found)
         row, text = found
+        text = kernel_views.with_findings(text, shown)
         write_atomically(reports / "kernel" / f"{name}.html", text.encode())
         return kernel_views.Row(**row)
 
     names = list(project.plan.kernels)
-    rows = {}
-    for name, row in sharing.each(kernel_page, names, workers):
-        rows[name] = row
-        done(name)
+    rows: dict[str, kernel_views.Row] = {}
+    parts: dict[str, Callable[[], kernel_views.Row | None]] = {"": explorer_page}
+    parts |= {name: functools.partial(kernel_page, name) for name in names}
+    parts |= {f"study {one.name}": functools.partial(study_page, one) for one in shown}
+    for name, row in sharing.each(lambda name: parts[name](), list(parts), workers):
+        if row is not None:
+            rows[name] = row
+            done(name)
     page(
         "glossary.html",
         "glossary.html.j2",
@@ -197,8 +210,6 @@ def write(
     )
     for lesson in taught:
         page(lesson.address, "lesson.html.j2", lessons.view(lesson, run, rows, taught))
-    swept = explorer.sweeps(shown, cases, records, environments)
-    page("explorer.html", "explorer.html.j2", explorer.view(swept))
     found, groups = findings(shown, cases), troubles(cases, verdict.unplanned(cases, records))
     left_out = {one.name: one.undrawn for one in shown if one.undrawn}
     judged = verdict.of(project, cases, records, target, left_out)

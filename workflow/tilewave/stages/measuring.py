@@ -154,6 +154,13 @@ class Sources:
             order = (self._recorded, self._executed)
         return next((found for source in order if (found := source(job)) is not None), None)
 
+    def knows(self, job: Job) -> bool:
+        """Whether `find` finds something. Asked before anything runs: a recorded execution is not
+        read for it with all of its instructions."""
+        if job.stage == model.EXECUTE and self.recorded and self.recorded.has(job.stage, job.key):
+            return True
+        return self.find(job) is not None
+
     def missing(self, job: Job) -> dict[str, Any]:
         """The result of a job of which nothing is known and nothing was measured: the reason why."""
         if self.measurable(job.stage, job.provider):
@@ -177,7 +184,7 @@ def _possible(job: Job, sources: Sources) -> bool:
 
 def outstanding(job: Job, sources: Sources) -> bool:
     """Whether this machine has to measure a job: nobody knows it, and it can."""
-    return _possible(job, sources) and sources.find(job) is None
+    return _possible(job, sources) and not sources.knows(job)
 
 
 def collect(

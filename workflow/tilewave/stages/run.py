@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -28,6 +29,7 @@ from tilewave.records import model
 from tilewave.records.store import not_written, write_atomically
 from tilewave.stages import compiling, dealing, executing, measuring, tuning, watching
 from tilewave.stages.pipeline import Pipeline
+from tilewave.stages.tables import Tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +45,11 @@ class Job:
 
     project: projects.Project
     log: Path | None
+
+    @functools.cached_property
+    def pipeline(self) -> Pipeline:
+        """All of the project's cases for the target that the run is about."""
+        return Pipeline(self.project, _target(self.project))
 
     def note(self, text: str) -> None:
         """Append to the job's log."""
@@ -97,8 +104,8 @@ def target(job: Job) -> dict[str, Any]:
     return found
 
 
-def _pipeline(job: Job, kernels: Sequence[str] | None = None) -> Pipeline:
-    """The project's cases, or those of some kernels, for the target that the run is about."""
+def _pipeline(job: Job, kernels: Sequence[str]) -> Pipeline:
+    """The cases of some kernels for the target that the run is about."""
     return Pipeline(job.project, _target(job.project), kernels)
 
 
@@ -348,48 +355,13 @@ def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:
     return f"{len(names)}_kernels{sampled}{card}_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
 
 
-def tables(job: Job) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
-    """The tidy tables of the run (cases, records, samples, instructions, stalls), and what is known of
-    each kernel's compilations, its profiles and the case that was sampled."""
-    from tilewave.records import tables as tidy
-    from tilewave.records.recorded import STALLS
-
-    pipeline = _pipeline(job)
-    results = pipeline.results()
-    for stage, made in results.items():
+def tables(job: Job) -> Tables:
+    """The tidy tables of the run; each variant's listing is written beside its cubin."""
+    found = Tables(job.pipeline)
+    for stage, made in found.results.items():
         job.note(measuring.log_lines(stage, {"results": made, "counts": {}}))
-    frames = _frames(pipeline, results)
-    frames["stalls"] = tidy.instructions_table(
-        results[model.SAMPLE], pipeline.recorded, pipeline.origins, STALLS
-    )
-    pipeline.write_listings()
-    return frames, pipeline.about_kernels(results["counters"], results[model.SAMPLE])
-
-
-def _frames(
-    pipeline: Pipeline, results: Mapping[str, Sequence[dict[str, Any]]]
-) -> dict[str, pd.DataFrame]:
-    """The tidy tables of all stages' results: cases, records, samples, instructions."""
-    from tilewave.records import tables as tidy
-
-    verdict = tidy.verdicts(results["check"], results["execute"])
-    place = {name: number for number, name in enumerate(pipeline.project.plan.kernels)}
-
-    def kernel(made: Mapping[str, Any]) -> int:
-        return place[pipeline.resolved[made["case"]].case.variant.kernel.name]
-
-    # By stage, then kernel: environments are numbered in the order in which they come.
-    flat = [made for stage in model.STAGES for made in sorted(results[stage], key=kernel)]
-    cases = tidy.cases_table(pipeline.resolved.values(), pipeline.compiled, pipeline.arch, verdict)
-    samples = tidy.samples_table([*results["time"], *results["tune"]], pipeline.recorded)
-    return {
-        "cases": cases,
-        "records": tidy.paired_shares(tidy.records_table(cases, flat, verdict), samples),
-        "samples": samples,
-        "instructions": tidy.instructions_table(
-            [*results["counters"], *results["execute"]], pipeline.recorded, pipeline.origins
-        ),
-    }
+    found.pipeline.write_listings()
+    return found
 
 
 def history(job: Job) -> pd.DataFrame:
@@ -418,10 +390,9 @@ def sides(job: Job) -> pd.DataFrame:
     for folder in folders(project.recorded_root):
         config = project.config.model_copy(update={"target": folder.name})
         aim = targets.resolve(config, here, project.recorded_root, project.where)
-        pipeline = Pipeline(project, aim)
-        frames = _frames(pipeline, pipeline.results())
-        known = (frames["cases"], frames["records"])
-        counted = figures.with_instruction_columns(frames["instructions"])
+        made_of = Tables(Pipeline(project, aim))
+        known = (made_of.cases, made_of.records)
+        counted = figures.with_instruction_columns(made_of.instructions)
         for name in project.plan.studies:
             plot = project.config.studies[name].plot
             study = figures.of_tables(project, name, aim, *known, counted)
@@ -433,7 +404,7 @@ def sides(job: Job) -> pd.DataFrame:
 
 def accesses(job: Job, cores: int = 1) -> dict[str, Any]:
     """Accesses to shared memory of a case of each variant (see `tilewave.stages.watching`)."""
-    pipeline = _pipeline(job)
+    pipeline = job.pipeline
     wanted = watching.chosen(pipeline)
     live, when = pipeline.target["live"], job.project.config.execute.when
     if not job.project.config.fresh and (when == "always" or (when == "no_gpu" and not live)):

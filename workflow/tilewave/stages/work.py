@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tilewave import environment, library
 from tilewave import target as targets
@@ -20,6 +21,9 @@ from tilewave.gpu import cards
 from tilewave.progress import say
 from tilewave.project import Project, machine_fingerprint
 from tilewave.stages import dealing
+
+if TYPE_CHECKING:
+    from tilewave.stages.pipeline import Pipeline
 
 RACES = "tune"
 BATCHED = ("compile", "execute", "check", "time", "counters", "sample", RACES)
@@ -187,15 +191,28 @@ def _state(project: Project, told: Mapping[str, Any] | None) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+def _decided(project: Project) -> Path:
+    """Where the work of a run is written down."""
+    name = hashlib.sha256(project.results.as_posix().encode()).hexdigest()[:12]
+    return project.store.root / "batches" / f"{name}.json"
+
+
+def settle(pipeline: Pipeline) -> None:
+    """Remember, when all batches of a run are done, where they left nothing to do: the next run need not
+    look for it."""
+    project = pipeline.project
+    known = project.store.read(_decided(project))
+    if isinstance(known, dict) and not pipeline.work():
+        project.store.write(_decided(project), known | {"settled": project.plan_digest()})
+
+
 def find(project: Project, decide: bool = True, nodes: int | None = None) -> Work:
     """The work of a run. ``decide``: now, and for all processes of the run; else as it was decided.
 
     nodes: of a cluster, how many jobs run at a time; as many batches has a stage. What they can measure
     is what they were seen to be when the target was asked for, not what this machine is.
     """
-    name = hashlib.sha256(project.results.as_posix().encode()).hexdigest()[:12]
-    store = project.store
-    path = store.root / "batches" / f"{name}.json"
+    store, path = project.store, _decided(project)
     folder = f"{project.results.as_posix()}/batches"
     known = store.read(path)
     try:
@@ -214,8 +231,12 @@ def find(project: Project, decide: bool = True, nodes: int | None = None) -> Wor
     told = _told(project) if nodes else None
     now = _state(project, told)
     # Once all was done nothing is left, as long as what was tried in vain is remembered, too.
-    if work is not None and not work.batches and state == now and project.results.is_dir():
-        return work
+    if work is not None and state == now and project.results.is_dir():
+        if work.batches and known.get("settled") == project.plan_digest():
+            work = Work(folder, work.live, {}, work.cards)
+            store.write(path, known | {"batches": {}})
+        if not work.batches:
+            return work
     from tilewave.stages.pipeline import Pipeline
 
     here = told["environments"][told["host"]] if told else _here(project)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewave.machine.memory import async_copy_ideal, async_copy_wavefronts, shared_wavefronts
 from tilewave.plots.claims.asked import F16, STAGED, TILE, speedup
 from tilewave.plots.claims.facts import Facts, divided
 from tilewave.plots.claims.judging import Claim
@@ -18,6 +17,9 @@ STAGED_ROW = 2 * (32 + 8)  # bytes from one row to the next in shared memory
 
 def _padded_ldmatrix(f: Facts) -> float:
     """Wavefronts over those without conflicts of an ldmatrix.x4 on padded rows."""
+    # Not above: numba takes long to load, and most who load this module ask for no wavefronts.
+    from tilewave.machine.memory import shared_wavefronts
+
     rows = LANES % 16 * STAGED_ROW + LANES // 16 * 16
     wavefronts, conflicts = shared_wavefronts(rows, np.ones(32, bool), 16, "ldmatrix")
     return float(wavefronts / (wavefronts - conflicts))
@@ -28,6 +30,8 @@ def _padded_copies(f: Facts, k: int = 2048) -> float:
 
     The mean over a block's copies of a stage, whose rows begin at different banks.
     """
+    from tilewave.machine.memory import async_copy_ideal, async_copy_wavefronts
+
     everyone = np.ones(32, bool)
     counted, ideal = 0, 0
     for first in range(0, sum(TILE), 8):

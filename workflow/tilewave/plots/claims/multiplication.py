@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilewave.machine.memory import shared_wavefronts
 from tilewave.plots import base
 from tilewave.plots.claims.asked import NAIVE, latency, naive_loads, predicted_loads, speedup
 from tilewave.plots.claims.facts import Facts, Function, divided
@@ -28,6 +27,9 @@ def _fp64_conflicts(width: int) -> float:
     width: bytes of a lane's read of A (a row, one element or two at a time); B is read 8 bytes at a
     time. A warp covers two rows of the tile.
     """
+    # Not above: numba takes long to load, and most who load this module ask for no wavefronts.
+    from tilewave.machine.memory import shared_wavefronts
+
     everyone = np.ones(32, bool)
     row = LANES // 16 * 16 * F64
     a = shared_wavefronts(row, everyone, width, "load")

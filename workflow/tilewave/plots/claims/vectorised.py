@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tilewave.machine.memory import shared_wavefronts
 from tilewave.plots.claims.asked import shared_over_l1
 from tilewave.plots.claims.facts import Facts
 from tilewave.plots.claims.judging import Claim
@@ -47,6 +46,9 @@ SAME_ADDRESS: Pattern = (16, lambda i: 0, _all)
 
 def pattern_wavefronts(pattern: Pattern, op: str) -> int:
     """Wavefronts of one warp's access by the transaction rule; op: "load" or "store"."""
+    # Not above: numba takes long to load, and most who load this module ask for no wavefronts.
+    from tilewave.machine.memory import shared_wavefronts
+
     width, element, takes_part = pattern
     addresses = np.array([width * element(int(i)) for i in LANES])
     active = np.array([takes_part(int(i)) for i in LANES])

@@ -1,0 +1,94 @@
+"""The tidy tables of what came of all stages, each made when it is first asked for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewave import sharing
+from tilewave.records import model
+from tilewave.records.recorded import STALLS
+from tilewave.stages import work
+from tilewave.stages.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAMES = ("cases", "records", "samples", "instructions", "stalls")
+# Processes make these at the same time.
+PARTS = (("instructions", "stalls"), ("samples", "cases", "records"))
+
+
+class Tables:
+    """The tables of a pipeline's results (see `records.tables`)."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        # pandas takes long to load, and not every process that imports this makes tables.
+        from tilewave.records import tables
+
+        self._made = tables
+        self.pipeline, self.results = pipeline, pipeline.results()
+
+    @functools.cached_property
+    def _verdict(self) -> dict[str, str]:
+        return self._made.verdicts(self.results["check"], self.results["execute"])
+
+    @functools.cached_property
+    def cases(self) -> pd.DataFrame:
+        """A row a case."""
+        one = self.pipeline
+        return self._made.cases_table(one.resolved.values(), one.compiled, one.arch, self._verdict)
+
+    @functools.cached_property
+    def samples(self) -> pd.DataFrame:
+        """A row a sample."""
+        timed = [*self.results["time"], *self.results["tune"]]
+        return self._made.samples_table(timed, self.pipeline.recorded)
+
+    @functools.cached_property
+    def records(self) -> pd.DataFrame:
+        """A row a figure."""
+        place = {name: number for number, name in enumerate(self.pipeline.project.plan.kernels)}
+
+        def kernel(made: Mapping[str, Any]) -> int:
+            return place[self.pipeline.resolved[made["case"]].case.variant.kernel.name]
+
+        # By stage, then kernel: environments are numbered in the order in which they come.
+        flat = [made for stage in model.STAGES for made in sorted(self.results[stage], key=kernel)]
+        found = self._made.records_table(self.cases, flat, self._verdict)
+        return self._made.paired_shares(found, self.samples)
+
+    @functools.cached_property
+    def instructions(self) -> pd.DataFrame:
+        """A row an instruction, with what was counted of it."""
+        counted = [*self.results["counters"], *self.results["execute"]]
+        one = self.pipeline
+        return self._made.instructions_table(counted, one.recorded, one.origins)
+
+    @functools.cached_property
+    def stalls(self) -> pd.DataFrame:
+        """A row an instruction, with where warps were seen to wait."""
+        one, sampled = self.pipeline, self.results[model.SAMPLE]
+        return self._made.instructions_table(sampled, one.recorded, one.origins, STALLS)
+
+    def all(self) -> dict[str, pd.DataFrame]:
+        """Name -> table."""
+        return {name: getattr(self, name) for name in NAMES}
+
+    def write(self, paths: Mapping[str, str | Path], cores: int = 1) -> None:
+        """Each to its path; and that nothing is left to do, where that is so (see `work.settle`)."""
+
+        def one(names: tuple[str, ...]) -> None:
+            for name in names:
+                getattr(self, name).to_parquet(paths[name], index=False)
+            if not names:
+                work.settle(self.pipeline)
+
+        for _ in sharing.each(one, (*PARTS, ()), cores):
+            pass
+
+    def about_kernels(self) -> dict[str, dict[str, Any]]:
+        """See `Pipeline.about_kernels`."""
+        return self.pipeline.about_kernels(self.results["counters"], self.results[model.SAMPLE])
