@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from samples import ROOT
+from tilewave import kernels
 from tilewave.garbage import collect_seldom
 
 if TYPE_CHECKING:
     from tilewave.gpu.launch import Session
 
 collect_seldom()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shipped_kernels_are_read_once() -> Iterator[None]:
+    """Half of what loading a project takes, and a hundred tests load one."""
+    read = kernels.load_kernel
+    once = functools.cache(read)
+
+    def load(path: Path) -> kernels.Kernel:
+        return once(path) if path.parent == ROOT / "kernels" else read(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "load_kernel", load)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -88,16 +88,21 @@ def _recording() -> Recorded | None:
 
 
 @functools.cache
-def _compiled(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> Path:
+def _entry(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> dict[str, Any]:
     chosen, store = Variant(kernel(path), macros), Store(ROOT / ".tilewave")
     folder = Path(_folder().name) / path.parent.as_posix().strip("/").replace("/", "-")
     known = compiling.Compilations(store, None, folder)
     if known.missing_cubin(chosen, arch):
         compiling.compile_now(compiling.Task(chosen, arch), store, _recording())
-    entry = known.entry(chosen, arch)
-    assert entry is not None and entry["status"] == model.OK, f"{chosen.id} for {arch}: {entry}"
+    found = known.entry(chosen, arch)
+    assert found is not None and found["status"] == model.OK, f"{chosen.id} for {arch}: {found}"
     known.provide(chosen, arch)
-    return Path(entry["cubin"])
+    return found
+
+
+def entry(chosen: Variant, arch: str) -> dict[str, Any]:
+    """What is known of a variant's compilation: the compiler's log, resources, where the cubin lies."""
+    return _entry(chosen.kernel.path, chosen.macros, arch)
 
 
 def is_compiled(chosen: Variant, arch: str) -> bool:
@@ -117,7 +122,7 @@ def cubin_of(chosen: Variant, arch: str) -> bytes:
 
 def compiled(chosen: Variant, arch: str) -> Path:
     """The cubin's path; its listing lies beside it."""
-    return _compiled(chosen.kernel.path, chosen.macros, arch)
+    return Path(entry(chosen, arch)["cubin"])
 
 
 def choose(path: Path, macros: Mapping[str, Any] | None = None) -> Variant:

@@ -214,7 +214,8 @@ class Recorded:
 
     def listing_of_cubin(self, sha256: str) -> str | None:
         """SASS of a cubin with the very same bytes, its lines as they are in it."""
-        found = self.listing(self._keys_by_cubin.get(sha256, ""))
+        key = self._keys_by_cubin.get(sha256)
+        found = self.listing(key) if key else None  # all listings take a second to read
         return found[0] if found else None
 
     def listing(self, key: str) -> tuple[str, dict[str, list[int]]] | None:

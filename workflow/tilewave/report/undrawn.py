@@ -11,16 +11,19 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from tilewave import plots
 from tilewave.errors import UserError
 from tilewave.execution.places import relative
-from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import Style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tilewave.plots.style import Style
 
 MOST = 400
 """Letters of a message that are shown; the log has all."""
@@ -48,6 +51,8 @@ class Undrawn:
 
     def draw(self, study: StudyData, style: Style) -> Figure:
         """In the place of the figure."""
+        from tilewave.plots import style as look  # the verdict asks only what was not drawn
+
         fig = look.new_figure(style, 30)
         text = f"{study.title}: not drawn. {self.sentence}"
         look.empty(fig.subplots(), text.replace("$", r"\$"), style)
