@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 collect_seldom()
 
+LONGEST = {f"test_{name}.py" for name in ("dag", "plots", "ladder", "warpgroups", "report")}
+"""They come first, so that no process is alone with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def shipped_kernels_are_read_once() -> Iterator[None]:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
@@ -31,6 +31,9 @@ from tilewave.records.store import Store
 from tilewave.stages import compiling
 from tilewave.stages.resolving import probe_of
 from tilewave.variants import TRIAL_DEVICE, Variant, variant
+
+if TYPE_CHECKING:
+    from tilewave.machine.program import Program
 
 FAULTS = ROOT / "tests" / "faults"
 FOREIGN = ROOT / "tests" / "foreign"
@@ -197,6 +200,14 @@ def judge(work: Job, runs: list[tuple[dict[str, np.ndarray], float, float]]) -> 
     return worst.verdict, worst.reason
 
 
+@functools.lru_cache(maxsize=8)  # cases of a kernel come after each other
+def program_of(cubin: Path, entry: str) -> Program:
+    """A kernel of a cubin that `job` names, decoded."""
+    from tilewave.machine import program
+
+    return program.load(cubin.read_bytes(), entry, listing(cubin))
+
+
 def execute(
     path: Path,
     case: Any,
@@ -208,11 +219,10 @@ def execute(
 
     The second launch (with beta) is left out where the first one had a fault.
     """
-    from tilewave.machine import launch, program
+    from tilewave.machine import launch
 
     work = job(path, case, macros, arch)
-    cubin = Path(work.cubin)
-    loaded = program.load(cubin.read_bytes(), work.entry, listing(cubin))
+    loaded = program_of(Path(work.cubin), work.entry)
     runs = launches(work)
     first: Any = None
     seconds = 0.0

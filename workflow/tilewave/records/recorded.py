@@ -307,6 +307,10 @@ class Recorded:
         row = self._keys.get((stage, key))
         return None if row is None else self._result(row)
 
+    def has(self, stage: str, key: str) -> bool:
+        """Whether a result is recorded under a key."""
+        return (stage, key) in self._keys
+
     def has_case(self, stage: str, case: str) -> bool:
         """Whether the case was ever recorded, under whatever key."""
         return (stage, case) in self._cases
