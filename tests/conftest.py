@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,14 @@ def shipped_kernels_are_read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "load_kernel", load)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_need_outlast_the_power() -> Iterator[None]:
+    """A thousand compilations are written to the store of a fresh clone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
         yield
 
 
