@@ -2,17 +2,51 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from samples import ROOT
+from tilewave import kernels
 from tilewave.garbage import collect_seldom
 
 if TYPE_CHECKING:
     from tilewave.gpu.launch import Session
 
 collect_seldom()
+
+LONGEST = {f"test_{name}.py" for name in ("dag", "plots", "ladder", "warpgroups", "report")}
+"""They come first, so that no process is alone with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shipped_kernels_are_read_once() -> Iterator[None]:
+    """Half of what loading a project takes, and a hundred tests load one."""
+    read = kernels.load_kernel
+    once = functools.cache(read)
+
+    def load(path: Path) -> kernels.Kernel:
+        return once(path) if path.parent == ROOT / "kernels" else read(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "load_kernel", load)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_need_outlast_the_power() -> Iterator[None]:
+    """A thousand compilations are written to the store of a fresh clone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
 
 
 @pytest.fixture(scope="module")

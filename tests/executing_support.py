@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
@@ -31,6 +31,9 @@ from tilewave.records.store import Store
 from tilewave.stages import compiling
 from tilewave.stages.resolving import probe_of
 from tilewave.variants import TRIAL_DEVICE, Variant, variant
+
+if TYPE_CHECKING:
+    from tilewave.machine.program import Program
 
 FAULTS = ROOT / "tests" / "faults"
 FOREIGN = ROOT / "tests" / "foreign"
@@ -88,16 +91,21 @@ def _recording() -> Recorded | None:
 
 
 @functools.cache
-def _compiled(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> Path:
+def _entry(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> dict[str, Any]:
     chosen, store = Variant(kernel(path), macros), Store(ROOT / ".tilewave")
     folder = Path(_folder().name) / path.parent.as_posix().strip("/").replace("/", "-")
     known = compiling.Compilations(store, None, folder)
     if known.missing_cubin(chosen, arch):
         compiling.compile_now(compiling.Task(chosen, arch), store, _recording())
-    entry = known.entry(chosen, arch)
-    assert entry is not None and entry["status"] == model.OK, f"{chosen.id} for {arch}: {entry}"
+    found = known.entry(chosen, arch)
+    assert found is not None and found["status"] == model.OK, f"{chosen.id} for {arch}: {found}"
     known.provide(chosen, arch)
-    return Path(entry["cubin"])
+    return found
+
+
+def entry(chosen: Variant, arch: str) -> dict[str, Any]:
+    """What is known of a variant's compilation: the compiler's log, resources, where the cubin lies."""
+    return _entry(chosen.kernel.path, chosen.macros, arch)
 
 
 def is_compiled(chosen: Variant, arch: str) -> bool:
@@ -117,7 +125,7 @@ def cubin_of(chosen: Variant, arch: str) -> bytes:
 
 def compiled(chosen: Variant, arch: str) -> Path:
     """The cubin's path; its listing lies beside it."""
-    return _compiled(chosen.kernel.path, chosen.macros, arch)
+    return Path(entry(chosen, arch)["cubin"])
 
 
 def choose(path: Path, macros: Mapping[str, Any] | None = None) -> Variant:
@@ -192,6 +200,14 @@ def judge(work: Job, runs: list[tuple[dict[str, np.ndarray], float, float]]) -> 
     return worst.verdict, worst.reason
 
 
+@functools.lru_cache(maxsize=8)  # cases of a kernel come after each other
+def program_of(cubin: Path, entry: str) -> Program:
+    """A kernel of a cubin that `job` names, decoded."""
+    from tilewave.machine import program
+
+    return program.load(cubin.read_bytes(), entry, listing(cubin))
+
+
 def execute(
     path: Path,
     case: Any,
@@ -203,11 +219,10 @@ def execute(
 
     The second launch (with beta) is left out where the first one had a fault.
     """
-    from tilewave.machine import launch, program
+    from tilewave.machine import launch
 
     work = job(path, case, macros, arch)
-    cubin = Path(work.cubin)
-    loaded = program.load(cubin.read_bytes(), work.entry, listing(cubin))
+    loaded = program_of(Path(work.cubin), work.entry)
     runs = launches(work)
     first: Any = None
     seconds = 0.0

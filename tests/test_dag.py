@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
+import forked_snakemake
 from samples import BODY, FRONT, ROOT, config, write_kernel
 from tilewave import outputs, report
 from tilewave import project as projects
@@ -20,11 +21,19 @@ from tilewave.errors import UserError
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ""}
 
 
+def words(folder, *arguments):
+    return ["-s", str(ROOT / "Snakefile"), "-d", str(folder), *arguments]
+
+
 def snakemake(folder, *arguments):
     """Run this checkout's workflow in a folder of its own."""
-    command = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "-d", str(folder)]
+    return forked_snakemake.run(words(folder, "--cores", "1", *arguments), folder, ENVIRONMENT)
+
+
+def started(folder, *arguments):
+    """The same in a process that is started as a user starts it."""
     return subprocess.run(
-        [*command, "--cores", "1", *arguments],
+        [sys.executable, "-m", "snakemake", *words(folder, *arguments)],
         cwd=folder,
         env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
@@ -173,14 +182,7 @@ def test_mistake_in_an_expression_is_found_before_anything_runs(tmp_path):
 
 
 def test_unlock_needs_no_cores(tmp_path):
-    command = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile")]
-    done = subprocess.run(
-        [*command, "-d", str(tmp_path), "--unlock", "--configfile", write(tmp_path, config())],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-    )
+    done = started(tmp_path, "--unlock", "--configfile", write(tmp_path, config()))
     assert done.returncode == 0, done.stderr
 
 
@@ -225,10 +227,10 @@ WHY = "ValueError: no <bars>, at $1 a $ (figures/broken.py, line 12)"
 UNDRAWN = "1 figure was not drawn (boxed)"
 
 
-def ran_on(folder, *, strict):
+def ran_on(folder, run=snakemake, *, strict):
     studies = {name: {"title": name, "question": "Q?", **one} for name, one in STUDIES.items()}
     data = config(kernel_folders=["mine"], plot_folders=["figures"], studies=studies, strict=strict)
-    return snakemake(folder, "tune", "report", "--configfile", write(folder, data))
+    return run(folder, "tune", "report", "--cores", "1", "--configfile", write(folder, data))
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +244,7 @@ def ran(tmp_path_factory):
     raising = "    raise ValueError('no <bars>,\\nat $1 a $')\n    ax.bar"
     (folder / "figures" / "broken.py").write_text(BARS.replace("    ax.bar", raising))
     (folder / "figures" / "bars.py").write_text(BARS)
-    done = ran_on(folder, strict=True)
+    done = ran_on(folder, started, strict=True)
     assert (folder / "reports" / "index.html").is_file(), done.stderr
     for kind in outputs.KINDS:
         assert (folder / kind / outputs.MARKER).is_file()

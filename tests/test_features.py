@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 
+import listings
 from opcodes import harness, manifest
 from tilewave.compiling import nvrtc
 from tilewave.machine.printing import formatted
@@ -19,7 +20,9 @@ NUMBERS = np.random.default_rng(1).integers(0, 1000, 4 * N).astype(np.int32)
 
 @functools.cache
 def compiled(file, arch):
-    return harness.compile_file(FEATURES / f"{file}.cu", arch).cubin
+    """The cubin of a fixture file and nvdisasm's listing of it."""
+    cubin = harness.compile_file(FEATURES / f"{file}.cu", arch).cubin
+    return cubin, listings.of_cubin(cubin)
 
 
 def launched(file, entry, arch, *arrays, grid=2, block=BLOCK):
@@ -29,8 +32,9 @@ def launched(file, entry, arch, *arrays, grid=2, block=BLOCK):
         launch.Buffer(f"b{i}", one) if isinstance(one, np.ndarray) else one
         for i, one in enumerate(arrays)
     ]
+    cubin, text = compiled(file, arch)
     return launch.execute(
-        program.load(compiled(file, arch), entry),
+        program.load(cubin, entry, text),
         grid=(grid, 1, 1),
         block=(block, 1, 1),
         arguments=arguments,
@@ -226,5 +230,6 @@ def test_what_only_newer_hardware_has_is_named():
     from tilewave.machine import program
     from tilewave.machine.errors import Unsupported
 
+    cubin, text = compiled("tensor_memory", "sm_100a")
     with pytest.raises(Unsupported, match=r"UTCATOMSWS\.FIND_AND_SET"):
-        program.load(compiled("tensor_memory", "sm_100a"), "allocates")
+        program.load(cubin, "allocates", text)

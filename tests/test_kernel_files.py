@@ -319,7 +319,8 @@ def test_what_ends_a_process_costs_its_item():
     assert told["raises"] == "RuntimeError: what"
     assert "writing it" in told["disk"]
     passing = [name for name in told if not made[name].lasting]
-    assert passing == ["outside", "disk"]
+    busy = ["time"] if "by the clock" in told["time"] else []  # with something else
+    assert passing == ["outside", *busy, "disk"]
 
 
 RESERVED = []

@@ -9,12 +9,12 @@ import hashlib
 import io
 import re
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
+import listings
 from opcodes import harness, manifest
 from opcodes.inputs import generate_inputs
 from tilewave.compiling import nvrtc, sass
@@ -33,19 +33,14 @@ SECONDS = 60.0
 
 @functools.cache
 def compiled(file, arch):
-    """The cubin of a fixture file and nvdisasm's listing of it."""
+    """The cubin of a fixture file."""
     return harness.compile_file(manifest.HERE / file, arch).cubin
 
 
-@pytest.fixture(scope="module")
-def listing(tmp_path_factory):
-    @functools.cache
-    def of(file, arch):
-        path = tmp_path_factory.mktemp("cubins") / f"{Path(file).name}.{arch}.cubin"
-        path.write_bytes(compiled(file, arch))
-        return sass.as_text(path)
-
-    return of
+@functools.cache
+def listing(file):
+    """nvdisasm's listing of it."""
+    return listings.of_cubin(compiled(file, ARCH))
 
 
 @functools.cache
@@ -98,10 +93,10 @@ EXACT = [n for n, kernel in KERNELS.items() if kernel.exact and n not in manifes
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_bits(name, listing):
+def test_bits(name):
     kernel = KERNELS[name]
     _, arrays = recording()
-    results = executed(kernel, listing(kernel.file, ARCH))
+    results = executed(kernel, listing(kernel.file))
     wrong = harness.differences(kernel, results, arrays)
     assert not wrong, "\n" + report(kernel, wrong)
 
@@ -133,15 +128,15 @@ def check_close(kernel, results, expected, form, allowed):
 
 
 @pytest.mark.parametrize("name", manifest.UNSUPPORTED)
-def test_unsupported(name, listing):
+def test_unsupported(name):
     """What is not known is said, and by the instruction's name."""
     kernel = KERNELS[name]
     with pytest.raises(AssertionError, match=f"unsupported.*{manifest.UNSUPPORTED[name]}"):
-        executed(kernel, listing(kernel.file, ARCH))
+        executed(kernel, listing(kernel.file))
 
 
 @pytest.mark.parametrize("name", [n for n in KERNELS if n.startswith("mufu_")])
-def test_approximations(name, listing):
+def test_approximations(name):
     kernel = KERNELS[name]
     _, arrays = recording()
     form = manifest.APPROXIMATE[name][0]
@@ -150,7 +145,7 @@ def test_approximations(name, listing):
     allowed = (
         np.abs(np.nan_to_num(numbers(expected, form), posinf=0, neginf=0)) * relative + absolute
     )
-    check_close(kernel, executed(kernel, listing(kernel.file, ARCH)), expected, form, allowed)
+    check_close(kernel, executed(kernel, listing(kernel.file)), expected, form, allowed)
 
 
 def test_recording_fits():

@@ -64,6 +64,11 @@ def texts_of(fig: Figure) -> list[tuple[str, Bbox]]:
     return found
 
 
+@functools.cache
+def drawn_texts(name: str, width: float) -> list[tuple[str, Bbox]]:
+    return texts_of(drawn(name, width))
+
+
 def test_every_plot_is_drawn_by_a_test() -> None:
     """From synthetic data here, or in a file of its own."""
     own = [
@@ -112,9 +117,8 @@ def test_style_mistakes_are_user_errors() -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", NAMES)
 def test_texts_stay_inside_and_apart(name: str, width: float) -> None:
-    fig = drawn(name, width)
-    edge = fig.bbox
-    found = texts_of(fig)
+    edge = drawn(name, width).bbox
+    found = drawn_texts(name, width)
     for text, box in found:
         assert box.x0 >= -1 and box.x1 <= edge.x1 + 1, f"{text!r} leaves the figure"
         assert box.y0 >= -1 and box.y1 <= edge.y1 + 1, f"{text!r} leaves the figure"
@@ -273,14 +277,13 @@ def test_ratios_stay_inside_one_environment() -> None:
 
 def test_every_figure_names_its_source() -> None:
     for name, width in itertools.product(NAMES, WIDTHS):
-        fig = drawn(name, width)
-        told = " ".join(text for text, _ in texts_of(fig))
+        told = " ".join(text for text, _ in drawn_texts(name, width))
         if name == "exactness":
             assert "sources: 2 environments, counts are compared between them" in told
             assert "recorded on NVIDIA H200" in told and "executed on the CPU" in told
         else:
             assert "source: recorded on NVIDIA H200" in told
-        *notes, last = caption(fig)
+        *notes, last = caption(drawn(name, width))
         assert "recorded on NVIDIA H200" in last and all(note in told for note in notes)
 
 

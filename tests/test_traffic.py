@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import pytest
@@ -194,6 +195,7 @@ def _counted() -> list[tuple[str, dict[str, float]]]:
     return found
 
 
+@functools.cache
 def _study() -> StudyOptions:
     raw = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     return StudyOptions(raw["studies"]["traffic"]["options"])

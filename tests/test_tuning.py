@@ -2,17 +2,18 @@
 
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from fake_track import Candidate, FakeTrack
 from samples import FRONT, a_job, config, write_kernel
 from tilewave import project
 from tilewave.gpu import races
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.worker import main as worker_main
-from tilewave.jobs import Job, write_jobs
+from tilewave.jobs import write_jobs
 from tilewave.processes import supervisor
 from tilewave.records import model, tables
 from tilewave.records.recorded import Recorded, merge
@@ -41,59 +42,12 @@ TARGET = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Candidate(Job):
-    """A job that says what a launch takes, how it misbehaves, and where its runs are noted."""
-
-    us: float = 10.0
-    do: str = ""
-    diary: str = os.devnull
-
-
 def job(case, us=10.0, group="g", provider="nvrtc", **more):
     return a_job(
         Candidate, case=case, key=case, stage="tune", group=group, provider=provider,
         shape={"m": 64, "n": 64, "k": 64}, limit_s=5.0,
         predicted_loads=us, us=us, **more,
     )  # fmt: skip
-
-
-class FakeTrack:
-    """Candidates that take the time their job says; `do` in a job says how it misbehaves."""
-
-    def __init__(self, jobs, started, failed):
-        self.jobs = {one.case: one for one in jobs}
-        self.started, self.failed = started, failed
-
-    def screen(self, name, worst_us):
-        self.started(name)
-        deed = self.jobs[name].do
-        if deed == "fails":
-            self.failed(model.result("tune", name, "failed to launch", "too many registers"))
-            return None
-        if deed == "poisons":
-            self.failed(model.result("tune", name, "invalid access", "illegal address"))
-            raise races.Lost("illegal address")
-        if deed == "kills":
-            os.kill(os.getpid(), 11)
-        with open(self.jobs[name].diary, "a") as diary:
-            diary.write(f"{name}\n")
-        return [self.jobs[name].us] * 2
-
-    def lap(self, name):
-        self.started(name)
-        if self.jobs[name].do == "kills in a lap":
-            os.kill(os.getpid(), 11)
-        return self.jobs[name].us
-
-    def about(self, name):
-        return {"launches": 100, "cache": "cold"}
-
-    def leave(self, name):
-        pass
-
-    def close(self):
-        pass
 
 
 def raced(*jobs, track=FakeTrack):
@@ -166,7 +120,7 @@ def test_buffers_that_do_not_fit():
 
 WORKER = """
 import argparse, json, sys
-from test_tuning import Candidate, FakeTrack
+from fake_track import Candidate, FakeTrack
 from tilewave.gpu.races import run_races
 p = argparse.ArgumentParser()
 p.add_argument("stage"); p.add_argument("jobs"); p.add_argument("--events")

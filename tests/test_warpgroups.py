@@ -8,7 +8,7 @@ import pytest
 
 import executing_support as support
 from samples import ROOT
-from tilewave.compiling import nvrtc
+from tilewave.compiling import nvrtc, sass
 from tilewave.execution import case, counters, opcodes
 from tilewave.launches import MapPlan
 
@@ -126,7 +126,7 @@ def test_types(name):
 
     job = support.job(CEILINGS, name)
     cubin = Path(job.cubin)
-    loaded = program.load(cubin.read_bytes(), job.entry)
+    loaded = program.load(cubin.read_bytes(), job.entry, sass.of_cubin(cubin))
     counted = np.zeros(256, np.int32)
     scalars = job.probe.scalars
     done = launch.execute(

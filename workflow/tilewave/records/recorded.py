@@ -17,6 +17,7 @@ rest is used. Of a recording from before there were checksums only the form is l
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -216,7 +217,8 @@ class Recorded:
 
     def listing_of_cubin(self, sha256: str) -> str | None:
         """SASS of a cubin with the very same bytes, its lines as they are in it."""
-        found = self.listing(self._keys_by_cubin.get(sha256, ""))
+        key = self._keys_by_cubin.get(sha256)
+        found = self.listing(key) if key else None  # all listings take a second to read
         return found[0] if found else None
 
     def listing(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
@@ -308,17 +310,22 @@ class Recorded:
         row = self._keys.get((stage, key))
         return None if row is None else self._result(row)
 
-    def answer(self, job: Job) -> dict[str, Any] | None:
-        """The recorded result of a job; of counters also one that was asked for more."""
-        found = self.get(job.stage, job.key)
-        if found is None and job.stage == "counters" and self.has_case(job.stage, job.case):
-            more = (self.get(job.stage, key) for key in of_more(job))
-            found = next((one for one in more if one is not None), None)
-        return found
+    def _answering(self, job: Job) -> str | None:
+        """The key of the recorded result that answers a job; of counters also one that was asked for more."""
+        keys = itertools.chain(
+            [job.key],
+            of_more(job) if job.stage == "counters" and self.has_case(job.stage, job.case) else (),
+        )
+        return next((key for key in keys if (job.stage, key) in self._keys), None)
 
-    def has(self, stage: str, key: str) -> bool:
-        """Whether there is a recorded result under a key."""
-        return (stage, key) in self._keys
+    def answers(self, job: Job) -> bool:
+        """Whether a recorded result answers a job; none is read for it."""
+        return self._answering(job) is not None
+
+    def answer(self, job: Job) -> dict[str, Any] | None:
+        """The recorded result of a job."""
+        key = self._answering(job)
+        return None if key is None else self.get(job.stage, key)
 
     def has_case(self, stage: str, case: str) -> bool:
         """Whether the case was ever recorded, under whatever key."""

@@ -138,28 +138,31 @@ class Sources:
             return None
         return executed.of_stage(job, execution)
 
+    def _order(self, job: Job) -> tuple[Callable[[Job], dict[str, Any] | None], ...]:
+        if job.stage == model.EXECUTE:
+            return self._stored, self._recorded
+        if self.target["live"]:
+            return (self._stored,)
+        if job.provider == "cpu":
+            return self._recorded, self._stored
+        if self.executed_first:
+            return self._executed, self._recorded
+        # Recorded figures first, so that all of them come from one environment.
+        return self._recorded, self._executed
+
     def find(self, job: Job) -> dict[str, Any] | None:
         """What is known of a job without measuring, None where nothing is."""
-        order: tuple[Callable[[Job], dict[str, Any] | None], ...]
-        if job.stage == model.EXECUTE:
-            order = (self._stored, self._recorded)
-        elif self.target["live"]:
-            order = (self._stored,)
-        elif job.provider == "cpu":
-            order = (self._recorded, self._stored)
-        elif self.executed_first:
-            order = (self._executed, self._recorded)
-        else:
-            # Recorded figures first, so that all of them come from one environment.
-            order = (self._recorded, self._executed)
-        return next((found for source in order if (found := source(job)) is not None), None)
+        found = (source(job) for source in self._order(job))
+        return next((one for one in found if one is not None), None)
 
     def knows(self, job: Job) -> bool:
-        """Whether `find` finds something. Asked before anything runs: a recorded execution is not
-        read for it with all of its instructions."""
-        if job.stage == model.EXECUTE and self.recorded and self.recorded.has(job.stage, job.key):
-            return True
-        return self.find(job) is not None
+        """Whether `find` has something; a recorded result is not read for it."""
+        return any(
+            self.recorded is not None and self.recorded.answers(job)
+            if source == self._recorded
+            else source(job) is not None
+            for source in self._order(job)
+        )
 
     def missing(self, job: Job) -> dict[str, Any]:
         """The result of a job of which nothing is known and nothing was measured: the reason why."""
