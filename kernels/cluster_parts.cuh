@@ -55,15 +55,6 @@ __device__ __forceinline__ void add_quad(double* sums, unsigned at) {
     sums[0] += two.x, sums[1] += two.y;
 }
 
-// The piece of so many chunks that a block of the cluster has: `first` to `end` - 1.
-template <int BLOCKS>
-struct Piece {
-    int first, end;
-
-    __device__ __forceinline__ Piece(int chunks, int rank)
-        : first(chunks * rank / BLOCKS), end(chunks * (rank + 1) / BLOCKS) {}
-};
-
 // A block's place for the parts of the others. BLOCKS: of the cluster. THREADS: that have sums, numbered from 0 on.
 // Number, COUNT: a thread's sums. GROUP: quads of them that stay together. Block r completes the quads from first(r) to
 // first(r + 1) of each thread's sums: where groups do not come out even some blocks have one more.
@@ -81,12 +72,6 @@ struct Exchange {
 
     __device__ static constexpr int first(int rank) { return EVEN ? rank * QUADS : rank * GROUPS / BLOCKS * GROUP; }
     __device__ static constexpr int quads_of(int rank) { return EVEN ? QUADS : first(rank + 1) - first(rank); }
-
-    // `slots`: BYTES of shared memory.
-    __device__ __forceinline__ explicit Exchange(unsigned slots) : slots(slots) {
-        __shared__ unsigned long long arrived;
-        barrier = static_cast<unsigned>(__cvta_generic_to_shared(&arrived));
-    }
 
     // By one thread, before it arrives.
     __device__ __forceinline__ void begin(int rank) const {

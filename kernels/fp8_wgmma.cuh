@@ -1,16 +1,80 @@
-// FP8 products by TMA and wgmma: their instruction. What the kernels fp8_wgmma* share; the rest is that of
-// half-precision products, whose TYPE is that of C here.
+// A thread block's tile of an FP8 product by TMA and wgmma: what the kernels fp8_wgmma* share. Rings, tiles,
+// threads and results are those of half-precision products (hgemm_wgmma.cuh), whose TYPE is that of C here.
 //
-// A is row-major, B column-major: both must be contiguous along k, because wgmma transposes no bytes.
+// A is row-major, B column-major: both must be contiguous along k, because wgmma transposes no bytes. A row of
+// a box has 128 bytes, so a chunk is 128 deep.
 //
-// Who includes this defines TYPE (f16 or bf16), A_TYPE (e4m3 or e5m2), and what wgmma_ring.cuh asks for.
+// Who includes this defines TYPE (f16 or bf16), A_TYPE (e4m3 or e5m2), and what hgemm_wgmma.cuh asks for.
 
 #pragma once
 
+#include "hgemm_wgmma.cuh"
+
+namespace fp8 {
+
+using namespace hopper;
+
+constexpr int DEPTH = SWIZZLE_BYTES;  // elements of k in a chunk
+constexpr int PRODUCTS = DEPTH / 32;  // wgmmas behind each other, 32 bytes deep
+
+__device__ __forceinline__ int chunks_of(int k) { return (k - 1) / DEPTH + 1; }
+
+// By one thread: asks for a chunk of both operands. Blocks of a cluster, below each other, load a part of B each
+// and write it into the shared memory of all.
+__device__ __forceinline__ void load_chunk(const Ring& ring, const CUtensorMap& map_a, const CUtensorMap& map_b,
+                                           const Place& place, int chunk, int rank = 0) {
+    const unsigned at = ring.at(), barrier = ring.full_barrier();
+    expect(barrier, STAGE_BYTES);
+    load(at, map_a, chunk * DEPTH, place.row, barrier);
+    if (CLUSTER == 1) {
+        load(at + A_BYTES, map_b, chunk * DEPTH, place.column, barrier);
+    } else {
+        load_all(at + A_BYTES + rank * (B_BYTES / CLUSTER), map_b, chunk * DEPTH,
+                 place.column + rank * (TILE_N / CLUSTER), barrier, (1u << CLUSTER) - 1);
+    }
+}
+
+// d = a b^T, or d += a b^T where `add` is not 0, of 64 rows and N columns, 32 deep; registers as of
+// hopper::multiply.
+template <int N>
+__device__ __forceinline__ void multiply(f32 (&d)[N / 2], u64 a, u64 b, int add);
+
 #define TYPES_e4m3 "e4m3.e4m3"
 #define TYPES_e5m2 "e5m2.e4m3"
-#define OPERAND_BYTES 1
-#define PRODUCT_TYPES "k32.f32." NAMED(TYPES_, A_TYPE)
-#define PRODUCT_ENDING(FIRST, SECOND) ", 1, 1"
+#define PRODUCT(N, COUNT, A, B, ADD)                                                                       \
+    template <>                                                                                            \
+    __device__ __forceinline__ void multiply<N>(f32(&d)[COUNT], u64 a, u64 b, int add) {                   \
+        asm volatile(                                                                                      \
+            "{\n"                                                                                          \
+            ".reg .pred more;\n"                                                                           \
+            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                            \
+            "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32." NAMED(TYPES_, A_TYPE) " {" REGISTERS_##COUNT \
+            "}, %" #A ", %" #B ", more, 1, 1;\n"                                                           \
+            "}\n"                                                                                          \
+            : SUMS_##COUNT("+f", d, 0)                                                                     \
+            : "l"(a), "l"(b), "r"(add));                                                                   \
+    }
+PRODUCT(128, 64, 64, 65, 66)
+PRODUCT(192, 96, 96, 97, 98)
+PRODUCT(256, 128, 128, 129, 130)
+#undef PRODUCT
+#undef TYPES_e4m3
+#undef TYPES_e5m2
 
-#include "hgemm_wgmma.cuh"
+// Begins the products of the chunk at a shared address; the sums are overwritten where none are `before`.
+__device__ __forceinline__ void multiply_chunk(Sums& sums, const Thread& thread, unsigned at, int before) {
+    const u64 a = descriptor(at + thread.warpgroup * ROWS * SWIZZLE_BYTES);
+    const u64 b = descriptor(at + A_BYTES);
+    begin_products();
+#pragma unroll
+    for (int step = 0; step < PRODUCTS; ++step) {
+#pragma unroll
+        for (int i = 0; i < MMAS; ++i) {
+            multiply<TILE_N>(sums[i], a + i * (MMA_M * SWIZZLE_BYTES >> 4) + step * STEP, b + step * STEP,
+                             before | step);
+        }
+    }
+    commit_products();
+}
+
+}  // namespace fp8

@@ -54,12 +54,27 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, 0.5, 2.0]
 #define ACCUMULATE_f22 0
 
 #include "fp8_wgmma.cuh"
-#include "wgmma_strips.cuh"
 
 using namespace hopper;
 
 constexpr bool PROMOTED = NAMED(ACCUMULATE_, ACCUMULATE);
 constexpr bool LATE = SUMS * (PROMOTED ? 2 : 1) + SUMS / 2 <= 200;  // registers of sums, parts and results
+
+// Lane r of a warp releases the stage in block r of the cluster, which loads into ours.
+__device__ __forceinline__ void release(const Ring& ring, const Thread& thread, int which) {
+    if (CLUSTER == 1) {
+        ring.release(thread, which);
+    } else if (thread.lane < CLUSTER) {
+        arrive_at(ring.empty + 8 * which, thread.lane);
+    }
+}
+
+// The results of the tile before, and whether they have still to leave.
+struct Results {
+    unsigned words[STRIPS][STRIP_WORDS];
+    Place place = {0, 0};
+    bool waiting = false;
+};
 
 // Does all chunks of a tile: `begin` begins the products of one, `end` waits for what has to be done. A strip of the
 // tile before leaves behind the products of each of the first chunks.
@@ -96,11 +111,12 @@ __device__ __forceinline__ void multiply_promoted(Sums& sums, const Thread& thre
         for (int e = 0; e < SUMS; ++e) sums[i][e] = 0.0f;
     }
     const auto begin = [&](int) {
-        begin_chunk(parts, thread, ring, 0);
+        ring.wait_full();
+        fp8::multiply_chunk(parts, thread, ring.at(), 0);
     };
     const auto end = [&](int) {
         wait_products<0>();
-        ring.release(thread, ring.stage);
+        release(ring, thread, ring.stage);
         ring.next();
 #pragma unroll
         for (int i = 0; i < MMAS; ++i) {
@@ -116,10 +132,19 @@ template <class Leave>
 __device__ __forceinline__ void multiply_fast(Sums& sums, const Thread& thread, Ring& ring, int chunks, bool& waiting,
                                               Leave leave) {
     int previous = 0;
-    const auto begin = [&](int chunk) { begin_chunk(sums, thread, ring, chunk); };
-    const auto end = [&](int chunk) { end_chunk(thread, ring, previous, chunk); };
+    const auto begin = [&](int chunk) {
+        ring.wait_full();
+        fp8::multiply_chunk(sums, thread, ring.at(), chunk);
+    };
+    const auto end = [&](int chunk) {
+        wait_products<1>();
+        if (chunk > 0) release(ring, thread, previous);
+        previous = ring.stage;
+        ring.next();
+    };
     walk(chunks, waiting, begin, end, leave);
-    end_tile(thread, ring, previous);
+    wait_products<0>();
+    release(ring, thread, previous);
 }
 
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
@@ -128,18 +153,27 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                        f32 beta, f32 scale_a, f32 scale_b) {
     const Thread thread;
     Ring ring;
-    ring.begin();
+    if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS * CLUSTER);
+    if (CLUSTER > 1) {
+        cluster_sync();
+    } else {
+        __syncthreads();
+    }
 
     const Tiles tiles(m, n);
-    const int chunks = chunks_of(k);
+    const int chunks = fp8::chunks_of(k);
     const int rank = CLUSTER > 1 ? cluster_rank() : 0;
     const int first = blockIdx.x / CLUSTER, clusters = gridDim.x / CLUSTER;
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<24>();
-        if (thread.loads() && elected()) {
+        if (thread.warp == CONSUMER_WARPS && elected()) {
             for (int tile = first; tile < tiles.count(); tile += clusters) {
                 const Place place = tiles.place_of(tile, rank);
-                for (int chunk = 0; chunk < chunks; ++chunk) load_next(ring, map_a, map_b, place, chunk, rank);
+                for (int chunk = 0; chunk < chunks; ++chunk) {
+                    ring.wait_empty();
+                    fp8::load_chunk(ring, map_a, map_b, place, chunk, rank);
+                    ring.next();
+                }
             }
         }
     } else {
@@ -147,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
         const Result result = {c, m, n, alpha * scale_a * scale_b, beta};
         const unsigned own_strips = strips_of(thread, ring);
         Sums sums;
-        Held<STRIPS> before;
+        Results before;
         const auto leave = [&](int number) {
             store_strip(thread, map_c, before.place, number, own_strips, before.words[number]);
         };
@@ -160,11 +194,11 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
             before.waiting = true;
 #pragma unroll
             for (int number = 0; number < STRIPS; ++number) {
-                pack_strip(before.words[number], sums, thread, number);
+                pack_strip(before.words[number], sums, number);
                 if (!LATE) leave(number);
             }
         }
-        if (LATE) store_last(thread, ring, map_c, before, own_strips);  // every block has a tile
+        if (LATE) store_last(thread, ring, map_c, before.place, own_strips, before.words);  // every block has a tile
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }
     // No block leaves while another one of its cluster may still arrive at its barriers.

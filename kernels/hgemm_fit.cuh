@@ -2,29 +2,56 @@
 // warpgroups below each other that multiply, 64 rows each, and a warp that does nothing but loads
 // (hgemm_wgmma_fit, hgemm_wgmma_split).
 //
+// A is row-major, B column-major: both are contiguous along k. A chunk is 64 deep, a row of it 128 bytes. What
+// lies outside of the matrices arrives as zeros, so that the main loop knows no edges.
+//
 // Who includes this defines TYPE, WARPGROUPS, TILE_N, and ROOM, the KiB of shared memory that a block may take for
 // its stages.
 
 #pragma once
 
-#define TILE_M (64 * WARPGROUPS)
-#define FITTING (ROOM * 1024 / ((TILE_M + TILE_N) * 128))
-#define STAGES (FITTING < 8 ? FITTING : 8)
-
-#include "hgemm_wgmma.cuh"
+#include "wgmma_widths.cuh"
 
 namespace fit {
 
 using namespace hopper;
 
-constexpr int THREADS = CONSUMER_THREADS + WARP;
-constexpr int BLOCKS_PER_SM = ROOM < 112 ? 2 : 1;
-constexpr int PIECE = 8;         // results of 16 bytes
-constexpr int QUAD_COLUMNS = 8;  // that four sums of each thread of a row are of
+constexpr int TILE_M = WARPGROUPS * MMA_M;
+constexpr int CONSUMER_WARPS = WARPGROUPS * WARPGROUP / WARP;
+constexpr int CONSUMERS = WARPGROUPS * WARPGROUP;  // threads
+constexpr int THREADS = CONSUMERS + WARP;
+constexpr int SUMS = TILE_N / 2;  // of a thread
 
-static_assert(TILE_N % 16 == 0 && WARPGROUPS <= 4, "any multiple of 16 columns, and what a block has of warps");
+constexpr int A_BYTES = TILE_M * SWIZZLE_BYTES;
+constexpr int B_BYTES = TILE_N * SWIZZLE_BYTES;
+constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
+constexpr int STAGES = ROOM * 1024 / STAGE_BYTES < 8 ? ROOM * 1024 / STAGE_BYTES : 8;
+constexpr int BLOCKS_PER_SM = ROOM < 112 ? 2 : 1;
+
+constexpr int QUAD_COLUMNS = 8;  // that four sums of each thread of a row are of
+constexpr int STRIP_ROWS = 16;   // of a warp
+constexpr int PIECE = 8;         // results of 16 bytes
+
+static_assert(TILE_N % 16 == 0 && TILE_N <= 256 && WARPGROUPS <= 4, "a box of the TMA has 256 rows at most");
+static_assert(A_BYTES % ATOM_BYTES == 0 && B_BYTES % ATOM_BYTES == 0, "operands begin where a swizzle does");
 static_assert(STAGES >= 2, "one chunk is multiplied while another one is loaded");
 static_assert(STAGES <= WARP, "a lane prepares the mbarriers of a stage");
+
+using Sums = f32[SUMS];
+
+// First row and column of a tile in C.
+struct Place {
+    int row, column;
+};
+
+// What becomes of the sums.
+struct Result {
+    element* c;
+    int m, n;
+    f32 alpha, beta;
+};
+
+__device__ __forceinline__ int chunks_of(int k) { return (k - 1) / CHUNK + 1; }
 
 // The tile of a block, or of a cluster of so many. The grid's first dimension counts rows of a patch that is walked
 // together, the second one columns, the third one patches: so no division stands in the way of the first load.
@@ -34,76 +61,137 @@ __device__ __forceinline__ Place place_of(int blocks = 1) {
             static_cast<int>(blockIdx.y) * TILE_N};
 }
 
-// A warp has 16 rows of the tile, behind those of the warp before.
-struct Thread : hopper::Thread {
-    __device__ __forceinline__ int row_of(int) const { return warp * WARP_ROWS; }
+// A thread of a converged warp, whose number all lanes know to be the same.
+struct Thread {
+    int warp, lane;
+
+    __device__ __forceinline__ Thread()
+        : warp(__shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / WARP, 0)), lane(threadIdx.x % WARP) {}
+    __device__ __forceinline__ bool loads() const { return warp == CONSUMER_WARPS; }
+    __device__ __forceinline__ int warpgroup() const { return warp * WARP / WARPGROUP; }
+    // Of the thread's sum `e`, within the tile.
+    __device__ __forceinline__ int row_of(int e) const { return warp * STRIP_ROWS + lane / 4 + e / 2 % 2 * 8; }
+    __device__ __forceinline__ int column_of(int e) const { return e / 4 * 8 + lane % 4 * 2 + e % 2; }
 };
 
-// By the warp that loads, which goes on at once: prepares the mbarriers of a ring.
-__device__ __forceinline__ void begin(const Ring& ring, const Thread& thread) {
-    if (thread.lane < STAGES) {
-        ring.prepare_stage(thread.lane, CONSUMER_WARPS);
-        publish_barriers();
+// Stages of shared memory that chunks of k pass through in turn, each with two mbarriers: `full` completes when the
+// TMA has brought a chunk, `empty` when all warps that multiply have released it.
+struct Ring {
+    unsigned stages, full, empty;  // shared addresses of the first of each
+    int stage = 0;                 // the next one
+    unsigned phase = 0;            // parity of its turn
+
+    __device__ __forceinline__ Ring() {
+        extern __shared__ unsigned char memory[];
+        __shared__ u64 barriers[2][STAGES];
+        // The front matter asks for as many bytes more as this may skip.
+        stages = (shared_of(memory) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
+        full = shared_of(barriers[0]);
+        empty = shared_of(barriers[1]);
     }
-    __syncwarp();
-    asm volatile("bar.arrive 2, %0;\n" ::"n"(THREADS) : "memory");
-}
-// By the others: they are there.
-__device__ __forceinline__ void join() { asm volatile("bar.sync 2, %0;\n" ::"n"(THREADS) : "memory"); }
+
+    // By the warp that loads, which goes on at once.
+    __device__ __forceinline__ void begin(const Thread& thread) const {
+        if (thread.lane < STAGES) {
+            initialize(full + 8 * thread.lane, 1);
+            initialize(empty + 8 * thread.lane, CONSUMER_WARPS);
+            publish_barriers();
+        }
+        __syncwarp();
+        asm volatile("bar.arrive 2, %0;\n" ::"n"(THREADS) : "memory");
+    }
+    // By the others: the mbarriers are there.
+    __device__ __forceinline__ void join() const { asm volatile("bar.sync 2, %0;\n" ::"n"(THREADS) : "memory"); }
+
+    __device__ __forceinline__ unsigned at() const { return stages + stage * STAGE_BYTES; }
+    __device__ __forceinline__ void wait_full() const { wait(full + 8 * stage, phase); }
+    // True at once for a stage that has not been used.
+    __device__ __forceinline__ void wait_empty() const { wait(empty + 8 * stage, phase ^ 1); }
+    __device__ __forceinline__ void next() {
+        if (++stage == STAGES) stage = 0, phase ^= 1;
+    }
+    // By all lanes of a warp: it has done with a stage.
+    __device__ __forceinline__ void release(const Thread& thread, int which) const {
+        if (thread.lane == 0) arrive(empty + 8 * which);
+    }
+};
 
 // By one thread: asks for the chunks `first` to `end` - 1 of both operands.
 __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a, const CUtensorMap& map_b,
                                             const Place& place, int first, int end) {
-    for (int chunk = first; chunk < end; ++chunk) load_next(ring, map_a, map_b, place, chunk);
+    for (int chunk = first; chunk < end; ++chunk) {
+        ring.wait_empty();
+        const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
+        expect(barrier, STAGE_BYTES);
+        load(at, map_a, chunk * CHUNK, place.row, barrier);
+        load(at + A_BYTES, map_b, chunk * CHUNK, place.column, barrier);
+        ring.next();
+    }
 }
 
 // The sums of `count` chunks, by the warps that multiply.
 __device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread, Ring& ring, int count) {
     if (count == 0) {
 #pragma unroll
-        for (int e = 0; e < SUMS; ++e) sums[0][e] = 0.0f;
+        for (int e = 0; e < SUMS; ++e) sums[e] = 0.0f;
     }
     int previous = 0;
     for (int chunk = 0; chunk < count; ++chunk) {
-        begin_chunk(sums, thread, ring, chunk);
-        end_chunk(thread, ring, previous, chunk);
+        ring.wait_full();
+        const u64 a = descriptor(ring.at() + thread.warpgroup() * MMA_M * SWIZZLE_BYTES);
+        const u64 b = descriptor(ring.at() + A_BYTES);
+        begin_products();
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step) multiply<TILE_N>(sums, a + step * STEP, b + step * STEP, chunk | step);
+        commit_products();
+        wait_products<1>();
+        if (chunk > 0) ring.release(thread, previous);
+        previous = ring.stage;
+        ring.next();
     }
     wait_products<0>();
 }
 
 // Waits for the other warps that multiply.
-__device__ __forceinline__ void sync_consumers() {
-    asm volatile("bar.sync 1, %0;\n" ::"n"(CONSUMER_THREADS) : "memory");
-}
+__device__ __forceinline__ void sync_consumers() { asm volatile("bar.sync 1, %0;\n" ::"n"(CONSUMERS) : "memory"); }
 
 // alpha times COUNT sums of each thread, which are 2 COUNT columns from `place` on, plus beta times C, to so many
-// columns of C: by way of the ring's memory, where no load is under way any more, so that rows leave in pieces of 16
-// bytes.
+// columns of C: by way of the ring's memory, where no load is under way any more, so that rows leave in pieces of 16 bytes.
 template <int COUNT>
-__device__ __forceinline__ void store(f32 (&sums)[1][COUNT], const Thread& thread, const Ring& ring,
-                                      const Result& result, const Place& place, int columns = 2 * COUNT) {
+__device__ __forceinline__ void store(f32 (&sums)[COUNT], const Thread& thread, const Ring& ring, const Result& result,
+                                      const Place& place, int columns = 2 * COUNT) {
     constexpr int PIECES = COUNT * 2 / PIECE;    // of a row
     constexpr int PITCH = (PIECES | 1) * 16;     // odd, so that eight rows begin in different banks
-    static_assert(CONSUMER_WARPS * WARP_ROWS * PITCH <= STAGES * STAGE_BYTES, "the ring has room for the results");
+    static_assert(CONSUMER_WARPS * STRIP_ROWS * PITCH <= STAGES * STAGE_BYTES, "the ring has room for the results");
     const int end = columns < 2 * COUNT ? min(result.n, place.column + columns) : result.n;
 #pragma unroll
-    for (int e = 0; e < COUNT; ++e) sums[0][e] *= result.alpha;
-    if (result.beta != 0.0f) add_old(sums, thread, result, place, end);
+    for (int e = 0; e < COUNT; ++e) sums[e] *= result.alpha;
+    if (result.beta != 0.0f) {
+#pragma unroll
+        for (int e = 0; e < COUNT; e += 2) {
+            const int row = place.row + thread.row_of(e), column = place.column + thread.column_of(e);
+            if (row < result.m && column < end) {
+                const element* const old = result.c + static_cast<long long>(row) * result.n + column;
+                const float2 pair = unpack(*reinterpret_cast<const unsigned*>(old));
+                sums[e] += result.beta * pair.x;
+                sums[e + 1] += result.beta * pair.y;
+            }
+        }
+    }
     sync_consumers();  // all products have read the ring
-    const unsigned strip = ring.stages + thread.warp * WARP_ROWS * PITCH;
+    const unsigned strip = ring.stages + thread.warp * STRIP_ROWS * PITCH;
 #pragma unroll
     for (int e = 0; e < COUNT; e += 2) {
-        const int row = thread.lane / 4 + e / 2 % 2 * 8, column = e / 4 * 8 + thread.lane % 4 * 2;
-        const unsigned word = pack<element>(sums[0][e], sums[0][e + 1]);
-        asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(strip + row * PITCH + column * 2), "r"(word) : "memory");
+        const unsigned at = strip + (thread.row_of(e) % STRIP_ROWS) * PITCH + thread.column_of(e) * 2;
+        asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(at), "r"(pack(sums[e], sums[e + 1])) : "memory");
     }
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < (WARP_ROWS * PIECES + WARP - 1) / WARP; ++i) {
+    for (int i = 0; i < (STRIP_ROWS * PIECES + WARP - 1) / WARP; ++i) {
         const int number = i * WARP + thread.lane;
         const int line = number / PIECES, piece = number % PIECES;
-        const int row = place.row + thread.warp * WARP_ROWS + line, column = place.column + piece * PIECE;
-        if (line < WARP_ROWS && row < result.m && column < end) {
+        const int row = place.row + thread.warp * STRIP_ROWS + line, column = place.column + piece * PIECE;
+        if (line < STRIP_ROWS && row < result.m && column < end) {
             uint4 four;
             asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
                          : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)

@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS)
                 element* c, int m, int n, int k, f32 alpha, f32 beta) {
     const Thread thread;
     Ring ring;
-    if (threadIdx.x == 0) ring.prepare(1);
+    if (threadIdx.x == 0) ring.begin(1);
     __syncthreads();
 
     const Place place = Tiles(m, n).in_rows(blockIdx.x);

@@ -44,9 +44,17 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 // which has 18 SMs at most, 16 of them in clusters of four, so that 8 GPCs hold 128 of 132 SMs at most.
 
 #include "hgemm_wgmma.cuh"
-#include "wgmma_strips.cuh"
 
 using namespace hopper;
+
+// Lane r of a warp releases the stage in block r of the cluster, which loads into ours.
+__device__ __forceinline__ void release_in_cluster(const Ring& ring, const Thread& thread, int which) {
+    if (CLUSTER == 1) {
+        ring.release(thread, which);
+    } else if (thread.lane < CLUSTER) {
+        arrive_at(ring.empty + 8 * which, thread.lane);
+    }
+}
 
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     hgemm_wgmma_cluster(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
@@ -54,7 +62,12 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                         f32 beta) {
     const Thread thread;
     Ring ring;
-    ring.begin();
+    if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS * CLUSTER);
+    if (CLUSTER > 1) {
+        cluster_sync();
+    } else {
+        __syncthreads();
+    }
 
     const Tiles tiles(m, n);
     const int chunks = chunks_of(k);
@@ -62,10 +75,22 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     const int first = blockIdx.x / CLUSTER, clusters = gridDim.x / CLUSTER;
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<40>();
-        if (thread.loads() && elected()) {
+        if (thread.warp == CONSUMER_WARPS && elected()) {
             for (int tile = first; tile < tiles.count(); tile += clusters) {
                 const Place place = tiles.place_of(tile, rank);
-                for (int chunk = 0; chunk < chunks; ++chunk) load_next(ring, map_a, map_b, place, chunk, rank);
+                for (int chunk = 0; chunk < chunks; ++chunk) {
+                    ring.wait_empty();
+                    if (CLUSTER == 1) {
+                        load_chunk(ring, map_a, map_b, place, chunk);
+                    } else {
+                        const unsigned at = ring.at(), barrier = ring.full_barrier();
+                        expect(barrier, STAGE_BYTES);
+                        load(at, map_a, chunk * CHUNK, place.row, barrier);
+                        load_all(at + A_BYTES + rank * (B_BYTES / CLUSTER), map_b, chunk * CHUNK,
+                                 place.column + rank * (TILE_N / CLUSTER), barrier, (1u << CLUSTER) - 1);
+                    }
+                    ring.next();
+                }
             }
         }
     } else {
@@ -77,12 +102,22 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
             const Place place = tiles.place_of(tile, rank);
             int previous = 0;
             for (int chunk = 0; chunk < chunks; ++chunk) {
-                begin_chunk(sums, thread, ring, chunk);
-                end_chunk(thread, ring, previous, chunk);
+                ring.wait_full();
+                multiply_chunk(sums, thread, ring.at(), chunk);
+                wait_products<1>();
+                if (chunk > 0) release_in_cluster(ring, thread, previous);
+                previous = ring.stage;
+                ring.next();
             }
-            end_tile(thread, ring, previous);
+            wait_products<0>();
+            release_in_cluster(ring, thread, previous);
             finish(sums, thread, result, place);
-            store_strips(sums, thread, map_c, place, own_strips);
+#pragma unroll
+            for (int number = 0; number < STRIPS; ++number) {
+                unsigned words[STRIP_WORDS];
+                pack_strip(words, sums, number);
+                store_strip(thread, map_c, place, number, own_strips, words);
+            }
         }
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }

@@ -63,7 +63,6 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 #define RASTER 2048 // rows of C that are walked together
 #include "hgemm_wgmma.cuh"
 #include "wgmma_any_width.cuh"
-#include "wgmma_strips.cuh"
 
 using namespace hopper;
 
@@ -132,10 +131,10 @@ struct Ways {
         if (whole) {
             write_strip(thread, at, words);
         } else {  // its rows lie one behind the other
-            const int line = thread.lane % WARP_ROWS, pieces = patch.rest() / 8;
+            const int line = thread.lane % STRIP_ROWS, pieces = patch.rest() / 8;
 #pragma unroll
             for (int piece = 0; piece < 8; piece += 2) {
-                const int own = piece + thread.lane / WARP_ROWS;
+                const int own = piece + thread.lane / STRIP_ROWS;
                 if (piece < pieces) {
                     // Lanes of a piece that is none write where the next strip's would be.
                     const int place = own < pieces ? (line * pieces + own) * 16 : STRIP_BYTES - 256 + line * 16;
@@ -183,6 +182,27 @@ __device__ __forceinline__ void send_last(const Thread& thread, const SizedRing&
     for (int i = 0; i < STRIPS; ++i) {
         const unsigned at = i < BUFFERS ? own_strips + i * STRIP_BYTES : spare + (i - BUFFERS) * STRIP_BYTES;
         if (i < patch.strips()) ways.send(thread, patch, i, at, words[i]);
+    }
+}
+
+// Replaces the sums by alpha times them plus beta times what C holds.
+__device__ __forceinline__ void finish(WideSums& sums, const Thread& thread, const Result& result, const Patch& patch) {
+    if (result.alpha != 1.0f) {
+#pragma unroll
+        for (int e = 0; e < SUMS; ++e) sums[e] *= result.alpha;
+    }
+    if (result.beta != 0.0f) {
+#pragma unroll
+        for (int e = 0; e < SUMS; e += 2) {
+            const int row = patch.row + thread.row_of(0) + thread.lane / 4 + e / 2 % 2 * 8;
+            const int within = e / 4 * 8 + thread.lane % 4 * 2, column = patch.column + within;
+            if (row < result.m && within < patch.width && column < result.n) {
+                const element* const old = result.c + static_cast<long long>(row) * result.n + column;
+                const float2 pair = unpack(*reinterpret_cast<const unsigned*>(old));
+                sums[e] += result.beta * pair.x;
+                sums[e + 1] += result.beta * pair.y;
+            }
+        }
     }
 }
 
@@ -250,9 +270,9 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
             pin(patch.width);
             wait_products<0>();
             ring.release(thread, previous);
-            finish(sums, thread, result, before, before.column + before.width);
+            finish(sums[0], thread, result, before);
 #pragma unroll
-            for (int number = 0; number < STRIPS; ++number) pack_strip(words[number], sums, thread, number);
+            for (int number = 0; number < STRIPS; ++number) pack_strip(words[number], sums, number);
         }
         send_last(thread, ring, ways, before, own_strips, words);
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads

@@ -51,16 +51,16 @@ using namespace fit;
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     hgemm_wgmma_fit(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, element* c,
                     int m, int n, int k, f32 alpha, f32 beta) {
-    const fit::Thread thread;
+    const Thread thread;
     Ring ring;
     const Place place = place_of();
     if (place.row >= m) return;
     const int chunks = chunks_of(k);
     if (thread.loads()) {
-        begin(ring, thread);
+        ring.begin(thread);
         if (elected()) load_chunks(ring, map_a, map_b, place, 0, chunks);
     } else {
-        join();
+        ring.join();
         Sums sums;
         multiply_chunks(sums, thread, ring, chunks);
         const Result result = {c, m, n, alpha, beta};

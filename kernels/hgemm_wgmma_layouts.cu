@@ -46,7 +46,6 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 // apart, and for each operand whether it is transposed.
 
 #include "hgemm_wgmma.cuh"
-#include "wgmma_strips.cuh"
 
 using namespace hopper;
 
@@ -56,34 +55,77 @@ using namespace hopper;
 constexpr int PANEL_SIDE = SWIZZLE_BYTES / 2;  // rows of A or columns of B
 constexpr int PANEL_BYTES = CHUNK * SWIZZLE_BYTES;
 
-// An operand in shared memory: contiguous along k, or in panels.
+// An operand in shared memory, contiguous along k or in panels.
 template <bool PANELS, int SIDE>
-struct Operand : AlongK {};
-template <int SIDE>
-struct Operand<true, SIDE> {
+struct Operand {
     static_assert(SIDE % PANEL_SIDE == 0, "whole panels");
-    static constexpr int TURNED = 1;
-    static constexpr u64 NEXT = STEP_BYTES / OPERAND_BYTES * SWIZZLE_BYTES >> 4;
+    static constexpr int TURNED = PANELS;
+    // From one 16-deep step to the next.
+    static constexpr u64 NEXT = PANELS ? MMA_K * SWIZZLE_BYTES >> 4 : STEP;
 
+    // By one thread: asks for a chunk of the rows or columns from `first` on.
     static __device__ __forceinline__ void load_chunk(unsigned at, const CUtensorMap& map, int first, int chunk,
                                                       unsigned barrier) {
+        if constexpr (PANELS) {
 #pragma unroll
-        for (int panel = 0; panel < SIDE / PANEL_SIDE; ++panel) {
-            load(at + panel * PANEL_BYTES, map, first + panel * PANEL_SIDE, chunk * CHUNK, barrier);
+            for (int panel = 0; panel < SIDE / PANEL_SIDE; ++panel) {
+                load(at + panel * PANEL_BYTES, map, first + panel * PANEL_SIDE, chunk * CHUNK, barrier);
+            }
+        } else {
+            load(at, map, chunk * CHUNK, first, barrier);
         }
     }
 
-    // PTX ISA, "Matrix Descriptor Format" and "Strides" of wgmma: the leading offset leads from one panel to the next,
-    // the other one from eight k to the next eight.
+    // PTX ISA, "Matrix Descriptor Format" and "Strides" of wgmma: in panels the leading offset leads from one to the
+    // next, the other one from eight k to the next eight.
     static __device__ __forceinline__ u64 descriptor_of(unsigned at) {
-        return descriptor(at) + (static_cast<u64>((PANEL_BYTES >> 4) - 1) << 16);
+        return descriptor(at) + (PANELS ? static_cast<u64>((PANEL_BYTES >> 4) - 1) << 16 : 0);
     }
 };
-
 using A = Operand<NAMED(WORD_, LAYOUT_A) == WORD_col, TILE_M>;
 using B = Operand<NAMED(WORD_, LAYOUT_B) == WORD_row, TILE_N>;
 
 static_assert(PANEL_BYTES == MMA_M * SWIZZLE_BYTES, "64 rows of A are as far apart in both orders");
+
+// d = a b, or d += a b where `add` is not 0; see hopper::multiply.
+template <int N>
+__device__ __forceinline__ void multiply_in_order(f32 (&d)[N / 2], u64 a, u64 b, int add);
+
+#define TYPES_f16 "f16.f16"
+#define TYPES_bf16 "bf16.bf16"
+// COUNT registers of sums; then the operands have the numbers FIRST, SECOND, ADD, and whether they are transposed.
+#define PRODUCT(N, COUNT, FIRST, SECOND, ADD, FIRST_TURNED, SECOND_TURNED)                                   \
+    template <>                                                                                              \
+    __device__ __forceinline__ void multiply_in_order<N>(f32(&d)[COUNT], u64 a, u64 b, int add) {            \
+        asm volatile(                                                                                        \
+            "{\n"                                                                                            \
+            ".reg .pred more;\n"                                                                             \
+            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                              \
+            "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAMED(TYPES_, TYPE) " {" REGISTERS_##COUNT     \
+            "}, %" #FIRST ", %" #SECOND ", more, 1, 1, %" #FIRST_TURNED ", %" #SECOND_TURNED ";\n"           \
+            "}\n"                                                                                            \
+            : SUMS_##COUNT("+f", d, 0)                                                                       \
+            : "l"(a), "l"(b), "r"(add), "n"(A::TURNED), "n"(B::TURNED));                                     \
+    }
+PRODUCT(128, 64, 64, 65, 66, 67, 68)
+PRODUCT(256, 128, 128, 129, 130, 131, 132)
+#undef PRODUCT
+
+// Begins the products of the chunk at a shared address; the first chunk of a tile overwrites the sums.
+__device__ __forceinline__ void multiply_chunk_in_order(Sums& sums, const Thread& thread, unsigned at, int chunk) {
+    const u64 a = A::descriptor_of(at + thread.warpgroup * ROWS * SWIZZLE_BYTES);
+    const u64 b = B::descriptor_of(at + A_BYTES);
+    begin_products();
+#pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
+#pragma unroll
+        for (int i = 0; i < MMAS; ++i) {
+            multiply_in_order<TILE_N>(sums[i], a + i * (MMA_M * SWIZZLE_BYTES >> 4) + step * A::NEXT,
+                                      b + step * B::NEXT, chunk | step);
+        }
+    }
+    commit_products();
+}
 
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     hgemm_wgmma_layouts(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
@@ -91,16 +133,23 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                      f32 beta) {
     const Thread thread;
     Ring ring;
-    ring.begin();
+    if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
+    __syncthreads();
 
     const Tiles tiles(m, n);
     const int chunks = chunks_of(k);
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<40>();
-        if (thread.loads() && elected()) {
+        if (thread.warp == CONSUMER_WARPS && elected()) {
             for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
                 const Place place = tiles.place_of(tile);
-                for (int chunk = 0; chunk < chunks; ++chunk) load_next<A, B>(ring, map_a, map_b, place, chunk);
+                for (int chunk = 0; chunk < chunks; ++chunk) {
+                    ring.wait_empty();
+                    expect(ring.full_barrier(), STAGE_BYTES);
+                    A::load_chunk(ring.at(), map_a, place.row, chunk, ring.full_barrier());
+                    B::load_chunk(ring.at() + A_BYTES, map_b, place.column, chunk, ring.full_barrier());
+                    ring.next();
+                }
             }
         }
     } else {
@@ -112,12 +161,22 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
             const Place place = tiles.place_of(tile);
             int previous = 0;
             for (int chunk = 0; chunk < chunks; ++chunk) {
-                begin_chunk<A, B>(sums, thread, ring, chunk);
-                end_chunk(thread, ring, previous, chunk);
+                ring.wait_full();
+                multiply_chunk_in_order(sums, thread, ring.at(), chunk);
+                wait_products<1>();
+                if (chunk > 0) ring.release(thread, previous);
+                previous = ring.stage;
+                ring.next();
             }
-            end_tile(thread, ring, previous);
+            wait_products<0>();
+            ring.release(thread, previous);
             finish(sums, thread, result, place);
-            store_strips(sums, thread, map_c, place, own_strips);
+#pragma unroll
+            for (int number = 0; number < STRIPS; ++number) {
+                unsigned words[STRIP_WORDS];
+                pack_strip(words, sums, number);
+                store_strip(thread, map_c, place, number, own_strips, words);
+            }
         }
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }

@@ -49,16 +49,21 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                            f32 alpha, f32 beta) {
     const Thread thread;
     Ring ring;
-    ring.begin();
+    if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
+    __syncthreads();
 
     const Tiles tiles(m, n);
     const int chunks = chunks_of(k);
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<40>();
-        if (thread.loads() && elected()) {
+        if (thread.warp == CONSUMER_WARPS && elected()) {
             for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
                 const Place place = tiles.place_of(tile);
-                for (int chunk = 0; chunk < chunks; ++chunk) load_next(ring, map_a, map_b, place, chunk);
+                for (int chunk = 0; chunk < chunks; ++chunk) {
+                    ring.wait_empty();
+                    load_chunk(ring, map_a, map_b, place, chunk);
+                    ring.next();
+                }
             }
         }
     } else {
@@ -69,10 +74,15 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
             const Place place = tiles.place_of(tile);
             int previous = 0;
             for (int chunk = 0; chunk < chunks; ++chunk) {
-                begin_chunk(sums, thread, ring, chunk);
-                end_chunk(thread, ring, previous, chunk);
+                ring.wait_full();
+                multiply_chunk(sums, thread, ring.at(), chunk);
+                wait_products<1>();
+                if (chunk > 0) ring.release(thread, previous);
+                previous = ring.stage;
+                ring.next();
             }
-            end_tile(thread, ring, previous);
+            wait_products<0>();
+            ring.release(thread, previous);
             finish(sums, thread, result, place);
             store_pairs(sums, thread, result, place);
         }

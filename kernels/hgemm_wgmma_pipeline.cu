@@ -46,7 +46,8 @@ extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS)
     const Thread thread;
     Ring ring, loads;
     const bool loader = threadIdx.x == 0;
-    ring.begin();
+    if (loader) ring.begin(CONSUMER_WARPS);
+    __syncthreads();
 
     const Place place = Tiles(m, n).in_rows(blockIdx.x);
     const int chunks = chunks_of(k);
@@ -59,11 +60,17 @@ extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS)
     Sums sums;
     int previous = 0;
     for (int chunk = 0; chunk < chunks; ++chunk) {
-        begin_chunk(sums, thread, ring, chunk);
-        end_chunk(thread, ring, previous, chunk);
+        ring.wait_full();
+        multiply_chunk(sums, thread, ring.at(), chunk);
+        wait_products<1>();
+        if (chunk > 0) ring.release(thread, previous);
+        previous = ring.stage;
+        ring.next();
         // Into the stage that has just been released, as soon as the other warps have released it too.
         if (loader && chunk + STAGES - 1 < chunks) {
-            load_next(loads, map_a, map_b, place, chunk + STAGES - 1);
+            loads.wait_empty();
+            load_chunk(loads, map_a, map_b, place, chunk + STAGES - 1);
+            loads.next();
         }
         __syncwarp();
     }

@@ -43,22 +43,31 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                       element* c, int m, int n, int k, f32 alpha, f32 beta) {
     const Thread thread;
     Ring ring;
-    ring.begin();
+    if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
+    __syncthreads();
 
     const Place place = Tiles(m, n).in_rows(blockIdx.x);
     const int chunks = chunks_of(k);
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<40>();
-        if (thread.loads() && elected()) {
-            for (int chunk = 0; chunk < chunks; ++chunk) load_next(ring, map_a, map_b, place, chunk);
+        if (thread.warp == CONSUMER_WARPS && elected()) {
+            for (int chunk = 0; chunk < chunks; ++chunk) {
+                ring.wait_empty();
+                load_chunk(ring, map_a, map_b, place, chunk);
+                ring.next();
+            }
         }
     } else {
         take_registers<232>();
         Sums sums;
         int previous = 0;
         for (int chunk = 0; chunk < chunks; ++chunk) {
-            begin_chunk(sums, thread, ring, chunk);
-            end_chunk(thread, ring, previous, chunk);
+            ring.wait_full();
+            multiply_chunk(sums, thread, ring.at(), chunk);
+            wait_products<1>();
+            if (chunk > 0) ring.release(thread, previous);
+            previous = ring.stage;
+            ring.next();
         }
         wait_products<0>();
 

@@ -47,33 +47,34 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 #include "hgemm_fit.cuh"
 
 using namespace fit;
-using Parts = cluster_parts::Exchange<SPLITS, CONSUMER_THREADS, f32, SUMS>;
+using Parts = cluster_parts::Exchange<SPLITS, CONSUMERS, f32, SUMS>;
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     hgemm_wgmma_split(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, element* c,
                       int m, int n, int k, f32 alpha, f32 beta) {
-    const fit::Thread thread;
+    __shared__ u64 arrived;
+    const Thread thread;
     Ring ring;
-    const Parts parts(ring.stages + STAGES * STAGE_BYTES);
+    const Parts parts = {ring.stages + STAGES * STAGE_BYTES, shared_of(&arrived)};
     const int rank = cluster_parts::rank();
     Place place = place_of(SPLITS);
     if (place.row >= m) return;  // the whole cluster
-    const cluster_parts::Piece<SPLITS> piece(chunks_of(k), rank);
+    const int chunks = chunks_of(k), first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
     if (thread.loads()) {
         if (thread.lane == 0) parts.begin(rank);
-        begin(ring, thread);
+        ring.begin(thread);
         cluster_parts::arrive();
-        if (elected()) load_chunks(ring, map_a, map_b, place, piece.first, piece.end);
+        if (elected()) load_chunks(ring, map_a, map_b, place, first, end);
         __syncwarp();
         cluster_parts::wait_for_all();
     } else {
         cluster_parts::arrive();
-        join();
+        ring.join();
         Sums sums;
-        multiply_chunks(sums, thread, ring, piece.end - piece.first);
-        f32 own[1][Parts::SHARE];
-        parts.send(own[0], sums[0], rank);
-        parts.add(own[0], rank);
+        multiply_chunks(sums, thread, ring, end - first);
+        f32 own[Parts::SHARE];
+        parts.send(own, sums, rank);
+        parts.add(own, rank);
         place.column += Parts::first(rank) * QUAD_COLUMNS;
         const Result result = {c, m, n, alpha, beta};
         store(own, thread, ring, result, place, Parts::quads_of(rank) * QUAD_COLUMNS);

@@ -43,7 +43,6 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 // fills one while the other one is read; no warp waits for another one.
 
 #include "hgemm_wgmma.cuh"
-#include "wgmma_strips.cuh"
 
 using namespace hopper;
 
@@ -53,16 +52,21 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                       f32 beta) {
     const Thread thread;
     Ring ring;
-    ring.begin();
+    if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
+    __syncthreads();
 
     const Tiles tiles(m, n);
     const int chunks = chunks_of(k);
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<40>();
-        if (thread.loads() && elected()) {
+        if (thread.warp == CONSUMER_WARPS && elected()) {
             for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
                 const Place place = tiles.place_of(tile);
-                for (int chunk = 0; chunk < chunks; ++chunk) load_next(ring, map_a, map_b, place, chunk);
+                for (int chunk = 0; chunk < chunks; ++chunk) {
+                    ring.wait_empty();
+                    load_chunk(ring, map_a, map_b, place, chunk);
+                    ring.next();
+                }
             }
         }
     } else {
@@ -74,12 +78,22 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
             const Place place = tiles.place_of(tile);
             int previous = 0;
             for (int chunk = 0; chunk < chunks; ++chunk) {
-                begin_chunk(sums, thread, ring, chunk);
-                end_chunk(thread, ring, previous, chunk);
+                ring.wait_full();
+                multiply_chunk(sums, thread, ring.at(), chunk);
+                wait_products<1>();
+                if (chunk > 0) ring.release(thread, previous);
+                previous = ring.stage;
+                ring.next();
             }
-            end_tile(thread, ring, previous);
+            wait_products<0>();
+            ring.release(thread, previous);
             finish(sums, thread, result, place);
-            store_strips(sums, thread, map_c, place, own_strips);
+#pragma unroll
+            for (int number = 0; number < STRIPS; ++number) {
+                unsigned words[STRIP_WORDS];
+                pack_strip(words, sums, number);
+                store_strip(thread, map_c, place, number, own_strips, words);
+            }
         }
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }

@@ -88,21 +88,23 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, BLOCKS)
     matmul_cluster(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int m, int n, int k,
                    float alpha, float beta) {
     extern __shared__ __align__(16) float shared[];
+    __shared__ unsigned long long arrived;
     const sgemm::Problem p = {a, b, c, m, n, k, alpha, beta};
-    const Parts parts(sgemm::shared_address(shared) + STAGES * sgemm::STAGE_BYTES);
+    const Parts parts = {sgemm::shared_address(shared) + STAGES * sgemm::STAGE_BYTES,
+                         static_cast<unsigned>(__cvta_generic_to_shared(&arrived))};
     const int rank = cluster_parts::rank();
     if (threadIdx.x == 0) parts.begin(rank);
     cluster_parts::arrive();
 
     const sgemm::Place place = sgemm::place_of(blockIdx.x / SPLITS, p);
-    const cluster_parts::Piece<SPLITS> piece(sgemm::chunks_of(p), rank);
+    const int chunks = sgemm::chunks_of(p), first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
     sgemm::Sums sum;
-    if (piece.first == piece.end) {
+    if (first == end) {
         sgemm::clear(sum);
     } else if (sgemm::is_wide(p, place)) {
-        sgemm::accumulate<true>(sum, p, place, sgemm::Thread(), piece.first, piece.end);
+        sgemm::accumulate<true>(sum, p, place, sgemm::Thread(), first, end);
     } else {
-        sgemm::accumulate<false>(sum, p, place, sgemm::Thread(), piece.first, piece.end);
+        sgemm::accumulate<false>(sum, p, place, sgemm::Thread(), first, end);
     }
     float own[Parts::SHARE];
     parts.send(own, reinterpret_cast<const float(&)[THREAD_M * THREAD_N]>(sum), rank);

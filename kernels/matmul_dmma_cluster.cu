@@ -81,13 +81,13 @@ __device__ __forceinline__ void store_share(const f64 (&own)[Parts::SHARE], cons
 template <int KIND>
 __device__ __forceinline__ void share(const Problem& problem, const Place& place, unsigned stages, const Parts& parts,
                                       int rank) {
-    const cluster_parts::Piece<SPLITS> piece(chunks_of(problem), rank);
+    const int chunks = chunks_of(problem), first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
     Sums sums;
-    if (piece.first == piece.end) {
+    if (first == end) {
         clear(sums);
     } else {
-        Loop<KIND> loop(problem, place, piece.first, stages);
-        loop.run(sums, piece.end - piece.first);
+        Loop<KIND> loop(problem, place, first, stages);
+        loop.run(sums, end - first);
     }
     f64 own[Parts::SHARE];
     parts.send(own, reinterpret_cast<const f64(&)[COUNT]>(sums), rank);
@@ -101,9 +101,11 @@ extern "C" __global__ void __launch_bounds__(dmma::THREADS, dmma::BLOCKS)
     matmul_dmma_cluster(const f64* __restrict__ a, const f64* __restrict__ b, f64* __restrict__ c, int m, int n, int k,
                         f64 alpha, f64 beta) {
     extern __shared__ __align__(128) unsigned char memory[];
+    __shared__ unsigned long long arrived;
     const dmma::Problem problem = {a, b, c, m, n, k, alpha, beta};
     const unsigned stages = static_cast<unsigned>(__cvta_generic_to_shared(memory));
-    const dmma::Parts parts(stages + STAGES * dmma::STAGE_BYTES);
+    const dmma::Parts parts = {stages + STAGES * dmma::STAGE_BYTES,
+                               static_cast<unsigned>(__cvta_generic_to_shared(&arrived))};
     const int rank = cluster_parts::rank();
     if (threadIdx.x == 0) parts.begin(rank);
     cluster_parts::arrive();

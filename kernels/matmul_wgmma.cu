@@ -2,14 +2,16 @@
 title: wgmma for tf32, bytes and f16 sums (two blocks an SM)
 follows: matmul_mma
 operation: matmul
-dtypes: {a: TYPE, b: TYPE, c: sum, accumulate: sum}
+dtypes:
+  a: TYPE
+  b: TYPE
+  c: "i32 if TYPE == 'i8' else (f16 if TYPE == 'f16' else f32)"
+  accumulate: "i32 if TYPE == 'i8' else (f16 if TYPE == 'f16' else f32)"
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [tf32, i8, f16]
   STAGES: [3, 2, 6]          # chunks of shared memory in flight or in use; 6: one block an SM
-let:
-  sum: i32 if TYPE == 'i8' else (f16 if TYPE == 'f16' else f32)
-  shared: 1024 + STAGES * 256 * 128
+let: {shared: "1024 + STAGES * 256 * 128"}
 tile: [128, 128, "128 // size(TYPE)"]
 block: [256]
 grid: ["ceil(m / 128) * ceil(n / 128)"]
@@ -41,18 +43,45 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 
 #include "wgmma_tile.cuh"
 
-using namespace hopper;
+using namespace wgmma_tile;
+
+static_assert(STAGES >= 2, "one chunk is multiplied while another one is loaded");
 
 extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS, 2)
-    matmul_wgmma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, element* c,
-                 int m, int n, int k, Scalar alpha, Scalar beta) {
+    matmul_wgmma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Out* c, int m,
+                 int n, int k, Scalar alpha, Scalar beta) {
     const Thread thread;
     Ring ring, loads;
-    ring.begin();
+    const bool loader = threadIdx.x == 0;
+    if (loader) ring.begin(CONSUMER_WARPS);
+    __syncthreads();
 
     const Place place = Tiles(m, n).in_rows(blockIdx.x);
+    const int chunks = chunks_of(k);
+    if (loader) {
+        for (int chunk = 0; chunk < min(STAGES - 1, chunks); ++chunk) {
+            load_boxes(loads, map_a, map_b, place, chunk);
+            loads.next();
+        }
+    }
     Sums sums;
-    multiply_pipelined(sums, thread, ring, loads, map_a, map_b, place, chunks_of(k));
+    int previous = 0;
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+        ring.wait_full();
+        multiply_chunk(sums, thread, ring.at(), chunk);
+        hopper::wait_products<1>();
+        if (chunk > 0) ring.release(thread, previous);
+        previous = ring.stage;
+        ring.next();
+        // Into the stage that has just been released, as soon as the other warps have released it too.
+        if (loader && chunk + STAGES - 1 < chunks) {
+            loads.wait_empty();
+            load_boxes(loads, map_a, map_b, place, chunk + STAGES - 1);
+            loads.next();
+        }
+        __syncwarp();
+    }
+    hopper::wait_products<0>();
 
     const Result result = {c, m, n, alpha, beta};
     finish(sums, thread, result, place);

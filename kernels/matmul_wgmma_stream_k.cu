@@ -2,7 +2,11 @@
 title: The same, the last waves dealt out evenly along k where that pays (stream-K)
 follows: matmul_wgmma_late
 operation: matmul
-dtypes: {a: TYPE, b: TYPE, c: sum, accumulate: sum}
+dtypes:
+  a: TYPE
+  b: TYPE
+  c: "i32 if TYPE == 'i8' else (f16 if TYPE == 'f16' else f32)"
+  accumulate: "i32 if TYPE == 'i8' else (f16 if TYPE == 'f16' else f32)"
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [tf32, i8, f16]
@@ -11,18 +15,14 @@ macros:
   RASTER: [2048, 1024, 64]     # rows of C that are walked together; 64: one tile row after another
 # 128x256 sums of 32 bits, half a tile's results and what is dealt out do not fit into the registers
 where: ["TILE_N in [256, 128] if TYPE == 'f16' else TILE_N < 256"]
-let:
-  sum: i32 if TYPE == 'i8' else (f16 if TYPE == 'f16' else f32)
-  tiles: ceil(m / 128) * ceil(n / TILE_N)
-  stage: (128 + TILE_N) * 128
-  # as many stages as fit beside two strips of 2048 bytes for each of eight warps
-  shared: 1024 + floor(198400 / stage) * stage + 8 * 2 * 2048
+let: {tiles: "ceil(m / 128) * ceil(n / TILE_N)"}
 tile: [128, TILE_N, "128 // size(TYPE)"]
 block: [384]
 grid: ["min(sms, tiles)"]
 # tiles, as whose waves they run
 working_blocks: tiles
-shared_bytes: shared
+# as many stages as fit beside two strips of 2048 bytes for each of eight warps
+shared_bytes: 1024 + floor(198400 / ((128 + TILE_N) * 128)) * (128 + TILE_N) * 128 + 8 * 2 * 2048
 tensor_maps:
   map_a: {of: a, box: ["128 // size(TYPE)", 128], swizzle: 128}
   map_b: {of: b, box: ["128 // size(TYPE)", TILE_N], swizzle: 128}
@@ -38,7 +38,7 @@ requires:
   k: 16 // size(TYPE)
   conditions:
     - wgmma
-    - "shared <= shared_per_block_optin"
+    - "232448 <= shared_per_block_optin"
     - "tiles * ceil(k * size(TYPE) / 128) < 2**31"
 entry: matmul_wgmma_stream_k
 arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, parts, flags]
@@ -52,40 +52,141 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, parts, flags]
 // Sums of bytes are the same in any order. Sums of f16 are rounded to 16 bits once more where a tile is split.
 
 #define TILE_M 128
+#define STAGES (198400 / ((TILE_M + TILE_N) * 128))
 
 #include "wgmma_tile.cuh"
-#include "wgmma_stream_k.cuh"
-#include "wgmma_strips.cuh"
 
-using namespace hopper;
+using namespace wgmma_tile;
+
+constexpr int FOURS = SUMS / 4;  // registers of a thread, four at a time
+
+// What a block does, in order: whole tiles, then its piece of the row of chunks of the tiles that are dealt out.
+struct Work {
+    int chunks;        // of a tile
+    int tile, whole;   // next whole tile, and the first tile that is none
+    int next, end;     // its piece of the row
+    int row_chunks;    // length of the row
+    // The present item: chunks `first` to `first + count - 1` of tile `now`.
+    int now = 0, first = 0, count = 0;
+
+    __device__ __forceinline__ Work(int tiles, int chunks) : chunks(chunks) {
+        const int blocks = gridDim.x, rest = tiles % blocks;
+        tile = blockIdx.x;
+        whole = tiles;
+        row_chunks = 0;
+        if (rest != 0 && static_cast<long long>(blocks - rest) * chunks > static_cast<long long>(IDLE) * blocks) {
+            const int dealt = 2 * rest >= blocks ? rest : rest + blocks;
+            whole = tiles - dealt;
+            row_chunks = dealt * chunks;
+        }
+        next = begin_of(blockIdx.x);
+        end = begin_of(blockIdx.x + 1);
+    }
+
+    // Where the piece of a block begins.
+    __device__ __forceinline__ int begin_of(int block) const {
+        if (row_chunks == 0) return 0;
+        return static_cast<int>(static_cast<long long>(row_chunks) * block / gridDim.x);
+    }
+
+    __device__ __forceinline__ bool advance() {
+        if (tile < whole) {
+            now = tile;
+            first = 0;
+            count = chunks;
+            tile += gridDim.x;
+            return true;
+        }
+        if (next == end) return false;
+        now = next / chunks;
+        first = next - now * chunks;
+        count = min(chunks - first, end - next);
+        next += count;
+        now += whole;
+        return true;
+    }
+};
+
+// Waits for the other warps of this warpgroup.
+__device__ __forceinline__ void sync_warpgroup(const Thread& thread) {
+    asm volatile("bar.sync %0, %1;\n" ::"r"(1 + thread.warpgroup), "n"(hopper::WARPGROUP) : "memory");
+}
+
+// A warpgroup's place for the sums of block `block`, from this thread's first four on. Four sums of each
+// thread lie beside those of the next thread: 512 bytes for a warp.
+__device__ __forceinline__ Four* part_of(const Thread& thread, Four* parts, int block) {
+    return parts + (block * CONSUMERS + thread.warpgroup) * FOURS * hopper::WARPGROUP +
+           threadIdx.x % hopper::WARPGROUP;
+}
+
+__device__ __forceinline__ void leave(const Sums& sums, const Thread& thread, Four* parts, unsigned* flags) {
+    Four* const part = part_of(thread, parts, blockIdx.x);
+#pragma unroll
+    for (int i = 0; i < FOURS; ++i) {
+        const Register* const four = &sums[4 * i];
+        __stcg(part + i * hopper::WARPGROUP, Four{four[0], four[1], four[2], four[3]});
+    }
+    sync_warpgroup(thread);
+    if (threadIdx.x % hopper::WARPGROUP == 0) {
+        __threadfence();
+        unsigned* const flag = flags + blockIdx.x * CONSUMERS + thread.warpgroup;
+        asm volatile("st.release.gpu.global.u32 [%0], %1;\n" ::"l"(flag), "r"(1) : "memory");
+    }
+}
+
+// Adds what `block` left, and lowers its flag for the next launch.
+__device__ __forceinline__ void add(Sums& sums, const Thread& thread, Four* parts, unsigned* flags, int block) {
+    const bool first = threadIdx.x % hopper::WARPGROUP == 0;
+    unsigned* const flag = flags + block * CONSUMERS + thread.warpgroup;
+    if (first) {
+        unsigned raised;
+        do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n" : "=r"(raised) : "l"(flag) : "memory");
+        while (raised == 0);
+    }
+    sync_warpgroup(thread);
+    const Four* const part = part_of(thread, parts, block);
+#pragma unroll
+    for (int i = 0; i < FOURS; ++i) {
+        const Four four = __ldcg(part + i * hopper::WARPGROUP);
+        Register* const own = &sums[4 * i];
+        combine(own[0], Scalar(1), Scalar(1), four.x);
+        combine(own[1], Scalar(1), Scalar(1), four.y);
+        combine(own[2], Scalar(1), Scalar(1), four.z);
+        combine(own[3], Scalar(1), Scalar(1), four.w);
+    }
+    if (first) *flag = 0;
+}
 
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     matmul_wgmma_stream_k(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                          const __grid_constant__ CUtensorMap map_c, element* c, int m, int n, int k, Scalar alpha,
-                          Scalar beta, Register* parts, unsigned* flags) {
+                          const __grid_constant__ CUtensorMap map_c, Out* c, int m, int n, int k, Scalar alpha,
+                          Scalar beta, Four* parts, unsigned* flags) {
     const Thread thread;
     Ring ring;
-    ring.begin();
+    if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
+    __syncthreads();
 
     const Tiles tiles(m, n);
     const int chunks = chunks_of(k);
     Work work(tiles.count(), chunks);
     if (thread.warpgroup == CONSUMERS) {
-        keep_registers<24>();
-        if (thread.loads() && elected()) {
+        hopper::keep_registers<24>();
+        if (thread.warp == CONSUMER_WARPS && hopper::elected()) {
             while (work.advance()) {
                 const Place place = tiles.place_of(work.now);
                 for (int chunk = work.first; chunk < work.first + work.count; ++chunk) {
-                    load_next(ring, map_a, map_b, place, chunk);
+                    ring.wait_empty();
+                    load_boxes(ring, map_a, map_b, place, chunk);
+                    ring.next();
                 }
             }
         }
     } else {
-        take_registers<240>();
+        hopper::take_registers<240>();
         const Result result = {c, m, n, alpha, beta};
-        const unsigned own_strips = strips_of(thread, ring);
+        const unsigned own_strips = hopper::strips_of(thread, ring);
         Sums sums;
-        Held<HELD> held;
+        Held held;
         int previous = 0;
         while (work.advance()) {
             const Place place = multiply_beside_stores(sums, thread, ring, previous, tiles, work.now, work.count, map_c,
@@ -101,10 +202,9 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                 missing -= work.begin_of(block + 1) - work.begin_of(block);
             }
             finish(sums, thread, result, place);
-            store_strips<HELD>(sums, thread, map_c, place, own_strips);  // for which there are no registers
-            hold(held, sums, thread, place);
+            held.take(sums, thread, map_c, place, own_strips);
         }
-        store_held(thread, map_c, held, own_strips);
-        if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
+        held.leave(thread, map_c, own_strips);
+        if (thread.lane == 0) hopper::wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }
 }

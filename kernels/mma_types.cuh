@@ -1,4 +1,4 @@
-// The types that tensor cores multiply and sum.
+// The types that mma.sync multiplies and sums.
 
 #pragma once
 

@@ -1,20 +1,23 @@
-// Hopper's asynchronous units in PTX: mbarriers, the tensor memory accelerator (TMA) and wgmma. What all kernels by
-// wgmma share; nothing here knows about tiles or schedules.
+// Hopper's asynchronous units in PTX: mbarriers, the tensor memory accelerator (TMA) and wgmma. What the
+// kernels hgemm_wgmma* share; nothing here knows about tiles or schedules.
 //
-// Who includes this is compiled for sm_90a, and defines which wgmma is meant: OPERAND_BYTES of an element of A and B;
-// PRODUCT_TYPES, the instruction's name from its depth on; PRODUCT_ENDING, what stands behind its operands; and
-// SUM_REGISTER, the type of a register of sums: f32, i32, or unsigned for two f16. Addresses named `shared` are 32-bit
-// ones of the shared window.
+// Who includes this defines TYPE (f16 or bf16) and is compiled for sm_90a. Addresses named `shared` are
+// 32-bit ones of the shared window.
 
 #pragma once
 
 #include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
-#include "mma_types.cuh"
 #include "wgmma_registers.cuh"
 #include "words.cuh"
 
+using f32 = float;
+using f16 = __half;
+using bf16 = __nv_bfloat16;
 using u64 = unsigned long long;
+using element = TYPE;
 
 namespace hopper {
 
@@ -23,10 +26,10 @@ constexpr int WARPGROUP = 128;     // threads that issue one wgmma
 constexpr int SWIZZLE_BYTES = 128; // a row of a box: all banks of shared memory once
 constexpr int SWIZZLE_ROWS = 8;    // rows after which the 128-byte swizzle repeats
 constexpr int ATOM_BYTES = SWIZZLE_ROWS * SWIZZLE_BYTES;  // boxes begin at multiples of this
-constexpr int CHUNK = SWIZZLE_BYTES / OPERAND_BYTES;  // elements of k in a row of a box
+constexpr int CHUNK = SWIZZLE_BYTES / 2;  // elements of k in a row of a box
 constexpr int MMA_M = 64;          // rows of one wgmma
-constexpr int STEP_BYTES = 32;     // its depth: 8 tf32, 16 elements of 16 bits, 32 bytes
-constexpr int STEPS = SWIZZLE_BYTES / STEP_BYTES;
+constexpr int MMA_K = 16;          // its depth: 32 bytes
+constexpr int STEPS = CHUNK / MMA_K;
 
 static_assert(ATOM_BYTES == 8 * 128, "descriptors are of rows of 128 bytes with the 128-byte swizzle");
 
@@ -169,10 +172,8 @@ __device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(REGISTERS));
 }
 
-using Register = SUM_REGISTER;
-
-// How far a descriptor moves from one step along k to the next.
-constexpr u64 STEP = STEP_BYTES >> 4;
+// How far a descriptor moves from one 16-deep step to the next.
+constexpr u64 STEP = MMA_K * 2 >> 4;
 
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 __device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
@@ -182,47 +183,35 @@ __device__ __forceinline__ void wait_products() {
     asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(PENDING) : "memory");
 }
 
-// d = a b^T, or d += a b^T where `add` is not 0, of 64 rows and as many columns as fill d, STEP_BYTES deep; a and b
-// are descriptors. Of sums in registers of their own, 4 j + e of a thread is column 8 j + 2 (lane mod 4) + e mod 2,
-// row 16 warp + lane / 4 + 8 (e / 2). TURNED_A, TURNED_B: 1 for an operand of 16 bits that is not contiguous along k.
-//
-// N columns are COUNT registers of sums; then the operands have the numbers A, B, ADD, and FIRST and SECOND for the
-// two that may be turned.
-#define REGISTER_OF_f32 "+f"
-#define REGISTER_OF_i32 "+r"
-#define REGISTER_OF_unsigned "+r"
-#define SUMS_IN_f32 1
-#define SUMS_IN_i32 1
-#define SUMS_IN_unsigned 2
-#define SUMS_IN_REGISTER NAMED(SUMS_IN_, SUM_REGISTER)
-#define PRODUCT(N, COUNT, A, B, ADD, FIRST, SECOND)                                                       \
-    template <int TURNED_A = 0, int TURNED_B = 0>                                                         \
-    __device__ __forceinline__ void multiply(SUM_REGISTER(&d)[COUNT], u64 a, u64 b, int add) {            \
-        asm volatile(                                                                                     \
-            "{\n"                                                                                         \
-            ".reg .pred more;\n"                                                                          \
-            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                           \
-            "wgmma.mma_async.sync.aligned.m64n" #N PRODUCT_TYPES " {" REGISTERS_##COUNT "}, "             \
-            "%" #A ", %" #B ", more" PRODUCT_ENDING(FIRST, SECOND) ";\n"                                  \
-            "}\n"                                                                                         \
-            : SUMS_##COUNT(NAMED(REGISTER_OF_, SUM_REGISTER), d, 0)                                       \
-            : "l"(a), "l"(b), "r"(add), "n"(TURNED_A), "n"(TURNED_B));                                    \
+// d = a b^T, or d += a b^T where `add` is not 0, of 64 rows and N columns, 16 deep; a and b are descriptors.
+// Register 4 j + e of a thread is column 8 j + 2 (lane mod 4) + e mod 2, row 16 warp + lane / 4 + 8 (e / 2).
+template <int N>
+__device__ __forceinline__ void multiply(f32 (&d)[N / 2], u64 a, u64 b, int add);
+
+#define TYPES_f16 "f16.f16"
+#define TYPES_bf16 "bf16.bf16"
+// COUNT registers of sums; then the operands have the numbers A, B and ADD.
+#define PRODUCT(N, COUNT, A, B, ADD)                                                                     \
+    template <>                                                                                          \
+    __device__ __forceinline__ void multiply<N>(f32(&d)[COUNT], u64 a, u64 b, int add) {                 \
+        asm volatile(                                                                                    \
+            "{\n"                                                                                        \
+            ".reg .pred more;\n"                                                                         \
+            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                          \
+            "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAMED(TYPES_, TYPE) " {" REGISTERS_##COUNT \
+            "}, %" #A ", %" #B ", more, 1, 1, 0, 0;\n"                                                   \
+            "}\n"                                                                                        \
+            : SUMS_##COUNT("+f", d, 0)                                                                   \
+            : "l"(a), "l"(b), "r"(add));                                                                 \
     }
-#if SUMS_IN_REGISTER == 2
-PRODUCT(128, 32, 32, 33, 34, 35, 36)
-PRODUCT(256, 64, 64, 65, 66, 67, 68)
-#else
-PRODUCT(16, 8, 8, 9, 10, 11, 12)
-PRODUCT(32, 16, 16, 17, 18, 19, 20)
-PRODUCT(64, 32, 32, 33, 34, 35, 36)
-PRODUCT(96, 48, 48, 49, 50, 51, 52)
-PRODUCT(128, 64, 64, 65, 66, 67, 68)
-PRODUCT(160, 80, 80, 81, 82, 83, 84)
-PRODUCT(176, 88, 88, 89, 90, 91, 92)
-PRODUCT(192, 96, 96, 97, 98, 99, 100)
-PRODUCT(256, 128, 128, 129, 130, 131, 132)
-#endif
+PRODUCT(64, 32, 32, 33, 34)
+PRODUCT(128, 64, 64, 65, 66)
+PRODUCT(192, 96, 96, 97, 98)
+PRODUCT(256, 128, 128, 129, 130)
+
 #undef PRODUCT
+#undef TYPES_f16
+#undef TYPES_bf16
 
 // ---- results ---------------------------------------------------------------------------------------
 
@@ -233,20 +222,15 @@ __device__ __forceinline__ __nv_bfloat162 pair_of(bf16, f32 first, f32 second) {
 __device__ __forceinline__ float2 floats_of(__half2 pair) { return __half22float2(pair); }
 __device__ __forceinline__ float2 floats_of(__nv_bfloat162 pair) { return __bfloat1622float2(pair); }
 
-template <class Half>
-using PairOf = decltype(pair_of(Half(), 0.0f, 0.0f));
+using Pair = decltype(pair_of(element(), 0.0f, 0.0f));
 
-// Two sums as two f16 or bf16 in a word, the first one in the low half.
-template <class Half>
+// Two sums as two elements in a word, the first one in the low half.
 __device__ __forceinline__ unsigned pack(f32 first, f32 second) {
-    const PairOf<Half> pair = pair_of(Half(), first, second);
+    const Pair pair = pair_of(element(), first, second);
     return reinterpret_cast<const unsigned&>(pair);
 }
 
-template <class Half>
-__device__ __forceinline__ float2 unpack(unsigned word) {
-    return floats_of(reinterpret_cast<const PairOf<Half>&>(word));
-}
+__device__ __forceinline__ float2 unpack(unsigned word) { return floats_of(reinterpret_cast<const Pair&>(word)); }
 
 // Four 8x8 matrices of a warp into shared memory; lane l gives the address of row l mod 8 of matrix l / 8.
 __device__ __forceinline__ void store_matrices(unsigned shared, unsigned w0, unsigned w1, unsigned w2, unsigned w3) {

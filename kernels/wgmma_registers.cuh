@@ -3,31 +3,25 @@
 
 #pragma once
 
-#define REGISTERS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define REGISTERS_16 REGISTERS_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define REGISTERS_32 \
-    REGISTERS_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define REGISTERS_48 \
-    REGISTERS_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define REGISTERS_64 \
-    REGISTERS_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define REGISTERS_80 \
-    REGISTERS_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-#define REGISTERS_88 REGISTERS_80 ", %80, %81, %82, %83, %84, %85, %86, %87"
-#define REGISTERS_96 REGISTERS_88 ", %88, %89, %90, %91, %92, %93, %94, %95"
+    REGISTERS_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define REGISTERS_96 \
+    REGISTERS_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define REGISTERS_128 \
     REGISTERS_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 // `kind` is "+f" or "+r"; the first is d[i].
 #define SUMS_4(kind, d, i) kind(d[i]), kind(d[i + 1]), kind(d[i + 2]), kind(d[i + 3])
-#define SUMS_8(kind, d, i) SUMS_4(kind, d, i), SUMS_4(kind, d, i + 4)
-#define SUMS_16(kind, d, i) SUMS_8(kind, d, i), SUMS_8(kind, d, i + 8)
+#define SUMS_16(kind, d, i) \
+    SUMS_4(kind, d, i), SUMS_4(kind, d, i + 4), SUMS_4(kind, d, i + 8), SUMS_4(kind, d, i + 12)
 #define SUMS_32(kind, d, i) SUMS_16(kind, d, i), SUMS_16(kind, d, i + 16)
-#define SUMS_48(kind, d, i) SUMS_32(kind, d, i), SUMS_16(kind, d, i + 32)
 #define SUMS_64(kind, d, i) SUMS_32(kind, d, i), SUMS_32(kind, d, i + 32)
-#define SUMS_80(kind, d, i) SUMS_64(kind, d, i), SUMS_16(kind, d, i + 64)
-#define SUMS_88(kind, d, i) SUMS_80(kind, d, i), SUMS_8(kind, d, i + 80)
 #define SUMS_96(kind, d, i) SUMS_64(kind, d, i), SUMS_32(kind, d, i + 64)
 #define SUMS_128(kind, d, i) SUMS_64(kind, d, i), SUMS_64(kind, d, i + 64)
 
