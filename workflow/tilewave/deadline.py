@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 ASLEEP_S = 5.0
 """Between two looks at a deadline lies less, unless the process was stopped: by SIGSTOP, as a scheduler
 suspends a job."""
+TELLING = 0.25
+"""Share of the time after which the pace until then tells of the rest ..."""
+SURELY = 4.0
+"""... where at that pace it would take so many times the time that there is."""
 
 
 @dataclass
@@ -17,6 +21,7 @@ class Deadline:
     at: float | None = None
     _asleep: float = 0.0
     _looked: float = field(default_factory=time.monotonic)
+    _begun: float = field(default_factory=time.monotonic)
 
     @classmethod
     def after(cls, seconds: float) -> Deadline:
@@ -41,3 +46,10 @@ class Deadline:
         now = time.monotonic()
         self._asleep += now - self._looked
         self._looked = now
+
+    def hopeless(self, done: float) -> bool:
+        """Whether it will pass long before all is done, of which ``done`` is the share until the last look."""
+        if self.at is None:
+            return False
+        used = (self._looked - self._begun - self._asleep) / (self.at - self._begun)
+        return used > TELLING and used > SURELY * done

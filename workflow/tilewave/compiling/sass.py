@@ -6,7 +6,7 @@ import functools
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -116,32 +116,38 @@ class Instruction:
         return next((place.line for place in self.chain if place.file == source_name), 0)
 
 
-@functools.lru_cache(maxsize=4)  # what is asked of one listing is asked in a row
-def parse(text: str) -> tuple[Instruction, ...]:
-    """Instructions of `as_text`, in order."""
+def _rows(text: str) -> Iterator[tuple[str, str, str, Chain]]:
+    """Function, address and text of each instruction of `as_text` as they stand there, and where it came from."""
     function, fresh = "", True
     chain: list[Place] = []
     told: Chain = ()
-    found = []
     for row in ROW.finditer(text):
-        if row["address"]:
+        address, name, words, place = row.group("address", "function", "text", "place")
+        if address:
             if not fresh:
                 told, fresh = tuple(chain), True
-            words = " ".join(row["text"].split())
-            found.append(Instruction(function, int(row["address"], 16), words, told))
-        elif row["function"]:
-            function, told, fresh = row["function"], (), True
+            yield function, address, words, told
+        elif name:
+            function, told, fresh = name, (), True
         else:
             if fresh:
                 chain, fresh = [], False
-            if place := _place(row["place"]):
-                chain.append(place)
-    return tuple(found)
+            if known := _place(place):
+                chain.append(known)
+
+
+@functools.lru_cache(maxsize=4)  # what is asked of one listing is asked in a row
+def parse(text: str) -> tuple[Instruction, ...]:
+    """Instructions of `as_text`, in order."""
+    return tuple(
+        Instruction(function, int(address, 16), " ".join(words.split()), chain)
+        for function, address, words, chain in _rows(text)
+    )
 
 
 def chains(text: str, function: str) -> Mapping[int, Chain]:
     """Address -> places in the source, of one function of a listing."""
-    return {one.address: one.chain for one in parse(text) if one.function == function}
+    return {int(address, 16): chain for name, address, _, chain in _rows(text) if name == function}
 
 
 def callers(text: str, function: str) -> Mapping[int, tuple[Chain, ...]]:

@@ -107,7 +107,8 @@ class Execution:
     """What an execution left: the result of the stage, and for the command line what it came from.
 
     ran: the launches of the first run, the one that ncu would count; empty where the machine did not get
-    as far as counting. seconds: without loading; launched_s: of the launches alone.
+    as far as counting. seconds: without loading; launched_s: of the launches alone, at least where
+    they were given up.
     """
 
     result: Result
@@ -392,7 +393,12 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
         return Execution(_result(job, status, told, notes=notes))
     if kind == "timed out" and case.slow:
         status = model.NOT_MEASURED
-        told = f"not done within {job.limit_s:g} s (execute: case_limit_s); {told}"
+        early = case.spent < 0.9 * job.limit_s
+        told = (
+            f"{'would not be' if early else 'not'} done within {job.limit_s:g} s (execute: case_limit_s)"
+            f"{f', given up after {case.spent:.1f} s' if early else ''}; {told}"
+        )
+        case.spent = max(case.spent, job.limit_s)  # at least
     if kind:
         verdict = VERDICTS.get(kind, verdict)
         reason = f"{HERE}: {told}" + (f"; {reason}" if reason else "")

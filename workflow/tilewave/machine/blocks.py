@@ -28,6 +28,7 @@ ALL = uint32(0xFFFFFFFF)
 CTAID = 3  # place of SR_CTAID.X in codes.SPECIAL_REGISTERS; .Y and .Z follow
 MOST_TICKS = 1 << 21  # then the shadow starts anew
 LOOK = 100_000  # instructions between looks at the clock
+MANY = 32  # blocks (or clusters), of which the first tell how long the others will take
 # Of a block: everything that is not the launch's. The control, with its clock, is the launch's too.
 ITS_OWN = (
     "registers", "uniforms", "predicates", "converge", "groups", "live", "shared", "shadow", "reads",
@@ -274,7 +275,7 @@ def run_grid(
     """Run all blocks; notes a fault where a limit ends it. Returns how many blocks were done.
 
     A block that only polls global memory stands aside, and the next one begins; the last ones take
-    turns.
+    turns. Of many blocks the first ones tell whether all can be done in time: if not, they are the last.
     """
     progress = np.zeros(3, np.int64)
     sizes, dims = np.array(grid, np.int64), np.array(cluster, np.int64)
@@ -287,7 +288,10 @@ def run_grid(
     step = LOOK
     while True:
         used = spent(m)
-        if (instructions and used >= instructions) or deadline.passed():
+        late = deadline.passed() or (
+            total >= MANY and not contexts.aside and deadline.hopeless(progress[0] / total)
+        )
+        if (instructions and used >= instructions) or late:
             out_of_budget(m)
             break
         if instructions:
