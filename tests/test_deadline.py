@@ -2,9 +2,9 @@
 
 from types import SimpleNamespace
 
-import executing_support as support
 import pytest
 
+import executing_support as support
 from tilewave import deadline
 from tilewave.deadline import Deadline
 
