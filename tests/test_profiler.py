@@ -770,6 +770,19 @@ def test_few_cases_join_a_session_that_collects_all_they_ask_for() -> None:
             assert settings.includes(profile_session.settings_of(jobs[index]))
 
 
+@pytest.mark.parametrize(("count", "sessions"), [(20, [60]), (90, [270]), (210, [210, 210, 210])])
+def test_metrics_that_differ_a_little_share_a_session(count: int, sessions: list[int]) -> None:
+    """As a session's start costs less than a pass more of each case, or not."""
+    metrics = catalogue.merged(["limits"])[0]
+    kinds = [[one for one in metrics if one != left] for left in metrics[:3]]
+    jobs = [job("x", metrics=kind) for kind in kinds for _ in range(count)]
+    groups = profiler.sessions_of(jobs)
+    assert [len(places) for _, places in groups] == sessions
+    assert sorted(index for _, places in groups for index in places) == list(range(len(jobs)))
+    for settings, places in groups:
+        assert all(settings.includes(profile_session.settings_of(jobs[one])) for one in places)
+
+
 @pytest.mark.parametrize(
     ("code", "asked"),
     [

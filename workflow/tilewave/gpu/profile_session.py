@@ -79,10 +79,17 @@ class Settings:
         """Whether ncu patches the kernel or samples it, for what is counted by instruction."""
         return bool(self.sections) or catalogue.of_instructions(self.metrics)
 
+    def alike(self, other: Settings) -> bool:
+        """Whether both collect in the same way, as fast, though maybe other metrics."""
+        return replace(other, metrics=self.metrics) == self and self.slow == other.slow
+
     def includes(self, other: Settings) -> bool:
         """Whether this collects, in the same way and no slower, all that the other does."""
-        alike = replace(other, metrics=self.metrics) == self and self.slow == other.slow
-        return alike and set(other.metrics) <= set(self.metrics)
+        return self.alike(other) and set(other.metrics) <= set(self.metrics)
+
+    def united(self, other: Settings) -> Settings:
+        """What collects the metrics of both."""
+        return replace(self, metrics=tuple(sorted({*self.metrics, *other.metrics})))
 
 
 @dataclass

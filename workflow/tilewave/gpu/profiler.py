@@ -10,8 +10,9 @@ Nothing that goes wrong here raises: every case gets a result, and what a report
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tilewave.counters import catalogue
@@ -29,6 +30,8 @@ not: about a minute of either, beside the 5 s in which ncu, Python and CUDA star
 away takes one session with it."""
 FEW = 10
 """So few cases take less time with all metrics of others than a session of their own takes to start."""
+START_S, PASS_S = 4.0, 0.02
+"""What a session takes before its first case, and one pass of a case, which a metric may need for itself."""
 
 
 def _missing(job: Job, status: str, reason: str, interrupted: str = "") -> Result:
@@ -39,7 +42,8 @@ def _missing(job: Job, status: str, reason: str, interrupted: str = "") -> Resul
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
     """What is to be collected, each with the places of its jobs, in the order of the sessions.
 
-    Jobs that ask for the same share sessions; few of them join others that ask for more metrics.
+    Jobs that ask for the same share sessions; few of them join others that ask for more metrics, and
+    those whose metrics differ a little share one where that takes less time than to start another.
     Counters of instructions take long to read, and so do many cases: they come first, because nothing
     runs any more while the last report is read.
     """
@@ -51,7 +55,22 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
         if wider and len(groups[settings]) <= FEW:
             host = min(wider, key=lambda one: len(one.metrics))
             groups[host] = sorted(groups[host] + groups.pop(settings))
+    while pair := _cheapest(groups):
+        both = pair[0].united(pair[1])
+        groups[both] = sorted(place for one in pair for place in groups.pop(one))
     return sorted(groups.items(), key=lambda group: (not group[0].slow, -len(group[1])))
+
+
+def _cheapest(groups: Mapping[Settings, Sequence[int]]) -> tuple[Settings, Settings] | None:
+    """Two of the groups that cost the least time to unite; None where another session costs less."""
+
+    def seconds(pair: tuple[Settings, Settings]) -> float:
+        both = len(pair[0].united(pair[1]).metrics)
+        return sum((both - len(one.metrics)) * len(groups[one]) * PASS_S for one in pair)
+
+    pairs = (pair for pair in itertools.combinations(groups, 2) if pair[0].alike(pair[1]))
+    best = min(pairs, key=seconds, default=None)
+    return best if best is not None and seconds(best) < START_S else None
 
 
 class _Results:
