@@ -226,10 +226,12 @@ def test_stale_and_missing_figures_say_why(store, recorded):
     assert machine.asked == []
 
 
-def test_counters_of_more_answer_who_asks_for_less(tmp_path, store):
+@pytest.mark.parametrize("dtypes", [{}, {"a": "e4m3", "b": "e5m2"}])
+def test_counters_of_more_answer_who_asks_for_less(tmp_path, store, dtypes):
     def asking(*sets):
-        metrics, sections = map(tuple, catalogue.merged(sets))
-        one = a_job(stage="counters", metrics=metrics, sections=sections, code="c0de")
+        metrics, sections = map(tuple, catalogue.merged(sets, fp8=bool(dtypes)))
+        more = {"metrics": metrics, "sections": sections, "dtypes": dtypes}
+        one = a_job(stage="counters", code="c0de", **more)
         return replace(one, key=content_key("c0de", one))
 
     folder = tmp_path / "nvidia_h200"

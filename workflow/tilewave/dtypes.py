@@ -221,6 +221,11 @@ def product_sizes(label: str) -> tuple[int, int]:
     return SIZES[operand], SIZES[DTYPES[operand].result or operand]
 
 
+def has_fp8(dtypes: Mapping[str, str]) -> bool:
+    """Whether one of the arrays of a product (array -> dtype) holds FP8."""
+    return any(DTYPES[one].fp8 for one in dtypes.values())
+
+
 def product_label(operand: str, accumulate: str) -> str:
     """Label of a product's arithmetic: ``f32``, ``tf32``, ``f16_f32``, ``bf16_f32``, ..."""
     named = operand in DTYPES and DTYPES[operand].sum_named

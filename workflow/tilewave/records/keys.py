@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilewave.counters import catalogue
+from tilewave.dtypes import has_fp8
 from tilewave.jobs import Job
 
 # Raised when the way of measuring changes, so that older figures are not taken for new ones.
@@ -74,15 +75,15 @@ def key(code: str, job: Job) -> str:
 def of_more(job: Job) -> Iterator[str]:
     """Keys of the same job where it asks for as many counters, or more: what was counted then answers it."""
     mine = {*job.metrics, *job.sections}
-    for metrics, sections in _asked():
+    for metrics, sections in _asked(has_fp8(job.dtypes)):
         if mine <= {*metrics, *sections}:
             yield key(job.code, replace(job, metrics=metrics, sections=sections))
 
 
 @functools.cache
-def _asked() -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
-    """Metrics and sections of every combination of sets of counters, each once."""
+def _asked(fp8: bool) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """Metrics and sections of every combination of sets of counters, each once; fp8: of a product of FP8."""
     sets = catalogue.SETS
     several = (itertools.combinations(sets, n + 1) for n in range(len(sets)))
-    found = map(catalogue.merged, itertools.chain.from_iterable(several))
+    found = (catalogue.merged(one, fp8) for one in itertools.chain.from_iterable(several))
     return tuple({(tuple(metrics), tuple(sections)): None for metrics, sections in found})

@@ -43,7 +43,7 @@ def wanted(
         job = planned.job
         if planned.result is not None or planned.case.variant.kernel.provider != "nvrtc":
             continue
-        if job is None or recorded is None or recorded.answer(job) is None:
+        if job is None or recorded is None or not recorded.answers(job):
             asked.add(planned.case.id)
     return asked
 

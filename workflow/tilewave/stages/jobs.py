@@ -11,7 +11,7 @@ from typing import Any
 from tilewave import execution, operations
 from tilewave.cases import Case, Request, wants
 from tilewave.config import Config
-from tilewave.dtypes import DTYPES
+from tilewave.dtypes import has_fp8
 from tilewave.execution import cost
 from tilewave.jobs import Job, Timing
 from tilewave.records import model
@@ -126,8 +126,7 @@ def of_case(
     if named is not None and named.limit_s is not None:
         limit_s = min(limit_s, named.limit_s)
     without = kernel.provider == "nvrtc" and "cubin" not in entry
-    fp8 = any(DTYPES[one].fp8 for one in variant.dtypes.values())
-    counted = _counted(stage, frozenset(resolved.request.counters), fp8)
+    counted = _counted(stage, frozenset(resolved.request.counters), has_fp8(variant.dtypes))
     symbols = entry.get("symbols", {kernel.entry: entry.get("symbol", kernel.entry)})
     series = tuple(replace(one, entry=symbols.get(one.entry, one.entry)) for one in launch.series)
     job = Job(
