@@ -308,6 +308,8 @@ def test_a_block_takes_a_study_whole(taken, key, allowed):
     message = refusal(data)
     assert f"studies.t.{key}" in message
     assert allowed in message
+    alone = refusal(study(cases=[{"study": "s"}]))  # no other study is there
+    assert "allowed: a study whose blocks all choose their own cases" in alone
 
 
 @pytest.mark.parametrize(

@@ -281,7 +281,8 @@ def _other_study(
         return None
     own = [name for name, one in studies.items() if all(each.study is None for each in one.cases)]
     if block.study not in own:
-        raise UserError(where_file, f"{key}.study", block.study, own)
+        allowed = own or "a study whose blocks all choose their own cases"
+        raise UserError(where_file, f"{key}.study", block.study, allowed)
     for name in block.model_fields_set - {"study", *WANTS}:
         allowed = f"nothing beside `study` but {', '.join(WANTS)}"
         raise UserError(where_file, f"{key}.{name}", getattr(block, name), allowed)
