@@ -66,6 +66,7 @@ class Buffer:
 class Limits:
     instructions: int = 0
     seconds: float = 1.0
+    working: int = 0
 
 
 @dataclass

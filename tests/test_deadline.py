@@ -7,6 +7,7 @@ import pytest
 import executing_support as support
 from tilewave import deadline
 from tilewave.deadline import Deadline
+from tilewave.machine import blocks, launch
 
 
 @pytest.mark.parametrize(
@@ -28,3 +29,33 @@ def test_the_pace_of_a_quarter_tells(used, done, hopeless, monkeypatch):
 def test_many_blocks_are_given_up_early():
     done = support.execute(support.ROOT / "kernels" / "matmul_naive.cu", "1024", seconds=0.4)
     assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds < 0.3
+
+
+@pytest.fixture
+def shares(monkeypatch):
+    """What a launch, of however many blocks, gives for the share that is done."""
+    told = []
+
+    class Asked(Deadline):
+        def hopeless(self, done):
+            told.append(done)
+            return False
+
+    monkeypatch.setattr(launch, "Deadline", Asked)
+    monkeypatch.setattr(blocks, "MANY", 1)
+    monkeypatch.setattr(blocks, "LOOK", 1000)
+    return told
+
+
+def test_blocks_without_work_are_none_of_what_is_to_do(shares):
+    kernel = support.ROOT / "kernels" / "matmul_naive.cu"
+    for working in (0, 4):
+        support.execute(kernel, "64", working=working)
+    half = len(shares) // 2
+    assert 0 < max(shares[:half]) <= 1 and shares[half:] == [4 * one for one in shares[:half]]
+
+
+def test_an_endless_kernel_is_left_to_its_instructions(shares):
+    done = support.execute(support.FAULTS / "infinite_loop.cu", "4096", instructions=10_000)
+    assert [fault.kind for fault in done.faults] == ["timed out"]
+    assert max(shares) > 0.8

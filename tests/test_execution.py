@@ -184,6 +184,7 @@ def test_a_product_is_checked_with_both_scalings(job: Job) -> None:
     scaled = [tuple(float(x) for x in call["arguments"][-2:]) for call in machine.calls]
     assert scaled == [(1.0, 0.0), (0.75, -0.5)]
     call = machine.calls[0]
+    assert call["limits"].working == 6
     assert (call["grid"], call["block"], call["shared_bytes"]) == ((2, 3, 1), (16, 16, 1), 64)
     kinds = [type(value).__name__ for value in call["arguments"]]
     assert kinds == ["Buffer"] * 3 + ["int32"] * 3 + ["float32"] * 2

@@ -271,6 +271,7 @@ class _Case:
         if job.watch and self.runs == 1:
             more["capture"] = True
         more |= beside_arguments(self.machine, job, buffers)
+        working = job.launch.working_blocks if job.entry == self.job.entry else 0
         done = self.machine.execute(
             program,
             grid=job.launch.grid,
@@ -279,7 +280,7 @@ class _Case:
                 self.machine, job, buffers, alpha, beta, program.image.parameter_sizes
             ),
             shared_bytes=job.launch.shared_bytes,
-            limits=self.machine.Limits(instructions=most, seconds=max(left, 0.1)),
+            limits=self.machine.Limits(instructions=most, seconds=max(left, 0.1), working=working),
             **more,
         )
         self.spent += float(done.seconds)

@@ -271,8 +271,11 @@ def run_grid(
     reverse: bool,
     cluster: tuple[int, ...] = (1, 1, 1),
     contexts: Contexts | None = None,
+    working: int = 0,
 ) -> int:
     """Run all blocks; notes a fault where a limit ends it. Returns how many blocks were done.
+
+    working: how many of them have work, the first ones; 0: all.
 
     A block that only polls global memory stands aside, and the next one begins; the last ones take
     turns. Of many blocks the first ones tell whether all can be done in time: if not, they are the last.
@@ -281,6 +284,7 @@ def run_grid(
     sizes, dims = np.array(grid, np.int64), np.array(cluster, np.int64)
     together = int(np.prod(cluster))
     total //= together
+    working = min(-(-working // together) or total, total)
     contexts = contexts or Contexts([], np.zeros(0, bool), np.zeros(0, bool))
     # No block: compiled, where that is still to do, before the clock counts.
     run_some(m, progress, sizes, dims, threads, 0, reverse, 0)
@@ -288,8 +292,10 @@ def run_grid(
     step = LOOK
     while True:
         used = spent(m)
+        # An endless kernel is to end by its instructions, which tell that it is endless.
+        done = max(progress[0] / working, used / instructions if instructions else 0.0)
         late = deadline.passed() or (
-            total >= MANY and not contexts.aside and deadline.hopeless(progress[0] / total)
+            working >= MANY and not contexts.aside and deadline.hopeless(done)
         )
         if (instructions and used >= instructions) or late:
             out_of_budget(m)

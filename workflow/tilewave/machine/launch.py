@@ -61,7 +61,8 @@ class Limits:
 
     ``races`` turns the bookkeeping of shared memory on; ``reverse`` runs warps and blocks from
     the last to the first, which must change nothing for a kernel without races. So many ``cores`` may
-    work at once, which changes nothing but the time.
+    work at once, which changes nothing but the time. ``working``: blocks that have work, the first ones
+    (0: all): how fast they are done tells whether the seconds will do.
     """
 
     instructions: int = 0
@@ -69,6 +70,7 @@ class Limits:
     races: bool = True
     reverse: bool = False
     cores: int = 1
+    working: int = 0
 
 
 @dataclass(frozen=True)
@@ -491,7 +493,7 @@ def execute(
         sampler = blocks.Sampler(state.control) if profile else None
         done = blocks.run_grid(
             tables[0], tuple(grid), threads, clusters * together, limits.instructions,
-            limit, limits.reverse, cluster, _contexts(program, states),
+            limit, limits.reverse, cluster, _contexts(program, states), limits.working,
         )  # fmt: skip
         seconds = time.perf_counter() - started - limit.slept()
         samples = sampler.stop() if sampler else {}
