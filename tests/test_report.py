@@ -482,6 +482,8 @@ def test_a_kernels_page_is_kept_though_its_studies_find_something_else(
     after = made.page("kernel/tiled")
     assert "Another &amp; new finding" in after and "Another" not in before
     assert not any(0xE000 <= ord(letter) <= 0xF8FF for letter in before + after)
+    alike = "a kernel's own \ue000letters\ue001"
+    assert site.kernel_views.with_findings(alike, ()) == alike
 
 
 def test_a_pdf_is_the_same_with_parts_of_fonts_that_are_kept(

@@ -220,7 +220,7 @@ def with_findings(page: str, studies: Sequence[StudyView]) -> str:
     """A kernel's page with what its studies found, of which any kernel can change a word: the page is
     kept without."""
     told = {one.name: str(escape(one.takeaway or one.question)) for one in studies}
-    return _FINDING.sub(lambda found: told[found[1]], page)
+    return _FINDING.sub(lambda found: told.get(found[1], found[0]), page)
 
 
 @dataclass(frozen=True)
