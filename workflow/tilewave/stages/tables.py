@@ -78,7 +78,7 @@ class Tables:
         return {name: getattr(self, name) for name in NAMES}
 
     def write(self, paths: Mapping[str, str | Path], cores: int = 1) -> None:
-        """Each to its path; and that nothing is left to do, where that is so (see `work.settle`)."""
+        """Write each table to its path, and down that nothing is left to do where that is so (`work.settle`)."""
 
         def one(names: tuple[str, ...]) -> None:
             for name in names:
