@@ -56,6 +56,27 @@ def test_a_job_is_read_as_it_was_written(tmp_path):
     assert pickle.loads(pickle.dumps(given)) == given
 
 
+PROBE = """\
+title: A probe that is told the device
+operation: probe
+block: [32]
+grid: [1]
+buffers: {out: {dtype: u32, size: 32}}
+cases: {one: {}}
+arguments: [out, "2 * sms"]
+"""
+
+
+def test_a_probes_arguments_may_ask_for_the_device(tmp_path):
+    write_kernel(tmp_path, front=PROBE)
+    block = {"kernels": ["sample"], "operation": "probe", "macros": "defaults"}
+    made = project.load(config(block, kernel_folders=[str(tmp_path)]), "test.yaml")
+    entry = {"status": model.OK, "code": "c", "cubin": "x"}
+    compiled = {"arch": "sm_90", "variants": {"sample": {"sm_90": entry}}}
+    (planned,) = jobs.plan("check", [*made.plan.requests.values()], compiled, HERE, made.config)
+    assert (planned.job.arguments, planned.job.device) == (("out", 264), {"sms": 132})
+
+
 def test_a_probes_key_holds_its_case_and_its_buffers():
     buffer = {"dtype": "i32", "size": 32, "expect": "lane", "report": None}
     case = {"macros": {"WIDTH": 4}, "values": {"index": "lane"}, "sizes": {}, "scalars": {"n": 2}}

@@ -62,14 +62,13 @@ def probe_of(case: Case) -> Probe | None:
 def _asked_device(case: Case, device: Mapping[str, Any]) -> dict[str, Any]:
     """What of the device a kernel's arguments ask for, and a probe's buffers, scalars and work; part of
     its key."""
-    front, passed = case.variant.kernel.front, case.variant.device_of_arguments
-    if case.probe_case is None:
-        return {name: device[name] for name in sorted(passed) if name in device}
-    own, work = front.cases[case.probe_case], front.work
-    texts: list[Any] = [*own.values.values(), *own.sizes.values(), *own.scalars.values()]
-    texts += [text for buffer in front.buffers.values() for text in (buffer.size, buffer.expect)]
-    texts += [work.flop, work.byte] if work else []
-    asked = {name for text in texts for name in names_in(text)} & set(DEVICE_NAMES)
+    front, asked = case.variant.kernel.front, case.variant.device_of_arguments
+    if case.probe_case is not None:
+        own, work = front.cases[case.probe_case], front.work
+        texts: list[Any] = [*own.values.values(), *own.sizes.values(), *own.scalars.values()]
+        texts += [text for one in front.buffers.values() for text in (one.size, one.expect)]
+        texts += [work.flop, work.byte] if work else []
+        asked |= {name for text in texts for name in names_in(text)} & set(DEVICE_NAMES)
     return {name: device[name] for name in sorted(asked) if name in device}
 
 
