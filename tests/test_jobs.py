@@ -63,7 +63,7 @@ block: [32]
 grid: [1]
 buffers: {out: {dtype: u32, size: 32}}
 cases: {one: {}}
-arguments: [out, "2 * sms"]
+arguments: [out, "2 * sms", l2_bytes]
 """
 
 
@@ -73,8 +73,10 @@ def test_a_probes_arguments_may_ask_for_the_device(tmp_path):
     made = project.load(config(block, kernel_folders=[str(tmp_path)]), "test.yaml")
     entry = {"status": model.OK, "code": "c", "cubin": "x"}
     compiled = {"arch": "sm_90", "variants": {"sample": {"sm_90": entry}}}
-    (planned,) = jobs.plan("check", [*made.plan.requests.values()], compiled, HERE, made.config)
-    assert (planned.job.arguments, planned.job.device) == (("out", 264), {"sms": 132})
+    here = {"device": {"sms": 132, "l2_bytes": 60, "shared_per_sm": 8}, "arch": 90}
+    (planned,) = jobs.plan("check", [*made.plan.requests.values()], compiled, here, made.config)
+    assert planned.job.arguments == ("out", 264, 60)
+    assert planned.job.device == {"sms": 132, "l2_bytes": 60}
 
 
 def test_a_probes_key_holds_its_case_and_its_buffers():

@@ -371,7 +371,9 @@ class Variant:
     def _words(self) -> list[str]:
         """Of the arguments the names that stand for themselves: the others are numbers, or become
         some."""
-        known = {*self.names, *self.kernel.front.let, *self._stride_names}
+        front = self.kernel.front
+        own = {*front.buffers, *(name for case in front.cases.values() for name in case.scalars)}
+        known = {*self.names, *front.let, *self._stride_names, *set(DEVICE_NAMES) - own}
         every = [one for _, launched in self.kernel.launches for one in launched.arguments]
         given = [one for one in every if isinstance(one, str)]
         return [one for one in given if one.isidentifier() and one not in known]
