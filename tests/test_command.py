@@ -138,6 +138,11 @@ def test_nothing_is_said_where_the_reader_has_left(
     assert not capsys.readouterr().err
 
 
+def test_an_output_that_is_closed_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["pick", "512", "--dtype", "f32"]) == 0
+
+
 def test_another_pipe_that_breaks_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def broken(options: object) -> int:
         raise BrokenPipeError("a worker's")

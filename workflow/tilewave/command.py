@@ -56,6 +56,9 @@ def _for_a_reader() -> Iterator[None]:
 
     Other pipes than the output may break, too: that is told as ever.
     """
+    if sys.stdout is None:  # closed before Python began
+        yield
+        return
     try:
         try:
             yield
