@@ -162,8 +162,6 @@ def _scaled(row: Mapping[str, Any], samples: list[dict[str, Any]], known: _Count
     if len(alike) < 2 or alike[0][0]["k"] == alike[-1][0]["k"]:
         return None
     (first, shallow), (last, deep) = alike[0], alike[-1]
-    if _tiles(first) != _tiles(last):
-        return None
     depth = (row["k"] - first["k"]) / (last["k"] - first["k"])
     return bounds.scaled(shallow, deep, depth, _tiles(row) / _tiles(first))
 
