@@ -31,6 +31,12 @@ def test_many_blocks_are_given_up_early():
     assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds < 0.3
 
 
+def test_what_several_cores_tried_in_vain_counts():
+    kernel = support.ROOT / "kernels" / "matmul_naive.cu"
+    done = support.execute(kernel, "1024", seconds=0.2, cores=2)
+    assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds > 0.2
+
+
 @pytest.fixture
 def shares(monkeypatch):
     """What a launch, of however many blocks, gives for the share that is done."""

@@ -467,14 +467,14 @@ def execute(
         return _state(program, grid, block, arguments, shared_bytes, limits, cluster, memory)
 
     state, buffers = prepared()
-    states, done, shares, allowed = [state], 0, {}, limits.seconds
+    states, done, shares, seconds = [state], 0, {}, 0.0
     cores = (
         1
         if profile or capture or limits.reverse
         else min(limits.cores, clusters // spreading.LEAST)
     )
     if cores > 1 and spreading.independent(program):
-        started, limit = time.perf_counter(), Deadline.after(allowed)
+        started, limit = time.perf_counter(), Deadline.after(limits.seconds)
         done = spreading.run(
             state, functools.partial(_cluster, together=together), _read_only(state, buffers), cores,
             grid, cluster, threads, limits.instructions, limit,
@@ -482,20 +482,20 @@ def execute(
         seconds = time.perf_counter() - started - limit.slept()
         if not done:
             state, buffers = prepared()
-            allowed = allowed and max(allowed - seconds, LEAST_SECONDS)
     book = capturing.Book(program) if capture else None
     if book is not None:
         state = book.watching(state)
     if not done:
         states = _cluster(state, together)
-        started, limit = time.perf_counter(), Deadline.after(allowed)
+        left = limits.seconds and max(limits.seconds - seconds, LEAST_SECONDS)
+        started, limit = time.perf_counter(), Deadline.after(left)
         tables = views.tables(states)  # hold them until the end: blocks know each other's addresses
         sampler = blocks.Sampler(state.control) if profile else None
         done = blocks.run_grid(
             tables[0], tuple(grid), threads, clusters * together, limits.instructions,
             limit, limits.reverse, cluster, _contexts(program, states), limits.working,
         )  # fmt: skip
-        seconds = time.perf_counter() - started - limit.slept()
+        seconds += time.perf_counter() - started - limit.slept()
         samples = sampler.stop() if sampler else {}
         shares = {NAMES[number]: share for number, share in samples.items()}
     printed, prints = printing.printed(state)
