@@ -165,7 +165,7 @@ def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_
     ("words", "told"),
     [
         (["nowhere.cu", "--shape", "64"], "KERNEL: found 'nowhere.cu'"),
-        ([KERNEL], "--shape: found None; allowed: sizes as mxnxk"),
+        ([KERNEL], "--shape: found nothing; allowed: sizes as mxnxk"),
         ([KERNEL, "--shape", "64x64"], "allowed: 3 sizes as mxnxk"),
         ([KERNEL, "--shape", "64", "--macro", "REAL"], "--macro: found 'REAL'; allowed: NAME=VALUE"),
         ([KERNEL, "--shape", "64", "--macro", "REAL=f23"], "found 'f23'"),
