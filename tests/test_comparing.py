@@ -369,3 +369,8 @@ def test_a_revision_from_a_folder_below_has_the_headers_that_front_matter_names(
         where = empty / "written" / str(number)
         (found,) = sides.revision("HEAD", [folder], where)
         assert found.is_relative_to(where) and (where / "headers" / "one.cuh").is_file()
+    (empty / "mine" / "bare.cu").touch()
+    git(empty, "add", ".")
+    git(empty, "commit", "-m", "c")
+    with pytest.raises(UserError, match=r"^HEAD:mine/bare\.cu: line 1: .*`tilewave wrap bare\.cu`"):
+        sides.revision("HEAD", ["."], empty / "bad")

@@ -205,7 +205,12 @@ def revision(name: str, folders: Sequence[str], where: Path) -> list[Path]:
         return where / folder
 
     found = [written(os.path.relpath(os.path.realpath(folder), top)) for folder in folders]
-    for kernel in find_kernels(found).values():
+    try:
+        kernels = find_kernels(found)
+    except UserError as error:  # nobody knows the folder that it was written to
+        place = error.where_file.replace(f"{where}{os.sep}", f"{name}:")
+        raise UserError(place, error.key, error.found, error.allowed) from error
+    for kernel in kernels.values():
         for named in kernel.folders[1:]:
             folder = Path(os.path.normpath(named))
             if folder.is_relative_to(where) and not folder.exists():
