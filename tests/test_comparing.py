@@ -369,6 +369,7 @@ def test_a_revision_from_a_folder_below_has_the_headers_that_front_matter_names(
         where = empty / "written" / str(number)
         (found,) = sides.revision("HEAD", [folder], where)
         assert found.is_relative_to(where) and (where / "headers" / "one.cuh").is_file()
+    assert main(["compare", "../mine", "../mine"]) == 0, "dots are no range of revisions"
     (empty / "mine" / "bare.cu").touch()
     git(empty, "add", ".")
     git(empty, "commit", "-m", "c")
