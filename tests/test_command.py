@@ -17,7 +17,7 @@ import fake_machine
 from fake_machine import Fault, Machine
 from samples import BODY, FRONT, ROOT, write_kernel
 from tilewave.command import main
-from tilewave.commands import pick
+from tilewave.commands import execute, pick
 from tilewave.compiling import nvrtc
 from tilewave.execution import least
 
@@ -153,6 +153,17 @@ def test_a_shape_that_the_kernel_cannot_take(capsys: pytest.CaptureFixture[str])
     kernel = str(ROOT / "kernels" / "hgemm_wmma_staged.cu")
     code, out, _ = run(capsys, kernel, "--shape", "64x67x64")
     assert code == 2 and "n = 67 is not a multiple of 8" in out
+
+
+def test_a_shape_that_no_memory_holds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError("373 GiB")
+
+    monkeypatch.setattr(execute.case, "run", full)
+    code, _, told = run(capsys, KERNEL, "--shape", "64")
+    assert code == 2 and "--shape: found '64'; allowed: sizes whose arrays fit" in told
 
 
 def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
