@@ -17,7 +17,7 @@ import fake_machine
 from fake_machine import Fault, Machine
 from samples import BODY, FRONT, ROOT, write_kernel
 from tilewave.command import main
-from tilewave.commands import pick
+from tilewave.commands import execute, pick
 from tilewave.compiling import nvrtc
 from tilewave.execution import least
 
@@ -160,6 +160,17 @@ def test_a_shape_that_the_kernel_cannot_take(capsys: pytest.CaptureFixture[str])
     assert code == 2 and "n = 67 is not a multiple of 8" in out
 
 
+def test_a_shape_that_no_memory_holds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError("373 GiB")
+
+    monkeypatch.setattr(execute.case, "run", full)
+    code, _, told = run(capsys, KERNEL, "--shape", "64")
+    assert code == 2 and "--shape: found '64'; allowed: sizes whose arrays fit" in told
+
+
 def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = write_kernel(tmp_path, "broken", body='extern "C" __global__ void NAME() { oops; }\n')
     code, out, _ = run(capsys, str(path), "--shape", "64")
@@ -170,7 +181,7 @@ def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_
     ("words", "told"),
     [
         (["nowhere.cu", "--shape", "64"], "KERNEL: found 'nowhere.cu'"),
-        ([KERNEL], "--shape: found None; allowed: sizes as mxnxk"),
+        ([KERNEL], "--shape: found nothing; allowed: sizes as mxnxk"),
         ([KERNEL, "--shape", "64x64"], "allowed: 3 sizes as mxnxk"),
         ([KERNEL, "--shape", "64", "--macro", "REAL"], "--macro: found 'REAL'; allowed: NAME=VALUE"),
         ([KERNEL, "--shape", "64", "--macro", "REAL=f23"], "found 'f23'"),

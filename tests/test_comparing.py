@@ -20,7 +20,7 @@ import yaml
 
 from samples import ROOT, write_kernel
 from tilewave.command import main
-from tilewave.comparing import changes, ratios, telling
+from tilewave.comparing import changes, ratios, sides, telling
 from tilewave.comparing import page as pages
 from tilewave.comparing.changes import Comparison
 from tilewave.comparing.sides import OCCUPANCY, Side, of_recording, with_occupancy
@@ -220,18 +220,18 @@ def kernels(folder: Path, padded: bool, operation: str = "transpose") -> Path:
     return folder
 
 
+def git(folder: Path, *words: str) -> None:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", *who, *words], check=True, capture_output=True, cwd=folder)
+
+
 def repository(folder: Path) -> None:
     """A git repository whose last commit took the padding out of a kernel in the folder `mine`."""
-
-    def git(*words: str) -> None:
-        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        subprocess.run(["git", *who, *words], check=True, capture_output=True, cwd=folder)
-
-    git("init", "-b", "main")
+    git(folder, "init", "-b", "main")
     for padded in (True, False):
         kernels(folder / "mine", padded)
-        git("add", "mine")
-        git("commit", "-m", "a")
+        git(folder, "add", "mine")
+        git(folder, "commit", "-m", "a")
 
 
 @pytest.fixture
@@ -351,3 +351,27 @@ def test_git_revisions(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "HEAD to the working tree" in capsys.readouterr().out
     assert main(["compare", "nowhere", *common]) == 2
     assert "revision" in capsys.readouterr().err
+
+
+def test_a_revision_from_a_folder_below_has_the_headers_that_front_matter_names(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(empty)
+    text = (empty / "mine" / "transposed.cu").read_text()
+    text = text.replace("block:", "compiler: {include: [../headers]}\nblock:")
+    (empty / "mine" / "transposed.cu").write_text(text)
+    (empty / "headers").mkdir()
+    (empty / "headers" / "one.cuh").touch()
+    git(empty, "add", ".")
+    git(empty, "commit", "-m", "b")
+    monkeypatch.chdir(empty / "mine")
+    for number, folder in enumerate((".", "transposed.cu", str(empty / "mine"))):
+        where = empty / "written" / str(number)
+        (found,) = sides.revision("HEAD", [folder], where)
+        assert found.is_relative_to(where) and (where / "headers" / "one.cuh").is_file()
+    assert main(["compare", "../mine", "../mine"]) == 0, "dots are no range of revisions"
+    (empty / "mine" / "bare.cu").touch()
+    git(empty, "add", ".")
+    git(empty, "commit", "-m", "c")
+    with pytest.raises(UserError, match=r"^HEAD:mine/bare\.cu: line 1: .*`tilewave wrap bare\.cu`"):
+        sides.revision("HEAD", ["."], empty / "bad")

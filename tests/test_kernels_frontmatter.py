@@ -148,7 +148,7 @@ def test_key_that_stands_twice(tmp_path):
 
 def test_missing_key_shows_only_the_key(tmp_path):
     message = refusal(write_kernel(tmp_path, front="operation: matmul\n"))
-    assert message.endswith("title: found None; allowed: a value: the key is required")
+    assert message.endswith("title: found nothing; allowed: a value: the key is required")
 
 
 @pytest.mark.parametrize(

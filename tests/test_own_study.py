@@ -91,7 +91,7 @@ def test_report_writes_its_config_and_uses_it_again(folder, started):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "config: found None; allowed: --kernels FOLDER"),
+        ([], "config: found nothing; allowed: --kernels FOLDER"),
         (["--kernels", "nowhere"], "--kernels: found 'nowhere'"),
         (["--shapes", "4"], "--shapes: found ['4']"),
         (["--kernels", "mine", "--configfile", "c"], "one of --kernels and --configfile"),

@@ -74,7 +74,8 @@ def test_what_the_figure_says(study: StudyData, width: float) -> None:
 
 def test_nothing_to_try(study: StudyData) -> None:
     bare = replace(study, environments=synthetic.ENVIRONMENTS)
-    assert pick.summary(pick.table(bare)).empty
+    summed = pick.summary(pick.table(bare))
+    assert summed.empty and list(summed) == list(pick.summary(pick.table(study)))
     assert pick.table(bare).empty and pick.takeaway(bare, pick.table(bare)) == ""
     assert isinstance(synthetic.draw(pick, bare, Style()), Figure)
     assert isinstance(synthetic.draw(pick, synthetic.empty("ladder"), Style()), Figure)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections import defaultdict
 from dataclasses import replace
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import synthetic
 from tilewave.expressions import integer
@@ -216,3 +218,14 @@ def test_recorded_sweeps_are_within_five_percent() -> None:
         time = quantization.fitted_time(durations, counts)
         errors = [d / (c * time) - 1 for c, d in points]
         assert quantization.prediction_error(errors).median < 0.05, f"M = {m}"
+
+
+def test_a_sweep_that_was_not_measured_leaves_its_panel_empty() -> None:
+    swept = first(synthetic.make("wave_quantization"))
+    columns = {"duration": math.nan, "cublas_duration": math.nan, "tflops": math.nan}
+    unknown = replace(swept, frame=swept.frame.assign(**columns))
+    ax = Figure().subplots()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _quantization._panel(ax, unknown, "tflops", "black")
+    assert not ax.lines and not ax.collections

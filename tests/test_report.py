@@ -348,7 +348,8 @@ def test_same_tables_give_the_same_bytes(make: Any) -> None:
 
 
 def test_index_counts_and_lists_what_is_not_ok(make: Any) -> None:
-    text = make().page()
+    made = make()
+    text = made.page()
     assert "<b>7 of 11</b> cases checked" in text
     assert '<span class="tag bad">failed to compile</span>' in text
     assert "n = 12 is not a multiple of 8" in text
@@ -360,6 +361,10 @@ def test_index_counts_and_lists_what_is_not_ok(make: Any) -> None:
     assert "\nNot passed: 4 cases are not right, of first, tiled.\n" in (
         Path("reports/summary.md").read_text("utf-8")
     )
+    mine = made.page("kernel/first")
+    failed = mine[mine.index("<h2>What failed</h2>") : mine.index("<h2>Resources</h2>")]
+    assert '<span class="tag bad">wrong</span>' in failed and "first@64x64x64" in failed
+    assert "not measured" not in failed and "n = 12 is not a multiple of 8" not in failed
 
 
 def test_a_finding_stands_on_the_index_and_in_the_figure(

@@ -77,6 +77,14 @@ def alone(tmp_path: Path) -> Path:
     return tmp_path / "alone"
 
 
+def test_a_header_that_is_included_from_the_folder_above(project: Path) -> None:
+    path = project / "src" / "kernels" / "above.cu"
+    path.write_text('#include "../../common/helper.h"\n' + PLAIN)
+    source, folders = reading.read(path)
+    assert folders == (project / "common",)
+    assert project / "common" / "helper.h" in source.own
+
+
 def test_a_template_and_its_launch_in_another_file(project: Path) -> None:
     source, folders = reading.read(project / "src" / "kernels" / "tiled.cuh")
     assert folders == (project / "common",)
@@ -247,10 +255,10 @@ def test_a_file_that_includes_the_kernels(
     ("text", "words", "told"),
     [
         ("int main() {}", [], "a file with a __global__ function"),
-        (PLAIN + PLAIN.replace("product", "other"), [], "found None; allowed: other, product"),
+        (PLAIN + PLAIN.replace("product", "other"), [], "found nothing; allowed: other, product"),
         (PLAIN, ["--kernel", "prodct"], "did you mean 'product'?"),
         (PLAIN, ["-o", "Mine.cu"], "NAME.cu: a-z"),
-        (PLAIN.replace("A,", "A, const int* mask,"), [], "not known: mask"),
+        (PLAIN.replace("A,", "A, const int* mask,"), [], "(not known: mask; where matmul has no such array, --operations FOLDER"),
         (PLAIN.replace("float *C", "Own *C"), [], "the type of c"),
         (PLAIN.replace("__global__", "template <int W> __global__"), [], "product<...>: int W"),
         (PLAIN.replace("float sum", "extern __shared__ float s[]; float sum").split("int main")[0], [],

@@ -208,7 +208,8 @@ def test_a_kernel_of_an_operation_of_ones_own(
     path.write_text(NORM)
     words = ["wrap", str(path), "--yes"]
     assert (
-        main(words) == 2 and "--operation: found None; allowed: batched" in capsys.readouterr().err
+        main(words) == 2
+        and "--operation: found nothing; allowed: batched" in capsys.readouterr().err
     )
     words += ["--operations", str(alone.parent / "own"), "--operation"]
     assert main([*words, "rmsnorm"]) == 2 and "'rms_norm'" in capsys.readouterr().err

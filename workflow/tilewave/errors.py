@@ -23,6 +23,8 @@ def one_line(text: str, most: int = MOST_SIGNS) -> str:
 
 def _shown(found: object) -> str:
     """What was found, whatever it is: shortened where it is large, nested or a number without end."""
+    if found is None:
+        return "nothing"
     try:
         return one_line(_REPR.repr(found))
     except ValueError:  # Python prints no number of more than 4300 digits

@@ -263,6 +263,8 @@ def _split(path: Path, text: str) -> tuple[str, str | None]:
     end = text.find(closing, start + len(opening))
     if start < 0 or end < 0 or text[:start].strip():
         allowed = f"front matter between {opening} and {closing}"
+        if path.suffix == ".cu":
+            allowed += f", which `tilewave wrap {path.name}` guesses"
         raise UserError(path, "line 1", "no front matter", allowed)
     return text[start + len(opening) : end], provider
 

@@ -523,7 +523,11 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
         done = None
         if plan.job is not None:
             machine = machine or execution.engine(saying=_say, processes=os.cpu_count() or 1)
-            done = case.run(replace(plan.job, watch=options.lanes is not None), machine)
+            try:
+                done = case.run(replace(plan.job, watch=options.lanes is not None), machine)
+            except MemoryError as error:
+                allowed = f"sizes whose arrays fit into this machine's memory ({error})"
+                raise UserError(HERE, "--shape", options.shape, allowed) from error
         told = document(_arch(options), plan, entry, done)
         if done is not None and plan.job is not None and (gpu := _gpu(options)) is not None:
             told["bound"] = least.of_execution(done, plan.job, gpu)

@@ -49,7 +49,11 @@ def add(commands: Any) -> None:
         help=f"a GPU of {RECORDED}, or a folder of recorded figures; default: the one with the most",
     )  # fmt: skip
     made.add_argument(
-        "--kernels", nargs="+", default=[SHIPPED], metavar="FOLDER", help="default: %(default)s"
+        "--kernels",
+        nargs="+",
+        default=[SHIPPED],
+        metavar="FOLDER",
+        help=f"default: {SHIPPED}",
     )
     own.add_operations(made)
     made.add_argument("--json", action="store_true", help="one JSON document instead of text")
@@ -201,7 +205,7 @@ def text(told: Mapping[str, Any]) -> list[str]:
                 ],
             ),
             "",
-            f"{len(found)} variants, each fitted from its own measured cases; the first's:",
+            f"Variants: {len(found)}, each fitted from its own measured cases; the first's:",
             *(f"  {_label(case['shape'])}  {case['us']:.2f} us" for case in first["fitted"]),
         ]
     lines += [f"{count} left out: {why}" for why, count in told["left_out"].items()]

@@ -21,7 +21,7 @@ from tilewave.operations.base import Operation
 from tilewave.progress import say
 from tilewave.records import model
 from tilewave.wrapping import matching, trying
-from tilewave.wrapping.guessing import Guess, guessed
+from tilewave.wrapping.guessing import OWN, Guess, guessed
 from tilewave.wrapping.reading import Function, Source, read
 
 OPENING, CLOSING, _ = FENCES[".cu"]
@@ -135,6 +135,8 @@ def _operation(
     known = [one for one in operations.names() if one != "probe"]
     if name is None and asking:
         name = _ask(f"operation ({', '.join(known)})", "copy")
+    if name is None:
+        raise UserError(HERE, "--operation", name, f"{', '.join(known)}; else {OWN}")
     if name not in known:
         raise UserError(HERE, "--operation", name, known)
     return operations.load(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ from tilewave.commands import HERE
 from tilewave.comparing import sides
 from tilewave.comparing.changes import Comparison
 from tilewave.errors import UserError
+
+BETWEEN = re.compile(r"(.+?)\.\.(?!/)(.*)")
+"""Two revisions; `../folder` is a path."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +33,11 @@ def compared(before: str, after: str | None, asked: Asked, work: Path) -> Compar
 
     work: a folder for what is written on the way, which the sides' listings stay in. Raises UserError.
     """
-    before, dots, behind = before.partition("..")
-    if dots and after is not None:
+    between = None if Path(before).expanduser().exists() else BETWEEN.fullmatch(before)
+    if between and after is not None:
         raise UserError(HERE, "B", after, "nothing beside A..B")
-    after = (behind or "HEAD") if dots else after
+    if between:
+        before, after = between[1], between[2] or "HEAD"
     paths = [Path(name).expanduser() for name in (before, after) if name is not None]
     held = [sides.has_figures(path) for path in paths]
     if len(held) == 2 and all(held):

@@ -189,22 +189,42 @@ def _recorded_cases(held: Recorded, results: Iterable[Mapping[str, Any]]) -> pd.
 
 
 def revision(name: str, folders: Sequence[str], where: Path) -> list[Path]:
-    """The folders of kernels as a git revision of this checkout has them, written below ``where``.
+    """The folders of kernels as a git revision of this checkout has them, written below ``where`` with the
+    folders of headers that their front matter names.
 
     Raises UserError where git does not know the revision, or it has no such folder.
     """
-    found = []
-    for folder in folders:
-        command = ["git", "archive", "--format=tar", name, "--", folder]
-        done = subprocess.run(command, capture_output=True, check=False)
-        if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines() or ["git failed"]
-            allowed = f"a revision that holds {folder}; git says: {said[0]}"
-            raise UserError(HERE, "revision", name, allowed)
-        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+    asked = "a revision of the checkout that this folder lies in"
+    top = os.fsdecode(_git(name, asked, "rev-parse", "--show-toplevel")).strip()
+
+    def written(folder: str) -> Path:
+        said = f"a revision that holds {folder}"
+        packed = _git(name, said, "-C", top, "archive", "--format=tar", name, "--", folder)
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             archive.extractall(where, filter="data")
-        found.append(where / folder)
+        return where / folder
+
+    found = [written(os.path.relpath(os.path.realpath(folder), top)) for folder in folders]
+    try:
+        kernels = find_kernels(found)
+    except UserError as error:  # nobody knows the folder that it was written to
+        place = error.where_file.replace(f"{where}{os.sep}", f"{name}:")
+        raise UserError(place, error.key, error.found, error.allowed) from error
+    for kernel in kernels.values():
+        for named in kernel.folders[1:]:
+            folder = Path(os.path.normpath(named))
+            if folder.is_relative_to(where) and not folder.exists():
+                written(str(folder.relative_to(where)))
     return found
+
+
+def _git(revision: str, allowed: str, *words: str) -> bytes:
+    """What git answers. Raises UserError where it knows no such revision."""
+    done = subprocess.run(["git", *words], capture_output=True, check=False)
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines() or ["git failed"]
+        raise UserError(HERE, "revision", revision, f"{allowed}; git says: {said[0]}")
+    return done.stdout
 
 
 def changed(

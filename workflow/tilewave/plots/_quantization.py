@@ -76,17 +76,21 @@ def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
 
 def _panel(ax: Axes, sweep: Sweep, panel: str, color: str) -> None:
     """Lines and points of one sweep; a case that is not correct is a grey cross."""
-    sns.lineplot(
-        _lines(sweep, panel), x="n", y="value", hue="line", style="line", palette=_COLORS,
-        dashes=_DASHES, estimator=None, errorbar=None, linewidth=1.0, zorder=2, ax=ax,
-    )  # fmt: skip
+    lines = _lines(sweep, panel)
+    if not lines.empty:  # seaborn warns of colours that nothing needs
+        sns.lineplot(
+            lines, x="n", y="value", hue="line", style="line", palette=_COLORS,
+            dashes=_DASHES, estimator=None, errorbar=None, linewidth=1.0, zorder=2, ax=ax,
+        )  # fmt: skip
     good = f"{sweep.kernel}, measured"
     points = sweep.frame.assign(shown=np.where(sweep.frame["ranks"], good, _WRONG))
-    sns.scatterplot(
-        points.dropna(subset=panel), x="n", y=panel, hue="shown", style="shown",
-        palette={good: color, _WRONG: GREY}, markers={good: "o", _WRONG: "X"},
-        s=11 if len(points) < 40 else 7, edgecolor=look.darker(color), linewidth=0.3, zorder=4, ax=ax,
-    )  # fmt: skip
+    known = points.dropna(subset=panel)
+    if not known.empty:
+        sns.scatterplot(
+            known, x="n", y=panel, hue="shown", style="shown",
+            palette={good: color, _WRONG: GREY}, markers={good: "o", _WRONG: "X"},
+            s=11 if len(points) < 40 else 7, edgecolor=look.darker(color), linewidth=0.3, zorder=4, ax=ax,
+        )  # fmt: skip
     ax.set(xlabel="", ylabel="", ylim=(0, None if panel in ("tflops", "duration") else 1.08))
     ax.yaxis.set_major_locator(MaxNLocator(4))
     look.grid(ax, "y")

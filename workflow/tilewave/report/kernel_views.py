@@ -19,13 +19,13 @@ from tilewave.kernels import Kernel, idea
 from tilewave.plots.base import BASELINE, excess_percent, shape_label
 from tilewave.project import Project
 from tilewave.records import model
-from tilewave.report import kernel_code, kernel_samples
+from tilewave.report import kernel_code, kernel_samples, verdict
 from tilewave.report.cells import Table, cell, number, plural, table
 from tilewave.report.figures import content_key
 from tilewave.report.kernel_code import Change, LanesOf, Listing, VariantView, largest_of, work_of
 from tilewave.report.kernel_samples import Sampled
 from tilewave.report.studies import StudyView
-from tilewave.report.summary import verdict_counts
+from tilewave.report.summary import MILD, Group, troubles, verdict_counts
 
 SHARE, SPEED = "paired_share", "tflops"
 SHOWN_ROWS = 12
@@ -94,6 +94,7 @@ class KernelView:
     launches: Series | None
     cases: str
     verdicts: list[tuple[str, int]]
+    failures: list[Group]
     row: Row
     speed: Table | None
     studies: list[InStudy]
@@ -377,6 +378,8 @@ def view(run: Run, name: str) -> KernelView:
     first = annotations[0].case if annotations else ""
     found = excess_percent(own[own["case"] == first]) if first else {}
     excess = f"{found[first]:.1f}" if first in found else ""
+    known = run.records.get(name)
+    groups = [] if known is None else troubles(mine, verdict.unplanned(mine, known))
     return KernelView(
         name=name,
         file=kernel.path.name,
@@ -391,6 +394,7 @@ def view(run: Run, name: str) -> KernelView:
         else None,
         cases=plural(len(mine), "case"),
         verdicts=[(word, count) for word, count in verdict_counts(mine) if count],
+        failures=[one for one in groups if one.word not in MILD],
         row=_row(kernel, mine, run.shares, compiled_variants, excess),
         speed=speed(neighbours, cases, run.shares, run.rates) if with_code else None,
         studies=_in_studies(name, run.studies),

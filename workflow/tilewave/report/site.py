@@ -22,7 +22,6 @@ from tilewave import library, sharing
 from tilewave.environment import package_versions
 from tilewave.home import INSTALLED
 from tilewave.project import Project, read
-from tilewave.records import model
 from tilewave.records.store import write_atomically
 from tilewave.report import (
     FOLDERS,
@@ -40,10 +39,14 @@ from tilewave.report.cells import number
 from tilewave.report.environments import cards_view, elsewhere, environment_views
 from tilewave.report.rendering import render
 from tilewave.report.studies import Image, StudyView
-from tilewave.report.summary import banner, sources, status_matrix, troubles, verdict_counts
-
-MILD = (model.NOT_MEASURED, model.NOT_CHECKED, model.UNSUPPORTED, model.STALE)
-"""What is no fault of a kernel."""
+from tilewave.report.summary import (
+    MILD,
+    banner,
+    sources,
+    status_matrix,
+    troubles,
+    verdict_counts,
+)
 
 
 @dataclass(frozen=True)

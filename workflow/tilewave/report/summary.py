@@ -31,6 +31,9 @@ _SEVERITY = (
     model.UNSUPPORTED,
 )
 
+MILD = (model.NOT_MEASURED, model.NOT_CHECKED, model.UNSUPPORTED, model.STALE)
+"""What is no fault of a kernel."""
+
 
 @dataclass(frozen=True)
 class Group:

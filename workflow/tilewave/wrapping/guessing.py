@@ -130,6 +130,10 @@ def _sides(found: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> 
     return sides
 
 
+OWN = "--operations FOLDER with one of your own (CONTRIBUTING.md, An operation)"
+"""For a kernel that computes what no operation here does."""
+
+
 def guessed(function: Function, source: Source, operation: Operation, dtype: str = "") -> Guess:
     """Front matter for a kernel of an operation, with what is not known."""
     front = {"title": _title(function.name), "operation": operation.name}
@@ -141,7 +145,9 @@ def guessed(function: Function, source: Source, operation: Operation, dtype: str
     guess.front["dtypes"] = _dtypes(function, source, types, dtype, guess, words)
     if unknown:
         told = ", ".join(one if one else "?" for one in words)
-        guess.unknown["--arguments"] = f"{told} (not known: {', '.join(unknown)})"
+        arrays = [one.name for one in function.parameters if one.stars and one.name in unknown]
+        more = f"; where {operation.name} has no such array, {OWN}" if arrays else ""
+        guess.unknown["--arguments"] = f"{told} (not known: {', '.join(unknown)}{more})"
     guess.front["arguments"] = words
     guess.front["entry"] = entry
     _geometry(guess, function, launch, names, words, source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -348,6 +349,15 @@ def _around(path: Path) -> Iterator[Path]:
     yield from sorted(files, key=lambda one: (one.parent != path.parent, str(one)))
 
 
+def _folder(name: str, file: Path, home: Path) -> Path | None:
+    """The folder of headers in which an include's name is this file; None where it is another. A name with
+    `..` is one from the folder of the file that includes it."""
+    parts = Path(name).parts
+    if ".." in parts:
+        return file.parent if Path(os.path.normpath(home / name)) == file else None
+    return file.parents[len(parts) - 1] if file.parts[-len(parts) :] == parts else None
+
+
 def read(path: Path) -> tuple[Source, tuple[Path, ...]]:
     """A file with what lies around it, and the folders of headers that it needs besides its own."""
     text = path.read_text(encoding="utf-8", errors="replace")
@@ -359,16 +369,15 @@ def read(path: Path) -> tuple[Source, tuple[Path, ...]]:
             name
             for one in (text, *found.values())
             for mark, name in headers.INCLUDE.findall(one)
-            if name not in found and not headers.provided(name)
+            if found.get(name, headers.REFUSED) == headers.REFUSED and not headers.provided(name)
         }
         more = next(
             (
-                other.parents[len(Path(name).parts) - 1]
+                folder
                 for name in sorted(names)
                 for other in around
-                if other.parts[-len(Path(name).parts) :] == Path(name).parts
-                and other.parents[len(Path(name).parts) - 1]
-                not in (*folders, path.resolve().parent)
+                if (folder := _folder(name, other, path.parent))
+                not in (None, *folders, path.resolve().parent)
             ),
             None,
         )
