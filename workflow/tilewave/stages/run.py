@@ -443,7 +443,7 @@ def record(job: Job) -> str:
     unclean = _clean_tree()
     if unclean:
         raise UserError("record", "git", unclean, "a clean commit that the figures can name")
-    pipeline = Pipeline(project, aim)
+    pipeline = job.pipeline
     results = pipeline.results()
     # The keys match this clean tree, whatever commit the run began at.
     places = dict.fromkeys((aim["host"], *(targets.live_environments(aim) if aim["live"] else ())))

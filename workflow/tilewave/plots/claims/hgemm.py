@@ -7,21 +7,18 @@ import numpy as np
 from tilewave.plots.claims.asked import F16, STAGED, TILE, speedup
 from tilewave.plots.claims.facts import Facts, divided
 from tilewave.plots.claims.judging import Claim
+from tilewave.plots.claims.warp import LANES, rules
 from tilewave.theory.data_sheets import RTX_4060
 
 DOCUMENT = "Tensor-core HGEMM article"
 
-LANES = np.arange(32)
 STAGED_ROW = 2 * (32 + 8)  # bytes from one row to the next in shared memory
 
 
 def _padded_ldmatrix(f: Facts) -> float:
     """Wavefronts over those without conflicts of an ldmatrix.x4 on padded rows."""
-    # Not above: numba takes long to load, and most who load this module ask for no wavefronts.
-    from tilewave.machine.memory import shared_wavefronts
-
     rows = LANES % 16 * STAGED_ROW + LANES // 16 * 16
-    wavefronts, conflicts = shared_wavefronts(rows, np.ones(32, bool), 16, "ldmatrix")
+    wavefronts, conflicts = rules().shared_wavefronts(rows, np.ones(32, bool), 16, "ldmatrix")
     return float(wavefronts / (wavefronts - conflicts))
 
 
@@ -30,16 +27,14 @@ def _padded_copies(f: Facts, k: int = 2048) -> float:
 
     The mean over a block's copies of a stage, whose rows begin at different banks.
     """
-    from tilewave.machine.memory import async_copy_ideal, async_copy_wavefronts
-
-    everyone = np.ones(32, bool)
+    memory, everyone = rules(), np.ones(32, bool)
     counted, ideal = 0, 0
     for first in range(0, sum(TILE), 8):
         row = first + LANES // 4
         shared = row * STAGED_ROW + LANES % 4 * 16
         source = row * k * F16 + LANES % 4 * 16
-        counted += int(async_copy_wavefronts(shared, source, everyone, 16, "cg"))
-        ideal += int(async_copy_ideal(shared, source, everyone, 16, "cg"))
+        counted += int(memory.async_copy_wavefronts(shared, source, everyone, 16, "cg"))
+        ideal += int(memory.async_copy_ideal(shared, source, everyone, 16, "cg"))
     return counted / ideal
 
 

@@ -11,13 +11,13 @@ from tilewave.plots import base
 from tilewave.plots.claims.asked import NAIVE, latency, naive_loads, predicted_loads, speedup
 from tilewave.plots.claims.facts import Facts, Function, divided
 from tilewave.plots.claims.judging import Claim
+from tilewave.plots.claims.warp import LANES, rules
 from tilewave.theory import occupancy
 from tilewave.theory.data_sheets import TENSOR_INPUTS
 from tilewave.theory.occupancy import TURING, SmLimits
 
 DOCUMENT = "Matrix multiplication notes"
 
-LANES = np.arange(32)
 F64 = 8  # bytes
 
 
@@ -27,13 +27,10 @@ def _fp64_conflicts(width: int) -> float:
     width: bytes of a lane's read of A (a row, one element or two at a time); B is read 8 bytes at a
     time. A warp covers two rows of the tile.
     """
-    # Not above: numba takes long to load, and most who load this module ask for no wavefronts.
-    from tilewave.machine.memory import shared_wavefronts
-
-    everyone = np.ones(32, bool)
+    memory, everyone = rules(), np.ones(32, bool)
     row = LANES // 16 * 16 * F64
-    a = shared_wavefronts(row, everyone, width, "load")
-    b = shared_wavefronts(LANES % 16 * F64, everyone, F64, "load")
+    a = memory.shared_wavefronts(row, everyone, width, "load")
+    b = memory.shared_wavefronts(LANES % 16 * F64, everyone, F64, "load")
     reads = width // F64  # of B for each of A
     return float(100 * (a[1] + reads * b[1]) / (a[0] + reads * b[0]))
 

@@ -9,10 +9,10 @@ import numpy as np
 from tilewave.plots.claims.asked import shared_over_l1
 from tilewave.plots.claims.facts import Facts
 from tilewave.plots.claims.judging import Claim
+from tilewave.plots.claims.warp import LANES, rules
 
 DOCUMENT = "Vectorised shared-memory article"
 
-LANES = np.arange(32)
 Pattern = tuple[int, Callable[[int], int], Callable[[int], bool]]
 
 
@@ -46,13 +46,10 @@ SAME_ADDRESS: Pattern = (16, lambda i: 0, _all)
 
 def pattern_wavefronts(pattern: Pattern, op: str) -> int:
     """Wavefronts of one warp's access by the transaction rule; op: "load" or "store"."""
-    # Not above: numba takes long to load, and most who load this module ask for no wavefronts.
-    from tilewave.machine.memory import shared_wavefronts
-
     width, element, takes_part = pattern
     addresses = np.array([width * element(int(i)) for i in LANES])
     active = np.array([takes_part(int(i)) for i in LANES])
-    return int(shared_wavefronts(addresses, active, width, op)[0])
+    return int(rules().shared_wavefronts(addresses, active, width, op)[0])
 
 
 def _stores_like_loads(f: Facts, wavefronts: Callable[[str], float | None]) -> float | None:
