@@ -97,3 +97,49 @@ def test_cub(tmp_path, name):
     value = "cub::BlockReduce<float, 128>(*(cub::BlockReduce<float, 128>::TempStorage*)a).Sum(1)"
     made = compiled(tmp_path, f"{including(name)}int main() {{ return 0; }}\n", value)
     assert made.cubin, made.message
+
+
+LIBRARY = {
+    "lib/config.hpp": "#pragma once\n#ifndef __CUDACC_RTC__\n#include <iostream>\n#endif\n"
+    "#define LIB_HOST __forceinline__ __host__\n#define LIB_HOST_DEVICE LIB_HOST __device__\n",
+    "lib/more/sizes.hpp": '#pragma once\n#include "limits.hpp"\n#include "tile.h"\n'
+    "template <int N> constexpr int twice() { return LIMIT * N; }\nint seven() { return 7 * SIDE; }\n",
+    "lib/more/limits.hpp": "#pragma once\n#define LIMIT 2\n",
+    "lib/more/tile.h": "#pragma once\n#define SIDE 1\n",
+    "lib/launch.hpp": '#pragma once\n#include "lib/config.hpp"\nLIB_HOST int launched(int n) { return '
+    "cudaDeviceSynchronize(); }\nLIB_HOST_DEVICE int both(int n) { return n; }\n",
+    "tile.h": "#error not this one\n",
+}
+FILE = """\
+#include <lib/config.hpp>
+#include <lib/more/sizes.hpp>
+#include <lib/launch.hpp>
+int main() { std::cout << launched(3); }
+"""
+
+
+def test_a_library_that_knows_nvrtc_stays_as_it_is(tmp_path):
+    """Its functions without an annotation are device functions; what is for the host alone is left out."""
+    for name, text in LIBRARY.items():
+        (tmp_path / "include" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "include" / name).write_text(text)
+    front = FRONT + "compiler: {include: [include]}\n"
+    body = FILE + KERNEL.replace("VALUE", "twice<3>() + seven() + both(1)")
+    kernel = load_kernel(write_kernel(tmp_path, "mine", front, body))
+    made = nvrtc.compile_kernel(kernel, "sm_90", {})
+    assert made.cubin, made.message
+    assert nvcc.UNANNOTATED in made.options
+    line = kernel.text[: kernel.text.index("int main")].count("\n") + 1
+    wanted = f"left out as code of the host: main (line {line}), 1 of launch.hpp"
+    assert made.warning == wanted
+
+
+def test_two_headers_of_one_name(tmp_path):
+    """NVRTC knows no folders: the one beside its includer is asked for by its whole name."""
+    for name in ("lib/more/sizes.hpp", "lib/more/tile.h", "lib/more/limits.hpp", "tile.h"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(LIBRARY[name])
+    found = headers.closure("#include <lib/more/sizes.hpp>\n#include <tile.h>\n", tmp_path)
+    assert {"tile.h", "lib/more/tile.h", "limits.hpp"} <= set(found)
+    assert '#include "limits.hpp"\n#include "lib/more/tile.h"' in found["lib/more/sizes.hpp"]
+    assert found["tile.h"] == LIBRARY["tile.h"] and "SIDE" in found["lib/more/tile.h"]

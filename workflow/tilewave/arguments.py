@@ -7,16 +7,17 @@ the width that the kernel wants, and what has no such width is a mistake in the 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilewave.dtypes import scalar_type
 from tilewave.jobs import Job
-from tilewave.launches import Argument
+from tilewave.launches import Argument, Typed
 
-ADDRESS, TENSOR_MAP = 8, 128
-"""Bytes of a pointer (to a tensor map, too), and of a tensor map by value."""
+ADDRESS, TENSOR_MAP, MAP_ALIGNMENT = 8, 128, 64
+"""Bytes of a pointer (to a tensor map, too), of a tensor map by value, and what it is aligned to."""
 WHOLE = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 REAL = {2: np.float16, 4: np.float32, 8: np.float64}
 
@@ -24,6 +25,14 @@ Number = Any
 """A NumPy scalar, as the kernel's memory holds it."""
 Value = tuple[str, Number | None]
 """An argument's name with its number, or with None where it is a buffer or a tensor map."""
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A struct by value: its bytes, and its members, each at so many of them from the start."""
+
+    size: int
+    members: tuple[tuple[int, Value], ...]
 
 
 def _whole(name: object, value: int, size: int) -> Number:
@@ -74,12 +83,14 @@ def values(
     alpha: float,
     beta: float,
     sizes: Sequence[int] | None = None,
-) -> list[Value]:
+) -> list[Value | Struct]:
     """A job's arguments in the kernel's order.
 
     A name is one of ``buffers``, one of ``maps`` (tensor maps), alpha or beta, a scalar of the probe
-    case, or a size; a number stands for itself, None for a null pointer. sizes: bytes of each parameter of the compiled kernel; None where they are not
-    known: then whole numbers are int, and alpha and beta as `dtypes.scalar_type` has them.
+    case, or a size; a number stands for itself, None for a null pointer, a tuple for a struct, whose
+    members lie as C++ puts them. sizes: bytes of each parameter of the compiled kernel; None where they
+    are not known, as those of a struct's members: then whole numbers are int, and alpha and beta as
+    `dtypes.scalar_type` has them.
 
     Raises ValueError for a name that is none of these, and where their number or their sizes are not
     the kernel's.
@@ -87,26 +98,74 @@ def values(
     names = job.arguments
     if sizes is not None and len(sizes) != len(names):
         has = f" ({', '.join(map(str, sizes))} bytes)" if sizes else ""
-        given = f" ({', '.join(map(str, names))})" if names else ""
+        given = f" ({', '.join(map(told, names))})" if names else ""
         raise ValueError(
             f"the kernel takes {len(sizes)} arguments{has}, and front matter gives {len(names)}{given}"
         )
-    made: list[Value] = []
     numbers = {**job.numbers, "alpha": alpha, "beta": beta}
-    for place, name in enumerate(names):
+
+    def wrong(place: int, size: int, given: str) -> ValueError:
+        return ValueError(
+            f"argument {place + 1}: the kernel takes {size} bytes, and front matter gives {given}"
+        )
+
+    def value(name: Argument, place: int, size: int | None) -> Value:
         what, widths, plain = _kind(name, job, buffers, maps)
-        size = plain if sizes is None else sizes[place]
+        size = plain if size is None else size
         if size not in widths:
-            or_ = " or ".join(map(str, widths))
-            raise ValueError(
-                f"argument {place + 1}: the kernel takes {size} bytes, and front matter gives {name}: "
-                f"{what}, {or_} bytes"
-            )
+            raise wrong(place, size, f"{name}: {what}, {' or '.join(map(str, widths))} bytes")
         if name in buffers or name in maps:
-            made.append((str(name), None))
-            continue
-        value: Any = numbers[name] if isinstance(name, str) else name or 0
+            return str(name), None
+        found: Any = numbers[name] if isinstance(name, str) else name or 0
         real = what == "a number"
-        number = _real(float(value), size, job) if real else _whole(name, int(value), size)
-        made.append((str(name), number))
+        number = _real(float(found), size, job) if real else _whole(name, int(found), size)
+        return str(name), number
+
+    def member(name: Argument, place: int) -> tuple[int, int, list[tuple[int, Value]]]:
+        """Bytes and alignment of a struct or of what lies in one, and its values with their places."""
+        if isinstance(name, tuple):
+            return _laid_out([member(one, place) for one in name])
+        if isinstance(name, Typed):
+            if name.value not in numbers and isinstance(name.value, str):
+                raise ValueError(f"argument {place + 1}: {told(name)} is no number")
+            typed = _typed(name, numbers.get(name.value, name.value))
+            return typed.itemsize, typed.itemsize, [(0, (str(name.value), typed))]
+        size = _kind(name, job, buffers, maps)[2]
+        return size, min(size, MAP_ALIGNMENT), [(0, value(name, place, size))]
+
+    made: list[Value | Struct] = []
+    for place, name in enumerate(names):
+        size = None if sizes is None else sizes[place]
+        if isinstance(name, tuple):
+            own, _, members = member(name, place)
+            if size not in (None, own):
+                raise wrong(place, size, f"{told(name)}: a struct, {own} bytes")
+            made.append(Struct(own, tuple(members)))
+        else:
+            made.append(value(name, place, size))
     return made
+
+
+def _typed(name: Typed, value: Any) -> Number:
+    """A number of a struct's member that has a type. Raises ValueError where it does not fit."""
+    size = int(name.dtype[1:]) // 8
+    return _whole(name.value, int(value), size) if name.dtype[0] == "i" else REAL[size](value)
+
+
+def _laid_out(
+    members: Sequence[tuple[int, int, list[tuple[int, Value]]]],
+) -> tuple[int, int, list[tuple[int, Value]]]:
+    """Bytes, alignment and values of a struct of these members; an empty one has a byte, as in C++."""
+    end, widest, found = 0, 1, []
+    for size, alignment, values in members:
+        start = -(-end // alignment) * alignment
+        found += [(start + at, one) for at, one in values]
+        end, widest = start + size, max(widest, alignment)
+    return max(-(-end // widest) * widest, 1), widest, found
+
+
+def told(name: Argument) -> str:
+    """An argument as front matter has it."""
+    if isinstance(name, tuple):
+        return f"[{', '.join(map(told, name))}]"
+    return f"{{{name.dtype}: {name.value}}}" if isinstance(name, Typed) else str(name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tilewave.launches import Argument, LaunchPlan, Provider
+from tilewave.launches import Argument, LaunchPlan, Provider, argument
 
 if TYPE_CHECKING:
     from tilewave.expressions import Expression
@@ -144,7 +144,7 @@ class Job:
             "rival": rival and cls.of_document(rival),
         }
         lists = ("arguments", "metrics", "sections", "include", "versions")
-        made |= {name: tuple(document[name]) for name in lists}
+        made |= {name: argument(document[name]) for name in lists}
         return cls(**{**document, **made})
 
 

@@ -11,13 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from tilewave import operations, reading
 from tilewave.compiling import headers
 from tilewave.errors import KernelRefused, UserError
 from tilewave.expressions import Expression
-from tilewave.launches import Provider
+from tilewave.launches import MEMBERS, Provider, Typed
 from tilewave.tensor_map_limits import RANKS
 from tilewave.validation import NoYaml, first_problem, key_twice, yaml_of
 
@@ -128,6 +128,21 @@ def _one() -> list[Expression]:
     return [1]
 
 
+def _member(given: Any, depth: int = 0) -> Any:
+    """An argument as front matter has it: a list is a struct, ``{i64: lda}`` a member of it."""
+    if isinstance(given, list):
+        return tuple(_member(one, depth + 1) for one in given)
+    if isinstance(given, dict) and depth and len(given) == 1:
+        ((dtype, value),) = given.items()
+        if dtype in MEMBERS and isinstance(value, str | int | float):
+            return Typed(dtype, value)
+    if depth and not isinstance(given, str | int | float | None):
+        raise ValueError(
+            f"a name, a number, null, a list, or {{TYPE: VALUE}} of {', '.join(MEMBERS)}"
+        )
+    return given
+
+
 class Launched(BaseModel):
     """What front matter says of one launch."""
 
@@ -138,9 +153,15 @@ class Launched(BaseModel):
         None, description="Thread blocks of a cluster; the grid still counts blocks."
     )
     shared_bytes: Expression = 0
-    arguments: list[Expression | bool | None] = Field(
-        default_factory=list, description="Names, expressions, numbers; null is a null pointer."
+    arguments: list[Expression | bool | Typed | tuple[Any, ...] | None] = Field(
+        default_factory=list,
+        description="Names, expressions, numbers; null is a null pointer, a list a struct by value.",
     )
+
+    @field_validator("arguments", mode="before")
+    @classmethod
+    def _structs(cls, given: Any) -> Any:
+        return [_member(one) for one in given] if isinstance(given, list) else given
 
 
 class OneOfSeries(Launched):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -28,8 +28,40 @@ BLOCK_LIMITS = (1024, 1024, 64)
 BLOCK_LIMIT = 1024
 """Threads of a block. These limits are the same for compute capability 5.0 to 12.x (CUDA programming guide,
 technical specifications per compute capability)."""
-Argument = str | int | float | None
-"""A kernel's argument: a name, a number, or None for a null pointer."""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A struct's member of a type of its own, one of `MEMBERS`, such as a 64-bit stride."""
+
+    dtype: str
+    value: Any  # a name, an expression or a number
+
+
+MEMBERS = ("i8", "i16", "i32", "i64", "f16", "f32", "f64")
+Argument = str | int | float | None | Typed | tuple["Argument", ...]
+"""A kernel's argument: a name, a number, None for a null pointer, or the members of a struct by value."""
+
+
+def leaves(arguments: Iterable[Argument]) -> Iterator[str | int | float | None]:
+    """The names and numbers of these arguments, those in structs among them."""
+    for one in arguments:
+        if isinstance(one, tuple):
+            yield from leaves(one)
+        else:
+            yield one.value if isinstance(one, Typed) else one
+
+
+def argument(document: Any) -> Argument:
+    """An argument from JSON: a list is a struct."""
+    if isinstance(document, list):
+        return tuple(map(argument, document))
+    if isinstance(document, dict):
+        return Typed(**document)
+    plain: str | int | float | None = document
+    return plain
+
+
 CLUSTER_LIMIT = 16
 """Blocks of a cluster on Hopper with the function's non-portable attribute; 8 are portable (CUDA
 programming guide, thread block clusters)."""
@@ -128,7 +160,7 @@ class Step:
     def of_document(cls, document: Mapping[str, Any]) -> Self:
         """From JSON of its fields."""
         lists = {name: value for name, value in document.items() if isinstance(value, list)}
-        return cls(**{**document, **{name: tuple(value) for name, value in lists.items()}})
+        return cls(**{**document, **{name: argument(value) for name, value in lists.items()}})
 
 
 @dataclass(frozen=True)
@@ -169,7 +201,7 @@ class LaunchPlan:
         return tuple(map(self._alone, self.series)) or (self,)
 
     def _alone(self, one: Step) -> Self:
-        maps = tuple(made for made in self.tensor_maps if made.name in one.arguments)
+        maps = tuple(made for made in self.tensor_maps if made.name in leaves(one.arguments))
         return replace(
             self,
             grid=one.grid,

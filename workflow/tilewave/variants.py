@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ from tilewave.expressions import (
     names_in,
 )
 from tilewave.kernels import Kernel, Launched
-from tilewave.launches import Argument, LaunchPlan, MapPlan, Scratch, Step
+from tilewave.launches import Argument, LaunchPlan, MapPlan, Scratch, Step, Typed, leaves
 from tilewave.operations.base import Operation
 from tilewave.placement import Placement
 
@@ -223,7 +223,7 @@ class Variant:
             sized += [(f"buffers.{name}.size", one.size) for name, one in front.buffers.items()]
         own = self._words()
         passed = [(f"{before}arguments.{index}", text) for before, one in self._launched
-                  for index, text in enumerate(one.arguments)
+                  for index, given in enumerate(one.arguments) for text in leaves([given])
                   if isinstance(text, str) and text not in own]  # fmt: skip
         asked = [("requires.conditions", text) for text in conditions]
         geometry = {*self.names, *dimensions, *self._stride_names, *DEVICE_NAMES}
@@ -314,7 +314,7 @@ class Variant:
             if name in (*plain, *front.buffers):
                 allowed = "a name with no meaning of its own"
                 raise UserError(path, f"tensor_maps.{name}", name, allowed)
-            if not any(name in one.arguments for _, one in self.kernel.launches):
+            if not any(name in leaves(one.arguments) for _, one in self.kernel.launches):
                 raise UserError(path, f"tensor_maps.{name}", "no argument", "one of `arguments`")
         for name in operation.needs_dtypes:
             if name not in front.dtypes:
@@ -374,7 +374,7 @@ class Variant:
         front = self.kernel.front
         own = {*front.buffers, *(name for case in front.cases.values() for name in case.scalars)}
         known = {*self.names, *front.let, *self._stride_names, *set(DEVICE_NAMES) - own}
-        every = [one for _, launched in self.kernel.launches for one in launched.arguments]
+        every = [one for _, launched in self.kernel.launches for one in leaves(launched.arguments)]
         given = [one for one in every if isinstance(one, str)]
         return [one for one in given if one.isidentifier() and one not in known]
 
@@ -392,7 +392,7 @@ class Variant:
     @property
     def device_of_arguments(self) -> set[str]:
         """What of the device the arguments of any launch ask for."""
-        given = [text for _, one in self.kernel.launches for text in one.arguments]
+        given = [text for _, one in self.kernel.launches for text in leaves(one.arguments)]
         return {word for text in given for word in self._device_words(text)}
 
     def _arguments(
@@ -401,6 +401,10 @@ class Variant:
         words = self._words()
 
         def value(key: str, given: Argument) -> Argument:
+            if isinstance(given, tuple):
+                return tuple(value(key, one) for one in given)
+            if isinstance(given, Typed):
+                return replace(given, value=value(key, given.value))
             if given in words or not isinstance(given, str):
                 return given
             number = self._evaluate(key, given, names)

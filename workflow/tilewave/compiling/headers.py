@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import posixpath
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ INSTEAD = {"cuda.h": CUDA}
 # What a file for nvcc includes for its code on the host: empty, wherever it lies.
 OF_HOST = re.compile(
     r"[a-z_]+|(?:bits|sys|arpa|net|netinet|x86intrin|boost|nvtx3|thrust|torch|ATen|c10|pybind11|gtest|gflags)/.*"
+    r"|cutlass/(?:util/.*|cluster_launch\.hpp)"
     r"|(?:ctype|errno|fcntl|float|getopt|inttypes|limits|locale|malloc|memory|mpi|omp|pthread|sched|signal"
     r"|stdarg|stdbool|stddef|time|unistd|wchar|windows|immintrin)\.h"
     r"|(?:cublas|cublasLt|cublasXt|cusparse|cusolver|cufft|curand|cudnn|nccl|nvToolsExt|nvml|nvrtc)"
@@ -156,15 +158,22 @@ def _included(
     asked with a name and whether a file of the kernel's own includes it.
 
     What such a file includes lies in ``own``, links followed, or in ``places``; anything else that it names
-    is `REFUSED`.
+    is `REFUSED`. Where a name in quotation marks means a file beside the one that includes it, and
+    another header has that name, the text asks for it by its whole name: NVRTC knows no folders.
     """
     found: dict[str, str] = {}
+    renamed: dict[str, list[tuple[str, str]]] = {}
     mine_alone = tuple(own)
-    waiting: list[tuple[str, str, Path | None, bool]] = [
-        (*one, None, True) for one in INCLUDE.findall(text)
+    waiting: list[tuple[str, str, Path | None, bool, str]] = [
+        (*one, None, True, "") for one in INCLUDE.findall(text)
     ]
     while waiting:
-        mark, name, folder, mine = waiting.pop()
+        mark, name, folder, mine, includer = waiting.pop()
+        if mine and folder is not None and mark == '"':
+            whole = posixpath.normpath(posixpath.join(posixpath.dirname(includer), name))
+            if whole != name and _other(folder / name, name, whole, (*own, *places)):
+                renamed.setdefault(includer, []).append((name, whole))
+                name = whole
         if name in found:
             continue
         near = [folder] if folder is not None and mark == '"' else []
@@ -182,11 +191,23 @@ def _included(
         if path is not None and (path.parent in own or not instead(name, mine)):
             found[name], included = _header(path)
             own_too = mine and not any(path.is_relative_to(one) for one in places)
-            waiting += [(*one, path.parent, own_too) for one in included]
+            waiting += [(*one, path.parent, own_too, name) for one in included]
         elif (text_of := stand_in(name, mine)) is not None:
             found[name] = text_of
-            waiting += [(*one, None, False) for one in INCLUDE.findall(text_of)]
+            waiting += [(*one, None, False, "") for one in INCLUDE.findall(text_of)]
+    for includer, names in renamed.items():
+        for name, whole in names:
+            quoted = re.compile(rf'^([ \t]*#[ \t]*include[ \t]*"){re.escape(name)}"', re.MULTILINE)
+            found[includer] = quoted.sub(rf'\g<1>{whole}"', found[includer])
     return dict(sorted(found.items()))
+
+
+def _other(beside: Path, name: str, whole: str, folders: Sequence[Path]) -> bool:
+    """Whether the header of this whole name is the one beside its includer, and the short name another's."""
+    if not beside.is_file():
+        return False
+    others = [one / name for one in folders]
+    return any(one.is_file() for one in others) and any((one / whole).is_file() for one in folders)
 
 
 def own(text: str, *folders: Path) -> dict[str, str]:

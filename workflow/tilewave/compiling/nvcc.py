@@ -2,7 +2,8 @@
 
 A text that shows signs of it is compiled as it is; only where that fails, what `adapted` makes of it is:
 what no device function needs is blanked out, line by line, so that line numbers stay, and names that
-nvcc gets from the C and C++ library come from a header in front of it.
+nvcc gets from the C and C++ library come from a header in front of it. Headers that know NVRTC themselves
+(CUTLASS, cute) stay as they are.
 """
 
 from __future__ import annotations
@@ -83,6 +84,12 @@ SIGN = re.compile(
 )
 FOREIGN_DEVICE = re.compile(r"[A-Z\d_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z\d_]*")
 """Annotations of libraries whose macros are not seen here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
+KNOWS_NVRTC = "__CUDACC_RTC__"
+"""What a header asks that has its own answer to NVRTC."""
+FOR_HOST = re.compile(r"\b(?:[A-Z\d]+_HOST|__host__)\b(?!\s*__device__)")
+"""An annotation of a function that no device code calls, which NVRTC refuses."""
+UNANNOTATED = "-default-device"
+"""The option that makes functions without an annotation device functions, as such headers count on."""
 GUARD = "put #ifndef __CUDACC_RTC__ before it and #endif behind it"
 PLAIN = frozenset(
     "static inline const constexpr bool char short int long unsigned signed float double size_t uint".split()
@@ -124,7 +131,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Adapted:
-    """A kernel's text, its own headers and the header in front, as NVRTC can take them.
+    """A kernel's text, those of its own headers that were read, and the header in front, as NVRTC can
+    take them, with the compiler's options.
 
     left_out: what was blanked out; unread: whether nothing was, because braces do not match.
     """
@@ -135,6 +143,7 @@ class Adapted:
     prelude: str
     left_out: tuple[Part, ...]
     unread: bool = False
+    options: tuple[str, ...] = ()
 
     @property
     def warning(self) -> str:
@@ -189,14 +198,39 @@ def adapted(name: str, text: str, own: Mapping[str, str], entry: str) -> Adapted
 
 @functools.lru_cache(maxsize=64)
 def _adapted(name: str, text: str, own: tuple[tuple[str, str], ...], entry: str) -> Adapted:
-    texts = {name: text, **dict(own)}
+    knowing = _knowing(dict(own))
+    read = {one: header for one, header in own if one not in knowing}
+    texts = {name: text, **read}
     try:
         cut, left_out = _cut(texts, frozenset(re.findall(r"\w+", entry)))
         unread = False
     except Unreadable:
         cut, left_out, unread = texts, (), True
-    headers = {one: cut[one] for one, _ in own}
-    return Adapted(name, cut[name], headers, _prelude(cut.values()), left_out, unread)
+    headers = {one: cut[one] for one in read}
+    options = (UNANNOTATED,) if knowing else ()
+    return Adapted(name, cut[name], headers, _prelude(cut.values()), left_out, unread, options)
+
+
+def _knowing(headers: Mapping[str, str]) -> set[str]:
+    """Those headers that know NVRTC, or one of whose library does (the first folder of a name), and
+    what they include; without those that have functions of the host all the same."""
+
+    def library(name: str) -> str:
+        return name.partition("/")[0]
+
+    libraries = {library(name) for name, text in headers.items() if KNOWS_NVRTC in text}
+    waiting = [name for name in headers if library(name) in libraries]
+    found = set(waiting)
+    while waiting:
+        included = {name for _, name in INCLUDE.findall(headers[waiting.pop()])}
+        new = (included & headers.keys()) - found
+        found |= new
+        waiting += new
+    return {
+        name
+        for name in found
+        if KNOWS_NVRTC in headers[name] or not FOR_HOST.search(source.code(headers[name]))
+    }
 
 
 def _prelude(texts: Iterable[str]) -> str:

@@ -140,6 +140,7 @@ def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     adapted = _adapted(kernel)
     if adapted is not None:
         known += map(source.code, (adapted.text, *adapted.own.values(), adapted.prelude))
+        known += adapted.options
     return _digest(*known, *expressions(kernel))
 
 
@@ -232,7 +233,8 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
         return done
     found = headers.closure(adapted.prelude + kernel.text, *folders, nvcc=True)
     given = {**found, **adapted.own, nvcc.PRELUDE: adapted.prelude}
-    before = (*chosen, f"--pre-include={nvcc.PRELUDE}") if adapted.prelude else chosen
+    in_front = (f"--pre-include={nvcc.PRELUDE}",) if adapted.prelude else ()
+    before = (*chosen, *adapted.options, *in_front)
     return _compile(file, adapted.text, given, before, names, adapted)
 
 

@@ -38,7 +38,7 @@ def engine(
     saying: Callable[[str], object] | None = None,
     processes: int = 1,
 ) -> Any:
-    """The machine's interface: `load`, `execute`, `Buffer`, `TensorMap`, `Limits`, `Unsupported`,
+    """The machine's interface: `load`, `execute`, `Buffer`, `TensorMap`, `Struct`, `Limits`, `Unsupported`,
     `BadLaunch`.
 
     Loading a program has what it needs of the interpreter compiled, once on a machine:
@@ -62,6 +62,7 @@ def engine(
         execute=launch.execute,
         Buffer=launch.Buffer,
         TensorMap=maps.TensorMap,
+        Struct=launch.Struct,
         Limits=functools.partial(launch.Limits, cores=processes),
         Unsupported=errors.Unsupported,
         BadLaunch=errors.BadLaunch,

@@ -19,7 +19,7 @@ from tilewave.dtypes import DTYPES
 from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
 from tilewave.jobs import Job
-from tilewave.launches import MapPlan
+from tilewave.launches import MapPlan, leaves
 from tilewave.operations.base import Operation
 from tilewave.placement import POISON
 from tilewave.processes import Result
@@ -178,15 +178,20 @@ def packed(
     not the kernel's (see `arguments.values`).
     """
     maps = {one.name: one for one in job.launch.tensor_maps}
-    made: list[Any] = []
-    for name, number in arguments.values(job, buffers, maps, alpha, beta, sizes):
+
+    def one(name: str, number: Any) -> Any:
         if number is not None:
-            made.append(number)
-        elif name in buffers:
-            made.append(machine.Buffer(name, buffers[name]))
-        else:
-            made.append(tensor_map(machine, maps[name]))
-    return made
+            return number
+        if name in buffers:
+            return machine.Buffer(name, buffers[name])
+        return tensor_map(machine, maps[name])
+
+    return [
+        machine.Struct(given.size, tuple((at, one(*member)) for at, member in given.members))
+        if isinstance(given, arguments.Struct)
+        else one(*given)
+        for given in arguments.values(job, buffers, maps, alpha, beta, sizes)
+    ]
 
 
 def tensor_map(machine: Any, wanted: MapPlan) -> Any:
@@ -210,7 +215,7 @@ def beside_arguments(machine: Any, job: Job, buffers: Mapping[str, np.ndarray]) 
     if job.launch.cluster:
         more["cluster"] = job.launch.cluster
     if maps := job.launch.tensor_maps:
-        names = {one.of for one in maps} - set(job.arguments)
+        names = {one.of for one in maps} - set(leaves(job.arguments))
         more["memory"] = [machine.Buffer(name, buffers[name]) for name in sorted(names)]
     return more
 

@@ -65,14 +65,21 @@ def pack(
         given = arguments.values(job, pointers, maps, alpha, beta, sizes)
     except ValueError as error:
         raise CudaError("CUDA_ERROR_INVALID_VALUE", str(error)) from error
-    packed: list[Any] = []
-    for name, number in given:
-        if number is not None:
-            data = number.tobytes()
-            packed.append((ctypes.c_char * len(data)).from_buffer_copy(data))
-        else:
-            packed.append(pointer(pointers[name]) if name in pointers else maps[name])
-    return Arguments(packed)
+
+    def one(name: str, number: Any) -> Any:
+        if number is None:
+            return pointer(pointers[name]) if name in pointers else maps[name]
+        data = number.tobytes()
+        return (ctypes.c_char * len(data)).from_buffer_copy(data)
+
+    def struct(whole: arguments.Struct) -> Any:
+        data = bytearray(whole.size)
+        for at, member in whole.members:
+            inside = bytes(one(*member))
+            data[at : at + len(inside)] = inside
+        return (ctypes.c_char * whole.size).from_buffer_copy(data)
+
+    return Arguments([struct(x) if isinstance(x, arguments.Struct) else one(*x) for x in given])
 
 
 class Module:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,14 @@ class Buffer:
 
     name: str
     array: np.ndarray
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A struct by value: its bytes, and its members, each an argument at so many bytes from the start."""
+
+    size: int
+    members: tuple[tuple[int, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -138,6 +146,20 @@ def _encoded(wanted: TensorMap, held: Sequence[Buffer], starts: Sequence[int]) -
     raise BadLaunch(f"tensor map {wanted.name}: no buffer {wanted.buffer}")
 
 
+def _placed(
+    parameters: Sequence[tuple[int, int]], arguments: Sequence[Any]
+) -> Iterator[tuple[int, int | None, Any]]:
+    """Each argument with its place among the parameters and its bytes there, where they are known;
+    instead of a struct its members. Raises BadLaunch for one of another size."""
+    for (offset, size), argument in zip(parameters, arguments):
+        if not isinstance(argument, Struct):
+            yield offset, size, argument
+            continue
+        if argument.size != size:
+            raise BadLaunch(f"an argument of {size} bytes, not a struct of {argument.size}")
+        yield from ((offset + at, None, member) for at, member in argument.members)
+
+
 def _parameters(
     program: Program,
     arguments: Sequence[Any],
@@ -155,7 +177,7 @@ def _parameters(
     addresses = iter(starts)
     places = {one.name: start for one, start in zip(held, starts)}
     view = bank.view(np.uint8)
-    for (offset, size), argument in zip(image.parameters, arguments):
+    for offset, size, argument in _placed(image.parameters, arguments):
         if isinstance(argument, Buffer):
             data = np.uint64(ORIGIN + next(addresses)).tobytes()
         elif isinstance(argument, TensorMap) and size == ADDRESS:
@@ -164,10 +186,10 @@ def _parameters(
             data = _encoded(argument, held, starts)
         else:
             data = np.asarray(argument).tobytes()
-        if len(data) != size:
+        if size not in (None, len(data)):
             raise BadLaunch(f"{image.entry}: an argument of {size} bytes, not {len(data)}")
         at = image.parameter_base + offset
-        view[at : at + size] = np.frombuffer(data, np.uint8)
+        view[at : at + len(data)] = np.frombuffer(data, np.uint8)
 
 
 # Of sm_90, as the code that ptxas writes for its special registers reads them: whether there are
@@ -314,12 +336,13 @@ def _state(
     if not 0 < threads <= 1024 or min(*grid, *block) < 1:
         raise BadLaunch(f"a block of 1 to 1024 threads and a grid of blocks, not {block}, {grid}")
     warps = -(-threads // 32)
-    held = [argument for argument in arguments if isinstance(argument, Buffer)]
+    placed = list(_placed(image.parameters, arguments))
+    held = [argument for _, _, argument in placed if isinstance(argument, Buffer)]
     taken = {one.name for one in held}
     held += [one for one in memory if one.name not in taken]
     pointed = {
         argument.name: argument
-        for (_, size), argument in zip(image.parameters, arguments)
+        for _, size, argument in placed
         if isinstance(argument, TensorMap) and size == ADDRESS
     }
     held += [Buffer(name, np.zeros(WORDS, np.uint64)) for name in pointed]
@@ -447,8 +470,8 @@ def execute(
 ) -> Execution:
     """Execute a launch of ``grid`` blocks of ``block`` threads (x, y, z).
 
-    arguments: `Buffer`, `TensorMap` (by value or by its address, as the kernel takes it) or numpy
-    scalars in the kernel's order; buffers are changed in place, but for arrays that are read-only, which stay as they are. memory: buffers of tensor maps that
+    arguments: `Buffer`, `TensorMap` (by value or by its address, as the kernel takes it), numpy
+    scalars or a `Struct` of them in the kernel's order; buffers are changed in place, but for arrays that are read-only, which stay as they are. memory: buffers of tensor maps that
     are no arguments themselves. shared_bytes: dynamic shared memory. cluster: blocks of a cluster (x, y,
     z). Raises BadLaunch for a launch that no GPU accepts.
     With ``profile`` the result says which share of the time each opcode took,

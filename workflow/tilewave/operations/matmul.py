@@ -15,6 +15,7 @@ import numpy as np
 from tilewave.comparison import Tolerance
 from tilewave.dtypes import DTYPES, SIZES
 from tilewave.jobs import Job
+from tilewave.launches import leaves
 from tilewave.operations.base import Arrays, Operand, Operation, Product, Work
 
 ALPHA, BETA = 0.75, -0.5  # exact in every floating-point dtype
@@ -143,7 +144,7 @@ class Matmul(Operation):
     vendor = "cublaslt"
 
     def runs(self, job: Job) -> list[tuple[float, float]]:
-        names = job.arguments or self.scalars
+        names = list(leaves(job.arguments)) or self.scalars
         whole = exact(job.dtypes.get("accumulate", ""))
         alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if whole else (ALPHA, BETA)
         second = (alpha if "alpha" in names else 1.0, beta if "beta" in names else 0.0)

@@ -13,6 +13,7 @@ import numpy as np
 from tilewave.dtypes import DTYPES, SIZES
 from tilewave.inputs import storage
 from tilewave.jobs import Job
+from tilewave.launches import leaves
 from tilewave.operations.base import Arrays, Operand, Operation, Work
 
 SCALARS = ("n", "alpha", "beta")
@@ -25,7 +26,9 @@ class Reverse(Operation):
     rehearsed = False
 
     def arrays(self, job: Job) -> Mapping[str, Operand]:
-        names = [one for one in job.arguments if isinstance(one, str) and one not in SCALARS]
+        names = [
+            one for one in leaves(job.arguments) if isinstance(one, str) and one not in SCALARS
+        ]
         if not names:
             raise ValueError(f"{job.case}: no array among the arguments {list(job.arguments)}")
         source, target = names[0], names[-1]
