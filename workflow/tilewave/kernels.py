@@ -201,6 +201,10 @@ class FrontMatter(Launched):
         False, description="The product reads C even where beta is 0: its check gives it numbers."
     )
     requires: dict[str, Any] = Field(default_factory=dict)
+    cubin: str | None = Field(
+        None,
+        description="Of a .yaml file: code that something else compiled, `{MACRO}` in its name.",
+    )
     architecture_specific: bool = Field(
         False, description="Compiled for sm_90a instead of sm_90: wgmma, setmaxnreg and their like."
     )
@@ -251,6 +255,15 @@ class Kernel:
         return [entry for entry, _ in self.launches].index(self.entry)
 
     @property
+    def front_lines(self) -> int:
+        """Lines up to the end of front matter: all of them in a file that has nothing else."""
+        lines = self.text.splitlines()
+        if self.path.suffix not in FENCES:
+            return len(lines)
+        _, closing, _ = FENCES[self.path.suffix]
+        return next((at for at, line in enumerate(lines, 1) if closing in line), 0)
+
+    @property
     def folders(self) -> tuple[Path, ...]:
         """Where headers of its own are looked for, in order: its folder first."""
         own = self.path.parent
@@ -267,12 +280,16 @@ class Kernel:
             if SET_ELSEWHERE.match(given):
                 allowed = "any but the architecture (the target's), folders (`compiler: include`) and other files"
                 raise UserError(self.path, key, given, allowed)
-            try:
-                made.append(given.format(**macros))
-            except (KeyError, IndexError, ValueError) as error:
-                known = [f"{{{name}}}" for name in macros] or "no macro in braces"
-                raise UserError(self.path, key, given, known) from error
+            made.append(self.formatted(key, given, macros))
         return made
+
+    def formatted(self, key: str, given: str, macros: Mapping[str, Any]) -> str:
+        """A text of front matter with macros in braces. Raises UserError where it asks for another one."""
+        try:
+            return given.format(**macros)
+        except (KeyError, IndexError, ValueError) as error:
+            known = [f"{{{name}}}" for name in macros] or "no macro in braces"
+            raise UserError(self.path, key, given, known) from error
 
 
 def _split(path: Path, text: str) -> tuple[str, str | None]:
@@ -344,11 +361,15 @@ def load_kernel(path: Path) -> Kernel:
     series = [one.entry for one in front.launches]
     if series and front.entry not in (None, *series):
         raise UserError(path, "entry", front.entry, series)
+    if front.cubin is not None:
+        if implied is not None:
+            raise UserError(path, "cubin", front.cubin, "a .yaml file: this one is compiled")
+        implied = "nvrtc"
     if implied is not None and front.provider not in (None, implied):
         raise UserError(path, "provider", front.provider, [implied])
     if front.provider is None:
         if implied is None:
-            raise UserError(path, "provider", None, ["cublaslt", "cpu"])
+            raise UserError(path, "provider", None, "cublaslt or cpu, or a `cubin`")
         front = front.model_copy(update={"provider": implied})
     return Kernel(path, front, text)
 

@@ -362,7 +362,9 @@ class Variant:
         if front.operation == "probe":
             raise UserError(path, "launches", front.operation, "any operation but probe")
         if self.kernel.provider != "nvrtc":
-            raise UserError(path, "launches", path.name, "a .cu file, whose kernels they are")
+            raise UserError(
+                path, "launches", path.name, "a .cu file or a cubin, whose kernels they are"
+            )
         for key in Launched.model_fields:
             if key in front.model_fields_set:
                 allowed = "nothing: with `launches` each of them has its own"

@@ -30,7 +30,7 @@ from tilewave.execution import case, lanes, least
 from tilewave.execution.places import relative
 from tilewave.home import RECORDED, place
 from tilewave.jobs import Job
-from tilewave.kernels import FENCES, Kernel, load_kernel
+from tilewave.kernels import Kernel, load_kernel
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
@@ -58,7 +58,9 @@ def add(commands: Any) -> None:
 
 
 def _add_options(made: argparse.ArgumentParser) -> None:
-    made.add_argument("kernel", type=Path, help="a .cu file with front matter")
+    made.add_argument(
+        "kernel", type=Path, help="a .cu file with front matter, or a .yaml file with a cubin"
+    )
     made.add_argument("--shape", help="sizes in the operation's order: 128x128x64, or 128")
     made.add_argument("--case", help="name of a probe's case")
     made.add_argument(
@@ -108,9 +110,13 @@ def run(options: argparse.Namespace) -> int:
 def _kernel(path: Path) -> Kernel:
     if not path.is_file():
         raise UserError(HERE, "KERNEL", str(path), "a kernel file that exists")
-    if path.suffix != ".cu":
-        raise UserError(HERE, "KERNEL", str(path), "a .cu file: only machine code is executed")
-    return load_kernel(path)
+    allowed = "a .cu file, or a .yaml file with a `cubin`: only machine code is executed"
+    if path.suffix not in (".cu", ".yaml"):
+        raise UserError(HERE, "KERNEL", str(path), allowed)
+    kernel = load_kernel(path)
+    if kernel.provider != "nvrtc":
+        raise UserError(HERE, "KERNEL", str(path), allowed)
+    return kernel
 
 
 def _macros(words: Iterable[str]) -> dict[str, str]:
@@ -232,16 +238,22 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, di
 
 
 def _sums(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, int]:
+    """Wavefronts are compared where the hardware has some: what wgmma reads by itself has none."""
     found = list(rows)
-    return {name: sum(int(row.get(name) or 0) for row in found) for name in columns}
+    own = [row for row in found if row.get("wavefronts_hardware") is not None]
+    return {
+        name: sum(int(row.get(name) or 0) for row in (own if name == IDEAL else found))
+        for name in columns
+    }
 
 
+IDEAL = "wavefronts_shared_ideal"
 SHARED = (
     "requests_shared",
     "transactions_shared",
     "wavefronts_hardware",
     "wavefronts_shared",
-    "wavefronts_shared_ideal",
+    IDEAL,
     "conflicts_shared",
 )
 GLOBAL = ("requests_global", "sectors_hardware", "sectors_global_ideal")
@@ -250,7 +262,7 @@ LINE = (
     "threads_executed",
     "wavefronts_hardware",
     "wavefronts_shared",
-    "wavefronts_shared_ideal",
+    IDEAL,
     "sectors_hardware",
 )
 
@@ -268,7 +280,7 @@ def _kinds(
 
 
 def _with_excess(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {"excess": row["wavefronts_hardware"] - row["wavefronts_shared_ideal"]}
+    return row | {"excess": row["wavefronts_hardware"] - row[IDEAL]}
 
 
 def _summed(
@@ -287,10 +299,8 @@ def _summed(
 def _lines(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Each line of the file behind its front matter, with the sums of what was made from it and of
     what it calls in headers."""
-    texts = kernel.text.splitlines()
-    closing = FENCES[kernel.path.suffix][1]
-    start = next((i for i, text in enumerate(texts, 1) if closing in text), 0)
-    return _summed(rows, "kernel_line", {i: t for i, t in enumerate(texts, 1) if i > start})
+    texts, start = enumerate(kernel.text.splitlines(), 1), kernel.front_lines
+    return _summed(rows, "kernel_line", {line: text for line, text in texts if line > start})
 
 
 def _headers(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -492,7 +502,8 @@ def text(told: Mapping[str, Any]) -> str:
         rows = [[row["kind"], *(count(row[name]) for name in GLOBAL)] for row in told["global"]]
         lines += columns(["kind", "requests", "sectors", "ideal"], rows)
     calls = ", lines that call a header with what it costs" if told["headers"] else ""
-    lines += ["", told["file"] + calls, *_source(told["lines"])]
+    if told["lines"]:
+        lines += ["", told["file"] + calls, *_source(told["lines"])]
     for name, used in told["headers"].items():
         lines += ["", f"{name}, the lines that instructions were made from", *_source(used)]
     launched = told["launched_seconds"]

@@ -82,10 +82,13 @@ def of_execution(done: Execution, job: Job, gpu: DataSheet) -> dict[str, Any] | 
         "pipes": dict(least.pipes),
     }
     if least.limiter == bounds.DATA:
+        # What wgmma reads by itself has no wavefronts of its own.
         excess = [
-            float(row.get("wavefronts_hardware") or 0) - float(row.get("wavefronts_shared_ideal") or 0)
+            0.0
+            if row.get("wavefronts_hardware") is None
+            else float(row["wavefronts_hardware"]) - float(row.get("wavefronts_shared_ideal") or 0)
             for row in rows
-        ]  # fmt: skip
+        ]
         place, most = _of_line(rows, excess, Path(job.source).name)
         whole, kind = sum(one.wavefronts + one.accesses for one in counts), "excess"
     elif least.limiter == bounds.ISSUE:

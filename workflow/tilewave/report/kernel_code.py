@@ -20,7 +20,7 @@ import pandas as pd
 
 from tilewave.compiling import origins, sass
 from tilewave.compiling.origins import Origin
-from tilewave.kernels import FENCES, Kernel
+from tilewave.kernels import Kernel
 from tilewave.lanes import captured
 from tilewave.project import Project
 from tilewave.records.tables import LAUNCHES
@@ -243,8 +243,7 @@ def variants(
 
 def _code(kernel: Kernel) -> list[str]:
     """The kernel file's lines without front matter."""
-    _, closing, _ = FENCES[kernel.path.suffix]
-    return kernel.text.partition(closing)[2].strip("\n").splitlines()
+    return "\n".join(kernel.text.splitlines()[kernel.front_lines :]).strip("\n").splitlines()
 
 
 def _opcodes(document: Mapping[str, Any]) -> Counter[str]:
@@ -402,9 +401,6 @@ def listings(
     if not len(instructions) or kernel.provider != "nvrtc":
         return []
     own = instructions[instructions["case"].isin(set(cases["case"]))]
-    _, closing, _ = FENCES[kernel.path.suffix]
-    texts = kernel.text.splitlines()
-    start = next((at for at, text in enumerate(texts, 1) if closing in text), 0)
     made: list[Listing] = []
     for case in largest_of(cases, own["case"]):
         found = annotated.annotated(kernel, own, case, stalls)
@@ -421,7 +417,7 @@ def listings(
                 machine = annotated.machine_code(kernel, _listing(entry), symbol, rows)
                 code += _sass(machine, kernel, total.samples)
         files = [
-            _file(file, start if file.name == kernel.path.name else 0, total.samples)
+            _file(file, kernel.front_lines if file.name == kernel.path.name else 0, total.samples)
             for file in found.files
         ]
         made.append(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewave.compiling import cubin, headers, nvrtc, origins, sass, source
+from tilewave.compiling import cubin, headers, nvrtc, origins, ready, sass, source
 from tilewave.compiling.origins import Origin
 from tilewave.home import ROOT
 from tilewave.kernels import Kernel, host_code, source_digest
@@ -58,13 +58,18 @@ class Task:
         """What it is compiled for: ``sm_90a`` where the kernel asks for it."""
         return nvrtc.target_of(self.variant.kernel, self.wanted)
 
+    @property
+    def compiler(self) -> Any:
+        """Who makes the cubin."""
+        return nvrtc if self.variant.kernel.front.cubin is None else ready
+
     @functools.cached_property
     def key(self) -> str:
-        return nvrtc.cache_key(self.variant.kernel, self.arch, self.variant.names)
+        return str(self.compiler.cache_key(self.variant.kernel, self.arch, self.variant.names))
 
     @functools.cached_property
     def text_key(self) -> str:
-        return nvrtc.text_key(self.variant.kernel, self.arch, self.variant.names)
+        return str(self.compiler.text_key(self.variant.kernel, self.arch, self.variant.names))
 
 
 def _own_texts(kernel: Kernel) -> dict[str, str]:
@@ -131,7 +136,7 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
     recorded: may have the listing of a cubin of the same bytes, which is then not made again.
     """
     kernel, begun = task.variant.kernel, time.monotonic()
-    done = nvrtc.compile_kernel(kernel, task.arch, task.variant.names)
+    done: nvrtc.Compiled = task.compiler.compile_kernel(kernel, task.arch, task.variant.names)
     entry = _entry(task, done)
     if done.cubin:
         path = store.blob(KIND, task.key, ".cubin")

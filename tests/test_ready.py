@@ -1,0 +1,131 @@
+"""Kernels that something else compiled: a cubin beside a .yaml file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from samples import write_kernel
+from tilewave.command import main
+from tilewave.compiling import nvrtc, ready
+from tilewave.errors import UserError
+from tilewave.kernels import load_kernel
+from tilewave.variants import choices
+
+pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+
+FRONT = """\
+# Compiled from
+#include "mine.cu"
+title: Made elsewhere
+operation: matmul
+cubin: mine_{SIDE}.cubin
+entry: mine
+dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
+macros: {SIDE: [16, 8]}
+block: [SIDE, SIDE]
+grid: ["ceil(n / SIDE)", "ceil(m / SIDE)"]
+arguments: [a, b, c, m, n, k]
+"""
+BODY = """\
+extern "C" __global__ void NAME(const float* a, const float* b, float* c, int m, int n, int k)
+{
+    __shared__ float row[SIDE][SIDE];
+    const int x = blockIdx.x * SIDE + threadIdx.x, y = blockIdx.y * SIDE + threadIdx.y;
+    row[threadIdx.y][threadIdx.x] = 0;
+    if (x >= n || y >= m) return;
+    for (int i = 0; i < k; ++i) row[threadIdx.y][threadIdx.x] += a[y * k + i] * b[i * n + x];
+    c[y * n + x] = row[threadIdx.y][threadIdx.x];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def cubins(tmp_path_factory) -> dict[int, bytes]:
+    folder, made = tmp_path_factory.mktemp("made"), {}
+    for side in (16, 8):
+        front = FRONT.partition("operation")[2]
+        source = f"title: Mine\noperation{front}".replace("cubin: mine_{SIDE}.cubin\n", "")
+        kernel = load_kernel(write_kernel(folder, "mine", source, BODY))
+        made[side] = nvrtc.compile_kernel(kernel, "sm_90", {"SIDE": side}).cubin
+    return made
+
+
+@pytest.fixture
+def made(tmp_path: Path, cubins) -> Path:
+    for side, data in cubins.items():
+        (tmp_path / f"mine_{side}.cubin").write_bytes(data)
+    (tmp_path / "mine.cu").write_text("\n" * 11 + BODY.replace("NAME", "mine"))
+    (tmp_path / "elsewhere.yaml").write_text(FRONT)
+    return tmp_path / "elsewhere.yaml"
+
+
+def executed(path: Path, capsys, *more: str):
+    main(["execute", str(path), "--shape", "33x40x17", "--json", *more])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_it_is_executed_as_if_it_had_been_compiled_here(made, capsys):
+    for side in (16, 8):
+        told = executed(made, capsys, "--macro", f"SIDE={side}")
+        assert (told["verdict"], told["block"]) == ("correct", [side, side, 1])
+        assert told["resources"]["static_shared_bytes"] == 4 * side * side
+        lines = told["headers"]["mine.cu"]
+        (loop,) = (one for one in lines if "for (int i" in one["text"])
+        assert loop["wavefronts_hardware"] > 0 and told["lines"] == []
+
+
+def test_its_key_is_its_content(made):
+    kernel = load_kernel(made)
+    names = [one.names for one in choices(kernel, "product", kernel.path, "macros")]
+    first, second = (ready.text_key(kernel, "sm_90", one) for one in names)
+    assert first != second
+    (made.parent / "mine_8.cubin").write_bytes((made.parent / "mine_16.cubin").read_bytes())
+    assert ready.text_key(kernel, "sm_90", names[1]) == first
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda folder: (folder / "mine_16.cubin").unlink(), "mine_16.cubin: found No such file"),
+        (lambda folder: (folder / "mine_16.cubin").write_text("text"), "mine_16.cubin: no cubin"),
+        (lambda folder: (folder / "mine_16.cubin").write_bytes(b"\x7fELF" + bytes(60)), "no cubin"),
+    ],
+)
+def test_a_file_that_is_no_cubin(made, capsys, change, told):
+    change(made.parent)
+    found = executed(made, capsys)
+    assert found["status"] == "failed to compile" and told in found["reason"]
+
+
+def test_one_for_another_gpu(made, capsys):
+    found = executed(made, capsys, "--arch", "sm_80")
+    assert found["reason"] == "mine_16.cubin: compiled for sm_90, and sm_80 is wanted"
+
+
+def test_one_in_another_folder(made, capsys):
+    made.write_text(FRONT.replace("mine_{SIDE}", "../mine_{SIDE}"))
+    assert "does not lie in the kernel's folder" in executed(made, capsys)["reason"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("mine_{SIDE}", "mine_{WIDTH}", "cubin: found 'mine_{WIDTH}.cubin'"),
+        ("cubin: mine_{SIDE}.cubin\n", "", "provider: found nothing; allowed: cublaslt or cpu, or a `cubin`"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_it(made, capsys, old, new, told):
+    made.write_text(FRONT.replace(old, new))
+    with pytest.raises(UserError) as error:
+        kernel = load_kernel(made)
+        ready.text_key(kernel, "sm_90", {"SIDE": 16})
+    assert told in str(error.value)
+
+
+def test_a_file_with_code_is_compiled(tmp_path):
+    path = write_kernel(tmp_path, "mine", FRONT.partition('"mine.cu"\n')[2], BODY)
+    with pytest.raises(UserError, match=r"a \.yaml file: this one is compiled"):
+        load_kernel(path)

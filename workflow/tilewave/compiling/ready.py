@@ -1,0 +1,75 @@
+"""Code that something else compiled: Triton, nvcc, a library's build.
+
+A kernel whose front matter names a `cubin` is not compiled here; the rest of its way is that of others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from tilewave import reading
+from tilewave.compiling import cubin as parts
+from tilewave.compiling.nvrtc import Compiled
+from tilewave.errors import UserError
+from tilewave.kernels import Kernel
+from tilewave.machine import cubin as images
+
+MOST_BYTES = 64 << 20
+
+
+def _content(kernel: Kernel, macros: Mapping[str, Any]) -> tuple[str, bytes | str]:
+    """The file's name with these macros, and its bytes, or why there are none."""
+    assert kernel.front.cubin is not None
+    name = kernel.formatted("cubin", kernel.front.cubin, macros)
+    folder = kernel.path.parent
+    if not reading.lies_in(folder / name, [folder]):
+        return name, "it does not lie in the kernel's folder"
+    try:
+        return name, reading.content(folder / name, MOST_BYTES)
+    except UserError as error:
+        return name, f"found {error.found}, allowed: {error.allowed}"
+
+
+def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
+    """Content key: the file's bytes."""
+    _, found = _content(kernel, macros)
+    data = found if isinstance(found, bytes) else found.encode()
+    return hashlib.sha256(arch.encode() + b"\0" + data).hexdigest()
+
+
+cache_key = text_key
+
+
+def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Compiled:
+    """The cubin as if it had been compiled for ``arch``; a message where it is none for that."""
+    name, found = _content(kernel, macros)
+
+    def refused(why: str) -> Compiled:
+        return Compiled(None, (), "", "", f"{name}: {why}")
+
+    if isinstance(found, str):
+        return refused(found)
+    try:
+        used = {entry: _resources(found, entry) for entry in parts.kernels(found)}
+        made = {images.read(found, entry).arch for entry in used}
+    except Exception as error:  # whatever a file that is no cubin makes of the reader
+        return refused(f"no cubin ({type(error).__name__}: {error})")
+    wanted = int("".join(sign for sign in arch if sign.isdigit()))
+    if made != {wanted}:
+        was = " and ".join(f"sm_{one}" for one in sorted(made)) or "no kernel"
+        return refused(f"compiled for {was}, and {arch} is wanted")
+    return Compiled(found, (), "", "", resources=used)
+
+
+def _resources(data: bytes, entry: str) -> dict[str, int]:
+    """As `Compiled.resources` has them; a cubin does not tell spills from other memory of the stack."""
+    image = images.read(data, entry)
+    return {
+        "registers": image.registers,
+        "static_shared_bytes": image.shared_size - image.shared_base,
+        "stack_bytes": image.stack_size,
+        "spill_store_bytes": 0,
+        "spill_load_bytes": 0,
+    }
