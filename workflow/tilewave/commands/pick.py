@@ -15,9 +15,8 @@ from typing import Any
 from tilewave.cases import Shape, expand_shapes
 from tilewave.commands import HERE, own
 from tilewave.commands.columns import columns
-from tilewave.errors import KernelRefused, UserError
-from tilewave.execution.places import relative
-from tilewave.home import RECORDED, SHIPPED, place
+from tilewave.errors import UserError
+from tilewave.home import RECORDED, SHIPPED, place, relative
 from tilewave.kernels import find_kernels
 from tilewave.operations.matmul import Matmul
 from tilewave.picking import Answer, Candidate, Picker
@@ -64,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     """Pick and tell; the exit code. Raises UserError."""
     own.use_operations(options)
     shape = _shape(options.shape)
-    refused: dict[str, KernelRefused] = {}
+    refused: dict[str, UserError] = {}
     kernels = find_kernels([place(folder) for folder in options.kernels], refused)
     recorded = _recorded(options.gpu)
     picker = Picker(recorded, kernels)

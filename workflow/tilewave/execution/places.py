@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,17 +9,10 @@ from typing import Any
 
 from tilewave.compiling import origins
 from tilewave.compiling.origins import CALLS, Origin
+from tilewave.home import relative
 
 SHOWN = 4
 """Threads and addresses that a sentence names; the result's notes have all that were reported."""
-
-
-def relative(path: Path) -> str:
-    """A path as a reader types it: from the folder the run works in, where it lies below that."""
-    try:
-        return path.resolve().relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return os.fspath(path)
 
 
 class Places:
