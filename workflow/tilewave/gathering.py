@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tilewave import operations
@@ -18,29 +18,47 @@ def tried(kernel: Kernel) -> None:
         variant.try_out()
 
 
-def gathered(
-    folders: Iterable[Path], left_out: dict[str, UserError], trusted: bool = True
-) -> dict[str, Kernel]:
-    """As `find_kernels`, without the kernels among those that are `spared` whose front matter has no values.
-
-    trusted: whether an operation of somebody's own, which is code, may be loaded for kernels that no case asks
-    for. Raises what `find_kernels` does.
-    """
-    folders = list(folders)
-    found = find_kernels(folders, left_out)
-    for name, kernel in list(found.items()):
-        own = operations.MODULES.file(kernel.front.operation) is not None
-        if not spared(kernel.path, folders) or (own and not trusted):
+def leave_out(
+    kernels: dict[str, Kernel],
+    left_out: dict[str, UserError],
+    folders: Sequence[Path],
+    asked: Iterable[str],
+) -> list[str]:
+    """Move those of the kernels that are asked for, are `spared` and have front matter without values from
+    ``kernels`` to ``left_out``; their names."""
+    gone = []
+    for name in asked:
+        kernel = kernels[name]
+        if not spared(kernel.path, folders):
             continue
         try:
             tried(kernel)
         except KernelRefused:  # a limit: told by the variant's own cases
             pass
         except UserError as error:
-            if error.where_file == str(kernel.path):
-                error.at(line_of(kernel.text, error.key))
+            if error.where_file != str(kernel.path):  # an operation's
+                raise
+            error.at(line_of(kernel.text, error.key))
             left_out[name] = error
-            del found[name]
+            gone.append(name)
+    for name in gone:
+        del kernels[name]
+    return gone
+
+
+def of_their_own(kernels: Mapping[str, Kernel], names: Iterable[str]) -> list[str]:
+    """Of these kernels those of an operation of somebody's own. That is code: it is loaded for kernels that cases
+    ask for."""
+    return [one for one in names if operations.MODULES.file(kernels[one].front.operation)]
+
+
+def gathered(folders: Iterable[Path], left_out: dict[str, UserError]) -> dict[str, Kernel]:
+    """As `find_kernels`, without the kernels that `leave_out` leaves out; those of an operation of somebody's own
+    are not looked at. Raises what `find_kernels` does."""
+    folders = list(folders)
+    found = find_kernels(folders, left_out)
+    own = of_their_own(found, found)
+    leave_out(found, left_out, folders, [name for name in found if name not in own])
     return found
 
 

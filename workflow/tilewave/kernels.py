@@ -416,7 +416,8 @@ def find_kernels(
                 kernel = load_kernel(path)
             except UserError as error:
                 unread = isinstance(error, KernelRefused) and not isinstance(error, NoKernel)
-                if left_out is None or not (unread or spared(path, folders)):
+                mine = error.where_file == str(path)  # and no mistake in a folder of operations
+                if left_out is None or not mine or not (unread or spared(path, folders)):
                     raise
                 if not isinstance(error, KernelRefused):
                     error.at(line_of(path.read_text("utf-8", "replace"), error.key))

@@ -6,19 +6,29 @@ import contextlib
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tilewave import cache, config_files, operations, outputs, plots
-from tilewave.cases import Plan, expand, wants
+from tilewave.cases import Case, Plan, expand, wants
 from tilewave.compiling import headers, nvrtc, source
 from tilewave.config import Config, Style, check_folders, parse
 from tilewave.errors import KernelRefused, UserError
-from tilewave.gathering import gathered, mistakes, no_kernels, tried
+from tilewave.expressions import ExpressionError
+from tilewave.gathering import (
+    gathered,
+    leave_out,
+    mistakes,
+    no_kernels,
+    of_their_own,
+    tried,
+)
 from tilewave.home import RECORDED, ROOT, SHIPPED, place
 from tilewave.kernels import Kernel, host_code, idea, spared
+from tilewave.operations import own
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.sealing import content
@@ -31,6 +41,8 @@ SIDES = "side_by_side"
 """The plot that is drawn where figures of several GPUs are recorded."""
 BESIDE = ("roofline", "claims")
 """The plots whose tables it takes."""
+TRIED = 10_000_000
+"""Sizes, multiplied, below which an operation of somebody's own is tried before the run."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +245,7 @@ def load(
         modules.use(check_folders(config, f"{kind}_folders", where, root), trusted=config.trust)
     left_out: dict[str, UserError] = {}
     found = check_folders(config, "kernel_folders", where, root)
-    kernels = gathered(found, left_out, config.trust)
+    kernels = gathered(found, left_out)
     if ladder:
         _check_rungs(kernels, left_out, found)
     if left_out and not kernels:
@@ -251,10 +263,13 @@ def load(
         _check_expressions(kernels)
     plan = expand(config, kernels, where, left_out)
     _check_trust(config, plan, root)
+    if leave_out(kernels, left_out, found, of_their_own(kernels, plan.kernels)):
+        plan = expand(config, kernels, where, left_out)
     if not checked:
         variants = {r.case.variant.id: r.case.variant for r in plan.requests.values()}
         for variant in variants.values():
             _try_out(variant)
+        _try_operations(plan)
         _check_names(config, {**kernels, **dict.fromkeys(left_out)}, where)
         if passed is not None:
             Store(STORE.resolve()).keep(passed, b"")
@@ -315,6 +330,23 @@ def _check_expressions(kernels: Mapping[str, Kernel]) -> None:
             continue
         with contextlib.suppress(KernelRefused):
             tried(kernel)
+
+
+def _try_operations(plan: Plan) -> None:
+    """Operations of somebody's own at the smallest shape of theirs that a kernel takes."""
+    smallest: dict[str, tuple[int, Case, dict[str, int]]] = {}
+    for request in plan.requests.values():
+        case, operation = request.case, request.case.variant.kernel.front.operation
+        if case.shape is None or operations.MODULES.file(operation) is None:
+            continue
+        with contextlib.suppress(ExpressionError):  # sizes of a device
+            shape = case.shape.resolve({})
+            size = math.prod(shape.values())
+            best = smallest.get(operation, (TRIED, case, shape))
+            if size < best[0] and not case.variant.supports(shape, {}):
+                smallest[operation] = size, case, shape
+    for operation, (_, case, shape) in smallest.items():
+        own.try_out(operations.load(operation), shape, case.variant.dtypes, case.id)
 
 
 def _try_out(variant: Variant) -> None:

@@ -16,6 +16,7 @@ import yaml
 from tilewave import operations
 from tilewave.commands import HERE, execute, own
 from tilewave.errors import UserError
+from tilewave.home import relative
 from tilewave.kernels import FENCES, NAME
 from tilewave.operations.base import Operation
 from tilewave.progress import say
@@ -97,6 +98,10 @@ def run(options: argparse.Namespace) -> int:
     size = "x".join(map(str, shape.values()))
     ok = told["status"] == model.OK
     say(f"  {told['verdict'] if ok else told['status']} at {size}" + _reason(told))
+    file = operations.MODULES.file(guess.operation.name)
+    if file is not None and told["verdict"] == model.WRONG:
+        note = "an output that is added to is `zeroed`, and sums are rounded (docs/operations.md)"
+        say(f"  {relative(file)} says what is right: {note}")
     if output is None:
         print(text, end="")
     else:

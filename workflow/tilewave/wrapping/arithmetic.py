@@ -16,6 +16,7 @@ DTYPES = {
     "float": "f32", "double": "f64", "half": "f16", "__half": "f16", "half_t": "f16",
     "float16": "f16", "fp16": "f16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "bf16": "bf16",
     "bfloat16": "bf16", "int8_t": "i8", "char": "i8", "signed char": "i8", "int": "i32",
+    "unsigned char": "u8", "uint8_t": "u8", "uchar": "u8",
     "int32_t": "i32", "unsigned": "u32", "unsigned int": "u32", "uint32_t": "u32", "uint": "u32",
     "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2",
 }  # fmt: skip

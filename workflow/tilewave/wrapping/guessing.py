@@ -22,7 +22,7 @@ K_STEP = re.compile(
 )
 C_TYPES = {
     "f32": "float", "f64": "double", "f16": "__half", "bf16": "__nv_bfloat16", "i8": "signed char",
-    "i32": "int", "u32": "unsigned", "tf32": "float", "e4m3": "__nv_fp8_e4m3", "e5m2": "__nv_fp8_e5m2",
+    "i32": "int", "u32": "unsigned", "u8": "unsigned char", "tf32": "float", "e4m3": "__nv_fp8_e4m3", "e5m2": "__nv_fp8_e5m2",
 }  # fmt: skip
 STEPS = (8, 16, 32, 64)
 PREFIX = "T_"
@@ -130,7 +130,7 @@ def _sides(found: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> 
     return sides
 
 
-OWN = "--operations FOLDER with one of your own (CONTRIBUTING.md, An operation)"
+OWN = "--operations FOLDER with one of your own (docs/operations.md)"
 """For a kernel that computes what no operation here does."""
 
 
@@ -286,9 +286,10 @@ def _common_block(function: Function, source: Source, guess: Guess) -> list[int 
 
 
 def _extents(operation: Operation) -> tuple[str, ...]:
-    """Dimensions that threads are usually dealt out over: the output's, or the input's of a scalar."""
+    """Dimensions that threads are usually dealt out over: the output's, or the input's of what has none."""
     found = sorted(operation.operands.values(), key=lambda one: not one.written)
-    return next((one.extents for one in found if one.extents), ())
+    named = (tuple(one for one in each.extents if isinstance(one, str)) for each in found)
+    return next(filter(None, named), ())
 
 
 def _common_grid(block: Sequence[int | str], extents: Sequence[str]) -> list[int | str]:

@@ -105,14 +105,17 @@ def usual(operation: Operation) -> dict[str, str]:
     first = next(iter(operation.operands.values())).extents
     if len(operation.dimensions) != 2 or len(first) != 2:
         return {}
-    return dict.fromkeys(OUTER, first[0]) | dict.fromkeys(INNER, first[1])
+    return dict.fromkeys(OUTER, str(first[0])) | dict.fromkeys(INNER, str(first[1]))
 
 
 def innermost(operation: Operation) -> str:
     """The dimension along which the output is contiguous, or the input of what has no dimension."""
     named = [*_outputs(operation), *_inputs(operation)]
     return next(
-        operation.operands[one].extents[-1] for one in named if operation.operands[one].extents
+        size
+        for one in named
+        for size in operation.operands[one].extents[-1:]
+        if isinstance(size, str)
     )
 
 
@@ -148,7 +151,7 @@ def with_leading(
     """Arguments with each leading dimension and stride as the sizes that it is in these layouts."""
     leads: dict[str, str] = {}
     for name, operand in operation.operands.items():
-        extents = operand.extents
+        extents = [str(one) for one in operand.extents]
         if len(extents) > 1:
             lead = extents[-2] if layouts.get(name, "row") == "col" else extents[-1]
             leads |= {f"ld{name}": lead, f"stride{name}": lead}
