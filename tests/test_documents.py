@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ def test_operations_by_example(tmp_path, monkeypatch, capfd):
     """Each is wrapped and right; of the second also with the inputs of its own that the text has."""
     text = (ROOT / "docs" / "operations.md").read_text()
     files = re.findall(r"`(my_\w+/\w+\.\w+)`[^`]*```(?:python|cuda)\n(.*?)```", text, re.S)
-    assert len(files) == 4
+    assert len(files) == 6
     monkeypatch.chdir(tmp_path)
     for name, code in files:
         Path(name).parent.mkdir(exist_ok=True)
@@ -94,6 +95,8 @@ def test_operations_by_example(tmp_path, monkeypatch, capfd):
     try:
         for name in ("dense_gelu", "histogram"):
             assert main(["wrap", f"my_kernels/{name}.cu", "--operation", name, "--yes"]) == 0
+        (words,) = re.findall(r"^    tilewave (wrap .*block_sums.*\n.*)$", text, re.M)
+        assert main(shlex.split(words.replace("\\\n", ""))) == 0
         front = Path("my_kernels/histogram.cu").read_text()
         Path("my_kernels/histogram.cu").write_text(
             front.replace("operation: hist", "operation: uneven #")

@@ -98,6 +98,9 @@ def run(options: argparse.Namespace) -> int:
     size = "x".join(map(str, shape.values()))
     ok = told["status"] == model.OK
     say(f"  {told['verdict'] if ok else told['status']} at {size}" + _reason(told))
+    added = [one for one, about in guess.operation.operands.items() if about.extents == ()]
+    if any(f" of {one} on" in told["reason"] for one in added):
+        say("  a result for each block is another operation: docs/operations.md, Sums of blocks")
     file = operations.MODULES.file(guess.operation.name)
     if file is not None and told["verdict"] == model.WRONG:
         note = "an output that is added to is `zeroed`, and sums are rounded (docs/operations.md)"
