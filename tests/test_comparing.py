@@ -380,7 +380,7 @@ def test_a_revision_from_a_folder_below_has_the_headers_that_front_matter_names(
     capsys.readouterr()
     assert main(["compare", "HEAD", "--kernels", "."]) == 0
     told = capsys.readouterr().out
-    assert all(f"left out: {at}bare.cu: line 1: " in told for at in ("HEAD:mine/", ""))
+    assert told.count("left out: ") == 1 and "left out: bare.cu: line 1: " in told
     (empty / "mine" / "transposed.cu").write_text(text.replace("ceil(n", "ceil(q"))
     assert main(["compare", "HEAD", "--kernels", "."]) == 1
     assert (

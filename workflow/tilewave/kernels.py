@@ -426,10 +426,22 @@ def find_kernels(
             if kernel.name in found:
                 raise UserError(path, "file name", kernel.name, "a name no other kernel file has")
             found[kernel.name] = kernel
-    for name in found.keys() & (left_out or {}):  # another file of the name
-        other = left_out.pop(name)  # type: ignore[union-attr]
-        left_out[Path(other.where_file).name] = other  # type: ignore[index]
+    if left_out:
+        _settle(left_out, found)
     return found
+
+
+def _settle(left_out: dict[str, UserError], found: Mapping[str, Kernel]) -> None:
+    """Without the files that a kernel includes, as `tilewave wrap` writes kernels; a file of a kernel's name goes
+    by its own with the suffix."""
+    texts = (kernel.text for kernel in found.values() if kernel.path.suffix == ".cu")
+    included = {Path(name).name for text in texts for _, name in headers.INCLUDE.findall(text)}
+    for name, why in list(left_out.items()):
+        file = Path(why.where_file).name
+        if isinstance(why, NoKernel) and file in included:
+            del left_out[name]
+        elif name in found:
+            left_out[file] = left_out.pop(name)
 
 
 def source_digest(kernel: Kernel) -> str:

@@ -76,7 +76,7 @@ def _found(name: str | None, asked: Asked, where: Path) -> _Found:
 def _of_kernels(before: str, after: str | None, asked: Asked, work: Path) -> Comparison:
     both = [_found(name, asked, work / str(place)) for place, name in enumerate((before, after))]
     first, second = both
-    left_out = list(dict.fromkeys(why for one in both for why in one.left_out.values()))
+    left_out = list((first.left_out | second.left_out).values())  # what both lack is told once
     if left_out and not any(one.kernels for one in both):
         allowed = f"folders with one; {len(left_out)} left out, the first: {left_out[0]}"
         raise UserError(HERE, "A, B", "no kernel", allowed)
