@@ -40,7 +40,7 @@ try:
         checked=not workflow.is_main_process,
     )
     if workflow.is_main_process:
-        for reason in PROJECT.left_out.values():
+        for reason in (*PROJECT.left_out.values(), *PROJECT.no_kernels.values()):
             print(f"Left out: {reason}", file=sys.stderr)
     WORK = work.find(PROJECT, decide=workflow.is_main_process, nodes=workflow.nodes)
 except UserError as error:

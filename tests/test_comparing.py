@@ -354,7 +354,7 @@ def test_git_revisions(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_revision_from_a_folder_below_has_the_headers_that_front_matter_names(
-    empty: Path, monkeypatch: pytest.MonkeyPatch
+    empty: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repository(empty)
     text = (empty / "mine" / "transposed.cu").read_text()
@@ -373,5 +373,16 @@ def test_a_revision_from_a_folder_below_has_the_headers_that_front_matter_names(
     (empty / "mine" / "bare.cu").touch()
     git(empty, "add", ".")
     git(empty, "commit", "-m", "c")
-    with pytest.raises(UserError, match=r"^HEAD:mine/bare\.cu: line 1: .*`tilewave wrap bare\.cu`"):
-        sides.revision("HEAD", ["."], empty / "bad")
+    with pytest.raises(
+        UserError, match=r"^HEAD:mine/bare\.cu: line 1: .*`tilewave wrap HEAD:mine/bare\.cu`"
+    ):
+        sides.revision("HEAD", ["bare.cu"], empty / "bad")
+    capsys.readouterr()
+    assert main(["compare", "HEAD", "--kernels", "."]) == 0
+    told = capsys.readouterr().out
+    assert told.count("left out: ") == 1 and "left out: bare.cu: line 1: " in told
+    (empty / "mine" / "transposed.cu").write_text(text.replace("ceil(n", "ceil(q"))
+    assert main(["compare", "HEAD", "--kernels", "."]) == 1
+    assert (
+        "left out: transposed.cu:8: grid.0: found 'q'" in capsys.readouterr().out.split("Failed")[1]
+    )

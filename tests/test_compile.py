@@ -1,5 +1,6 @@
 """Compiling with NVRTC, no GPU: what changes a cubin, where an error stands, what a listing says."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from samples import BODY, FRONT, config, write_kernel
 from tilewave import project
-from tilewave.compiling import cubin, nvrtc, sass, source
+from tilewave.compiling import cubin, mangling, nvrtc, sass, source
 from tilewave.kernels import host_code, load_kernel, source_digest
 from tilewave.records import model
 from tilewave.records.store import Store
@@ -196,6 +197,26 @@ def test_an_error_in_a_header_names_the_header(tmp_path):
     assert done.message.startswith("helper.cuh:"), done.message
 
 
+@pytest.mark.parametrize(
+    ("macro", "shared", "words"),
+    [
+        ("TILE", 1 << 20, "^ptxas error: Entry function 'mine::large<32>' uses too much .*shared_bytes"),
+        ("T", 1, "the macro T needs another name"),
+    ],
+)  # fmt: skip
+def test_what_is_no_error_of_a_line(tmp_path, macro, shared, words):
+    front = f"title: t\noperation: copy\nmacros: {{{macro}: [32]}}\nentry: mine::large<{macro}>\n"
+    body = "namespace mine { template <int N> __global__ void large(float* a) {\n"
+    body += f"__shared__ float s[N * {shared}]; s[threadIdx.x] = *a; __syncthreads(); *a = s[9]; }} }}\n"
+    kernel = load_kernel(write_kernel(tmp_path, front=front, body=body))
+    assert re.search(words, nvrtc.compile_kernel(kernel, "sm_90", {macro: 32}).message)
+
+
+def test_names_of_functions():
+    told = "in _ZN4mine4raceILi64EfEEvPKT0_PS1_i and _Znothing, _ZN12_GLOBAL__N_13addEPf"
+    assert mangling.plain(told) == "in mine::race<64, float> and _Znothing, {anonymous}::add"
+
+
 def test_unknown_architecture_is_a_message_too(tmp_path):
     done = nvrtc.compile_kernel(load_kernel(write_kernel(tmp_path)), "sm_999", MACROS)
     assert done.cubin is None
@@ -329,10 +350,15 @@ def test_symbol() -> None:
     assert nvrtc.symbol("other", names) == "other"
     assert nvrtc.symbol("sgemm", names) == names[0]
     assert nvrtc.symbol("sgemm", [*names, "sgemm"]) == "sgemm"
-    with pytest.raises(nvrtc.NoSymbol, match="ambiguous: it may be _Z5sgemmPf, _ZN4mine5sgemm"):
+    with pytest.raises(nvrtc.NoSymbol, match="ambiguous: it may be sgemm, mine::sgemm<16>"):
         nvrtc.symbol("sgemm", [*names, "_Z5sgemmPf"])
     for missing in ("gemm", "gemm_of_squar"):
-        with pytest.raises(nvrtc.NoSymbol, match="none of the file's kernels, which are _Z14gemm"):
+        with pytest.raises(
+            nvrtc.NoSymbol,
+            match="none of the file's kernels, which are gemm_of_square, sgemm_b, mine::sgemm<16>",
+        ):
             nvrtc.symbol(missing, names)
+    with pytest.raises(nvrtc.NoSymbol, match="it may be _Z1gPd, _Z1gPf"):
+        nvrtc.symbol("g", ["_Z1gPf", "_Z1gPd"])
     with pytest.raises(nvrtc.NoSymbol, match="one that is instantiated"):
         nvrtc.symbol("sgemm", [])

@@ -157,7 +157,7 @@ def test_mistake_ends_in_one_line(tmp_path):
 
 def test_mistake_in_front_matter_names_the_file(tmp_path):
     write_kernel(tmp_path / "mine", "bad", front="title: t\noperation: matmul\ngird: [1]\n")
-    folders = f'kernel_folders=["kernels","{tmp_path}/mine"]'
+    folders = f'kernel_folders=["kernels","{tmp_path}/mine/bad.cu"]'
     done = snakemake(tmp_path, "-n", "report", "--config", folders)
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
@@ -178,7 +178,7 @@ def test_mistake_in_an_expression_is_found_before_anything_runs(tmp_path):
     data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(tmp_path / "mine")])
     done = snakemake(tmp_path, "-n", "report", "--configfile", write(tmp_path, data))
     assert done.returncode != 0
-    assert f"{tmp_path}/mine/bad.cu: grid" in done.stdout + done.stderr
+    assert f"{tmp_path}/mine/bad.cu:8: grid" in done.stdout + done.stderr
 
 
 def test_unlock_needs_no_cores(tmp_path):

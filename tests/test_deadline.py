@@ -6,7 +6,7 @@ import pytest
 
 import executing_support as support
 from tilewave import deadline
-from tilewave.deadline import Deadline
+from tilewave.deadline import TELLING, Deadline
 from tilewave.machine import blocks, launch
 
 
@@ -26,15 +26,17 @@ def test_the_pace_of_a_quarter_tells(used, done, hopeless, monkeypatch):
     assert not Deadline().hopeless(0.0)
 
 
-def test_many_blocks_are_given_up_early():
-    done = support.execute(support.ROOT / "kernels" / "matmul_naive.cu", "2048", seconds=1.0)
+@pytest.mark.parametrize("cores", [1, 2])
+def test_many_blocks_are_given_up_early(cores):
+    kernel = support.ROOT / "kernels" / "matmul_naive.cu"
+    done = support.execute(kernel, "2048", seconds=1.0, cores=cores)
     assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds < 0.9
 
 
 def test_what_several_cores_tried_in_vain_counts():
     kernel = support.ROOT / "kernels" / "matmul_naive.cu"
     done = support.execute(kernel, "1024", seconds=0.2, cores=2)
-    assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds > 0.2
+    assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds > 0.2 * TELLING
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,34 @@ def test_contributings_report_is_written(own, capfd):
     page = Path(written).read_text()
     assert "Passed: " in page and "none wrong and none failed" in page
     assert (Path(written).parent / "kernel" / "rms_warp.html").is_file()
+
+
+@pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
+def test_operations_by_example(tmp_path, monkeypatch, capfd):
+    """Each is wrapped and right; of the second also with the inputs of its own that the text has."""
+    text = (ROOT / "docs" / "operations.md").read_text()
+    files = re.findall(r"`(my_\w+/\w+\.\w+)`[^`]*```(?:python|cuda)\n(.*?)```", text, re.S)
+    assert len(files) == 6
+    monkeypatch.chdir(tmp_path)
+    for name, code in files:
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(code)
+    (more,) = re.findall(r"```python\n(    def inputs.*?)```", text, re.S)
+    uneven = Path("my_operations/histogram.py").read_text() + f"\n{more}"
+    Path("my_operations/uneven.py").write_text(uneven)
+    monkeypatch.setenv("TILEWAVE_OPERATIONS", "my_operations")
+    try:
+        for name in ("dense_gelu", "histogram"):
+            assert main(["wrap", f"my_kernels/{name}.cu", "--operation", name, "--yes"]) == 0
+        (words,) = re.findall(r"^    tilewave (wrap .*block_sums.*\n.*)$", text, re.M)
+        assert main(shlex.split(words.replace("\\\n", ""))) == 0
+        front = Path("my_kernels/histogram.cu").read_text()
+        Path("my_kernels/histogram.cu").write_text(
+            front.replace("operation: hist", "operation: uneven #")
+        )
+        assert main(["execute", "my_kernels/histogram.cu", "--shape", "1000"]) == 0
+    finally:
+        operations.MODULES.use([])
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)

@@ -94,6 +94,55 @@ def test_the_rest_of_the_run_goes_on(tmp_path, monkeypatch):
         project.load(config({"kernels": ["bad"], "shapes": [64]}, **folders), "config")
 
 
+STRANGE = {
+    "bare.cu": "__global__ void bare() {}\n",
+    "01_Name.cu": f"/*---\n{FRONT}---*/\n",
+    "latin.cu": b"// caf\xe9\n",
+    "environment.yaml": "name: x\n",
+    "setup.py": "import os\n",
+}
+MISTAKES = {
+    "model": FRONT.replace("matmul", "matmull"),
+    "value": FRONT.replace("ceil(n / TILE)", "ceil(q / TILE)"),
+    "rung": FRONT + "follows: nobody\n",
+}
+
+
+def test_a_folder_may_hold_anything(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    good = write_kernel(tmp_path / "mine", "good")
+    for name, text in STRANGE.items():
+        (tmp_path / "mine" / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    (tmp_path / "mine" / "good.yaml").write_text("name: of another thing\n")
+    for name, front in MISTAKES.items():
+        write_kernel(tmp_path / "mine", name, front)
+
+    def loaded(*folders):
+        data = config({"kernels": "all", "shapes": [64]}, kernel_folders=list(map(str, folders)))
+        return project.load(data, "config")
+
+    made = loaded(tmp_path / "mine")
+    assert list(made.kernels) == ["good"] and set(made.left_out) == set(MISTAKES)
+    assert set(made.no_kernels) == {"good.yaml", *(Path(name).stem for name in STRANGE)}
+    assert "`tilewave wrap mine/bare.cu`" in made.no_kernels["bare"]
+    assert "model.cu:3: operation" in made.left_out["model"]
+    assert "value.cu:8: grid.0" in made.left_out["value"]
+    for name in ("bare.cu", "value.cu"):
+        with pytest.raises(UserError, match=f"{name}: "):
+            loaded(good, tmp_path / "mine" / name)
+    write_kernel(tmp_path / "mine", "wrapped", body='#include "01_Name.cu"\n')
+    assert "01_Name" not in loaded(tmp_path / "mine").no_kernels
+    monkeypatch.setattr("tilewave.kernels.ROOT", tmp_path)
+    (tmp_path / "mine").rename(tmp_path / "kernels")
+    with pytest.raises(UserError, match="01_Name"):
+        loaded(tmp_path / "kernels")
+    monkeypatch.undo()
+    good.parent.mkdir()
+    (good.parent / "bare.cu").write_text(STRANGE["bare.cu"])
+    with pytest.raises(UserError, match=r"'no kernel'.*1 left out, the first: .*bare"):
+        loaded(good.parent)
+
+
 def test_a_kernel_that_was_left_out_fails_the_run():
     import pandas as pd
 

@@ -276,9 +276,9 @@ def test_cycle_of_lets_in_a_condition_on_macros(tmp_path):
 
 
 def project_refusal(path):
-    """The one line that ends a run whose folders hold this file, though no study asks for it."""
+    """The one line that ends a run whose config names this file, though no study asks for it."""
     with pytest.raises(UserError) as caught:
-        project.load(config(kernel_folders=["kernels", str(path.parent)]), "config/test.yaml")
+        project.load(config(kernel_folders=["kernels", str(path)]), "config/test.yaml")
     message = str(caught.value)
     assert message.startswith(f"{path}: ")
     assert "\n" not in message

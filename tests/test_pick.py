@@ -98,6 +98,12 @@ def test_text_and_document(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         assert place in capsys.readouterr().err
     assert main([*words[:3], "f31", *words[4:]]) == 2
     assert "did you mean 'f32'" in capsys.readouterr().err
+    assert main([*words[:3], "e4m3", *words[4:]]) == 2
+    told = capsys.readouterr().err
+    assert (
+        "recorded on NVIDIA H200: bf16_f32, " in told
+        and "8192x8192x128, and call `tilewave record`" in told
+    )
     assert main([*words[:5], str(tmp_path / "none")]) == 2
     assert "nvidia_h200" in capsys.readouterr().err
     with pytest.raises(UserError, match=r"environments\.json"):

@@ -32,6 +32,7 @@ from tilewave.report import (
     cells,
     figures,
     fonts,
+    rendering,
     site,
     studies,
     summary,
@@ -528,12 +529,12 @@ def test_a_kernels_page_shows_where_warps_wait_and_what_nsight_compute_says(make
     made.write_tables()
     text = made.page("kernel/tiled")
     links(text)
-    assert "one every 2048 cycles; in 25.0 % of them" in text
-    assert "80 % tiled.cu:20" in text and "wait a fixed number of cycles" in text
+    assert "one every 2048 cycles; in 25.0\xa0% of them" in text
+    assert "80\xa0% tiled.cu:20" in text and "wait a fixed number of cycles" in text
     rows = [re.sub("<.*?>", " ", row).split() for row in re.findall("<tr.*?</tr>", text, re.S)]
     assert ["20", "4", "256,000", "128,000", "80.0"] in [row[:5] for row in rows]
     assert '<tr class="hot waits"><td class="n soft">20</td>' in text
-    assert "Barrier &lt;Stalls&gt;" in text and "estimated local speedup 12.5 %" in text
+    assert "Barrier &lt;Stalls&gt;" in text and "estimated local speedup 12.5\xa0%" in text
     assert 'See The Section, <a href="https://x.y/#z" rel="external noreferrer">Guide</a>.' in text
     assert "Nsight Compute 2025.3.1" in text and "Look elsewhere" not in text
 
@@ -634,6 +635,12 @@ def test_numbers_have_sensible_digits(value: float, told: str) -> None:
     assert cells.number(value) == told
 
 
+def test_no_line_ends_between_a_number_and_its_unit() -> None:
+    text = '<p title="9 %">98 % of 3.2 TB/s, L2 bytes</p><pre>5 % n</pre><table class="listing"><td>7 % 2</table>'
+    told = text.replace("98 %", "98\xa0%").replace("2 TB", "2\xa0TB")
+    assert rendering.FIGURE.sub(rendering._bound, text) == told
+
+
 def test_table_folds_what_says_the_same_in_every_row() -> None:
     frame = pd.DataFrame(
         {
@@ -645,7 +652,7 @@ def test_table_folds_what_says_the_same_in_every_row() -> None:
     shown = cells.table(frame)
     assert shown.columns == [("case", False), ("TFLOP/s", True)]
     assert shown.rows == [["a@1", "1"], ["b@1", ""]]
-    assert shown.same == [("n", "27648"), ("status", "ok")]
+    assert shown.same == [("n", "27,648"), ("status", "ok")]
     assert shown.empty == ["hits"]
 
 

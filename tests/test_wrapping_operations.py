@@ -149,6 +149,33 @@ void run(float* o, float* x, int rows, int dim) { rmsnorm_kernel<<<rows, 32>>>(o
 """
 
 
+BLOCKS = """\
+typedef float REAL;
+__global__ void reduce_by_atomics(REAL* data_out, REAL* data_in, int size) {
+  extern __shared__ float2 s[];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  s[threadIdx.x].x = i < size ? data_in[i] : 0; __syncthreads();
+  atomicAdd(&data_out[0], s[threadIdx.x].x);
+}
+int reduction(REAL* g_outPtr, REAL* g_inPtr, int size, int n_threads) {
+  int n_blocks = (size + n_threads - 1) / n_threads;
+  reduce_by_atomics<<<n_blocks, n_threads, n_threads * sizeof(float2)>>>(g_outPtr, g_inPtr, size);
+}
+"""
+HEIGHT = """\
+__global__ void sgemm(const float* A, const float* B, float* C, int N, int M, int K) {
+  int col = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
+  if (row >= N || col >= M) return;
+  float sum = 0; for (int i = 0; i < K; ++i) sum += A[row * K + i] * B[i * LD + col];
+  C[row * M + col] = sum;
+}
+void run(float* A, float* B, float* C, int N, int M, int K) {
+  sgemm<<<dim3((M + 15) / 16, (N + 15) / 16), dim3(16, 16)>>>(A, B, C, N, M, K);
+}
+"""
+"""N rows and M columns; LD is M, or by mistake K."""
+
+
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A folder with nothing around it, and with no operations of a user's."""
@@ -169,6 +196,10 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
          {"requires": {"conditions": ["m == n"]}}, "33x33"),
         (SUM, "reduction",
          {"arguments": ["x", "total", "n"], "grid": ["ceil(n / 512)"], "shared_bytes": 1024}, "5000"),
+        (BLOCKS, "reduction",
+         {"arguments": ["total", "x", "n"], "grid": ["ceil(n / 256)"], "shared_bytes": 2048}, "1000"),
+        (HEIGHT.replace("LD", "M"), "matmul", {"arguments": ["a", "b", "c", "m", "n", "k"]}, "19x33x5"),
+        (HEIGHT.replace("LD", "K"), "matmul", {"requires": {"conditions": ["m == n", "n == k"]}}, "33x33x33"),
         (THREAD, "softmax",
          {"arguments": ["y", "x", "rows", "columns"], "grid": ["ceil(rows / 128)"]}, "130x7"),
         (ROWS, "softmax", {"arguments": ["x", "y", "rows", "columns"], "grid": ["rows"]}, "2x300"),

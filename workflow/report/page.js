@@ -58,7 +58,7 @@ function explore(table) {
     const wanted = search.value.trim().toLowerCase();
     let shown = 0;
     for (const row of rows) {
-      const fits = row.textContent.toLowerCase().includes(wanted) && menus.every((one) => one(row));
+      const fits = row.textContent.replace(/\u00a0/g, " ").toLowerCase().includes(wanted) && menus.every((one) => one(row));
       row.hidden = !fits;
       shown += fits ? 1 : 0;
     }

@@ -22,6 +22,10 @@ READS_C = "reads C even where beta is 0, as its front matter says: C must hold n
 """Beside the verdict of a product that was not checked against an uninitialised C."""
 
 
+NEAR = 100.0
+"""Times its tolerance: an element that is nearer to right may be right and the tolerance wrong."""
+
+
 @dataclass(frozen=True)
 class Tolerance:
     """How far an output may be from its double-precision reference.
@@ -129,9 +133,12 @@ def judged(
             read = ", or C was read although beta is 0, which `reads_c: true` allows"
             unwritten = f" (never written{read if output.scaled else ''})"
         digits = ".0f" if output.whole else ".6g"
+        allowed = bound.absolute + bound.relative_out * abs(expected)
+        near = allowed > 0 and abs(value - expected) < NEAR * allowed
         reason = (
             f"{found.wrong} of {output.count} elements are wrong{scaled}; "
             f"{output.element(found.first)} is {value:{digits}}{unwritten}, expected {expected:{digits}}"
+            f"{f' within {allowed:.2g}' if near else ''}"
         )
     elif not found.relative_error <= bound.frobenius:
         reason = (

@@ -19,6 +19,8 @@ class Deadline:
     """A time on the clock `time.monotonic`, None where there is no limit; `passed` has to be asked often."""
 
     at: float | None = None
+    over: bool = False
+    """Whether `passed` or `hopeless` was true."""
     _asleep: float = 0.0
     _looked: float = field(default_factory=time.monotonic)
     _begun: float = field(default_factory=time.monotonic)
@@ -31,7 +33,8 @@ class Deadline:
     def passed(self) -> bool:
         """Whether it is over; the time in which nobody could ask is added to it."""
         slept = self.slept()
-        return self.at is not None and self._looked > self.at + slept
+        self.over |= self.at is not None and self._looked > self.at + slept
+        return self.over
 
     def slept(self) -> float:
         """Seconds that did not count, until now."""
@@ -52,4 +55,5 @@ class Deadline:
         if self.at is None:
             return False
         used = (self._looked - self._begun - self._asleep) / (self.at - self._begun)
-        return used > TELLING and used > SURELY * done
+        self.over |= used > TELLING and used > SURELY * done
+        return self.over

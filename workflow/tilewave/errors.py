@@ -64,6 +64,12 @@ class UserError(Exception):
             f"allowed: {self.allowed}"
         )
 
+    def at(self, line: int) -> None:
+        """Say the line of the file, as compilers do."""
+        place = f"{self.where_file}:{line}"
+        told = str(self).replace(one_line(self.where_file), one_line(place), 1)
+        self.where_file, self.args = place, (told,)
+
     def __reduce__(self) -> Any:
         """As a process sends it to the one that forked it."""
         return type(self), (self.where_file, self.key, self.found, self.allowed)
@@ -71,3 +77,7 @@ class UserError(Exception):
 
 class KernelRefused(UserError):
     """A kernel file that is none, or asks for more than a kernel may: it is left out, and the rest goes on."""
+
+
+class NoKernel(KernelRefused):
+    """A file of a folder of kernels that was not meant for one: it is left out, and no run fails for it."""

@@ -27,3 +27,11 @@ def place(named: str | Path, root: Path = ROOT) -> Path:
     path = Path(os.path.expanduser(named))
     here = Path.cwd() / path
     return root / path if os.path.exists(root / path) and not os.path.exists(here) else here
+
+
+def relative(path: Path) -> str:
+    """A path as a reader types it: from the folder the run works in, where it lies below that."""
+    try:
+        return path.resolve().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return os.fspath(path)

@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from tilewave import operations, reading
 from tilewave.compiling import headers
-from tilewave.errors import KernelRefused, UserError
+from tilewave.errors import KernelRefused, NoKernel, UserError
 from tilewave.expressions import Expression
+from tilewave.home import ROOT, SHIPPED, relative
 from tilewave.launches import MEMBERS, Provider, Typed
 from tilewave.tensor_map_limits import RANKS
 from tilewave.validation import NoYaml, first_problem, key_twice, yaml_of
@@ -32,6 +33,8 @@ SET_ELSEWHERE = re.compile(
 )
 """The architecture, folders of headers, and options that read or write a file of any name."""
 SUFFIXES = (".cu", ".py", ".yaml")
+OPERATION = re.compile(r"""\boperation\b["']?\s*:""")
+"""What tells a kernel file in YAML from another file in YAML."""
 MACRO = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # Not in the name of a file, of an anchor of a page, or of a case in a list of words.
 VALUE = re.compile(r"[^\x00-\x1f\x7f-\x9f/\\<>|?\"'`]*")
@@ -293,17 +296,19 @@ class Kernel:
 
 
 def _split(path: Path, text: str) -> tuple[str, str | None]:
-    """Front matter and the provider that the file's kind implies."""
+    """Front matter and the provider that the file's kind implies. Raises NoKernel where there is none."""
     if path.suffix == ".yaml":
-        return text, None
+        if OPERATION.search(text):
+            return text, None
+        raise NoKernel(path, "operation", None, "an operation, in a file that is a kernel")
     opening, closing, provider = FENCES[path.suffix]
     start = text.find(opening)
     end = text.find(closing, start + len(opening))
     if start < 0 or end < 0 or text[:start].strip():
         allowed = f"front matter between {opening} and {closing}"
         if path.suffix == ".cu":
-            allowed += f", which `tilewave wrap {path.name}` guesses"
-        raise UserError(path, "line 1", "no front matter", allowed)
+            allowed += f", which `tilewave wrap {relative(path)}` writes"
+        raise NoKernel(path, "line 1", "no front matter", allowed)
     return text[start + len(opening) : end], provider
 
 
@@ -334,11 +339,18 @@ def _first_error(path: Path, error: ValidationError, data: dict[str, Any]) -> Us
 def load_kernel(path: Path) -> Kernel:
     """Read one kernel file.
 
-    Raises KernelRefused where the file is none that may be read (see `reading.content`); UserError where the
-    front matter is missing, is not YAML or too much of it, has a key twice, breaks the model or names an
-    operation that does not exist.
+    Raises KernelRefused where the file is none that may be read (see `reading.content`), NoKernel where it
+    has no front matter; UserError where that is not YAML or too much of it, has a key twice, breaks the model or
+    names an operation that does not exist.
     """
-    text = reading.text(path)
+    try:
+        text = reading.text(path)
+    except KernelRefused:
+        raise
+    except UserError as error:
+        if path.suffix in FENCES and FENCES[path.suffix][0].encode() in reading.content(path):
+            raise
+        raise NoKernel(path, error.key, error.found, error.allowed) from error
     block, implied = _split(path, text)
     try:
         data = yaml_of(block)
@@ -400,36 +412,78 @@ def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:
         raise UserError(path, "macros", f"{len(path.stem) + longest} letters", allowed)
 
 
+def _check_name(path: Path) -> None:
+    """A kernel file has a name that cases can have. Raises NoKernel."""
+    if not NAME.fullmatch(path.stem) or path.stem == "all":
+        allowed = "a lower-case letter, then letters, digits and _; not `all`"
+        if path.suffix == ".cu":
+            allowed += f". `tilewave wrap {relative(path)}` writes a file that includes this one"
+        raise NoKernel(path, "file name", path.stem, allowed)
+
+
+def line_of(text: str, key: str) -> int:
+    """The line of a file's front matter that the first word of a key stands in; 1 where none does."""
+    first = re.escape(key.partition(".")[0])
+    found = re.search(rf"""^\s*["']?{first}["']?\s*:""", text, re.MULTILINE)
+    at = re.search(r"\bline (\d+)$", key)
+    return int(at[1]) if at else text.count("\n", 0, found.end()) + 1 if found else 1
+
+
+def spared(path: Path, folders: Sequence[Path]) -> bool:
+    """Whether a run goes on without a kernel file that has a mistake: it was found in a folder that is not
+    Tilewave's own."""
+    return path not in folders and path.parent.resolve() != (ROOT / SHIPPED).resolve()
+
+
 def find_kernels(
-    folders: Iterable[Path], left_out: dict[str, KernelRefused] | None = None
+    folders: Iterable[Path], left_out: dict[str, UserError] | None = None
 ) -> dict[str, Kernel]:
     """All kernels of the folders by name, in the order of folders and file names; a kernel file among
     the folders stands for itself.
 
-    left_out: gets, by name, why a file could not be read at all; without it that is raised.
+    left_out: gets, by name, why a file was left out: it cannot be read at all, or it is `spared` and no
+    kernel file, or its front matter has a mistake. Without it that is raised.
     Raises UserError for a folder that does not exist and for two files of one name.
     """
     found: dict[str, Kernel] = {}
+    folders = list(folders)
     for folder in folders:
         if not folder.exists():
             raise UserError("config", "kernel_folders", str(folder), "folders that exist")
         for path in sorted(folder.iterdir()) if folder.is_dir() else [folder]:
             if path.suffix not in SUFFIXES or path.name.startswith((".", "_")):
                 continue
-            if not NAME.fullmatch(path.stem) or path.stem == "all":
-                allowed = "a lower-case letter, then letters, digits and _; not `all`"
-                raise UserError(path, "file name", path.stem, allowed)
             try:
+                _check_name(path)
                 kernel = load_kernel(path)
-            except KernelRefused as error:
-                if left_out is None:
+            except UserError as error:
+                unread = isinstance(error, KernelRefused) and not isinstance(error, NoKernel)
+                mine = error.where_file == str(path)  # and no mistake in a folder of operations
+                if left_out is None or not mine or not (unread or spared(path, folders)):
                     raise
-                left_out[path.stem] = error
+                if not isinstance(error, KernelRefused):
+                    error.at(line_of(path.read_text("utf-8", "replace"), error.key))
+                left_out[path.name if path.stem in left_out else path.stem] = error
                 continue
             if kernel.name in found:
                 raise UserError(path, "file name", kernel.name, "a name no other kernel file has")
             found[kernel.name] = kernel
+    if left_out:
+        _settle(left_out, found)
     return found
+
+
+def _settle(left_out: dict[str, UserError], found: Mapping[str, Kernel]) -> None:
+    """Without the files that a kernel includes, as `tilewave wrap` writes kernels; a file of a kernel's name goes
+    by its own with the suffix."""
+    texts = (kernel.text for kernel in found.values() if kernel.path.suffix == ".cu")
+    included = {Path(name).name for text in texts for _, name in headers.INCLUDE.findall(text)}
+    for name, why in list(left_out.items()):
+        file = Path(why.where_file).name
+        if isinstance(why, NoKernel) and file in included:
+            del left_out[name]
+        elif name in found:
+            left_out[file] = left_out.pop(name)
 
 
 def source_digest(kernel: Kernel) -> str:

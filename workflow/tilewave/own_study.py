@@ -3,6 +3,7 @@ config was written."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 from tilewave import operations
 from tilewave.commands import HERE
 from tilewave.errors import UserError
+from tilewave.gathering import gathered
 from tilewave.home import ROOT, SHIPPED
-from tilewave.kernels import SUFFIXES, Kernel, find_kernels, load_kernel
+from tilewave.kernels import SUFFIXES, Kernel, load_kernel
 
 RESULTS, REPORTS = "tilewave-results", "tilewave-report"
 CEILINGS = ("ceilings_memory", "ceilings_math", "ceilings_wgmma")
@@ -109,11 +111,14 @@ def config(
     shapes: to time and count, beside which some are checked; where none are named, some that fit the
     operation. timed: whether there is a GPU, or figures recorded of one; without, small shapes are
     executed on the CPU. operation_folders: of operations of their own. Raises UserError for folders
-    without kernels, and for mistakes in their front matter.
+    without kernels that can be used, and for mistakes in a file that is named itself.
     """
-    own = find_kernels(Path(folder).expanduser() for folder in folders)
+    left_out: dict[str, UserError] = {}
+    own = gathered([Path(folder).expanduser() for folder in folders], left_out)
     if not own:
         allowed = f"folders with kernel files ({' '.join(SUFFIXES)})"
+        for first in itertools.islice(left_out.values(), 1):
+            allowed += f"; {len(left_out)} left out, the first: {first}"
         raise UserError(HERE, "--kernels", ", ".join(folders), allowed)
     _refuse(shapes, own.values())
     followed = _followed(own)

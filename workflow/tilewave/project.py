@@ -5,24 +5,34 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import itertools
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tilewave import cache, config_files, operations, outputs, plots
-from tilewave.cases import Plan, expand, wants
+from tilewave.cases import Case, Plan, expand, wants
 from tilewave.compiling import headers, nvrtc, source
 from tilewave.config import Config, Style, check_folders, parse
 from tilewave.errors import KernelRefused, UserError
+from tilewave.expressions import ExpressionError
+from tilewave.gathering import (
+    gathered,
+    leave_out,
+    mistakes,
+    no_kernels,
+    of_their_own,
+    tried,
+)
 from tilewave.home import RECORDED, ROOT, SHIPPED, place
-from tilewave.kernels import Kernel, find_kernels, host_code, idea
+from tilewave.kernels import Kernel, host_code, idea, spared
+from tilewave.operations import own
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.sealing import content
-from tilewave.variants import Variant, choices
+from tilewave.variants import Variant
 
 STORE = Path(".tilewave")
 HISTORY = "history"
@@ -31,6 +41,8 @@ SIDES = "side_by_side"
 """The plot that is drawn where figures of several GPUs are recorded."""
 BESIDE = ("roofline", "claims")
 """The plots whose tables it takes."""
+TRIED = 10_000_000
+"""Sizes, multiplied, below which an operation of somebody's own is tried before the run."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,10 @@ class Project:
     plan: Plan
     recorded_root: Path
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Kernels whose files cannot be read or pass a limit, with the reason: there is no case of them."""
+    """Kernels whose files cannot be read, pass a limit or have a mistake, with the reason: there is no case of
+    them, and the run fails at its end."""
+    no_kernels: Mapping[str, str] = field(default_factory=dict)
+    """Files among them that are no kernel files, with what to do."""
 
     @functools.cached_property
     def followers(self) -> dict[str, list[str]]:
@@ -176,7 +191,16 @@ class Project:
             for case, one in self.plan.requests.items()
         ]
         kernels = {name: known_by(self.kernels[name]) for name in self.plan.kernels}
-        return _digest([config, requests, self.plan.studies, kernels, *self.left_out.values()])
+        return _digest(
+            [
+                config,
+                requests,
+                self.plan.studies,
+                kernels,
+                *self.left_out.values(),
+                *self.no_kernels.values(),
+            ]
+        )
 
     def ideas_digest(self) -> str:
         """Digest of the kernels' own words about themselves, which the page shows."""
@@ -219,8 +243,15 @@ def load(
     config = _of_one_gpu(parse(data, where), recorded_root)
     for kind, modules in (("operation", operations.MODULES), ("plot", plots.MODULES)):
         modules.use(check_folders(config, f"{kind}_folders", where, root), trusted=config.trust)
-    refused: dict[str, KernelRefused] = {}
-    kernels = find_kernels(check_folders(config, "kernel_folders", where, root), refused)
+    left_out: dict[str, UserError] = {}
+    found = check_folders(config, "kernel_folders", where, root)
+    kernels = gathered(found, left_out)
+    if ladder:
+        _check_rungs(kernels, left_out, found)
+    if left_out and not kernels:
+        first = next(iter(left_out.values()))
+        allowed = f"folders with at least one; {len(left_out)} left out, the first: {first}"
+        raise UserError(where, "kernel_folders", "no kernel", allowed)
     if not checked:
         outputs.check(config, where, root)
     _check_target(config, recorded_root, where)
@@ -230,19 +261,20 @@ def load(
     checked = checked or (passed is not None and passed.is_file())
     if not checked:
         _check_expressions(kernels)
-    plan = expand(config, kernels, where, refused)
+    plan = expand(config, kernels, where, left_out)
     _check_trust(config, plan, root)
+    if leave_out(kernels, left_out, found, of_their_own(kernels, plan.kernels)):
+        plan = expand(config, kernels, where, left_out)
     if not checked:
         variants = {r.case.variant.id: r.case.variant for r in plan.requests.values()}
         for variant in variants.values():
             _try_out(variant)
-        _check_names(config, {**kernels, **dict.fromkeys(refused)}, where)
-        if ladder:
-            _check_rungs(kernels, {**kernels, **dict.fromkeys(refused)})
+        _try_operations(plan)
+        _check_names(config, {**kernels, **dict.fromkeys(left_out)}, where)
         if passed is not None:
             Store(STORE.resolve()).keep(passed, b"")
-    left_out = {name: str(why) for name, why in refused.items()}
-    return Project(config, str(where), kernels, plan, recorded_root, left_out)
+    why = mistakes(left_out), no_kernels(left_out)
+    return Project(config, str(where), kernels, plan, recorded_root, *why)
 
 
 def _of_one_gpu(config: Config, recorded_root: Path) -> Config:
@@ -296,8 +328,25 @@ def _check_expressions(kernels: Mapping[str, Kernel]) -> None:
     for kernel in kernels.values():
         if operations.MODULES.file(kernel.front.operation):
             continue
-        for variant in itertools.islice(choices(kernel, "product", kernel.path, "macros"), 1):
-            _try_out(variant)
+        with contextlib.suppress(KernelRefused):
+            tried(kernel)
+
+
+def _try_operations(plan: Plan) -> None:
+    """Operations of somebody's own at the smallest shape of theirs that a kernel takes."""
+    smallest: dict[str, tuple[int, Case, dict[str, int]]] = {}
+    for request in plan.requests.values():
+        case, operation = request.case, request.case.variant.kernel.front.operation
+        if case.shape is None or operations.MODULES.file(operation) is None:
+            continue
+        with contextlib.suppress(ExpressionError):  # sizes of a device
+            shape = case.shape.resolve({})
+            size = math.prod(shape.values())
+            best = smallest.get(operation, (TRIED, case, shape))
+            if size < best[0] and not case.variant.supports(shape, {}):
+                smallest[operation] = size, case, shape
+    for operation, (_, case, shape) in smallest.items():
+        own.try_out(operations.load(operation), shape, case.variant.dtypes, case.id)
 
 
 def _try_out(variant: Variant) -> None:
@@ -327,12 +376,19 @@ def _check_names(config: Config, known: Mapping[str, object], where: object) -> 
                 raise UserError(where, f"parts.{part}.{index}", name, config.studies)
 
 
-def _check_rungs(kernels: Mapping[str, Kernel], known: Mapping[str, object]) -> None:
-    """The kernel that another one follows must exist."""
-    for kernel in kernels.values():
+def _check_rungs(
+    kernels: dict[str, Kernel], left_out: dict[str, UserError], folders: Sequence[Path]
+) -> None:
+    """The kernel that another one follows must exist; one that is `spared` is left out."""
+    known = {**kernels, **left_out}
+    for name, kernel in list(kernels.items()):
         before = kernel.front.follows
         if before is not None and before not in known:
-            raise UserError(kernel.path, "follows", before, known)
+            error = UserError(kernel.path, "follows", before, known)
+            if not spared(kernel.path, folders):
+                raise error
+            left_out[name] = error
+            del kernels[name]
 
 
 def known_by(kernel: Kernel) -> list[str]:

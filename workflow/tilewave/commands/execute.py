@@ -27,8 +27,7 @@ from tilewave.config import Config
 from tilewave.counters.instructions import instruction_kind
 from tilewave.errors import UserError
 from tilewave.execution import case, lanes, least
-from tilewave.execution.places import relative
-from tilewave.home import RECORDED, place
+from tilewave.home import RECORDED, place, relative
 from tilewave.jobs import Job
 from tilewave.kernels import Kernel, load_kernel
 from tilewave.records import model

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tilewave.cases import Shape, expand_shapes
 from tilewave.commands import HERE, own
 from tilewave.commands.columns import columns
-from tilewave.errors import KernelRefused, UserError
-from tilewave.execution.places import relative
-from tilewave.home import RECORDED, SHIPPED, place
+from tilewave.dtypes import DTYPES
+from tilewave.errors import UserError
+from tilewave.home import RECORDED, SHIPPED, place, relative
 from tilewave.kernels import find_kernels
 from tilewave.operations.matmul import Matmul
 from tilewave.picking import Answer, Candidate, Picker
 from tilewave.records.recorded import Recorded, folders
-from tilewave.theory.calibration import Sizes
+from tilewave.theory.calibration import SHAPES, Sizes
 from tilewave.theory.quantization import tile_count
 
 SCHEMA_VERSION = 1
@@ -64,13 +64,13 @@ def run(options: argparse.Namespace) -> int:
     """Pick and tell; the exit code. Raises UserError."""
     own.use_operations(options)
     shape = _shape(options.shape)
-    refused: dict[str, KernelRefused] = {}
+    refused: dict[str, UserError] = {}
     kernels = find_kernels([place(folder) for folder in options.kernels], refused)
     recorded = _recorded(options.gpu)
     picker = Picker(recorded, kernels)
     resolved = shape.resolve(picker.device)
     sizes = resolved["m"], resolved["n"], resolved["k"]
-    dtype = _dtype(options.dtype, picker.dtypes())
+    dtype = _dtype(options.dtype, picker)
     told = document(picker, recorded, sizes, dtype, picker.answer(sizes, dtype))
     print(json.dumps(told, indent=1) if options.json else "\n".join(text(told)))
     return 0 if told["variants"] else 1
@@ -98,12 +98,20 @@ def _shape(text: str) -> Shape:
     return shape
 
 
-def _dtype(named: str, known: Sequence[str]) -> str:
-    """A label of the recorded dtypes: the one that is named, or its product with an f32 sum."""
+def _dtype(named: str, picker: Picker) -> str:
+    """A label of the recorded dtypes: the one that is named, or its product with an f32 sum. Raises UserError."""
+    known = picker.dtypes()
     found = next((one for one in (named, f"{named}_f32") if one in known), None)
-    if found is None:
-        raise UserError(HERE, "--dtype", named, known)
-    return found
+    if found is not None:
+        return found
+    if not known or named.partition("_")[0] in DTYPES:
+        shapes = ", ".join(_label(dict(zip("mnk", sizes))) for sizes in SHAPES)
+        raise UserError(HERE, "--dtype", named, (
+            f"those of which products are recorded on {picker.environment['gpu']}: {', '.join(known) or 'none'}. "
+            f"To record others, time their kernels there at {shapes}, and call `tilewave record` "
+            "(docs/picking.md)"
+        ))  # fmt: skip
+    raise UserError(HERE, "--dtype", named, known)
 
 
 # ----------------------------------------------------------------------------------- the document

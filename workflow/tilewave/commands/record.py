@@ -8,8 +8,7 @@ from typing import Any
 
 from tilewave.commands import HERE, report
 from tilewave.errors import UserError
-from tilewave.execution.places import relative
-from tilewave.home import RECORDED
+from tilewave.home import RECORDED, relative
 from tilewave.records.recorded import adopt, folders
 
 

@@ -16,6 +16,7 @@ import yaml
 from tilewave import operations
 from tilewave.commands import HERE, execute, own
 from tilewave.errors import UserError
+from tilewave.home import relative
 from tilewave.kernels import FENCES, NAME
 from tilewave.operations.base import Operation
 from tilewave.progress import say
@@ -97,6 +98,15 @@ def run(options: argparse.Namespace) -> int:
     size = "x".join(map(str, shape.values()))
     ok = told["status"] == model.OK
     say(f"  {told['verdict'] if ok else told['status']} at {size}" + _reason(told))
+    if not trying.right(told) and not options.shape and not _sized(front, guess.operation):
+        say("  it takes no size: `--shape` says the one that it was written for, if there is one")
+    added = [one for one, about in guess.operation.operands.items() if about.extents == ()]
+    if any(f" of {one} on" in told["reason"] for one in added):
+        say("  a result for each block is another operation: docs/operations.md, Sums of blocks")
+    file = operations.MODULES.file(guess.operation.name)
+    if file is not None and told["verdict"] == model.WRONG:
+        note = "an output that is added to is `zeroed`, and sums are rounded (docs/operations.md)"
+        say(f"  {relative(file)} says what is right: {note}")
     if output is None:
         print(text, end="")
     else:
@@ -104,6 +114,12 @@ def run(options: argparse.Namespace) -> int:
         say(f"written: {os.path.relpath(output)}; look at it, then")
         say(f"  tilewave execute {os.path.relpath(output)} --shape {size}")
     return execute.RIGHT if trying.right(told) else execute.WRONG
+
+
+def _sized(front: Mapping[str, Any], operation: Operation) -> bool:
+    """Whether any argument tells the kernel a size."""
+    told = " ".join(map(str, front["arguments"]))
+    return any(re.search(rf"\b{one}\b", told) for one in operation.dimensions)
 
 
 def _reason(told: Mapping[str, Any]) -> str:

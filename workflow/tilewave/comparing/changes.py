@@ -218,7 +218,11 @@ def verdicts(before: Side, after: Side) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two sides, kernels that one alone has, the tables of this module, and how many cases both have."""
+    """Two sides, kernels that one alone has, the tables of this module, and how many cases both have.
+
+    left_out: why files of kernels were, on either side; spoilt: of these the kernels that only the second side
+    cannot use.
+    """
 
     before: Side
     after: Side
@@ -229,6 +233,8 @@ class Comparison:
     lines: pd.DataFrame
     verdicts: pd.DataFrame
     compared: int
+    left_out: Sequence[str] = ()
+    spoilt: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -254,6 +260,7 @@ class Comparison:
         return {
             "schema_version": 1, "before": self.before.label, "after": self.after.label,
             "compared": self.compared, "gone": list(self.gone), "new": list(self.new),
+            "left_out": list(self.left_out),
         } | {
             name: table.astype(object).where(table.notna(), None).to_dict("records")
             for name, table in tables.items()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilewave.commands import HERE
 from tilewave.comparing import sides
 from tilewave.comparing.changes import Comparison
 from tilewave.errors import UserError
+from tilewave.gathering import gathered, mistakes
+from tilewave.kernels import Kernel
 
 BETWEEN = re.compile(r"(.+?)\.\.(?!/)(.*)")
 """Two revisions; `../folder` is a path."""
@@ -50,23 +53,48 @@ def compared(before: str, after: str | None, asked: Asked, work: Path) -> Compar
     return _of_kernels(before, after, asked, work)
 
 
+@dataclass(frozen=True)
+class _Found:
+    """What a side's folders hold: kernels, and by name why files were left out; of these the `mistakes`."""
+
+    folders: list[Path]
+    kernels: dict[str, Kernel]
+    left_out: dict[str, str]
+    mistakes: list[str]
+
+
+def _found(name: str | None, asked: Asked, where: Path) -> _Found:
+    folders, left_out = _kernels(name, asked.kernels, where), dict[str, UserError]()
+    kernels = gathered(folders, left_out)
+    # Nobody knows the folder that a revision was written to.
+    told = {
+        file: str(why).replace(f"{where}{os.sep}", f"{name}:") for file, why in left_out.items()
+    }
+    return _Found(folders, kernels, told, list(mistakes(left_out)))
+
+
 def _of_kernels(before: str, after: str | None, asked: Asked, work: Path) -> Comparison:
-    found = [
-        _kernels(name, asked.kernels, work / str(place))
-        for place, name in enumerate((before, after))
-    ]
-    names, gone, new = sides.changed(found[0], found[1], asked.all_of_them)
+    both = [_found(name, asked, work / str(place)) for place, name in enumerate((before, after))]
+    first, second = both
+    left_out = list((first.left_out | second.left_out).values())  # what both lack is told once
+    if left_out and not any(one.kernels for one in both):
+        allowed = f"folders with one; {len(left_out)} left out, the first: {left_out[0]}"
+        raise UserError(HERE, "A, B", "no kernel", allowed)
+    names, gone, new = sides.changed(first.kernels, second.kernels, asked.all_of_them)
     labels = [name or "the working tree" for name in (before, after)]
-    if not names:
-        nothing = [sides.nothing(label) for label in labels]
-        return Comparison.of(nothing[0], nothing[1], gone, new)
-    one, other = (
-        sides.of_kernels(
-            label, folders, names, asked.shapes, work / f"run-{place}", asked.operations
+    if names:
+        one, other = (
+            sides.of_kernels(
+                label, found.folders, names, asked.shapes, work / f"run-{place}", asked.operations
+            )
+            for place, (label, found) in enumerate(zip(labels, both))
         )
-        for place, (label, folders) in enumerate(zip(labels, found))
-    )
-    return Comparison.of(one.side, other.side, gone, new, sides.in_turn(one, other))
+        made = Comparison.of(one.side, other.side, gone, new, sides.in_turn(one, other))
+    else:
+        nothing = [sides.nothing(label) for label in labels]
+        made = Comparison.of(nothing[0], nothing[1], gone, new)
+    spoilt = [second.left_out[name] for name in second.mistakes if name in first.kernels]
+    return replace(made, left_out=left_out, spoilt=spoilt)
 
 
 def _kernels(name: str | None, folders: Sequence[str], where: Path) -> list[Path]:

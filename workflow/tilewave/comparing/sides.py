@@ -19,6 +19,7 @@ from tilewave import project as projects
 from tilewave.commands import HERE
 from tilewave.compiling import origins
 from tilewave.errors import UserError
+from tilewave.gathering import gathered
 from tilewave.kernels import Kernel, find_kernels, source_digest
 from tilewave.processes import supervisor
 from tilewave.records import model
@@ -206,10 +207,13 @@ def revision(name: str, folders: Sequence[str], where: Path) -> list[Path]:
 
     found = [written(os.path.relpath(os.path.realpath(folder), top)) for folder in folders]
     try:
-        kernels = find_kernels(found)
+        kernels = find_kernels(found, {})
     except UserError as error:  # nobody knows the folder that it was written to
-        place = error.where_file.replace(f"{where}{os.sep}", f"{name}:")
-        raise UserError(place, error.key, error.found, error.allowed) from error
+        place, allowed = (
+            told.replace(f"{where}{os.sep}", f"{name}:")
+            for told in (error.where_file, error.allowed)
+        )
+        raise UserError(place, error.key, error.found, allowed) from error
     for kernel in kernels.values():
         for named in kernel.folders[1:]:
             folder = Path(os.path.normpath(named))
@@ -228,11 +232,10 @@ def _git(revision: str, allowed: str, *words: str) -> bytes:
 
 
 def changed(
-    before: Sequence[Path], after: Sequence[Path], all_of_them: bool = False
+    one: Mapping[str, Kernel], other: Mapping[str, Kernel], all_of_them: bool = False
 ) -> tuple[list[str], list[str], list[str]]:
     """Names of kernels whose text, or that of a header of their own, differs, or of all of them; of those
-    that only the first folders have; of those that only the second have."""
-    one, other = find_kernels(before), find_kernels(after)
+    that only the first side has; of those that only the second has."""
     both = [name for name in one if name in other]
     if not all_of_them:
         both = [name for name in both if source_digest(one[name]) != source_digest(other[name])]
@@ -289,7 +292,7 @@ def of_kernels(
     side's listings stay in. Raises UserError for mistakes in the kernels and for shapes that fit none of
     them.
     """
-    kernels = [one for name, one in find_kernels(folders).items() if name in names]
+    kernels = [one for name, one in gathered(folders, {}).items() if name in names]
     config = _config(folders, kernels, work, shapes, operation_folders)
     cores = os.cpu_count() or 1
     job = run.Job(projects.load(config, HERE, ladder=False), None)

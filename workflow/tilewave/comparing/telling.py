@@ -16,7 +16,7 @@ from tilewave.records import model
 from tilewave.records.tables import EXCESS
 
 RULES = {
-    "wrong": "a case that was right is not any more",
+    "wrong": "a case that was right is not any more, or a kernel has a mistake now",
     "slower": "a case is slower, by so many percent at least: slower:3%",
     "excess": "shared-memory wavefronts beyond the ideal have grown",
     "registers": "a kernel takes more registers",
@@ -57,7 +57,8 @@ def failures(made: Comparison, wanted: dict[str, float]) -> list[str]:
 
     def wrong() -> list[str]:
         rows = made.verdicts[(made.verdicts["before"] == model.CORRECT)]
-        return [f"{row.case}: {row.before}, now {row.after}" for row in rows.itertuples()]
+        told = [f"{row.case}: {row.before}, now {row.after}" for row in rows.itertuples()]
+        return [*told, *(f"left out: {why}" for why in made.spoilt)]
 
     def slower() -> list[str]:
         rows = made.times[made.times["verdict"] == ratios.SLOWER]
@@ -162,9 +163,10 @@ def headline(made: Comparison) -> str:
 
 
 def alone(made: Comparison) -> list[str]:
-    """The kernels that one side alone has."""
+    """The kernels that one side alone has, and the files that were left out."""
     told = (("only before", made.gone), ("only now", made.new))
-    return [f"{word}: {', '.join(names)}" for word, names in told if names]
+    named = [f"{word}: {', '.join(names)}" for word, names in told if names]
+    return [*named, *(f"left out: {why}" for why in made.left_out)]
 
 
 def text(made: Comparison) -> str:

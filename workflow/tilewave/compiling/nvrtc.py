@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewave.architectures import of as architecture
-from tilewave.compiling import headers, nvcc, source
+from tilewave.compiling import headers, mangling, nvcc, source
 from tilewave.kernels import Kernel
 
 LANGUAGE = "-std=c++17"
@@ -20,6 +20,8 @@ STANDARD = re.compile("--?std=")
 MESSAGE = re.compile(
     r"^(?P<file>[^\s(]+)\((?P<line>\d{1,9})\): (?:catastrophic )?error:? (?P<text>.*)$", re.M
 )
+OF_PTXAS = re.compile(r"\bptxas (?P<kind>error|fatal)\s*: (?P<text>.*)")
+OF_NVRTC = "__nv_nvrtc_builtin_header.h"
 ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'")
 NUMBER = r"\b(\d{1,18})"
 SPILLS = re.compile(
@@ -211,10 +213,13 @@ def symbol(entry: str, names: Iterable[str]) -> str:
     if len(meant) == 1:
         return meant[0]
     said = "one of these names" if known else "a __global__ function, one that is instantiated"
+    shown = list(dict.fromkeys(map(mangling.function, meant or known)))
+    if len(shown) < len(meant or known):  # functions of one name and other arguments
+        shown = meant or known
     why = (
-        f"is ambiguous: it may be {', '.join(meant)}" if meant else "is none of the file's kernels"
+        f"is ambiguous: it may be {', '.join(shown)}" if meant else "is none of the file's kernels"
     )
-    there = f", which are {', '.join(known)}" if known and not meant else ""
+    there = f", which are {', '.join(shown)}" if known and not meant else ""
     raise NoSymbol(f"entry {entry} {why}{there}; front matter's `entry` takes {said}")
 
 
@@ -281,16 +286,29 @@ def _compile(
         nvrtc.nvrtcDestroyProgram(program)
     warning = adapted.warning if adapted else ""
     if cubin is None:
-        message = _message(log, adapted) or str(failed)
+        message = _message(log, adapted, chosen) or str(failed)
         return Compiled(None, chosen, version(), log, message, warning=warning)
     return Compiled(cubin, chosen, version(), log, "", _resources(log), symbols, warning)
 
 
-def _message(log: str, adapted: nvcc.Adapted | None) -> str:
-    """The compiler's first message with file and line, and what may help."""
+def _message(log: str, adapted: nvcc.Adapted | None, options: Sequence[str] = ()) -> str:
+    """The compiler's first message with file and line, or that of ptxas, and what may help."""
     found = MESSAGE.search(log)
     if found is None:
-        return log.strip().partition("\n")[0]
+        told = OF_PTXAS.search(log)
+        if told is None:
+            return log.strip().partition("\n")[0]
+        hint = (
+            " (more than 48 KB is `extern __shared__` memory, as front matter's `shared_bytes` says)"
+            if "too much shared data" in told["text"]
+            else ""
+        )
+        return f"ptxas {told['kind']}: {mangling.plain(told['text'])}{hint}"
     file = os.path.basename(found["file"])
     hint = adapted.hint(int(found["line"]), found["text"]) if adapted else ""
+    if file == OF_NVRTC:
+        quoted = log[found.end() :].strip().partition("\n")[0]
+        defined = re.findall(r"-D(\w+)=", " ".join(options))
+        meant = [name for name in defined if re.search(rf"\b{name}\b", quoted)]
+        hint = f"the macro {meant[0]} needs another name: CUDA's headers use it" if meant else hint
     return f"{file}:{found['line']}: {found['text']}" + (f" ({hint})" if hint else "")

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewave.compiling import origins
+from tilewave.compiling import mangling, origins
 from tilewave.compiling.origins import CALLS, Origin
+from tilewave.home import relative
 
 SHOWN = 4
 """Threads and addresses that a sentence names; the result's notes have all that were reported."""
-
-
-def relative(path: Path) -> str:
-    """A path as a reader types it: from the folder the run works in, where it lies below that."""
-    try:
-        return path.resolve().relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return os.fspath(path)
 
 
 class Places:
@@ -108,7 +100,7 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
     address = int(instructions[fault.index].address) if known else -1
     return {
         "kind": str(fault.kind),
-        "message": _with_lines(str(fault.message), places),
+        "message": mangling.plain(_with_lines(str(fault.message), places)),
         "kernel": places.entry,
         "file": places.file(address),
         "line": places(address).line,
@@ -125,7 +117,9 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
 
 def sentence(found: Mapping[str, Any]) -> str:
     """`described` in one sentence."""
-    parts = [f"{found['kernel']}, {_place(found['line'], found['file'], found['via'])}"]
+    parts = [
+        f"{mangling.function(found['kernel'])}, {_place(found['line'], found['file'], found['via'])}"
+    ]
     if found["opcode"]:
         parts.append(f"{found['opcode']} at SASS address {found['address']:#06x}")
     if found["threads"] and "thread" not in found["message"]:

@@ -76,7 +76,7 @@ def contiguous_layouts(
     """
     chosen = {name: layouts.get(name, "row") for name in "abc"}
     for name in chosen:
-        rows, columns = (shape[size] for size in Matmul.operands[name].extents)
+        rows, columns = Matmul.operands[name].sizes(shape)
         if f"ld{name}" in strides:
             continue
         if rows != 1 and columns == 1:
@@ -174,7 +174,7 @@ class Plan:
 
     def _layout(self, name: str) -> int:
         """A matrix as it lies in memory, in column-major terms: contiguous size first."""
-        rows, columns = (self.shape[size] for size in Matmul.operands[name].extents)
+        rows, columns = Matmul.operands[name].sizes(self.shape)
         if self.layouts[name] == "row":
             rows, columns = columns, rows
         lt = self.library.lt

@@ -491,6 +491,7 @@ def execute(
 
     state, buffers = prepared()
     states, done, shares, seconds = [state], 0, {}, 0.0
+    seconds_left = limits.seconds
     cores = (
         1
         if profile or capture or limits.reverse
@@ -500,17 +501,18 @@ def execute(
         started, limit = time.perf_counter(), Deadline.after(limits.seconds)
         done = spreading.run(
             state, functools.partial(_cluster, together=together), _read_only(state, buffers), cores,
-            grid, cluster, threads, limits.instructions, limit,
+            grid, cluster, threads, limits.instructions, limit, limits.working,
         )  # fmt: skip
         seconds = time.perf_counter() - started - limit.slept()
-        if not done:
+        if not done:  # nor would one core be done in time where several are not
+            seconds_left = LEAST_SECONDS if limit.over else limits.seconds - seconds
             state, buffers = prepared()
     book = capturing.Book(program) if capture else None
     if book is not None:
         state = book.watching(state)
     if not done:
         states = _cluster(state, together)
-        left = limits.seconds and max(limits.seconds - seconds, LEAST_SECONDS)
+        left = limits.seconds and max(seconds_left, LEAST_SECONDS)
         started, limit = time.perf_counter(), Deadline.after(left)
         tables = views.tables(states)  # hold them until the end: blocks know each other's addresses
         sampler = blocks.Sampler(state.control) if profile else None

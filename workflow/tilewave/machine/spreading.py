@@ -8,6 +8,7 @@ counts, findings and results are those of one core.
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -46,14 +47,18 @@ def independent(program: Program) -> bool:
 
 @dataclass
 class Work:
-    """What is left of a launch: of ``total`` blocks (or clusters) those from ``following`` on."""
+    """What is left of a launch: of ``total`` blocks (or clusters), of which the first ``working`` have work, those
+    from ``following`` on."""
 
     total: int
+    working: int
+    cores: int
     size: int
     instructions: int
     deadline: Deadline
     following: int = 0
     spent: int = 0
+    done: int = 0
     stopped: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -64,11 +69,20 @@ class Work:
             self.following = min(first + self.size, self.total)
             return None if self.stopped or first == self.total else (first, self.following)
 
-    def used(self, instructions: int) -> None:
-        """Note warp instructions that ran; stops where they are more than may run, or time is up."""
+    def used(self, instructions: int, done: int) -> None:
+        """Note warp instructions that ran and blocks that are done; stops where instructions are more than may
+        run, or time is up or will be long before the end."""
         with self.lock:
             self.spent += instructions
-            late = self.deadline.passed()
+            self.done += done
+            # Each core may have nearly done another one.
+            most = max(
+                (self.done + self.cores) / self.working,
+                self.spent / (self.instructions or math.inf),
+            )
+            late = self.deadline.passed() or (
+                self.working >= blocks.MANY and self.deadline.hopeless(most)
+            )
             self.stopped |= late or (bool(self.instructions) and self.spent >= self.instructions)
 
 
@@ -82,6 +96,7 @@ def run(
     threads: int,
     instructions: int,
     deadline: Deadline,
+    working: int = 0,
 ) -> int:
     """Execute a launch with ``cores`` threads. Returns how many blocks were done: all of them, or 0
     where it has to be executed again, in order.
@@ -91,7 +106,8 @@ def run(
     others: see `blocks.run_grid`.
     """
     total = int(np.prod(grid)) // int(np.prod(cluster))
-    work = Work(total, max(1, total // (RUNS * cores)), instructions, deadline)
+    working = min(-(-working // int(np.prod(cluster))) or total, total)
+    work = Work(total, working, cores, max(1, total // (RUNS * cores)), instructions, deadline)
     marks = [marking.Marks(state, fixed) for _ in range(cores)]
     own = [
         one.watching(state._replace(**{name: getattr(state, name).copy() for name in ITS_OWN}))
@@ -99,6 +115,7 @@ def run(
     ]
     sizes, dims = np.array(grid, np.int64), np.array(cluster, np.int64)
     blocks.spent(views.table(state))  # loads the loop, which two threads must not do at once
+    deadline.skip()
 
     def on_one_core(first: s.State) -> None:
         states = together(first)
@@ -107,11 +124,11 @@ def run(
             progress = np.array([blocks_[0], 0, 0], np.int64)
             found = 1
             while found == 1 and not work.stopped:
-                before = blocks.spent(tables[0])
+                before, first_one = blocks.spent(tables[0]), int(progress[0])
                 found = blocks.run_some(
                     tables[0], progress, sizes, dims, threads, blocks_[1], 0, blocks.LOOK
                 )
-                work.used(blocks.spent(tables[0]) - before)
+                work.used(blocks.spent(tables[0]) - before, int(progress[0]) - first_one)
             work.stopped |= found == 2
 
     with ThreadPoolExecutor(cores) as pool:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from tilewave.errors import UserError
 from tilewave.modules import Modules
+from tilewave.operations import own
 from tilewave.operations.base import Operation
 
-MODULES = Modules("operation", __name__, __path__, "TILEWAVE_OPERATIONS", helpers=("base",))
+MODULES = Modules("operation", __name__, __path__, "TILEWAVE_OPERATIONS", helpers=("base", "own"))
 
 
 def names() -> list[str]:
@@ -33,6 +34,8 @@ def _made(name: str, file: Path | None) -> Operation:
         allowed = "one class that is an operations.base.Operation"
         raise UserError(file or name, "operation", found, allowed)
     made[0].name = name
+    if file is not None:
+        own.checked(made[0], file)
     return made[0]()
 
 

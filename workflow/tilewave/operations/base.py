@@ -33,14 +33,24 @@ class Work(NamedTuple):
 class Operand:
     """An array of an operation.
 
-    extents: its dimensions by name, the outermost of a row-major array first. stream: of its random
-    elements (`inputs.uniform`), None where it has no values before the launch. written: whether it is
-    an output.
+    extents: its dimensions by name, or numbers, the outermost of a row-major array first. stream: of its
+    random elements (`inputs.uniform`), None where it has none before the launch. written: whether it is
+    an output. zeroed: whether it is zero before each checked launch, as what atomics add to.
     """
 
-    extents: tuple[str, ...]
+    extents: tuple[str | int, ...]
     stream: int | None = None
     written: bool = False
+    zeroed: bool = False
+
+    @property
+    def given(self) -> bool:
+        """Whether it has values before a launch."""
+        return self.stream is not None or self.zeroed
+
+    def sizes(self, shape: Mapping[str, int]) -> tuple[int, ...]:
+        """Its extents at a shape."""
+        return tuple(one if isinstance(one, int) else shape[one] for one in self.extents)
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,7 @@ class Operation:
         strides: Mapping[str, int],
     ) -> Placement:
         """Where the elements of one of `operands` lie, with those strides that are given."""
-        extents = tuple(shape[size] for size in self.operands[name].extents)
+        extents = self.operands[name].sizes(shape)
         order: Literal["C", "F"] = "F" if self.laid_out and layouts.get(name) == "col" else "C"
         return Placement.of(name, extents, order, strides)
 
@@ -109,7 +119,7 @@ class Operation:
 
     def extents(self, job: Job, name: str) -> tuple[int, ...]:
         """Sizes of an operand."""
-        return tuple(job.shape[size] for size in self.arrays(job)[name].extents)
+        return self.arrays(job)[name].sizes(job.shape)
 
     def stored(self, job: Job, name: str) -> tuple[np.dtype[Any], int]:
         """numpy's dtype of an operand in memory, and its elements, padding and all."""
@@ -165,11 +175,14 @@ class Operation:
 
     def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
         """Whether an operand has values before a launch; the others are poisoned."""
-        return self.arrays(job)[name].stream is not None
+        return self.arrays(job)[name].given
 
     def streamed(self, job: Job, name: str) -> int | None:
         """The stream of uniform numbers that an operand holds, which a GPU makes itself; None where
-        its values are others."""
+        its values are others, as all are of an operation with `inputs` of its own."""
+        own = type(self)
+        if own.inputs is not Operation.inputs and own.streamed is Operation.streamed:
+            return None
         stream = self.arrays(job)[name].stream
         return stream if stream is not None and DTYPES[self.dtype(job, name)].made else None
 
@@ -178,9 +191,13 @@ class Operation:
         memory's order: padding is none of them."""
         made = {}
         for name, operand in self.arrays(job).items():
-            if operand.stream is not None:
-                count = math.prod(self.extents(job, name))
-                made[name] = uniform(job.seed, operand.stream, count, self.dtype(job, name))
+            count, dtype = math.prod(self.extents(job, name)), self.dtype(job, name)
+            if operand.zeroed:
+                made[name] = np.zeros(count, storage(dtype))
+            elif operand.stream is not None:
+                of_words = dtype == "u8"
+                drawn = uniform(job.seed, operand.stream, count, "u32" if of_words else dtype)
+                made[name] = drawn.astype(storage(dtype)) if of_words else drawn
         return made
 
     # ---------------------------------------------------------------------------------- what is right
@@ -246,7 +263,6 @@ class Operation:
         first = next(iter(dtypes.values()), "")
         moved = 0
         for name, operand in self.operands.items():
-            passes = (operand.stream is not None) + operand.written
-            size = math.prod(shape[extent] for extent in operand.extents)
-            moved += passes * size * SIZES[dtypes.get(name) or first]
+            passes = operand.given + operand.written
+            moved += passes * math.prod(operand.sizes(shape)) * SIZES[dtypes.get(name) or first]
         return Work(0, moved)

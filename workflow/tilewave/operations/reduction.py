@@ -29,9 +29,6 @@ class Reduction(Operation):
         "total": Operand((), stream=1, written=True),
     }
 
-    def streamed(self, job: Job, name: str) -> int | None:
-        return None  # no uniform numbers
-
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
         """Whole eighths."""
         made = {}

@@ -17,7 +17,7 @@ _SIZES = ("m", "n", "k", "line", "probe_case")
 _FOLDED = ("operation", "dtype", "shape", "m", "n", "k", "verdict", "status", "reason", "source")
 
 
-def number(value: float, grouped: bool = True) -> str:
+def number(value: float) -> str:
     """A number with four significant digits; whole numbers are exact, grouped from 10,000 on."""
     if math.isnan(value):
         return ""
@@ -25,7 +25,7 @@ def number(value: float, grouped: bool = True) -> str:
         return "∞" if value > 0 else "−∞"
     sign, size = ("−" if value < 0 else ""), abs(value)
     if size == int(size) and size < 1e15:
-        return sign + (f"{int(size):,}" if grouped and size >= 10_000 else str(int(size)))
+        return sign + (f"{int(size):,}" if size >= 10_000 else str(int(size)))
     if size >= 1e15 or size < 1e-3:
         mantissa, _, exponent = f"{size:.3e}".partition("e")
         return f"{sign}{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
@@ -35,14 +35,14 @@ def number(value: float, grouped: bool = True) -> str:
     return sign + (f"{size:,.0f}" if size >= 10_000 else f"{size:.{digits}f}")
 
 
-def cell(value: object, column: str = "") -> str:
+def cell(value: object) -> str:
     """What a table shows for a value; nothing for nothing."""
     if not present(value):
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)):
-        return number(float(value), grouped=column not in _SIZES)
+        return number(float(value))
     return str(value)
 
 
@@ -90,7 +90,7 @@ def table(frame: pd.DataFrame) -> Table:
         frame = frame.drop(columns=told)
     kept, same, empty = [], [], []
     for name in map(str, frame.columns):
-        texts = [cell(value, name) for value in frame[name]]
+        texts = [cell(value) for value in frame[name]]
         if not any(texts):
             if name not in ("reason", *_SIZES, "dtype"):
                 empty.append(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -60,6 +61,23 @@ def _templates() -> jinja2.Environment:
     return made
 
 
+SCRIPTED = ("explorer.html.j2",)
+"""Pages whose script writes the same texts, in cells that do not wrap."""
+FIGURE = re.compile(
+    # Code is as it stands in its file.
+    r"<(?P<code>pre|code|script|style)\b.*?</(?P=code)>|<table class=\"listing.*?</table>|<[^>]*>"
+    r"|(?<=\d)(?<![A-Za-z]\d) (?=(?:%|(?:[munp]?s|[KMGT]?B|[MGT]?B/s|[GT]FLOP/s|TOP/s|[MG]Hz|W|bytes)\b))",
+    re.DOTALL,
+)
+
+
+def _bound(found: re.Match[str]) -> str:
+    return "\xa0" if found[0] == " " else found[0]
+
+
 def render(name: str, context: Mapping[str, Any]) -> str:
-    """A page's HTML; everything in the context is escaped."""
-    return _templates().get_template(name).render({"root": "", **context})
+    """A page's HTML; everything in the context is escaped, and no line ends between a number and its unit."""
+    made = _templates().get_template(name).render({"root": "", **context})
+    if name in SCRIPTED:
+        return made
+    return FIGURE.sub(_bound, made)

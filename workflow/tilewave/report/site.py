@@ -231,6 +231,7 @@ def write(
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
             "verdicts": verdict_counts(cases),
             "judged": judged,
+            "no_kernels": list(project.no_kernels.values()),
             "findings": found,
             "lessons": taught,
             "failures": [one for one in groups if one.word not in MILD],

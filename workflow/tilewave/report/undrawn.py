@@ -17,7 +17,7 @@ import pandas as pd
 
 from tilewave import plots
 from tilewave.errors import UserError
-from tilewave.execution.places import relative
+from tilewave.home import relative
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

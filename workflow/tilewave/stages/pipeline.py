@@ -248,8 +248,10 @@ class Pipeline:
         """Each variant's listing where its entry says, for whoever reads it."""
         for name, entries in self.compiled.items():
             for entry in entries.values():
-                text = self.compilations.listing(self.variants[name], entry) if entry else None
-                if entry and text is not None:
+                if not entry or "sass" not in entry:  # refused, if a recording has its code
+                    continue
+                text = self.compilations.listing(self.variants[name], entry)
+                if text is not None:
                     write_where_other(Path(entry["sass"]), text)
 
     def shipped(self) -> tuple[dict[str, dict[str, Any]], dict[str, Listing]]:

@@ -35,7 +35,7 @@ def contiguous(layouts: Mapping[str, str]) -> dict[str, str]:
     """
     found = {}
     for name, operand in Matmul.operands.items():
-        rows, columns = operand.extents
+        rows, columns = map(str, operand.extents)
         layout = layouts.get(name, "row")
         if layout not in ("row", "col"):
             raise ValueError(f"layout of {name}: found {layout!r}, allowed: row, col")

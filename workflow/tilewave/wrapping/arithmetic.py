@@ -16,10 +16,12 @@ DTYPES = {
     "float": "f32", "double": "f64", "half": "f16", "__half": "f16", "half_t": "f16",
     "float16": "f16", "fp16": "f16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "bf16": "bf16",
     "bfloat16": "bf16", "int8_t": "i8", "char": "i8", "signed char": "i8", "int": "i32",
+    "unsigned char": "u8", "uint8_t": "u8", "uchar": "u8",
     "int32_t": "i32", "unsigned": "u32", "unsigned int": "u32", "uint32_t": "u32", "uint": "u32",
     "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2",
 }  # fmt: skip
 """Type of C++ -> dtype."""
+VECTOR = re.compile(r"(?P<of>float|double|int|uint|uchar|char|half|__half)(?P<many>[234])")
 WHOLE = frozenset(
     "int unsigned long short char size_t uint uint32_t int32_t uint64_t int64_t ptrdiff_t const auto".split()
 )
@@ -97,10 +99,12 @@ class _Taken(ast.NodeTransformer):
                 pass
             elif one.text == "sizeof":
                 end = closing(found, i + 1)
-                kind = " ".join(words[i + 2 : end])
-                if kind not in DTYPES:
+                kind = self.scope.source.plain(" ".join(words[i + 2 : end]))
+                several = VECTOR.fullmatch(kind)
+                element = several["of"] if several else kind
+                if element not in DTYPES:
                     raise Unknown(f"sizeof({kind})")
-                made += f" {SIZES[DTYPES[kind]]} "
+                made += f" {SIZES[DTYPES[element]] * int(several['many'] if several else 1)} "
                 i = end
             elif one.text.endswith("_cast"):
                 i = words.index(">", i)

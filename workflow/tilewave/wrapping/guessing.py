@@ -22,7 +22,7 @@ K_STEP = re.compile(
 )
 C_TYPES = {
     "f32": "float", "f64": "double", "f16": "__half", "bf16": "__nv_bfloat16", "i8": "signed char",
-    "i32": "int", "u32": "unsigned", "tf32": "float", "e4m3": "__nv_fp8_e4m3", "e5m2": "__nv_fp8_e5m2",
+    "i32": "int", "u32": "unsigned", "u8": "unsigned char", "tf32": "float", "e4m3": "__nv_fp8_e4m3", "e5m2": "__nv_fp8_e5m2",
 }  # fmt: skip
 STEPS = (8, 16, 32, 64)
 PREFIX = "T_"
@@ -130,7 +130,7 @@ def _sides(found: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> 
     return sides
 
 
-OWN = "--operations FOLDER with one of your own (CONTRIBUTING.md, An operation)"
+OWN = "--operations FOLDER with one of your own (docs/operations.md)"
 """For a kernel that computes what no operation here does."""
 
 
@@ -163,7 +163,7 @@ def guessed(function: Function, source: Source, operation: Operation, dtype: str
     guess.others[:0] = [
         {**guess.front, "grid": grid} for grid in _other_grids(guess) if grid != guess.front["grid"]
     ]
-    if single and not operation.laid_out:
+    if (single != operation.laid_out) and len(sizes) > 1:
         guess.others.append({**guess.front, "requires": equal})
     _tiles(guess, function, source)
     return guess
@@ -193,7 +193,7 @@ def _dtypes(
     found: dict[str, str] = {}
     for one, word in zip(function.parameters, words):
         if one.stars and word in operands:
-            kind = types.get(one.type, one.type)
+            kind = types.get(one.type) or source.plain(one.type)
             plain = re.sub(r"[24]$", "", kind) if kind not in DTYPES else kind
             found[str(word)] = DTYPES.get(plain.replace("nvcuda::", ""), "")
     code = "\n".join(source.texts[path] for path in source.own)
@@ -247,8 +247,11 @@ def _geometry(
             guess.notes.append(
                 f"{key} of the launch at line {launch.line if launch else 0}: {error} is not known"
             )
-    if not guess.front.get("block"):
-        guess.front["block"] = _common_block(function, source, guess)
+        if key == "block" and not guess.front.get("block"):
+            guess.front["block"] = _common_block(function, source, guess)
+            if found and len(found) == 1 and len(guess.front["block"]) == 1:
+                # What the launch calls it, of which grid and shared memory may be made.
+                known[found[0].text] = str(guess.front["block"][0])
     if not guess.front.get("grid"):
         guess.front["grid"] = _common_grid(guess.front["block"], _extents(guess.operation))
         guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
@@ -286,9 +289,10 @@ def _common_block(function: Function, source: Source, guess: Guess) -> list[int 
 
 
 def _extents(operation: Operation) -> tuple[str, ...]:
-    """Dimensions that threads are usually dealt out over: the output's, or the input's of a scalar."""
+    """Dimensions that threads are usually dealt out over: the output's, or the input's of what has none."""
     found = sorted(operation.operands.values(), key=lambda one: not one.written)
-    return next((one.extents for one in found if one.extents), ())
+    named = (tuple(one for one in each.extents if isinstance(one, str)) for each in found)
+    return next(filter(None, named), ())
 
 
 def _common_grid(block: Sequence[int | str], extents: Sequence[str]) -> list[int | str]:

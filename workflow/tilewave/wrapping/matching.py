@@ -29,7 +29,13 @@ OUTER = frozenset("height h ny rows nrows num_rows n_rows".split())
 INNER = frozenset("width w nx cols columns ncols num_cols n_cols".split())
 """Words for the rows and the columns of an array with two dimensions."""
 LEADING = re.compile(r"(?P<what>ld|stride)_?(?P<of>[a-z]+)_?")
-WORDS = {"gemm": "matmul", "bmm": "batched_matmul", "reduce": "reduction", "vecadd": "vector_add"}
+WORDS = {
+    "gemm": "matmul",
+    "bmm": "batched_matmul",
+    "reduce": "reduction",
+    "vecadd": "vector_add",
+    "vec_add": "vector_add",
+}
 """Word of a kernel's name -> what the operation is called here."""
 MOST = 8
 """Other meanings of the sizes that are tried."""
@@ -62,6 +68,7 @@ def _outputs(operation: Operation) -> list[str]:
 def _role(name: str, operation: Operation) -> str:
     """The array of a pointer's name; empty where it says nothing."""
     words = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower().strip("_").split("_")
+    every = list(words)
     while len(words) > 1 and words[0] in NOISE:
         words = words[1:]
     while len(words) > 1 and words[-1] in NOISE:
@@ -72,7 +79,11 @@ def _role(name: str, operation: Operation) -> str:
         return word
     if POSITIONS.get(word, len(inputs)) < len(inputs):
         return inputs[POSITIONS[word]]
-    return outputs[0] if word in OUTPUTS and outputs else ""
+    # `data_out` beside `data_in`: no letter tells anything there.
+    long = {one for one in every if len(one) > 1}
+    if outputs and (word in OUTPUTS or long & OUTPUTS):
+        return outputs[0]
+    return inputs[0] if len(inputs) == 1 and long & POSITIONS.keys() else ""
 
 
 def _roles(pointers: Sequence[Parameter], operation: Operation) -> dict[str, str]:
@@ -105,14 +116,17 @@ def usual(operation: Operation) -> dict[str, str]:
     first = next(iter(operation.operands.values())).extents
     if len(operation.dimensions) != 2 or len(first) != 2:
         return {}
-    return dict.fromkeys(OUTER, first[0]) | dict.fromkeys(INNER, first[1])
+    return dict.fromkeys(OUTER, str(first[0])) | dict.fromkeys(INNER, str(first[1]))
 
 
 def innermost(operation: Operation) -> str:
     """The dimension along which the output is contiguous, or the input of what has no dimension."""
     named = [*_outputs(operation), *_inputs(operation)]
     return next(
-        operation.operands[one].extents[-1] for one in named if operation.operands[one].extents
+        size
+        for one in named
+        for size in operation.operands[one].extents[-1:]
+        if isinstance(size, str)
     )
 
 
@@ -148,7 +162,7 @@ def with_leading(
     """Arguments with each leading dimension and stride as the sizes that it is in these layouts."""
     leads: dict[str, str] = {}
     for name, operand in operation.operands.items():
-        extents = operand.extents
+        extents = [str(one) for one in operand.extents]
         if len(extents) > 1:
             lead = extents[-2] if layouts.get(name, "row") == "col" else extents[-1]
             leads |= {f"ld{name}": lead, f"stride{name}": lead}
@@ -162,6 +176,8 @@ def others(
 ) -> Iterator[list[Any]]:
     """The same arguments with other meanings of sizes that no name told."""
     names = operation.dimensions
+    if operation.laid_out and {"m", "n"} <= {*words}:
+        yield [{"m": "n", "n": "m"}.get(word, word) for word in words]  # N rows and M columns
     places = [i for i, word in enumerate(words) if word in names]
     own = re.compile(DIMENSION.format("|".join(names)))
     if operation.laid_out or all(own.fullmatch(parameters[i].name.lower()) for i in places):

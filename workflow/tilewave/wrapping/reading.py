@@ -171,6 +171,18 @@ class Source:
                 return next((v for at, n, v in definitions(one.head) if n == name), None)
         return None
 
+    def plain(self, kind: str) -> str:
+        """The type that a name of a type stands for: of a typedef, an alias or a macro."""
+        for path in self.own:
+            found = re.search(
+                rf"\btypedef\s+([\w ]+?)\s+{re.escape(kind)}\s*;|\busing\s+{re.escape(kind)}\s*=\s*([\w ]+?)\s*;"
+                rf"|^[ \t]*#[ \t]*define[ \t]+{re.escape(kind)}[ \t]+([\w ]+?)[ \t]*$",
+                self.texts[path], re.MULTILINE,
+            )  # fmt: skip
+            if found:
+                return str(next(filter(None, found.groups())))
+        return kind
+
     def returned(self, name: str) -> tuple[Scope, tuple[Token, ...]] | None:
         """What a function without arguments returns at its end."""
         for _path, one in self.declarations(name):

@@ -34,7 +34,7 @@ def right(told: Told) -> bool:
 
 
 def first_shape(guess: Guess) -> Shape:
-    """Whole tiles, one or two of them a side; of what has no layouts to try, sizes that differ."""
+    """Whole tiles, one to three of them a side, and sizes that differ: of equal ones any may be another."""
     operation, shape = guess.operation, Shape()
     sides = {str(side) for side in guess.front["grid"]}
     for one in operation.dimensions:
@@ -46,7 +46,7 @@ def first_shape(guess: Guess) -> Shape:
         else:
             size = tile if tile > 1 else UNKNOWN_TILE
             shape[one] = size if size >= 64 and operation.laid_out else 2 * size
-            while not operation.tiles and list(shape.values()).count(shape[one]) > 1:
+            while list(shape.values()).count(shape[one]) > 1:
                 shape[one] += size
     return shape_of(shape, guess.front)
 
