@@ -24,7 +24,7 @@ where:
 tile: [TILE_M, TILE_N, 16]
 block: [team, TEAMS]
 cluster: [SPLITS]
-grid: ["SPLITS * ceil(m / TILE_M) * ceil(n / TILE_N)"]
+grid: ["SPLITS * ceil(n / TILE_N)", "ceil(m / TILE_M)"]
 shared_bytes: shared
 requires:
   arch: 90
@@ -56,7 +56,8 @@ using Parts = cluster_parts::Exchange<SPLITS, THREADS, f64, OF_TEAM, 2>;
 
 static_assert((TEAMS - 1) * LOT_BYTES <= TEAM_BYTES, "what a team gets fits where its stages were");
 
-__device__ __forceinline__ int team() { return threadIdx.y; }
+// The same for all lanes of a warp, which the compiler knows only of a broadcast.
+__device__ __forceinline__ int team() { return TEAMS == 1 ? 0 : __shfl_sync(0xffffffffu, threadIdx.y, 0); }
 
 // The sums of all teams of the block, of which every team gets a share. Those of the team that comes j + 1 behind
 // another one, in the circle of teams, lie in lot j of that one.
@@ -167,7 +168,8 @@ extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS, RESIDENT / (
         if (threadIdx.x == 0) parts.begin(rank);
         cluster_parts::arrive();
     }
-    const dmma::Place place = dmma::place_of(blockIdx.x / SPLITS, problem);
+    // Row by row: nothing is divided before the first copy, and what is this small stays in L2 in any order.
+    const dmma::Place place = {static_cast<int>(blockIdx.y) * TILE_M, static_cast<int>(blockIdx.x) / SPLITS * TILE_N};
     if ((n | k) % 2 != 0) {
         dmma::share<dmma::ELEMENTS>(problem, place, stages, parts, rank);
     } else if (place.edge(problem)) {

@@ -17,7 +17,7 @@ let:
 tile: [WARPS * rows, 16, "512 / size(REAL)"]
 block: [WARPS * 32]
 cluster: [SPLITS]
-grid: ["SPLITS * ceil(m / (WARPS * rows)) * ceil(n / 16)"]
+grid: ["SPLITS * ceil(m / (WARPS * rows))", "ceil(n / 16)"]
 shared_bytes: shared
 requires:
   arch: 90
@@ -97,8 +97,7 @@ __device__ __forceinline__ void add_lanes(Sums& sums) {
 template <bool ALIGNED>
 __device__ __forceinline__ void product(const Problem& p, unsigned shared, const Lines& lines) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    const int tile = blockIdx.x / SPLITS, tiles_m = (p.m - 1) / TILE_M + 1;
-    const int row = tile % tiles_m * TILE_M + warp * ROWS, column = tile / tiles_m * SIDE;
+    const int row = blockIdx.x / SPLITS * TILE_M + warp * ROWS, column = blockIdx.y * SIDE;
     const int chunks = (p.k - 1) / CHUNK + 1;
     const int begin = chunks * lines.rank / SPLITS, count = chunks * (lines.rank + 1) / SPLITS - begin;
     const int end = min((begin + count) * CHUNK, p.k);

@@ -18,7 +18,7 @@ let:
 tile: [16, "LANES * 16 / size(REAL)", "groups * DEPTH"]
 block: [WARPS * 32]
 cluster: [SPLITS]
-grid: ["SPLITS * ceil(m / 16) * ceil(n / (LANES * 16 / size(REAL)))"]
+grid: ["SPLITS * ceil(n / (LANES * 16 / size(REAL)))", "ceil(m / 16)"]
 shared_bytes: shared
 requires:
   arch: 90
@@ -88,8 +88,7 @@ __device__ __forceinline__ void multiply(Sums& sums, unsigned a, const Rows& b) 
 template <bool ALIGNED>
 __device__ __forceinline__ void product(const Problem& p, unsigned shared, const Lines& lines) {
     const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
-    const int tile = blockIdx.x / SPLITS, tiles_n = (p.n - 1) / TILE_N + 1;
-    const int first_row = tile / tiles_n * SIDE, first_column = tile % tiles_n * TILE_N;
+    const int first_row = blockIdx.y * SIDE, first_column = blockIdx.x / SPLITS * TILE_N;
     const int column = first_column + lane * PIECE;
     const int chunks = (p.k - 1) / CHUNK + 1;
     const int begin = chunks * lines.rank / SPLITS, count = chunks * (lines.rank + 1) / SPLITS - begin;
