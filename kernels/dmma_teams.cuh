@@ -13,44 +13,42 @@ namespace dmma {
 constexpr int COUNT = TILES_M * 2 * TILES_N * 4;  // sums of a thread
 constexpr int OF_TEAM = COUNT / TEAMS;            // that it completes for its block
 constexpr int QUADS = OF_TEAM / PIECE;
-constexpr int LOT_BYTES = QUADS * THREADS * PIECE_BYTES;  // what a team has for another one
+constexpr int SUMS_BYTES = TILE_M * TILE_N * sizeof(f64);  // of a team
 constexpr int TEAM_BYTES = STAGES * STAGE_BYTES;
 using Parts = cluster_parts::Exchange<SPLITS, THREADS, f64, OF_TEAM, 2>;
 
-static_assert((TEAMS - 1) * LOT_BYTES <= TEAM_BYTES, "what a team gets fits where its stages were");
+static_assert(TEAMS == 1 || SUMS_BYTES <= TEAM_BYTES, "a team's sums fit where its stages were");
 
 // The same for all lanes of a warp, which the compiler knows only of a broadcast.
 __device__ __forceinline__ int team() { return TEAMS == 1 ? 0 : __shfl_sync(0xffffffffu, threadIdx.y, 0); }
 
-// The sums of all teams of the block, of which every team gets a share. Those of the team that comes j + 1 behind
-// another one, in the circle of teams, lie in lot j of that one.
+// The sums of all teams of the block, of which every team gets a share: number team() of TEAMS.
 __device__ __forceinline__ void add_teams(f64 (&own)[OF_TEAM], const f64 (&sums)[COUNT], unsigned stages) {
-    const Thread thread;
-    cp_async::wait<0>();
-    __syncthreads();  // nobody reads stages any more, nothing is written there
+    if constexpr (TEAMS == 1) {
 #pragma unroll
-    for (int to = 0; to < TEAMS; ++to) {
-        if (to == team()) {
+        for (int e = 0; e < COUNT; ++e) own[e] = sums[e];
+    } else {
+        const unsigned of_thread = stages + Thread().id * PIECE_BYTES;
+        cp_async::wait<0>();
+        __syncthreads();  // nobody reads stages any more, nothing is written there
 #pragma unroll
-            for (int e = 0; e < OF_TEAM; ++e) own[e] = sums[to * OF_TEAM + e];
-            continue;
-        }
-        const int lot = (team() + TEAMS - 1 - to) % TEAMS;
-        const unsigned at = stages + to * TEAM_BYTES + lot * LOT_BYTES + thread.id * PIECE_BYTES;
-#pragma unroll
-        for (int i = 0; i < QUADS; ++i) {
-            const f64* const two = sums + to * OF_TEAM + i * PIECE;
-            asm volatile("st.shared.v2.f64 [%0], {%1, %2};\n" ::"r"(at + i * THREADS * PIECE_BYTES), "d"(two[0]),
-                         "d"(two[1])
+        for (int i = 0; i < COUNT / PIECE; ++i) {
+            asm volatile("st.shared.v2.f64 [%0], {%1, %2};\n" ::"r"(of_thread + team() * SUMS_BYTES +
+                                                                    i * THREADS * PIECE_BYTES),
+                         "d"(sums[i * PIECE]), "d"(sums[i * PIECE + 1])
                          : "memory");
         }
-    }
-    __syncthreads();
+        __syncthreads();
 #pragma unroll
-    for (int lot = 0; lot < TEAMS - 1; ++lot) {
-        const unsigned at = stages + team() * TEAM_BYTES + lot * LOT_BYTES + thread.id * PIECE_BYTES;
+        for (int e = 0; e < OF_TEAM; ++e) own[e] = 0.0;
+        const unsigned share = of_thread + team() * QUADS * THREADS * PIECE_BYTES;
 #pragma unroll
-        for (int i = 0; i < QUADS; ++i) cluster_parts::add_quad(own + i * PIECE, at + i * THREADS * PIECE_BYTES);
+        for (int of = 0; of < TEAMS; ++of) {
+#pragma unroll
+            for (int i = 0; i < QUADS; ++i) {
+                cluster_parts::add_quad(own + i * PIECE, share + of * SUMS_BYTES + i * THREADS * PIECE_BYTES);
+            }
+        }
     }
 }
 

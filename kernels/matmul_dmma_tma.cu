@@ -73,16 +73,18 @@ struct Ring {
     int next_k, left;  // of the chunk that is asked for next; chunks that nobody has asked for yet
     int target = 0;    // its stage
 
-    __device__ __forceinline__ void begin() const {
+    // By one thread, and so is `ask`.
+    __device__ __forceinline__ void begin() {
 #pragma unroll
         for (int s = 0; s < STAGES; ++s) {
             asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(barriers + 8 * s) : "memory");
         }
         asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+#pragma unroll 1
+        for (int s = 0; s < STAGES - 1; ++s) ask();
     }
 
-    // By one thread.
     __device__ __forceinline__ void ask() {
         if (left == 0) return;
         const unsigned stage = stages + target * STAGE_BYTES, barrier = barriers + 8 * target;
@@ -151,12 +153,6 @@ struct Pieces {
 
 // The sums of `count` chunks. Rows of A are read 16 ahead, columns of B an octet.
 __device__ __forceinline__ void accumulate(Sums& sums, Ring& ring, int count) {
-    const bool asks = Thread().id == 0;
-    if (asks) {
-        ring.begin();
-#pragma unroll 1
-        for (int s = 0; s < STAGES - 1; ++s) ring.ask();
-    }
     const Pieces pieces(ring.stages);
     clear(sums);
     meet();  // the mbarriers are there
@@ -176,7 +172,7 @@ __device__ __forceinline__ void accumulate(Sums& sums, Ring& ring, int count) {
         for (int octet = 0; octet < 2; ++octet) {
             if (octet == 1) {
                 meet();  // nobody reads the chunk before this one any more
-                if (asks) ring.ask();
+                if (Thread().id == 0) ring.ask();
                 // Behind the last chunk nothing comes: its first octet is read again, for nothing.
                 if (count > 1) ring.wait(stage, parity);
             }
@@ -210,12 +206,13 @@ extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS, RESIDENT / (
     const dmma::Place place = {static_cast<int>(blockIdx.y) * TILE_M, static_cast<int>(blockIdx.x) / SPLITS * TILE_N};
     const int number = rank * TEAMS + dmma::team();
     const int first = dmma::first_chunk(problem, number), count = dmma::first_chunk(problem, number + 1) - first;
+    dmma::Ring ring = {map_a, map_b, place, stages + dmma::team() * dmma::TEAM_BYTES,
+                       static_cast<unsigned>(__cvta_generic_to_shared(landed[dmma::team()])), first * dmma::CHUNK, count};
+    if (threadIdx.x == 0) ring.begin();
     if constexpr (SPLITS > 1) {
         if (threadIdx.x == 0) parts.begin(rank);
         cluster_parts::arrive();
     }
-    dmma::Ring ring = {map_a, map_b, place, stages + dmma::team() * dmma::TEAM_BYTES,
-                       static_cast<unsigned>(__cvta_generic_to_shared(landed[dmma::team()])), first * dmma::CHUNK, count};
     dmma::Sums sums;
     dmma::accumulate(sums, ring, count);
     if (place.row + TILE_M > m || place.column + TILE_N > n) {
