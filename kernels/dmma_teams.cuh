@@ -1,7 +1,7 @@
 // Teams of a block's warps, each with a piece of k of the same tile, and how their sums become one (matmul_dmma_teams,
 // matmul_dmma_tma): in shared memory where they are of one block, then across the blocks of a cluster.
 //
-// Who includes this defines TEAMS and SPLITS besides what dmma_tile.cuh asks for.
+// Who includes this defines TEAMS and SPLITS (blocks of a cluster) besides what dmma_tile.cuh asks for.
 
 #pragma once
 
@@ -86,9 +86,9 @@ __device__ __forceinline__ void store_share(const f64 (&own)[SIZE], int first, i
     }
 }
 
-// Where the teams' pieces of k end is a matter of chunks; number of this one: of SPLITS * TEAMS.
-__device__ __forceinline__ int first_chunk(const Problem& problem, int number) {
-    return chunks_of(problem) * number / (SPLITS * TEAMS);
+// Where the piece of k of a team begins, of `teams` that share a tile.
+__device__ __forceinline__ int first_chunk(const Problem& problem, int number, int teams) {
+    return chunks_of(problem) * number / teams;
 }
 
 // The parts that the other blocks of the cluster send to this thread's team lie from `slots` on.

@@ -50,7 +50,7 @@ template <int KIND>
 __device__ __forceinline__ void share(const Problem& problem, const Place& place, unsigned stages, const Parts& parts,
                                       int rank) {
     const int number = rank * TEAMS + team();
-    const int first = first_chunk(problem, number), end = first_chunk(problem, number + 1);
+    const int first = first_chunk(problem, number, SPLITS * TEAMS), end = first_chunk(problem, number + 1, SPLITS * TEAMS);
     Sums sums;
     if (first == end) {
         clear(sums);

@@ -7,7 +7,7 @@ layouts: {a: row, b: row, c: row}
 macros:
   REAL: [f32, f64]
   SPLITS: [2, 1, 4, 8]  # blocks of a cluster, each with a piece of k
-  WARPS: [4, 8]         # of a block
+  WARPS: [8, 4]         # of a block
   AHEAD: [1, 2]         # 32 KB of A that the warps of an SM have under way
 where: ["REAL == f32 or AHEAD == 1"]
 let:
