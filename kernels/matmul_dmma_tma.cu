@@ -205,7 +205,8 @@ extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS, RESIDENT / (
     const int rank = cluster_parts::rank();
     const dmma::Place place = {static_cast<int>(blockIdx.y) * TILE_M, static_cast<int>(blockIdx.x) / SPLITS * TILE_N};
     const int number = rank * TEAMS + dmma::team();
-    const int first = dmma::first_chunk(problem, number, SPLITS * TEAMS), count = dmma::first_chunk(problem, number + 1, SPLITS * TEAMS) - first;
+    const int first = dmma::first_chunk(problem, number, SPLITS * TEAMS);
+    const int count = dmma::first_chunk(problem, number + 1, SPLITS * TEAMS) - first;
     dmma::Ring ring = {map_a, map_b, place, stages + dmma::team() * dmma::TEAM_BYTES,
                        static_cast<unsigned>(__cvta_generic_to_shared(landed[dmma::team()])), first * dmma::CHUNK, count};
     if (threadIdx.x == 0) ring.begin();

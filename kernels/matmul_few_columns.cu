@@ -106,9 +106,11 @@ __device__ __forceinline__ void product(const Problem& p, unsigned shared, const
     const int last = max(min(ROWS, p.m - row), 1) - 1;
     const auto load_rows = [&](Rows& to, int chunk) {
         const int first = (begin + chunk) * CHUNK + lane * PIECE;
+        const REAL* from = a + first;
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
-            load<ALIGNED>(to[i], a + static_cast<long long>(min(i, last)) * p.k + first, end - first);
+            load<ALIGNED>(to[i], from, end - first);
+            from += i < last ? p.k : 0;  // step by step: eight offsets would have no registers
         }
     };
     const auto copy_next = [&](int chunk) {
