@@ -59,13 +59,19 @@ def test_teams_read_shared_memory_without_conflicts_or_spills(name: str) -> None
 
 # One tile that all blocks share; two of which a block has a part of each; tiles that were dealt out before whole ones.
 @pytest.mark.parametrize(
-    ("sms", "shape"), [(132, "129x67x530"), (3, "100x300x200"), (2, "513x130x24")]
+    ("name", "sms", "shape"),
+    [
+        ("matmul_two_launches", 132, "129x67x530"),
+        ("matmul_two_launches", 3, "100x300x200"),
+        ("matmul_two_launches", 2, "513x130x24"),
+        ("matmul_dmma_two_launches", 132, "65x67x300"),
+    ],
 )
 def test_parts_are_added_wherever_they_were_dealt_out(
-    monkeypatch: pytest.MonkeyPatch, sms: int, shape: str
+    monkeypatch: pytest.MonkeyPatch, name: str, sms: int, shape: str
 ) -> None:
     known = support.device
     monkeypatch.setattr(support, "device", lambda arch: {**known(arch), "sms": sms})
-    job = support.job(KERNELS / "matmul_two_launches.cu", shape, {})
+    job = support.job(KERNELS / f"{name}.cu", shape, {})
     done = case.run(job, execution.engine()).result
     assert (done["status"], done["verdict"]) == ("ok", "correct"), done
