@@ -16,7 +16,8 @@
 // p xor 2 (k / 2 mod 4): each quarter of a warp's 16-byte read then meets every bank once, and a copy of
 // whole lines moves each of them from one line into one other.
 //
-// Who includes this defines TILE_M, TILE_N, WARP_M, STAGES, EVERY and DEPTH.
+// Who includes this defines TILE_M, TILE_N, WARP_M, STAGES, EVERY and DEPTH. With TEAMS a block is several teams of
+// threads (threadIdx.y), each with a tile, stages and a barrier of its own; an SM then holds RESIDENT warps.
 
 #pragma once
 
@@ -50,7 +51,11 @@ constexpr int STEPS = CHUNK / STEP;
 // Sums take WARP_M x WARP_N / 16 registers of a thread. An SM's registers hold 8 warps of 64x32 or 16 of 32x32.
 constexpr int WARPS_PER_SM = WARP_M == 64 ? 8 : 16;
 // With two warps on a quarter of an SM the columns of B are loaded a step ahead; four hide that wait.
+#ifdef TEAMS
+constexpr bool AHEAD = RESIDENT < 16;
+#else
 constexpr bool AHEAD = WARPS_PER_SM < 16;
+#endif
 constexpr int BLOCKS_PER_SM = WARPS_PER_SM / WARPS > 1 ? WARPS_PER_SM / WARPS : 1;
 
 constexpr int A_ROW_BYTES = CHUNK * 8;
@@ -130,6 +135,15 @@ struct Thread {
     __device__ __forceinline__ int warp_row() const { return id / WARP / WARPS_N * WARP_M; }
     __device__ __forceinline__ int warp_column() const { return id / WARP % WARPS_N * WARP_N; }
 };
+
+// The threads that have a tile in common.
+__device__ __forceinline__ void meet() {
+#ifdef TEAMS
+    asm volatile("bar.sync %0, %1;\n" ::"r"(threadIdx.y + 1), "n"(THREADS) : "memory");
+#else
+    __syncthreads();
+#endif
+}
 
 // One double; only `.ca` copies less than 16 bytes.
 __device__ __forceinline__ void copy_element(unsigned destination, const char* source, int wanted, int bytes) {
@@ -410,7 +424,7 @@ struct Loop {
                     // The next step is the next chunk's. This barrier also says that nobody reads the chunk before
                     // this one any more.
                     cp_async::wait<STAGES - 1 - 2 * EVERY>();  // own copies of the next EVERY chunks have landed ...
-                    __syncthreads();                        // ... and so have those of all other threads
+                    meet();                                 // ... and so have those of all other threads
                 }
             }
 #pragma unroll
@@ -458,7 +472,7 @@ struct Loop {
         }
         if (STEPS > 1) copies.start(WHOLE * STAGE_BYTES, 0, TILES_M * COPIES_PER_ROUND, WHOLE < chunks);
         cp_async::wait<WHOLE - 1>();
-        __syncthreads();
+        meet();
         reader.rows(a[0], 0, 0, 0);
         if (AHEAD) reader.columns(b[0], 0, 0, 0, B_LOADS);
     }

@@ -1,0 +1,121 @@
+/*---
+title: Pieces of k for any number of blocks, their parts added by a second launch, f64
+follows: matmul_dmma_teams
+operation: matmul
+dtypes: {a: f64, b: f64, c: f64, accumulate: f64}
+layouts: {a: row, b: row, c: row}
+macros:
+  PARTS: [8, 2, 4, 16, 32]  # blocks that share a tile along k
+  TEAMS: [2, 4, 1]      # of a block, each with a piece of that
+  TILE_M: [64, 128]     # outputs of a tile
+  TILE_N: [64, 128]
+  WARP_M: [32, 64]      # rows of a warp's tile of 32 columns
+  STAGES: [4, 3, 6]     # chunks of 16 k of a team, in flight or in use
+let:
+  team: TILE_M // WARP_M * TILE_N  # threads
+  shared: TEAMS * STAGES * (TILE_M + TILE_N) * 128
+  rows: ceil(m / TILE_M)
+  columns: ceil(n / TILE_N)
+where: ["TEAMS * team == 256 or TEAMS * team == 128"]
+tile: [TILE_M, TILE_N, 16]
+buffers:
+  partials: {dtype: f64, size: "PARTS * rows * columns * TILE_M * TILE_N"}
+requires:
+  arch: 90
+  conditions: ["shared <= shared_per_block_optin"]
+launches:
+  - entry: multiplied
+    block: [team, TEAMS]
+    grid: [columns, rows, PARTS]
+    shared_bytes: shared
+    arguments: [a, b, m, n, k, partials]
+  - entry: added
+    block: [team, TEAMS]
+    # four sums of each thread
+    grid: [columns, rows, "WARP_M // (4 * TEAMS)"]
+    arguments: [c, m, n, k, alpha, beta, partials]
+---*/
+
+// A cluster of eight leaves SMs out, and of 256 x 256 there are 16 tiles, which want eight blocks each. So these blocks
+// leave their parts in global memory, and a second launch adds them, wherever the first one ran. With as many threads a
+// tile for four sums of each, it reads all parts at once.
+
+#define EVERY 1
+#define DEPTH 8
+#define RESIDENT 8
+#define SPLITS 1  // no cluster
+
+#include "dmma_teams.cuh"
+
+namespace dmma {
+
+constexpr int GROUP_SUMS = 4;  // of two rows and two columns
+
+__device__ __forceinline__ Place place_of_block() {
+    return {static_cast<int>(blockIdx.y) * TILE_M, static_cast<int>(blockIdx.x) * TILE_N};
+}
+
+// This thread's first two sums in the part that a block of a tile has. Every access is 512 contiguous bytes of a warp.
+__device__ __forceinline__ double2* piece_of(f64* partials, int part) {
+    const long long tile = (static_cast<long long>(part) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    return reinterpret_cast<double2*>(partials + tile * (TILE_M * TILE_N)) + team() * QUADS * THREADS + Thread().id;
+}
+
+template <int KIND>
+__device__ __forceinline__ void multiply_piece(const Problem& problem, const Place& place, unsigned stages,
+                                               f64* partials) {
+    const int number = blockIdx.z * TEAMS + team();
+    const int first = first_chunk(problem, number, PARTS * TEAMS), end = first_chunk(problem, number + 1, PARTS * TEAMS);
+    Sums sums;
+    if (first == end) {
+        clear(sums);
+    } else {
+        Loop<KIND> loop(problem, place, first, stages + team() * TEAM_BYTES);
+        loop.run(sums, end - first);
+    }
+    f64 own[OF_TEAM];
+    add_teams(own, reinterpret_cast<const f64(&)[COUNT]>(sums), stages);
+    double2* const target = piece_of(partials, blockIdx.z);
+#pragma unroll
+    for (int i = 0; i < QUADS; ++i) __stcg(target + i * THREADS, make_double2(own[2 * i], own[2 * i + 1]));
+}
+
+}  // namespace dmma
+
+extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS, RESIDENT / (dmma::WARPS * TEAMS))
+    multiplied(const f64* __restrict__ a, const f64* __restrict__ b, int m, int n, int k, f64* __restrict__ partials) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    const dmma::Problem problem = {a, b, nullptr, m, n, k, 1.0, 0.0};
+    const unsigned stages = static_cast<unsigned>(__cvta_generic_to_shared(memory));
+    const dmma::Place place = dmma::place_of_block();
+    if ((n | k) % 2 != 0) {
+        dmma::multiply_piece<dmma::ELEMENTS>(problem, place, stages, partials);
+    } else if (place.edge(problem)) {
+        dmma::multiply_piece<dmma::PIECES>(problem, place, stages, partials);
+    } else {
+        dmma::multiply_piece<dmma::INSIDE>(problem, place, stages, partials);
+    }
+}
+
+// Group blockIdx.z of each thread's sums, part by part in the order of k.
+extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS)
+    added(f64* __restrict__ c, int m, int n, int k, f64 alpha, f64 beta, f64* __restrict__ partials) {
+    using namespace dmma;
+    const Problem problem = {nullptr, nullptr, c, m, n, k, alpha, beta};
+    f64 sums[GROUP_SUMS] = {};
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part) {
+        const double2* const source = piece_of(partials, part) + blockIdx.z * (GROUP_SUMS / PIECE) * THREADS;
+#pragma unroll
+        for (int i = 0; i < GROUP_SUMS / PIECE; ++i) {
+            const double2 two = __ldcg(source + i * THREADS);
+            sums[2 * i] += two.x, sums[2 * i + 1] += two.y;
+        }
+    }
+    const int first = team() * OF_TEAM + blockIdx.z * GROUP_SUMS;
+    if (n % 2 != 0) {
+        store_share<ELEMENTS>(sums, first, GROUP_SUMS, problem, place_of_block());
+    } else {
+        store_share<PIECES>(sums, first, GROUP_SUMS, problem, place_of_block());
+    }
+}

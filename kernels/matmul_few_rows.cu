@@ -1,0 +1,179 @@
+/*---
+title: Few rows, k dealt out to groups of lanes
+follows: matmul_few_columns
+operation: matmul
+dtypes: {a: REAL, b: REAL, c: REAL, accumulate: REAL}
+layouts: {a: row, b: row, c: row}
+macros:
+  REAL: [f32, f64]
+  SPLITS: [2, 1, 4, 8]  # blocks of a cluster, each with a piece of k
+  WARPS: [8, 4]         # of a block
+  LANES: [16, 8, 32]    # neighbours that read a row of B together, 16 bytes each
+  DEPTH: [8, 16]        # rows of B that a lane has of a chunk
+let:
+  lines: LANES // 2           # of 32 pieces of 16 bytes, of a tile
+  groups: WARPS * 32 // LANES  # of lanes, each with another k
+  # three stages of A, or the groups' sums; and what the others of the cluster have of a block's lines
+  shared: "max(3 * 16 * groups * DEPTH * size(REAL), groups * lines * 512) + (SPLITS - 1) * ceil(lines / SPLITS) * 512"
+tile: [16, "LANES * 16 / size(REAL)", "groups * DEPTH"]
+block: [WARPS * 32]
+cluster: [SPLITS]
+grid: ["SPLITS * ceil(n / (LANES * 16 / size(REAL)))", "ceil(m / 16)"]
+shared_bytes: shared
+requires:
+  arch: 90
+  conditions: [clusters, "shared <= shared_per_block_optin"]
+entry: matmul_few_rows
+arguments: [a, b, c, m, n, k, alpha, beta]
+---*/
+
+// The same where C has 16 rows: now a lane loads 16 bytes of a row of B, whose columns are its own, and all rows of A want
+// them. The lanes of a group have neighbouring columns, 128 to 512 bytes of a row; every group of every warp has its own
+// k. So a narrow tile, which leaves no SM without work, still asks for whole lines, and what a group wants of A is the
+// same for all its lanes: one read of 16 bytes a row. The groups add their sums in shared memory, once, at the end.
+
+#include "skinny.cuh"
+
+namespace {
+
+using namespace skinny;
+
+constexpr int TILE_N = LANES * PIECE;
+constexpr int GROUPS = THREADS / LANES;
+constexpr int CHUNK = GROUPS * DEPTH;  // k
+constexpr int ROW_BYTES = CHUNK * sizeof(REAL);  // of A in a chunk
+constexpr int STAGE_BYTES = SIDE * ROW_BYTES;
+constexpr int ROW_PIECES = ROW_BYTES / PIECE_BYTES;
+constexpr int COPIES = STAGE_BYTES / PIECE_BYTES / THREADS;
+constexpr int PIECES = SIDE * LANES;  // of a tile
+constexpr int LINE = PIECES / WARP;   // lines of them
+constexpr int SUMS_BYTES = GROUPS * PIECES * PIECE_BYTES;
+constexpr int MEETING = STAGES * STAGE_BYTES > SUMS_BYTES ? STAGES * STAGE_BYTES : SUMS_BYTES;
+
+static_assert(STAGE_BYTES % (THREADS * PIECE_BYTES) == 0, "whole passes over A");
+
+using Rows = Piece[DEPTH];
+using Sums = Piece[SIDE];
+using Lines = Meeting<LINE>;
+
+template <bool ALIGNED>
+__device__ __forceinline__ void copy_chunk(const Problem& p, int row, unsigned stage, int first, int end) {
+#pragma unroll
+    for (int i = 0; i < COPIES; ++i) {
+        const int piece = threadIdx.x + i * THREADS;
+        const int at = first + piece % ROW_PIECES * PIECE;
+        const int of_a = row + piece / ROW_PIECES;
+        copy<ALIGNED>(stage + piece * PIECE_BYTES, p.a + static_cast<long long>(of_a) * p.k + at,
+                      of_a < p.m ? end - at : 0, p.a);
+    }
+    cp_async::commit();
+}
+
+__device__ __forceinline__ void multiply(Sums& sums, unsigned a, const Rows& b) {
+#pragma unroll
+    for (int k = 0; k < DEPTH; k += PIECE) {
+#pragma unroll
+        for (int row = 0; row < SIDE; ++row) {
+            Piece of_a;
+            read(of_a, a + row * ROW_BYTES + k * int(sizeof(REAL)));
+#pragma unroll
+            for (int i = 0; i < PIECE; ++i) {
+#pragma unroll
+                for (int e = 0; e < PIECE; ++e) sums[row][e] += of_a[i] * b[k + i][e];
+            }
+        }
+    }
+}
+
+template <bool ALIGNED>
+__device__ __forceinline__ void product(const Problem& p, unsigned shared, const Lines& lines) {
+    const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
+    const int first_row = blockIdx.y * SIDE, first_column = blockIdx.x / SPLITS * TILE_N;
+    const int column = first_column + lane * PIECE;
+    const int chunks = (p.k - 1) / CHUNK + 1;
+    const int begin = chunks * lines.rank / SPLITS, count = chunks * (lines.rank + 1) / SPLITS - begin;
+    const int end = min((begin + count) * CHUNK, p.k);
+    const auto load_rows = [&](Rows& to, int chunk) {
+        const int first = (begin + chunk) * CHUNK + group * DEPTH;
+        const REAL* from = p.b + static_cast<long long>(first) * p.n + column;
+#pragma unroll
+        for (int i = 0; i < DEPTH; ++i, from += p.n) load<ALIGNED>(to[i], from, first + i < end ? p.n - column : 0);
+    };
+    const auto copy_next = [&](int chunk) {
+        copy_chunk<ALIGNED>(p, first_row, shared + chunk % STAGES * STAGE_BYTES, (begin + chunk) * CHUNK, end);
+    };
+
+    Rows rows[2];
+#pragma unroll
+    for (int chunk = 0; chunk < STAGES - 1; ++chunk) copy_next(chunk);
+    load_rows(rows[0], 0);
+    Sums sums;
+#pragma unroll
+    for (int row = 0; row < SIDE; ++row) {
+#pragma unroll
+        for (int e = 0; e < PIECE; ++e) sums[row][e] = 0;
+    }
+    const unsigned a = shared + group * DEPTH * sizeof(REAL);
+#pragma unroll 1
+    for (int first = 0; first < count; first += 2) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int chunk = first + i;
+            if (chunk >= count) break;
+            cp_async::wait<STAGES - 2>();
+            __syncthreads();  // a chunk of A has landed for all, and all have read the one before
+            copy_next(chunk + STAGES - 1);
+            load_rows(rows[1 - i], chunk + 1);
+            multiply(sums, a + chunk % STAGES * STAGE_BYTES, rows[i]);
+        }
+    }
+
+    cp_async::wait<0>();
+    __syncthreads();  // nobody reads A any more, nothing is written there
+#pragma unroll
+    for (int row = 0; row < SIDE; ++row) {
+        write(shared + ((group * SIDE + row) * LANES + lane) * PIECE_BYTES, sums[row]);
+    }
+    __syncthreads();
+    if (SPLITS > 1) cluster_parts::wait_for_all();
+    // Two turns over the lines: what others wait for is sent first.
+#pragma unroll
+    for (int own = SPLITS == 1; own < 2; ++own) {
+        if (SPLITS > 1 && own) lines.wait();
+#pragma unroll 1
+        for (int line = threadIdx.x / WARP; line < LINE; line += WARPS) {
+            if (SPLITS > 1 && lines.owns(line) != own) continue;
+            const int number = line * WARP + threadIdx.x % WARP;
+            Piece piece = {};
+#pragma unroll
+            for (int of = 0; of < GROUPS; ++of) {
+                cluster_parts::add_quad(piece, shared + (of * PIECES + number) * PIECE_BYTES);
+            }
+            if (own) {
+                if (SPLITS > 1) lines.add(line, piece);
+                store<ALIGNED>(p, first_row + number / LANES, first_column + number % LANES * PIECE, piece);
+            } else {
+                lines.send(line, piece);
+            }
+        }
+    }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+    matmul_few_rows(const REAL* __restrict__ a, const REAL* __restrict__ b, REAL* __restrict__ c, int m, int n, int k,
+                    REAL alpha, REAL beta) {
+    extern __shared__ __align__(256) unsigned char memory[];
+    __shared__ unsigned long long arrived;
+    const Problem p = {a, b, c, m, n, k, alpha, beta};
+    const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(memory));
+    const Lines lines = {shared + MEETING, static_cast<unsigned>(__cvta_generic_to_shared(&arrived)),
+                         static_cast<int>(cluster_parts::rank())};
+    if (SPLITS > 1) lines.begin();
+    if (p.aligned()) {
+        product<true>(p, shared, lines);
+    } else {
+        product<false>(p, shared, lines);
+    }
+}

@@ -1,0 +1,149 @@
+/*---
+title: The last waves dealt out along k, their parts added by a second launch
+follows: matmul_balanced
+operation: matmul
+dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
+layouts: {a: row, b: row, c: row}
+macros:
+  TILE_N: [256, 128]  # one block an SM, or two
+  STAGES: [3, 4]      # chunks of shared memory in flight or in use
+let:
+  shared: STAGES * 8 * (128 + 4 + TILE_N) * 4
+  tiles: ceil(m / 128) * ceil(n / TILE_N)
+  blocks: "min(sms * (256 // TILE_N), max(tiles, floor(tiles * ceil(k / 8) / 8)))"
+tile: [128, TILE_N, 8]
+buffers:
+  # two slots a block; the blocks that an SM holds have 128 x 256 outputs together
+  partials: {dtype: f32, size: "2 * sms * 128 * 256"}
+requires:
+  arch: 80
+  conditions:
+    - "shared <= shared_per_block_optin"
+    - "tiles * ceil(k / 8) < 2**31"
+launches:
+  - entry: multiplied
+    block: [TILE_N]
+    grid: [blocks]
+    shared_bytes: shared
+    arguments: [a, b, c, m, n, k, alpha, beta, partials]
+  - entry: added
+    block: [TILE_N]
+    grid: [blocks, 2]
+    arguments: [c, m, n, k, alpha, beta, partials]
+---*/
+
+// Where 8 tiles are dealt out to 132 SMs, each has 17 parts, and the block that arrives last adds them all: 2 MB that one
+// SM reads while 131 wait. Here every block leaves its part and ends, and a second launch adds the parts: each block
+// a few outputs of each thread of a tile. The price is a second launch, and that the parts of all blocks have to be
+// written before the first is read.
+
+#define TILE_M 128
+#define THREAD_M 8
+#define THREAD_N 16
+#define STEP 8
+#define KEEP_A 0
+
+#include "dealing.cuh"
+#include "sgemm_tile.cuh"
+
+namespace {
+
+constexpr int JOINED = 1;  // full waves that are dealt out together with the last, partial one
+constexpr int LEAST = 8;   // chunks of k that a block has on average, at least, where tiles are few
+constexpr int FOURS = THREAD_M * THREAD_N / sgemm::QUAD;  // of a thread's sums
+
+// Both grids have as many columns, so that both launches know who has which part.
+__device__ __forceinline__ dealing::Schedule schedule_of(const sgemm::Problem& p) {
+    return {sgemm::tiles_of(p), sgemm::chunks_of(p), JOINED, LEAST};
+}
+
+__device__ __forceinline__ float4* piece_of(float* partials, long long slot) {
+    return reinterpret_cast<float4*>(partials + slot * (TILE_M * TILE_N)) + threadIdx.x;
+}
+
+// Four neighbours of a row: number `four` of this thread's sums.
+__device__ __forceinline__ void store_four(const float4& sum, int four, const sgemm::Problem& p,
+                                           const sgemm::Place& place) {
+    using namespace sgemm;
+    const Thread thread;
+    const int i = four / (THREAD_N / QUAD), j = four % (THREAD_N / QUAD);
+    const int row = place.row + thread.row + i / QUAD * LANES_M * QUAD + i % QUAD;
+    const int column = place.column + thread.column + j * LANES_N * QUAD;
+    if (row >= p.m) return;
+    float* const target = p.c + static_cast<long long>(row) * p.n + column;
+    float result[QUAD] = {p.alpha * sum.x, p.alpha * sum.y, p.alpha * sum.z, p.alpha * sum.w};
+#pragma unroll
+    for (int e = 0; e < QUAD; ++e) {
+        // beta == 0 must not read C: it may hold NaN, and 0 * NaN is NaN.
+        if (p.beta != 0.0f && column + e < p.n) result[e] += p.beta * target[e];
+    }
+    if (is_wide(p, place)) {
+        *reinterpret_cast<float4*>(target) = make_float4(result[0], result[1], result[2], result[3]);
+    } else {
+#pragma unroll
+        for (int e = 0; e < QUAD; ++e) {
+            if (column + e < p.n) target[e] = result[e];
+        }
+    }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(sgemm::THREADS, sgemm::BLOCKS_PER_SM)
+    multiplied(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int m, int n, int k,
+               float alpha, float beta, float* __restrict__ partials) {
+    const sgemm::Problem given = {a, b, c, m, n, k, alpha, beta};
+    dealing::Work work{schedule_of(given)};
+    for (;;) {
+        sgemm::Sums sum;
+        {
+            const sgemm::Problem p = dealing::anew(given);
+            const dealing::Turn turn(work, sgemm::chunks_of(p));
+            if (turn.tile >= sgemm::tiles_of(p)) return;
+            __syncthreads();  // no warp may still read operands of the turn before
+            const sgemm::Place place = sgemm::place_of(turn.tile, p);
+            if (sgemm::is_wide(p, place)) {
+                sgemm::accumulate<true>(sum, p, place, sgemm::Thread(), turn.first, turn.end);
+            } else {
+                sgemm::accumulate<false>(sum, p, place, sgemm::Thread(), turn.first, turn.end);
+            }
+        }
+        const sgemm::Problem p = dealing::anew(given);
+        const dealing::Turn turn(work, sgemm::chunks_of(p));
+        turn.done(work);
+        if (turn.end - turn.first != sgemm::chunks_of(p)) {
+            const int first = schedule_of(p).worker_of(turn.tile * sgemm::chunks_of(p));
+            dealing::leave_part<FOURS, sgemm::THREADS>(
+                piece_of(partials, dealing::slot_of(first, blockIdx.x - first)), &sum[0][0]);
+            continue;
+        }
+        const sgemm::Place place = sgemm::place_of(turn.tile, p);
+        if (sgemm::is_wide(p, place)) {
+            sgemm::store<true>(sum, p, place, sgemm::Thread());
+        } else {
+            sgemm::store<false>(sum, p, place, sgemm::Thread());
+        }
+    }
+}
+
+// The parts of the tiles that were dealt out, in the order of k: a block adds four outputs of each thread of a tile, then
+// others.
+extern "C" __global__ void __launch_bounds__(sgemm::THREADS)
+    added(float* __restrict__ c, int m, int n, int k, float alpha, float beta, float* __restrict__ partials) {
+    const sgemm::Problem p = {nullptr, nullptr, c, m, n, k, alpha, beta};
+    const dealing::Schedule schedule = schedule_of(p);
+    for (int number = blockIdx.y * gridDim.x + blockIdx.x; number < schedule.streamed * FOURS;
+         number += gridDim.x * gridDim.y) {
+        const int tile = number / FOURS, four = number % FOURS;
+        const dealing::Sharers sharers(schedule, tile);
+        if (sharers.parts == 1) continue;
+        float4 sum = {};
+#pragma unroll 8
+        for (int part = 0; part < sharers.parts; ++part) {
+            const float4 more =
+                __ldcg(piece_of(partials, dealing::slot_of(sharers.first_worker, part)) + four * sgemm::THREADS);
+            sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+        }
+        store_four(sum, four, p, sgemm::place_of(tile, p));
+    }
+}

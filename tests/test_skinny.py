@@ -1,0 +1,77 @@
+"""The rungs for few rows, few columns and few tiles: the large operand is read once, no access conflicts, nothing is
+spilled, and blocks or teams without a piece of k do no harm.
+"""
+
+from typing import Any
+
+import pytest
+
+import executing_support as support
+from samples import ROOT
+from tilewave import execution
+from tilewave.compiling import nvrtc
+from tilewave.execution import case
+
+pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+
+KERNELS = ROOT / "kernels"
+SECTOR_BYTES = 32
+REALS = {"f32": 4, "f64": 8}
+
+
+@pytest.mark.parametrize("real", REALS)
+@pytest.mark.parametrize("name", ["matmul_few_rows", "matmul_few_columns"])
+def test_the_large_operand_is_read_once_and_nothing_conflicts(name: str, real: str) -> None:
+    m, n, k = (16, 128, 512) if name == "matmul_few_rows" else (64, 16, 1024)
+    done = support.execute(KERNELS / f"{name}.cu", f"{m}x{n}x{k}", {"REAL": real})
+    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    assert done.counts["shared_wavefronts"].sum() == done.counts["shared_ideal"].sum() > 0
+    loads = [one.opcode.startswith("LDG.") for one in done.program.instructions]
+    assert done.counts["global_sectors"][loads].sum() == max(m, n) * k * REALS[real] // SECTOR_BYTES
+
+
+# Rows that are not aligned, edges in both directions, fewer chunks of k than blocks and teams.
+@pytest.mark.parametrize(
+    ("name", "shape", "macros"),
+    [
+        ("matmul_few_rows", "19x67x53", {"REAL": "f32"}),
+        ("matmul_few_rows", "17x66x334", {"REAL": "f64"}),
+        ("matmul_few_columns", "129x19x53", {"REAL": "f64"}),
+        ("matmul_few_columns", "33x20x396", {"REAL": "f32"}),
+        ("matmul_dmma_teams", "65x67x21", {}),
+        ("matmul_dmma_tma", "130x66x54", {}),
+        ("matmul_dmma_tma", "40x34x100", {"TEAMS": 4, "SPLITS": 2, "TILE_M": 32, "TILE_N": 32}),
+    ],
+)
+def test_edges_and_short_sums_are_right(name: str, shape: str, macros: dict[str, Any]) -> None:
+    done = support.execute(KERNELS / f"{name}.cu", shape, macros)
+    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+
+
+@pytest.mark.parametrize("name", ["matmul_dmma_teams", "matmul_dmma_tma"])
+def test_teams_read_shared_memory_without_conflicts_or_spills(name: str) -> None:
+    path = KERNELS / f"{name}.cu"
+    done = support.execute(path, "64x64x96", {})
+    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    assert not done.counts["shared_conflicts"].any()
+    assert support.entry(support.choose(path), "sm_90")["resources"][name]["spill_store_bytes"] == 0
+
+
+# One tile that all blocks share; two of which a block has a part of each; tiles that were dealt out before whole ones.
+@pytest.mark.parametrize(
+    ("name", "sms", "shape"),
+    [
+        ("matmul_two_launches", 132, "129x67x530"),
+        ("matmul_two_launches", 3, "100x300x200"),
+        ("matmul_two_launches", 2, "513x130x24"),
+        ("matmul_dmma_two_launches", 132, "65x67x300"),
+    ],
+)
+def test_parts_are_added_wherever_they_were_dealt_out(
+    monkeypatch: pytest.MonkeyPatch, name: str, sms: int, shape: str
+) -> None:
+    known = support.device
+    monkeypatch.setattr(support, "device", lambda arch: {**known(arch), "sms": sms})
+    job = support.job(KERNELS / f"{name}.cu", shape, {})
+    done = case.run(job, execution.engine()).result
+    assert (done["status"], done["verdict"]) == ("ok", "correct"), done
