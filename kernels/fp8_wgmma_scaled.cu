@@ -149,7 +149,8 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
         Results before;
         for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
             const Place place = tiles.place_of(tile);
-            multiply_scaled(sums, thread, ring, chunks, scale_b + place.column / TILE_N * chunks, before, map_c, own_strips);
+            const f32* const of_b = scale_b + place.column / TILE_N * chunks;
+            multiply_scaled(sums, thread, ring, chunks, of_b, before, map_c, own_strips);
             finish(sums, thread, result, place);
             before.place = place;
             before.waiting = true;

@@ -75,7 +75,6 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 // of the matrix cost the TMA more than rows that it has to fetch.
 
 #define RASTER 2048  // rows of C that are walked together
-#define STAGES 8     // at most
 
 #include "raster.cuh"
 #include "wgmma_even.cuh"
@@ -106,53 +105,6 @@ struct Patch {
     __device__ __forceinline__ void pin() { asm volatile("" : "+r"(row), "+r"(column), "+r"(width)); }
 };
 
-// Stages of shared memory, as many and as large as the launch chose, that chunks of k pass through in turn, each with two
-// mbarriers: `full` completes when the TMA has brought a chunk, `empty` when all warps that multiply have released it.
-struct Ring {
-    int count, bytes;
-    unsigned stages, full, empty;  // shared addresses of the first of each
-    int stage = 0;                 // the next one
-    unsigned phase = 0;            // parity of its turn
-
-    __device__ __forceinline__ Ring(int count, int widest) : count(count), bytes(A_BYTES + widest * SWIZZLE_BYTES) {
-        extern __shared__ unsigned char memory[];
-        __shared__ u64 barriers[2][STAGES];
-        // The front matter asks for as many bytes more as this may skip.
-        stages = (shared_of(memory) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
-        full = shared_of(barriers[0]);
-        empty = shared_of(barriers[1]);
-    }
-    // By the warp that loads, which goes on at once, ...
-    __device__ __forceinline__ void begin(const Thread& thread) const {
-        if (thread.lane < STAGES) {
-            initialize(full + 8 * thread.lane, 1);
-            initialize(empty + 8 * thread.lane, CONSUMER_WARPS);
-            publish_barriers();
-        }
-        __syncwarp();
-        asm volatile("bar.arrive 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
-    }
-    // ... and by those that multiply: the mbarriers are there.
-    __device__ __forceinline__ void join() const {
-        asm volatile("bar.sync 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
-    }
-    __device__ __forceinline__ unsigned at() const { return stages + stage * bytes; }
-    __device__ __forceinline__ void wait_full() const { wait(full + 8 * stage, phase); }
-    // True at once for a stage that has not been used.
-    __device__ __forceinline__ void wait_empty() const { wait(empty + 8 * stage, phase ^ 1); }
-    __device__ __forceinline__ void next() {
-        if (++stage == count) stage = 0, phase ^= 1;
-    }
-    // By all lanes of a warp: it has done with a stage.
-    __device__ __forceinline__ void release(const Thread& thread, int which) const {
-        if (thread.lane == 0) arrive(empty + 8 * which);
-    }
-    // A warp's own strips, behind the stages.
-    __device__ __forceinline__ unsigned own_strips(const Thread& thread) const {
-        return stages + count * bytes + thread.warp * BUFFERS * STRIP_BYTES;
-    }
-};
-
 // Maps of results: whole strips, and what is left of a wide and of a narrow tile.
 struct Ways {
     const CUtensorMap &strip, &rest_wide, &rest_narrow;
@@ -177,15 +129,6 @@ struct Ways {
         }
     }
 };
-
-// Waits until the TMA has read a warp's own strip that is next, where they are used in turn from the `first` on.
-__device__ __forceinline__ void make_room(const Thread& thread, bool first) {
-    if (thread.lane == 0) {
-        if (first) wait_stores_read<0>();
-        else wait_stores_read<BUFFERS - 1>();
-    }
-    __syncwarp();
-}
 
 // Results that wait for their way to C, and the tile that they are of.
 struct Held {

@@ -3,7 +3,7 @@
 // written once.
 //
 // Who includes this defines WIDEST (128, 176 or 256) and what PRODUCT_TYPES, PRODUCT_ENDING and SUM_REGISTER of the
-// instruction are, as wgmma_even.cuh does.
+// instruction are, as wgmma_type.cuh does.
 
 #pragma once
 

@@ -1,85 +1,11 @@
-// What a type decides for tiles of any width (matmul_wgmma_even): the instruction, its sums, and how a warp's results lie
-// in shared memory, from where the TMA brings them to C.
+// Tiles of any width of any type (matmul_wgmma_even): threads, the ring of stages, and how a warp's results lie in
+// shared memory, from where the TMA brings them to C. A chunk of k is 128 bytes of a row of A and of B.
 //
-// A wgmma takes 32 bytes of k whatever its type, so that a chunk is 128 bytes of a row of A and of B.
-//
-// Who includes this defines TYPE of A, and of B but for e5m2 (beside e4m3), ACCUMULATE (f32, f16, or f22: what the
-// tensor cores sum of FP8 is left to them) and TILE_M.
+// Who includes this defines what wgmma_type.cuh asks for.
 
 #pragma once
 
-#include "mma_types.cuh"
-#include "words.cuh"
-
-#define TYPE_f16 0
-#define TYPE_bf16 1
-#define TYPE_tf32 2
-#define TYPE_i8 3
-#define TYPE_e4m3 4
-#define TYPE_e5m2 5
-#define ACCUMULATE_f32 0
-#define ACCUMULATE_f16 1
-#define ACCUMULATE_f22 2
-#define TYPE_NUMBER NAMED(TYPE_, TYPE)
-#define SUM_NUMBER NAMED(ACCUMULATE_, ACCUMULATE)
-
-// The instruction from its depth on, what stands behind its operands, a register of its sums, and the bytes of an element.
-#define SUM_REGISTER f32
-#define WHOLE_NUMBERS 0
-#define PROMOTED 0  // whether each chunk's sums are added to others in single precision
-#if TYPE_NUMBER == TYPE_tf32
-#define PRODUCT_TYPES "k8.f32.tf32.tf32"
-#define PRODUCT_ENDING(FIRST, SECOND) ", 1, 1"  // no sign is changed
-#define OPERAND_BYTES 4
-using Out = f32;
-#elif TYPE_NUMBER == TYPE_i8
-#define PRODUCT_TYPES "k32.s32.s8.s8"
-#define PRODUCT_ENDING(FIRST, SECOND) ""
-#define OPERAND_BYTES 1
-#undef SUM_REGISTER
-#define SUM_REGISTER i32
-#undef WHOLE_NUMBERS
-#define WHOLE_NUMBERS 1
-using Out = i32;
-#elif TYPE_NUMBER >= TYPE_e4m3
-#if TYPE_NUMBER == TYPE_e4m3
-#define PRODUCT_TYPES "k32.f32.e4m3.e4m3"
-#else
-#define PRODUCT_TYPES "k32.f32.e5m2.e4m3"
-#endif
-#define PRODUCT_ENDING(FIRST, SECOND) ", 1, 1"
-#define OPERAND_BYTES 1
-#undef PROMOTED
-#define PROMOTED (SUM_NUMBER == ACCUMULATE_f32)
-using Out = bf16;
-#else
-#define PRODUCT_ENDING(FIRST, SECOND) ", 1, 1, 0, 0"  // and both operands are contiguous along k
-#define OPERAND_BYTES 2
-#if SUM_NUMBER == ACCUMULATE_f16
-#define PRODUCT_TYPES "k16.f16.f16.f16"
-#undef SUM_REGISTER
-#define SUM_REGISTER unsigned  // two sums
-using Out = f16;
-#elif TYPE_NUMBER == TYPE_f16
-#define PRODUCT_TYPES "k16.f32.f16.f16"
-using Out = f16;
-#else
-#define PRODUCT_TYPES "k16.f32.bf16.bf16"
-using Out = bf16;
-#endif
-#endif
-
-// Columns of a tile, for which there are registers.
-#if PROMOTED || TILE_M == 256
-#define WIDEST 128
-#elif TILE_M == 192
-#define WIDEST 176
-#else
-#define WIDEST 256
-#endif
-
-#undef TYPE
-#define TYPE f16  // wgmma.cuh asks for one of 16 bits, for products that are not used here
+#include "wgmma_type.cuh"
 
 #include "wgmma_any_width.cuh"
 
@@ -100,6 +26,7 @@ constexpr int CONSUMERS = TILE_M == 192 ? 3 : 2;      // warpgroups that multipl
 constexpr int CONSUMER_WARPS = CONSUMERS * WARPGROUP / WARP;
 constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP;
 constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
+constexpr int STAGES = 8;                         // at most
 constexpr int MMAS = TILE_M / MMA_M / CONSUMERS;  // of a warpgroup, below each other
 constexpr int A_BYTES = TILE_M * SWIZZLE_BYTES;
 
@@ -145,6 +72,55 @@ struct Thread {
     // First row, within the tile, of the 16 that the warp has of a product.
     __device__ __forceinline__ int row_of(int mma) const {
         return (warpgroup * MMAS + mma) * MMA_M + warp % (WARPGROUP / WARP) * STRIP_ROWS;
+    }
+};
+
+// ---- the ring of stages ----------------------------------------------------------------------------
+
+// Stages of shared memory, as many and as large as the launch chose, that chunks of k pass through in turn, each with two
+// mbarriers: `full` completes when the TMA has brought a chunk, `empty` when all warps that multiply have released it.
+struct Ring {
+    int count, bytes;
+    unsigned stages, full, empty;  // shared addresses of the first of each
+    int stage = 0;                 // the next one
+    unsigned phase = 0;            // parity of its turn
+
+    __device__ __forceinline__ Ring(int count, int widest) : count(count), bytes(A_BYTES + widest * SWIZZLE_BYTES) {
+        extern __shared__ unsigned char memory[];
+        __shared__ u64 barriers[2][STAGES];
+        // The front matter asks for as many bytes more as this may skip.
+        stages = (shared_of(memory) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
+        full = shared_of(barriers[0]);
+        empty = shared_of(barriers[1]);
+    }
+    // By the warp that loads, which goes on at once, ...
+    __device__ __forceinline__ void begin(const Thread& thread) const {
+        if (thread.lane < STAGES) {
+            initialize(full + 8 * thread.lane, 1);
+            initialize(empty + 8 * thread.lane, CONSUMER_WARPS);
+            publish_barriers();
+        }
+        __syncwarp();
+        asm volatile("bar.arrive 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
+    }
+    // ... and by those that multiply: the mbarriers are there.
+    __device__ __forceinline__ void join() const {
+        asm volatile("bar.sync 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
+    }
+    __device__ __forceinline__ unsigned at() const { return stages + stage * bytes; }
+    __device__ __forceinline__ void wait_full() const { wait(full + 8 * stage, phase); }
+    // True at once for a stage that has not been used.
+    __device__ __forceinline__ void wait_empty() const { wait(empty + 8 * stage, phase ^ 1); }
+    __device__ __forceinline__ void next() {
+        if (++stage == count) stage = 0, phase ^= 1;
+    }
+    // By all lanes of a warp: it has done with a stage.
+    __device__ __forceinline__ void release(const Thread& thread, int which) const {
+        if (thread.lane == 0) arrive(empty + 8 * which);
+    }
+    // A warp's own strips, behind the stages.
+    __device__ __forceinline__ unsigned own_strips(const Thread& thread) const {
+        return stages + count * bytes + thread.warp * BUFFERS * STRIP_BYTES;
     }
 };
 
@@ -282,6 +258,15 @@ __device__ __forceinline__ void lay_strip(const Thread& thread, unsigned at, int
             }
         }
     }
+}
+
+// Waits until the TMA has read a warp's own strip that is next, where they are used in turn from the `first` on.
+__device__ __forceinline__ void make_room(const Thread& thread, bool first) {
+    if (thread.lane == 0) {
+        if (first) wait_stores_read<0>();
+        else wait_stores_read<BUFFERS - 1>();
+    }
+    __syncwarp();
 }
 
 }  // namespace even

@@ -46,6 +46,7 @@ class BlockScaledMatmul(Matmul):
         made = super().inputs(job)
         for name in ("scale_a", "scale_b"):
             stream = self.operands[name].stream
+            assert stream is not None
             drawn = uniform(job.seed, stream, made[name].size, "f32")
             made[name] = (MEAN + SPAN * drawn).astype(np.float32)
         return made
