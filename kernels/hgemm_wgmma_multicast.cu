@@ -60,7 +60,7 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 
 using namespace fit;
 
-constexpr int GROUP = DOWN * ACROSS;          // blocks of a piece
+constexpr int PEERS = DOWN * ACROSS;          // blocks of a piece
 constexpr int SHARERS = DOWN + ACROSS - 1;    // that load something for a block, itself one of them
 
 static_assert(A_BYTES / ACROSS % ATOM_BYTES == 0 && B_BYTES / DOWN % ATOM_BYTES == 0, "shares begin where a swizzle does");
@@ -71,12 +71,12 @@ struct Seat {
 
     __device__ __forceinline__ Seat() {
         const int rank = cluster_parts::rank();
-        piece = rank / GROUP;
-        across = rank % GROUP / DOWN;
+        piece = rank / PEERS;
+        across = rank % PEERS / DOWN;
         down = rank % DOWN;
     }
     __device__ __forceinline__ int rank(int other_piece, int other_across, int other_down) const {
-        return other_piece * GROUP + other_across * DOWN + other_down;
+        return other_piece * PEERS + other_across * DOWN + other_down;
     }
     // Block `number` of those that load something for this one; and it for them.
     __device__ __forceinline__ int sharer(int number) const {
@@ -137,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     parts.slots = ring.stages + STAGES * STAGE_BYTES;
     parts.barrier = shared_of(&arrived);
     const Seat seat;
-    constexpr int BLOCKS = SPLITS * GROUP;
+    constexpr int BLOCKS = SPLITS * PEERS;
     const int row_of_clusters = blockIdx.z * (gridDim.x / BLOCKS) + blockIdx.x / BLOCKS;
     Place place = {(row_of_clusters * DOWN + seat.down) * TILE_M,
                    (static_cast<int>(blockIdx.y) * ACROSS + seat.across) * TILE_N};
