@@ -1,93 +1,119 @@
-// wgmma whose width a launch chooses: any multiple of 8 from 64 to 256, of one and the same 128 registers of sums. The
-// width is a number that the kernel got, so every product is behind a jump; all that stands around it is written once.
+// wgmma whose width a launch chooses: any multiple of WIDTH_STEP from 64 columns to WIDEST, of one and the same registers
+// of sums. The width is a number that the kernel got, so every product is behind a jump; all that stands around it is
+// written once.
 //
-// Who includes this defines TYPE (f16 or bf16).
+// Who includes this defines WIDEST (128, 176 or 256) and what PRODUCT_TYPES, PRODUCT_ENDING and SUM_REGISTER of the
+// instruction are, as wgmma_type.cuh does.
 
 #pragma once
 
 #include "wgmma.cuh"
 
-#define REGISTERS_36 REGISTERS_32 ", %32, %33, %34, %35"
-#define REGISTERS_40 REGISTERS_36 ", %36, %37, %38, %39"
-#define REGISTERS_44 REGISTERS_40 ", %40, %41, %42, %43"
-#define REGISTERS_48 REGISTERS_44 ", %44, %45, %46, %47"
-#define REGISTERS_52 REGISTERS_48 ", %48, %49, %50, %51"
-#define REGISTERS_56 REGISTERS_52 ", %52, %53, %54, %55"
-#define REGISTERS_60 REGISTERS_56 ", %56, %57, %58, %59"
-#define REGISTERS_68 REGISTERS_64 ", %64, %65, %66, %67"
-#define REGISTERS_72 REGISTERS_68 ", %68, %69, %70, %71"
-#define REGISTERS_76 REGISTERS_72 ", %72, %73, %74, %75"
-#define REGISTERS_80 REGISTERS_76 ", %76, %77, %78, %79"
-#define REGISTERS_84 REGISTERS_80 ", %80, %81, %82, %83"
-#define REGISTERS_88 REGISTERS_84 ", %84, %85, %86, %87"
-#define REGISTERS_92 REGISTERS_88 ", %88, %89, %90, %91"
-#define REGISTERS_100 REGISTERS_96 ", %96, %97, %98, %99"
-#define REGISTERS_104 REGISTERS_100 ", %100, %101, %102, %103"
-#define REGISTERS_108 REGISTERS_104 ", %104, %105, %106, %107"
-#define REGISTERS_112 REGISTERS_108 ", %108, %109, %110, %111"
-#define REGISTERS_116 REGISTERS_112 ", %112, %113, %114, %115"
-#define REGISTERS_120 REGISTERS_116 ", %116, %117, %118, %119"
-#define REGISTERS_124 REGISTERS_120 ", %120, %121, %122, %123"
+#define REGISTER_OF_f32 "+f"
+#define REGISTER_OF_i32 "+r"
+#define REGISTER_OF_unsigned "+r"
+#define SUMS_IN_f32 1
+#define SUMS_IN_i32 1
+#define SUMS_IN_unsigned 2  // f16
+#define SUMS_IN_REGISTER NAMED(SUMS_IN_, SUM_REGISTER)
 
-namespace hopper {
+// Four registers of sums each, behind both descriptors and a number.
+#define FOURS_4 "%3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18"
+#define FOURS_5 FOURS_4 ", %19, %20, %21, %22"
+#define FOURS_6 FOURS_5 ", %23, %24, %25, %26"
+#define FOURS_7 FOURS_6 ", %27, %28, %29, %30"
+#define FOURS_8 FOURS_7 ", %31, %32, %33, %34"
+#define FOURS_9 FOURS_8 ", %35, %36, %37, %38"
+#define FOURS_10 FOURS_9 ", %39, %40, %41, %42"
+#define FOURS_11 FOURS_10 ", %43, %44, %45, %46"
+#define FOURS_12 FOURS_11 ", %47, %48, %49, %50"
+#define FOURS_13 FOURS_12 ", %51, %52, %53, %54"
+#define FOURS_14 FOURS_13 ", %55, %56, %57, %58"
+#define FOURS_15 FOURS_14 ", %59, %60, %61, %62"
+#define FOURS_16 FOURS_15 ", %63, %64, %65, %66"
+#define FOURS_17 FOURS_16 ", %67, %68, %69, %70"
+#define FOURS_18 FOURS_17 ", %71, %72, %73, %74"
+#define FOURS_19 FOURS_18 ", %75, %76, %77, %78"
+#define FOURS_20 FOURS_19 ", %79, %80, %81, %82"
+#define FOURS_21 FOURS_20 ", %83, %84, %85, %86"
+#define FOURS_22 FOURS_21 ", %87, %88, %89, %90"
+#define FOURS_23 FOURS_22 ", %91, %92, %93, %94"
+#define FOURS_24 FOURS_23 ", %95, %96, %97, %98"
+#define FOURS_25 FOURS_24 ", %99, %100, %101, %102"
+#define FOURS_26 FOURS_25 ", %103, %104, %105, %106"
+#define FOURS_27 FOURS_26 ", %107, %108, %109, %110"
+#define FOURS_28 FOURS_27 ", %111, %112, %113, %114"
+#define FOURS_29 FOURS_28 ", %115, %116, %117, %118"
+#define FOURS_30 FOURS_29 ", %119, %120, %121, %122"
+#define FOURS_31 FOURS_30 ", %123, %124, %125, %126"
+#define FOURS_32 FOURS_31 ", %127, %128, %129, %130"
 
-constexpr int NARROWEST = 64, WIDEST = 256, WIDTH_STEP = 8;  // columns of a product
+// USE(N, FOURS): N columns are so many times four registers. wgmma of bytes takes multiples of 16; so do sums of f16 here,
+// two of which are in a register.
+#if SUMS_IN_REGISTER == 2
+#define WIDTH_STEP 16
+#define WIDTHS_TO_128(USE) USE(64, 4) USE(80, 5) USE(96, 6) USE(112, 7) USE(128, 8)
+#define WIDTHS_TO_176(USE) WIDTHS_TO_128(USE) USE(144, 9) USE(160, 10) USE(176, 11)
+#define WIDTHS_TO_256(USE) WIDTHS_TO_176(USE) USE(192, 12) USE(208, 13) USE(224, 14) USE(240, 15) USE(256, 16)
+#define OF_128(kind, d) SUMS_32(kind, d, 0)
+#define OF_176(kind, d) OF_128(kind, d), SUMS_4(kind, d, 32), SUMS_4(kind, d, 36), SUMS_4(kind, d, 40)
+#define OF_256(kind, d) SUMS_64(kind, d, 0)
+#else
+#define EVERY_16TH_TO_128(USE) USE(64, 8) USE(80, 10) USE(96, 12) USE(112, 14) USE(128, 16)
+#define EVERY_16TH_TO_176(USE) EVERY_16TH_TO_128(USE) USE(144, 18) USE(160, 20) USE(176, 22)
+#define EVERY_16TH_TO_256(USE) \
+    EVERY_16TH_TO_176(USE) USE(192, 24) USE(208, 26) USE(224, 28) USE(240, 30) USE(256, 32)
+#if WHOLE_NUMBERS
+#define WIDTH_STEP 16
+#define WIDTHS_TO_128(USE) EVERY_16TH_TO_128(USE)
+#define WIDTHS_TO_176(USE) EVERY_16TH_TO_176(USE)
+#define WIDTHS_TO_256(USE) EVERY_16TH_TO_256(USE)
+#else
+#define WIDTH_STEP 8
+#define BETWEEN_TO_128(USE) USE(72, 9) USE(88, 11) USE(104, 13) USE(120, 15)
+#define BETWEEN_TO_176(USE) BETWEEN_TO_128(USE) USE(136, 17) USE(152, 19) USE(168, 21)
+#define WIDTHS_TO_128(USE) EVERY_16TH_TO_128(USE) BETWEEN_TO_128(USE)
+#define WIDTHS_TO_176(USE) EVERY_16TH_TO_176(USE) BETWEEN_TO_176(USE)
+#define WIDTHS_TO_256(USE) \
+    EVERY_16TH_TO_256(USE) BETWEEN_TO_176(USE) USE(184, 23) USE(200, 25) USE(216, 27) USE(232, 29) USE(248, 31)
+#endif
+#define OF_128(kind, d) SUMS_64(kind, d, 0)
+#define OF_176(kind, d) OF_128(kind, d), SUMS_16(kind, d, 64), SUMS_4(kind, d, 80), SUMS_4(kind, d, 84)
+#define OF_256(kind, d) SUMS_128(kind, d, 0)
+#endif
 
-using WideSums = f32[WIDEST / 2];
+namespace any_width {
 
-// The products of a chunk, 64 deep, of 64 rows and N columns: the first N / 2 sums. a and b are descriptors, the operands
-// 128 and 129 behind the sums; where operand 130 is 0, the first product overwrites them.
-template <int N>
-__device__ __forceinline__ void multiply_chunk_of(WideSums& sums, u64 a, u64 b, int add);
+constexpr int SUMS = WIDEST / 2 / SUMS_IN_REGISTER;  // registers of a thread and product
 
-static_assert(STEPS == 4 && STEP == 2, "four products, whose descriptors are two apart");
-#define TYPES_f16 "f16.f16"
-#define TYPES_bf16 "bf16.bf16"
-#define PRODUCT(N, COUNT, A, B, ADD) \
-    "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAMED(TYPES_, TYPE) " {" REGISTERS_##COUNT "}, " A ", " B ", " ADD \
-    ", 1, 1, 0, 0;\n"
-#define NEXT(N, COUNT) "add.s64 a, a, 2;\nadd.s64 b, b, 2;\n" PRODUCT(N, COUNT, "a", "b", "always")
-#define PRODUCTS(N, COUNT)                                                                             \
-    template <>                                                                                        \
-    __device__ __forceinline__ void multiply_chunk_of<N>(WideSums & sums, u64 a, u64 b, int add) {     \
-        begin_products();                                                                              \
-        asm volatile(                                                                                  \
-            "{\n"                                                                                      \
-            ".reg .pred more, always;\n"                                                               \
-            ".reg .b64 a, b;\n"                                                                        \
-            "setp.ne.b32 more, %130, 0;\n"                                                             \
-            "setp.ne.b32 always, 1, 0;\n"                                                              \
-            "mov.b64 a, %128;\n"                                                                       \
-            "mov.b64 b, %129;\n"                                                                       \
-            PRODUCT(N, COUNT, "a", "b", "more") NEXT(N, COUNT) NEXT(N, COUNT) NEXT(N, COUNT)           \
-            "}\n"                                                                                      \
-            : SUMS_128("+f", sums, 0)                                                                  \
-            : "l"(a), "l"(b), "r"(add));                                                               \
-        commit_products();                                                                             \
-    }
-#define EACH_WIDTH(USE)                                                                                       \
-    USE(64, 32) USE(72, 36) USE(80, 40) USE(88, 44) USE(96, 48) USE(104, 52) USE(112, 56) USE(120, 60)        \
-    USE(128, 64) USE(136, 68) USE(144, 72) USE(152, 76) USE(160, 80) USE(168, 84) USE(176, 88) USE(184, 92)   \
-    USE(192, 96) USE(200, 100) USE(208, 104) USE(216, 108) USE(224, 112) USE(232, 116) USE(240, 120)          \
-    USE(248, 124) USE(256, 128)
-EACH_WIDTH(PRODUCTS)
+using Sums = SUM_REGISTER[SUMS];
 
-// The same of `width` columns, which all threads of the warpgroup know to be the same.
-__device__ __forceinline__ void multiply_chunk_of(WideSums& sums, int width, u64 a, u64 b, int add) {
-#define CASE(N, COUNT) \
-    case N / WIDTH_STEP: multiply_chunk_of<N>(sums, a, b, add); break;
-    switch (width / WIDTH_STEP) {
-        EACH_WIDTH(CASE)
+// Begins the products of a chunk, 128 bytes deep, of 64 rows and `width` columns, which all threads of the warpgroup know
+// to be the same: the first sums. a and b are descriptors; where `add` is 0, the first product overwrites the sums.
+__device__ __forceinline__ void multiply_chunk(Sums& sums, int width, unsigned long long a, unsigned long long b, int add) {
+#define PRODUCT(N, FOURS, ADD)                                                                                   \
+    "wgmma.mma_async.sync.aligned.m64n" #N PRODUCT_TYPES " {" FOURS_##FOURS "}, %0, %1, " ADD PRODUCT_ENDING(0, 0) ";\n"
+#define NEXT(N, FOURS) "add.s64 %0, %0, 2;\nadd.s64 %1, %1, 2;\n" PRODUCT(N, FOURS, "always")
+#define CASE(N, FOURS)                                                                                         \
+    case N / 8:                                                                                                \
+        hopper::begin_products();                                                                              \
+        asm volatile(                                                                                          \
+            "{\n"                                                                                              \
+            ".reg .pred more, always;\n"                                                                       \
+            "setp.ne.b32 more, %2, 0;\n"                                                                       \
+            "setp.ne.b32 always, 1, 0;\n"                                                                      \
+            PRODUCT(N, FOURS, "more") NEXT(N, FOURS) NEXT(N, FOURS) NEXT(N, FOURS)                             \
+            "}\n"                                                                                              \
+            : "+l"(a), "+l"(b), "+r"(add), NAMED(OF_, WIDEST)(NAMED(REGISTER_OF_, SUM_REGISTER), sums));       \
+        hopper::commit_products();                                                                             \
+        break;
+    switch (width / 8) {
+        NAMED(WIDTHS_TO_, WIDEST)(CASE)
         default: __builtin_unreachable();
     }
 #undef CASE
-}
-
-#undef EACH_WIDTH
-#undef PRODUCTS
 #undef NEXT
 #undef PRODUCT
-#undef TYPES_f16
-#undef TYPES_bf16
+}
 
-}  // namespace hopper
+}  // namespace any_width

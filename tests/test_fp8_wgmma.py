@@ -11,7 +11,8 @@ from tilewave.compiling import nvrtc
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 
-RING, PROMOTED = (ROOT / "kernels" / f"{name}.cu" for name in ("fp8_wgmma", "fp8_wgmma_promoted"))
+NAMES = ("fp8_wgmma", "fp8_wgmma_promoted", "fp8_wgmma_scaled", "matmul_wgmma_even")
+RING, PROMOTED, SCALED, EVEN = (ROOT / "kernels" / f"{name}.cu" for name in NAMES)
 
 
 @pytest.fixture
@@ -24,12 +25,14 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
 def test_the_same_bits_where_the_tensor_cores_sum_alone(few: None, kind: str) -> None:
     outputs = []
-    for path, macros in ((RING, {}), (PROMOTED, {"ACCUMULATE": "f22"})):
-        done = support.execute(path, "300x264x208", {"A_TYPE": kind, **macros})
+    alone = {"ACCUMULATE": "f22"}
+    for path, macros in ((RING, {}), (PROMOTED, alone), (EVEN, alone)):
+        own = "TYPE" if path == EVEN else "A_TYPE"
+        done = support.execute(path, "300x264x208", {own: kind, **macros})
         assert (done.verdict, done.kinds) == ("correct", []), done.reason
         assert not done.counts["shared_conflicts"].any()
         outputs.append(done.outputs["c"])
-    assert np.array_equal(*outputs)
+    assert all(np.array_equal(one, outputs[0]) for one in outputs)
 
 
 # More chunks than a ring holds and blocks with several tiles; a tile that is cut to the least.
@@ -58,3 +61,25 @@ def test_promoted_sums_are_nearer() -> None:
         errors.append(np.linalg.norm(found - want) / np.linalg.norm(want))
     # What rounding to bf16 takes: half a spacing, uniform, of mantissas between 1 and 2.
     assert errors[0] < 2.0e-3 and errors[1] > 1.3 * errors[0]
+
+
+# Several tiles a block; a ring that comes round; one chunk that is not whole.
+@pytest.mark.parametrize(
+    ("shape", "macros"),
+    [("300x264x656", {}), ("132x136x1040", {"STAGES": 3, "A_TYPE": "e5m2"}), ("4x8x16", {})],
+)
+def test_scales_of_blocks(few: None, shape: str, macros: dict[str, object]) -> None:
+    done = support.execute(SCALED, shape, macros)
+    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    assert not done.counts["shared_conflicts"].any()
+
+
+# As of a kernel that takes those of the chunk, or of the rows, beside its own.
+@pytest.mark.parametrize("name", ["scale_a", "scale_b"])
+def test_wrong_scales_are_found(few: None, name: str) -> None:
+    done = support.execute(SCALED, "132x136x528")
+    operation = operations.load(done.job.operation)
+    given, (alpha, beta) = operation.inputs(done.job), operation.runs(done.job)[-1]
+    assert operation.judge(done.job, done.outputs, given, alpha, beta).verdict == "correct"
+    given[name] = np.roll(given[name], 1)
+    assert operation.judge(done.job, done.outputs, given, alpha, beta).verdict == "wrong"

@@ -9,6 +9,7 @@ import pytest
 import executing_support as support
 from samples import ROOT
 from tilewave.compiling import nvrtc
+from tilewave.execution import counters
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 
@@ -19,7 +20,7 @@ PERSISTENT = [
     "hgemm_wgmma_store",
     "hgemm_wgmma_cluster",
     "hgemm_wgmma_late",
-    "hgemm_wgmma_even",
+    "matmul_wgmma_even",
 ]
 LAYOUTS = "hgemm_wgmma_layouts"  # elements are made in the order of memory: its B is another one
 
@@ -64,27 +65,39 @@ def test_other_tiles_rings_and_orders(few: None, name: str, macros: dict[str, in
 
 
 # Of three SMs: one wave; two of tiles of two widths; five; a wave more than need be, because it is fuller; fewer columns
-# than the narrowest tile has.
+# than the narrowest tile has; rows of 192 by three warpgroups, and of 256 by two.
 @pytest.mark.parametrize(
-    ("shape", "columns"),
+    ("shape", "height", "columns"),
     [
-        ("300x136x72", (1, 136)),
-        ("129x392x264", (3, 136)),
-        ("520x520x40", (3, 176)),
-        ("129x256x2048", (3, 88)),
-        ("8x8x8", (1, 64)),
+        ("300x136x72", 128, (1, 136)),
+        ("129x392x264", 128, (3, 136)),
+        ("520x520x40", 128, (3, 176)),
+        ("129x256x2048", 128, (3, 88)),
+        ("8x8x8", 128, (1, 64)),
+        ("600x488x136", 192, (3, 168)),
+        ("600x200x328", 256, (2, 104)),
     ],
 )
 def test_tiles_are_as_wide_as_fills_the_waves(
-    few: None, shape: str, columns: tuple[int, int]
+    few: None, shape: str, height: int, columns: tuple[int, int]
 ) -> None:
-    path = KERNELS / "hgemm_wgmma_even.cu"
-    done = support.execute(path, shape, {"TYPE": "f16"})
+    path, macros = KERNELS / "matmul_wgmma_even.cu", {"TILE_M": height}
+    done = support.execute(path, shape, macros)
     assert (done.verdict, done.kinds) == ("correct", []), done.reason
-    launch = support.job(path, shape, {"TYPE": "f16"}).launch
+    launch = support.job(path, shape, macros).launch
     assert launch.tile is not None
     rows = -(-int(shape.split("x")[0]) // launch.tile[0])
     assert (launch.working_blocks // rows, launch.tile[1]) == columns
+
+
+# At 2304 x 1920 tiles of 128 rows leave 6 of 132 SMs without work in both waves, those of 192 none in one.
+def test_rows_of_192_fill_a_wave() -> None:
+    tiles = {}
+    for height in (128, 192):
+        plan = support.choose(KERNELS / "matmul_wgmma_even.cu", {"TILE_M": height}).plan
+        launch = plan({"m": 2304, "n": 1920, "k": 4096}, {**support.device("sm_90"), "sms": 132})
+        tiles[height] = launch.working_blocks, launch.tile
+    assert tiles == {128: (252, (128, 144, 64)), 192: (132, (192, 176, 64))}
 
 
 @pytest.mark.parametrize(("layout_b", "shape"), [("row", "136x456x51"), ("col", "304x520x328")])
@@ -94,7 +107,7 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
     assert (done.verdict, done.kinds) == ("correct", []), done.reason
 
 
-@pytest.mark.parametrize("name", [*PLAIN, *PERSISTENT, LAYOUTS])
+@pytest.mark.parametrize("name", [*PLAIN, *PERSISTENT, LAYOUTS, "hgemm_wgmma_multicast"])
 def test_products_are_not_serialised_and_nothing_is_spilled(name: str) -> None:
     made = support.entry(support.choose(KERNELS / f"{name}.cu"), "sm_90")
     assert "ptxas info" in made["log"]
@@ -112,6 +125,12 @@ def test_products_are_not_serialised_and_nothing_is_spilled(name: str) -> None:
             "72x72x200",
             {"SPLITS": 8, "WARPGROUPS": 1, "TILE_N": 64, "ROOM": 72},
         ),
+        ("hgemm_wgmma_multicast", "300x360x520", {}),
+        (
+            "hgemm_wgmma_multicast",
+            "200x136x776",
+            {"SPLITS": 2, "ACROSS": 2, "WARPGROUPS": 1, "TILE_N": 64},
+        ),
         ("matmul_cluster", "65x67x53", {"SPLITS": 16, "TILE_N": 64}),
         ("matmul_dmma_cluster", "65x67x53", {"SPLITS": 8}),
     ],
@@ -121,3 +140,16 @@ def test_tiles_of_other_sizes_and_shared_ones(
 ) -> None:
     done = support.execute(KERNELS / f"{name}.cu", shape, macros)
     assert (done.verdict, done.kinds) == ("correct", []), done.reason
+
+
+# Both matrices are 64 KB, and two tiles need each: blocks of a cluster read once what two of them need.
+def test_multicast_reads_from_l2_once() -> None:
+    read = []
+    for down, across in ((1, 1), (2, 2)):
+        chosen = {"SPLITS": 2, "DOWN": down, "ACROSS": across, "WARPGROUPS": 1, "TILE_N": 64}
+        done = support.execute(KERNELS / "hgemm_wgmma_multicast.cu", "128x128x256", chosen)
+        boxes = [one.box for one in done.job.launch.tensor_maps]
+        rows = counters.instruction_rows(done.program.instructions, done.counts)
+        loads = [row["executed"] for row in rows if row["opcode"].startswith("UTMALDG")]
+        read.append([2 * n * box[0] * box[1] for n, box in zip(loads, boxes, strict=True)])
+    assert read == [[131072, 131072], [65536, 65536]]

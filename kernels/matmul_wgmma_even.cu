@@ -1,0 +1,274 @@
+/*---
+title: Tiles as wide as it takes for every wave to be full, of all types that wgmma has
+follows: matmul_wgmma_late
+operation: matmul
+dtypes:
+  a: TYPE
+  b: "e4m3 if TYPE == 'e5m2' else TYPE"
+  c: "i32 if TYPE == 'i8' else f32 if TYPE == 'tf32' else bf16 if TYPE in ['e4m3', 'e5m2'] else TYPE"
+  accumulate: "i32 if TYPE == 'i8' else ACCUMULATE"
+layouts: {a: row, b: col, c: row}
+macros:
+  TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
+  ACCUMULATE: [f32, f16, f22]  # f22: what the tensor cores sum of FP8 is left to them; f32: it is added every 128 products
+  TILE_M: [128, 192, 256]      # rows of a tile: two or three warpgroups with 64 each, or two with 128
+where:
+  - "ACCUMULATE == 'f32' or TYPE == 'f16' and ACCUMULATE == 'f16' or TYPE in ['e4m3', 'e5m2'] and ACCUMULATE == 'f22'"
+  - "TILE_M == 128 or ACCUMULATE != 'f32' or TYPE not in ['e4m3', 'e5m2']"  # two sums of each result
+let:
+  promoted: "TYPE in ['e4m3', 'e5m2'] and ACCUMULATE == 'f32'"
+  widest: "128 if promoted or TILE_M == 256 else 176 if TILE_M == 192 else 256"  # for which there are registers
+  step: "16 if TYPE == 'i8' or ACCUMULATE == 'f16' else 8"  # of widths
+  depth: 128 // size(TYPE)
+  across: "32 if TYPE in ['i8', 'tf32'] else 64"            # columns of C in 128 bytes
+  rows: ceil(m / TILE_M)
+  chunks: ceil(k / depth)
+  # Waves that the widest tiles need, and the tile columns that as many waves have room for; the same of a wave more.
+  waves: ceil(ceil(n / widest) * rows / sms)
+  fewer: max(1, min(floor(waves * sms / rows), floor(n / 64)))
+  more: max(1, min(floor((waves + 1) * sms / rows), floor(n / 64)))
+  # Columns of 128 rows that pass the tensor cores, or L2 where a tile is narrow, and what a tile costs besides.
+  cost_fewer: waves * (max(TILE_M / 128 * n / fewer, 0.55 * (TILE_M + n / fewer)) + 512 / chunks)
+  cost_more: (waves + 1) * (max(TILE_M / 128 * n / more, 0.55 * (TILE_M + n / more)) + 512 / chunks)
+  columns: "more if cost_more < cost_fewer else fewer"
+  # Tile columns come in two widths, a step of columns of C apart, the wider ones first.
+  units: ceil(n / step)
+  narrow: max(64, floor(units / columns) * step)
+  wider: max(0, units - columns * narrow / step)
+  wide: "narrow + step if wider > 0 else narrow"
+  stage: (TILE_M + wide) * 128
+  # strips of 2048 bytes beside the stages: two for each of eight warps, or one for each of twelve
+  strips: "(12 if TILE_M == 192 else 16) * 2048"
+  stages: min(8, floor((231168 - strips) / stage))
+  tiles: rows * columns
+tile: [TILE_M, wide, depth]
+block: ["512 if TILE_M == 192 else 384"]
+grid: ["min(sms, tiles)"]
+# tiles, as whose waves they run
+working_blocks: tiles
+shared_bytes: 1024 + stages * stage + strips
+tensor_maps:
+  map_a: {of: a, box: [depth, TILE_M], swizzle: 128}
+  map_wide: {of: b, box: [depth, wide], swizzle: 128}
+  map_narrow: {of: b, box: [depth, narrow], swizzle: 128}
+  map_c: {of: c, box: [across, 16], swizzle: 128}
+  # what is left of a tile's columns beside whole strips
+  rest_wide: {of: c, box: ["wide % across or across", 16]}
+  rest_narrow: {of: c, box: ["narrow % across or across", 16]}
+architecture_specific: true
+requires:
+  arch: 90
+  n: "across // 8"
+  k: 16 // size(TYPE)
+  conditions: [wgmma, "232448 <= shared_per_block_optin"]
+entry: matmul_wgmma_even
+arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n, k, alpha, beta, columns, narrow, wider, stages]
+---*/
+
+// Whole waves need not be left to chance. How many columns of C a tile has, only one instruction knows (wgmma takes any
+// multiple of 8, or of 16), and the launch can say: it takes as many tile columns as so many waves have room for, and
+// divides the columns of C among them. 3200 columns of 11 tile rows were 13 tiles of 256, two waves of which the second
+// had 11 tiles; now they are 24 of 136 or 128, two waves that are full. Where tile rows do not divide the SMs, rows are
+// the other choice: 18 of 128 leave 6 of 132 SMs idle, 12 of 192 none.
+//
+// No tile column ends outside of C either, and each is loaded with a box of its own width: rows of a box that lie outside
+// of the matrix cost the TMA more than rows that it has to fetch.
+
+#define RASTER 2048  // rows of C that are walked together
+
+#include "raster.cuh"
+#include "wgmma_even.cuh"
+
+using namespace even;
+
+// Tiles of a launch: `columns` side by side, the first `wider` ones WIDTH_STEP columns of C wider than `narrow`.
+struct Division {
+    int rows, columns, narrow, wider;
+
+    __device__ __forceinline__ int count() const { return rows * columns; }
+    __device__ __forceinline__ int widest() const { return narrow + (wider > 0 ? WIDTH_STEP : 0); }
+};
+
+// Where a tile lies and how many columns it has.
+struct Patch {
+    int row, column, width;
+
+    Patch() = default;
+    __device__ __forceinline__ Patch(const Division& division, int tile) {
+        const raster::Square square(tile, division.rows, division.columns, RASTER / TILE_M);
+        const int number = square.column();
+        row = square.row() * TILE_M;
+        column = number * division.narrow + min(number, division.wider) * WIDTH_STEP;
+        width = division.narrow + (number < division.wider ? WIDTH_STEP : 0);
+    }
+    // The same value, in a way that ties its computation to this place among the products.
+    __device__ __forceinline__ void pin() { asm volatile("" : "+r"(row), "+r"(column), "+r"(width)); }
+};
+
+// Maps of results: whole strips, and what is left of a wide and of a narrow tile.
+struct Ways {
+    const CUtensorMap &strip, &rest_wide, &rest_narrow;
+    int narrow;
+
+    // Lays strip `number` of product `mma` down at `at` and asks the TMA to bring it to its place.
+    __device__ __forceinline__ void send(const Thread& thread, const Patch& patch, int mma, int number, unsigned at,
+                                         const Words& words) const {
+        // No min(STRIP_COLUMNS, width - ...): ptxas 13.0 takes the next tile's width for it (VIADDMNMX of a copy).
+        const bool whole = (number + 1) * STRIP_COLUMNS <= patch.width;
+        int columns = whole ? STRIP_COLUMNS : patch.width % STRIP_COLUMNS;
+        // So addresses are computed here, and not for all strips before a tile begins; promoted sums leave no registers.
+        if (!PROMOTED) asm volatile("" : "+r"(columns));
+        lay_strip(thread, at, columns, words);
+        publish_to_async();
+        __syncwarp();
+        if (thread.lane == 0) {
+            const CUtensorMap& rest = patch.width == narrow ? rest_narrow : rest_wide;
+            store(whole ? strip : rest, patch.column + number * STRIP_COLUMNS,
+                  patch.row + thread.row_of(mma), at);
+            commit_stores();
+        }
+    }
+};
+
+// Results that wait for their way to C, and the tile that they are of.
+struct Held {
+    static constexpr int SLOTS = MMAS * HELD;  // for strips; narrow tiles leave some empty
+
+    Words words[MMAS][HELD];
+    Patch patch;
+    bool waiting = false;
+
+    // Sends what is in slot `number` by way of shared memory at `at`.
+    __device__ __forceinline__ void leave(const Thread& thread, const Ways& ways, int number, unsigned at) const {
+#pragma unroll
+        for (int i = 0; i < MMAS; ++i) {
+#pragma unroll
+            for (int j = 0; j < HELD; ++j) {
+                if (i * HELD + j == number && j * STRIP_COLUMNS < patch.width) {
+                    ways.send(thread, patch, i, j, at, words[i][j]);
+                }
+            }
+        }
+    }
+    // The same by way of the warp's own strips, which are taken in turn.
+    __device__ __forceinline__ void leave_in_turn(const Thread& thread, const Ways& ways, int number,
+                                                  unsigned own_strips) const {
+        make_room(thread, number % HELD == 0);
+        leave(thread, ways, number, own_strips + number % HELD % BUFFERS * STRIP_BYTES);
+    }
+    // All of a block's last tile at once: behind the warp's own strips by way of the ring's next stages, which are
+    // empty when all warps have released what they held.
+    __device__ __forceinline__ void leave_last(const Thread& thread, const Ways& ways, Ring& ring,
+                                               unsigned own_strips) const {
+        make_room(thread, true);
+#pragma unroll
+        for (int number = 0; number < SLOTS; ++number) {
+            unsigned at = own_strips + number * STRIP_BYTES;
+            if (number >= BUFFERS) {
+                ring.wait_empty();
+                at = ring.at() + thread.warp * STRIP_BYTES;
+                ring.next();
+            }
+            leave(thread, ways, number, at);
+        }
+    }
+    // Takes what there is room for of a tile's finished sums; the other strips leave at once.
+    __device__ __forceinline__ void take(const Sums& sums, const Thread& thread, const Ways& ways, const Patch& of,
+                                         unsigned own_strips) {
+        patch = of;
+        waiting = true;
+#pragma unroll
+        for (int i = 0; i < MMAS; ++i) {
+#pragma unroll
+            for (int j = HELD; j < STRIPS; ++j) {
+                if (j * STRIP_COLUMNS < of.width) {
+                    Words now;
+                    pack_strip(now, sums[i], thread, j);
+                    make_room(thread, j == HELD);
+                    ways.send(thread, of, i, j, own_strips + (j - HELD) % BUFFERS * STRIP_BYTES, now);
+                }
+            }
+#pragma unroll
+            for (int j = 0; j < HELD; ++j) pack_strip(words[i][j], sums[i], thread, j);
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    matmul_wgmma_even(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_wide,
+                      const __grid_constant__ CUtensorMap map_narrow, const __grid_constant__ CUtensorMap map_c,
+                      const __grid_constant__ CUtensorMap rest_wide, const __grid_constant__ CUtensorMap rest_narrow,
+                      Out* c, int m, int n, int k, Scalar alpha, Scalar beta, int columns, int narrow, int wider,
+                      int stages) {
+    const Thread thread;
+    const Division division = {(m - 1) / TILE_M + 1, columns, narrow, wider};
+    Ring ring(stages, division.widest());
+    const int tiles = division.count(), chunks = (k - 1) / DEPTH + 1;
+    if (thread.warpgroup == CONSUMERS) {
+        keep_registers<LOADING>();
+        if (thread.warp != CONSUMER_WARPS) return;
+        ring.begin(thread);
+        if (elected()) {
+            for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+                const Patch patch(division, tile);
+                const CUtensorMap& map_b = patch.width == narrow ? map_narrow : map_wide;
+                for (int chunk = 0; chunk < chunks; ++chunk) {
+                    ring.wait_empty();
+                    const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
+                    expect(barrier, A_BYTES + patch.width * SWIZZLE_BYTES);
+                    load(at, map_a, chunk * DEPTH, patch.row, barrier);
+                    load(at + A_BYTES, map_b, chunk * DEPTH, patch.column, barrier);
+                    ring.next();
+                }
+            }
+        }
+    } else {
+        take_registers<CONSUMING>();
+        ring.join();
+        const Result result = {c, m, n, alpha, beta};
+        const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
+        const unsigned own_strips = ring.own_strips(thread);
+        Sums sums = {}, parts;  // parts: of a chunk, where they are promoted
+        Held held;
+        int previous = 0;
+        Patch patch(division, blockIdx.x);  // every block has a tile
+        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            if (PROMOTED) clear(sums);
+            for (int chunk = 0; chunk < chunks; ++chunk) {
+                ring.wait_full();
+#pragma unroll
+                for (int i = 0; i < MMAS; ++i) {
+                    any_width::multiply_chunk(
+                        PROMOTED ? parts[i] : sums[i], patch.width,
+                        descriptor(ring.at() + (thread.warpgroup * MMAS + i) * MMA_M * SWIZZLE_BYTES),
+                        descriptor(ring.at() + A_BYTES), PROMOTED ? 0 : chunk);
+                }
+                if (held.waiting && chunk < Held::SLOTS) held.leave_in_turn(thread, ways, chunk, own_strips);
+                wait_products<PROMOTED ? 0 : MMAS>();
+                if (PROMOTED) {
+                    ring.release(thread, ring.stage);
+                    add(sums, parts, patch.width);
+                } else if (chunk > 0) {
+                    ring.release(thread, previous);
+                }
+                previous = ring.stage;
+                ring.next();
+            }
+            if (held.waiting) {  // too few products to hide behind
+                for (int number = chunks; number < Held::SLOTS; ++number) {
+                    held.leave_in_turn(thread, ways, number, own_strips);
+                }
+            }
+            const Patch now = patch;
+            // The next place is computed beside the last products.
+            patch = Patch(division, min(tile + static_cast<int>(gridDim.x), tiles - 1));
+            patch.pin();
+            wait_products<0>();
+            if (!PROMOTED) ring.release(thread, previous);
+            finish(sums, thread, result, now.row, now.column, now.width);
+            held.take(sums, thread, ways, now, own_strips);
+        }
+        held.leave_last(thread, ways, ring, own_strips);
+        if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
+    }
+}

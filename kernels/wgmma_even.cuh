@@ -1,0 +1,272 @@
+// Tiles of any width of any type (matmul_wgmma_even): threads, the ring of stages, and how a warp's results lie in
+// shared memory, from where the TMA brings them to C. A chunk of k is 128 bytes of a row of A and of B.
+//
+// Who includes this defines what wgmma_type.cuh asks for.
+
+#pragma once
+
+#include "wgmma_type.cuh"
+
+#include "wgmma_any_width.cuh"
+
+namespace even {
+
+using namespace hopper;
+
+#if WHOLE_NUMBERS
+using Scalar = i32;
+#else
+using Scalar = f32;
+#endif
+using Number = SUM_REGISTER;
+using any_width::SUMS;
+
+constexpr int DEPTH = SWIZZLE_BYTES / OPERAND_BYTES;  // elements of k in a chunk
+constexpr int CONSUMERS = TILE_M == 192 ? 3 : 2;      // warpgroups that multiply, one below the other
+constexpr int CONSUMER_WARPS = CONSUMERS * WARPGROUP / WARP;
+constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP;
+constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
+constexpr int STAGES = 8;                         // at most
+constexpr int MMAS = TILE_M / MMA_M / CONSUMERS;  // of a warpgroup, below each other
+constexpr int A_BYTES = TILE_M * SWIZZLE_BYTES;
+
+// Registers of a thread that multiplies, and of one that loads: together what an SM has.
+constexpr int CONSUMING = CONSUMERS == 3 ? 160 : 240, LOADING = CONSUMERS == 3 ? 32 : 24;
+
+// A strip is what one warp has of a box of results: 16 rows of 128 bytes.
+constexpr int STRIP_ROWS = 16;
+constexpr int STRIP_COLUMNS = SWIZZLE_BYTES / static_cast<int>(sizeof(Out));
+constexpr int STRIP_BYTES = STRIP_ROWS * SWIZZLE_BYTES;
+constexpr int STRIP_WORDS = STRIP_BYTES / 4 / WARP;                     // of a thread
+constexpr int STRIP_SUMS = STRIP_COLUMNS / 4 * 2 / SUMS_IN_REGISTER;    // registers of a thread
+constexpr int STRIPS = (WIDEST + STRIP_COLUMNS - 1) / STRIP_COLUMNS;    // of a warp and product, at most
+constexpr int BUFFERS = CONSUMERS == 3 ? 1 : 2;                         // strips that a warp has room for
+
+// Those whose results may wait in registers, beside sums and addresses; the others leave at once.
+constexpr int OTHERS = CONSUMERS == 3 ? 24 : sizeof(Out) == 4 || PROMOTED ? 64 : 48;
+constexpr int ROOM = (CONSUMING - OTHERS - MMAS * SUMS * (PROMOTED ? 2 : 1)) / MMAS / STRIP_WORDS;
+constexpr int HELD = STRIPS < ROOM ? STRIPS : ROOM;
+
+static_assert(MMAS * MMA_M * CONSUMERS == TILE_M && TILE_M <= 256, "whole products of 64 rows");
+static_assert(HELD > 0 && HELD * MMAS <= BUFFERS + 3, "a stage has room for a strip of each warp");
+static_assert(CONSUMER_WARPS * STRIP_BYTES <= A_BYTES, "... and there are four stages or more");
+
+using Sums = any_width::Sums[MMAS];
+using Words = unsigned[STRIP_WORDS];
+
+// What becomes of the sums.
+struct Result {
+    Out* c;
+    int m, n;
+    Scalar alpha, beta;
+};
+
+// A thread of a converged warp, whose number all lanes know to be the same.
+struct Thread {
+    int warp, warpgroup, lane;
+
+    __device__ __forceinline__ Thread()
+        : warp(__shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / WARP, 0)),
+          warpgroup(warp * WARP / WARPGROUP),
+          lane(threadIdx.x % WARP) {}
+    // First row, within the tile, of the 16 that the warp has of a product.
+    __device__ __forceinline__ int row_of(int mma) const {
+        return (warpgroup * MMAS + mma) * MMA_M + warp % (WARPGROUP / WARP) * STRIP_ROWS;
+    }
+};
+
+// ---- the ring of stages ----------------------------------------------------------------------------
+
+// Stages of shared memory, as many and as large as the launch chose, that chunks of k pass through in turn, each with two
+// mbarriers: `full` completes when the TMA has brought a chunk, `empty` when all warps that multiply have released it.
+struct Ring {
+    int count, bytes;
+    unsigned stages, full, empty;  // shared addresses of the first of each
+    int stage = 0;                 // the next one
+    unsigned phase = 0;            // parity of its turn
+
+    __device__ __forceinline__ Ring(int count, int widest) : count(count), bytes(A_BYTES + widest * SWIZZLE_BYTES) {
+        extern __shared__ unsigned char memory[];
+        __shared__ u64 barriers[2][STAGES];
+        // The front matter asks for as many bytes more as this may skip.
+        stages = (shared_of(memory) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
+        full = shared_of(barriers[0]);
+        empty = shared_of(barriers[1]);
+    }
+    // By the warp that loads, which goes on at once, ...
+    __device__ __forceinline__ void begin(const Thread& thread) const {
+        if (thread.lane < STAGES) {
+            initialize(full + 8 * thread.lane, 1);
+            initialize(empty + 8 * thread.lane, CONSUMER_WARPS);
+            publish_barriers();
+        }
+        __syncwarp();
+        asm volatile("bar.arrive 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
+    }
+    // ... and by those that multiply: the mbarriers are there.
+    __device__ __forceinline__ void join() const {
+        asm volatile("bar.sync 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
+    }
+    __device__ __forceinline__ unsigned at() const { return stages + stage * bytes; }
+    __device__ __forceinline__ void wait_full() const { wait(full + 8 * stage, phase); }
+    // True at once for a stage that has not been used.
+    __device__ __forceinline__ void wait_empty() const { wait(empty + 8 * stage, phase ^ 1); }
+    __device__ __forceinline__ void next() {
+        if (++stage == count) stage = 0, phase ^= 1;
+    }
+    // By all lanes of a warp: it has done with a stage.
+    __device__ __forceinline__ void release(const Thread& thread, int which) const {
+        if (thread.lane == 0) arrive(empty + 8 * which);
+    }
+    // A warp's own strips, behind the stages.
+    __device__ __forceinline__ unsigned own_strips(const Thread& thread) const {
+        return stages + count * bytes + thread.warp * BUFFERS * STRIP_BYTES;
+    }
+};
+
+// ---- sums ------------------------------------------------------------------------------------------
+
+template <class Half>
+__device__ __forceinline__ unsigned packed(f32 first, f32 second) {
+    const auto pair = pair_of(Half(), first, second);
+    return reinterpret_cast<const unsigned&>(pair);
+}
+
+__device__ __forceinline__ f32 number(f16 one) { return __half2float(one); }
+__device__ __forceinline__ f32 number(bf16 one) { return __bfloat162float(one); }
+__device__ __forceinline__ f32 number(f32 one) { return one; }
+__device__ __forceinline__ i32 number(i32 one) { return one; }
+
+// fmaf, so that all kernels round alike.
+__device__ __forceinline__ f32 combined(f32 sum, f32 alpha, f32 beta, f32 old) { return fmaf(beta, old, alpha * sum); }
+__device__ __forceinline__ i32 combined(i32 sum, i32 alpha, i32 beta, i32 old) { return alpha * sum + beta * old; }
+
+// Two neighbours of a row, as they lie in C.
+struct alignas(2 * sizeof(Out)) Two {
+    Out first, second;
+};
+
+// Two neighbours among a thread's sums, in one register or two, become alpha times them plus beta times what C held.
+template <class T>
+__device__ __forceinline__ void combine(T* sums, Scalar alpha, Scalar beta, const Two& old) {
+    if constexpr (SUMS_IN_REGISTER == 2) {
+        const float2 two = __half22float2(reinterpret_cast<const __half2&>(*sums));
+        *sums = packed<f16>(fmaf(beta, number(old.first), alpha * two.x), fmaf(beta, number(old.second), alpha * two.y));
+    } else {
+        sums[0] = combined(sums[0], alpha, beta, number(old.first));
+        sums[1] = combined(sums[1], alpha, beta, number(old.second));
+    }
+}
+
+__device__ __forceinline__ void clear(Sums& sums) {
+#pragma unroll
+    for (int i = 0; i < MMAS; ++i) {
+#pragma unroll
+        for (int e = 0; e < SUMS; ++e) sums[i][e] = 0;
+    }
+}
+
+// Adds the sums of a chunk that has `width` columns, a strip of columns at a time.
+__device__ __forceinline__ void add(Sums& sums, const Sums& parts, int width) {
+#pragma unroll
+    for (int i = 0; i < MMAS; ++i) {
+#pragma unroll
+        for (int e = 0; e < SUMS; ++e) {
+            if (e / STRIP_SUMS * STRIP_COLUMNS < width) sums[i][e] += parts[i][e];
+        }
+    }
+}
+
+// Replaces the sums by alpha times them plus beta times what C holds, in `width` columns from `column` on.
+__device__ __forceinline__ void finish(Sums& sums, const Thread& thread, const Result& result, int first_row, int column,
+                                       int width) {
+    if (result.alpha == 1 && result.beta == 0) return;
+    constexpr int PAIR = 2 / SUMS_IN_REGISTER;  // registers
+#pragma unroll
+    for (int i = 0; i < MMAS; ++i) {
+#pragma unroll
+        for (int pair = 0; pair < SUMS / PAIR; ++pair) {
+            const int row = first_row + thread.row_of(i) + thread.lane / 4 + pair % 2 * 8;
+            const int within = pair / 2 * 8 + thread.lane % 4 * 2;
+            Two old = {};
+            if (result.beta != 0 && row < result.m && within < width && column + within < result.n) {
+                old = *reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column + within);
+            }
+            combine(&sums[i][pair * PAIR], result.alpha, result.beta, old);
+        }
+    }
+}
+
+// ---- strips ----------------------------------------------------------------------------------------
+
+__device__ __forceinline__ unsigned bits(f32 sum) { return __float_as_uint(sum); }
+__device__ __forceinline__ unsigned bits(i32 sum) { return static_cast<unsigned>(sum); }
+__device__ __forceinline__ unsigned bits(unsigned sums) { return sums; }
+
+// Strip `number` of a warp's sums of one product, in registers of their own.
+__device__ __forceinline__ void pack_strip(Words& words, const any_width::Sums& sums, const Thread& thread, int number) {
+    const int first = number * STRIP_SUMS;
+    const bool odd = sizeof(Out) == 4 && thread.lane / 4 % 2;
+#pragma unroll
+    for (int i = 0; i < STRIP_WORDS; ++i) {
+        if constexpr (STRIP_SUMS == 2 * STRIP_WORDS) {
+            const int at = first + 2 * i;  // the widest tile may end within a strip
+            if (at < SUMS) words[i] = packed<Out>(static_cast<f32>(sums[at]), static_cast<f32>(sums[at + 1]));
+        } else if constexpr (sizeof(Out) == 4) {
+            // Bit 3 of a number is the upper half of the strip's columns: odd rows have the halves in turn (lay_strip).
+            const Number own = first + i < SUMS ? sums[first + i] : Number(0);
+            const Number other = first + (i ^ 8) < SUMS ? sums[first + (i ^ 8)] : Number(0);
+            words[i] = bits(odd ? other : own);
+        } else {
+            if (first + i < SUMS) words[i] = bits(sums[first + i]);
+            // A copy that is nothing but one would be in its sum's register, and the next products would wait for it.
+            asm volatile("" : "+r"(words[i]));
+        }
+    }
+}
+
+// Lays a strip of `columns` down in shared memory as the TMA takes it. A whole one has rows of 128 bytes, piece p of 16
+// bytes of row r at place p xor (r mod 8), so that pieces of a column lie in different banks; rows of what is left of a
+// tile's columns lie one behind the other. stmatrix has no elements of 32 bits, of which a thread stores pairs: half a
+// warp, four rows, is served at once, and odd rows store the upper half of their columns where even ones store the lower.
+__device__ __forceinline__ void lay_strip(const Thread& thread, unsigned at, int columns, const Words& words) {
+    const bool whole = columns == STRIP_COLUMNS;
+    if constexpr (sizeof(Out) == 2) {
+        const int line = thread.lane % STRIP_ROWS, pieces = columns / 8;
+#pragma unroll
+        for (int piece = 0; piece < 8; piece += 2) {
+            const int own = piece + thread.lane / STRIP_ROWS;
+            if (piece < pieces) {
+                // Lanes of a piece that is none write where the next strip's would be.
+                const int loose = own < pieces ? (line * pieces + own) * 16 : STRIP_BYTES - 256 + line * 16;
+                const int place = whole ? line * SWIZZLE_BYTES + (own ^ line % SWIZZLE_ROWS) * 16 : loose;
+                store_matrices(at + place, words[2 * piece], words[2 * piece + 1], words[2 * piece + 2],
+                               words[2 * piece + 3]);
+            }
+        }
+    } else {
+        const int row = thread.lane / 4;
+#pragma unroll
+        for (int pair = 0; pair < STRIP_WORDS / 2; ++pair) {
+            const int column = (pair / 2 ^ row % 2 * 2) * 8 + thread.lane % 4 * 2, line = row + pair % 2 * 8;
+            const int byte = column * 4;
+            const int place = whole ? line * SWIZZLE_BYTES + (byte ^ row * 16) : line * columns * 4 + byte;
+            if (column < columns) {
+                asm volatile("st.shared.v2.u32 [%0], {%1, %2};\n" ::"r"(at + place), "r"(words[2 * pair]),
+                             "r"(words[2 * pair + 1])
+                             : "memory");
+            }
+        }
+    }
+}
+
+// Waits until the TMA has read a warp's own strip that is next, where they are used in turn from the `first` on.
+__device__ __forceinline__ void make_room(const Thread& thread, bool first) {
+    if (thread.lane == 0) {
+        if (first) wait_stores_read<0>();
+        else wait_stores_read<BUFFERS - 1>();
+    }
+    __syncwarp();
+}
+
+}  // namespace even
