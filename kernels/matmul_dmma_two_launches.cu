@@ -21,7 +21,7 @@ tile: [TILE_M, TILE_N, 16]
 buffers:
   partials: {dtype: f64, size: "PARTS * rows * columns * TILE_M * TILE_N"}
 requires:
-  arch: 90
+  arch: 80
   conditions: ["shared <= shared_per_block_optin"]
 launches:
   - entry: multiplied

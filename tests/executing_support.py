@@ -215,7 +215,7 @@ def execute(
     arch: str = "sm_90",
     **limits: Any,
 ) -> Executed:
-    """Compile, execute and judge one case; ``limits`` go to the machine's `Limits`.
+    """Compile, execute and judge one case, all its launches; ``limits`` go to the machine's `Limits`.
 
     The second launch (with beta) is left out where the first one had a fault.
     """
@@ -226,17 +226,20 @@ def execute(
     runs = launches(work)
     first: Any = None
     seconds = 0.0
-    for index, (buffers, alpha, beta) in enumerate(runs):
+    steps = [(index, step) for index in range(len(runs)) for step in work.steps]
+    for index, step in steps:
+        buffers, alpha, beta = runs[index]
+        own = program_of(Path(work.cubin), step.entry)
         done = launch.execute(
-            loaded,
-            grid=work.launch.grid,
-            block=work.launch.block,
+            own,
+            grid=step.launch.grid,
+            block=step.launch.block,
             arguments=packed(
-                execution.engine(), work, buffers, alpha, beta, loaded.image.parameter_sizes
+                execution.engine(), step, buffers, alpha, beta, own.image.parameter_sizes
             ),
-            shared_bytes=work.launch.shared_bytes,
+            shared_bytes=step.launch.shared_bytes,
             limits=launch.Limits(**{"seconds": LIMIT_S, **limits}),
-            **beside_arguments(execution.engine(), work, buffers),
+            **beside_arguments(execution.engine(), step, buffers),
         )
         seconds += done.seconds
         if first is None or done.faults:

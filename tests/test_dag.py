@@ -70,7 +70,7 @@ def test_a_fresh_study_compiles_and_executes(dry):
     """The small study does, whatever is recorded."""
     done = snakemake(dry, "-n", "report", "--configfile", str(ROOT / "config" / "smoke.yaml"))
     found = jobs(done)
-    assert {"hgemm_wmma_staged", "latency"} <= found["Compile"] & found["Execute"]
+    assert {"hgemm_wmma_staged", "copy"} <= found["Compile"] & found["Execute"]
     assert "cublas" not in found["Compile"] | found["Execute"]
     assert found["Draw"] == {"smoke"}
     assert "Write the page" in done.stdout + done.stderr
