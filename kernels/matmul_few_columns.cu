@@ -21,7 +21,7 @@ grid: ["SPLITS * ceil(m / (WARPS * rows))", "ceil(n / 16)"]
 shared_bytes: shared
 requires:
   arch: 90
-  conditions: [clusters]
+  conditions: [clusters, "n <= 512"]
 entry: matmul_few_columns
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/

@@ -22,7 +22,7 @@ grid: ["SPLITS * ceil(n / (LANES * 16 / size(REAL)))", "ceil(m / 16)"]
 shared_bytes: shared
 requires:
   arch: 90
-  conditions: [clusters, "shared <= shared_per_block_optin"]
+  conditions: [clusters, "m <= 512", "shared <= shared_per_block_optin"]
 entry: matmul_few_rows
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/

@@ -113,7 +113,7 @@ struct Ways {
     // Lays strip `number` of product `mma` down at `at` and asks the TMA to bring it to its place.
     __device__ __forceinline__ void send(const Thread& thread, const Patch& patch, int mma, int number, unsigned at,
                                          const Words& words) const {
-        // No min(STRIP_COLUMNS, width - ...): ptxas 13.0 takes the next tile's width for it (VIADDMNMX of a copy).
+        // No minimum: of an earlier form it was that of the next tile (docs/ladder_log.md).
         const bool whole = (number + 1) * STRIP_COLUMNS <= patch.width;
         int columns = whole ? STRIP_COLUMNS : patch.width % STRIP_COLUMNS;
         // So addresses are computed here, and not for all strips before a tile begins; promoted sums leave no registers.
