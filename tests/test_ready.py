@@ -11,7 +11,7 @@ from samples import write_kernel
 from tilewave.command import main
 from tilewave.compiling import nvrtc, ready
 from tilewave.errors import UserError
-from tilewave.kernels import load_kernel
+from tilewave.kernels import load_kernel, source_digest
 from tilewave.variants import choices
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
@@ -79,11 +79,13 @@ def test_it_is_executed_as_if_it_had_been_compiled_here(made, capsys):
 
 def test_its_key_is_its_content(made):
     kernel = load_kernel(made)
+    before = source_digest(kernel)
     names = [one.names for one in choices(kernel, "product", kernel.path, "macros")]
     first, second = (ready.text_key(kernel, "sm_90", one) for one in names)
     assert first != second
     (made.parent / "mine_8.cubin").write_bytes((made.parent / "mine_16.cubin").read_bytes())
     assert ready.text_key(kernel, "sm_90", names[1]) == first
+    assert source_digest(kernel) != before
 
 
 @pytest.mark.parametrize(

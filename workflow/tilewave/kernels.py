@@ -39,6 +39,8 @@ MACRO = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # Not in the name of a file, of an anchor of a page, or of a case in a list of words.
 VALUE = re.compile(r"[^\x00-\x1f\x7f-\x9f/\\<>|?\"'`]*")
 VALUES = "numbers and words without ends of lines and the signs / \\ < > | ? \" ' `"
+MOST_CUBIN = 64 << 20
+"""Bytes of a cubin that something else compiled."""
 MOST_NAME = 200
 """Bytes that a variant's part of a file's name has on usual file systems, with room for what follows it."""
 MOST_VARIANTS = 100_000
@@ -486,11 +488,24 @@ def _settle(left_out: dict[str, UserError], found: Mapping[str, Kernel]) -> None
             left_out[file] = left_out.pop(name)
 
 
+def cubins(kernel: Kernel) -> dict[str, str]:
+    """SHA-256 of each file that may be the code of one of its variants, by name."""
+    if kernel.front.cubin is None:
+        return {}
+    pattern = re.sub(r"\{[^{}]*\}", "*", kernel.front.cubin).lstrip("/")
+    found = sorted(kernel.path.parent.glob(pattern))
+    return {
+        path.name: hashlib.sha256(reading.content(path, MOST_CUBIN)).hexdigest() for path in found
+    }
+
+
 def source_digest(kernel: Kernel) -> str:
-    """SHA-256 of the file's text and of the headers of its own that it includes."""
+    """SHA-256 of the file's text, of the headers of its own that it includes, and of its cubins."""
     digest = hashlib.sha256(kernel.text.encode())
     for name, text in headers.own(kernel.text, *kernel.folders).items():
         digest.update(f"\0{name}\0{text}".encode())
+    for name, told in cubins(kernel).items():
+        digest.update(f"\0{name}\0{told}".encode())
     return digest.hexdigest()
 
 

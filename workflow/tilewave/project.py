@@ -27,7 +27,7 @@ from tilewave.gathering import (
     tried,
 )
 from tilewave.home import RECORDED, ROOT, SHIPPED, place
-from tilewave.kernels import Kernel, host_code, idea, spared
+from tilewave.kernels import Kernel, cubins, host_code, idea, spared
 from tilewave.operations import own
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
@@ -398,7 +398,7 @@ def known_by(kernel: Kernel) -> list[str]:
     if kernel.provider != "nvrtc":
         return [*known, host_code(kernel)]
     texts = [kernel.text, *headers.own(kernel.text, *kernel.folders).values()]
-    return [*known, *map(source.code, texts)]
+    return [*known, *map(source.code, texts), *cubins(kernel).values()]
 
 
 def _digest(parts: Any) -> str:

@@ -13,10 +13,8 @@ from tilewave import reading
 from tilewave.compiling import cubin as parts
 from tilewave.compiling.nvrtc import Compiled
 from tilewave.errors import UserError
-from tilewave.kernels import Kernel
+from tilewave.kernels import MOST_CUBIN, Kernel
 from tilewave.machine import cubin as images
-
-MOST_BYTES = 64 << 20
 
 
 def _content(kernel: Kernel, macros: Mapping[str, Any]) -> tuple[str, bytes | str]:
@@ -27,7 +25,7 @@ def _content(kernel: Kernel, macros: Mapping[str, Any]) -> tuple[str, bytes | st
     if not reading.lies_in(folder / name, [folder]):
         return name, "it does not lie in the kernel's folder"
     try:
-        return name, reading.content(folder / name, MOST_BYTES)
+        return name, reading.content(folder / name, MOST_CUBIN)
     except UserError as error:
         return name, f"found {error.found}, allowed: {error.allowed}"
 

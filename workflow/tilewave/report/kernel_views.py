@@ -387,7 +387,7 @@ def view(run: Run, name: str) -> KernelView:
         follows=follows,
         next=after,
         operation=kernel.front.operation,
-        provider=kernel.provider,
+        provider=kernel.front.cubin or kernel.provider,
         idea=idea(kernel),
         launches=Series([entry for entry, _ in kernel.launches], kernel.entry)
         if len(kernel.launches) > 1
