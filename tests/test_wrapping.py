@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tilewave import operations
 from tilewave.command import main
@@ -296,3 +297,32 @@ def test_a_terminal_is_asked(
     told = capsys.readouterr().err
     assert "kernel (product, b) [product]" in told and "block, 16, 16 [16, 16]" in told
     assert load_kernel(alone / "product.cu").front.grid == ["ceil(n / 16)", "ceil(n / 16)"]
+
+
+PARAMS = """\
+struct Params { const float *a, *b; float* c; int m, n, k; long long ldc; float alpha; };
+
+__global__ void gemm_params(const Params p)
+{
+    const int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    if (x >= p.n || y >= p.m) return;
+    float sum = 0;
+    for (int i = 0; i < p.k; ++i) sum += p.a[y * p.k + i] * p.b[i * p.n + x];
+    p.c[y * p.ldc + x] = p.alpha * sum;
+}
+int main() { Params p{}; gemm_params<<<dim3(4, 4), dim3(16, 16)>>>(p); }
+"""
+
+
+def test_a_struct_is_asked_for_and_taken(tmp_path, capsys):
+    path = tmp_path / "gemm_params.cu"
+    path.write_text(PARAMS)
+    assert main(["wrap", str(path), "--operation", "matmul", "-o", "-"]) != 0
+    assert "p; a struct is the list of its members, [m, n, k] or []" in capsys.readouterr().err
+    words = ["--grid", "ceil(n / 16), ceil(m / 16)", "--dtype", "f32"]
+    members = "[a, b, c, m, n, max(k, 1), {i64: n}, alpha]"
+    given = ["wrap", str(path), "--operation", "matmul", *words, "--arguments", members]
+    assert main([*given, "-o", "-"]) == 0
+    front = capsys.readouterr().out.partition("---*/")[0].removeprefix("/*---")
+    told = yaml.safe_load(front)["arguments"]
+    assert told == [["a", "b", "c", "m", "n", "max(k, 1)", {"i64": "n"}, "alpha"]]

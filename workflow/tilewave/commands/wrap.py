@@ -232,10 +232,13 @@ def _listed(value: Any) -> str:
 
 
 def _quoted(given: str) -> str:
-    """Expressions of a list with commas between them, each in quotation marks where it is none of YAML's."""
-    cut = re.split(r",(?![^(]*\))", given)
-    return ", ".join(
-        one.strip() if re.fullmatch(r"[\w.-]+", one.strip()) else f'"{one.strip()}"' for one in cut
+    """Expressions of a list with commas between them, and of lists in it, each in quotation marks where it
+    is none of YAML's."""
+    cut = map(str.strip, re.split(r"([,\[\]{}]|:(?= ))(?![^(]*\))", given))
+    marks = {":": ": "}
+    return "".join(
+        marks.get(one, one) if re.fullmatch(r"[\w.-]*|[,\[\]{}:]", one) else f'"{one}"'
+        for one in cut
     )
 
 

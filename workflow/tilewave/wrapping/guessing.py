@@ -14,7 +14,7 @@ from tilewave.expressions import ExpressionError, evaluate, names_in
 from tilewave.operations.base import Operation
 from tilewave.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside
 from tilewave.wrapping.matching import arguments, others, usual
-from tilewave.wrapping.reading import Function, Launch, Source, parts
+from tilewave.wrapping.reading import Function, Launch, Parameter, Source, parts
 
 K_STEP = re.compile(
     r"(?:T_)?(?:K\d+_)?(?:B_?K|BLOCK_?(?:SIZE_?)?K|TILE_?(?:SIZE_?)?K|K_?TILE|K_?BLOCK|bK"
@@ -25,6 +25,9 @@ C_TYPES = {
     "i32": "int", "u32": "unsigned", "u8": "unsigned char", "tf32": "float", "e4m3": "__nv_fp8_e4m3", "e5m2": "__nv_fp8_e5m2",
 }  # fmt: skip
 STEPS = (8, 16, 32, 64)
+NUMBER = re.compile(
+    r"\b(?:bool|char|short|int|long|unsigned|signed|float|double|half|size_t|u?int\d+_t)\b|half|bfloat|fp8"
+)
 PREFIX = "T_"
 """Before a template parameter's name: a macro of that very name would replace the parameter."""
 
@@ -134,6 +137,11 @@ OWN = "--operations FOLDER with one of your own (docs/operations.md)"
 """For a kernel that computes what no operation here does."""
 
 
+def _is_struct(parameter: Parameter) -> bool:
+    """Whether it is taken by value and of a type that no number has, as far as its name tells."""
+    return not parameter.stars and not NUMBER.search(parameter.type)
+
+
 def guessed(function: Function, source: Source, operation: Operation, dtype: str = "") -> Guess:
     """Front matter for a kernel of an operation, with what is not known."""
     front = {"title": _title(function.name), "operation": operation.name}
@@ -147,6 +155,8 @@ def guessed(function: Function, source: Source, operation: Operation, dtype: str
         told = ", ".join(one if one else "?" for one in words)
         arrays = [one.name for one in function.parameters if one.stars and one.name in unknown]
         more = f"; where {operation.name} has no such array, {OWN}" if arrays else ""
+        if any(_is_struct(one) for one in function.parameters if one.name in unknown):
+            more += "; a struct is the list of its members, [m, n, k] or []: docs/wrapping.md"
         guess.unknown["--arguments"] = f"{told} (not known: {', '.join(unknown)}{more})"
     guess.front["arguments"] = words
     guess.front["entry"] = entry

@@ -168,7 +168,13 @@ def with_leading(
             leads |= {f"ld{name}": lead, f"stride{name}": lead}
         if len(extents) > 2:
             leads[f"stride{name}"] = " * ".join(extents[1:])
-    return [leads.get(word, word) for word in words]
+
+    def meant(word: Any) -> Any:
+        if isinstance(word, list):
+            return [meant(one) for one in word]
+        return leads.get(word, word) if isinstance(word, str) else word
+
+    return [meant(word) for word in words]
 
 
 def others(
