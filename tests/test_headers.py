@@ -100,7 +100,7 @@ def test_cub(tmp_path, name):
 
 
 LIBRARY = {
-    "lib/config.hpp": "#pragma once\n#ifndef __CUDACC_RTC__\n#include <iostream>\n#endif\n"
+    "lib/config.hpp": "#pragma once\n#if defined(__CUDACC_RTC__)\n#define LIB_RTC 1\n#else\n#include <iostream>\n#endif\n"
     "#define LIB_HOST __forceinline__ __host__\n#define LIB_HOST_DEVICE LIB_HOST __device__\n",
     "lib/more/sizes.hpp": '#pragma once\n#include "limits.hpp"\n#include "tile.h"\n'
     "template <int N> constexpr int twice() { return LIMIT * N; }\nint seven() { return 7 * SIDE; }\n",
@@ -132,6 +132,17 @@ def test_a_library_that_knows_nvrtc_stays_as_it_is(tmp_path):
     line = kernel.text[: kernel.text.index("int main")].count("\n") + 1
     wanted = f"left out as code of the host: main (line {line}), 1 of launch.hpp"
     assert made.warning == wanted
+
+
+def test_a_guard_is_no_library(tmp_path):
+    """As `nvcc.GUARD` asks for it: the rest of the header is cut as any other."""
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "util.cuh").write_text(
+        "#ifndef __CUDACC_RTC__\n#include <iostream>\n#endif\n"
+        "inline void told() { fprintf(stderr, 0); }\n__device__ int one() { return 1; }\n"
+    )
+    made = compiled(tmp_path, '#include "common/util.cuh"\n', "one()")
+    assert made.cubin and nvcc.UNANNOTATED not in made.options
 
 
 def test_two_headers_of_one_name(tmp_path):

@@ -11,6 +11,7 @@ from samples import write_kernel
 from tilewave.command import main
 from tilewave.compiling import nvrtc, ready
 from tilewave.errors import UserError
+from tilewave.kernels import cubins as cubins_of
 from tilewave.kernels import load_kernel, source_digest
 from tilewave.variants import choices
 
@@ -116,6 +117,8 @@ def test_one_in_another_folder(made, capsys):
     ("old", "new", "told"),
     [
         ("mine_{SIDE}", "mine_{WIDTH}", "cubin: found 'mine_{WIDTH}.cubin'"),
+        ("mine_{SIDE}", "mine_{SIDE.x}", "cubin: found 'mine_{SIDE.x}.cubin'"),
+        ("mine_{SIDE}", "mine_{SIDE[0]}", "cubin: found 'mine_{SIDE[0]}.cubin'"),
         ("cubin: mine_{SIDE}.cubin\n", "", "provider: found nothing; allowed: cublaslt or cpu, or a `cubin`"),
     ],
 )  # fmt: skip
@@ -131,3 +134,31 @@ def test_a_file_with_code_is_compiled(tmp_path):
     path = write_kernel(tmp_path, "mine", FRONT.partition('"mine.cu"\n')[2], BODY)
     with pytest.raises(UserError, match=r"a \.yaml file: this one is compiled"):
         load_kernel(path)
+
+
+def test_which_files_a_name_may_mean(made):
+    """A folder's, in it and below; none beside it, and none that cannot be read."""
+    folder = made.parent
+    for name in ("a/one.cubin", "b/one.cubin", "mine_[1].cubin"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"code")
+    (folder / "c" / "one.cubin").mkdir(parents=True)
+    for given, wanted in {
+        "mine_{SIDE}{SIDE}.cubin": ["mine_16.cubin", "mine_8.cubin", "mine_[1].cubin"],
+        "{SIDE}/one.cubin": ["a/one.cubin", "b/one.cubin"],
+        "mine_[1].cubin": ["mine_[1].cubin"],
+        "../*/*.cubin": [],
+        "/*": [],
+        "''": [],
+    }.items():
+        made.write_text(
+            FRONT.replace("mine_{SIDE}.cubin", f"{given}" if "'" in given else f'"{given}"')
+        )
+        assert list(cubins_of(load_kernel(made))) == wanted, given
+
+
+def test_one_that_is_not_there_is_told_by_its_own_name(made, capsys):
+    (made.parent / "mine_16.cubin").unlink()
+    assert "mine_16.cubin: found" in executed(made, capsys)["reason"]
+    made.write_text(FRONT.replace("mine_{SIDE}", "yours_{SIDE}"))
+    assert "yours_16.cubin: found" in executed(made, capsys)["reason"]

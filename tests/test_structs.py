@@ -109,6 +109,8 @@ def test_a_number_has_its_type():
     ]  # fmt: skip
     with pytest.raises(ValueError, match="argument 300: 300 does not fit into the 1 bytes"):
         a_struct((Typed("i8", 300),))
+    with pytest.raises(ValueError, match=r"argument \{i64: 1.5\} is 1.5, no whole number"):
+        a_struct((Typed("i64", 1.5),))
 
 
 def test_a_struct_that_is_not_the_kernels():
@@ -154,6 +156,7 @@ def test_a_kernel_of_structs_is_executed(tmp_path: Path, capsys):
         ("{i64: k}", "{i65: k}", "a name, a number, null, a list, or {TYPE: VALUE} of i8, i16"),
         ("{i64: k}", "{i64: [k]}", "a name, a number, null, a list, or {TYPE: VALUE}"),
         ("{f64: alpha}", "{f64: SIDE / none}", "arguments.2: found 'none'"),
+        ("beta], SIDE]", "beta], {i64: SIDE}]", "a name, a number, null, a list, or {TYPE: VALUE}"),
     ],
 )
 def test_a_member_that_is_nothing(tmp_path: Path, old, new, told):

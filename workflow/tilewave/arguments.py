@@ -149,6 +149,8 @@ def values(
 def _typed(name: Typed, value: Any) -> Number:
     """A number of a struct's member that has a type. Raises ValueError where it does not fit."""
     size = int(name.dtype[1:]) // 8
+    if name.dtype[0] == "i" and value != int(value):
+        raise ValueError(f"argument {told(name)} is {value}, no whole number")
     return _whole(name.value, int(value), size) if name.dtype[0] == "i" else REAL[size](value)
 
 

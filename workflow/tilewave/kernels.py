@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import glob
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -141,7 +143,7 @@ def _member(given: Any, depth: int = 0) -> Any:
         ((dtype, value),) = given.items()
         if dtype in MEMBERS and isinstance(value, str | int | float):
             return Typed(dtype, value)
-    if depth and not isinstance(given, str | int | float | None):
+    if isinstance(given, dict) or (depth and not isinstance(given, str | int | float | None)):
         raise ValueError(
             f"a name, a number, null, a list, or {{TYPE: VALUE}} of {', '.join(MEMBERS)}"
         )
@@ -292,7 +294,7 @@ class Kernel:
         """A text of front matter with macros in braces. Raises UserError where it asks for another one."""
         try:
             return given.format(**macros)
-        except (KeyError, IndexError, ValueError) as error:
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             known = [f"{{{name}}}" for name in macros] or "no macro in braces"
             raise UserError(self.path, key, given, known) from error
 
@@ -478,7 +480,7 @@ def find_kernels(
 def _settle(left_out: dict[str, UserError], found: Mapping[str, Kernel]) -> None:
     """Without the files that a kernel includes, as `tilewave wrap` writes kernels; a file of a kernel's name goes
     by its own with the suffix."""
-    texts = (kernel.text for kernel in found.values() if kernel.path.suffix == ".cu")
+    texts = (kernel.text for kernel in found.values() if kernel.provider == "nvrtc")
     included = {Path(name).name for text in texts for _, name in headers.INCLUDE.findall(text)}
     for name, why in list(left_out.items()):
         file = Path(why.where_file).name
@@ -492,11 +494,17 @@ def cubins(kernel: Kernel) -> dict[str, str]:
     """SHA-256 of each file that may be the code of one of its variants, by name."""
     if kernel.front.cubin is None:
         return {}
-    pattern = re.sub(r"\{[^{}]*\}", "*", kernel.front.cubin).lstrip("/")
-    found = sorted(kernel.path.parent.glob(pattern))
-    return {
-        path.name: hashlib.sha256(reading.content(path, MOST_CUBIN)).hexdigest() for path in found
-    }
+    folder, made = kernel.path.parent, dict[str, str]()
+    parts = PurePosixPath(kernel.front.cubin).parts
+    if not parts or parts[0] == "/" or ".." in parts or "\0" in kernel.front.cubin:
+        return made  # refused where it is read
+    pattern = re.sub(r"(?:\{[^{}]*\})+", "*", glob.escape(kernel.front.cubin))
+    for path in sorted(folder.glob(pattern)):
+        with contextlib.suppress(KernelRefused):  # told by the variant whose code it is
+            if reading.lies_in(path, [folder]):
+                told = hashlib.sha256(reading.content(path, MOST_CUBIN)).hexdigest()
+                made[path.relative_to(folder).as_posix()] = told
+    return made
 
 
 def source_digest(kernel: Kernel) -> str:

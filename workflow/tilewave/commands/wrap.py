@@ -206,7 +206,12 @@ def _answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
             raise UserError(HERE, flag, None, guess.unknown[flag])
         if given is not None:
             guess.others.clear()  # they are of another guess
-            parsed = yaml.safe_load(f"[{_quoted(given)}]")
+            try:
+                parsed = yaml.safe_load(f"[{_quoted(given)}]")
+            except yaml.YAMLError as error:
+                raise UserError(
+                    HERE, flag, given, "expressions with commas between them"
+                ) from error
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
         elif flag in guess.unknown:
             guess.notes.append(f"{key} is a guess: {guess.unknown[flag]}")

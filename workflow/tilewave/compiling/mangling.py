@@ -47,7 +47,7 @@ def function(symbol: str) -> str:
     text = re.sub(r"\(anonymous namespace\)|_GLOBAL__N_\w+", "{anonymous}", told)
     for at, sign in enumerate(text):
         if sign == "(" and depth == 0:
-            return text[start:at]
+            return text[start:at] or symbol
         if sign == " " and depth == 0:  # behind the type of a template's result
             start = at + 1
         depth += (sign in "<(") - (sign in ">)")

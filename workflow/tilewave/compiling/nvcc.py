@@ -86,6 +86,11 @@ FOREIGN_DEVICE = re.compile(r"[A-Z\d_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z\d_]*")
 """Annotations of libraries whose macros are not seen here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
 KNOWS_NVRTC = "__CUDACC_RTC__"
 """What a header asks that has its own answer to NVRTC."""
+ANSWERS = re.compile(
+    rf"^[ \t]*#[ \t]*(?:ifdef[ \t]+{KNOWS_NVRTC}|(?:el)?if\b(?!.*![ \t]*defined[ \t(]*{KNOWS_NVRTC}).*{KNOWS_NVRTC})",
+    re.MULTILINE,
+)
+"""What a library has whose headers know NVRTC; `GUARD` around code of the host is no such answer."""
 FOR_HOST = re.compile(r"\b(?:[A-Z\d]+_HOST|__host__)\b(?!\s*__device__)")
 """An annotation of a function that no device code calls, which NVRTC refuses."""
 UNANNOTATED = "-default-device"
@@ -218,7 +223,7 @@ def _knowing(headers: Mapping[str, str]) -> set[str]:
     def library(name: str) -> str:
         return name.partition("/")[0]
 
-    libraries = {library(name) for name, text in headers.items() if KNOWS_NVRTC in text}
+    libraries = {library(name) for name, text in headers.items() if ANSWERS.search(text)}
     waiting = [name for name in headers if library(name) in libraries]
     found = set(waiting)
     while waiting:

@@ -32,8 +32,8 @@ def _content(kernel: Kernel, macros: Mapping[str, Any]) -> tuple[str, bytes | st
 
 def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     """Content key: the file's bytes."""
-    _, found = _content(kernel, macros)
-    data = found if isinstance(found, bytes) else found.encode()
+    name, found = _content(kernel, macros)
+    data = found if isinstance(found, bytes) else f"{name}: {found}".encode()
     return hashlib.sha256(arch.encode() + b"\0" + data).hexdigest()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,9 +13,10 @@ import numpy as np
 
 from tilewave.comparison import Tolerance
 from tilewave.errors import UserError
+from tilewave.inputs import storage
 from tilewave.jobs import Job, Timing
 from tilewave.launches import LaunchPlan
-from tilewave.operations.base import Operand, Operation
+from tilewave.operations.base import Operand, Operation, Work
 
 METHODS = ("reference", "tolerance", "inputs", "work", "runs", "given", "streamed", "output")
 
@@ -22,7 +24,8 @@ METHODS = ("reference", "tolerance", "inputs", "work", "runs", "given", "streame
 def checked(made: type[Operation], file: Path) -> None:
     """Look at what the class declares, and let its methods tell where they fail. Raises UserError."""
     sizes = made.dimensions
-    if isinstance(sizes, str) or not sizes or not all(isinstance(one, str) for one in sizes):
+    named = isinstance(sizes, tuple | list) and all(isinstance(one, str) for one in sizes)
+    if not sizes or not named:
         raise UserError(file, "dimensions", sizes, 'names of the sizes: ("rows", "columns")')
     if made.arrays is Operation.arrays:
         _check_operands(made.operands, sizes, file)
@@ -41,7 +44,9 @@ def _check_operands(operands: Mapping[str, Operand], sizes: tuple[str, ...], fil
         allowed = "name -> Operand(...), one of them with written=True"
         raise UserError(file, "operands", operands, allowed)
     for name, one in operands.items():
-        if isinstance(one.extents, str):
+        if not isinstance(one, Operand):
+            raise UserError(file, f"operands.{name}", one, 'Operand(("rows", "columns"), ...)')
+        if not isinstance(one.extents, tuple | list):
             raise UserError(file, f"operands.{name}", one.extents, f"({one.extents!r},)")
         for size in one.extents:
             if size not in sizes and not (isinstance(size, int) and size > 0):
@@ -65,6 +70,10 @@ def _told(method: Callable[..., Any], name: str, file: Path) -> Callable[..., An
             raise UserError(f"{file}:{line}", name, said, "code that runs") from error
         if name == "reference":
             return _reference(self, given[0], found, file)
+        if name == "inputs":
+            return _inputs(self, given[0], found, file)
+        if name == "work" and not isinstance(found, Work):
+            raise UserError(file, name, found, "a tilewave.operations.base.Work")
         if name == "tolerance" and not isinstance(found, Tolerance):
             raise UserError(file, name, found, "a tilewave.comparison.Tolerance")
         return found
@@ -90,9 +99,25 @@ def try_out(
     operation.work(shape, dtypes)
 
 
+def _inputs(operation: Operation, job: Job, found: Any, file: Path) -> Any:
+    """All operands that have values before a launch, each of memory's dtype and size."""
+    wanted = {
+        name: (str(storage(operation.dtype(job, name))), math.prod(operation.extents(job, name)))
+        for name, one in operation.arrays(job).items() if one.given
+    }  # fmt: skip
+    known = found if isinstance(found, Mapping) else {}
+    for name, (dtype, count) in wanted.items():
+        one = known.get(name)
+        has = (str(one.dtype), one.size) if isinstance(one, np.ndarray) else None
+        if has != (dtype, count):
+            raise UserError(file, f"inputs.{name}", has, f"an array of {count} {dtype}")
+    return found
+
+
 def _reference(operation: Operation, job: Job, found: Any, file: Path) -> dict[str, np.ndarray]:
     wanted = {name: operation.extents(job, name) for name in operation.outputs(job)}
-    shapes = {name: np.shape(one) for name, one in dict(found or {}).items()}
+    known = found if isinstance(found, Mapping) else {"": found}
+    shapes = {name: np.shape(one) for name, one in known.items()}
     if shapes != wanted:
         told = ", ".join(f"{name} of shape {sizes}" for name, sizes in wanted.items())
         raise UserError(file, "reference", shapes, f"each output by its name: {told}")
