@@ -114,6 +114,12 @@ def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def _told(rows: pd.DataFrame) -> pd.Series:
+    """Whether there is anything to say of a row's rung: a share at some size, or a verdict that is bad."""
+    known = rows[_SHARE].notna() | ~rows["verdict"].isin(["correct", "not checked"])
+    return known.groupby([rows["dtype"], rows["label"]], sort=False).transform("any")
+
+
 def _in_lines(label: str) -> str:
     """The label in one line where it is short."""
     return label.replace("\n", " ") if len(label) <= _LONG else label
@@ -193,7 +199,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         written = not style.narrow and len(sizes) <= _MOST_SHAPES
         shown = set(rows.loc[rows[_SHARE].notna(), "dtype"])
         wanted = [dtype for dtype in base.dtypes_in_order(study) if dtype in shown]
-        parts = {dtype: rows[rows["dtype"] == dtype] for dtype in wanted}
+        told = rows[_told(rows)]
+        parts = {dtype: told[told["dtype"] == dtype] for dtype in wanted}
         orders = {dtype: list(dict.fromkeys(part["label"])) for dtype, part in parts.items()}
         row = 3.1 if style.narrow else 3.7
         heights = {
@@ -269,4 +276,8 @@ def _notes(study: StudyData, rows: pd.DataFrame) -> list[str]:
         notes.append(
             f"No share was measured of {', '.join(map(base.dtype_short, bare.index[bare]))}."
         )
+    left_out = rows[~_told(rows) & ~rows["dtype"].isin(bare.index[bare])]
+    if len(left_out):
+        names = dict.fromkeys(label.replace("\n", " ") for label in left_out["label"])
+        notes.append(f"Rungs without a measured share: {', '.join(names)}.")
     return notes + (base.rate_notes(study) if (rows["dtype"] == "i8").any() else [])
