@@ -16,8 +16,6 @@ def tried(kernel: Kernel) -> None:
     """A kernel's first variant, used or not: its expressions must have values. Raises UserError."""
     for variant in itertools.islice(choices(kernel, "product", kernel.path, "macros"), 1):
         variant.try_out()
-        if kernel.front.cubin is not None:
-            kernel.formatted("cubin", kernel.front.cubin, variant.names)
 
 
 def leave_out(

@@ -273,6 +273,8 @@ class Variant:
             if name in (*dimensions, *DEVICE_NAMES, *architectures.NAMES, *WORDS):
                 raise UserError(path, f"macros.{name}", name, "a name with no meaning of its own")
         self.kernel.compiler_options(self.names)
+        if front.cubin is not None:
+            self.kernel.formatted("cubin", front.cubin, self.names)
         for folder, given in zip(self.kernel.folders[1:], front.compiler.include):
             if not folder.is_dir():
                 raise UserError(path, "compiler.include", given, "folders that exist")

@@ -493,7 +493,7 @@ def text(told: Mapping[str, Any]) -> str:
         lines += ["", "Shared memory"]
         head = ["kind", "requests", "transactions", "wavefronts", "ideal", "excess", "conflicts"]
         names = ["requests_shared", "transactions_shared", "wavefronts_hardware"]
-        names += ["wavefronts_shared_ideal", "excess", "conflicts_shared"]
+        names += [IDEAL, "excess", "conflicts_shared"]
         rows = [[row["kind"], *(count(row[name]) for name in names)] for row in told["shared"]]
         lines += columns(head, rows)
     if told["global"]:

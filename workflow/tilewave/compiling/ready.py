@@ -50,20 +50,20 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
     if isinstance(found, str):
         return refused(found)
     try:
-        used = {entry: _resources(found, entry) for entry in parts.kernels(found)}
-        made = {images.read(found, entry).arch for entry in used}
+        kernels = {entry: images.read(found, entry) for entry in parts.kernels(found)}
     except Exception as error:  # whatever a file that is no cubin makes of the reader
         return refused(f"no cubin ({type(error).__name__}: {error})")
     wanted = int("".join(sign for sign in arch if sign.isdigit()))
+    made = {image.arch for image in kernels.values()}
     if made != {wanted}:
         was = " and ".join(f"sm_{one}" for one in sorted(made)) or "no kernel"
         return refused(f"compiled for {was}, and {arch} is wanted")
+    used = {entry: _resources(image) for entry, image in kernels.items()}
     return Compiled(found, (), "", "", resources=used)
 
 
-def _resources(data: bytes, entry: str) -> dict[str, int]:
+def _resources(image: images.Image) -> dict[str, int]:
     """As `Compiled.resources` has them; a cubin does not tell spills from other memory of the stack."""
-    image = images.read(data, entry)
     return {
         "registers": image.registers,
         "static_shared_bytes": image.shared_size - image.shared_base,
