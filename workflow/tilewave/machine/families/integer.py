@@ -160,7 +160,7 @@ def _viaddmnmx(form: Form) -> None:
 
 def _one_result(form: Form) -> None:
     """Refuse the forms that also say which operand it was."""
-    if form.row[c.PD0] != PT or form.row[c.PD1] != PT:
+    if any(form.row[column] % (PT + 1) != PT for column in (c.PD0, c.PD1)):  # UPT follows UP6
         raise form.fail()
 
 
