@@ -16,13 +16,18 @@ pytestmark = [
     pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm"),
 ]
 
-# Blocks that read what another one wrote, write what another one writes, share words but no bytes, add to
-# one place, wait for each other, print.
+# Blocks that read what another one wrote, write what another one writes, write what is there already, share words
+# but no bytes, write what the others have read, add to one place, wait for each other, print.
 BLOCKS = """
 extern "C" __global__ void chain(int* x) { if (!threadIdx.x) x[blockIdx.x + 1] = x[blockIdx.x] + 1; }
 extern "C" __global__ void last(int* x) { if (!threadIdx.x) x[0] = blockIdx.x; }
+extern "C" __global__ void same(int* x) { if (!threadIdx.x) x[0] = 7; }
 extern "C" __global__ void bytes(unsigned char* x) {
     if (!threadIdx.x) for (int i = 0; i < 5; i++) x[blockIdx.x * 5 + i] = blockIdx.x + i;
+}
+extern "C" __global__ void read(int* x) {
+    if (!threadIdx.x && blockIdx.x < 63) x[blockIdx.x + 1] = x[0] + 1;
+    if (!threadIdx.x && blockIdx.x == 63) x[0] = 5;
 }
 extern "C" __global__ void sum(int* x) { if (!threadIdx.x) atomicAdd(x, (int)blockIdx.x); }
 extern "C" __global__ void flag(volatile int* x) {
@@ -37,14 +42,20 @@ extern "C" __global__ void prints(int* x) {
 """
 CORES = 3
 GRID = 64
+# What is left, whether blocks may run at the same time, and what is said of them.
 EXPECTED = {
-    "chain": (np.arange(GRID + 1, dtype=np.int32), False),
-    "last": (np.array([GRID - 1], np.int32), False),
-    "bytes": (np.add.outer(np.arange(GRID), np.arange(5)).astype(np.uint8).reshape(-1), True),
-    "sum": (np.array([GRID * (GRID - 1) // 2], np.int32), False),
-    "flag": (np.array([GRID], np.int32), False),
-    "prints": (np.ones(GRID, np.int32), False),
-}
+    "chain": (np.arange(GRID + 1, dtype=np.int32), False,
+              "block (1, 0, 0) reads byte 4 (element 1) of x, which block (0, 0, 0) has written"),
+    "last": (np.array([GRID - 1], np.int32), False,
+             "block (2, 0, 0) writes byte 0 (element 0) of x, which block (1, 0, 0) has written"),
+    "same": (np.array([7], np.int32), None, ""),
+    "read": (np.array([5] + [1] * (GRID - 1), np.int32), False,
+             "block (63, 0, 0) writes byte 0 (element 0) of x, which other blocks have read"),
+    "bytes": (np.add.outer(np.arange(GRID), np.arange(5)).astype(np.uint8).reshape(-1), True, ""),
+    "sum": (np.array([GRID * (GRID - 1) // 2], np.int32), False, ""),
+    "flag": (np.array([GRID], np.int32), False, ""),
+    "prints": (np.ones(GRID, np.int32), False, ""),
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -79,18 +90,21 @@ def test_blocks_that_touch_the_same_are_executed_in_order(name, spread, tmp_path
     file = tmp_path / "blocks.cu"
     file.write_text(PRINTS if name == "prints" else BLOCKS)
     cubin = harness.compile_file(file, "sm_90").cubin
-    wanted, apart = EXPECTED[name]
-    given = np.zeros_like(wanted)
+    wanted, apart, said = EXPECTED[name]
     loaded = program.load(cubin, name)
-    done = launch.execute(
-        loaded, (GRID, 1, 1), (32, 1, 1), [launch.Buffer("x", given)],
-        limits=launch.Limits(cores=CORES, seconds=support.LIMIT_S),
-    )  # fmt: skip
-    assert np.array_equal(given, wanted) and not done.faults and done.blocks == GRID
-    assert any(spread) == apart
-    assert done.printed == (
-        tuple(f"{block}\n" for block in range(GRID)) if name == "prints" else ()
-    )
+    for cores in (CORES, 1):
+        given = np.zeros_like(wanted)
+        done = launch.execute(
+            loaded, (GRID, 1, 1), (32, 1, 1), [launch.Buffer("x", given)],
+            limits=launch.Limits(cores=cores, seconds=support.LIMIT_S),
+        )  # fmt: skip
+        assert np.array_equal(given, wanted) and done.blocks == GRID
+        assert [one.kind for one in done.faults] == ["race"] * bool(said)
+        assert all(said in one.message for one in done.faults)
+        assert done.printed == (
+            tuple(f"{block}\n" for block in range(GRID)) if name == "prints" else ()
+        )
+    assert apart is None or any(spread) == apart
 
 
 @pytest.mark.parametrize(

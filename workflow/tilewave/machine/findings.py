@@ -29,7 +29,7 @@ KINDS = {
     s.BAD_MATRIX: "unsupported", s.TOO_MANY_ARRIVALS: "barrier", s.NO_BLOCK: "invalid access",
     s.MANY_MBARRIERS: "unsupported", s.BAD_SIZE: "invalid access", s.ASSERTED: "assertion failed",
     s.SYSTEM_CALL: "unsupported", s.BAD_RANK: "invalid access",
-    s.BEFORE_ARRAY: "invalid access",
+    s.BEFORE_ARRAY: "invalid access", s.UNORDERED: "race",
 }  # fmt: skip
 # Faults whose address lies in shared memory, where it is no device address.
 IN_SHARED = (
@@ -228,6 +228,20 @@ class _Words:
             return f"{does} before {other} {verb} it{it}: no barrier stands between"
         too = " too" if verb.rstrip("s") == self.does(index, [0]).rstrip("s") else ""
         return f"{does}, which {other} {verb}{too}{it}: no barrier stands between"
+
+    def between_blocks(self, row: np.ndarray, index: int, threads: Threads, who: str) -> str:
+        """A sentence about global memory that two blocks use; the other one is told as in `marking.mark`."""
+        address, other = int(row[s.F_ADDRESS]), int(row[s.F_OTHER])
+        what = self.global_spot(address)[0] if address >= 0 else "global memory"
+        whom = "other blocks have read"
+        if other > 0:
+            number, wrote = divmod(other, 2)
+            place = _three(_place(number - 1, self.grid))
+            whom = f"block {place} has {'written' if wrote else 'read'}"
+        return (
+            f"{who} {self.does(index, threads, address >= 0)} {what}, which {whom}: nothing says which of "
+            "them comes first"
+        )
 
     def asynchronous(self, actor: int) -> str:
         """The other side of a race, where it is no warp (see `tilewave.machine.orders`)."""
@@ -509,6 +523,8 @@ def _told(
         if known is not None and not known[tracing.K_ORDERED]:
             return KINDS[s.RACE], words.collision(row, index, threads, who, known)
         return KINDS[number], words.unwritten(row, index, threads, who, known)
+    if number == s.UNORDERED:
+        return KINDS[number], words.between_blocks(row, index, threads, who)
     if number == s.NOT_KNOWN:
         message = f"{who} would execute it, and it is not known"
         if index in words.program.unsupported:

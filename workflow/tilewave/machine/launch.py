@@ -20,6 +20,7 @@ from tilewave.machine import (
     capturing,
     handlers,
     lanes,
+    marking,
     orders,
     printing,
     spreading,
@@ -497,7 +498,8 @@ def execute(
         if profile or capture or limits.reverse
         else min(limits.cores, clusters // spreading.LEAST)
     )
-    if cores > 1 and spreading.independent(program):
+    alone = spreading.independent(program)
+    if cores > 1 and alone:
         started, limit = time.perf_counter(), Deadline.after(limits.seconds)
         done = spreading.run(
             state, functools.partial(_cluster, together=together), _read_only(state, buffers), cores,
@@ -510,6 +512,9 @@ def execute(
     book = capturing.Book(program) if capture else None
     if book is not None:
         state = book.watching(state)
+    marks = marking.Marks(state, _read_only(state, buffers)) if alone and clusters > 1 and limits.races else None
+    if marks is not None and book is None and not profile:
+        state = marks.watching(state)
     if not done:
         states = _cluster(state, together)
         left = limits.seconds and max(seconds_left, LEAST_SECONDS)

@@ -1,8 +1,9 @@
-"""Which bytes of global memory a launch, or a part of one, has read and written.
+"""What the blocks of a launch read and write of global memory, where nothing can order them.
 
 As in `capturing`, a family's handler is called by a function in its place that notes what it did, so
 that a launch that is not watched pays nothing. Reads of buffers that are read-only are not noted: who
-writes one is.
+writes one is. Blocks of a cluster can wait for each other and count as one; a store of what is there already
+counts as none.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy import int64, uint8, uint64
+from numpy import int32, int64, uint32, uint64
 
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
@@ -31,40 +32,58 @@ from tilewave.machine.handlers import SIGNATURE, call
 from tilewave.machine.integer import joined
 from tilewave.machine.maps import ADDRESS, WORDS
 from tilewave.machine.state import State
+from tilewave.machine.validity import address_lanes, fault
 
 FAMILIES = (c.LOAD, c.STORE, c.COPY, c.BULK)
-CELL = 8  # bytes of memory that a byte of the marks stands for
-# What follows the addresses of the handlers: those of the marks and of `fixed`, bytes of one side.
-MARKS, FIXED, SIZE = (2 * c.CONTROL + place for place in range(3))
+# What follows the addresses of the handlers: those of the marks and of `places`, their number, and bytes that a mark
+# stands for, as a power of two.
+MARKS, PLACES, COUNT, GRAIN = (2 * c.CONTROL + place for place in range(4))
+WRITER, READER = range(2)
+SEVERAL = int32(-1)
+"""Among the readers: more than one block."""
 
 
 @njit
 def mark(m, at, size, writing):
-    """Note that ``size`` bytes from a device address on, of one buffer, are read or written."""
+    """Note that the block reads or writes ``size`` bytes from a device address on, of one buffer. Returns 0, or
+    where another one has written them or has read what is written: twice its number, plus 2 where it has read
+    and 3 where it has written; -1 where several have read."""
     handlers, ranges = view.handlers(m), view.ranges(m)
-    fixed = view.int64s(handlers[FIXED], (int64(len(ranges)) + 1,))
+    places = view.int64s(handlers[PLACES], (int64(len(ranges)) + 1,))
     for index in range(len(ranges)):
         if ranges[index, 0] <= at < ranges[index, 1]:
-            if fixed[index]:
-                fixed[len(ranges)] |= int64(writing)
-                return
-            marks = view.uint8s(handlers[MARKS], (int64(2), handlers[SIZE]))[int64(writing)]
-            first = at - view.origin(m)[0]
-            last = min(first + size, ranges[index, 1] - view.origin(m)[0]) - 1
-            for cell in range(first // CELL, last // CELL + 1):
-                low, high = max(first - CELL * cell, 0), min(last - CELL * cell, CELL - 1)
-                marks[cell] |= uint8((int64(2) << high) - (int64(1) << low))
-            return
+            if places[index] < 0:
+                places[len(ranges)] |= int64(writing)
+                return int64(0)
+            marks = view.int32s(handlers[MARKS], (int64(2), handlers[COUNT]))
+            own = int32(view.own(view.peer(m, int64(0)))[s.NUMBER] + 1)
+            first, found = at - ranges[index, 0], int64(0)
+            last = min(first + size, ranges[index, 1] - ranges[index, 0]) - 1
+            begin = places[index]
+            for cell in range(
+                begin + (first >> handlers[GRAIN]), begin + (last >> handlers[GRAIN]) + 1
+            ):
+                writer, reader = marks[WRITER, cell], marks[READER, cell]
+                if writer and writer != own:
+                    found = 2 * int64(writer) + 1
+                if writing:
+                    if reader and reader != own and not found:
+                        found = 2 * int64(reader) if reader > 0 else int64(-1)
+                    marks[WRITER, cell] = own
+                elif reader != own:
+                    marks[READER, cell] = SEVERAL if reader else own
+            return found
+    return int64(0)
 
 
 @njit
 def _noted(m, addresses):
     """Whether any address lies in a buffer whose reads are noted."""
     ranges = view.ranges(m)
-    fixed = view.int64s(view.handlers(m)[FIXED], (int64(len(ranges)) + 1,))
+    places = view.int64s(view.handlers(m)[PLACES], (int64(len(ranges)) + 1,))
     hit = uint64(0)
     for index in range(len(ranges)):
-        if not fixed[index]:
+        if places[index] >= 0:
             start, size = ranges[index, 0], uint64(ranges[index, 1] - ranges[index, 0])
             for lane in range(32):
                 hit |= uint64(uint64(addresses[lane] - start) < size)
@@ -72,20 +91,58 @@ def _noted(m, addresses):
 
 
 @njit
-def mark_lanes(m, mask, addresses, size, writing):
-    """Note what the lanes of a warp read or write; addresses in no buffer are passed over."""
+def _changes(m, warp, row, lane, at):
+    """Whether a lane stores something else than there is; False outside of memory."""
+    words, width, d = view.memory(m), int64(row[c.WIDTH]), row[c.DST]
+    place = at - view.origin(m)[0]
+    if not 0 <= place < 4 * len(words) - 16:
+        return False
+    R = view.registers(m)[warp]
+    for part in range((width + 3) // 4):
+        value = uint32(0) if d == 255 else R[d + part, lane]
+        differs = words[(place >> 2) + part]
+        if width < 4:
+            differs = (differs >> uint32(8 * (place & 3)) ^ value) & uint32((1 << (8 * width)) - 1)
+        else:
+            differs ^= value
+        if differs:
+            return True
+    return False
+
+
+@njit
+def mark_lanes(m, warp, pc, mask, addresses, size, writing):
+    """Note what the lanes of a warp read or write, and where another block comes between; addresses in no buffer
+    are passed over."""
     if not (writing or _noted(m, addresses)):
         return
+    row = view.code(m)[pc]
+    lanes, first, other = uint32(0), int64(0), int64(0)
     for lane in range(32):
-        if (mask >> lane) & 1:
-            mark(m, addresses[lane], size, writing)
+        if (mask >> lane) & 1 and (not writing or _changes(m, warp, row, lane, addresses[lane])):
+            found = mark(m, addresses[lane], size, writing)
+            if found:
+                if not lanes:
+                    first, other = addresses[lane], found
+                lanes |= uint32(1) << uint32(lane)
+    if lanes:
+        unordered(m, warp, pc, lanes, first, other)
+
+
+@njit
+def unordered(m, warp, pc, lanes, address, other):
+    """Two blocks use the same memory; other: see `mark`."""
+    fault(
+        m, int64(s.UNORDERED), int64(pc), int64(warp), uint32(lanes), int64(address), int64(other),
+        int64(0),
+    )  # fmt: skip
 
 
 @njit
 def mark_box(m, address, at, writing):
     """Note what a tensor copy reads or writes: its map, and of each row of the box that begins at these
-    five coordinates what lies inside the array."""
-    element = element_of(m, address)
+    five coordinates what lies inside the array. Returns as `mark` does."""
+    element, found = element_of(m, address), int64(0)
     low, high = max(at[0], 0), min(at[0] + count_along(m, address, 0), size_along(m, address, 0))
     mark(m, address, int64(8 * WORDS), False)
     if low < high:
@@ -93,54 +150,66 @@ def mark_box(m, address, at, writing):
         for row in range(rows_of(m, address)):
             line = row_at(m, address, at, row)
             if line >= 0:
-                mark(m, start + line, (high - low) * element, writing)
+                found = mark(m, start + line, (high - low) * element, writing) or found
+    return found
 
 
 @njit
 def mark_bulk(m, warp, row):
-    """Note what a bulk copy reads or writes; operands as in `bulk`."""
+    """Note what a bulk copy reads or writes; operands as in `bulk`. Returns as `mark` does."""
     if view.control(m)[s.FAULT_COUNT]:  # then nothing counts, and what is a map is not known
-        return
+        return int64(0)
     U, op = view.uniforms(m)[warp], row[c.OP]
     first, second = row[c.A_UREG], row[c.G_UREG]
     if op == ops.Y_LOAD or op == ops.Y_STORE:
         address = int64(joined(U[second + 1], U[second]))
-        mark_box(m, address, coordinates(U, row), op == ops.Y_STORE)
-    elif op == ops.Y_BYTES_IN or op == ops.Y_BYTES_OUT:
+        return mark_box(m, address, coordinates(U, row), op == ops.Y_STORE)
+    if op == ops.Y_BYTES_IN or op == ops.Y_BYTES_OUT:
         outside = first if op == ops.Y_BYTES_OUT else second
         size = int64(U[row[c.SUB]] & 0xFFFF) << 4
-        mark(m, int64(joined(U[outside + 1], U[outside])), size, op == ops.Y_BYTES_OUT)
+        return mark(m, int64(joined(U[outside + 1], U[outside])), size, op == ops.Y_BYTES_OUT)
+    return int64(0)
 
 
 def _marked(table, warp, pc, mask):
     m = view.opened(table)
     row = view.code(m)[pc]
     family, space = row[c.FAMILY], row[c.OP]
+    outside = space == c.GLOBAL or space == c.GENERIC
+    addresses = view.addresses(m)[0]
+    if family == c.STORE and outside:  # before it is done: what is there must be known
+        address_lanes(m, warp, row, int64(c.A_REG), int64(0), addresses)
+        mark_lanes(m, warp, pc, int64(mask), addresses, int64(row[c.WIDTH]), True)
     call(view.handlers(m)[c.CONTROL + family], m, warp, pc, mask)
     if family == c.BULK:
-        mark_bulk(m, warp, row)
+        found = mark_bulk(m, warp, row)
+        if found:
+            unordered(m, warp, pc, mask, int64(-1), found)
     elif family == c.COPY:
-        mark_lanes(m, int64(mask), view.addresses(m)[1], int64(row[c.WIDTH]), False)
-    elif space == c.GLOBAL or space == c.GENERIC:
-        addresses = view.addresses(m)[0]
-        mark_lanes(m, int64(mask), addresses, int64(abs(row[c.WIDTH])), family == c.STORE)
+        mark_lanes(m, warp, pc, int64(mask), view.addresses(m)[1], int64(row[c.WIDTH]), False)
+    elif family == c.LOAD and outside:
+        mark_lanes(m, warp, pc, int64(mask), addresses, int64(abs(row[c.WIDTH])), False)
 
 
 MARKED = Entry("marks", _marked, SIGNATURE, None)
 
 
 class Marks:
-    """What one part of a launch has read and written. fixed: of each buffer in `State.ranges`,
-    whether it is read-only."""
+    """Which block has written and which has read each piece of the buffers that are not read-only. fixed: of each
+    buffer in `State.ranges`, whether it is."""
 
     def __init__(self, state: State, fixed: Sequence[bool]) -> None:
-        self.sides = np.zeros((2, state.memory.nbytes // CELL + 1), np.uint8)
-        self._fixed = np.array([*fixed, False], np.int64)
+        self._grain = _grain(state.code)
+        pieces = (state.ranges[:, 1] - state.ranges[:, 0] >> self._grain) + 1
+        pieces[np.array(fixed, bool)] = 0
+        self.blocks = np.zeros((2, int(pieces.sum())), np.int32)
+        self._places = np.append(np.where(fixed, -1, np.cumsum(pieces) - pieces), 0)
 
     def watching(self, state: State) -> State:
         """A state whose accesses are noted here; these marks must outlive it."""
         own = state.handlers
-        more = [self.sides.ctypes.data, self._fixed.ctypes.data, self.sides.shape[1]]
+        addresses = [self.blocks.ctypes.data, self._places.ctypes.data]
+        more = [*addresses, self.blocks.shape[1], self._grain]
         made = np.concatenate([own, own, np.array(more, np.int64)])
         made[[family for family in FAMILIES if own[family]]] = MARKED.address
         return state._replace(handlers=made)
@@ -148,14 +217,23 @@ class Marks:
     @property
     def changed_fixed(self) -> bool:
         """Whether a buffer that is read-only was written."""
-        return bool(self._fixed[-1])
+        return bool(self._places[-1])
+
+
+def _grain(rows: np.ndarray) -> int:
+    """Bytes of the narrowest access to global memory, as a power of two; four at most."""
+    family, space = rows[:, c.FAMILY], rows[:, c.OP]
+    if np.any(family == c.BULK):
+        return 0
+    chosen = np.isin(family, (c.LOAD, c.STORE)) & np.isin(space, (c.GLOBAL, c.GENERIC))
+    return int(np.log2(min(4, np.abs(rows[chosen, c.WIDTH]).min(initial=4))))
 
 
 def apart(parts: Iterable[Marks]) -> bool:
     """Whether no part has read or written what another has written: then their order is the same."""
-    read = written = np.zeros(1, np.uint8)
+    read = written = np.zeros(1, bool)
     for one in parts:
-        own_read, own_written = one.sides
+        own_written, own_read = one.blocks != 0
         if (
             one.changed_fixed
             or np.any(own_written & (read | written))

@@ -78,7 +78,7 @@ def _at_address(dtype):
     return array
 
 
-uint8s, uint32s, int64s = map(_at_address, (types.uint8, types.uint32, types.int64))
+int32s, uint32s, int64s = map(_at_address, (types.int32, types.uint32, types.int64))
 
 
 @intrinsic
