@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import executing_support as support
-from samples import ROOT
+from samples import ROOT, needs_nvrtc
 from tilewave.advice import Finding, Subject, for_case, of_tables
 from tilewave.advice.comparing import compared
 from tilewave.advice.rules import LEAST_BOUND
@@ -31,7 +31,6 @@ from tilewave.stages.resolving import resolve
 
 PLANTED = ROOT / "tests" / "planted" / "costly_accesses.cu"
 SPILLING = ROOT / "tests" / "foreign" / "spill_registers.cu"
-needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 
 SM = {
     "sms": 100, "compute_capability": "9.0", "max_warps_per_sm": 64, "max_blocks_per_sm": 32,

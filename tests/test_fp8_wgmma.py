@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT
+from samples import ROOT, needs_nvrtc
 from tilewave import operations
-from tilewave.compiling import nvrtc
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 NAMES = ("fp8_wgmma", "fp8_wgmma_promoted", "fp8_wgmma_scaled", "matmul_wgmma_even")
 RING, PROMOTED, SCALED, EVEN = (ROOT / "kernels" / f"{name}.cu" for name in NAMES)

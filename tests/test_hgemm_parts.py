@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT
-from tilewave.compiling import nvrtc
+from samples import ROOT, needs_nvrtc
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 KERNELS = ROOT / "kernels"
 SMALL = {"TILE_M": 64, "TILE_N": 64}

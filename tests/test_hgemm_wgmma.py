@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT
-from tilewave.compiling import nvrtc
+from samples import ROOT, needs_nvrtc
 from tilewave.execution import counters
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 KERNELS = ROOT / "kernels"
 PLAIN = ["hgemm_wgmma", "hgemm_wgmma_pipeline", "hgemm_wgmma_roles", "hgemm_wgmma_fit"]

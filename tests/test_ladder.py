@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT
+from samples import ROOT, needs_nvrtc
 from tilewave import comparison, operations
-from tilewave.compiling import nvrtc
 from tilewave.inputs import to_float64
 from tilewave.variants import choices, variant
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90")  # sm_86 has the instructions of sm_80 and sm_89
 # sm_89 has nearly sm_80's: of each kind of arithmetic one, beside those that test_foreign executes there.

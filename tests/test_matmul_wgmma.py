@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT
-from tilewave.compiling import nvrtc
+from samples import ROOT, needs_nvrtc
 from tilewave.execution import counters
 from tilewave.records.store import Store
 from tilewave.stages import compiling
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 KINDS = {
     "tf32": {"TYPE": "tf32"},

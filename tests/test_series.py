@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 
 import test_profiler as profiles
-from samples import ROOT, a_job
+from samples import ROOT, a_job, needs_nvrtc
 from tilewave import cache, command, execution
 from tilewave.cases import Request
 from tilewave.commands import execute
-from tilewave.compiling import nvrtc
 from tilewave.counters import catalogue
 from tilewave.environment import DRIVER_VERSION, find_ncu
 from tilewave.errors import UserError
@@ -40,7 +39,6 @@ from tilewave.theory.data_sheets import H200
 from tilewave.variants import variant
 
 SERIES = ROOT / "tests" / "series"
-needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "there")
 
 
 def planned(name: str, folder: Path, *words: str) -> tuple[Job, Any, Any]:

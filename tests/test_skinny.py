@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 import executing_support as support
-from samples import ROOT
+from samples import ROOT, needs_nvrtc
 from tilewave import execution
-from tilewave.compiling import nvrtc
 from tilewave.execution import case
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 KERNELS = ROOT / "kernels"
 SECTOR_BYTES = 32

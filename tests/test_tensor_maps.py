@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import executing_support as support
-from samples import BODY, FRONT, ROOT, config, write_kernel
+from samples import BODY, FRONT, ROOT, config, needs_nvrtc, write_kernel
 from tilewave import project
 from tilewave.compiling import headers, nvrtc
 from tilewave.dtypes import SIZES
@@ -28,8 +28,6 @@ from tilewave.variants import TRIAL_DEVICE
 KERNEL = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
 SHAPE = {"m": 24, "n": 80, "k": 48}
-
-needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 
 
 def test_sizes_follow_from_the_operation_and_the_layout() -> None:
