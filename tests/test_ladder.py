@@ -58,8 +58,7 @@ def test_every_architecture_gives_the_same_product(path, macros) -> None:
     for arch in some:
         if arch == "sm_89" and path.stem not in VARIED:
             continue
-        done = support.execute(path, shape, macros, arch)
-        assert (done.verdict, done.kinds) == ("correct", []), f"{arch}: {done.reason}"
+        done = support.right(path, shape, macros, arch)
         products[arch] = done
     first = products["sm_80"]
     matmul = operations.load("matmul")
