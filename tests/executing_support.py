@@ -71,7 +71,7 @@ class Executed:
 
 def device(arch: str) -> dict[str, Any]:
     """What front matter may ask of a device of that architecture."""
-    number = int(arch.removeprefix("sm_").rstrip("af"))
+    number = architectures.number(arch)
     shared = architectures.of(number).shared_per_block
     return {**TRIAL_DEVICE, "arch": number, "shared_per_block_optin": shared}
 

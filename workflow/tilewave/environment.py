@@ -310,9 +310,7 @@ def _asked(chosen: list[str], ncu: str | None, limit_s: float) -> list[dict[str,
     command = [sys.executable, "-m", "tilewave.gpu.facts", *chosen]
     if ncu:
         command += ["--ncu", ncu]
-    library = str(Path(__file__).resolve().parents[1])
-    before = os.environ.get("PYTHONPATH")
-    environ = {**os.environ, "PYTHONPATH": f"{library}:{before}" if before else library}
+    environ = home.child_environment()
     try:
         done = subprocess.run(
             command, env=environ, capture_output=True, text=True, timeout=limit_s, check=False

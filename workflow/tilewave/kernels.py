@@ -323,20 +323,11 @@ def _first_error(path: Path, error: ValidationError, data: dict[str, Any]) -> Us
     if detail["type"] == "missing":
         return UserError(path, key, None, "a value: the key is required")
     if detail["type"] == "extra_forbidden":
-        model: type[BaseModel] = FrontMatter
-        if place[0] == "buffers":
-            model = Buffer
-        elif place[0] == "tensor_maps":
-            model = TensorMap
-        elif place[0] == "work":
-            model = WorkOf
-        elif place[0] == "compiler":
-            model = Compiler
-        elif place[0] == "launches":
-            model = OneOfSeries
-        elif place[0] == "cases":
-            model = ProbeCase
-        return UserError(path, key, place[-1], model.model_fields)
+        models: dict[Any, type[BaseModel]] = {
+            "buffers": Buffer, "tensor_maps": TensorMap, "work": WorkOf, "compiler": Compiler,
+            "launches": OneOfSeries, "cases": ProbeCase,
+        }  # fmt: skip
+        return UserError(path, key, place[-1], models.get(place[0], FrontMatter).model_fields)
     return UserError(path, key, detail.get("input"), detail["msg"])
 
 

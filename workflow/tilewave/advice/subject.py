@@ -111,11 +111,8 @@ class Subject:
     def occupancy(self) -> Occupancy | None:
         """By the closed form; None where a fact of the kernel or of the SM is not known."""
         threads, registers = self.size("block_threads"), self.size("registers")
-        try:
-            limits = SmLimits.from_environment(self.device)
-        except (KeyError, TypeError, ValueError):
-            return None
-        if not threads or registers is None:
+        limits = SmLimits.known(self.device)
+        if limits is None or not threads or registers is None:
             return None
         return occupancy(limits, threads, registers, self.size("shared_bytes") or 0)
 

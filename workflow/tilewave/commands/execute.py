@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tilewave import cache, execution, operations
+from tilewave import architectures, cache, execution, operations
 from tilewave.cases import Case, Request, expand_shapes
 from tilewave.commands import HERE, own
 from tilewave.commands.columns import columns, count
@@ -166,7 +166,7 @@ def _arch(options: argparse.Namespace) -> str:
 def _gpu(options: argparse.Namespace) -> DataSheet | None:
     """The GPU that is named, or the recorded one of the architecture. Raises UserError."""
     if options.gpu is None:
-        number = int("".join(filter(str.isdigit, _arch(options))))
+        number = architectures.number(_arch(options))
         for folder in folders(place(RECORDED)):
             recorded = Recorded(folder)
             facts = recorded.environments.get(recorded.main_environment, {})
@@ -190,7 +190,7 @@ def _target(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
         raise UserError(HERE, "NVRTC", why, "an NVRTC: the packages of requirements/base.txt")
     if arch not in nvrtc.architectures():
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())
-    number = int("".join(sign for sign in arch if sign.isdigit()))
+    number = architectures.number(arch)
     some: dict[str, Any] = {} if gpu is None else {"sms": gpu.sms}
     for folder in folders(place(RECORDED)):
         recorded = Recorded(folder)

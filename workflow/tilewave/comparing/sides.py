@@ -323,7 +323,7 @@ def of_kernels(
 
     def texts(variant: str) -> Mapping[str, str]:
         kernel = pipeline.variants[variant].kernel
-        return origins.by_last_name(origins.own_texts(kernel.text, kernel.path, kernel.folders))
+        return origins.by_last_name(origins.kernel_texts(kernel))
 
     side = Side(
         label, **{name: frames[name] for name in FRAMES}, environments=known, listing=listing,

@@ -308,6 +308,7 @@ SAMPLED_SECTIONS = (
 METRICS: dict[str, Metric] = {
     metric.name: metric for metric in (*itertools.chain.from_iterable(SETS.values()), FP8_OPS)
 }
+OPTIONAL = frozenset(name for name, metric in METRICS.items() if metric.optional)
 
 
 def names(metric_set: str) -> list[str]:

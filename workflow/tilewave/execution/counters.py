@@ -21,7 +21,7 @@ from tilewave.counters.catalogue import (
     combined,
 )
 from tilewave.counters.figures import derived, figure
-from tilewave.counters.instructions import KEPT, instruction_totals
+from tilewave.counters.instructions import KEPT, instruction_totals, with_excess
 from tilewave.dtypes import DTYPES
 from tilewave.execution import opcodes
 from tilewave.machine.families.tensor import WARPGROUPS
@@ -230,10 +230,7 @@ def instruction_rows(
             numbers = _column(counts, column)
             if numbers is not None:
                 row[name] = int(numbers[index])
-        if "wavefronts_shared" in row and "wavefronts_shared_ideal" in row:
-            excess = row["wavefronts_shared"] - row["wavefronts_shared_ideal"]
-            row["wavefronts_shared_excess"] = excess
-        rows.append(row)
+        rows.append(with_excess(row))
     return rows
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewave import operations
 from tilewave.counters.figures import figure
+from tilewave.gpu.failure import too_dear
 from tilewave.gpu.launch import cpu_arrays, cpu_function
 from tilewave.jobs import Job
 from tilewave.processes import Result, result
@@ -23,18 +24,14 @@ def time_cpu(job: Job) -> Result:
     small = cpu_arrays(replace(job, shape=dict.fromkeys(job.shape, 8)))
     function(*small.values(), 1.0, 0.0)
     arrays = cpu_arrays(job)
-    work = operations.load(job.operation, job.source).work(job.shape, job.dtypes)
-    limit = job.limit_s
+    work = operations.work(job)
     samples: list[float] = []
     while len(samples) < MIN_RUNS or (len(samples) < MAX_RUNS and sum(samples) < ENOUGH_S * 1e6):
         start = time.perf_counter()
         function(*arrays.values(), 1.0, 0.0)
         samples.append(1e6 * (time.perf_counter() - start))
-        predicted = MIN_RUNS * samples[0] * 1e-6
-        if len(samples) == 1 and predicted > limit:
-            reason = f"predicted cost {predicted:.3g} s exceeds case_limit_s = {limit:g} s"
-            figures = [figure("predicted_cost_s", predicted, "s")]
-            return result(job, "time", "not measured", reason, figures=figures)
+        if len(samples) == 1 and (dear := too_dear("time", job, MIN_RUNS * samples[0] * 1e-6)):
+            return dear
     low, duration, high = (float(x) for x in np.percentile(samples, (25, 50, 75)))
     figures = [
         figure("duration", duration, "us"),

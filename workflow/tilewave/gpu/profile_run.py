@@ -17,6 +17,7 @@ from typing import Any
 
 from tilewave.deadline import Deadline
 from tilewave.environment import DRIVER_VERSION
+from tilewave.home import child_environment
 from tilewave.processes.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
 from tilewave.records.store import write_atomically
 
@@ -211,9 +212,6 @@ def run_ncu(
     The group ends with this process, and at ``limit_s`` seconds. ``meanwhile`` is called every
     POLL_S until then.
     """
-    library = str(Path(__file__).resolve().parents[2])
-    before = os.environ.get("PYTHONPATH")
-    environ = {**os.environ, "PYTHONPATH": f"{library}:{before}" if before else library}
     log_path.parent.mkdir(parents=True, exist_ok=True)
     outcome = Outcome()
     with open(log_path, "ab") as log:
@@ -226,7 +224,7 @@ def run_ncu(
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=environ,
+                env=child_environment(),
                 process_group=0,
                 preexec_fn=ends_with_parent(os.getpid()),
             )

@@ -20,7 +20,7 @@ from tilewave.counters.figures import figure
 from tilewave.gpu.blocks import Block, build, first_launch_us
 from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import cuda_errors
-from tilewave.gpu.failure import failure
+from tilewave.gpu.failure import failure, too_dear
 from tilewave.gpu.launch import Session
 from tilewave.gpu.operands import scratch
 from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointers_of
@@ -144,11 +144,8 @@ class GpuTrack:
         first_launch_us(session, runner.launches[0])  # also loads the code
         launch_us = first_launch_us(session, runner.launches[-1])
         runner.launched += 2
-        predicted, limit = cost_s(job, launch_us), job.limit_s
-        if predicted > limit:
-            reason = f"predicted cost {predicted:.3g} s exceeds case_limit_s = {limit:g} s"
-            figures = [figure("predicted_cost_s", predicted, "s")]
-            self._failed(result(job, STAGE, "not measured", reason, figures=figures))
+        if dear := too_dear(STAGE, job, cost_s(job, launch_us)):
+            self._failed(dear)
             self.leave(name)
             return None
         if launch_us > max(GLANCE * worst_us, GLANCE_US):

@@ -88,9 +88,8 @@ def launch(row: Row, environment: Mapping[str, Any]) -> selection.Launch | None:
         int(row[name]) if base.present(row.get(name)) else 0
         for name in ("scratch_bytes", "shared_bytes")
     )
-    try:
-        limits = SmLimits.from_environment(environment)
-    except (KeyError, TypeError):
+    limits = SmLimits.known(environment)
+    if limits is None:
         return None
     shape = {size: int(row[size]) for size in _SIZES}
     return selection.Launch.of(

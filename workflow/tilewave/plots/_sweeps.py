@@ -116,8 +116,15 @@ class Resident(PlotOptions):
 
 
 def sms_of(study: StudyData) -> int:
-    environment = study.environments.get(str(study.target.get("environment", "")), {})
-    return int(study.target.get("sms") or environment.get("sms") or 0)
+    return int(study.target.get("sms") or study.environment.get("sms") or 0)
+
+
+def sm_limits(study: StudyData) -> occupancy.SmLimits:
+    """The SM of the study's target; without its facts that of compute capability 9.0."""
+    if limits := occupancy.SmLimits.known(study.environment):
+        return limits
+    capability = str(study.environment.get("compute_capability", "9.0"))
+    return occupancy.TURING if capability.startswith("7") else occupancy.HOPPER
 
 
 def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
@@ -125,17 +132,11 @@ def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
     given = Resident.of(study).blocks_per_sm
     if given is not None:
         return given
-    environment = study.environments.get(str(study.target.get("environment", "")), {})
-    try:
-        limits = occupancy.SmLimits.from_environment(environment)
-    except (KeyError, TypeError, ValueError):
-        capability = str(environment.get("compute_capability", "9.0"))
-        limits = occupancy.TURING if capability.startswith("7") else occupancy.HOPPER
     numbers = [row.get(name) for name in ("block_threads", "registers", "shared_bytes")]
     if not base.present(numbers[0]) or not base.present(numbers[1]):
         return 1
     threads, registers, shared = (int(float(str(v))) if base.present(v) else 0 for v in numbers)
-    return max(1, occupancy.occupancy(limits, threads, registers, shared).blocks)
+    return max(1, occupancy.occupancy(sm_limits(study), threads, registers, shared).blocks)
 
 
 _MODEL_COLUMNS = (

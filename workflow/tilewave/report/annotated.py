@@ -139,7 +139,7 @@ def annotated(
     rows = rows_of(instructions, case, stalls)
     if not len(rows):
         return None
-    texts = origins.by_last_name(origins.own_texts(kernel.text, kernel.path, kernel.folders))
+    texts = origins.by_last_name(origins.kernel_texts(kernel))
     used = {kernel.path.name, *rows["file"]}
     return Annotated(
         case,
@@ -162,7 +162,7 @@ def machine_code(kernel: Kernel, listing: str, function: str, rows: pd.DataFrame
     """
     if "function" in rows:  # of several launches
         rows = rows[rows["function"].fillna(function) == function]
-    texts = origins.own_texts(kernel.text, kernel.path, kernel.folders)
+    texts = origins.kernel_texts(kernel)
     places: Mapping[int, Origin] = origins.of_listing(listing, function, texts)
     counted = _sums(rows, ["address"])
     return [

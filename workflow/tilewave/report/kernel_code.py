@@ -159,13 +159,6 @@ def _listing(entry: Mapping[str, Any]) -> str:
 # ------------------------------------------------------------------------------------------- variants
 
 
-def _limits(environment: Mapping[str, Any]) -> SmLimits | None:
-    try:
-        return SmLimits.from_environment(environment)
-    except (KeyError, TypeError):
-        return None
-
-
 def _occupancy(
     limits: SmLimits | None, cases: pd.DataFrame, registers: object, shared: float | None
 ) -> str:
@@ -206,7 +199,7 @@ def variants(
 ) -> list[VariantView]:
     """What is known of a kernel's compiled variants (``document``: by variant and architecture); only
     kernels with a cubin have rows."""
-    limits, rows = _limits(environment), []
+    limits, rows = SmLimits.known(environment), []
     # Of several launches the one that leads comes first, with the variant's name alone.
     entries = sorted(kernel.entries, key=lambda one: one != kernel.entry)
     for name, compiled in document.items():
@@ -462,7 +455,7 @@ def lanes(
     """
     told = {case: one for case, one in accesses.items() if one["kernel"] == kernel.name}
     probe = kernel.front.operation == "probe"
-    texts = origins.own_texts(kernel.text, kernel.path, kernel.folders)
+    texts = origins.kernel_texts(kernel)
     made = []
     for case, one in list(told.items())[: None if probe else 1]:
         entry = _first(document, one["variant"])

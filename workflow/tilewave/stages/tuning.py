@@ -30,15 +30,6 @@ def group_of(job: Job) -> str:
     return f"{job.operation} {shape} {json.dumps(job.dtypes, sort_keys=True)}"
 
 
-def _limits(target: Mapping[str, Any]) -> tuple[SmLimits, int] | None:
-    """The target's SM and how many it has; None where no GPU is known."""
-    environment = target["environments"].get(target["environment"], {})
-    try:
-        return SmLimits.from_environment(environment), int(environment["sms"])
-    except (KeyError, TypeError):
-        return None
-
-
 def predicted_loads(
     job: Job, resources: Mapping[str, Any], target: Mapping[str, Any]
 ) -> float | None:
@@ -47,10 +38,10 @@ def predicted_loads(
     resources: of its compiled kernel. None where the tile, the registers or the GPU are not known,
     as for a vendor's product.
     """
-    launch, known = job.launch, _limits(target)
-    if launch.tile is None or known is None or not resources.get("registers"):
+    launch, facts = job.launch, target["environments"].get(target["environment"], {})
+    limits, sms = SmLimits.known(facts), int(facts.get("sms") or 0)
+    if launch.tile is None or limits is None or not sms or not resources.get("registers"):
         return None
-    limits, sms = known
     found = launch.modelled(job.shape, resources, limits)
     return None if found is None else selection.loads(job.shape, found, sms)
 
