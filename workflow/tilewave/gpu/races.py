@@ -27,8 +27,8 @@ from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointer
 from tilewave.jobs import Job
 from tilewave.processes import Result, result
 from tilewave.racing import Entry, Outcome, Race, Rules, Track
+from tilewave.records.model import TUNE
 
-STAGE = "tune"
 T = TypeVar("T")
 SHORT_US = 500.0
 SHORT_BLOCKS = 2
@@ -124,7 +124,7 @@ class GpuTrack:
             with cuda_errors():
                 return call()
         except Exception as error:
-            made, usable = failure(STAGE, self._jobs[name], error)
+            made, usable = failure(TUNE, self._jobs[name], error)
         self._failed(made)
         if not usable:
             raise Lost(made["reason"])
@@ -144,7 +144,7 @@ class GpuTrack:
         first_launch_us(session, runner.launches[0])  # also loads the code
         launch_us = first_launch_us(session, runner.launches[-1])
         runner.launched += 2
-        if dear := too_dear(STAGE, job, cost_s(job, launch_us)):
+        if dear := too_dear(TUNE, job, cost_s(job, launch_us)):
             self._failed(dear)
             self.leave(name)
             return None
@@ -209,7 +209,7 @@ def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
         figure("tune_full_cost", 1e3 * cost_s(job, duration), "ms"),
     ]
     samples = {"duration_us": list(outcome.samples)}
-    return result(job, STAGE, figures=figures, samples=samples, notes=notes)
+    return result(job, TUNE, figures=figures, samples=samples, notes=notes)
 
 
 def entry(job: Job) -> Entry:
@@ -253,7 +253,7 @@ def _race(
         with cuda_errors():
             track = open_track(group, started, finished)
     except Exception as error:
-        outcomes = [failure(STAGE, job, error) for job in group]
+        outcomes = [failure(TUNE, job, error) for job in group]
         for made, _ in outcomes:
             finished(made)
         if not all(usable for _, usable in outcomes):

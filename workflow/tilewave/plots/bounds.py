@@ -24,7 +24,7 @@ from tilewave.dtypes import product_sizes
 from tilewave.execution import asked
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import heatmap
+from tilewave.plots._panels import below_dtypes, cells, listed
 from tilewave.plots._rungs import in_order
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import Count, PlotOptions, Word
@@ -294,11 +294,7 @@ def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
             for row in rows.to_dict("records")
         ]
     )
-    blocks = [
-        pd.concat([pd.DataFrame([{"label": base.dtype_short(dtype)}]), block])
-        for dtype, block in rows.groupby(rows["dtype"].astype(str), sort=False)
-    ]
-    return pd.concat(blocks, ignore_index=True)
+    return below_dtypes(rows)
 
 
 def _dots(ax: Axes, lines: pd.DataFrame, table: pd.DataFrame) -> tuple[list[Artist], list[str]]:
@@ -337,26 +333,18 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         handles: list[Artist] = []
         names: list[str] = []
         if style.narrow:
-            ax = cells = fig.subplots()
+            ax = last = fig.subplots()
             texts.insert(
                 0, "measured / bound", lines[_RATIO].map(lambda n: f"{n:.2f}" if n == n else "")
             )
             shares.insert(0, "measured / bound", 0.0)
         else:
-            ax, cells = fig.subplots(1, 2, width_ratios=[1.2, 1])
+            ax, last = fig.subplots(1, 2, width_ratios=[1.2, 1])
             handles, names = _dots(ax, lines, table)
-        cmap = sns.blend_palette(["white", "#D55E00"], as_cmap=True)
-        heatmap(cells, shares, texts, style, cmap=cmap, vmin=0, vmax=160)
-        cells.set_yticks([])
-        cells.set_xticks(cells.get_xticks(), list(texts), rotation=90, size=0.8 * style.font_size)
-        cells.tick_params(labeltop=True, labelbottom=False)
-        ax.set_yticks(lines.index + 0.5, lines["label"], rotation=0)
-        ax.set_ylim(len(lines), 0)
-        ax.tick_params(axis="y", length=0, labelsize=0.8 * style.font_size)
-        for label, variant in zip(ax.get_yticklabels(), lines["variant"], strict=True):
-            label.set_fontweight("normal" if base.present(variant) else "bold")
+        cells(last, texts, shares, style)
+        listed(ax, lines, style, 0.5)
         edge = Options.of(study).detail
-        cells.set_title(
+        last.set_title(
             f"% of the measured cycles at {edge}³",
             loc="right" if style.narrow else "left",
         )

@@ -18,7 +18,7 @@ from typing import Any
 import markupsafe
 import pandas as pd
 
-from tilewave.compiling import origins, sass
+from tilewave.compiling import origins
 from tilewave.compiling.origins import Origin
 from tilewave.kernels import Kernel
 from tilewave.lanes import captured
@@ -239,12 +239,6 @@ def _code(kernel: Kernel) -> list[str]:
     return "\n".join(kernel.text.splitlines()[kernel.front_lines :]).strip("\n").splitlines()
 
 
-def _opcodes(document: Mapping[str, Any]) -> Counter[str]:
-    """Instructions of the first compiled variant by opcode, without modifiers."""
-    code = sass.parse(_listing(_first(document)))
-    return Counter(one.opcode.partition(".")[0] for one in code)
-
-
 def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Change | None:
     """What changed from one rung to the next: lines of source, and instructions by opcode of the first
     compiled variant of each."""
@@ -252,17 +246,12 @@ def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Chang
         return None
     lines = diffs.unified(_code(before), _code(kernel))
     old, new = (
-        _opcodes(compiled.get(one.name, {}).get("variants", {})) for one in (before, kernel)
+        _listing(_first(compiled.get(one.name, {}).get("variants", {}))) for one in (before, kernel)
     )
-    counts = pd.DataFrame({"opcode": sorted({*old, *new})})
     opcodes = None
     if old and new:
-        counts[before.name] = counts["opcode"].map(lambda name: old[name])
-        counts[kernel.name] = counts["opcode"].map(lambda name: new[name])
-        counts["difference"] = counts[kernel.name] - counts[before.name]
-        moved = counts["difference"].abs().sort_values(ascending=False, kind="stable")
-        counts = counts.loc[moved.index[:OPCODES]]
-        opcodes = table(counts[counts["difference"] != 0])
+        named = {"before": before.name, "after": kernel.name, "more": "difference"}
+        opcodes = table(diffs.opcodes(old, new).head(OPCODES).rename(columns=named))
     tallied = Counter(kind for kind, _ in lines)
     return Change(tallied["added"], tallied["removed"], lines, opcodes)
 

@@ -29,20 +29,18 @@ def from_recording(
     job: Job, recorded: Recorded | None, target: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The recorded result of a job, or the result that says that there is none."""
-    stage, case = job.stage, job.case
-    if recorded is None:
-        return model.result(stage, case, model.NOT_MEASURED, target["reason"], key=job.key)
-    found = recorded.answer(job)
-    if found is not None:
-        return found | {"case": case}
-    if recorded.unusable:
-        reason = f"{target['reason']}, and {recorded.unusable} of {target['label']} is damaged"
-        return model.result(stage, case, model.NOT_MEASURED, reason, key=job.key)
-    if recorded.has_case(stage, case):
-        reason = f"recorded on {target['label']} for other code, launch or method"
-        return model.result(stage, case, model.STALE, reason, key=job.key)
-    reason = f"{target['reason']}, and {target['label']} has no recorded figure of this case"
-    return model.result(stage, case, model.NOT_MEASURED, reason, key=job.key)
+    status, reason, label = model.NOT_MEASURED, target["reason"], target["label"]
+    if recorded is not None:
+        found = recorded.answer(job)
+        if found is not None:
+            return found | {"case": job.case}
+        if recorded.unusable:
+            reason += f", and {recorded.unusable} of {label} is damaged"
+        elif recorded.has_case(job.stage, job.case):
+            status, reason = model.STALE, f"recorded on {label} for other code, launch or method"
+        else:
+            reason += f", and {label} has no recorded figure of this case"
+    return model.result(job.stage, job.case, status, reason, key=job.key)
 
 
 def _ncu(stage: str, target: Mapping[str, Any]) -> str | None:

@@ -21,8 +21,6 @@ from tilewave.target import live_environments
 from tilewave.theory import selection
 from tilewave.theory.occupancy import SmLimits
 
-STAGE = "tune"
-
 
 def group_of(job: Job) -> str:
     """What a job's rivals share: the product, its sizes and its dtypes. Layouts may differ."""
@@ -53,7 +51,7 @@ def _judged(one: Planned, check: Mapping[str, Any] | None) -> Planned:
     if check["verdict"] == model.CORRECT:
         return one
     reason = f"only correct cases race, and this one's check says {check['verdict']}"
-    known = model.result(STAGE, one.case.id, model.NOT_MEASURED, reason, key=one.job.key)
+    known = model.result(model.TUNE, one.case.id, model.NOT_MEASURED, reason, key=one.job.key)
     return Planned(one.case, None, known)
 
 
@@ -94,7 +92,7 @@ def race_again(planned: Sequence[Planned], target: Mapping[str, Any], store: Sto
         if one.job is None:
             continue
         made = next(
-            filter(None, (store.get(name, STAGE, one.job.key) for name in environments)), None
+            filter(None, (store.get(name, model.TUNE, one.job.key) for name in environments)), None
         )
         if made is None:
             incomplete.add(one.job.group)
