@@ -1121,3 +1121,8 @@ def texts_of(fig: Figure) -> list[tuple[str, Bbox]]:
         patch.setattr(Text, "draw", recorded)
         fig.draw_without_rendering()
     return found
+
+
+def said(fig: Figure) -> str:
+    """All that a figure really says, line breaks as spaces."""
+    return " ".join(" ".join(text for text, _ in texts_of(fig)).split())

@@ -145,7 +145,7 @@ def test_without_the_facts_of_the_gpu_there_is_no_pick(study: StudyData) -> None
 
 
 def test_what_the_figure_says(study: StudyData) -> None:
-    said = " ".join(text for text, _ in synthetic.texts_of(synthetic.draw(best, study, Style())))
+    said = synthetic.said(synthetic.draw(best, study, Style()))
     for words in ("90 %: hgemm_mma tile_m64 tile_n64", "the same", "fitted here", "at worst",
                   "eliminated early", "TFLOP/s", "no NVIDIA GPU here"):  # fmt: skip
         assert words in said

@@ -154,8 +154,7 @@ def test_the_finding_is_what_the_baseline_reaches_and_how_often_is_loaded() -> N
 
 def test_nothing_measured() -> None:
     bare = synthetic.empty("traffic")
-    told = synthetic.texts_of(synthetic.draw(traffic, bare, Style(width_mm=86)))
-    assert "No traffic" in " ".join(text for text, _ in told)
+    assert "No traffic" in synthetic.said(synthetic.draw(traffic, bare, Style(width_mm=86)))
     assert len(traffic.table(bare)) == 13, "no row of a ceiling"
 
 

@@ -141,7 +141,7 @@ def test_no_record_at_all_says_so(name: str) -> None:
     table = module.table(study)
     assert set(table["status"].dropna()) == {"not measured"}
     fig = synthetic.draw(module, study, Style(width_mm=86))
-    told = " ".join(text for text, _ in synthetic.texts_of(fig))
+    told = synthetic.said(fig)
     assert "not measured" in told and "source: no measurement" in told
 
 
@@ -152,7 +152,7 @@ def test_no_case_at_all(name: str) -> None:
     )
     module = plots.load(name)
     assert len(module.table(study)) == 0 and base.case_order(study) == []
-    told = " ".join(text for text, _ in synthetic.texts_of(synthetic.draw(module, study, Style())))
+    told = synthetic.said(synthetic.draw(module, study, Style()))
     assert "no case" in told
 
 
@@ -252,7 +252,7 @@ def test_ratios_stay_inside_one_environment() -> None:
     assert "2 environments, no ratio" in told
     assert "recorded on NVIDIA H200 (ncu 2025.3.1, driver 580.159.03" in told
     assert "measured live on NVIDIA L4" in told
-    shown = " ".join(t for t, _ in synthetic.texts_of(synthetic.draw(ablation, mixed, Style())))
+    shown = synthetic.said(synthetic.draw(ablation, mixed, Style()))
     assert "2 environments" in shown and "other environment" in shown
 
 
@@ -270,7 +270,7 @@ def test_every_figure_names_its_source() -> None:
 
 def test_a_bare_figure_leaves_its_words_to_the_caption() -> None:
     fig = synthetic.draw(plots.load("claims"), synthetic.make("claims"), Style(bare=True))
-    told = " ".join(text for text, _ in synthetic.texts_of(fig))
+    told = synthetic.said(fig)
     notes = caption(fig)[:-1]
     assert notes and not any(note in told for note in notes) and "source: " not in told
 

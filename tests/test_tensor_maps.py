@@ -23,7 +23,6 @@ from tilewave.kernels import load_kernel
 from tilewave.launches import LaunchPlan, MapPlan
 from tilewave.records import keys, model
 from tilewave.stages import jobs
-from tilewave.variants import TRIAL_DEVICE
 
 KERNEL = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
@@ -454,7 +453,3 @@ def test_a_kernels_own_cuda_h_wins(tmp_path: Path) -> None:
     assert headers.closure(text, tmp_path) == {"cuda.h": "// mine\n"}
     assert headers.own(text, tmp_path) == {"cuda.h": "// mine\n"}
     assert headers.own(text, tmp_path / "other") == {}
-
-
-def test_trial_device_has_what_a_persistent_grid_asks_for() -> None:
-    assert TRIAL_DEVICE["sms"] > 0

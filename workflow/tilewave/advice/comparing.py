@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewave.advice.rules import RULES, for_case
-from tilewave.advice.subject import AVERAGE, EXECUTED, Finding, Subject, total
-from tilewave.counters.catalogue import ISSUED
+from tilewave.advice.subject import Finding, Subject, total
+from tilewave.counters.catalogue import AVERAGE, ISSUED, WARP_INSTRUCTIONS
 
 MENDED = 0.5
 """The other does what a rule suggests where it leaves at most this part of what the rule looks at."""
@@ -36,7 +36,7 @@ class Compared:
 def _work(one: Subject) -> dict[str, float]:
     """What is done whatever the rules mend, as far as it was counted."""
     found = {}
-    if executed := one.value(EXECUTED):
+    if executed := one.value(WARP_INSTRUCTIONS):
         found["instructions"] = executed
     elif (issued := one.value(ISSUED.name)) and (active := one.value(AVERAGE)):
         found["instructions"] = issued / 100 * active

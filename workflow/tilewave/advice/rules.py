@@ -8,9 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewave.advice.subject import (
-    AVERAGE,
-    BUSIEST,
-    WAVES,
     Finding,
     Row,
     Subject,
@@ -18,7 +15,15 @@ from tilewave.advice.subject import (
     worst_line,
 )  # fmt: skip
 from tilewave.compiling.origins import NOWHERE, Origin
-from tilewave.counters.catalogue import SAMPLE_OF, STALL_SAMPLES, STALLED, STATES
+from tilewave.counters.catalogue import (
+    AVERAGE,
+    BUSIEST,
+    SAMPLE_OF,
+    STALL_SAMPLES,
+    STALLED,
+    STATES,
+    WAVES,
+)
 from tilewave.plots.base import present
 from tilewave.theory import quantization
 from tilewave.theory.data_sheets import data_sheet

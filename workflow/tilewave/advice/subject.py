@@ -8,14 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewave.compiling.origins import NOWHERE, Origin
-from tilewave.counters.catalogue import ISSUED, PIPE, STALLED, STATES
+from tilewave.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, ISSUED, PIPE, STALLED, STATES
 from tilewave.plots.base import present
 from tilewave.theory.occupancy import Occupancy, SmLimits, occupancy
 
-ELAPSED = "sm__cycles_elapsed.max"
-AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
-WAVES = "launch__waves_per_multiprocessor"
-EXECUTED = "smsp__inst_executed.sum"
 PIPES = tuple(PIPE.format(pipe) for pipe in ("tensor", "fma", "fp64"))
 Row = Mapping[str, Any]
 

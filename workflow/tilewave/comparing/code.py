@@ -14,7 +14,7 @@ import pandas as pd
 from tilewave.comparing.changes import instructions
 from tilewave.comparing.sides import Side
 from tilewave.compiling import sass
-from tilewave.records.tables import EXCESS
+from tilewave.counters.catalogue import EXCESS
 from tilewave.report import diffs
 from tilewave.report.cells import plural
 

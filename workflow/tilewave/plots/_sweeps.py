@@ -17,13 +17,12 @@ from typing import Any
 import pandas as pd
 from pydantic import Field
 
+from tilewave.counters.catalogue import AVERAGE, BUSIEST, WAVES
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.options import PlotOptions
 from tilewave.theory import occupancy, quantization
 
-WAVES = "launch__waves_per_multiprocessor"
-ACTIVE = ("sm__cycles_active.avg", "sm__cycles_active.max")
 VENDOR_TILE = ("cublas_tile_m", "cublas_tile_n")
 
 
@@ -247,7 +246,7 @@ def sweeps(study: StudyData) -> list[Sweep]:
         return []
     values = base.pivot(study, ["tflops", "duration"], "time")
     paired = base.pivot(study, ["baseline_tflops", "baseline_duration"], "time")
-    counted = base.pivot(study, [WAVES, *ACTIVE])
+    counted = base.pivot(study, [WAVES, AVERAGE, BUSIEST])
     ratio = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
     may_rank = set(base.ranking(study))
     vendor = _vendor(study, may_rank)
@@ -273,8 +272,8 @@ def sweeps(study: StudyData) -> list[Sweep]:
                     **_beside(other, [float(paired.at[case, c]) for c in paired.columns], **shape),
                     **_model(shape, tile, largest, sms, per_sm, blocks),
                     "ratio": operations, "useful": 1 / operations,
-                    "active": counted.at[case, ACTIVE[0]] / counted.at[case, ACTIVE[1]],
-                    "cycles": counted.at[case, ACTIVE[1]], "counted_waves": counted.at[case, WAVES],
+                    "active": counted.at[case, AVERAGE] / counted.at[case, BUSIEST],
+                    "cycles": counted.at[case, BUSIEST], "counted_waves": counted.at[case, WAVES],
                     "partial_tail": alike
                     and quantization.tail_in_partial_column(shape, tile, sms, per_sm),
                 }

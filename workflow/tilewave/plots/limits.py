@@ -24,7 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from tilewave.counters.catalogue import PIPE, STALLED, STATES
+from tilewave.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE, STALLED, STATES
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import below_dtypes, cells, listed
@@ -37,8 +37,6 @@ READING = (
     "lighter one is a way to be idle. The cells beside it say what its warps wait for, in % of "
     "their time, the darker the more."
 )
-AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
-ELAPSED = "sm__cycles_elapsed.max"
 PIPES: Mapping[str, str] = {"tensor": "tensor", "fma": "FMA", "fp64": "FP64"}
 PARTS: Mapping[str, str] = {
     "at work": "the pipe works",

@@ -13,7 +13,8 @@ and 8.0, i.e. 32 or 16 lanes a scheduler). The latency is measured: probe `laten
 
 from __future__ import annotations
 
-WARP = 32
+from tilewave.theory.occupancy import WARP
+
 SCHEDULERS = 4
 LANES = 32  # multiply-add lanes of a scheduler on compute capability 9.0
 HALF_AS_WIDE = ("7.0", "7.2", "7.5", "8.0")  # 64 multiply-adds a clock and SM
