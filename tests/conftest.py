@@ -15,7 +15,7 @@ from tilewave import kernels
 from tilewave.garbage import collect_seldom
 
 if TYPE_CHECKING:
-    from tilewave.gpu.launch import Session
+    from tilewave.gpu.session import Session
 
 collect_seldom()
 
@@ -61,7 +61,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def session() -> Iterator[Session]:
     """What a worker keeps open on the GPU; for tests that are `live_gpu.live`."""
     from tilewave.gpu.device import open_gpu
-    from tilewave.gpu.launch import Session
+    from tilewave.gpu.session import Session
 
     made = Session(open_gpu())
     yield made

@@ -16,8 +16,8 @@ from live_gpu import checked, live
 from samples import BODY, FRONT, ROOT, a_job, needs_nvrtc, write_kernel
 from tilewave import operations
 from tilewave.errors import UserError
-from tilewave.gpu.launch import Session
 from tilewave.gpu.operands import move
+from tilewave.gpu.session import Session
 from tilewave.placement import Placement
 from tilewave.records import keys
 

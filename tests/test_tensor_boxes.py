@@ -11,7 +11,7 @@ import pytest
 import executing_support as support
 from live_gpu import checked, live
 from samples import ROOT, needs_nvrtc
-from tilewave.gpu.launch import Session
+from tilewave.gpu.session import Session
 
 FOLDER = ROOT / "tests" / "tma"
 SIZES, BOX = (24, 5, 3, 2, 3), (8, 4, 2, 3, 2)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tilewave.gpu.device import ok
-from tilewave.gpu.launch import Session
+from tilewave.gpu.session import Session
 
 BLOCK_US = 2000.0
 MAX_REPEATS = 1024

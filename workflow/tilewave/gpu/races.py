@@ -21,8 +21,8 @@ from tilewave.gpu.blocks import Block, build, first_launch_us
 from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import cuda_errors
 from tilewave.gpu.failure import failure, too_dear
-from tilewave.gpu.launch import Session
 from tilewave.gpu.operands import scratch
+from tilewave.gpu.session import Session
 from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointers_of
 from tilewave.jobs import Job
 from tilewave.processes import Result, result

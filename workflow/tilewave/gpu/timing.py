@@ -27,11 +27,12 @@ from tilewave.counters.figures import figure
 from tilewave.gpu.blocks import Block, build, empty_us, first_launch_us, span
 from tilewave.gpu.buffers import Buffer, Kept, Memory, Sets
 from tilewave.gpu.clocks import Clocks
-from tilewave.gpu.cpu_timing import time_cpu
+from tilewave.gpu.cpu_kernels import time_cpu
 from tilewave.gpu.device import CudaError, Gpu
 from tilewave.gpu.failure import too_dear
-from tilewave.gpu.launch import NvrtcKernel, Session
+from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.operands import fill, scratch, sizes
+from tilewave.gpu.session import Session
 from tilewave.jobs import Job
 from tilewave.launches import Scratch
 from tilewave.processes import Result, result
