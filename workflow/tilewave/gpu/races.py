@@ -141,8 +141,8 @@ class GpuTrack:
         prepare, _ = contestants(session, job, pointers, stack, notes)
         runner = _Runner([prepare(one) for one in pointers], notes=notes)
         self._runners[name] = runner
-        first_launch_us(session, runner.launches[0])  # also loads the code
-        launch_us = first_launch_us(session, runner.launches[-1])
+        first_launch_us(session.gpu, runner.launches[0])  # also loads the code
+        launch_us = first_launch_us(session.gpu, runner.launches[-1])
         runner.launched += 2
         if dear := too_dear(TUNE, job, cost_s(job, launch_us)):
             self._failed(dear)
@@ -151,7 +151,7 @@ class GpuTrack:
         if launch_us > max(GLANCE * worst_us, GLANCE_US):
             notes["blocks"] = "one launch"
             return [launch_us]
-        block = build(session, runner.launches, SHORT_US)
+        block = build(session.support, runner.launches, SHORT_US)
         try:
             runner.launched += 3 + block.repeats * (1 + SHORT_BLOCKS)
             if not self._warm:
@@ -170,7 +170,7 @@ class GpuTrack:
         session, runner = self._session, self._runners[name]
         if runner.block is None:
             block_us, _ = plan_of(self._jobs[name])
-            runner.block = build(session, runner.launches, block_us)
+            runner.block = build(session.support, runner.launches, block_us)
             self._stacks[name].callback(runner.block.close)
             runner.launched += 3 + runner.block.repeats
         runner.launched += runner.block.repeats

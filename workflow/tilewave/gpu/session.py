@@ -23,7 +23,6 @@ class Session:
     def __init__(self, gpu: Gpu, cache: Path | None = None) -> None:
         self.gpu = gpu
         self.cache = cache
-        self.empty_us: float | None = None  # blocks.empty_us keeps its measurement here
         self._loaded: tuple[tuple[Any, ...], Module] | None = None
 
     def module(self, job: Job) -> Module:

@@ -129,19 +129,21 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     rival: Block | None = None
     with span("warmup"):
         launches = [main(one) for one in pointers]
-        launch_us = first_launch_us(session, launches[0])
+        launch_us = first_launch_us(session.gpu, launches[0])
         if refused := too_dear("time", job, cost_s(job, launch_us)):
             return refused
-        launch_us = min(launch_us, first_launch_us(session, launches[-1]))
+        launch_us = min(launch_us, first_launch_us(session.gpu, launches[-1]))
         rival_launches = [other(one) for one in pointers] if other is not None else []
-        costs = [launch_us] + [first_launch_us(session, launch) for launch in rival_launches[:1]]
+        costs = [launch_us] + [
+            first_launch_us(session.gpu, launch) for launch in rival_launches[:1]
+        ]
         predicted = cost_s(job, *costs) + time.monotonic() - began
         if refused := too_dear("time", job, predicted):
             return refused
-        block = build(session, launches, block_us)
+        block = build(session.support, launches, block_us)
         stack.callback(block.close)
         if rival_launches:
-            rival = build(session, rival_launches, block_us)
+            rival = build(session.support, rival_launches, block_us)
             stack.callback(rival.close)
 
     samples: dict[str, list[float]] = {"duration_us": []}
@@ -199,7 +201,7 @@ def contestants(
         launches = [plan.prepare(one, algorithm=algorithm) for one in pointers]
         launches[0]()
         session.gpu.sync()
-        return build(session, launches)
+        return build(session.support, launches)
 
     try:
         plan = Plan(session.cublaslt, job.shape, job.dtypes, job.layouts, job.strides)
@@ -275,7 +277,7 @@ def _report(
     predicted: float,
 ) -> Result:
     low, duration, high = (float(x) for x in np.percentile(samples["duration_us"], (25, 50, 75)))
-    empty = empty_us(session)
+    empty = empty_us(session.support)
     figures = [
         figure("duration", duration, "us"),
         figure("duration_spread", high - low, "us"),
