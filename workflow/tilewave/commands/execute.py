@@ -19,12 +19,12 @@ from typing import Any
 
 from tilewave import architectures, cache, execution, operations
 from tilewave.cases import Case, Request
-from tilewave.commands import HERE, own
-from tilewave.commands.columns import columns, count
+from tilewave.columns import columns, count
+from tilewave.commands import own
 from tilewave.compiling import nvrtc
 from tilewave.config import Config
 from tilewave.counters.instructions import instruction_kind
-from tilewave.errors import UserError
+from tilewave.errors import HERE, UserError
 from tilewave.execution import case, lanes, least
 from tilewave.home import RECORDED, place, relative
 from tilewave.jobs import Job

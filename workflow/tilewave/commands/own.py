@@ -7,8 +7,7 @@ from pathlib import Path
 
 from tilewave import operations
 from tilewave.cases import Shape, expand_shapes
-from tilewave.commands import HERE
-from tilewave.errors import UserError
+from tilewave.errors import HERE, UserError
 
 
 def add_operations(parser: argparse.ArgumentParser) -> None:

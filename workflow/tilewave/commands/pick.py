@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewave.commands import HERE, own
-from tilewave.commands.columns import columns
+from tilewave.columns import columns
+from tilewave.commands import own
 from tilewave.dtypes import DTYPES
-from tilewave.errors import UserError
+from tilewave.errors import HERE, UserError
 from tilewave.home import RECORDED, SHIPPED, place, relative
 from tilewave.kernels import find_kernels
 from tilewave.operations.matmul import Matmul

@@ -16,9 +16,8 @@ import pandas as pd
 
 from tilewave import own_study
 from tilewave import project as projects
-from tilewave.commands import HERE
 from tilewave.compiling import origins
-from tilewave.errors import UserError
+from tilewave.errors import HERE, UserError
 from tilewave.gathering import gathered
 from tilewave.kernels import Kernel, find_kernels, source_digest
 from tilewave.processes import supervisor

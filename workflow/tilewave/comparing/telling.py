@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from tilewave.commands import HERE
-from tilewave.commands.columns import columns, count
+from tilewave.columns import columns, count
 from tilewave.comparing import ratios
 from tilewave.comparing.changes import Comparison
 from tilewave.counters.catalogue import EXCESS
-from tilewave.errors import UserError
+from tilewave.errors import HERE, UserError
 from tilewave.records import model
 
 RULES = {
