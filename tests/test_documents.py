@@ -126,6 +126,21 @@ def test_contributing_explains_every_key_of_the_front_matter():
         assert f"`{key}`" in text, key
 
 
+def test_every_room_is_in_the_table():
+    """Of docs/data.md, and each with a module to begin with."""
+    text = (ROOT / "docs" / "data.md").read_text().partition("## Who writes")[0]
+    table = dict(re.findall(r"^\| `([\w/]+)/` \|.*\|(.*)\|$", text, re.M))
+    library = ROOT / "workflow" / "tilewave"
+    assert set(table) == {
+        path.parent.relative_to(library).as_posix()
+        for path in library.glob("*/**/__init__.py")
+        if path.parent != library / "machine" / "families"
+    }
+    for room, start in table.items():
+        for name in re.findall(r"`(\w+\.py)`", start):
+            assert (library / room / name).is_file() or name == "command.py", f"{room}/{name}"
+
+
 def test_config_readme_names_every_plot_and_metric_set():
     text = (ROOT / "config" / "README.md").read_text()
     for name in available():
