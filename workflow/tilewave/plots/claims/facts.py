@@ -96,10 +96,6 @@ class Facts:
         self.lack(f"{kernel}@{name} is no case of the study")
         return None
 
-    def about(self, case: str) -> Mapping[str, Any]:
-        """The case's row in the table of cases."""
-        return next(row for row in self.cases if row["case"] == case)
-
     def _record(self, case: str | None, metric: str) -> Mapping[str, Any] | None:
         if case is None:
             return None
