@@ -21,23 +21,15 @@ class Finding:
     """What a rule found of a case.
 
     amount: the share (0 to 1) that the rule looks at, its meaning in the sentence. bound: the largest
-    share of the time that mending it can save, None where nothing was counted that bounds it. rests_on:
-    the figures by name. origin: the line that it means, `NOWHERE` where it means none.
+    share of the time that mending it can save, None where nothing was counted that bounds it. origin: the
+    line that it means, `NOWHERE` where it means none.
     """
 
     rule: str
     sentence: str
     amount: float
     bound: float | None
-    rests_on: Mapping[str, float]
     origin: Origin = NOWHERE
-
-    @property
-    def limit(self) -> str:
-        """The bound in words."""
-        if self.bound is None:
-            return "nothing was counted that bounds the gain"
-        return f"at most {100 * self.bound:.1f} % of the time"
 
 
 @dataclass(frozen=True)
