@@ -185,17 +185,13 @@ def figures(
     found: Mapping[str, float],
     rows: Sequence[Mapping[str, Any]],
     operand: str = "",
-    names: Iterable[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Figures of a result: counters (those named, or all), what is derived of them, and sums of
-    the instructions' rows, as the result of a profiled kernel has them."""
-    chosen = {name: value for name, value in found.items() if names is None or name in set(names)}
+    """Figures of a result: counters, what is derived of them, and sums of the instructions' rows, as the
+    result of a profiled kernel has them."""
     made = [
-        figure(name, chosen[name], metric.unit)
-        for name, metric in METRICS.items()
-        if name in chosen
+        figure(name, found[name], metric.unit) for name, metric in METRICS.items() if name in found
     ]
-    made += derived(chosen, operand)
+    made += derived(found, operand)
     return made + instruction_totals(rows)
 
 

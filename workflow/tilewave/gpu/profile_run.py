@@ -105,13 +105,13 @@ def parse_query(text: str) -> set[str]:
     return set(re.findall(r"^\s*\"?([a-z0-9]+__[a-z0-9_]+)", text, re.MULTILINE))
 
 
-def query_metrics(ncu: str, cache: Path, chip: str | None = None) -> set[str]:
-    """Base names of the metrics that ncu has for the chip (default: the live GPU); asked once.
+def query_metrics(ncu: str, cache: Path) -> set[str]:
+    """Base names of the metrics that ncu has for the GPU here; asked once.
 
-    The answer is kept in ``cache`` by ncu, driver, GPU and chip. Empty where ncu does not answer.
+    The answer is kept in ``cache`` by ncu, driver and GPU. Empty where ncu does not answer.
     """
     models = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
-    seen: list[Any] = [os.path.realpath(ncu), chip, os.environ.get("CUDA_VISIBLE_DEVICES")]
+    seen: list[Any] = [os.path.realpath(ncu), os.environ.get("CUDA_VISIBLE_DEVICES")]
     for path in (Path(os.path.realpath(ncu)), DRIVER_VERSION, *models):
         try:
             seen.append(path.stat().st_mtime_ns if path.name == "ncu" else path.read_text())
@@ -123,10 +123,13 @@ def query_metrics(ncu: str, cache: Path, chip: str | None = None) -> set[str]:
         return set(json.loads(kept.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         pass
-    command = [ncu, "--query-metrics", *(["--chip", chip] if chip else [])]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=QUERY_LIMIT_S, check=False
+            [ncu, "--query-metrics"],
+            capture_output=True,
+            text=True,
+            timeout=QUERY_LIMIT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return set()

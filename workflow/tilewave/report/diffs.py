@@ -13,9 +13,9 @@ from tilewave.compiling import sass
 _KINDS = {"+": "added", "-": "removed", "@": "place"}
 
 
-def unified(before: Sequence[str], after: Sequence[str], context: int = 2) -> list[tuple[str, str]]:
+def unified(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, str]]:
     """Lines of a unified diff without its head, each behind its kind: added, removed, place, same."""
-    lines = list(difflib.unified_diff(before, after, lineterm="", n=context))[2:]
+    lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
     return [(_KINDS.get(text[:1], "same"), text) for text in lines]
 
 
