@@ -61,4 +61,4 @@ What comes before and after
 
 from __future__ import annotations
 
-VERSION = 2  # raised when what is executed, counted or caught changes; part of every key
+VERSION = 3  # raised when what is executed, counted or caught changes; part of every key

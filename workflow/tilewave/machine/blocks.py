@@ -102,6 +102,8 @@ def begin_block(m, number, grid_x, grid_y, threads):
         view.predicates(m)[warp, 15] = ALL
         for slot in range(s.SLOTS):
             view.groups(m)[warp, slot, 2] = s.FREE
+        # Code for a debugger does not load the top of the stack: it finds it here.
+        view.fill(view.registers(m)[warp, 1], uint32(view.control(m)[s.LOCAL_BYTES]))
         for axis in range(3):
             view.fill(view.identity(m)[warp, CTAID + axis], uint32(place[axis]))
         lanes = min(32, threads - 32 * warp)

@@ -35,7 +35,8 @@ class Image:
     Sizes in bytes. ``parameters`` holds (offset in the parameter area, size) in the order of the
     arguments; ``constants`` the initial bytes of each constant bank; ``pointers`` the 8-byte slots
     of bank 4 that hold an address: (offset in the bank, symbol's section, offset in that section);
-    ``calls`` those of functions that the cubin has not: (offset in the bank, symbol).
+    ``calls`` those of functions that the cubin has not: (offset in the bank, symbol); ``code`` the
+    instructions' bytes.
     """
 
     entry: str
@@ -50,6 +51,7 @@ class Image:
     globals_: dict[str, bytes] = field(default_factory=dict)
     pointers: tuple[tuple[int, str, int], ...] = ()
     calls: tuple[tuple[int, str], ...] = ()
+    code: bytes = b""
 
     @property
     def parameter_sizes(self) -> tuple[int, ...]:
@@ -185,4 +187,5 @@ def read(cubin: bytes, entry: str) -> Image:
         globals_=globals_,
         pointers=tuple(pointers),
         calls=tuple(calls),
+        code=sections[f".text.{entry}"].data(),
     )

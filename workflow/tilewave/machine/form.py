@@ -191,10 +191,13 @@ class Form:
         self.row[c.NSRC] = self.sources
         slot[c.AND] = slot[c.AND_HIGH] = -1
         slot[c.WORDS] = words
-        swizzles = list(operand.suffixes)
+        swizzles, turned = list(operand.suffixes), 0
         if "64" in swizzles and words == 2:
             swizzles.remove("64")
         for name in swizzles:
+            if kind in ("f16", "bf16") and (halves := HALVES.match(name)):
+                turned = bool(halves[1]) << 31 | bool(halves[2]) << 15
+                name = name.replace("N", "")
             if name not in SWIZZLES or slot[c.SWIZZLE]:
                 raise self.fail(f"operand {operand.text}")
             slot[c.SWIZZLE] = SWIZZLES[name]
@@ -214,6 +217,7 @@ class Form:
         else:
             raise self.fail(f"operand {operand.text}")
         self.masks(operand, kind, slot)
+        slot[c.XOR] ^= signed(turned)
 
     def literal(self, operand: Operand, kind: str, words: int) -> tuple[int, int]:
         text = operand.text
@@ -318,6 +322,8 @@ class Form:
         return self.row
 
 
+HALVES = re.compile(r"(N?)H[01]_(N?)H[01]$")
+"""The upper half of an operand, then the lower one; N: its sign is turned."""
 SWIZZLES = {
     "H0_H0": c.LOW_TWICE, "H1_H1": c.HIGH_TWICE, "B0": c.BYTE0, "B1": c.BYTE1, "B2": c.BYTE2,
     "B3": c.BYTE3, "H0": c.LOW_HALF, "H1": c.HIGH_HALF, "H1_H0": c.WHOLE, "H0_H1": c.SWAPPED,

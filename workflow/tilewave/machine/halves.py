@@ -111,25 +111,31 @@ def _arithmetic(op, flags, T):
 
 
 @njit
-def _minmax(flags, T, p0):
+def _better(a, b, least, nan, top):
+    """The smaller of two numbers, or the larger; nan: whether one NaN is enough for it to be one."""
+    first_nan, second_nan = a & uint32(0x7FFF) > top, b & uint32(0x7FFF) > top
+    if first_nan or second_nan:
+        if nan or (first_nan and second_nan):
+            return NAN16
+        return b if first_nan else a
+    x = -int32(a & uint32(0x7FFF)) - int32(1) if a & uint32(0x8000) else int32(a)
+    y = -int32(b & uint32(0x7FFF)) - int32(1) if b & uint32(0x8000) else int32(b)
+    return b if (y < x) == least and x != y else a
+
+
+@njit
+def _minmax(flags, T, p0, three):
     top = uint32(0x7F80) if flags & c.BF16 else uint32(0x7C00)
     size = uint32(0x7FFF7FFF) if flags & c.SIGN_PRODUCT else uint32(0xFFFFFFFF)
+    nan = flags & c.NAN_ABS != 0
     for lane in range(32):
         on = (p0 >> uint32(lane)) & uint32(1) != uint32(0)
         word = uint32(0)
         for half in range(2):
             a, b = _part(T[0, lane] & size, half, flags), _part(T[1, lane] & size, half, flags)
-            first_nan = a & uint32(0x7FFF) > top
-            second_nan = b & uint32(0x7FFF) > top
-            if first_nan or second_nan:
-                if flags & c.NAN_ABS or (first_nan and second_nan):
-                    best = NAN16
-                else:
-                    best = b if first_nan else a
-            else:
-                x = -int32(a & uint32(0x7FFF)) - int32(1) if a & uint32(0x8000) else int32(a)
-                y = -int32(b & uint32(0x7FFF)) - int32(1) if b & uint32(0x8000) else int32(b)
-                best = b if (y < x) == on and x != y else a
+            best = _better(a, b, on, nan, top)
+            if three:
+                best = _better(best, _part(T[2, lane], half, flags), on, nan, top)
             if flags & c.SIGN_PRODUCT and best <= top:
                 best |= ((T[0, lane] ^ T[1, lane]) >> uint32(16 * half)) & uint32(0x8000)
             word |= best << uint32(16 * half)
@@ -180,8 +186,8 @@ def half(op, sub, flags, T, p0, p1):
                 word |= one << uint32(16)
             T[8, lane] = word
         return uint32(0), uint32(0)
-    if op == ops.F_MINMAX:
-        _minmax(flags, T, p0)
+    if op == ops.F_MINMAX or op == ops.F_MINMAX3:
+        _minmax(flags, T, p0, op == ops.F_MINMAX3)
         return uint32(0), uint32(0)
     _arithmetic(op, flags, T)
     return uint32(0), uint32(0)

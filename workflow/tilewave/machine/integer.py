@@ -219,10 +219,9 @@ def _shift_add(op, shift, flags, T, p0):
     for lane in range(32):
         a, b = T[0, lane], uint64(T[1, lane])
         if op == ops.SHIFT_ADD:
-            # The sign of a is applied to all its bits; those shifted out are lost.
-            if flags & c.NEG0:
-                a = ~a + uint32(1)
             part = uint64(uint32(uint64(a) << uint64(shift)))
+            if flags & c.NEG0:  # as the carry sees it: of zero there is one, nothing was borrowed
+                part = uint64(1 << 32) - part
         else:
             top = uint32(int32(a) >> int32(31)) if flags & c.SIGNED else T[2, lane]
             pair = joined(top, a)

@@ -68,7 +68,9 @@ def fast_kinds(rows: np.ndarray) -> np.ndarray:
     summed = (op == integer_ops.ADD2) | (
         (op == integer_ops.ADD3) & without(~(c.NEG0 | c.NEG1 | c.NEG2))
     )
-    wide = integer & (op == integer_ops.MUL_ADD_WIDE) & ~carried
+    # What a sign changes reaches into the upper word, which the fast way does not follow.
+    turned = np.any((sources[..., c.XOR] != 0) & (sources[..., c.KIND] != c.VALUE_KIND), axis=1)
+    wide = integer & (op == integer_ops.MUL_ADD_WIDE) & ~carried & ~turned
     shift = integer & (op == integer_ops.FUNNEL) & without(c.WRAP, c.UNSIGNED64)
     right = shift & (sub == 0) & ~without(c.HIGH)
     constant = (family == c.F16) & (op == floating.F_FMA) & without(~c.BF16) & (count == 3)

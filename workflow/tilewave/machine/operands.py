@@ -19,7 +19,7 @@ PT = 7
 
 REGISTER = re.compile(r"^(U?)R(Z|\d+)$")
 PREDICATE = re.compile(r"^(U?)P(T|\d+)$")
-CONSTANT = re.compile(r"^c\[(?P<bank>0x[0-9a-f]+)\]\[(?P<inner>[^\]]*)\](?P<tail>.*)$")
+CONSTANT = re.compile(r"^c\[(?P<bank>0x[0-9a-f]+)\] ?\[(?P<inner>[^\]]*)\](?P<tail>.*)$")
 INTEGER = re.compile(r"^[+-]?(0x[0-9a-f]+|\d+)$")
 FLOAT = re.compile(r"^[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+|INF|QNAN|SNAN)$", re.I)
 MEMORY = re.compile(r"^(?:desc\[(?P<desc>U?R\w+)\])?(?P<parts>(?:\[.*\])+)$")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from tilewave.machine import liveness
 from tilewave.machine.decode import Raw, decode
 from tilewave.machine.errors import Unsupported
 from tilewave.machine.families import mbarrier, memory, tensor
+from tilewave.machine.form import signed
 from tilewave.machine.operands import PT
 
 LABEL = re.compile(r"\s*`\(([^)]+)\)")
@@ -158,6 +160,21 @@ def _mark_tests(rows: np.ndarray) -> None:
         rows[loads & np.isin(rows[:, c.WIDTH], (4, 8)), c.FLAGS] |= c.MAY_TEST
 
 
+LITERAL = slice(4, 8)  # of an instruction: its literal of 32 bits, if it has one
+
+
+def _exact_nans(rows: np.ndarray, lines: Sequence[tuple[int, str]], code: bytes) -> None:
+    """Give NaNs among the literals the bits that they have, in place: nvdisasm prints all of them as
+    QNAN or SNAN, and what only moves them (FSEL) may mean a whole number, or half of a double."""
+    for number, (address, text) in enumerate(lines):
+        if "NAN" not in text:
+            continue
+        bits = signed(int.from_bytes(code[address:][LITERAL], "little"))
+        for slot in rows[number, c.SOURCES :].reshape(4, c.SOURCE_COLUMNS):
+            if slot[c.KIND] == c.VALUE_KIND:
+                slot[c.VALUE_HIGH if slot[c.WORDS] == 2 else c.VALUE] = bits
+
+
 @functools.lru_cache(maxsize=4)  # as above
 def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
     """Decode a kernel.
@@ -174,6 +191,7 @@ def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
     decoded = [_decoded(text) for _, text in lines]
     rows = np.frombuffer(b"".join(row for _, _, row, _ in decoded), np.int32)
     rows = rows.reshape(-1, c.COLUMNS).copy()
+    _exact_nans(rows, lines, image.code)
     unsupported: dict[int, Unsupported] = {}
     for number, (raw, _, _, problem) in enumerate(decoded):
         if problem is not None:

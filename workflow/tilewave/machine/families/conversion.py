@@ -48,7 +48,7 @@ def _round_name(form: Form) -> int:
     return c.NEAREST if found is None else {**names, **words}[found]
 
 
-@opcode("F2F", kind="conversion")
+@opcode("F2F", "UF2F", kind="conversion")
 def _f2f(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     form.flag("SAT", c.SATURATE)
@@ -65,7 +65,7 @@ def _f2f(form: Form) -> None:
     _float_source(form, origin)
 
 
-@opcode("FRND", kind="conversion")
+@opcode("FRND", "UFRND", kind="conversion")
 def _frnd(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     rounding = _round_name(form)
@@ -113,7 +113,10 @@ def _i2f(form: Form) -> None:
     _conversion(form, to, origin, rounding)
     form.op(c.CONVERT, C_I2F)
     form.destination(2 if to == c.T_F64 else 1)
-    form.source(form.operands.pop(0), "int", 2 if origin in (c.U64, c.S64) else 1)
+    operand, wide = form.operands.pop(0), origin in (c.U64, c.S64)
+    if wide and operand.kind == "integer":  # its upper half, as of a double
+        operand = replace(operand, value=int(operand.value) << 32)
+    form.source(operand, "int", 2 if wide else 1)
 
 
 @opcode("I2I", "UI2I", kind="conversion")

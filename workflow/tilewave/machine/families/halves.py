@@ -8,6 +8,7 @@ from tilewave.machine.families.floating import (
     F_COMPARE,
     F_FMA,
     F_MINMAX,
+    F_MINMAX3,
     F_MUL,
     F_SET,
     F_WIDEN,
@@ -70,6 +71,9 @@ def _hmnmx2(form: Form) -> None:
             form.source(operand, kind)
         return
     for _ in range(2):
+        form.pair_source(kind)
+    if form.operands:  # VHMNMX may have three
+        form.row[c.OP] = F_MINMAX3
         form.pair_source(kind)
 
 

@@ -158,7 +158,7 @@ def _minmax(form: Form, packed: int, op: int, count: int) -> None:
     if not wide:
         form.drop("S32")
     _plain(form, op, count, 2 if wide else 1)
-    if form.row[c.PD0] != PT or form.row[c.PD1] != PT:
+    if any(form.row[column] % (PT + 1) != PT for column in (c.PD0, c.PD1)):  # UPT follows UP6
         raise form.fail()  # it would also say which operand it was
 
 
