@@ -15,7 +15,7 @@ from tilewave import kernels
 from tilewave.garbage import collect_seldom
 
 if TYPE_CHECKING:
-    from tilewave.gpu.launch import Session
+    from tilewave.gpu.session import Session
 
 collect_seldom()
 
@@ -49,11 +49,19 @@ def nothing_need_outlast_the_power() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are executed as on three SMs, so that a small product has several tiles for each."""
+    import executing_support as support
+
+    support.with_sms(monkeypatch, 3)
+
+
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
     """What a worker keeps open on the GPU; for tests that are `live_gpu.live`."""
     from tilewave.gpu.device import open_gpu
-    from tilewave.gpu.launch import Session
+    from tilewave.gpu.session import Session
 
     made = Session(open_gpu())
     yield made

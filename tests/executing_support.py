@@ -7,13 +7,15 @@ the tolerances and the judges are those of the GPU's check.
 from __future__ import annotations
 
 import functools
+import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 import yaml
 
 from listings import WithListings
@@ -69,7 +71,7 @@ class Executed:
 
 def device(arch: str) -> dict[str, Any]:
     """What front matter may ask of a device of that architecture."""
-    number = int(arch.removeprefix("sm_").rstrip("af"))
+    number = architectures.number(arch)
     shared = architectures.of(number).shared_per_block
     return {**TRIAL_DEVICE, "arch": number, "shared_per_block_optin": shared}
 
@@ -251,6 +253,39 @@ def execute(
     return Executed(
         verdict, reason, tuple(first.faults), first.counts, runs[-1][0], loaded, work, seconds
     )
+
+
+def right(
+    path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: str = "sm_90"
+) -> Executed:
+    """Execute a case that has to be correct and without faults."""
+    done = execute(path, case, macros, arch)
+    found = done.verdict, done.kinds
+    assert found == ("correct", []), f"{done.job.case} for {arch}: {found}: {done.reason}"
+    return done
+
+
+def same_bits(runs: Iterable[Executed]) -> None:
+    """The product is the same in all of these executions, to the last bit."""
+    first, *others = (done.outputs["c"] for done in runs)
+    assert others and all(np.array_equal(one, first) for one in others)
+
+
+def with_sms(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Front matter sees a device of so many SMs."""
+    known = device
+    monkeypatch.setattr(f"{__name__}.device", lambda arch: {**known(arch), "sms": number})
+
+
+def turned(source: Path, folder: Path, *names: str) -> Path:
+    """A copy of a kernel's folder in which the files of these names count their blocks from the last. Blocks are
+    executed one after another in the order of their numbers: of a tile that several share another one comes last."""
+    shutil.copytree(source, folder, dirs_exist_ok=True)
+    for path in (folder / name for name in names):
+        text = path.read_text(encoding="utf-8")
+        assert "blockIdx.x" in text
+        path.write_text(text.replace("blockIdx.x", "(gridDim.x - 1 - blockIdx.x)"))
+    return folder
 
 
 # --------------------------------------------------------------------------------------- the faults

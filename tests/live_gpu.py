@@ -9,7 +9,7 @@ import pytest
 
 import executing_support as support
 from tilewave import environment
-from tilewave.gpu.launch import Session
+from tilewave.gpu.session import Session
 
 live = pytest.mark.skipif(
     not environment.has_gpu(environment.fingerprint()), reason="there is no GPU here"

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tilewave.compiling import nvrtc
 from tilewave.jobs import Job, Timing
 from tilewave.launches import LaunchPlan
 
 ROOT = Path(__file__).parent.parent
+needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 
 FRONT = """\
 title: A test kernel

@@ -11,11 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
+import pytest
+from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from tilewave.plots import PlotModule
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, RECORD_COLUMNS, StudyData
-from tilewave.plots.style import Style
+from tilewave.plots.style import Style, apply
 
 ENVIRONMENT = "h200-test"
 SMS = 132
@@ -40,6 +44,8 @@ QUESTIONS = {
     "tile_size": "Which block tile wins at which shape?",
     "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
     "operation_ladder": "What share of its baseline does each rung of an operation reach?",
+    "best": "Which variant is the fastest at each shape, and would the model have picked it?",
+    "traffic": "What bounds each product, and how often does each kernel load its operands?",
     "history": "Where did a kernel get faster or slower?",
     "side_by_side": "What is another GPU's time at the same case?",
     "bandwidth": "How near to a copy do kernels come that only move data?",
@@ -915,13 +921,168 @@ def side_by_side() -> StudyData:
     return replace(b.study(), sides=pd.DataFrame(rows))
 
 
+SM = {
+    "registers_per_sm": 65536, "max_warps_per_sm": 64, "max_blocks_per_sm": 32,
+    "shared_per_sm": 233472, "shared_per_block_optin": 232448, "shared_reserved_per_block": 1024,
+}  # fmt: skip
+# The model is fitted at the first, the third and the last.
+RACED_AT = [
+    (256, 256, 256), (2304, 1920, 4096), (4096, 4096, 4096), (128, 4096, 4096), (512, 512, 8192)
+]  # fmt: skip
+# Variant: kernel, tile, microseconds at each of the shapes.
+RACED_F16 = {
+    "hgemm_mma-accumulatef32": ("hgemm_mma", (128, 128, 32), (8.0, 110.0, 400.0, 27.0, 60.0)),
+    "hgemm_mma-tile_m64-tile_n64-accumulatef32": ("hgemm_mma", (64, 64, 32), (5.0, 130.0, 500.0, 30.0, 40.0)),
+    "hgemm_wmma_staged-raster1-accumulatef32": (
+        "hgemm_wmma_staged", (256, 128, 32), (9.0, 120.0, 380.0, 90.0, 110.0)
+    ),
+}  # fmt: skip
+RACED_F32 = {
+    "matmul_register": ("matmul_register", (64, 64, 16), (20.0, 1500.0, 6000.0, 300.0, 600.0))
+}
+
+
+def races() -> StudyData:
+    """Three f16 variants and one of f32 at five shapes, and cuBLAS. 128x128 tiles: 1024 blocks at
+    4096^3, two on an SM (256 threads of 128 registers)."""
+    b = Builder("best")
+    for dtype, variants in (("f16_f32", RACED_F16), ("f32", RACED_F32)):
+        for place, shape in enumerate(RACED_AT):
+            m, n, k = shape
+            for variant, (kernel, tile, times) in variants.items():
+                blocks = -(-m // tile[0]) * -(-n // tile[1])
+                case = b.case(
+                    variant, kernel, dtype, shape, tile_m=tile[0], tile_n=tile[1],
+                    blocks=blocks, working_blocks=blocks, shared_bytes=49152.0 if tile[0] < 256 else 92160.0,
+                )  # fmt: skip
+                b.cases[-1]["tile_k"] = tile[2]
+                if dtype == "f32" and place == 1:
+                    b.add(case, "tune", status="not measured", reason="no NVIDIA GPU here")
+                    continue
+                b.add(case, "check", {"max_error": 0.0}, verdict="correct")
+                _raced(b, case, times[place], times[place] > 1.1 * min(
+                    t[2][place] for t in variants.values()
+                ))  # fmt: skip
+            vendor = b.case(f"cublas-type{dtype}", "cublas", dtype, shape)
+            b.add(vendor, "check", {"max_error": 0.0}, verdict="correct")
+            _raced(b, vendor, 2e-6 * m * n * k / (700.0 if dtype == "f16_f32" else 50.0), False)
+    made = b.study()
+    tile_k = pd.Series([one.get("tile_k") for one in b.cases])
+    facts = {name: {**one, **SM} for name, one in made.environments.items()}
+    return replace(made, cases=made.cases.assign(tile_k=tile_k), environments=facts)
+
+
+def _raced(b: Builder, case: str, us: float, out: bool) -> None:
+    figures = {
+        "tune_duration": us, "tune_spread": 0.01 * us, "tune_tflops": 1.0,
+        "tune_rounds": 0.0 if out else 5.0, "tune_eliminated": float(out),
+        "tune_spent": 3.0 if out else 25.0, "tune_full_cost": 22.0,
+    }  # fmt: skip
+    b.add(case, "tune", figures, verdict="correct")
+
+
+LD = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
+ST = "l1tex__t_{}_pipe_lsu_mem_global_op_st.sum"
+ACCESSES: dict[str, Any] = {
+    "matmul_naive": {"tile": [1, 32, 1], "a": {"rows": 1, "columns": 1}},
+    "matmul_double_buffered": {
+        "a": {"rows": 16, "columns": 2, "vector": 4},
+        "b": {"columns": 32, "vector": 4},
+        "c": {"rows": 4, "columns": 8, "vector": 4, "row_step": 4},
+    },
+}
+
+
+def _product(
+    b: Builder, variant: str, dtype: str, shape: tuple[int, int, int], tflops: float,
+    counters: dict[str, float], verdict: str = "correct", **more: Any,
+) -> str:  # fmt: skip
+    case = b.case(variant, variant.partition("-")[0], dtype, shape, **more)
+    b.add(case, "check", {"max_error": 1e-4}, verdict=verdict)
+    if tflops:
+        b.add(
+            case,
+            "time",
+            {"tflops": tflops, "duration": 2e-6 * shape[0] * shape[1] * shape[2] / tflops},
+        )
+    b.add(case, "counters", counters)
+    return case
+
+
+def traffic(
+    ceilings: bool = True, probe_environment: str = ENVIRONMENT, verdict: str = "correct",
+    **options: Any,
+) -> StudyData:  # fmt: skip
+    b = Builder("traffic")
+    for (m, n, k), tflops, moved in (
+        ((8192, 8192, 128), 400.0, 1.1), ((8192, 8192, 8192), 700.0, 1.9),
+        ((8192, 1, 8192), 3.6, 1.0), ((1, 8192, 8192), 3.9, 1.01),
+    ):  # fmt: skip
+        size = 2 * (m * k + k * n + m * n)
+        _product(
+            b,
+            "cublas-typef16_f32",
+            "f16_f32",
+            (m, n, k),
+            tflops,
+            {"dram_bytes": moved * size},
+            verdict,
+        )
+    for shape in ((8192, 1, 8192), (1, 8192, 8192)):
+        _product(
+            b,
+            "matmul_naive",
+            "f32",
+            shape,
+            0.6,
+            {"dram_bytes": 2.9e8},
+            tile_m=8,
+            tile_n=32,
+            tile_k=1,
+        )
+    # 2 * 256 * 384 * 128 / 32 requests, of 1 and of 4 sectors.
+    _product(
+        b, "matmul_naive", "f32", (256, 384, 128), 0.0,
+        {
+            LD.format("requests"): 786432.0, LD.format("sectors"): 1966080.0,
+            ST.format("requests"): 3072.0, ST.format("sectors"): 12288.0,
+        },
+        tile_m=8, tile_n=32, tile_k=1,
+    )  # fmt: skip
+    for variant, tile in (
+        ("matmul_naive", (8, 32, 1)), ("matmul_tiled", (16, 16, 16)), ("matmul_tiled-tile32", (32, 32, 32)),
+        ("matmul_two_outputs", (32, 32, 32)), ("matmul_register", (64, 64, 16)),
+        ("matmul_double_buffered", (128, 128, 16)),
+    ):  # fmt: skip
+        loads = 2 * 2048**3 / 32
+        sides = dict(zip(("tile_m", "tile_n", "tile_k"), tile, strict=True))
+        counted = {
+            LD.format("requests"): loads / (1 if tile[2] == 1 else tile[0]) / (4 if tile[0] == 128 else 1),
+            "lts__t_sectors_op_read.sum": 2e8 / tile[0], "dram__bytes_read.sum": 3.4e7,
+            "dram_bytes": 4.5e7,
+        }  # fmt: skip
+        _product(b, variant, "f32", (2048, 2048, 2048), 0.0, counted, **sides)
+    if ceilings:
+        for name, metric, value in (
+            ("dram_copy", "bandwidth", 4.0), ("l2_read", "bandwidth", 9.0),
+            ("mma_f16_f32", "tflops", 600.0), ("wgmma_f16_f32", "tflops", 800.0),
+            ("fma_f32", "tflops", 60.0),
+        ):  # fmt: skip
+            case = b.case(f"ceilings-{name}", "ceilings", "", probe=name, operation="probe")
+            b.add(
+                case, "check", {"max_error": 0.0}, verdict="correct", environment=probe_environment
+            )
+            b.add(case, "time", {metric: value, "duration": 100.0}, environment=probe_environment)
+    return b.study(**{"accesses": ACCESSES, **options})
+
+
 MAKERS = {
     "side_by_side": side_by_side,
     "ladder": ladder, "limits": limits, "bounds": bounds, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
     "roofline": roofline,
-    "claims": claims, "bandwidth": bandwidth, "operation_ladder": operation_ladder, "history": history,
+    "best": races, "traffic": traffic, "claims": claims, "bandwidth": bandwidth, "operation_ladder": operation_ladder, "history": history,
 }  # fmt: skip
 
 
@@ -944,3 +1105,24 @@ def empty(name: str) -> StudyData:
 def draw(module: PlotModule, study: StudyData, style: Style) -> Figure:
     """The figure of a study, from the table that the module makes of it."""
     return module.draw(study, module.table(study), style)
+
+
+def texts_of(fig: Figure) -> list[tuple[str, Bbox]]:
+    """The texts that a figure really draws (no tick beyond its axis), with their boxes in pixels."""
+    found: list[tuple[str, Bbox]] = []
+    draw = Text.draw
+
+    def recorded(self: Text, renderer: RendererBase) -> None:
+        if self.get_visible() and self.get_text().strip():
+            found.append((self.get_text(), Text.get_window_extent(self, renderer)))
+        draw(self, renderer)
+
+    with pytest.MonkeyPatch.context() as patch, apply(Style()):  # as a file is written
+        patch.setattr(Text, "draw", recorded)
+        fig.draw_without_rendering()
+    return found
+
+
+def said(fig: Figure) -> str:
+    """All that a figure really says, line breaks as spaces."""
+    return " ".join(" ".join(text for text, _ in texts_of(fig)).split())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fake_machine import Machine
-from samples import a_job, write_kernel
+from samples import a_job, needs_nvrtc, write_kernel
 from tilewave import arguments
 from tilewave.command import main
 from tilewave.compiling import nvrtc
@@ -126,7 +126,7 @@ def test_a_live_launch_gets_the_same_bytes():
     assert data == [one.tobytes() for one in wanted]
 
 
-@pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+@needs_nvrtc
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
@@ -174,7 +174,7 @@ def stranger(tmp_path):
     return lambda old="", new="": write_kernel(tmp_path, "mine", front.replace(old, new), STRANGER)
 
 
-@pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+@needs_nvrtc
 def test_leading_dimensions_numbers_and_null_are_arguments(stranger, capsys):
     assert main(["execute", str(stranger()), "--shape", "33x40x20"]) == 0
     assert "mine@33x40x20: correct" in capsys.readouterr().out
@@ -212,7 +212,7 @@ def test_an_argument_that_is_nothing(stranger, old, new, told):
     assert told in str(error.value)
 
 
-@pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+@needs_nvrtc
 def test_a_live_kernel_knows_its_sizes(tmp_path: Path, monkeypatch):
     """Its cubin is read beside the driver's module; the driver itself is not asked."""
     pytest.importorskip("cuda.bindings.driver")

@@ -15,13 +15,12 @@ import pytest
 
 import fake_machine
 from fake_machine import Fault, Machine
-from samples import BODY, FRONT, ROOT, write_kernel
+from samples import BODY, FRONT, ROOT, needs_nvrtc, write_kernel
 from tilewave.command import main
 from tilewave.commands import execute, pick
-from tilewave.compiling import nvrtc
 from tilewave.execution import least
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+pytestmark = needs_nvrtc
 TWICE = """
 from tilewave.operations.base import Operand, Operation
 class Twice(Operation):

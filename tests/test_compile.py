@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from samples import BODY, FRONT, config, write_kernel
+from samples import BODY, FRONT, config, needs_nvrtc, write_kernel
 from tilewave import project
 from tilewave.compiling import cubin, mangling, nvrtc, sass, source
 from tilewave.kernels import host_code, load_kernel, source_digest
@@ -16,7 +16,7 @@ from tilewave.records.store import Store
 from tilewave.stages import compiling
 from tilewave.variants import variant
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 MACROS = {"REAL": "f32", "TILE": 16}
 COMPILE = """

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from samples import BODY, FRONT, write_kernel
+from samples import BODY, FRONT, needs_nvrtc, write_kernel
 from tilewave.command import main
 from tilewave.compiling import nvrtc
 from tilewave.errors import UserError
 from tilewave.kernels import load_kernel, source_digest
 from tilewave.variants import choices, variant
 
-compiles = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
 PLAIN = ("-arch=sm_90", "-std=c++17", "-lineinfo", "--ptxas-options=-v")
 INNER = "#pragma once\n__device__ inline float twice(float x) { return 2 * x; }\n"
 USES = "#include <outer.cuh>\nstatic_assert(__cplusplus >= 202002L);\n"
@@ -64,7 +63,7 @@ def test_headers_of_include_folders_are_the_kernels_own(tmp_path):
     assert keys(kernel(tmp_path / "kernels", "{include: [../common]}", uses))[0] == changed[0]
 
 
-@compiles
+@needs_nvrtc
 def test_it_compiles_and_lines_of_such_headers_are_counted(tmp_path, capsys):
     common = tmp_path / "common"
     common.mkdir()
@@ -78,7 +77,7 @@ def test_it_compiles_and_lines_of_such_headers_are_counted(tmp_path, capsys):
     assert "inner.cuh, the lines that instructions were made from" in text
 
 
-@compiles
+@needs_nvrtc
 def test_an_option_that_the_compiler_does_not_know(tmp_path, capsys):
     made = kernel(tmp_path, "{options: [--nonsense]}")
     assert main(["execute", str(made.path), "--shape", "64"]) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from samples import ROOT
+from samples import ROOT, needs_nvrtc
 from tilewave import operations, project
 from tilewave.command import main
 from tilewave.compiling import nvrtc
@@ -36,7 +36,7 @@ def test_readme_kernel_loads_and_covers_c(tmp_path):
     assert plan.tile == (8, 64, 1)
 
 
-@pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
+@needs_nvrtc
 @pytest.mark.parametrize("width", [32, 64])
 def test_readme_kernel_compiles(tmp_path, width):
     done = nvrtc.compile_kernel(load_kernel(example(tmp_path)), "sm_90", {"WIDTH": width})
@@ -58,7 +58,7 @@ def own(tmp_path, monkeypatch):
     operations.MODULES.use([])
 
 
-@pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
+@needs_nvrtc
 def test_contributings_operation_works_as_it_stands(own, capsys):
     (execute,) = re.findall(r"^    tilewave (execute .*)$", own, re.M)
     assert main(execute.split()) == 0
@@ -68,7 +68,7 @@ def test_contributings_operation_works_as_it_stands(own, capsys):
     assert set(made.plan.requests) >= {"rms_warp@33x1000", "rms_warp-warps8@128x4096"}
 
 
-@pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
+@needs_nvrtc
 def test_contributings_report_is_written(own, capfd):
     (report,) = re.findall(r"^    tilewave (report --kernels .*)$", own, re.M)
     assert main(report.split()) == 0
@@ -78,7 +78,7 @@ def test_contributings_report_is_written(own, capfd):
     assert (Path(written).parent / "kernel" / "rms_warp.html").is_file()
 
 
-@pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
+@needs_nvrtc
 def test_operations_by_example(tmp_path, monkeypatch, capfd):
     """Each is wrapped and right; of the second also with the inputs of its own that the text has."""
     text = (ROOT / "docs" / "operations.md").read_text()
@@ -124,6 +124,21 @@ def test_contributing_explains_every_key_of_the_front_matter():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     for key in FrontMatter.model_fields:
         assert f"`{key}`" in text, key
+
+
+def test_every_room_is_in_the_table():
+    """Of docs/data.md, and each with a module to begin with."""
+    text = (ROOT / "docs" / "data.md").read_text().partition("## Who writes")[0]
+    table = dict(re.findall(r"^\| `([\w/]+)/` \|.*\|(.*)\|$", text, re.M))
+    library = ROOT / "workflow" / "tilewave"
+    assert set(table) == {
+        path.parent.relative_to(library).as_posix()
+        for path in library.glob("*/**/__init__.py")
+        if path.parent != library / "machine" / "families"
+    }
+    for room, start in table.items():
+        for name in re.findall(r"`(\w+\.py)`", start):
+            assert (library / room / name).is_file() or name == "command.py", f"{room}/{name}"
 
 
 def test_config_readme_names_every_plot_and_metric_set():

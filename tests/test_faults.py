@@ -6,11 +6,11 @@ import re
 import pytest
 
 import executing_support as support
-from tilewave.compiling import nvrtc
+from samples import needs_nvrtc
 from tilewave.kernels import find_kernels
 from tilewave.variants import choices
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 FAULT_KINDS = {"invalid access", "race", "uninitialised read", "barrier", "timed out"}
 ENDINGS = {"correct", "wrong", "illegal address", "misaligned address", "hangs", None}

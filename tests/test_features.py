@@ -7,10 +7,10 @@ import pytest
 
 import listings
 from opcodes import harness, manifest
-from tilewave.compiling import nvrtc
+from samples import needs_nvrtc
 from tilewave.machine.printing import formatted
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 FEATURES = manifest.HERE.parent / "features"
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")

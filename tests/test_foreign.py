@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from tilewave.compiling import nvrtc
+from samples import needs_nvrtc
 from tilewave.variants import choices
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 PATHS = sorted(support.FOREIGN.glob("*.cu"))
 # Kernel -> (shape, macros): ragged where the kernel has bounds, and one step along k where it pipelines.

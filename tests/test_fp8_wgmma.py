@@ -5,34 +5,25 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT
+from samples import ROOT, needs_nvrtc
 from tilewave import operations
-from tilewave.compiling import nvrtc
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 NAMES = ("fp8_wgmma", "fp8_wgmma_promoted", "fp8_wgmma_scaled", "matmul_wgmma_even")
 RING, PROMOTED, SCALED, EVEN = (ROOT / "kernels" / f"{name}.cu" for name in NAMES)
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device of three SMs, so that a small product has several tiles for each."""
-    known = support.device
-    monkeypatch.setattr(support, "device", lambda arch: {**known(arch), "sms": 3})
-
-
 @pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
 def test_the_same_bits_where_the_tensor_cores_sum_alone(few: None, kind: str) -> None:
-    outputs = []
+    runs = []
     alone = {"ACCUMULATE": "f22"}
     for path, macros in ((RING, {}), (PROMOTED, alone), (EVEN, alone)):
         own = "TYPE" if path == EVEN else "A_TYPE"
-        done = support.execute(path, "300x264x208", {own: kind, **macros})
-        assert (done.verdict, done.kinds) == ("correct", []), done.reason
+        done = support.right(path, "300x264x208", {own: kind, **macros})
         assert not done.counts["shared_conflicts"].any()
-        outputs.append(done.outputs["c"])
-    assert all(np.array_equal(one, outputs[0]) for one in outputs)
+        runs.append(done)
+    support.same_bits(runs)
 
 
 # More chunks than a ring holds and blocks with several tiles; a tile that is cut to the least.
@@ -46,8 +37,7 @@ def test_the_same_bits_where_the_tensor_cores_sum_alone(few: None, kind: str) ->
     ],
 )
 def test_tiles_sums_and_clusters(few: None, shape: str, macros: dict[str, object]) -> None:
-    done = support.execute(PROMOTED, shape, macros)
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    support.right(PROMOTED, shape, macros)
 
 
 def test_promoted_sums_are_nearer() -> None:
@@ -69,8 +59,7 @@ def test_promoted_sums_are_nearer() -> None:
     [("300x264x656", {}), ("132x136x1040", {"STAGES": 3, "A_TYPE": "e5m2"}), ("4x8x16", {})],
 )
 def test_scales_of_blocks(few: None, shape: str, macros: dict[str, object]) -> None:
-    done = support.execute(SCALED, shape, macros)
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    done = support.right(SCALED, shape, macros)
     assert not done.counts["shared_conflicts"].any()
 
 

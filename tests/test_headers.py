@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from samples import FRONT, write_kernel
+from samples import FRONT, needs_nvrtc, write_kernel
 from tilewave.compiling import headers, nvcc, nvrtc
 from tilewave.kernels import load_kernel
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+pytestmark = needs_nvrtc
 USES = {
     "algorithm": "std::min(1, 2) + std::max(1, 2)",
     "array": "std::array<int, 2>{1, 2}[1]",

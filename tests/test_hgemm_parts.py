@@ -1,22 +1,17 @@
 """The mma.sync kernels: every tile right and without a wavefront too many; sums that several blocks
 share are the same whoever comes last.
 
-The CPU executes blocks one after another in the order of their numbers. The same kernel with its block
-numbers turned round meets the opposite order, in which other blocks are the last to arrive: stream-K
-then takes the path on which the last part never leaves the registers.
+With block numbers turned round stream-K takes the path on which the last part never leaves the registers.
 """
 
-import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT
-from tilewave.compiling import nvrtc
+from samples import ROOT, needs_nvrtc
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 KERNELS = ROOT / "kernels"
 SMALL = {"TILE_M": 64, "TILE_N": 64}
@@ -24,24 +19,17 @@ TILES = [(256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (6
 
 
 @pytest.fixture(scope="module")
-def turned(tmp_path_factory) -> Path:
-    """A folder of the same kernels, block numbers turned round."""
-    folder = tmp_path_factory.mktemp("turned")
-    for path in KERNELS.glob("*.cuh"):
-        shutil.copy(path, folder)
-    for name in ("hgemm_split_k.cu", "hgemm_stream_k.cu", "dealing.cuh"):
-        text = (KERNELS / name).read_text(encoding="utf-8")
-        assert "blockIdx.x" in text
-        (folder / name).write_text(text.replace("blockIdx.x", "(gridDim.x - 1 - blockIdx.x)"))
-    return folder
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The kernels, and the same with their blocks in the opposite order."""
+    names = ("hgemm_split_k.cu", "hgemm_stream_k.cu", "dealing.cuh")
+    return KERNELS, support.turned(KERNELS, tmp_path_factory.mktemp("turned"), *names)
 
 
 @pytest.mark.parametrize(("tile_m", "tile_n"), TILES)
 def test_every_tile_is_right_and_free_of_excess_wavefronts(tile_m: int, tile_n: int) -> None:
     # k is a multiple of 64: rows of both operands then begin at 128-byte lines.
     macros = {"TILE_M": tile_m, "TILE_N": tile_n}
-    done = support.execute(KERNELS / "hgemm_mma.cu", "256x256x192", macros)
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    done = support.right(KERNELS / "hgemm_mma.cu", "256x256x192", macros)
     # Not the ideal, which Nsight Compute has as 0 for the copies that P0 guards.
     assert done.counts["shared_wavefronts"].sum() > 0
     assert not done.counts["shared_conflicts"].any()
@@ -49,14 +37,11 @@ def test_every_tile_is_right_and_free_of_excess_wavefronts(tile_m: int, tile_n: 
 
 @pytest.mark.parametrize("shape", ["129x136x104", "65x72x8", "130x64x584"])
 @pytest.mark.parametrize("splits", [2, 16])
-def test_split_k_does_not_depend_on_who_comes_last(turned: Path, shape: str, splits: int) -> None:
+def test_split_k_does_not_depend_on_who_comes_last(
+    folders: tuple[Path, Path], shape: str, splits: int
+) -> None:
     macros = {**SMALL, "SPLITS": splits}
-    outputs = []
-    for folder in (KERNELS, turned):
-        done = support.execute(folder / "hgemm_split_k.cu", shape, macros)
-        assert (done.verdict, done.kinds) == ("correct", []), done.reason
-        outputs.append(done.outputs["c"])
-    assert np.array_equal(*outputs)
+    support.same_bits(support.right(one / "hgemm_split_k.cu", shape, macros) for one in folders)
 
 
 # 4 blocks of 64 x 64 an SM. Tiles: 3 x 3 = 9 over 4, 8 and 12 blocks (a tail of one tile in the third
@@ -73,14 +58,8 @@ def test_split_k_does_not_depend_on_who_comes_last(turned: Path, shape: str, spl
     ],
 )
 def test_stream_k_does_not_depend_on_who_comes_last(
-    turned: Path, monkeypatch: pytest.MonkeyPatch, sms: int, shape: str, joined: int
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, sms: int, shape: str, joined: int
 ) -> None:
-    known = support.device
-    monkeypatch.setattr(support, "device", lambda arch: {**known(arch), "sms": sms})
+    support.with_sms(monkeypatch, sms)
     macros = {**SMALL, "JOINED": joined}
-    outputs = []
-    for folder in (KERNELS, turned):
-        done = support.execute(folder / "hgemm_stream_k.cu", shape, macros)
-        assert (done.verdict, done.kinds) == ("correct", []), done.reason
-        outputs.append(done.outputs["c"])
-    assert np.array_equal(*outputs)
+    support.same_bits(support.right(one / "hgemm_stream_k.cu", shape, macros) for one in folders)

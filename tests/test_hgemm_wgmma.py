@@ -3,15 +3,13 @@ the same bits whoever schedules them."""
 
 import re
 
-import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT
-from tilewave.compiling import nvrtc
+from samples import ROOT, needs_nvrtc
 from tilewave.execution import counters
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 KERNELS = ROOT / "kernels"
 PLAIN = ["hgemm_wgmma", "hgemm_wgmma_pipeline", "hgemm_wgmma_roles", "hgemm_wgmma_fit"]
@@ -25,23 +23,15 @@ PERSISTENT = [
 LAYOUTS = "hgemm_wgmma_layouts"  # elements are made in the order of memory: its B is another one
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device of three SMs, so that a small product has several tiles for each."""
-    known = support.device
-    monkeypatch.setattr(support, "device", lambda arch: {**known(arch), "sms": 3})
-
-
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 def test_all_rungs_compute_the_same_bits(few: None, kind: str) -> None:
     # 3 x 3 tiles of 128 x 128 or 3 x 2 of 128 x 256; the last ones are cut, and so is the last of 4 chunks.
-    outputs = []
+    runs = []
     for name in PLAIN + PERSISTENT:
-        done = support.execute(KERNELS / f"{name}.cu", "300x264x200", {"TYPE": kind})
-        assert (done.verdict, done.kinds) == ("correct", []), (name, done.reason)
+        done = support.right(KERNELS / f"{name}.cu", "300x264x200", {"TYPE": kind})
         assert not done.counts["shared_conflicts"].any(), name
-        outputs.append(done.outputs["c"])
-    assert all(np.array_equal(one, outputs[0]) for one in outputs)
+        runs.append(done)
+    support.same_bits(runs)
 
 
 # Five tiles a block: six chunks each, more than a ring holds; one chunk, which hides nothing; four, as many
@@ -49,8 +39,7 @@ def test_all_rungs_compute_the_same_bits(few: None, kind: str) -> None:
 @pytest.mark.parametrize("name", [*PERSISTENT, LAYOUTS])
 @pytest.mark.parametrize("shape", ["300x1064x328", "129x1544x40", "129x1544x256"])
 def test_blocks_with_several_tiles(few: None, name: str, shape: str) -> None:
-    done = support.execute(KERNELS / f"{name}.cu", shape, {"TYPE": "bf16"})
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    support.right(KERNELS / f"{name}.cu", shape, {"TYPE": "bf16"})
 
 
 @pytest.mark.parametrize("name", ["hgemm_wgmma_cluster", "hgemm_wgmma_late"])
@@ -60,8 +49,7 @@ def test_blocks_with_several_tiles(few: None, name: str, shape: str) -> None:
     ids=lambda macros: "_".join(f"{key}{value}" for key, value in macros.items()),
 )
 def test_other_tiles_rings_and_orders(few: None, name: str, macros: dict[str, int]) -> None:
-    done = support.execute(KERNELS / f"{name}.cu", "520x520x328", {"TYPE": "f16", **macros})
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    support.right(KERNELS / f"{name}.cu", "520x520x328", {"TYPE": "f16", **macros})
 
 
 # Of three SMs: one wave; two of tiles of two widths; five; a wave more than need be, because it is fuller; fewer columns
@@ -82,8 +70,7 @@ def test_tiles_are_as_wide_as_fills_the_waves(
     few: None, shape: str, height: int, columns: tuple[int, int]
 ) -> None:
     path, macros = KERNELS / "matmul_wgmma_even.cu", {"TILE_M": height}
-    done = support.execute(path, shape, macros)
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    support.right(path, shape, macros)
     launch = support.job(path, shape, macros).launch
     assert launch.tile is not None
     rows = -(-int(shape.split("x")[0]) // launch.tile[0])
@@ -103,8 +90,7 @@ def test_rows_of_192_fill_a_wave() -> None:
 @pytest.mark.parametrize(("layout_b", "shape"), [("row", "136x456x51"), ("col", "304x520x328")])
 def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shape: str) -> None:
     macros = {"LAYOUT_A": "col", "LAYOUT_B": layout_b, "TILE_M": 256, "TILE_N": 128}
-    done = support.execute(KERNELS / f"{LAYOUTS}.cu", shape, macros)
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    support.right(KERNELS / f"{LAYOUTS}.cu", shape, macros)
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *PERSISTENT, LAYOUTS, "hgemm_wgmma_multicast"])
@@ -138,8 +124,7 @@ def test_products_are_not_serialised_and_nothing_is_spilled(name: str) -> None:
 def test_tiles_of_other_sizes_and_shared_ones(
     name: str, shape: str, macros: dict[str, int]
 ) -> None:
-    done = support.execute(KERNELS / f"{name}.cu", shape, macros)
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    support.right(KERNELS / f"{name}.cu", shape, macros)
 
 
 # Both matrices are 64 KB, and two tiles need each: blocks of a cluster read once what two of them need.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fake_machine
-from samples import a_job, write_kernel
+from samples import a_job, needs_nvrtc, write_kernel
 from tilewave import comparison, operations
 from tilewave.command import main
 from tilewave.compiling import nvrtc, sass
@@ -20,7 +20,6 @@ from tilewave.kernels import load_kernel
 from tilewave.operations import matmul
 from tilewave.records.keys import key
 
-compiles = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
 SHAPE = {"m": 4, "n": 8, "k": 16}
 F32 = dict.fromkeys(("a", "b", "c", "accumulate"), "f32")
 HALVES = dict.fromkeys(F32, "f16")
@@ -62,7 +61,7 @@ def executed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, dict
     return text, json.loads(capsys.readouterr().out)
 
 
-@compiles
+@needs_nvrtc
 def test_a_kernel_on_fma_units_is_judged_by_them(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -73,7 +72,7 @@ def test_a_kernel_on_fma_units_is_judged_by_them(
     assert allowed.frobenius > matmul.tolerance(HALVES, 1024, tensor_cores=True).frobenius
 
 
-@compiles
+@needs_nvrtc
 def test_where_elements_are_no_numbers_no_error_is_told(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -145,7 +144,7 @@ extern "C" __global__ void NAME(const float* a, const float* b, float* c, int m,
 """
 
 
-@compiles
+@needs_nvrtc
 @pytest.mark.parametrize(
     ("told", "written", "verdict", "reason"),
     [
@@ -175,7 +174,7 @@ def test_a_kernel_that_reads_c_has_a_key_of_its_own() -> None:
     assert key("code", JOB) == key("code", judged)
 
 
-@compiles
+@needs_nvrtc
 def test_the_gpus_check_reads_the_listing_beside_the_cubin(tmp_path: Path) -> None:
     made = nvrtc.compile_kernel(load_kernel(Path(own_kernel(tmp_path, "f16"))), "sm_90", {})
     assert made.cubin is not None

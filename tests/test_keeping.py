@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from samples import a_job
-from tilewave.gpu import buffers, launch, timing
+from tilewave.gpu import buffers, session, timing
 from tilewave.jobs import Job
 
 
@@ -93,16 +93,16 @@ def test_a_cubin_stays_loaded_for_launches_of_the_same_kind(
         def close(self) -> None:
             closed.append(self.image)
 
-    monkeypatch.setattr(launch, "Module", FakeModule)
+    monkeypatch.setattr(session, "Module", FakeModule)
     for name in ("one", "two"):
         (tmp_path / name).write_text(name)
     job = a_job(cubin=str(tmp_path / "one"))
-    session = launch.Session(GPU)  # type: ignore[arg-type]
-    first = session.module(job)
+    opened = session.Session(GPU)  # type: ignore[arg-type]
+    first = opened.module(job)
     more_shared = replace(job, launch=replace(job.launch, shared_bytes=1 << 16))
     other = replace(job, cubin=str(tmp_path / "two"))
-    assert session.module(replace(job, shape={"m": 1})) is first and not closed
-    assert session.module(more_shared) is not first and closed == [b"one"]
-    assert session.module(other).image == b"two"  # type: ignore[attr-defined]
-    session.close()
+    assert opened.module(replace(job, shape={"m": 1})) is first and not closed
+    assert opened.module(more_shared) is not first and closed == [b"one"]
+    assert opened.module(other).image == b"two"  # type: ignore[attr-defined]
+    opened.close()
     assert closed == [b"one", b"one", b"two"]

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 import fuzzing_kernels as fuzzing
-from samples import BODY, FRONT, config, write_kernel
+from samples import BODY, FRONT, config, needs_nvrtc, write_kernel
 from tilewave import project
-from tilewave.compiling import declarations, headers, nvcc, nvrtc, source
+from tilewave.compiling import declarations, headers, nvcc, source
 from tilewave.errors import KernelRefused, UserError
 from tilewave.expressions import ExpressionError, evaluate, integer
 from tilewave.kernels import find_kernels, host_code, load_kernel
@@ -27,7 +27,6 @@ from tilewave.stages.resolving import resolve
 from tilewave.variants import choices, variant
 
 SECRET = "root:x:0:0:told to nobody"
-no_compiler = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
 
 
 def a_link_out(path: Path) -> None:
@@ -261,7 +260,7 @@ def compiled(folder: Path, monkeypatch, cpu_s: int = 60, memory: int = 1 << 30, 
     )
 
 
-@no_compiler
+@needs_nvrtc
 def test_a_bomb_costs_no_other_kernel_of_its_batch(tmp_path, monkeypatch):
     monkeypatch.setattr(limited, "WALL", 100)  # other tests may keep the cores busy
     doubled = "#define A0 1+1\n" + "".join(
@@ -293,7 +292,7 @@ OUTSIDE = {
 }
 
 
-@no_compiler
+@needs_nvrtc
 def test_what_lies_outside_is_not_read(tmp_path, monkeypatch):
     from tilewave.processes import confined
 

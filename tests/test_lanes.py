@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT, a_job
+from samples import ROOT, a_job, needs_nvrtc
 from tilewave.command import main
-from tilewave.compiling import nvrtc
 from tilewave.errors import UserError
 from tilewave.execution import case, engine, lanes
 from tilewave.lanes import captured, diagram, layout
@@ -31,7 +30,6 @@ from tilewave.stages import watching
 TRUTH = Path(__file__).parent / "data" / "truth"
 ALL = 0xFFFFFFFF
 LANES = range(32)
-needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
 
 
 def shared(kind: str, width: int, addresses: Any, mask: int = ALL) -> Access:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from samples import FRONT, write_kernel
+from samples import FRONT, needs_nvrtc, write_kernel
 from tilewave.cases import Case, Request, expand_shapes
 from tilewave.compiling import nvrtc
 from tilewave.config import Config
@@ -99,7 +99,7 @@ def test_executed_and_live_alike(tmp_path, stage, front, reason):
     assert made.result["reason"].startswith(reason)
 
 
-@pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+@needs_nvrtc
 @pytest.mark.parametrize(("size", "compiles"), [(32752, True), (32764, False)])
 def test_the_compiler_refuses_too_many_bytes_of_arguments(tmp_path, size, compiles):
     body = f"struct Many {{ char all[{size}]; }};\n"

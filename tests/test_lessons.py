@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from samples import ROOT
+from samples import ROOT, needs_nvrtc
 from tilewave.command import main
-from tilewave.compiling import nvrtc
 from tilewave.report import lessons, rendering, summary
 from tilewave.report.kernel_views import Row
 from tilewave.report.lessons import Lesson
@@ -39,7 +38,7 @@ def test_what_a_lesson_names_is_there_and_numbers_are_not_typed_in(lesson: Lesso
     assert len(text) < 1600, "more than a screen"
 
 
-@pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+@needs_nvrtc
 @by_name
 def test_the_command_answers(
     lesson: Lesson, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -7,12 +7,12 @@ import pytest
 
 import executing_support as support
 from opcodes import harness
-from samples import ROOT
+from samples import ROOT, needs_nvrtc
 from test_tensor_boxes import LOAD, STORE, THROUGH, boxes, elements
-from tilewave.compiling import nvrtc, sass
+from tilewave.compiling import sass
 
 pytestmark = [
-    pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC"),
+    needs_nvrtc,
     pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm"),
 ]
 

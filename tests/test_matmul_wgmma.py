@@ -3,17 +3,15 @@ tiles and where tiles are dealt out, and with the same bits whoever schedules th
 
 import re
 
-import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT
-from tilewave.compiling import nvrtc
+from samples import ROOT, needs_nvrtc
 from tilewave.execution import counters
 from tilewave.records.store import Store
 from tilewave.stages import compiling
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = [needs_nvrtc, pytest.mark.usefixtures("few")]
 
 KINDS = {
     "tf32": {"TYPE": "tf32"},
@@ -24,13 +22,6 @@ RUNGS = [ROOT / "kernels" / f"matmul_wgmma{end}.cu" for end in ("", "_late", "_s
 EVEN = ROOT / "kernels" / "matmul_wgmma_even.cu"
 
 
-@pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device of three SMs, so that a small product has several tiles for each."""
-    known = support.device
-    monkeypatch.setattr(support, "device", lambda arch: {**known(arch), "sms": 3})
-
-
 def macros(kind, path):
     offered = support.kernel(path).front.macros
     return {name: value for name, value in KINDS[kind].items() if name in offered}
@@ -39,29 +30,25 @@ def macros(kind, path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_rungs_compute_the_same_bits(kind: str) -> None:
     # Whole waves of cut tiles; two chunks of bytes, which hide no stores, seven of tf32, which hide all.
-    outputs = []
+    runs = []
     for path in RUNGS:
-        done = support.execute(path, "300x1064x208", macros(kind, path))
-        assert (done.verdict, done.kinds) == ("correct", []), (path.stem, done.reason)
+        done = support.right(path, "300x1064x208", macros(kind, path))
         assert not done.counts["shared_conflicts"].any(), path.stem
         rows = counters.instruction_rows(done.program.instructions, done.counts)
         products = [row for row in rows if "GMMA" in row["opcode"]]
         lines = 16 + done.job.launch.tensor_maps[1].box[1] // 4  # of A, and of B, a product
         assert all(4 * row["wavefronts_shared"] == row["executed"] * lines for row in products)
         assert any(row["wavefronts_shared"] for row in products)
-        outputs.append(done.outputs["c"])
+        runs.append(done)
     # Widths that leave rests, whose rows lie behind each other in banks that they share.
-    done = support.execute(EVEN, "300x1064x208", macros(kind, EVEN))
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
-    outputs.append(done.outputs["c"])
-    assert all(np.array_equal(one, outputs[0]) for one in outputs)
+    runs.append(support.right(EVEN, "300x1064x208", macros(kind, EVEN)))
+    support.same_bits(runs)
 
 
 # Four tiles and 26 chunks, which a last wave of one tile is too long for: each block has a third of the row.
 @pytest.mark.parametrize(("kind", "shape"), [("tf32", "130x200x808"), ("i8", "130x200x3216"), ("f16", "130x400x1608")])  # fmt: skip
 def test_tiles_that_blocks_share(kind: str, shape: str) -> None:
-    done = support.execute(RUNGS[-1], shape, macros(kind, RUNGS[-1]))
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    done = support.right(RUNGS[-1], shape, macros(kind, RUNGS[-1]))
     left = done.outputs["parts"].reshape(3, -1) != 255  # what scratch memory holds before
     assert left.any(axis=1).tolist() == [False, True, True] and not done.outputs["flags"].any()
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from samples import FRONT, ROOT, write_kernel
+from samples import FRONT, ROOT, needs_nvrtc, write_kernel
 from tilewave.compiling import headers, nvcc, nvrtc
 from tilewave.compiling.declarations import Unreadable, declarations
 from tilewave.kernels import Kernel, load_kernel
 
-compiles = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
 DRIVER = """\
 #include <chrono>
 #include <iostream>
@@ -72,7 +71,7 @@ def adapted(body: str, **own: str) -> nvcc.Adapted:
     return made
 
 
-@compiles
+@needs_nvrtc
 def test_a_file_with_its_driver_compiles_and_says_what_was_left_out(tmp_path: Path) -> None:
     one = kernel(tmp_path, DRIVER)
     made = nvrtc.compile_kernel(one, "sm_90", {})
@@ -124,7 +123,7 @@ def test_headers_of_its_own_are_cut_with_it() -> None:
     assert "RUN void mine" in made.text and "max(const T" in made.prelude
 
 
-@compiles
+@needs_nvrtc
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -142,7 +141,7 @@ def test_a_message_says_what_to_write(tmp_path: Path, text: str, told: str) -> N
     assert made.cubin is None and told in made.message
 
 
-@compiles
+@needs_nvrtc
 def test_an_entry_that_is_an_expression(tmp_path: Path) -> None:
     """With macros in it; it is part of the key, and the symbol is found by it."""
     body = "namespace ns { template <int N, class T> __global__ void gemm(T* a) { a[0] = N; } }\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from samples import ROOT
+from samples import ROOT, needs_nvrtc
 from tilewave.commands import execute
 from tilewave.compiling import nvrtc
 from tilewave.execution import case as execution
@@ -20,7 +20,6 @@ KERNELS = ROOT / "kernels"
 CHAINS = load_kernel(KERNELS / "occupancy.cu")
 TILE = load_kernel(KERNELS / "tile_threads.cu")
 DEVICE = {"sms": 3, "shared_per_block_optin": 232448, "shared_per_sm": 233472, "l2_bytes": 2**25}
-needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
 
 
 def chosen(kernel: Kernel, name: str) -> Variant:

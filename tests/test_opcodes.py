@@ -17,10 +17,11 @@ from elftools.elf.elffile import ELFFile
 import listings
 from opcodes import harness, manifest
 from opcodes.inputs import generate_inputs
-from tilewave.compiling import nvrtc, sass
+from samples import needs_nvrtc
+from tilewave.compiling import sass
 
 pytestmark = [
-    pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC"),
+    needs_nvrtc,
     pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm"),
 ]
 

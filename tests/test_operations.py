@@ -194,7 +194,7 @@ def test_probe_inputs_are_expressions_over_lanes() -> None:
     assert given["choice"].tolist()[:6] == [0, 1, 2, 3, 0, 0]
     assert [name for name, one in PROBE.arrays(job).items() if one.written] == ["errors"]
     assert PROBE.stored(job, "errors") == (np.dtype(np.int32), 8)
-    assert probe.scalars(job) == {"steps": 32}
+    assert job.numbers["steps"] == 32
 
 
 def test_probe_large_buffers_mean_the_same() -> None:

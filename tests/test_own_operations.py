@@ -10,17 +10,15 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import a_job, write_kernel
+from samples import a_job, needs_nvrtc, write_kernel
 from tilewave import operations, plots, project
-from tilewave.compiling import nvrtc
 from tilewave.errors import UserError
 from tilewave.project import ROOT
 
-executes = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
 KERNELS = ROOT / "kernels"
 
 
-@executes
+@needs_nvrtc
 @pytest.mark.parametrize(
     ("name", "macros", "shape"),
     [
@@ -40,11 +38,10 @@ KERNELS = ROOT / "kernels"
     ],
 )
 def test_shipped_kernels_are_right(name: str, macros: dict[str, str], shape: Any) -> None:
-    done = support.execute(KERNELS / f"{name}.cu", shape, macros)
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    support.right(KERNELS / f"{name}.cu", shape, macros)
 
 
-@executes
+@needs_nvrtc
 def test_padding_and_swizzling_take_the_conflicts_away() -> None:
     def excess(name: str, macros: dict[str, Any]) -> int:
         done = support.execute(KERNELS / f"{name}.cu", "64x64", macros)
@@ -150,7 +147,7 @@ def of(folder: Path, **more: Any) -> project.Project:
     return project.load(config, "own.yaml")
 
 
-@executes
+@needs_nvrtc
 @pytest.mark.parametrize(("factor", "verdict"), [("2", "correct"), ("3", "wrong")])
 def test_an_operation_of_ones_own(folder: Path, factor: str, verdict: str) -> None:
     (folder / "operations" / "twice.py").write_text(SCALE)

@@ -13,12 +13,11 @@ import pytest
 
 import executing_support as support
 from live_gpu import checked, live
-from samples import BODY, FRONT, ROOT, a_job, write_kernel
+from samples import BODY, FRONT, ROOT, a_job, needs_nvrtc, write_kernel
 from tilewave import operations
-from tilewave.compiling import nvrtc
 from tilewave.errors import UserError
-from tilewave.gpu.launch import Session
 from tilewave.gpu.operands import move
+from tilewave.gpu.session import Session
 from tilewave.placement import Placement
 from tilewave.records import keys
 
@@ -26,7 +25,6 @@ FOLDER = ROOT / "tests" / "padded"
 LEADING, BATCHED = FOLDER / "gemm_leading.cu", FOLDER / "batched_strided.cu"
 TMA = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
 
-executes = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 
 RIGHT: list[tuple[Path, str, dict[str, Any]]] = [
     (LEADING, "37x21x19", {}),
@@ -43,14 +41,13 @@ WRONG: list[tuple[Path, str, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@executes
+@needs_nvrtc
 @pytest.mark.parametrize(("path", "shape", "macros"), RIGHT)
 def test_right_kernels(path: Path, shape: str, macros: dict[str, Any]) -> None:
-    done = support.execute(path, shape, macros)
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    support.right(path, shape, macros)
 
 
-@executes
+@needs_nvrtc
 @pytest.mark.parametrize(("path", "shape", "macros", "reason"), WRONG)
 def test_padding_is_not_the_kernels(
     path: Path, shape: str, macros: dict[str, Any], reason: str
@@ -67,15 +64,14 @@ def padded_tma(folder: Path) -> Path:
     return path
 
 
-@executes
+@needs_nvrtc
 def test_a_tensor_map_follows_the_leading_dimension(tmp_path: Path) -> None:
     path, device = padded_tma(tmp_path), support.device("sm_90")
     shape = {"m": 33, "n": 21, "k": 19}
     a, b = support.choose(path).plan(shape, device).tensor_maps
     assert (a.sizes, a.pitches, b.sizes, b.pitches) == ((19, 33), (80,), (21, 19), (96,))
     assert support.choose(TMA).plan(shape, device).beyond(device)
-    done = support.execute(path, "33x21x19")
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    support.right(path, "33x21x19")
 
 
 @live

@@ -2,84 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 import synthetic
-from test_plots import texts_of
-from tilewave.plots import _picks, base, best
+from tilewave.plots import _picks, best
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import Style, save
+from tilewave.plots.style import Style
 from tilewave.theory import calibration
 from tilewave.theory.calibration import Case
 from tilewave.theory.selection import Launch
 
-H200 = {
-    "registers_per_sm": 65536, "max_warps_per_sm": 64, "max_blocks_per_sm": 32,
-    "shared_per_sm": 233472, "shared_per_block_optin": 232448, "shared_reserved_per_block": 1024,
-}  # fmt: skip
-# The model is fitted at the first, the third and the last.
-SHAPES = [
-    (256, 256, 256), (2304, 1920, 4096), (4096, 4096, 4096), (128, 4096, 4096), (512, 512, 8192)
-]  # fmt: skip
-# Variant: kernel, tile, microseconds at each of the shapes.
-F16 = {
-    "hgemm_mma-accumulatef32": ("hgemm_mma", (128, 128, 32), (8.0, 110.0, 400.0, 27.0, 60.0)),
-    "hgemm_mma-tile_m64-tile_n64-accumulatef32": ("hgemm_mma", (64, 64, 32), (5.0, 130.0, 500.0, 30.0, 40.0)),
-    "hgemm_wmma_staged-raster1-accumulatef32": (
-        "hgemm_wmma_staged", (256, 128, 32), (9.0, 120.0, 380.0, 90.0, 110.0)
-    ),
-}  # fmt: skip
-F32 = {"matmul_register": ("matmul_register", (64, 64, 16), (20.0, 1500.0, 6000.0, 300.0, 600.0))}
-
 
 @pytest.fixture(scope="module")
 def study() -> StudyData:
-    """Three f16 variants and one of f32 at five shapes, and cuBLAS. 128x128 tiles: 1024 blocks at
-    4096^3, two on an SM (256 threads of 128 registers)."""
-    b = synthetic.Builder("ladder")
-    for dtype, variants in (("f16_f32", F16), ("f32", F32)):
-        for place, shape in enumerate(SHAPES):
-            m, n, k = shape
-            for variant, (kernel, tile, times) in variants.items():
-                blocks = -(-m // tile[0]) * -(-n // tile[1])
-                case = b.case(
-                    variant, kernel, dtype, shape, tile_m=tile[0], tile_n=tile[1],
-                    blocks=blocks, working_blocks=blocks, shared_bytes=49152.0 if tile[0] < 256 else 92160.0,
-                )  # fmt: skip
-                b.cases[-1]["tile_k"] = tile[2]
-                if dtype == "f32" and place == 1:
-                    b.add(case, "tune", status="not measured", reason="no NVIDIA GPU here")
-                    continue
-                b.add(case, "check", {"max_error": 0.0}, verdict="correct")
-                _raced(b, case, times[place], times[place] > 1.1 * min(
-                    t[2][place] for t in variants.values()
-                ))  # fmt: skip
-            vendor = b.case(f"cublas-type{dtype}", "cublas", dtype, shape)
-            b.add(vendor, "check", {"max_error": 0.0}, verdict="correct")
-            _raced(b, vendor, 2e-6 * m * n * k / (700.0 if dtype == "f16_f32" else 50.0), False)
-    made = b.study()
-    tile_k = pd.Series([one.get("tile_k") for one in b.cases])
-    facts = {name: {**one, **H200} for name, one in made.environments.items()}
-    question = "Which variant is the fastest at each shape, and would the model have picked it?"
-    return replace(
-        made, name="best", cases=made.cases.assign(tile_k=tile_k), environments=facts,
-        question=question,
-    )  # fmt: skip
-
-
-def _raced(b: synthetic.Builder, case: str, us: float, out: bool) -> None:
-    figures = {
-        "tune_duration": us, "tune_spread": 0.01 * us, "tune_tflops": 1.0,
-        "tune_rounds": 0.0 if out else 5.0, "tune_eliminated": float(out),
-        "tune_spent": 3.0 if out else 25.0, "tune_full_cost": 22.0,
-    }  # fmt: skip
-    b.add(case, "tune", figures, verdict="correct")
+    return synthetic.make("best")
 
 
 def by_shape(study: StudyData) -> dict[tuple[str, int, int, int], dict[str, object]]:
@@ -136,11 +75,11 @@ def test_the_models_pick_and_its_regret(study: StudyData) -> None:
     """From three shapes the costs of each variant, from these its time at a fourth."""
     row = by_shape(study)["f16_f32", 128, 4096, 4096]
     predicted = {}
-    for variant, (_, tile, times) in F16.items():
+    for variant, (_, tile, times) in synthetic.RACED_F16.items():
         # 256 threads of 128 registers: two blocks an SM.
         known = [
             Case((m, n, k), Launch(tile, -(-m // tile[0]) * -(-n // tile[1]), 2), us)
-            for (m, n, k), us in zip(SHAPES, times)
+            for (m, n, k), us in zip(synthetic.RACED_AT, times)
         ]
         costs = calibration.costs(calibration.at(known), synthetic.SMS)
         assert costs is not None
@@ -205,20 +144,8 @@ def test_without_the_facts_of_the_gpu_there_is_no_pick(study: StudyData) -> None
     assert row["the model's pick"] == ""
 
 
-@pytest.mark.parametrize("width", [178.0, 86.0])
-def test_texts_stay_inside_and_apart(study: StudyData, width: float) -> None:
-    fig = synthetic.draw(best, study, Style(width_mm=width))
-    found = texts_of(fig)
-    for text, box in found:
-        assert box.x0 >= -1 and box.x1 <= fig.bbox.x1 + 1, f"{text!r} leaves the figure"
-    for (one, a), (other, b) in itertools.combinations(found, 2):
-        wide = min(a.x1, b.x1) - max(a.x0, b.x0)
-        high = min(a.y1, b.y1) - max(a.y0, b.y0)
-        assert not (wide > 1.5 and high > 2.5), f"{one!r} and {other!r} overlap"
-
-
 def test_what_the_figure_says(study: StudyData) -> None:
-    said = " ".join(text for text, _ in texts_of(synthetic.draw(best, study, Style())))
+    said = synthetic.said(synthetic.draw(best, study, Style()))
     for words in ("90 %: hgemm_mma tile_m64 tile_n64", "the same", "fitted here", "at worst",
                   "eliminated early", "TFLOP/s", "no NVIDIA GPU here"):  # fmt: skip
         assert words in said
@@ -234,20 +161,3 @@ def test_the_finding(study: StudyData) -> None:
     assert best._kept(table, "regret of the pick (%)").min() == pytest.approx(100 * 27 / 30)
     nothing = synthetic.empty("ladder")
     assert best.takeaway(nothing, best.table(nothing)) == ""
-
-
-def test_same_tables_same_bytes(study: StudyData, tmp_path: Path) -> None:
-    for name in "ab":
-        save(synthetic.draw(best, study, Style()), tmp_path / f"{name}.svg")
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-
-
-def test_nothing_at_all() -> None:
-    nothing = synthetic.empty("ladder")
-    assert isinstance(synthetic.draw(best, nothing, Style()), Figure)
-    found = best.table(nothing)
-    assert set(found["status"]) == {"not measured"}
-    bare = replace(nothing, cases=nothing.cases.iloc[:0])
-    assert isinstance(synthetic.draw(best, bare, Style()), Figure)
-    assert best.table(bare).empty
-    assert base.case_order(bare) == []

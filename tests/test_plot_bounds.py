@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 import synthetic
+from tilewave.counters import catalogue
 from tilewave.plots import base
 from tilewave.plots import bounds as figure
 from tilewave.plots.style import Style
@@ -63,16 +64,16 @@ def test_without_counted_cycles_the_time_at_the_largest_clock() -> None:
 def test_the_busiest_pipe_may_be_the_l2_or_one_of_the_sm() -> None:
     study = synthetic.make("bounds")
     records = study.records.copy()
-    records.loc[records["metric"] == figure.L2_SECTORS, "value"] = 1e9
+    records.loc[records["metric"] == catalogue.L2_SECTORS, "value"] = 1e9
     found = figure.table(replace(study, records=records))
     assert set(found["busiest by ncu"]) == {figure.L2}
     assert figure.agreement(found) == {"SM, L2 and DRAM": (0, 4)}
     few = records[
-        ~records["metric"].isin(["smsp__inst_executed.sum"]) | (records["stage"] == "execute")
+        ~records["metric"].isin([catalogue.WARP_INSTRUCTIONS]) | (records["stage"] == "execute")
     ]
-    pipes = dict.fromkeys([figure.ACTIVE, *figure.SM_PIPES.values()], 9.0)
-    pipes |= {figure.ACTIVE: 700e3, figure.SM_PIPES[bounds.TENSOR]: 99.0}
-    model = few[(few["case"] == TILED) & (few["metric"] == figure.ELAPSED)]
+    pipes = dict.fromkeys([catalogue.AVERAGE, *figure.SM_PIPES.values()], 9.0)
+    pipes |= {catalogue.AVERAGE: 700e3, figure.SM_PIPES[bounds.TENSOR]: 99.0}
+    model = few[(few["case"] == TILED) & (few["metric"] == catalogue.ELAPSED)]
     more = [model.assign(metric=name, value=value) for name, value in pipes.items()]
     found = figure.table(replace(study, records=base.pd.concat([few, *more]))).set_index("case")
     assert found.loc[TILED, "busiest by ncu"] == bounds.TENSOR

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import synthetic
-from test_plots import texts_of
 from tilewave import plots
 from tilewave.plots import _rungs, base, ladder
 from tilewave.plots.style import GOOD, Style
@@ -60,7 +59,7 @@ def test_a_dtype_without_a_measurement_is_named(study: Any) -> None:
     measured = study.records[study.records["case"].map(cases) != "f64"]
     fig = synthetic.draw(ladder, replace(study, records=measured), Style())
     assert "FP64" not in [ax.get_title(loc="left") for ax in fig.axes]
-    assert "No share was measured of FP64." in " ".join(text for text, _ in texts_of(fig))
+    assert "No share was measured of FP64." in synthetic.said(fig)
 
 
 def test_who_passes_cublas(study: Any) -> None:

@@ -27,7 +27,7 @@ def test_parts_add_up() -> None:
 def test_a_pass_that_took_longer_leaves_no_negative_part() -> None:
     study = synthetic.make("limits")
     records = study.records.copy()
-    longer = (records["case"] == BALANCED) & (records["metric"] == limits.BUSIEST)
+    longer = (records["case"] == BALANCED) & (records["metric"] == catalogue.BUSIEST)
     records.loc[longer, "value"] *= 1.05
     found = limits.parts(replace(study, records=records))
     assert (found[list(limits.PARTS)] >= 0).all(axis=None)
@@ -64,7 +64,7 @@ def test_nothing_is_formed_across_environments() -> None:
 
 def test_a_case_without_a_counter_is_left_out() -> None:
     study = synthetic.make("limits")
-    gone = (study.records["case"] == BALANCED) & (study.records["metric"] == limits.ELAPSED)
+    gone = (study.records["case"] == BALANCED) & (study.records["metric"] == catalogue.ELAPSED)
     partly = replace(study, records=study.records[~gone])
     assert BALANCED not in limits.parts(partly).index
     table = limits.table(partly).set_index("case")

@@ -9,8 +9,6 @@ import pytest
 from matplotlib.figure import Figure
 
 import synthetic
-from test_plot_best import study as raced  # noqa: F401 - a fixture
-from test_plots import texts_of
 from tilewave.plots import pick
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
@@ -19,8 +17,9 @@ REGRET = "regret of {} (%)"
 
 
 @pytest.fixture(scope="module")
-def study(raced: StudyData) -> StudyData:  # noqa: F811
+def study() -> StudyData:
     """The races, of which those at 128x4096x4096 are timed instead."""
+    raced = synthetic.make("best")
     records = raced.records.copy()
     there = (records["m"] == 128) & (records["stage"] == "tune")
     records.loc[there, "stage"] = "time"
@@ -64,7 +63,7 @@ def test_the_rules_summed_up_and_the_finding(study: StudyData) -> None:
 @pytest.mark.parametrize("width", [178.0, 86.0])
 def test_what_the_figure_says(study: StudyData, width: float) -> None:
     fig = synthetic.draw(pick, study, Style(width_mm=width))
-    found = texts_of(fig)
+    found = synthetic.texts_of(fig)
     said = " ".join(text for text, _ in found)
     for words in ("whole waves", "regret (%)", "expected over measured", "256³", "1 of the trials"):
         assert words in said

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 import synthetic
-from test_plots import texts_of
 from tilewave.plots import scaling
 from tilewave.plots.style import Style
 
@@ -43,7 +42,7 @@ def test_the_finding() -> None:
 
 def test_what_the_figure_says() -> None:
     fig = synthetic.draw(scaling, synthetic.make("scaling"), Style())
-    said = " ".join(text for text, _ in texts_of(fig))
+    said = synthetic.said(fig)
     for words in ("matmul_tiled 9.09 at 2048", "On the CPU, TFLOP/s: matmul_cpu 0.00400",
                   "GPU, tiled 0.160, 0.190", "not correct, not ranked"):  # fmt: skip
         assert words in said

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 import synthetic
@@ -21,7 +19,6 @@ from tilewave.plots import _sweeps, ablation, base, latency, scaling, wavefronts
 from tilewave.plots.style import (
     PALETTES,
     Style,
-    apply,
     caption,
     check_style,
     kernel_colors,
@@ -48,25 +45,9 @@ def drawn(name: str, width: float) -> Figure:
         return module.draw(study, table, Style(width_mm=width))
 
 
-def texts_of(fig: Figure) -> list[tuple[str, Bbox]]:
-    """The texts that a figure really draws (no tick beyond its axis), with their boxes in pixels."""
-    found: list[tuple[str, Bbox]] = []
-    draw = Text.draw
-
-    def recorded(self: Text, renderer: RendererBase) -> None:
-        if self.get_visible() and self.get_text().strip():
-            found.append((self.get_text(), Text.get_window_extent(self, renderer)))
-        draw(self, renderer)
-
-    with pytest.MonkeyPatch.context() as patch, apply(Style()):  # as a file is written
-        patch.setattr(Text, "draw", recorded)
-        fig.draw_without_rendering()
-    return found
-
-
 @functools.cache
 def drawn_texts(name: str, width: float) -> list[tuple[str, Bbox]]:
-    return texts_of(drawn(name, width))
+    return synthetic.texts_of(drawn(name, width))
 
 
 def test_every_plot_is_drawn_by_a_test() -> None:
@@ -160,7 +141,7 @@ def test_no_record_at_all_says_so(name: str) -> None:
     table = module.table(study)
     assert set(table["status"].dropna()) == {"not measured"}
     fig = synthetic.draw(module, study, Style(width_mm=86))
-    told = " ".join(text for text, _ in texts_of(fig))
+    told = synthetic.said(fig)
     assert "not measured" in told and "source: no measurement" in told
 
 
@@ -170,8 +151,8 @@ def test_no_case_at_all(name: str) -> None:
         synthetic.empty(name), cases=pd.DataFrame(columns=base.CASE_COLUMNS), environments={}
     )
     module = plots.load(name)
-    assert len(module.table(study)) == 0
-    told = " ".join(text for text, _ in texts_of(synthetic.draw(module, study, Style())))
+    assert len(module.table(study)) == 0 and base.case_order(study) == []
+    told = synthetic.said(synthetic.draw(module, study, Style()))
     assert "no case" in told
 
 
@@ -271,7 +252,7 @@ def test_ratios_stay_inside_one_environment() -> None:
     assert "2 environments, no ratio" in told
     assert "recorded on NVIDIA H200 (ncu 2025.3.1, driver 580.159.03" in told
     assert "measured live on NVIDIA L4" in told
-    shown = " ".join(t for t, _ in texts_of(synthetic.draw(ablation, mixed, Style())))
+    shown = synthetic.said(synthetic.draw(ablation, mixed, Style()))
     assert "2 environments" in shown and "other environment" in shown
 
 
@@ -289,7 +270,7 @@ def test_every_figure_names_its_source() -> None:
 
 def test_a_bare_figure_leaves_its_words_to_the_caption() -> None:
     fig = synthetic.draw(plots.load("claims"), synthetic.make("claims"), Style(bare=True))
-    told = " ".join(text for text, _ in texts_of(fig))
+    told = synthetic.said(fig)
     notes = caption(fig)[:-1]
     assert notes and not any(note in told for note in notes) and "source: " not in told
 

@@ -59,9 +59,8 @@ def test_edges_on_132_sms() -> None:
         assert q.waves(q.tile_count({**shape, "m": 2816, "n": n}, TILE), 132).count == waves
 
 
-def test_several_blocks_an_sm_and_duration() -> None:
+def test_several_blocks_an_sm() -> None:
     assert q.waves(300, 132, 2).count == 2
-    assert q.predicted_duration(135, 132, 100.0, overhead=3.0) == 203.0
     assert q.cycles_active_ratio(300, 132) == pytest.approx(300 / 396)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from samples import write_kernel
+from samples import needs_nvrtc, write_kernel
 from tilewave.command import main
 from tilewave.compiling import nvrtc, ready
 from tilewave.errors import UserError
@@ -15,7 +15,7 @@ from tilewave.kernels import cubins as cubins_of
 from tilewave.kernels import load_kernel, source_digest
 from tilewave.variants import choices
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+pytestmark = needs_nvrtc
 
 FRONT = """\
 # Compiled from

@@ -9,8 +9,9 @@ import pytest
 
 import executing_support as support
 import listings
+from samples import needs_nvrtc
 from tilewave.cases import expand
-from tilewave.compiling import cubin, nvrtc, sass
+from tilewave.compiling import cubin, sass
 from tilewave.config import check_folders, parse
 from tilewave.kernels import find_kernels, host_code, source_digest
 from tilewave.lanes import captured, layout
@@ -68,7 +69,7 @@ def test_every_cubin_has_its_resources(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
-@pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
+@needs_nvrtc
 def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
     """Compiled here, without a GPU, a kernel whose source was recorded has the same bytes.
 
@@ -104,7 +105,7 @@ def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
 @pytest.mark.parametrize("name", ["matmul_tiled", "hgemm_wgmma", "vector_add"])
-@pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
+@needs_nvrtc
 def test_listings_are_nvdisasms(folder: Path, name: str) -> None:
     """Whoever compiles the same bytes takes the recorded listing instead of asking nvdisasm."""
     cubin_file = support.compiled(support.choose(KERNELS[name].path), "sm_90")
@@ -217,7 +218,7 @@ def test_host_code_is_the_recorded_one(h200: Recorded, name: str) -> None:
     assert host_code(HOST_VARIANTS[name]) == h200.compiled[f"{name}.sm_90"]["code"]
 
 
-@pytest.mark.skipif(bool(nvrtc.available()), reason="needs NVRTC")
+@needs_nvrtc
 def test_listings_of_the_tests_kernels_are_nvdisasms() -> None:
     compared = 0
     for path in sorted((ROOT / "tests" / "faults").glob("*.cu"))[:3]:

@@ -10,18 +10,6 @@ from tilewave.theory import roofline
 from tilewave.theory.traffic import MATH, Machine
 
 
-def test_intensity_is_operations_over_bytes() -> None:
-    # 2 * 4096**3 operations, three f32 matrices of 4096 * 4096 elements: 4096 / 6.
-    assert roofline.intensity(2 * 4096**3, 3 * 4 * 4096**2) == pytest.approx(682.6667, rel=1e-6)
-    assert roofline.intensity(1.0, 0) == math.inf
-
-
-@pytest.mark.parametrize(("flop", "byte"), [(0, 1), (-1, 1), (math.nan, 1), (1, -1), (1, math.nan)])
-def test_intensity_refuses_what_is_no_amount(flop: float, byte: float) -> None:
-    with pytest.raises(ValueError, match="FLOP > 0"):
-        roofline.intensity(flop, byte)
-
-
 def test_bytes_of_a_tile_that_is_loaded_once() -> None:
     # A warp's 128-byte row: 4 sectors from L1, then one wavefront to store it and one to load it.
     assert roofline.l1_bytes(4, 2) == 128 + 256

@@ -191,8 +191,3 @@ def test_a_step_of_a_narrower_tile_takes_less_where_the_tile_follows_the_shape()
         for one in (wide, narrow)
     ]
     assert took == [10, pytest.approx(10 * 70 * 192 / (128 * 256))]
-
-
-def test_largest_shape():
-    shapes = [{"m": 1, "n": 1, "k": 9}, SQUARE, {"m": 8192, "n": 128, "k": 8192}]
-    assert selection.largest(shapes) == SQUARE

@@ -15,16 +15,15 @@ from typing import Any
 import pytest
 
 import test_profiler as profiles
-from samples import ROOT, a_job
+from samples import ROOT, a_job, needs_nvrtc
 from tilewave import cache, command, execution
 from tilewave.cases import Request
 from tilewave.commands import execute
-from tilewave.compiling import nvrtc
 from tilewave.counters import catalogue
 from tilewave.environment import DRIVER_VERSION, find_ncu
 from tilewave.errors import UserError
 from tilewave.execution import case, cost, counters, least
-from tilewave.gpu import check, launch, profile_report, profiler
+from tilewave.gpu import check, launch, profile_report, profiler, session
 from tilewave.gpu.profile_run import NO_PERMISSION
 from tilewave.jobs import Job, read_jobs, write_jobs
 from tilewave.kernels import load_kernel
@@ -40,7 +39,6 @@ from tilewave.theory.data_sheets import H200
 from tilewave.variants import variant
 
 SERIES = ROOT / "tests" / "series"
-needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "there")
 
 
 def planned(name: str, folder: Path, *words: str) -> tuple[Job, Any, Any]:
@@ -393,7 +391,8 @@ def test_a_series_is_enqueued_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     module = type("Module", (), {"function": lambda self, entry: entry, "image": b"",
                                  "close": lambda self: told.append("closed")})()  # fmt: skip
-    monkeypatch.setattr(launch, "Module", lambda image: module)
+    for user in (launch, session):
+        monkeypatch.setattr(user, "Module", lambda image: module)
     monkeypatch.setattr(launch.Path, "read_bytes", lambda self: b"")
     monkeypatch.setattr(
         launch.cubin, "read",
@@ -410,8 +409,8 @@ def test_a_series_is_enqueued_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     run = kernel.prepare({"a": 1, "c": 2})
     run()
     assert told[2:] == [("one", (4, 2, 1), 0), ("two", (1, 1, 1), 512), ("two", (3, 1, 1), 64)]
-    session = launch.Session(None)  # type: ignore[arg-type]
-    assert session.module(job) is session.module(replace(job, shape={"m": 1}))
+    opened = session.Session(None)  # type: ignore[arg-type]
+    assert opened.module(job) is opened.module(replace(job, shape={"m": 1}))
 
 
 def test_samples_of_a_series_are_of_all_launches() -> None:

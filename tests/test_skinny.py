@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 import executing_support as support
-from samples import ROOT
+from samples import ROOT, needs_nvrtc
 from tilewave import execution
-from tilewave.compiling import nvrtc
 from tilewave.execution import case
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 KERNELS = ROOT / "kernels"
 SECTOR_BYTES = 32
@@ -23,8 +22,7 @@ REALS = {"f32": 4, "f64": 8}
 @pytest.mark.parametrize("name", ["matmul_few_rows", "matmul_few_columns"])
 def test_the_large_operand_is_read_once_and_nothing_conflicts(name: str, real: str) -> None:
     m, n, k = (16, 128, 512) if name == "matmul_few_rows" else (64, 16, 1024)
-    done = support.execute(KERNELS / f"{name}.cu", f"{m}x{n}x{k}", {"REAL": real})
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    done = support.right(KERNELS / f"{name}.cu", f"{m}x{n}x{k}", {"REAL": real})
     assert done.counts["shared_wavefronts"].sum() == done.counts["shared_ideal"].sum() > 0
     loads = [one.opcode.startswith("LDG.") for one in done.program.instructions]
     assert done.counts["global_sectors"][loads].sum() == max(m, n) * k * REALS[real] // SECTOR_BYTES
@@ -44,15 +42,13 @@ def test_the_large_operand_is_read_once_and_nothing_conflicts(name: str, real: s
     ],
 )
 def test_edges_and_short_sums_are_right(name: str, shape: str, macros: dict[str, Any]) -> None:
-    done = support.execute(KERNELS / f"{name}.cu", shape, macros)
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    support.right(KERNELS / f"{name}.cu", shape, macros)
 
 
 @pytest.mark.parametrize("name", ["matmul_dmma_teams", "matmul_dmma_tma"])
 def test_teams_read_shared_memory_without_conflicts_or_spills(name: str) -> None:
     path = KERNELS / f"{name}.cu"
-    done = support.execute(path, "64x64x96", {})
-    assert (done.verdict, done.kinds) == ("correct", []), done.reason
+    done = support.right(path, "64x64x96", {})
     assert not done.counts["shared_conflicts"].any()
     assert support.entry(support.choose(path), "sm_90")["resources"][name]["spill_store_bytes"] == 0
 
@@ -70,8 +66,7 @@ def test_teams_read_shared_memory_without_conflicts_or_spills(name: str) -> None
 def test_parts_are_added_wherever_they_were_dealt_out(
     monkeypatch: pytest.MonkeyPatch, name: str, sms: int, shape: str
 ) -> None:
-    known = support.device
-    monkeypatch.setattr(support, "device", lambda arch: {**known(arch), "sms": sms})
+    support.with_sms(monkeypatch, sms)
     job = support.job(KERNELS / f"{name}.cu", shape, {})
     done = case.run(job, execution.engine()).result
     assert (done["status"], done["verdict"]) == ("ok", "correct"), done

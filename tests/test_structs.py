@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from samples import a_job, write_kernel
+from samples import a_job, needs_nvrtc, write_kernel
 from tilewave import arguments
 from tilewave.arguments import Struct
 from tilewave.command import main
-from tilewave.compiling import nvrtc
 from tilewave.errors import UserError
 from tilewave.gpu import launch
 from tilewave.jobs import Job
@@ -142,7 +141,7 @@ def test_a_job_comes_back_from_json(tmp_path: Path):
     assert Job.of_document(json.loads(json.dumps(job, default=vars))) == job
 
 
-@pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
+@needs_nvrtc
 def test_a_kernel_of_structs_is_executed(tmp_path: Path, capsys):
     path = write_kernel(tmp_path, "mine", FRONT, BODY)
     assert main(["execute", str(path), "--shape", "33x40x17"]) == 0

@@ -10,16 +10,14 @@ import pytest
 
 import executing_support as support
 from live_gpu import checked, live
-from samples import ROOT
-from tilewave.compiling import nvrtc
-from tilewave.gpu.launch import Session
+from samples import ROOT, needs_nvrtc
+from tilewave.gpu.session import Session
 
 FOLDER = ROOT / "tests" / "tma"
 SIZES, BOX = (24, 5, 3, 2, 3), (8, 4, 2, 3, 2)
 LOAD, STORE, THROUGH = range(3)
 BEFORE = {LOAD: 4, STORE: 0, THROUGH: 0}
 
-executes = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 CASES = [
     *((rank, 1, way, way == STORE) for rank in range(1, 6) for way in (LOAD, STORE, THROUGH)),
     *((rank, 2, LOAD, True) for rank in range(2, 6)),
@@ -83,7 +81,7 @@ def elements(rank: int) -> int:
     return count
 
 
-@executes
+@needs_nvrtc
 @pytest.mark.parametrize(("rank", "step", "way", "pointer"), CASES)
 def test_executed(tmp_path: Path, rank: int, step: int, way: int, pointer: bool) -> None:
     done = support.execute(boxes(tmp_path, rank, step, way, pointer), elements(rank))
@@ -91,7 +89,7 @@ def test_executed(tmp_path: Path, rank: int, step: int, way: int, pointer: bool)
     assert done.verdict == "correct", done.reason
 
 
-@executes
+@needs_nvrtc
 def test_boxes_are_those_of_the_map(tmp_path: Path) -> None:
     """Element strides that the kernel knows nothing of."""
     made = boxes(tmp_path, 3, 1, LOAD, False, element_strides=[1, 2, 1])
@@ -99,7 +97,7 @@ def test_boxes_are_those_of_the_map(tmp_path: Path) -> None:
     assert done.verdict != "correct" or done.faults
 
 
-@executes
+@needs_nvrtc
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
@@ -121,7 +119,7 @@ def test_maps_that_are_not_what_the_copy_takes(
     assert fault.kind == "invalid access" and told in fault.message
 
 
-@executes
+@needs_nvrtc
 @pytest.mark.parametrize("axis", range(3))
 def test_stores_do_not_begin_before_the_array(tmp_path: Path, axis: int) -> None:
     """The hardware ends such a kernel; a load of the same box is right (`CASES`)."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import executing_support as support
-from samples import BODY, FRONT, ROOT, config, write_kernel
+from samples import BODY, FRONT, ROOT, config, needs_nvrtc, write_kernel
 from tilewave import project
 from tilewave.compiling import headers, nvrtc
 from tilewave.dtypes import SIZES
@@ -23,13 +23,10 @@ from tilewave.kernels import load_kernel
 from tilewave.launches import LaunchPlan, MapPlan
 from tilewave.records import keys, model
 from tilewave.stages import jobs
-from tilewave.variants import TRIAL_DEVICE
 
 KERNEL = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
 SHAPE = {"m": 24, "n": 80, "k": 48}
-
-needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 
 
 def test_sizes_follow_from_the_operation_and_the_layout() -> None:
@@ -456,7 +453,3 @@ def test_a_kernels_own_cuda_h_wins(tmp_path: Path) -> None:
     assert headers.closure(text, tmp_path) == {"cuda.h": "// mine\n"}
     assert headers.own(text, tmp_path) == {"cuda.h": "// mine\n"}
     assert headers.own(text, tmp_path / "other") == {}
-
-
-def test_trial_device_has_what_a_persistent_grid_asks_for() -> None:
-    assert TRIAL_DEVICE["sms"] > 0

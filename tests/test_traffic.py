@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 import executing_support as support
-from tilewave.compiling import nvrtc, sass
+from samples import needs_nvrtc
+from tilewave.compiling import sass
 from tilewave.execution import counters
 from tilewave.kernels import find_kernels, source_digest
 from tilewave.plots.traffic import predicted
@@ -229,7 +230,7 @@ def test_recorded_counters_are_the_predicted_ones() -> None:
         _assert_predicted(variants[name], sizes, values)
 
 
-@pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+@needs_nvrtc
 @pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm")
 @pytest.mark.parametrize(
     ("kernel", "macros", "sizes"),

@@ -239,12 +239,12 @@ def track(monkeypatch):
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "no algorithm")
         return (lambda one: job), None
 
-    def first_launch_us(session, launch):
+    def first_launch_us(gpu, launch):
         if launch.do == "poisons":
             raise CudaError("CUDA_ERROR_ILLEGAL_ADDRESS", "illegal")
         return launch.us
 
-    def build(session, launches, block_us):
+    def build(support, launches, block_us):
         us = launches[0].us
         seen.blocks.append(FakeBlock(us, max(1, round(block_us / us))))
         return seen.blocks[-1]

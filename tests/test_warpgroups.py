@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT
-from tilewave.compiling import nvrtc, sass
+from samples import ROOT, needs_nvrtc
+from tilewave.compiling import sass
 from tilewave.execution import case, counters, opcodes
 from tilewave.launches import MapPlan
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+pytestmark = needs_nvrtc
 
 FOLDER = ROOT / "tests" / "warpgroup"
 ROLES = FOLDER / "gemm_roles.cu"

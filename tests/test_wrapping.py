@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
+from samples import needs_nvrtc
 from tilewave import operations
 from tilewave.command import main
-from tilewave.compiling import nvrtc
 from tilewave.compiling.declarations import tokens
 from tilewave.kernels import load_kernel
 from tilewave.wrapping import arithmetic, guessing, matching, reading, trying
 
-compiles = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
 MATMUL = operations.load("matmul")
 TILED = """\
 #pragma once
@@ -214,7 +213,7 @@ def test_trying_finds_the_multiples_that_sizes_must_be() -> None:
     assert trying.limits(guess, guess.front, run, {"m": 128, "n": 2048, "k": 128}) == {}
 
 
-@compiles
+@needs_nvrtc
 def test_a_file_is_wrapped_in_place_and_executes(
     alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,7 +234,7 @@ def test_a_file_is_wrapped_in_place_and_executes(
     assert "there is one" in capsys.readouterr().err
 
 
-@compiles
+@needs_nvrtc
 def test_a_file_that_includes_the_kernels(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -281,7 +280,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@compiles
+@needs_nvrtc
 def test_a_terminal_is_asked(
     alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from samples import ROOT
+from samples import ROOT, needs_nvrtc
 from tilewave import operations
 from tilewave.command import main
-from tilewave.compiling import nvrtc
 from tilewave.compiling.declarations import tokens
 from tilewave.kernels import load_kernel
 from tilewave.wrapping import matching, reading
 
-compiles = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
 TRANSPOSE = """\
 #include <stdio.h>
 #include <assert.h>
@@ -185,7 +183,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     operations.MODULES.use([])
 
 
-@compiles
+@needs_nvrtc
 @pytest.mark.parametrize(
     ("text", "operation", "front", "shape"),
     [
@@ -227,7 +225,7 @@ def test_public_kernels_are_wrapped_and_right(
     assert f"some@{shape}: correct" in capsys.readouterr().out
 
 
-@compiles
+@needs_nvrtc
 def test_a_kernel_of_an_operation_of_ones_own(
     alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

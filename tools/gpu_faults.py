@@ -99,7 +99,7 @@ def be(what: str) -> None:
     """Hold the GPU's memory, or compute on it, for as long as the process lives that started this one."""
     from tilewave.gpu.buffers import Memory
     from tilewave.gpu.device import open_gpu
-    from tilewave.gpu.launch import Session
+    from tilewave.gpu.session import Session
     from tilewave.processes.lifetime import die_with_parent
 
     die_with_parent()

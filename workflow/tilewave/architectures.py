@@ -96,6 +96,11 @@ def of(arch: int) -> Architecture:
     return ARCHITECTURES[max((one for one in ARCHITECTURES if one <= arch), default=70)]
 
 
+def number(name: str) -> int:
+    """Compute capability times ten of ``sm_90`` or ``sm_90a``."""
+    return int("".join(filter(str.isdigit, name)))
+
+
 def first(feature: str) -> Architecture:
     """The first architecture that has a feature (`FEATURES`)."""
     return next(one for one in ARCHITECTURES.values() if getattr(one, feature))

@@ -192,7 +192,7 @@ def _block_kernels(
         return [kernel for name, kernel in found.items() if name not in block.without]
     if block.without:
         raise UserError(where_file, f"{key}.without", block.without, "nothing beside named kernels")
-    names = [block.kernels] if isinstance(block.kernels, str) else block.kernels
+    names = _names(block)
     for name in names:
         if name not in kernels:
             raise UserError(where_file, f"{key}.kernels", name, [*kernels, "all"])
@@ -202,9 +202,13 @@ def _block_kernels(
     return [kernels[name] for name in names]
 
 
+def _names(block: CaseBlock) -> list[str]:
+    return [block.kernels] if isinstance(block.kernels, str) else block.kernels
+
+
 def _without(block: CaseBlock, left_out: Mapping[str, UserError]) -> CaseBlock:
     """A block without the kernels that are left out. Raises why the first one is where no other is named."""
-    names = [block.kernels] if isinstance(block.kernels, str) else block.kernels
+    names = _names(block)
     stay = [name for name in names if name not in left_out]
     if names and not stay:
         raise left_out[names[0]]

@@ -24,8 +24,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from tilewave.commands import HERE, compare, execute, pick, record, report, wrap
-from tilewave.errors import UserError
+from tilewave.commands import compare, execute, pick, record, report, wrap
+from tilewave.errors import HERE, UserError
 
 SUBCOMMANDS = (execute, wrap, report, record, compare, pick)
 """A module each, in the order of the help."""

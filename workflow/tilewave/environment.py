@@ -41,6 +41,8 @@ NCU_PLACES = (
     "/opt/nvidia/nsight-compute/*/ncu",
     "/usr/local/cuda*/nsight-compute-*/ncu",
 )
+ANSWER_S = 60.0
+"""Seconds that the driver has to say what it is."""
 # Packages whose version can change a figure.
 MEASURING = (
     "cuda-bindings",
@@ -165,13 +167,13 @@ def gpu_devices() -> list[str]:
     return found or (["/dev/dxg"] if os.path.exists("/dev/dxg") else [])
 
 
-def fingerprint(ncu: str | None = None) -> dict[str, Any]:
+def fingerprint() -> dict[str, Any]:
     """What this machine can measure, from files alone: no CUDA, no child process, milliseconds.
 
     Keys: driver, devices, libcuda, counter_permission, administrator, ncu (path or null),
-    ncu_version, visible_devices, gpus (model names). ``ncu`` is a configured path.
+    ncu_version, visible_devices, gpus (model names).
     """
-    path = find_ncu(ncu)
+    path = find_ncu()
     models = re.compile(r"^Model:\s*(.+?)\s*$", re.MULTILINE)
     return {
         "driver": driver_version(),
@@ -224,11 +226,11 @@ def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
     return versions
 
 
-def output_of(command: list[str], cwd: Path | None = None, limit_s: float = 20) -> str:
+def output_of(command: list[str], cwd: Path | None = None) -> str:
     """A command's output, empty where it fails."""
     try:
         done = subprocess.run(
-            command, cwd=cwd, capture_output=True, text=True, timeout=limit_s, check=False
+            command, cwd=cwd, capture_output=True, text=True, timeout=20, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
@@ -285,9 +287,7 @@ def cpu_environment(why: str = "") -> dict[str, Any]:
     return environment
 
 
-def probe(
-    gpu_index: int | None = None, *, ncu: str | None = None, limit_s: float = 60.0
-) -> dict[str, Any]:
+def probe(gpu_index: int | None = None) -> dict[str, Any]:
     """The environment of this machine, asked in a child process.
 
     gpu_index: CUDA's number of the GPU among the visible ones, default 0. Without a usable GPU the
@@ -296,31 +296,27 @@ def probe(
     that lacks something.
     """
     chosen = [] if gpu_index is None else ["--gpu", str(gpu_index)]
-    return _asked(chosen, ncu, limit_s)[0]
+    return _asked(chosen)[0]
 
 
-def probe_all(*, ncu: str | None = None, limit_s: float = 60.0) -> list[dict[str, Any]]:
+def probe_all() -> list[dict[str, Any]]:
     """The environment with each of the visible GPUs; one without a GPU where none can be used."""
-    return _asked(["--all"], ncu, limit_s)
+    return _asked(["--all"])
 
 
-def _asked(chosen: list[str], ncu: str | None, limit_s: float) -> list[dict[str, Any]]:
-    if not has_gpu(fingerprint(ncu)):
+def _asked(chosen: list[str]) -> list[dict[str, Any]]:
+    if not has_gpu(fingerprint()):
         return [cpu_environment("no NVIDIA driver, or no visible device")]
     command = [sys.executable, "-m", "tilewave.gpu.facts", *chosen]
-    if ncu:
-        command += ["--ncu", ncu]
-    library = str(Path(__file__).resolve().parents[1])
-    before = os.environ.get("PYTHONPATH")
-    environ = {**os.environ, "PYTHONPATH": f"{library}:{before}" if before else library}
+    environ = home.child_environment()
     try:
         done = subprocess.run(
-            command, env=environ, capture_output=True, text=True, timeout=limit_s, check=False
+            command, env=environ, capture_output=True, text=True, timeout=ANSWER_S, check=False
         )
         told: list[dict[str, Any]] = json.loads(done.stdout.strip().splitlines()[-1])
         return told
     except subprocess.TimeoutExpired:
-        return [cpu_environment(f"the driver did not answer in {limit_s:g} s")]
+        return [cpu_environment(f"the driver did not answer in {ANSWER_S:g} s")]
     except (ValueError, IndexError):
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         return [cpu_environment(f"asking the driver failed: {last}")]

@@ -7,6 +7,8 @@ import reprlib
 from collections.abc import Iterable
 from typing import Any
 
+HERE = "command line"
+"""Where a mistake is that the command line holds."""
 MOST_SIGNS = 2000
 """Of a message's parts; a line that is longer nobody reads."""
 

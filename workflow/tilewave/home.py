@@ -21,6 +21,12 @@ BUILT_FROM = CARRIED / "commit.json"
 """Of a wheel: the commit that it was built from, and whether the tree had changes."""
 
 
+def child_environment() -> dict[str, str]:
+    """Variables for a process that imports the library, which may be found here by `sys.path` alone."""
+    paths = [str(LIBRARY.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
 def place(named: str | Path, root: Path = ROOT) -> Path:
     """A path that a config names: from the folder that the run works in, or else, where only these
     have it, from Tilewave's own files (``root``)."""

@@ -6,12 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from tilewave.expressions import Expression, evaluate
 from tilewave.launches import Argument, LaunchPlan, Provider, argument
-
-if TYPE_CHECKING:
-    from tilewave.expressions import Expression
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,15 @@ class Probe:
     values: Mapping[str, Expression] = field(default_factory=dict)
     sizes: Mapping[str, Expression] = field(default_factory=dict)
     scalars: Mapping[str, Expression] = field(default_factory=dict)
+
+    def names(self, *given: Mapping[str, Any]) -> dict[str, Any]:
+        """Names for its expressions: those given, the case's macros and the values of its scalars."""
+        names: dict[str, Any] = {}
+        for source in (*given, self.macros):
+            names.update(source)
+        for name, text in self.scalars.items():
+            names[name] = evaluate(text, names)
+        return names
 
     def document(self) -> dict[str, Any]:
         """As a job's key has it."""
@@ -128,7 +135,10 @@ class Job:
     @property
     def numbers(self) -> dict[str, Expression]:
         """Sizes and a probe's scalars: the whole numbers that an argument may be."""
-        return {**self.shape, **(self.probe.scalars if self.probe else {})}
+        if self.probe is None:
+            return dict(self.shape)
+        names = self.probe.names(self.device)
+        return {**self.shape, **{name: names[name] for name in self.probe.scalars}}
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tilewave import operations, reading
 from tilewave.compiling import headers
@@ -22,7 +22,7 @@ from tilewave.expressions import Expression
 from tilewave.home import ROOT, SHIPPED, relative
 from tilewave.launches import MEMBERS, Provider, Typed
 from tilewave.tensor_map_limits import RANKS
-from tilewave.validation import NoYaml, first_problem, key_twice, yaml_of
+from tilewave.validation import NoYaml, key_twice, validated, yaml_of
 
 Scalar = int | float | str
 
@@ -316,30 +316,6 @@ def _split(path: Path, text: str) -> tuple[str, str | None]:
     return text[start + len(opening) : end], provider
 
 
-def _first_error(path: Path, error: ValidationError, data: dict[str, Any]) -> UserError:
-    """The first thing pydantic found, in the words of UserError."""
-    place, detail = first_problem(error, data)
-    key = ".".join(str(part) or "''" for part in place)
-    if detail["type"] == "missing":
-        return UserError(path, key, None, "a value: the key is required")
-    if detail["type"] == "extra_forbidden":
-        model: type[BaseModel] = FrontMatter
-        if place[0] == "buffers":
-            model = Buffer
-        elif place[0] == "tensor_maps":
-            model = TensorMap
-        elif place[0] == "work":
-            model = WorkOf
-        elif place[0] == "compiler":
-            model = Compiler
-        elif place[0] == "launches":
-            model = OneOfSeries
-        elif place[0] == "cases":
-            model = ProbeCase
-        return UserError(path, key, place[-1], model.model_fields)
-    return UserError(path, key, detail.get("input"), detail["msg"])
-
-
 def load_kernel(path: Path) -> Kernel:
     """Read one kernel file.
 
@@ -367,10 +343,7 @@ def load_kernel(path: Path) -> Kernel:
     twice = key_twice(block)
     if twice:
         raise UserError(path, twice, "the key twice", "each key once")
-    try:
-        front = FrontMatter.model_validate(data)
-    except ValidationError as error:
-        raise _first_error(path, error, data) from error
+    front = validated(FrontMatter, data, path)
     if front.operation not in operations.names():
         raise UserError(path, "operation", front.operation, operations.names())
     _check_macros(path, front.macros)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewave import operations
-from tilewave.commands import HERE
-from tilewave.errors import UserError
+from tilewave.errors import HERE, UserError
 from tilewave.gathering import gathered
 from tilewave.home import ROOT, SHIPPED
 from tilewave.kernels import SUFFIXES, Kernel, load_kernel

@@ -142,14 +142,8 @@ class Project:
     @functools.cached_property
     def beside(self) -> Project:
         """What of this run they show: the studies of `BESIDE`."""
-        studies = {
-            name: cases
-            for name, cases in self.plan.studies.items()
-            if self.config.studies[name].plot in BESIDE
-        }
-        mine = {case for cases in studies.values() for case in cases}
-        requests = {case: one for case, one in self.plan.requests.items() if case in mine}
-        return replace(self, plan=Plan(requests, studies))
+        shown = [one for one in self.plan.studies if self.config.studies[one].plot in BESIDE]
+        return replace(self, plan=self._part(shown))
 
     @property
     def history_folders(self) -> list[Path]:
@@ -158,8 +152,11 @@ class Project:
 
     @property
     def raced_plan(self) -> Plan:
-        """Those studies' part of the plan."""
-        studies = {name: self.plan.studies[name] for name in self.raced_studies}
+        """The part of the plan of the studies that race."""
+        return self._part(self.raced_studies)
+
+    def _part(self, names: Iterable[str]) -> Plan:
+        studies = {name: self.plan.studies[name] for name in names}
         mine = {case for cases in studies.values() for case in cases}
         requests = {case: one for case, one in self.plan.requests.items() if case in mine}
         return Plan(requests, studies)

@@ -112,7 +112,7 @@ def _place(location: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
     return tuple(kept)
 
 
-def first_problem(error: ValidationError, data: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _first_problem(error: ValidationError, data: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Place and details of the first thing pydantic found in ``data``.
 
     Where a value fits no branch of a union, ``msg`` tells what each branch wants of it.
@@ -162,7 +162,7 @@ def validated(model: type[M], data: Mapping[str, Any], where: object, above: str
     try:
         return model.model_validate(dict(data))
     except ValidationError as error:
-        location, detail = first_problem(error, data)
+        location, detail = _first_problem(error, data)
         key = ".".join(str(part) or "''" for part in (*filter(None, [above]), *location))
         if detail["type"] == "extra_forbidden":
             allowed = _known_keys(model, location) or "no key"

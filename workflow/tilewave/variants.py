@@ -198,13 +198,28 @@ class Variant:
         a name that no expression can know (in any branch), an expression without a value, a dtype
         or layout that does not exist, and a requirement that is none.
         """
+        self._check_requires()
+        self._check_launches()
+        self._check_compiling()
+        self._check_let()
+        self._check_strides()
+        self._check_work()
+        if self.kernel.front.operation != "probe":
+            self._check_memory()
+            self._check_arrays()
+        self._check_expressions()
+        shape = self._trial_shape()
+        if not self.supports(shape, TRIAL_DEVICE):
+            self.plan(shape, TRIAL_DEVICE)
+            self.arguments(shape, TRIAL_DEVICE)
+            self.strides(shape)
+
+    def _check_requires(self) -> None:
         front, path = self.kernel.front, self.kernel.path
-        operation = self._operation
-        dimensions = operation.dimensions
-        wanted = [("arch", 0), ("conditions", []), *((name, 1) for name in dimensions)]
+        wanted = ("arch", "conditions", *self._operation.dimensions)
         for name in front.requires:
-            if name not in dict(wanted):
-                raise UserError(path, f"requires.{name}", name, dict(wanted))
+            if name not in wanted:
+                raise UserError(path, f"requires.{name}", name, wanted)
         conditions = front.requires.get("conditions", [])
         if not isinstance(conditions, list) or not all(
             isinstance(one, str | int | float) for one in conditions
@@ -213,7 +228,10 @@ class Variant:
         least = front.requires.get("arch", 0)
         if isinstance(least, bool) or not isinstance(least, int):
             raise UserError(path, "requires.arch", least, "compute capability times ten, e.g. 75")
-        self._check_words(operation)
+
+    def _check_expressions(self) -> None:
+        """Every name in them is known; what is a dtype or a layout is one."""
+        front, path, operation = self.kernel.front, self.kernel.path, self._operation
         alone = [(f"{key}.{name}", text) for key in ("dtypes", "layouts")
                  for name, text in getattr(front, key).items()]  # fmt: skip
         sized = [*self._geometry_texts(), ("working_blocks", front.working_blocks)]
@@ -225,8 +243,8 @@ class Variant:
         passed = [(f"{before}arguments.{index}", text) for before, one in self._launched
                   for index, given in enumerate(one.arguments) for text in leaves([given])
                   if isinstance(text, str) and text not in own]  # fmt: skip
-        asked = [("requires.conditions", text) for text in conditions]
-        geometry = {*self.names, *dimensions, *self._stride_names, *DEVICE_NAMES}
+        asked = [("requires.conditions", text) for text in front.requires.get("conditions", [])]
+        geometry = {*self.names, *operation.dimensions, *self._stride_names, *DEVICE_NAMES}
         for expressions, known in (
             (alone, set(self.names)),
             (sized, geometry),
@@ -248,29 +266,33 @@ class Variant:
             known_here = operation.allowed_dtypes(name, self.dtypes)
             if self.dtypes[name] not in known_here:
                 raise UserError(path, f"dtypes.{name}", self.dtypes[name], known_here)
-        shape = {}
-        for name in dimensions:
+
+    def _trial_shape(self) -> dict[str, int]:
+        """Sizes that the front matter's divisors allow."""
+        front, shape = self.kernel.front, {}
+        for name in self._operation.dimensions:
             divisor = self._integer(f"requires.{name}", front.requires.get(name, 1), {})
             if divisor < 1:
-                raise UserError(path, f"requires.{name}", divisor, "a positive divisor")
+                allowed = "a positive divisor"
+                raise UserError(self.kernel.path, f"requires.{name}", divisor, allowed)
             shape[name] = math.lcm(TRIAL_SIZE, divisor)
-        if not self.supports(shape, TRIAL_DEVICE):
-            self.plan(shape, TRIAL_DEVICE)
-            self.arguments(shape, TRIAL_DEVICE)
-            self.strides(shape)
+        return shape
 
-    def _check_words(self, operation: Operation) -> None:
-        """Names and lengths in the front matter that the operation knows."""
-        front, path, dimensions = self.kernel.front, self.kernel.path, operation.dimensions
-        if front.launches:
+    def _check_launches(self) -> None:
+        path = self.kernel.path
+        if self.kernel.front.launches:
             self._check_series()
         for before, launched in self._launched:
             for key in ("grid", "block", "cluster"):
                 given = getattr(launched, key)
                 if given is not None and not 1 <= len(given) <= 3:
                     raise UserError(path, f"{before}{key}", given, "one to three expressions")
+
+    def _check_compiling(self) -> None:
+        """Macros' names, and what they are put into; folders of headers."""
+        front, path = self.kernel.front, self.kernel.path
         for name in front.macros:
-            if name in (*dimensions, *DEVICE_NAMES, *architectures.NAMES, *WORDS):
+            if name in (*self._operation.dimensions, *DEVICE_NAMES, *architectures.NAMES, *WORDS):
                 raise UserError(path, f"macros.{name}", name, "a name with no meaning of its own")
         self.kernel.compiler_options(self.names)
         if front.cubin is not None:
@@ -278,16 +300,23 @@ class Variant:
         for folder, given in zip(self.kernel.folders[1:], front.compiler.include):
             if not folder.is_dir():
                 raise UserError(path, "compiler.include", given, "folders that exist")
+
+    def _check_let(self) -> None:
+        """Names of its own, each from those that are known before it."""
+        front, path = self.kernel.front, self.kernel.path
         if front.let and front.operation == "probe":
             raise UserError(path, "let", front.operation, "any operation but probe")
-        earlier = {*self.names, *dimensions, *DEVICE_NAMES}
+        earlier = {*self.names, *self._operation.dimensions, *DEVICE_NAMES}
         for name, meaning in front.let.items():
             if names_in(name) != {name} or name in (*earlier, *FUNCTIONS, "arch"):
                 raise UserError(path, f"let.{name}", name, "a name with no meaning of its own")
             for unknown in sorted(names_in(meaning) - earlier):
                 raise UserError(path, f"let.{name}", unknown, earlier)
             earlier.add(name)
-        self._check_strides()
+
+    def _check_work(self) -> None:
+        """What a probe alone may have, or what only some operations."""
+        front, path = self.kernel.front, self.kernel.path
         if front.work is not None:
             if front.operation != "probe":
                 raise UserError(path, "work", front.operation, "a probe: other work is known")
@@ -296,16 +325,22 @@ class Variant:
             for key, text in (("work.flop", front.work.flop), ("work.byte", front.work.byte)):
                 for name in sorted(names_in(text) - known_here):
                     raise UserError(path, key, name, known_here)
-        if front.reads_c and "beta" not in operation.scalars:
+        if front.reads_c and "beta" not in self._operation.scalars:
             allowed = "an operation with beta, such as matmul"
             raise UserError(path, "reads_c", front.operation, allowed)
-        if front.operation == "probe":
-            if front.tensor_maps:
-                allowed = "any operation but probe: a map is of an operand"
-                raise UserError(path, "tensor_maps", front.operation, allowed)
-            return
-        operands = tuple(operation.operands)
-        plain = (*operands, *dimensions, *operation.scalars)
+        if front.operation == "probe" and front.tensor_maps:
+            allowed = "any operation but probe: a map is of an operand"
+            raise UserError(path, "tensor_maps", front.operation, allowed)
+
+    @cached_property
+    def _plain_words(self) -> tuple[str, ...]:
+        """What arguments may be without more: arrays, sizes, scalars."""
+        operation = self._operation
+        return (*operation.operands, *operation.dimensions, *operation.scalars)
+
+    def _check_memory(self) -> None:
+        """Scratch memory and tensor maps have names of their own and are used."""
+        front, path, plain = self.kernel.front, self.kernel.path, self._plain_words
         for name, buffer in front.buffers.items():
             if name in plain:
                 raise UserError(path, f"buffers.{name}", name, "a name with no meaning of its own")
@@ -318,6 +353,11 @@ class Variant:
                 raise UserError(path, f"tensor_maps.{name}", name, allowed)
             if not any(name in leaves(one.arguments) for _, one in self.kernel.launches):
                 raise UserError(path, f"tensor_maps.{name}", "no argument", "one of `arguments`")
+
+    def _check_arrays(self) -> None:
+        """What is said of arrays is said of the operation's, and of each that needs it."""
+        front, path, operation = self.kernel.front, self.kernel.path, self._operation
+        operands = tuple(operation.operands)
         for name in operation.needs_dtypes:
             if name not in front.dtypes:
                 allowed = f"a dtype for each of {', '.join(operation.needs_dtypes)}"
@@ -327,7 +367,7 @@ class Variant:
         named = (
             ("dtypes", front.dtypes, (*operands, "accumulate")),
             ("layouts", front.layouts, operands),
-            ("arguments", self._words(), (*plain, *front.buffers, *front.tensor_maps)),
+            ("arguments", self._words(), (*self._plain_words, *front.buffers, *front.tensor_maps)),
         )
         # An operation without operands of its own takes what the arguments name.
         for key, given, known in named if operands else ():

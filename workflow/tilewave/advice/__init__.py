@@ -5,7 +5,7 @@ can go with what the rule names, everything else as it is: the same instructions
 on one argument: a launch takes as long as its longest chain of events that wait for each other, and an event
 that is taken away shortens that chain by its own cycles at most. So what occupies a part of an SM for so many
 cycles costs no more than these, and what is left takes as long as the instructions that issue and the pipe
-that multiplies. `comparing` holds the bounds against pairs of kernels that were timed.
+that multiplies. Tests hold the bounds against pairs of kernels that were timed.
 """
 
 from tilewave.advice.rules import for_case

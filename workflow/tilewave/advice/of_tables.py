@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from tilewave.advice.comparing import Compared, compared
 from tilewave.advice.subject import Subject
 from tilewave.records import model
 from tilewave.records.tables import LAUNCHES
-
-SAME_PRODUCT = ["operation", "dtype", "shape"]
 
 
 def subjects(
@@ -67,49 +63,3 @@ def subjects(
             sampled.get(row["variant"], ()),
         )
     return found
-
-
-def pairs(cases: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """Cases of one product of which the second may be what a rule suggests for the first: a kernel that
-    follows the other's, or the same one with one macro changed."""
-    for _, group in cases.groupby(SAME_PRODUCT, sort=False):
-        rows = [row | {"macros": json.loads(row["macros"])} for row in group.to_dict("records")]
-        for first in rows:
-            for second in rows:
-                same = first["kernel"] == second["kernel"]
-                apart = same and sum(
-                    second["macros"].get(name) != value for name, value in first["macros"].items()
-                )
-                if second["follows"] == first["kernel"] or apart == 1:
-                    yield first["case"], second["case"]
-
-
-def held(
-    cases: pd.DataFrame, records: pd.DataFrame, known: Mapping[str, Subject]
-) -> list[tuple[str, str, Compared]]:
-    """Of each of `pairs` that was timed and counted in one environment: first case, second case, and each
-    finding of the first against what the second gained.
-
-    Where both were timed in turn with the vendor's product, their times are taken in units of its: its clock
-    was that of the case, and a card that draws all of its power lowers its clock by a tenth from one minute to
-    the next. known: of `subjects`.
-    """
-    timed = records[(records["stage"] == "time") & (records["verdict"] == model.CORRECT)]
-    times = {
-        metric: {row["case"]: float(row["value"]) for row in rows.to_dict("records")}
-        for metric, rows in timed.groupby("metric")
-        if metric in ("duration", "baseline_duration")
-    }
-    durations, units = times.get("duration", {}), times.get("baseline_duration", {})
-    environments = dict(zip(timed["case"], timed["environment"]))
-    counted_too = [case for case in durations if case in known]
-    made = []
-    for first, second in pairs(cases[cases["case"].isin(counted_too)]):
-        same = environments[first] == environments[second]
-        if not same or known[first].device != known[second].device:
-            continue
-        gained = 1 - durations[second] / durations[first]
-        if first in units and second in units:
-            gained = 1 - (1 - gained) * units[first] / units[second]
-        made += [(first, second, one) for one in compared(known[first], known[second], gained)]
-    return made

@@ -8,9 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewave.advice.subject import (
-    AVERAGE,
-    BUSIEST,
-    WAVES,
     Finding,
     Row,
     Subject,
@@ -18,7 +15,14 @@ from tilewave.advice.subject import (
     worst_line,
 )  # fmt: skip
 from tilewave.compiling.origins import NOWHERE, Origin
-from tilewave.counters.catalogue import SAMPLE_OF, STALL_SAMPLES, STALLED, STATES
+from tilewave.counters.catalogue import (
+    AVERAGE,
+    BUSIEST,
+    SAMPLE_OF,
+    STALL_SAMPLES,
+    STATES,
+    WAVES,
+)
 from tilewave.plots.base import present
 from tilewave.theory import quantization
 from tilewave.theory.data_sheets import data_sheet
@@ -64,24 +68,34 @@ def _over(needless: float, found: float) -> float:
     return needless / (found - needless) if found > needless else 0.0
 
 
-def excess_wavefronts(one: Subject) -> Finding | None:
-    """Shared wavefronts that bank conflicts add. The data pipe takes one a cycle."""
-    rows = [row for row in one.instructions if present(row.get("wavefronts_shared_ideal"))]
+def _over_ideal(one: Subject, column: str) -> tuple[float, float, str, Origin] | None:
+    """Of a count that has an ideal: the sum, what of it is needless, where most of that is, in words and as
+    a line."""
+    ideal = f"{column}_ideal"
+    rows = [row for row in one.instructions if present(row.get(ideal))]
 
-    def excess(row: Row) -> float:
-        return float(row["wavefronts_shared"]) - float(row["wavefronts_shared_ideal"])
+    def over(row: Row) -> float:
+        return float(row[column]) - float(row[ideal])
 
-    found, needless = total(rows, "wavefronts_shared"), sum(map(excess, rows))
     if not rows:
         return None
-    origin, most = worst_line(rows, excess)
+    needless = sum(map(over, rows))
+    origin, most = worst_line(rows, over)
     share = _percent(most / needless) if needless else "none"
+    return total(rows, column), needless, f"{share} of them at {_at(origin)}", origin
+
+
+def excess_wavefronts(one: Subject) -> Finding | None:
+    """Shared wavefronts that bank conflicts add. The data pipe takes one a cycle."""
+    counted = _over_ideal(one, "wavefronts_shared")
+    if counted is None:
+        return None
+    found, needless, where, origin = counted
     return Finding(
         "excess shared wavefronts",
-        f"{_told(needless)} of {_told(found)} shared wavefronts are in excess, {share} of them at {_at(origin)}",
+        f"{_told(needless)} of {_told(found)} shared wavefronts are in excess, {where}",
         _over(needless, found),
         one.bounded(one.on_sms(needless)),
-        {"wavefronts_shared": found, "wavefronts_shared_excess": needless},
         origin,
     )
 
@@ -89,16 +103,10 @@ def excess_wavefronts(one: Subject) -> Finding | None:
 def sectors_over_ideal(one: Subject) -> Finding | None:
     """Sectors of global accesses that coalescing would spare: they cost the SM and the L2, and device memory
     what it moved of them."""
-    rows = [row for row in one.instructions if present(row.get("sectors_global_ideal"))]
-
-    def over(row: Row) -> float:
-        return float(row["sectors_global"]) - float(row["sectors_global_ideal"])
-
-    found, needless = total(rows, "sectors_global"), sum(map(over, rows))
-    if not rows:
+    counted = _over_ideal(one, "sectors_global")
+    if counted is None:
         return None
-    origin, most = worst_line(rows, over)
-    share = _percent(most / needless) if needless else "none"
+    found, needless, where, origin = counted
     on_sms = one.on_sms(needless * CYCLES_A_SECTOR)
     sheet = data_sheet(str(one.device.get("gpu") or ""))
     moved, nanoseconds = one.value("dram_bytes"), one.value("gpu__time_duration.sum")
@@ -108,11 +116,9 @@ def sectors_over_ideal(one: Subject) -> Finding | None:
         bound = on_sms + min(needless * SECTOR_BYTES, moved) / bandwidth / (nanoseconds * 1e-9)
     return Finding(
         "sectors over ideal",
-        f"{_told(needless)} of {_told(found)} sectors of global memory are more than the bytes need, {share} of "
-        f"them at {_at(origin)}",
+        f"{_told(needless)} of {_told(found)} sectors of global memory are more than the bytes need, {where}",
         _over(needless, found),
         one.bounded(bound),
-        {"sectors_global": found, "sectors_global_ideal": found - needless},
         origin,
     )
 
@@ -145,7 +151,6 @@ def last_wave(one: Subject) -> Finding | None:
         f"the blocks fill {waves:.2f} waves, {_percent(1 - used)} of their places are empty{seen}",
         max(1 - used, uneven),
         one.bounded(max(1 - used, counted)),
-        {WAVES: waves} | ({AVERAGE: average or 0.0, BUSIEST: busiest or 0.0} if known else {}),
     )
 
 
@@ -165,7 +170,6 @@ def tile_waste(one: Subject) -> Finding | None:
         f"tiles of {words} do {_percent(ratio - 1)} more multiply-adds than {m} x {n} x {k} needs",
         1 - 1 / ratio,
         one.bounded(1 - used / ratio),
-        {"operations_ratio": ratio},
     )
 
 
@@ -187,7 +191,6 @@ def occupancy_limiter(one: Subject) -> Finding | None:
         f"would fit; warps wait for latencies {_percent(waiting)} of their time",
         waiting,
         bound,
-        {"warps": held.warps, "waiting": waiting},
     )
 
 
@@ -217,7 +220,6 @@ def spills(one: Subject) -> Finding | None:
         f"{spilled} bytes of a thread's registers are kept in local memory{counted}",
         float(spilled > 0),
         one.bounded(waiting) if spilled else 0.0,
-        {"spill_bytes": spilled, "executed": executed},
         origin,
     )
 
@@ -232,7 +234,6 @@ def register_banks(one: Subject) -> Finding | None:
         f"warps wait {_percent(share)} of their time for the dispatcher: register banks and ports",
         share,
         one.bounded(share),
-        {STALLED.format("dispatch_stall"): one.value(STALLED.format("dispatch_stall")) or 0.0},
     )
 
 
@@ -243,8 +244,7 @@ def top_stall(one: Subject) -> Finding | None:
     if not waits:
         return None
     state = max(waits, key=lambda name: waits[name])
-    share, name = waits[state], STALLED.format(state)
-    told = {name: one.value(name) or 0.0}
+    share = waits[state]
     column = STALL_SAMPLES.format(SAMPLE_OF.get(state, state))
     origin, count = worst_line(
         one.samples, lambda row: float(row[column]) if present(row.get(column)) else 0.0
@@ -253,13 +253,11 @@ def top_stall(one: Subject) -> Finding | None:
     if count:
         sampled, shape = total(one.samples, column), one.samples[0]["case"].partition("@")[2]
         where = f"; {_percent(count / sampled)} of the samples of that, taken at {shape}, are in {_at(origin)}"
-        told[column] = sampled
     return Finding(
         "top stall",
         f"most of all, warps {STATES[state]}: {_percent(share)} of their time{where}",
         share,
         one.bounded(share),
-        told,
         origin if count else NOWHERE,
     )
 
@@ -293,7 +291,6 @@ def small_copies(one: Subject) -> Finding | None:
         f"{_at(origin)}; pieces of {COPY_BYTES} would be {_told(needless)} fewer",
         needless / copies if copies else 0.0,
         one.bounded(one.on_sms(cycles)),
-        {"copies": copies, "copies_spared": needless, "wavefronts_shared_excess": excess},
         origin,
     )
 

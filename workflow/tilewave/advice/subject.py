@@ -8,14 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewave.compiling.origins import NOWHERE, Origin
-from tilewave.counters.catalogue import ISSUED, PIPE, STALLED, STATES
+from tilewave.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, ISSUED, PIPE, STALLED, STATES
 from tilewave.plots.base import present
 from tilewave.theory.occupancy import Occupancy, SmLimits, occupancy
 
-ELAPSED = "sm__cycles_elapsed.max"
-AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
-WAVES = "launch__waves_per_multiprocessor"
-EXECUTED = "smsp__inst_executed.sum"
 PIPES = tuple(PIPE.format(pipe) for pipe in ("tensor", "fma", "fp64"))
 Row = Mapping[str, Any]
 
@@ -25,23 +21,15 @@ class Finding:
     """What a rule found of a case.
 
     amount: the share (0 to 1) that the rule looks at, its meaning in the sentence. bound: the largest
-    share of the time that mending it can save, None where nothing was counted that bounds it. rests_on:
-    the figures by name. origin: the line that it means, `NOWHERE` where it means none.
+    share of the time that mending it can save, None where nothing was counted that bounds it. origin: the
+    line that it means, `NOWHERE` where it means none.
     """
 
     rule: str
     sentence: str
     amount: float
     bound: float | None
-    rests_on: Mapping[str, float]
     origin: Origin = NOWHERE
-
-    @property
-    def limit(self) -> str:
-        """The bound in words."""
-        if self.bound is None:
-            return "nothing was counted that bounds the gain"
-        return f"at most {100 * self.bound:.1f} % of the time"
 
 
 @dataclass(frozen=True)
@@ -111,11 +99,8 @@ class Subject:
     def occupancy(self) -> Occupancy | None:
         """By the closed form; None where a fact of the kernel or of the SM is not known."""
         threads, registers = self.size("block_threads"), self.size("registers")
-        try:
-            limits = SmLimits.from_environment(self.device)
-        except (KeyError, TypeError, ValueError):
-            return None
-        if not threads or registers is None:
+        limits = SmLimits.known(self.device)
+        if limits is None or not threads or registers is None:
             return None
         return occupancy(limits, threads, registers, self.size("shared_bytes") or 0)
 

@@ -3,6 +3,3 @@
 A module has ``add(commands)``, which gives its parser to argparse's subparsers and sets ``run`` to a
 function from the parsed options to the exit code. `tilewave.command` lists them.
 """
-
-HERE = "command line"
-"""Where a mistake is that the command line holds."""

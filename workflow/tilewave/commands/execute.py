@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import re
-import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,18 +17,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tilewave import cache, execution, operations
-from tilewave.cases import Case, Request, expand_shapes
-from tilewave.commands import HERE, own
-from tilewave.commands.columns import columns, count
+from tilewave import architectures, cache, execution, operations
+from tilewave.cases import Case, Request
+from tilewave.columns import columns, count
+from tilewave.commands import own
 from tilewave.compiling import nvrtc
 from tilewave.config import Config
 from tilewave.counters.instructions import instruction_kind
-from tilewave.errors import UserError
+from tilewave.errors import HERE, UserError
 from tilewave.execution import case, lanes, least
 from tilewave.home import RECORDED, place, relative
 from tilewave.jobs import Job
 from tilewave.kernels import Kernel, load_kernel
+from tilewave.progress import say
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
@@ -144,11 +144,7 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
         raise UserError(HERE, "--case", options.case, f"--shape {'x'.join(dimensions)}: no probe")
     if options.shape is None:
         raise UserError(HERE, "--shape", None, f"sizes as {'x'.join(dimensions)}")
-    text: int | str = int(options.shape) if options.shape.isdigit() else options.shape
-    try:
-        (shape,) = expand_shapes([text], dimensions, HERE, "--shape")
-    except UserError as error:  # which names the place in a list
-        raise UserError(HERE, "--shape", options.shape, error.allowed) from error
+    shape = own.shape(options.shape, dimensions, "--shape")
     return Case(chosen_variant(kernel, _macros(options.macro), HERE, "--macro"), shape)
 
 
@@ -166,7 +162,7 @@ def _arch(options: argparse.Namespace) -> str:
 def _gpu(options: argparse.Namespace) -> DataSheet | None:
     """The GPU that is named, or the recorded one of the architecture. Raises UserError."""
     if options.gpu is None:
-        number = int("".join(filter(str.isdigit, _arch(options))))
+        number = architectures.number(_arch(options))
         for folder in folders(place(RECORDED)):
             recorded = Recorded(folder)
             facts = recorded.environments.get(recorded.main_environment, {})
@@ -190,7 +186,7 @@ def _target(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
         raise UserError(HERE, "NVRTC", why, "an NVRTC: the packages of requirements/base.txt")
     if arch not in nvrtc.architectures():
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())
-    number = int("".join(sign for sign in arch if sign.isdigit()))
+    number = architectures.number(arch)
     some: dict[str, Any] = {} if gpu is None else {"sms": gpu.sms}
     for folder in folders(place(RECORDED)):
         recorded = Recorded(folder)
@@ -229,7 +225,7 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, di
             "execute": {"case_limit_s": options.limit},
         }
     )
-    (one,) = jobs.plan(case.STAGE, [Request(asked)], compiled, target, config)
+    (one,) = jobs.plan(model.EXECUTE, [Request(asked)], compiled, target, config)
     return one, entry
 
 
@@ -532,7 +528,7 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
         plan, entry = planned(options, Path(folder))
         done = None
         if plan.job is not None:
-            machine = machine or execution.engine(saying=_say, processes=os.cpu_count() or 1)
+            machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
             try:
                 done = case.run(replace(plan.job, watch=options.lanes is not None), machine)
             except MemoryError as error:
@@ -557,7 +553,3 @@ def _drawn(
     except OSError as error:
         raise UserError(HERE, "--output", str(path), f"a file to write ({error})") from error
     return {"file": str(path), "text": one.told()}
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

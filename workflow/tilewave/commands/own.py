@@ -1,4 +1,4 @@
-"""``--operations FOLDER ...``: operations of one's own, for subcommands that read kernel files."""
+"""What several subcommands take: ``--operations FOLDER ...``, operations of one's own, and a shape."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from tilewave import operations
-from tilewave.commands import HERE
-from tilewave.errors import UserError
+from tilewave.cases import Shape, expand_shapes
+from tilewave.errors import HERE, UserError
 
 
 def add_operations(parser: argparse.ArgumentParser) -> None:
@@ -26,3 +26,13 @@ def use_operations(options: argparse.Namespace) -> list[str]:
             raise UserError(HERE, "--operations", folder, "a folder that exists")
     operations.MODULES.use(Path(folder).expanduser() for folder in named)
     return named
+
+
+def shape(text: str, dimensions: tuple[str, ...], key: str) -> Shape:
+    """The one shape that a word says: 4096, or 512x256x128. Raises UserError."""
+    given: int | str = int(text) if text.isdigit() else text
+    try:
+        (found,) = expand_shapes([given], dimensions, HERE, key)
+    except UserError as error:  # which names the place in a list
+        raise UserError(HERE, key, text, error.allowed) from error
+    return found

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewave.cases import Shape, expand_shapes
-from tilewave.commands import HERE, own
-from tilewave.commands.columns import columns
+from tilewave.columns import columns
+from tilewave.commands import own
 from tilewave.dtypes import DTYPES
-from tilewave.errors import UserError
+from tilewave.errors import HERE, UserError
 from tilewave.home import RECORDED, SHIPPED, place, relative
 from tilewave.kernels import find_kernels
 from tilewave.operations.matmul import Matmul
@@ -63,7 +62,7 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Pick and tell; the exit code. Raises UserError."""
     own.use_operations(options)
-    shape = _shape(options.shape)
+    shape = own.shape(options.shape, Matmul.dimensions, "SHAPE")
     refused: dict[str, UserError] = {}
     kernels = find_kernels([place(folder) for folder in options.kernels], refused)
     recorded = _recorded(options.gpu)
@@ -87,15 +86,6 @@ def _recorded(named: str | None) -> Recorded:
     if found is None:
         raise UserError(HERE, "--gpu", named, [*known, "a folder of recorded figures"])
     return found
-
-
-def _shape(text: str) -> Shape:
-    given: int | str = int(text) if text.isdigit() else text
-    try:
-        (shape,) = expand_shapes([given], Matmul.dimensions, HERE, "SHAPE")
-    except UserError as error:  # which names the place in a list
-        raise UserError(HERE, "SHAPE", text, error.allowed) from error
-    return shape
 
 
 def _dtype(named: str, picker: Picker) -> str:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tilewave.commands import HERE, report
-from tilewave.errors import UserError
+from tilewave.commands import report
+from tilewave.errors import HERE, UserError
 from tilewave.home import RECORDED, relative
 from tilewave.records.recorded import adopt, folders
 

@@ -12,10 +12,10 @@ import yaml
 
 from tilewave import config_files, outputs, own_study
 from tilewave import project as projects
-from tilewave.commands import HERE, own
+from tilewave.commands import own
 from tilewave.config import parse
 from tilewave.environment import fingerprint, has_gpu
-from tilewave.errors import UserError
+from tilewave.errors import HERE, UserError
 from tilewave.home import RECORDED, ROOT
 from tilewave.processes.unlock import unlock
 from tilewave.records.recorded import folders

@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from tilewave import operations
-from tilewave.commands import HERE, execute, own
-from tilewave.errors import UserError
+from tilewave.commands import execute, own
+from tilewave.errors import HERE, UserError
 from tilewave.home import relative
 from tilewave.kernels import FENCES, NAME
 from tilewave.operations.base import Operation

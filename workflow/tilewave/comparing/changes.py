@@ -18,7 +18,8 @@ import pandas as pd
 from tilewave.comparing import ratios
 from tilewave.comparing.ratios import MARGIN, NOT_COMPARABLE, TWO_RUNS
 from tilewave.comparing.sides import OCCUPANCY, Side
-from tilewave.records.tables import EXCESS, with_excess
+from tilewave.counters.catalogue import EXCESS
+from tilewave.records.tables import with_excess
 
 COUNTS = (
     "executed", "threads_executed", "wavefronts_shared", "wavefronts_shared_ideal",

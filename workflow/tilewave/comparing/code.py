@@ -14,7 +14,7 @@ import pandas as pd
 from tilewave.comparing.changes import instructions
 from tilewave.comparing.sides import Side
 from tilewave.compiling import sass
-from tilewave.records.tables import EXCESS
+from tilewave.counters.catalogue import EXCESS
 from tilewave.report import diffs
 from tilewave.report.cells import plural
 
@@ -56,8 +56,7 @@ class MachineCode:
     """A diff: instructions before and after, lines added and removed, the first lines with their kinds (see
     `diffs.unified`), and how many are left out.
 
-    opcodes: a row for each opcode, its modifiers left out, of which there are more or fewer: opcode, before,
-    after, and the difference, the largest first. Where other registers are all that differs, there is none.
+    opcodes: of `diffs.opcodes`; where other registers are all that differs, there is none.
     """
 
     before: int
@@ -165,16 +164,5 @@ def machine_code(before: str, after: str) -> MachineCode | None:
     shown = lines[:MOST_LINES]
     return MachineCode(
         sizes[0], sizes[1], kinds["added"], kinds["removed"], shown, len(lines) - len(shown),
-        _opcodes(before, after),
+        diffs.opcodes(before, after),
     )  # fmt: skip
-
-
-def _opcodes(before: str, after: str) -> pd.DataFrame:
-    one, other = (
-        Counter(line.opcode.partition(".")[0] for line in sass.parse(text))
-        for text in (before, after)
-    )
-    rows = [(name, one[name], other[name], other[name] - one[name]) for name in {**one, **other}]
-    made = pd.DataFrame(rows, columns=["opcode", "before", "after", "more"])
-    made = made[made["more"] != 0]
-    return made.sort_values("more", key=lambda more: -more.abs(), kind="stable", ignore_index=True)

@@ -14,12 +14,12 @@ from matplotlib.figure import Figure
 from tilewave.comparing import changes, code, drawing, ratios, telling
 from tilewave.comparing.changes import Comparison
 from tilewave.comparing.sides import Side
+from tilewave.counters.catalogue import EXCESS
 from tilewave.plots import style as look
 from tilewave.plots.base import present
 from tilewave.plots.style import Style
 from tilewave.records import model
 from tilewave.records.store import write_atomically
-from tilewave.records.tables import EXCESS
 from tilewave.report.cells import Table, table
 from tilewave.report.rendering import render
 from tilewave.report.summary import Banner

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tilewave.commands import HERE
 from tilewave.comparing import sides
 from tilewave.comparing.changes import Comparison
-from tilewave.errors import UserError
+from tilewave.errors import HERE, UserError
 from tilewave.gathering import gathered, mistakes
 from tilewave.kernels import Kernel
 

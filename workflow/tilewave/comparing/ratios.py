@@ -31,9 +31,9 @@ def ratio_in_turn(
     return float(np.median(pairs)), float(low), float(high)
 
 
-def median(values: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
+def median(values: np.ndarray) -> tuple[float, float, float]:
     """The lower bound of the median's 95 % interval (bootstrap), the median, the upper bound."""
-    low, high = np.percentile(_resampled(values, seed), INTERVAL)
+    low, high = np.percentile(_resampled(values, 0), INTERVAL)
     return float(low), float(np.median(values)), float(high)
 
 

@@ -16,9 +16,8 @@ import pandas as pd
 
 from tilewave import own_study
 from tilewave import project as projects
-from tilewave.commands import HERE
 from tilewave.compiling import origins
-from tilewave.errors import UserError
+from tilewave.errors import HERE, UserError
 from tilewave.gathering import gathered
 from tilewave.kernels import Kernel, find_kernels, source_digest
 from tilewave.processes import supervisor
@@ -323,7 +322,7 @@ def of_kernels(
 
     def texts(variant: str) -> Mapping[str, str]:
         kernel = pipeline.variants[variant].kernel
-        return origins.by_last_name(origins.own_texts(kernel.text, kernel.path, kernel.folders))
+        return origins.by_last_name(origins.kernel_texts(kernel))
 
     side = Side(
         label, **{name: frames[name] for name in FRAMES}, environments=known, listing=listing,

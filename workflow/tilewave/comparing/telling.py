@@ -7,13 +7,12 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from tilewave.commands import HERE
-from tilewave.commands.columns import columns, count
+from tilewave.columns import columns, count
 from tilewave.comparing import ratios
 from tilewave.comparing.changes import Comparison
-from tilewave.errors import UserError
+from tilewave.counters.catalogue import EXCESS
+from tilewave.errors import HERE, UserError
 from tilewave.records import model
-from tilewave.records.tables import EXCESS
 
 RULES = {
     "wrong": "a case that was right is not any more, or a kernel has a mistake now",

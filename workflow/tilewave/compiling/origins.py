@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewave.compiling import headers, sass
+
+if TYPE_CHECKING:
+    from tilewave.kernels import Kernel
 
 CALLS = " < "
 """Stands between the call sites of `Origin.via`."""
@@ -46,6 +49,11 @@ def own_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[str, 
     folders: of headers, besides the kernel file's own.
     """
     return {path.name: text, **headers.own(text, path.parent, *folders)}
+
+
+def kernel_texts(kernel: Kernel) -> dict[str, str]:
+    """`own_texts` of a kernel."""
+    return own_texts(kernel.text, kernel.path, kernel.folders)
 
 
 def by_last_name(texts: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from tilewave import reading
+from tilewave import architectures, reading
 from tilewave.compiling import cubin as parts
 from tilewave.compiling.nvrtc import Compiled
 from tilewave.errors import UserError
@@ -53,7 +53,7 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
         kernels = {entry: images.read(found, entry) for entry in parts.kernels(found)}
     except Exception as error:  # whatever a file that is no cubin makes of the reader
         return refused(f"no cubin ({type(error).__name__}: {error})")
-    wanted = int("".join(sign for sign in arch if sign.isdigit()))
+    wanted = architectures.number(arch)
     made = {image.arch for image in kernels.values()}
     if made != {wanted}:
         was = " and ".join(f"sm_{one}" for one in sorted(made)) or "no kernel"

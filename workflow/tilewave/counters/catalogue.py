@@ -78,15 +78,18 @@ FP8_OPS = Metric(
     TENSOR.format("fp8"), "FLOP", f"{_TENSOR_WORDS} FP8 inputs", optional=True, inputs="fp8"
 )
 """Asked for of products of FP8 beside what their set has: the keys of all others stay what they were."""
+AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
 CYCLES = [
-    Metric("sm__cycles_active.avg", "cycle", "cycles with a warp on an SM, mean over SMs"),
-    Metric("sm__cycles_active.max", "cycle", "cycles with a warp on an SM, busiest SM"),
+    Metric(AVERAGE, "cycle", "cycles with a warp on an SM, mean over SMs"),
+    Metric(BUSIEST, "cycle", "cycles with a warp on an SM, busiest SM"),
     Metric("gpu__time_duration.sum", "ns", "time under ncu; never a figure of speed"),
 ]
-ELAPSED = Metric("sm__cycles_elapsed.max", "cycle", "SM clock cycles from start to end", SUM)
+ELAPSED = "sm__cycles_elapsed.max"
+_ELAPSED = Metric(ELAPSED, "cycle", "SM clock cycles from start to end")
+WAVES = "launch__waves_per_multiprocessor"
 LAUNCH = [
     Metric("launch__grid_size", "block", "blocks launched"),
-    Metric("launch__waves_per_multiprocessor", "wave", "blocks over the blocks that fit at once"),
+    Metric(WAVES, "wave", "blocks over the blocks that fit at once"),
 ]
 GEOMETRY = [
     Metric("launch__grid_dim_x", "block", "grid in x", LAST),
@@ -104,57 +107,50 @@ GEOMETRY = [
     Metric("sm__maximum_warps_per_active_cycle_pct", "%", "theoretical occupancy", LAST),
     Metric("sm__warps_active.avg.pct_of_peak_sustained_active", "%", "achieved occupancy", LAST),
 ]
+WARP_INSTRUCTIONS = "smsp__inst_executed.sum"
 INSTRUCTIONS = [
-    Metric("smsp__inst_executed.sum", "inst", "instructions, one for each warp"),
+    Metric(WARP_INSTRUCTIONS, "inst", "instructions, one for each warp"),
     Metric(
         "smsp__thread_inst_executed.sum",
         "inst",
         "instructions, one for each thread, predicated off too",
     ),
-    ELAPSED,
+    _ELAPSED,
     Metric("gpc__cycles_elapsed.max", "cycle", "GPC clock cycles from start to end", SUM),
 ]
 DRAM = [
     Metric("dram__bytes_read.sum", "byte", "bytes read from device memory"),
     Metric("dram__bytes_write.sum", "byte", "bytes written to device memory"),
 ]
+SHARED_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+BANK_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+"""Of ``ld`` and ``st``, as those before and behind it."""
+COPY_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
+_CONFLICTS = "extra wavefronts of shared {}: bank conflicts and lost arbitration"
 SHARED = [
     Metric(
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+        SHARED_WAVEFRONTS.format("ld"),
         "wavefront",
         "wavefronts of shared loads, ldmatrix among them",
     ),
-    Metric(
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-        "wavefront",
-        "wavefronts of shared stores",
-    ),
-    Metric(
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-        "wavefront",
-        "extra wavefronts of shared loads: bank conflicts and lost arbitration",
-    ),
-    Metric(
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-        "wavefront",
-        "extra wavefronts of shared stores: bank conflicts and lost arbitration",
-    ),
-    Metric(
-        "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
-        "wavefront",
-        "shared wavefronts of asynchronous copies",
-    ),
+    Metric(SHARED_WAVEFRONTS.format("st"), "wavefront", "wavefronts of shared stores"),
+    Metric(BANK_CONFLICTS.format("ld"), "wavefront", _CONFLICTS.format("loads")),
+    Metric(BANK_CONFLICTS.format("st"), "wavefront", _CONFLICTS.format("stores")),
+    Metric(COPY_WAVEFRONTS, "wavefront", "shared wavefronts of asynchronous copies"),
 ]
+GLOBAL_ACCESSES = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+"""Of ``requests`` and ``sectors``."""
+L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
 GLOBAL = [
-    Metric("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "request", "global load requests"),
-    Metric("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", "request", "global store requests"),
-    Metric("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sector", "sectors of global loads"),
-    Metric("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "sector", "sectors of global stores"),
+    Metric(GLOBAL_ACCESSES.format("requests", "ld"), "request", "global load requests"),
+    Metric(GLOBAL_ACCESSES.format("requests", "st"), "request", "global store requests"),
+    Metric(GLOBAL_ACCESSES.format("sectors", "ld"), "sector", "sectors of global loads"),
+    Metric(GLOBAL_ACCESSES.format("sectors", "st"), "sector", "sectors of global stores"),
     Metric("l1tex__t_sector_hit_rate.pct", "%", "L1 sectors found, of those looked up", LAST),
     Metric("lts__t_sector_hit_rate.pct", "%", "L2 sectors found, of those looked up", LAST),
     Metric("lts__t_sectors_op_read.sum", "sector", "L2 sectors read"),
     Metric("lts__t_sectors_op_write.sum", "sector", "L2 sectors written"),
-    Metric("lts__t_sectors_srcunit_tex.sum", "sector", "L2 sectors asked for by the SMs"),
+    Metric(L2_SECTORS, "sector", "L2 sectors asked for by the SMs"),
     Metric(
         "lts__t_sectors_srcunit_tex_lookup_hit.sum", "sector", "of these, the sectors found in L2"
     ),
@@ -253,7 +249,7 @@ SETS: dict[str, tuple[Metric, ...]] = {
     "traffic": tuple(_TRAFFIC),
     "memory": tuple(_TRAFFIC),
     "quantization": (*TENSOR_OPS, *CYCLES, *LAUNCH),
-    "limits": (*CYCLES, ELAPSED, *LAUNCH, *PIPES, ISSUED, *WARP_STATES),
+    "limits": (*CYCLES, _ELAPSED, *LAUNCH, *PIPES, ISSUED, *WARP_STATES),
     "full": (*_TRAFFIC, *THROUGHPUT, *TENSOR_PATHS),
 }
 # Counters that have a value for each instruction, and the column of the instruction table.
@@ -266,6 +262,7 @@ INSTRUCTION_METRICS: dict[str, str] = {
     "memory_l2_theoretical_sectors_global": "sectors_global",
     "memory_l2_theoretical_sectors_global_ideal": "sectors_global_ideal",
 }
+EXCESS = "wavefronts_shared_excess"
 OF_INSTRUCTIONS = ("memory", "full")
 """Sets that have these, too: ncu patches the kernel for them, which costs most of what a case takes."""
 # Sections of ncu, which make the report file worth opening in Nsight Compute.
@@ -308,6 +305,7 @@ SAMPLED_SECTIONS = (
 METRICS: dict[str, Metric] = {
     metric.name: metric for metric in (*itertools.chain.from_iterable(SETS.values()), FP8_OPS)
 }
+OPTIONAL = frozenset(name for name, metric in METRICS.items() if metric.optional)
 
 
 def names(metric_set: str) -> list[str]:

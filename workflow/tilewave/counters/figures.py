@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tilewave.counters.catalogue import SCALAR_OP, TENSOR, TENSOR_BY_SUM
+from tilewave.counters.catalogue import (
+    AVERAGE,
+    BANK_CONFLICTS,
+    BUSIEST,
+    SCALAR_OP,
+    SHARED_WAVEFRONTS,
+    TENSOR,
+    TENSOR_BY_SUM,
+)
 from tilewave.dtypes import DTYPES
 
 
@@ -29,22 +37,16 @@ DERIVED: dict[str, Derived] = {
     "shared_wavefronts_load": Derived(
         "wavefront",
         "wavefronts of shared loads, ldmatrix among them",
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+        SHARED_WAVEFRONTS.format("ld"),
     ),
     "shared_wavefronts_store": Derived(
-        "wavefront",
-        "wavefronts of shared stores",
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+        "wavefront", "wavefronts of shared stores", SHARED_WAVEFRONTS.format("st")
     ),
     "bank_conflicts_load": Derived(
-        "wavefront",
-        "the conflict counter of loads",
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+        "wavefront", "the conflict counter of loads", BANK_CONFLICTS.format("ld")
     ),
     "bank_conflicts_store": Derived(
-        "wavefront",
-        "the conflict counter of stores",
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+        "wavefront", "the conflict counter of stores", BANK_CONFLICTS.format("st")
     ),
     "dram_bytes": Derived("byte", "bytes read from and written to device memory"),
     "l2_hit_rate": Derived(
@@ -128,7 +130,7 @@ def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, An
     read, write = values.get("dram__bytes_read.sum"), values.get("dram__bytes_write.sum")
     if read is not None and write is not None:
         made.append(_made("dram_bytes", read + write))
-    average, highest = values.get("sm__cycles_active.avg"), values.get("sm__cycles_active.max")
+    average, highest = values.get(AVERAGE), values.get(BUSIEST)
     if average is not None and highest:
         made.append(_made("cycles_active_ratio", average / highest))
     return made

@@ -48,6 +48,14 @@ def of_launches(
     return list(found.values())
 
 
+def with_excess(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with its wavefronts beyond the ideal, where it has both counts."""
+    if "wavefronts_shared" in row and "wavefronts_shared_ideal" in row:
+        excess = row["wavefronts_shared"] - row["wavefronts_shared_ideal"]
+        row["wavefronts_shared_excess"] = excess
+    return row
+
+
 def instruction_totals(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Shared wavefronts, ideal and excess, of all instructions and of each kind that has any.
 

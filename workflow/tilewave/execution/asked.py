@@ -10,19 +10,24 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tilewave.counters.catalogue import SCALAR_OP, TENSOR
+from tilewave.counters.catalogue import (
+    GLOBAL_ACCESSES,
+    SCALAR_OP,
+    SHARED_WAVEFRONTS,
+    TENSOR,
+    WARP_INSTRUCTIONS,
+)
 from tilewave.dtypes import DTYPES
 from tilewave.execution import opcodes
-from tilewave.theory.bounds import WARP, Counts
+from tilewave.theory.bounds import Counts
+from tilewave.theory.occupancy import WARP
 
-_GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
-_SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 TYPES = ("f16", "bf16", "tf32", "f64", "i8")
 COUNTERS = (
-    "smsp__inst_executed.sum",
+    WARP_INSTRUCTIONS,
     *(SCALAR_OP.format(kind + op) for kind in "fdh" for op in ("fma", "add", "mul")),
-    *(_GLOBAL.format(what, op) for what in ("requests", "sectors") for op in ("ld", "st")),
-    *(_SHARED.format(op) for op in ("ld", "st")),
+    *(GLOBAL_ACCESSES.format(what, op) for what in ("requests", "sectors") for op in ("ld", "st")),
+    *(SHARED_WAVEFRONTS.format(op) for op in ("ld", "st")),
     *(TENSOR.format(DTYPES[name].tensor_source) for name in TYPES),
 )
 """Those of a launch that are looked at."""
@@ -56,7 +61,7 @@ def through_l1(
     the copies themselves.
     """
     requests, loaded, stored = (
-        sum(values.get(_GLOBAL.format(what, op), 0.0) for op in ops)
+        sum(values.get(GLOBAL_ACCESSES.format(what, op), 0.0) for op in ops)
         for what, ops in (("requests", ("ld", "st")), ("sectors", ("ld",)), ("sectors", ("st",)))
     )
     ran = [row for row in rows if row["executed"] and opcodes.base(row["opcode"]) in opcodes.GLOBAL]
@@ -76,7 +81,7 @@ def through_l1(
 
 def wavefronts(rows: Iterable[Mapping[str, Any]], values: Mapping[str, float]) -> float:
     """Wavefronts of shared memory; the hardware's own count of loads and stores where it is there."""
-    counted = [values.get(_SHARED.format(op)) for op in ("ld", "st")]
+    counted = [values.get(SHARED_WAVEFRONTS.format(op)) for op in ("ld", "st")]
     total = sum(n for n in counted if n is not None)
     sides = [side for n, side in zip(counted, (opcodes.LOADS, opcodes.STORES)) if n is not None]
     known = frozenset[str]().union(*sides)
@@ -115,7 +120,7 @@ def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) ->
         tensor = {f"wgmma {name}": values[one] for name, one in names.items() if values.get(one)}
     accesses, past = through_l1(rows, values)
     return Counts(
-        instructions=total("smsp__inst_executed.sum"),
+        instructions=total(WARP_INSTRUCTIONS),
         f32=scalar("f"),
         f64=scalar("d"),
         f16=scalar("h"),
@@ -124,5 +129,5 @@ def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) ->
         tensor=tensor,
         wavefronts=wavefronts(rows, values),
         accesses=accesses,
-        port=past + total(_GLOBAL.format("sectors", "st")),
+        port=past + total(GLOBAL_ACCESSES.format("sectors", "st")),
     )

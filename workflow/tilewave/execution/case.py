@@ -25,7 +25,6 @@ from tilewave.placement import POISON
 from tilewave.processes import Result
 from tilewave.records import model
 
-STAGE = "execute"
 # What a fault makes of the case: a status, or a verdict on a case that ended. In the order in which
 # a reader must learn of them.
 STATUSES = {
@@ -340,7 +339,7 @@ class _Case:
 
 
 def _result(job: Job, status: str, reason: str = "", **more: Any) -> Result:
-    return model.result(STAGE, job.case, status, reason, key=job.key, **more)
+    return model.result(model.EXECUTE, job.case, status, reason, key=job.key, **more)
 
 
 def _worst(faults: Sequence[Mapping[str, Any]]) -> tuple[str, str]:

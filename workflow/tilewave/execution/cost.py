@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from tilewave import operations
 from tilewave.dtypes import DTYPES
 from tilewave.jobs import Job
-from tilewave.operations.base import Work
 
 # Operations of the product that one core gets through a second at best, measured with the ladder's
 # fastest kernels (`make bench`), so that what is left out would surely have taken too long.
@@ -31,10 +30,6 @@ CERTAIN = 1.3
 """So many times its limit a case must seem to take, to be left out: larger ones are somewhat faster."""
 
 
-def _work(job: Job) -> Work:
-    return operations.load(job.operation, job.source).work(job.shape, job.dtypes)
-
-
 def budget(job: Job) -> int:
     """Warp instructions after which a launch, or a series of them, is taken for endless.
 
@@ -42,7 +37,7 @@ def budget(job: Job) -> int:
     instructions for each of its operations); of a probe, whose work is not known, what the time
     limit allows, about.
     """
-    work = _work(job)
+    work = operations.work(job)
     if not work.bytes:
         return int(WARPS_A_SECOND * min(job.limit_s, PATIENCE_S))
     warps = sum(-(-math.prod(one.block) // LANES) * one.blocks for one in job.launch.steps)
@@ -56,13 +51,13 @@ def predicted_s(job: Job, flop: float = 0) -> float:
     """
     dtype = DTYPES.get(job.dtypes.get("a", ""))
     kind = "tensor" if dtype and dtype.tensor_cores else "scalar"
-    work = _work(job)
+    work = operations.work(job)
     return float((flop or LAUNCHES * work.flops) / FLOP_RATE[kind])
 
 
 def worker_s(job: Job) -> float:
     """Seconds, about, that a job keeps a worker."""
-    return LOADING_S + BYTE_S * _work(job).bytes + predicted_s(job)
+    return LOADING_S + BYTE_S * operations.work(job).bytes + predicted_s(job)
 
 
 @dataclass

@@ -13,15 +13,20 @@ import numpy as np
 
 from tilewave import architectures
 from tilewave.counters.catalogue import (
+    BANK_CONFLICTS,
+    COPY_WAVEFRONTS,
+    GLOBAL_ACCESSES,
     METRICS,
     SCALAR_OP,
+    SHARED_WAVEFRONTS,
     TENSOR,
     TENSOR_BY_SUM,
     TENSOR_PATH,
+    WARP_INSTRUCTIONS,
     combined,
 )
 from tilewave.counters.figures import derived, figure
-from tilewave.counters.instructions import KEPT, instruction_totals
+from tilewave.counters.instructions import KEPT, instruction_totals, with_excess
 from tilewave.dtypes import DTYPES
 from tilewave.execution import opcodes
 from tilewave.machine.families.tensor import WARPGROUPS
@@ -30,25 +35,20 @@ LANES = 32
 LEAST_REGISTERS = 16
 """What a thread gets that asks for fewer, as ncu reports it (measured on an H200)."""
 
-_LSU = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
-_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op"
 # Counter -> the column of the machine's counts, and the opcodes (bases) it sums over.
 SUMS: Mapping[str, tuple[str, frozenset[str] | None]] = {
-    "smsp__inst_executed.sum": ("executed", None),
+    WARP_INSTRUCTIONS: ("executed", None),
     "smsp__thread_inst_executed.sum": ("threads_executed", None),
-    f"{_LSU}_ld.sum": ("shared_wavefronts", opcodes.LOADS),
-    f"{_LSU}_st.sum": ("shared_wavefronts", opcodes.STORES),
-    f"{_CONFLICTS}_ld.sum": ("shared_conflicts", opcodes.LOADS),
-    f"{_CONFLICTS}_st.sum": ("shared_conflicts", opcodes.STORES),
+    SHARED_WAVEFRONTS.format("ld"): ("shared_wavefronts", opcodes.LOADS),
+    SHARED_WAVEFRONTS.format("st"): ("shared_wavefronts", opcodes.STORES),
+    BANK_CONFLICTS.format("ld"): ("shared_conflicts", opcodes.LOADS),
+    BANK_CONFLICTS.format("st"): ("shared_conflicts", opcodes.STORES),
     # ncu finds this one by patching instructions: its own attribution, not a counter of the pipe
-    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum": (
-        "shared_attributed",
-        frozenset({"LDGSTS"}),
-    ),
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": ("global_requests", opcodes.GLOBAL_LOADS),
-    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": ("global_requests", opcodes.GLOBAL_STORES),
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": ("global_sectors", opcodes.GLOBAL_LOADS),
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": ("global_sectors", opcodes.GLOBAL_STORES),
+    COPY_WAVEFRONTS: ("shared_attributed", frozenset({"LDGSTS"})),
+    GLOBAL_ACCESSES.format("requests", "ld"): ("global_requests", opcodes.GLOBAL_LOADS),
+    GLOBAL_ACCESSES.format("requests", "st"): ("global_requests", opcodes.GLOBAL_STORES),
+    GLOBAL_ACCESSES.format("sectors", "ld"): ("global_sectors", opcodes.GLOBAL_LOADS),
+    GLOBAL_ACCESSES.format("sectors", "st"): ("global_sectors", opcodes.GLOBAL_STORES),
 }
 # Columns of an instruction's row -> the machine's, for shared-memory instructions and for global
 # ones. `wavefronts_shared` and `sectors_global` are what ncu attributes to the address, which for
@@ -151,7 +151,7 @@ def values(
     bases = np.array([opcodes.base(word) for word in words])
     strange = np.isin(bases, list(opcodes.ASYNCHRONOUS)) & (np.asarray(counts["executed"]) > 0)
     for name, (column, among) in SUMS.items():
-        if name.startswith((_LSU, _CONFLICTS)) and strange.any():
+        if column in ("shared_wavefronts", "shared_conflicts") and strange.any():
             continue
         numbers = _column(counts, column)
         if numbers is not None:
@@ -185,17 +185,13 @@ def figures(
     found: Mapping[str, float],
     rows: Sequence[Mapping[str, Any]],
     operand: str = "",
-    names: Iterable[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Figures of a result: counters (those named, or all), what is derived of them, and sums of
-    the instructions' rows, as the result of a profiled kernel has them."""
-    chosen = {name: value for name, value in found.items() if names is None or name in set(names)}
+    """Figures of a result: counters, what is derived of them, and sums of the instructions' rows, as the
+    result of a profiled kernel has them."""
     made = [
-        figure(name, chosen[name], metric.unit)
-        for name, metric in METRICS.items()
-        if name in chosen
+        figure(name, found[name], metric.unit) for name, metric in METRICS.items() if name in found
     ]
-    made += derived(chosen, operand)
+    made += derived(found, operand)
     return made + instruction_totals(rows)
 
 
@@ -230,10 +226,7 @@ def instruction_rows(
             numbers = _column(counts, column)
             if numbers is not None:
                 row[name] = int(numbers[index])
-        if "wavefronts_shared" in row and "wavefronts_shared_ideal" in row:
-            excess = row["wavefronts_shared"] - row["wavefronts_shared_ideal"]
-            row["wavefronts_shared_excess"] = excess
-        rows.append(row)
+        rows.append(with_excess(row))
     return rows
 
 

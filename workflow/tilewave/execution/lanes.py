@@ -34,9 +34,9 @@ class Watched:
     def layout(self) -> Layout:
         return laid_out(self.worst)
 
-    def svg(self, standalone: bool = True) -> str:
+    def svg(self) -> str:
         """The worst access as a drawing."""
-        return diagram.drawn(self.layout, self.name, standalone)
+        return diagram.drawn(self.layout, self.name)
 
     def told(self) -> list[str]:
         """The same in lines of text."""

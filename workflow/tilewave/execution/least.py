@@ -66,7 +66,7 @@ def of_execution(done: Execution, job: Job, gpu: DataSheet) -> dict[str, Any] | 
     if not rows or not done.values:
         return None
     counts = [asked.of_launch(one.values(), part) for one, part in zip(done.ran, parts)]
-    work = operations.load(job.operation, job.source).work(job.shape, job.dtypes)
+    work = operations.work(job)
     try:
         least = bounds.in_turn(
             _bound(one, launch, gpu, at == job.leading, work.bytes)

@@ -34,11 +34,11 @@ from tilewave.records import model  # noqa: E402
 def one(job: Job, machine: Any, rates: cost.Rates) -> Result:
     """A job's result, whatever happens."""
     if reason := rates.hopeless(job):
-        return model.result(case.STAGE, job.case, model.NOT_MEASURED, reason, key=job.key)
+        return model.result(model.EXECUTE, job.case, model.NOT_MEASURED, reason, key=job.key)
     try:
         if job.watch:
             kept = captured.of_launches(case.launch_once(job, machine).ran)
-            return model.result(case.STAGE, job.case, model.OK, key=job.key, accesses=kept)
+            return model.result(model.EXECUTE, job.case, model.OK, key=job.key, accesses=kept)
         done = case.run(job, machine)
         rates.saw(job, done.launched_s)
         return done.result
@@ -48,13 +48,13 @@ def one(job: Job, machine: Any, rates: cost.Rates) -> Result:
         traceback.print_exc()
         text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
         reason = f"{case.HERE}: {text.splitlines()[0]}"
-    return model.result(case.STAGE, job.case, model.NOT_MEASURED, reason, key=job.key)
+    return model.result(model.EXECUTE, job.case, model.NOT_MEASURED, reason, key=job.key)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry of the worker process."""
     parser = argparse.ArgumentParser(prog="tilewave.execution.worker")
-    parser.add_argument("stage", choices=[case.STAGE])
+    parser.add_argument("stage", choices=[model.EXECUTE])
     parser.add_argument("jobs", type=Path, help="a JSON list of jobs")
     parser.add_argument("--events", type=Path, required=True)
     parser.add_argument("--start", type=int, default=0, help="index of the first job to run")

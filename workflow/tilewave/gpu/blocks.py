@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from tilewave.gpu.device import ok
-from tilewave.gpu.launch import Session
+from tilewave.gpu.device import Gpu, ok
+from tilewave.gpu.reference import Support
 
 BLOCK_US = 2000.0
 MAX_REPEATS = 1024
@@ -29,11 +29,11 @@ def span(name: str) -> Iterator[None]:
 class Block:
     """A CUDA graph of `repeats` launches that take the buffer sets in turn."""
 
-    def __init__(self, session: Session, launches: list[Callable[[], None]], repeats: int) -> None:
+    def __init__(self, support: Support, launches: list[Callable[[], None]], repeats: int) -> None:
         from cuda.bindings import driver
 
-        self._session, self.repeats = session, repeats
-        gpu = session.gpu
+        self._support, self.repeats = support, repeats
+        gpu = support.gpu
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self._graph = self._exec = None
         ok(driver.cuStreamBeginCapture(gpu.handle, mode))
@@ -56,7 +56,7 @@ class Block:
         """Start event, graph, end event."""
         from cuda.bindings import driver
 
-        gpu = self._session.gpu
+        gpu = self._support.gpu
         gpu.stream.record(self._events[0])
         ok(driver.cuGraphLaunch(self._exec, gpu.handle))
         gpu.stream.record(self._events[1])
@@ -67,9 +67,9 @@ class Block:
 
     def run(self) -> float:
         """Run one block behind the gate; microseconds a launch."""
-        self._session.support.gate()
+        self._support.gate()
         self.enqueue()
-        self._session.gpu.sync()
+        self._support.gpu.sync()
         return self.us()
 
     def close(self) -> None:
@@ -87,47 +87,46 @@ def _repeats(us: float, block_us: float) -> int:
 
 
 def build(
-    session: Session, launches: list[Callable[[], None]], block_us: float = BLOCK_US
+    support: Support, launches: list[Callable[[], None]], block_us: float = BLOCK_US
 ) -> Block:
     """A block of about `block_us`: one launch is timed, then the block itself where that misled.
 
     Every launch function must have run once before (lazy loading is not allowed in a capture).
     """
-    gpu = session.gpu
+    gpu = support.gpu
     first, last = gpu.event(), gpu.event()
-    session.support.gate()
+    support.gate()
     gpu.stream.record(first)
     for launch in launches[:3]:
         launch()
     gpu.stream.record(last)
     gpu.sync()
     repeats = _repeats(1e3 * float(last - first) / len(launches[:3]), block_us)
-    block = Block(session, launches, repeats)
+    block = Block(support, launches, repeats)
     better = _repeats(block.run(), block_us)
     if repeats != better and not 0.6 < better / repeats < 1.7:
         block.close()
-        block = Block(session, launches, better)
+        block = Block(support, launches, better)
         block.run()
     return block
 
 
-def empty_us(session: Session) -> float:
-    """Time of an empty kernel in the same graph form, measured once for each session."""
-    if session.empty_us is None:
-        launch = session.support.prepare_empty()
+def empty_us(support: Support) -> float:
+    """Time of an empty kernel in the same graph form, measured once for these helper kernels."""
+    if support.empty_us is None:
+        launch = support.prepare_empty()
         launch()
-        session.gpu.sync()
-        block = Block(session, [launch], 512)
+        support.gpu.sync()
+        block = Block(support, [launch], 512)
         try:
-            session.empty_us = float(np.median([block.run() for _ in range(5)]))
+            support.empty_us = float(np.median([block.run() for _ in range(5)]))
         finally:
             block.close()
-    return session.empty_us
+    return support.empty_us
 
 
-def first_launch_us(session: Session, launch: Callable[[], None]) -> float:
+def first_launch_us(gpu: Gpu, launch: Callable[[], None]) -> float:
     """Time of one launch as it comes, microseconds; the first also loads the code."""
-    gpu = session.gpu
     first, last = gpu.event(), gpu.event()
     gpu.stream.record(first)
     launch()

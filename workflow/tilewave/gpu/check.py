@@ -21,9 +21,11 @@ from tilewave.comparison import Judgement
 from tilewave.compiling import sass
 from tilewave.counters.figures import figure
 from tilewave.gpu.buffers import Buffer, Memory
+from tilewave.gpu.cpu_kernels import cpu_arrays, cpu_function
 from tilewave.gpu.device import CudaError
-from tilewave.gpu.launch import NvrtcKernel, Session, cpu_arrays, cpu_function
+from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.operands import fill, gather, scratch, sizes, without_padding
+from tilewave.gpu.session import Session
 from tilewave.inputs import storage, to_float64
 from tilewave.jobs import Job
 from tilewave.operations.base import Product

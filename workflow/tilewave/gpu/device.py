@@ -141,15 +141,15 @@ def _uuid(device: int) -> str:
     return uuid_text(ok(driver.cuDeviceGetUuid(device)).bytes)
 
 
-def open_gpu(choice: str | None = None) -> Gpu:
-    """Open the GPU that `choice` (default: the environment variable TILEWAVE_GPU) names.
+def open_gpu() -> Gpu:
+    """Open the GPU that the environment variable TILEWAVE_GPU names.
 
     Raises ValueError for a choice that no GPU matches, CudaError and ImportError where there is no
     usable driver or no cuda-python.
     """
     from cuda.bindings import driver
 
-    wanted = (choice or os.environ.get(CHOICE_VARIABLE) or "0").strip()
+    wanted = (os.environ.get(CHOICE_VARIABLE) or "0").strip()
     try:
         ok(driver.cuInit(0))
     except RuntimeError as error:

@@ -1,6 +1,6 @@
 """What the driver, NVML and the libraries say of a GPU and of themselves.
 
-    python -m tilewave.gpu.facts [--gpu N | --all] [--ncu PATH]
+    python -m tilewave.gpu.facts [--gpu N | --all]
 
 prints environments as one line of JSON, a list (see `tilewave.environment.probe`).
 """
@@ -160,10 +160,10 @@ def count() -> int:
         return 0
 
 
-def probe_here(gpu_index: int | None = None, ncu: str | None = None) -> dict[str, Any]:
+def probe_here(gpu_index: int | None = None) -> dict[str, Any]:
     """The environment, asked in this process (CUDA is initialised). See `environment.probe`."""
     packages = package_versions()
-    path = find_ncu(ncu)
+    path = find_ncu()
     told = re.search(r"Version\s+(\d+\.\d+\.\d+)", output_of([path, "--version"])) if path else None
     environment: dict[str, Any] = {
         "gpu": None,
@@ -196,10 +196,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--gpu", type=int, default=None)
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--ncu", default=None)
     chosen = parser.parse_args(arguments)
     numbers = range(max(1, count())) if chosen.all else [chosen.gpu]
-    print(json.dumps([probe_here(number, chosen.ncu) for number in numbers]))
+    print(json.dumps([probe_here(number) for number in numbers]))
     return 0
 
 

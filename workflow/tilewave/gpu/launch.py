@@ -1,28 +1,19 @@
-"""Load a cubin, pack arguments, launch; functions of the CPU provider; what a worker keeps open."""
+"""Load a cubin, pack arguments, launch."""
 
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from tilewave import arguments, operations
-from tilewave.gpu.buffers import Kept, Memory
+from tilewave import arguments
+from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.tensor_maps import Maps
 from tilewave.jobs import Job
 from tilewave.machine import cubin
-
-if TYPE_CHECKING:
-    from tilewave.gpu.clocks import Clocks
-    from tilewave.gpu.cublaslt import CublasLt, Unavailable
-    from tilewave.gpu.reference import Support
 
 PLAIN_SHARED_BYTES = 48 << 10
 """Static + dynamic shared memory that a launch gets without asking (CUDA programming guide)."""
@@ -194,7 +185,7 @@ class _Launch:
 class NvrtcKernel:
     """The kernel of a job, or all that it launches in a row, ready to be launched any number of times.
 
-    module: its loaded cubin, which then stays loaded (see `Session.module`).
+    module: its loaded cubin, which then stays loaded (see `session.Session.module`).
     """
 
     def __init__(self, gpu: Gpu, job: Job, module: Module | None = None) -> None:
@@ -236,101 +227,3 @@ class NvrtcKernel:
         self._memory.close()
         if self._own:
             self._module.close()
-
-
-class Session:
-    """What a worker keeps from job to job on one GPU: helper kernels, cuBLASLt, the cache folder."""
-
-    def __init__(self, gpu: Gpu, cache: Path | None = None) -> None:
-        self.gpu = gpu
-        self.cache = cache
-        self.empty_us: float | None = None  # blocks.empty_us keeps its measurement here
-        self._loaded: tuple[tuple[Any, ...], Module] | None = None
-
-    def module(self, job: Job) -> Module:
-        """The cubin of a job, loaded; the last job's where it is the same one.
-
-        For profiling, where to load one is work for ncu, too. A function keeps what `NvrtcKernel`
-        allows it, so launches of other shared memory or another cluster get a module of their own.
-        """
-        allowed = [(one.entry, one.launch.shared_bytes, one.launch.cluster) for one in job.steps]
-        key = (job.cubin, *allowed)
-        if self._loaded is None or self._loaded[0] != key:
-            self._unload()
-            self._loaded = (key, Module(Path(job.cubin).read_bytes()))
-        return self._loaded[1]
-
-    def _unload(self) -> None:
-        if self._loaded is not None:
-            self._loaded[1].close()
-            self._loaded = None
-
-    @cached_property
-    def kept(self) -> Kept:
-        return Kept(self.gpu)
-
-    @cached_property
-    def clocks(self) -> Clocks:
-        from tilewave.gpu.clocks import Clocks
-
-        return Clocks(self.gpu.uuid)
-
-    @cached_property
-    def support(self) -> Support:
-        from tilewave.gpu.reference import Support
-
-        return Support(self.gpu, self.cache)
-
-    @cached_property
-    def _cublaslt(self) -> CublasLt | Unavailable:
-        from tilewave.gpu.cublaslt import CublasLt, Unavailable
-
-        try:
-            return CublasLt(self.gpu)
-        except Unavailable as error:
-            return error  # remembered: asking again would search the disk for every case
-
-    @property
-    def cublaslt(self) -> CublasLt:
-        """The library. Raises cublaslt.Unavailable, every time."""
-        if isinstance(self._cublaslt, Exception):
-            raise self._cublaslt
-        return self._cublaslt
-
-    def close(self) -> None:
-        self._unload()
-        for name in ("kept", "support", "_cublaslt", "clocks"):
-            kept = self.__dict__.pop(name, None)
-            if kept is not None and not isinstance(kept, Exception):
-                kept.close()
-
-
-CpuFunction = Callable[..., object]
-"""Takes the operands with their dimensions, then alpha and beta."""
-
-
-def cpu_function(job: Job) -> CpuFunction:
-    """The Python function `entry` of a CPU kernel file, imported from `source`."""
-    path = Path(job.source)
-    spec = importlib.util.spec_from_file_location(f"tilewave_kernel_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    function: CpuFunction = getattr(module, job.entry)
-    return function
-
-
-def cpu_arrays(job: Job, given: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-    """The operands with their dimensions, in the job's layouts and with the GPU's numbers.
-
-    given: the operation's `inputs`, where the caller has them; the arrays are views of these.
-    """
-    operation = operations.load(job.operation, job.source)
-    given = operation.inputs(job) if given is None else given
-    made = {}
-    for name in operation.arrays(job):
-        dtype, count = operation.stored(job, name)
-        flat = given[name] if name in given else np.empty(count, dtype)
-        made[name] = flat.reshape(operation.extents(job, name), order=operation.order(job, name))
-    return made

@@ -14,7 +14,7 @@ from tilewave.gpu.device import ok
 from tilewave.jobs import Job
 
 if TYPE_CHECKING:
-    from tilewave.gpu.launch import Session
+    from tilewave.gpu.session import Session
 
 BESIDE = 16
 """Buffer set i of a timing holds streams 16 i and on."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewave.counters import catalogue
 from tilewave.counters.catalogue import INSTRUCTION_METRICS
-from tilewave.counters.instructions import KEPT
+from tilewave.counters.instructions import KEPT, with_excess
 
 
 def opcode_of(sass: str) -> str:
@@ -93,6 +93,10 @@ def _values_by_address(action: Any) -> dict[str, tuple[Any, dict[int, int]]]:
     return found
 
 
+def _addresses(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> list[int]:
+    return sorted(set().union(*(places for _, places in metrics.values())))
+
+
 def start_of(action: Any) -> int | None:
     """Absolute address of a kernel's first instruction, the lowest with a counter, because every launch
     executes it; None where no counter has values by address."""
@@ -101,11 +105,10 @@ def start_of(action: Any) -> int | None:
 
 def _start(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> int | None:
     # Values are read up to the first that is one: each costs a call into the report.
-    addresses = sorted(set().union(*(places for _, places in metrics.values())))
     return next(
         (
             address
-            for address in addresses
+            for address in _addresses(metrics)
             for metric, places in metrics.values()
             if address in places and catalogue.usable(metric.value(places[address]))
         ),
@@ -137,7 +140,7 @@ def instructions_of(
                 row[column] = int(value)
         return row
 
-    addresses = sorted(set().union(*(places for _, places in metrics.values())))
+    addresses = _addresses(metrics)
     start = _start(metrics)
     if start is None:
         return []
@@ -156,9 +159,5 @@ def instructions_of(
         told = code[offset]
         if told is None:
             continue
-        row: dict[str, Any] = {"address": offset, **told, **found}
-        if "wavefronts_shared" in row and "wavefronts_shared_ideal" in row:
-            excess = row["wavefronts_shared"] - row["wavefronts_shared_ideal"]
-            row["wavefronts_shared_excess"] = excess
-        rows.append(row)
+        rows.append(with_excess({"address": offset, **told, **found}))
     return rows

@@ -236,8 +236,7 @@ def result_of(
     rows = of_launches(functions, each)
     figures += instruction_totals(rows)
     notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours) for action in actions]}
-    optional = {name for name, metric in catalogue.METRICS.items() if metric.optional}
-    missing = [name for name in absent if name not in optional]
+    missing = [name for name in absent if name not in catalogue.OPTIONAL]
     if missing:
         notes["absent_metrics"] = missing
     if zero:

@@ -17,6 +17,7 @@ from typing import Any
 
 from tilewave.deadline import Deadline
 from tilewave.environment import DRIVER_VERSION
+from tilewave.home import child_environment
 from tilewave.processes.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
 from tilewave.records.store import write_atomically
 
@@ -104,13 +105,13 @@ def parse_query(text: str) -> set[str]:
     return set(re.findall(r"^\s*\"?([a-z0-9]+__[a-z0-9_]+)", text, re.MULTILINE))
 
 
-def query_metrics(ncu: str, cache: Path, chip: str | None = None) -> set[str]:
-    """Base names of the metrics that ncu has for the chip (default: the live GPU); asked once.
+def query_metrics(ncu: str, cache: Path) -> set[str]:
+    """Base names of the metrics that ncu has for the GPU here; asked once.
 
-    The answer is kept in ``cache`` by ncu, driver, GPU and chip. Empty where ncu does not answer.
+    The answer is kept in ``cache`` by ncu, driver and GPU. Empty where ncu does not answer.
     """
     models = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
-    seen: list[Any] = [os.path.realpath(ncu), chip, os.environ.get("CUDA_VISIBLE_DEVICES")]
+    seen: list[Any] = [os.path.realpath(ncu), os.environ.get("CUDA_VISIBLE_DEVICES")]
     for path in (Path(os.path.realpath(ncu)), DRIVER_VERSION, *models):
         try:
             seen.append(path.stat().st_mtime_ns if path.name == "ncu" else path.read_text())
@@ -122,10 +123,13 @@ def query_metrics(ncu: str, cache: Path, chip: str | None = None) -> set[str]:
         return set(json.loads(kept.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         pass
-    command = [ncu, "--query-metrics", *(["--chip", chip] if chip else [])]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=QUERY_LIMIT_S, check=False
+            [ncu, "--query-metrics"],
+            capture_output=True,
+            text=True,
+            timeout=QUERY_LIMIT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return set()
@@ -211,9 +215,6 @@ def run_ncu(
     The group ends with this process, and at ``limit_s`` seconds. ``meanwhile`` is called every
     POLL_S until then.
     """
-    library = str(Path(__file__).resolve().parents[2])
-    before = os.environ.get("PYTHONPATH")
-    environ = {**os.environ, "PYTHONPATH": f"{library}:{before}" if before else library}
     log_path.parent.mkdir(parents=True, exist_ok=True)
     outcome = Outcome()
     with open(log_path, "ab") as log:
@@ -226,7 +227,7 @@ def run_ncu(
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=environ,
+                env=child_environment(),
                 process_group=0,
                 preexec_fn=ends_with_parent(os.getpid()),
             )

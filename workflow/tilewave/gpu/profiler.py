@@ -126,9 +126,8 @@ class _Results:
     def _noted(session: Session, place: int, made: Result) -> Result:
         if made["status"] == OK:
             made["notes"]["report"] = session.report_path.name
-            optional = {name for name, metric in catalogue.METRICS.items() if metric.optional}
-            asked = metrics_of(session.batch[place])
-            told = [name for name in asked if name in session.unknown - optional]
+            unknown = session.unknown - catalogue.OPTIONAL
+            told = [name for name in metrics_of(session.batch[place]) if name in unknown]
             if told:
                 made["notes"]["unknown_metrics"] = told
         return made

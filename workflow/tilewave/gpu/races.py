@@ -20,15 +20,15 @@ from tilewave.counters.figures import figure
 from tilewave.gpu.blocks import Block, build, first_launch_us
 from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import cuda_errors
-from tilewave.gpu.failure import failure
-from tilewave.gpu.launch import Session
+from tilewave.gpu.failure import failure, too_dear
 from tilewave.gpu.operands import scratch
+from tilewave.gpu.session import Session
 from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointers_of
 from tilewave.jobs import Job
 from tilewave.processes import Result, result
 from tilewave.racing import Entry, Outcome, Race, Rules, Track
+from tilewave.records.model import TUNE
 
-STAGE = "tune"
 T = TypeVar("T")
 SHORT_US = 500.0
 SHORT_BLOCKS = 2
@@ -124,7 +124,7 @@ class GpuTrack:
             with cuda_errors():
                 return call()
         except Exception as error:
-            made, usable = failure(STAGE, self._jobs[name], error)
+            made, usable = failure(TUNE, self._jobs[name], error)
         self._failed(made)
         if not usable:
             raise Lost(made["reason"])
@@ -141,20 +141,17 @@ class GpuTrack:
         prepare, _ = contestants(session, job, pointers, stack, notes)
         runner = _Runner([prepare(one) for one in pointers], notes=notes)
         self._runners[name] = runner
-        first_launch_us(session, runner.launches[0])  # also loads the code
-        launch_us = first_launch_us(session, runner.launches[-1])
+        first_launch_us(session.gpu, runner.launches[0])  # also loads the code
+        launch_us = first_launch_us(session.gpu, runner.launches[-1])
         runner.launched += 2
-        predicted, limit = cost_s(job, launch_us), job.limit_s
-        if predicted > limit:
-            reason = f"predicted cost {predicted:.3g} s exceeds case_limit_s = {limit:g} s"
-            figures = [figure("predicted_cost_s", predicted, "s")]
-            self._failed(result(job, STAGE, "not measured", reason, figures=figures))
+        if dear := too_dear(TUNE, job, cost_s(job, launch_us)):
+            self._failed(dear)
             self.leave(name)
             return None
         if launch_us > max(GLANCE * worst_us, GLANCE_US):
             notes["blocks"] = "one launch"
             return [launch_us]
-        block = build(session, runner.launches, SHORT_US)
+        block = build(session.support, runner.launches, SHORT_US)
         try:
             runner.launched += 3 + block.repeats * (1 + SHORT_BLOCKS)
             if not self._warm:
@@ -173,7 +170,7 @@ class GpuTrack:
         session, runner = self._session, self._runners[name]
         if runner.block is None:
             block_us, _ = plan_of(self._jobs[name])
-            runner.block = build(session, runner.launches, block_us)
+            runner.block = build(session.support, runner.launches, block_us)
             self._stacks[name].callback(runner.block.close)
             runner.launched += 3 + runner.block.repeats
         runner.launched += runner.block.repeats
@@ -212,7 +209,7 @@ def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
         figure("tune_full_cost", 1e3 * cost_s(job, duration), "ms"),
     ]
     samples = {"duration_us": list(outcome.samples)}
-    return result(job, STAGE, figures=figures, samples=samples, notes=notes)
+    return result(job, TUNE, figures=figures, samples=samples, notes=notes)
 
 
 def entry(job: Job) -> Entry:
@@ -256,7 +253,7 @@ def _race(
         with cuda_errors():
             track = open_track(group, started, finished)
     except Exception as error:
-        outcomes = [failure(STAGE, job, error) for job in group]
+        outcomes = [failure(TUNE, job, error) for job in group]
         for made, _ in outcomes:
             finished(made)
         if not all(usable for _, usable in outcomes):

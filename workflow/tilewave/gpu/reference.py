@@ -76,6 +76,7 @@ class Support:
 
     def __init__(self, gpu: Gpu, cache: Path | None = None) -> None:
         self.gpu = gpu
+        self.empty_us: float | None = None  # blocks.empty_us keeps its measurement here
         self._module = Module(compile_support(gpu.arch, cache))
         self._functions: dict[str, Any] = {}
         self._memory = Memory(gpu)

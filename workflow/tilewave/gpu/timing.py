@@ -27,10 +27,12 @@ from tilewave.counters.figures import figure
 from tilewave.gpu.blocks import Block, build, empty_us, first_launch_us, span
 from tilewave.gpu.buffers import Buffer, Kept, Memory, Sets
 from tilewave.gpu.clocks import Clocks
-from tilewave.gpu.cpu_timing import time_cpu
+from tilewave.gpu.cpu_kernels import time_cpu
 from tilewave.gpu.device import CudaError, Gpu
-from tilewave.gpu.launch import NvrtcKernel, Session
+from tilewave.gpu.failure import too_dear
+from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.operands import fill, scratch, sizes
+from tilewave.gpu.session import Session
 from tilewave.jobs import Job
 from tilewave.launches import Scratch
 from tilewave.processes import Result, result
@@ -97,16 +99,6 @@ def cost_s(job: Job, *launches_us: float) -> float:
     return 1e-6 * sum(5 * us + (2 * rounds + 1) * max(us, block_us) for us in launches_us)
 
 
-def too_dear(job: Job, predicted: float) -> Result | None:
-    """A result *not measured* where the predicted seconds exceed the case's limit."""
-    limit = job.limit_s
-    if predicted <= limit:
-        return None
-    reason = f"predicted cost {predicted:.3g} s exceeds case_limit_s = {limit:g} s"
-    figures = [figure("predicted_cost_s", predicted, "s")]
-    return result(job, "time", "not measured", reason, figures=figures)
-
-
 def time_job(session: Session | None, job: Job) -> Result:
     """Time one case. `session` may be None for the CPU provider.
 
@@ -137,19 +129,21 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     rival: Block | None = None
     with span("warmup"):
         launches = [main(one) for one in pointers]
-        launch_us = first_launch_us(session, launches[0])
-        if refused := too_dear(job, cost_s(job, launch_us)):
+        launch_us = first_launch_us(session.gpu, launches[0])
+        if refused := too_dear("time", job, cost_s(job, launch_us)):
             return refused
-        launch_us = min(launch_us, first_launch_us(session, launches[-1]))
+        launch_us = min(launch_us, first_launch_us(session.gpu, launches[-1]))
         rival_launches = [other(one) for one in pointers] if other is not None else []
-        costs = [launch_us] + [first_launch_us(session, launch) for launch in rival_launches[:1]]
+        costs = [launch_us] + [
+            first_launch_us(session.gpu, launch) for launch in rival_launches[:1]
+        ]
         predicted = cost_s(job, *costs) + time.monotonic() - began
-        if refused := too_dear(job, predicted):
+        if refused := too_dear("time", job, predicted):
             return refused
-        block = build(session, launches, block_us)
+        block = build(session.support, launches, block_us)
         stack.callback(block.close)
         if rival_launches:
-            rival = build(session, rival_launches, block_us)
+            rival = build(session.support, rival_launches, block_us)
             stack.callback(rival.close)
 
     samples: dict[str, list[float]] = {"duration_us": []}
@@ -207,7 +201,7 @@ def contestants(
         launches = [plan.prepare(one, algorithm=algorithm) for one in pointers]
         launches[0]()
         session.gpu.sync()
-        return build(session, launches)
+        return build(session.support, launches)
 
     try:
         plan = Plan(session.cublaslt, job.shape, job.dtypes, job.layouts, job.strides)
@@ -283,7 +277,7 @@ def _report(
     predicted: float,
 ) -> Result:
     low, duration, high = (float(x) for x in np.percentile(samples["duration_us"], (25, 50, 75)))
-    empty = empty_us(session)
+    empty = empty_us(session.support)
     figures = [
         figure("duration", duration, "us"),
         figure("duration_spread", high - low, "us"),

@@ -27,7 +27,8 @@ from pathlib import Path
 
 from tilewave.gpu.device import CudaError, cuda_errors, gpu_lock, open_gpu
 from tilewave.gpu.failure import failure
-from tilewave.gpu.launch import NvrtcKernel, Session
+from tilewave.gpu.launch import NvrtcKernel
+from tilewave.gpu.session import Session
 from tilewave.jobs import Job, read_jobs
 from tilewave.processes import Result, result
 from tilewave.processes.events import Events

@@ -210,10 +210,8 @@ class _Words:
             return does + self.asynchronous(warp)
         other, verb, it = f"warp {warp}", "accesses", ""
         if known is not None:
-            members = self.lanes(int(known[tracing.K_WARP]), int(known[tracing.K_LANES]))
-            place = int(known[tracing.K_PC])
-            other, verb = self.named(members), self.does(place, members)
-            it = f" ({self.at(place)})"
+            other, verb, place = self.known(known)
+            it = f" ({place})"
         if kind == s.IN_FLIGHT:
             return (
                 f"{does} while the asynchronous copy of {other} into it{it} may be under way: missing "
@@ -266,12 +264,14 @@ class _Words:
         told = f"{who} {self.does(index, threads)} {byte}, which nothing in the block has written"
         if known is None:
             return told
-        members = self.lanes(int(known[tracing.K_WARP]), int(known[tracing.K_LANES]))
-        place = int(known[tracing.K_PC])
-        return (
-            f"{told} yet; {self.named(members)} {self.does(place, members)} it later "
-            f"({self.at(place)})"
-        )
+        other, verb, place = self.known(known)
+        return f"{told} yet; {other} {verb} it later ({place})"
+
+    def known(self, row: np.ndarray) -> tuple[str, str, str]:
+        """Threads, verb and instruction of the other access (see `tilewave.machine.tracing`)."""
+        members = self.lanes(int(row[tracing.K_WARP]), int(row[tracing.K_LANES]))
+        place = int(row[tracing.K_PC])
+        return self.named(members), self.does(place, members), self.at(place)
 
     def lanes(self, warp: int, mask: int) -> Threads:
         """Numbers of a warp's threads, those that the block has."""
@@ -493,11 +493,10 @@ def _ending(words: _Words, row: np.ndarray) -> tuple[int, str, Threads] | None:
     kind, index = int(row[s.F_KIND]), int(row[s.F_ROW])
     if kind == s.NEVER_REACHED:
         return words.deadlock()
+    threads = words.lanes(int(row[s.F_WARP]), int(row[s.F_LANES]))
     if kind == s.OUT_OF_BUDGET:
-        threads = words.lanes(int(row[s.F_WARP]), int(row[s.F_LANES]))
         return index, words.endless(int(row[s.F_OTHER]), index), threads
     if kind == s.ASSERTED:
-        threads = words.lanes(int(row[s.F_WARP]), int(row[s.F_LANES]))
         words.take(int(row[s.F_BLOCK]))
         place = _three(_place(int(row[s.F_BLOCK]), words.grid))
         told = assertion(words.state, int(row[s.F_WARP]), threads[0] % 32)

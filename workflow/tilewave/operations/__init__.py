@@ -7,9 +7,10 @@ import functools
 from pathlib import Path
 
 from tilewave.errors import UserError
+from tilewave.jobs import Job
 from tilewave.modules import Modules
 from tilewave.operations import own
-from tilewave.operations.base import Operation
+from tilewave.operations.base import Operation, Work
 
 MODULES = Modules("operation", __name__, __path__, "TILEWAVE_OPERATIONS", helpers=("base", "own"))
 
@@ -47,3 +48,8 @@ def load(name: str, where: object = "front matter") -> Operation:
     """
     MODULES.check(name, where, "operation")
     return _made(name, MODULES.file(name))
+
+
+def work(job: Job) -> Work:
+    """Operations and bytes of a job (see `Operation.work`)."""
+    return load(job.operation, job.source).work(job.shape, job.dtypes)

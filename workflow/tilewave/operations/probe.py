@@ -58,30 +58,13 @@ def chase(stride: int, size: int, seed: int = 1) -> np.ndarray:
 
 def launch_names(probe: Probe, *given: Mapping[str, Any]) -> dict[str, Any]:
     """Names for an expression about a launch: a buffer's, and the elements of every buffer."""
-    names = _names(probe, *given)
+    names = probe.names(*given)
     return {**names, **{name: _size(probe, name, names) for name in probe.buffers}}
-
-
-def _names(probe: Probe, *given: Mapping[str, Any]) -> dict[str, Any]:
-    """Names for a buffer's expressions: those given, the case's macros and its scalars."""
-    names: dict[str, Any] = {}
-    for source in (*given, probe.macros):
-        names.update(source)
-    for name, text in probe.scalars.items():
-        names[name] = evaluate(text, names)
-    return names
 
 
 def _probe(job: Job) -> Probe:
     assert job.probe is not None
     return job.probe
-
-
-def scalars(job: Job) -> dict[str, Any]:
-    """Values of the case's scalar arguments."""
-    probe = _probe(job)
-    names = _names(probe, job.device)
-    return {name: names[name] for name in probe.scalars}
 
 
 def _size(probe: Probe, name: str, names: Mapping[str, Any]) -> int:
@@ -96,7 +79,7 @@ def _dtype(probe: Probe, name: str, names: Mapping[str, Any]) -> np.dtype[Any]:
 def _fill(job: Job, name: str, text: Expression) -> np.ndarray:
     """A buffer's elements from an expression over ``lane``, the element's index."""
     probe = _probe(job)
-    names = _names(probe, job.device)
+    names = probe.names(job.device)
     count, dtype = _size(probe, name, names), _dtype(probe, name, names)
     functions = {"chase": lambda stride: chase(int(stride), count, job.seed)}
 
@@ -151,7 +134,7 @@ class ProbeOperation(Operation):
 
     def stored(self, job: Job, name: str) -> tuple[np.dtype[Any], int]:
         probe = _probe(job)
-        names = _names(probe, job.device)
+        names = probe.names(job.device)
         return _dtype(probe, name, names), _size(probe, name, names)
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:

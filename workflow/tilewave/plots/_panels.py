@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import offset_copy
 
+from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.style import GREY, INK, MM, Style
 
@@ -92,6 +94,33 @@ def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list
         for i in range(len(places) - 2, -1, -1):
             places[i] = max(places[i], places[i + 1] + gap)
     return places
+
+
+def below_dtypes(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows, those of each dtype below a line that has nothing but its name in the column `label`."""
+    blocks = [
+        pd.concat([pd.DataFrame([{"label": base.dtype_short(dtype)}]), block])
+        for dtype, block in rows.groupby(rows["dtype"].astype(str), sort=False)
+    ]
+    return pd.concat(blocks, ignore_index=True)
+
+
+def listed(ax: Axes, lines: pd.DataFrame, style: Style, middle: float) -> None:
+    """Names of the lines of `below_dtypes` along y, dtypes in bold; middle: of a line, from where it begins."""
+    ax.set_yticks(lines.index + middle, lines["label"], rotation=0)
+    ax.set_ylim(len(lines) - 0.5 + middle, -0.5 + middle)
+    ax.tick_params(axis="y", length=0, labelsize=0.8 * style.font_size)
+    for label, variant in zip(ax.get_yticklabels(), lines["variant"], strict=True):
+        label.set_fontweight("normal" if base.present(variant) else "bold")
+
+
+def cells(ax: Axes, texts: pd.DataFrame, shades: pd.DataFrame, style: Style) -> None:
+    """Columns of texts, each with its name above; the larger the shade, the darker."""
+    cmap = sns.blend_palette(["white", "#D55E00"], as_cmap=True)
+    heatmap(ax, shades, texts, style, cmap=cmap, vmin=0, vmax=160)
+    ax.set_yticks([])
+    ax.set_xticks(ax.get_xticks(), list(texts), rotation=90, size=0.8 * style.font_size)
+    ax.tick_params(labeltop=True, labelbottom=False)
 
 
 def fitting(heights: Sequence[float], gap: float, order: Iterable[int]) -> list[int]:

@@ -25,7 +25,7 @@ RACED, TIMED = "tune", "time"
 DURATIONS = {RACED: "tune_duration", TIMED: "duration"}
 BEHIND = "tune_behind"
 COSTS, WAVES, ALWAYS = RULES = ("costs", "whole waves", "the best at the largest shape")
-_SIZES = ("m", "n", "k")
+SHAPE = ("m", "n", "k")
 _FACTS = (
     "tile_m", "tile_n", "tile_k", "blocks", "working_blocks", "block_threads", "registers"
 )  # fmt: skip
@@ -81,18 +81,17 @@ class Group:
 
 def launch(row: Row, environment: Mapping[str, Any]) -> selection.Launch | None:
     """A case's launch as the models see it; None where something of it is not known."""
-    if not all(base.present(row.get(name)) for name in (*_FACTS, *_SIZES)):
+    if not all(base.present(row.get(name)) for name in (*_FACTS, *SHAPE)):
         return None
     rows, columns, depth, grid, working, threads, registers = (int(row[name]) for name in _FACTS)
     scratch, shared = (
         int(row[name]) if base.present(row.get(name)) else 0
         for name in ("scratch_bytes", "shared_bytes")
     )
-    try:
-        limits = SmLimits.from_environment(environment)
-    except (KeyError, TypeError):
+    limits = SmLimits.known(environment)
+    if limits is None:
         return None
-    shape = {size: int(row[size]) for size in _SIZES}
+    shape = {size: int(row[size]) for size in SHAPE}
     return selection.Launch.of(
         shape, (rows, columns, depth), grid, working, scratch, limits, threads, registers, shared
     )
@@ -120,7 +119,7 @@ def _measured(study: StudyData, stage: str) -> pd.DataFrame:
     durations = times(study, stage)
     environments = base.environment_of(study, DURATIONS[stage], stage)
     cases = study.cases[study.cases["case"].isin(base.ranking(study))]
-    cases = cases[cases["case"].isin(durations.index)].dropna(subset=list(_SIZES))
+    cases = cases[cases["case"].isin(durations.index)].dropna(subset=list(SHAPE))
     return cases.assign(
         stage=stage,
         us=cases["case"].map(durations).astype(float),
@@ -154,7 +153,7 @@ def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Gro
                     Group(
                         stage,
                         dtype,
-                        dict(zip(_SIZES, sizes)),
+                        dict(zip(SHAPE, sizes)),
                         environment,
                         own,
                         {str(r["case"]): float(r["us"]) for r in here if r["kernel"] == BASELINE},
@@ -167,7 +166,7 @@ def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Gro
 
 
 def _sizes(row: Row) -> Sizes:
-    m, n, k = (int(row[size]) for size in _SIZES)
+    m, n, k = (int(row[size]) for size in SHAPE)
     return m, n, k
 
 
@@ -208,7 +207,7 @@ class _Rules:
             variant, here = str(row["variant"]), self._launch(row)
             if here is None or variant not in self._costs:
                 continue
-            case, shape = str(row["case"]), dict(zip(_SIZES, _sizes(row)))
+            case, shape = str(row["case"]), dict(zip(SHAPE, _sizes(row)))
             found[COSTS][case] = self._costs[variant].duration(shape, here, self._sms)
             for known in self._at_largest.get(variant, ()):
                 step = selection.step_time(known.us, known.shape, known.launch, self._sms)

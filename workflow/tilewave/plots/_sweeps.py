@@ -17,13 +17,12 @@ from typing import Any
 import pandas as pd
 from pydantic import Field
 
+from tilewave.counters.catalogue import AVERAGE, BUSIEST, WAVES
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.options import PlotOptions
 from tilewave.theory import occupancy, quantization
 
-WAVES = "launch__waves_per_multiprocessor"
-ACTIVE = ("sm__cycles_active.avg", "sm__cycles_active.max")
 VENDOR_TILE = ("cublas_tile_m", "cublas_tile_n")
 
 
@@ -116,8 +115,15 @@ class Resident(PlotOptions):
 
 
 def sms_of(study: StudyData) -> int:
-    environment = study.environments.get(str(study.target.get("environment", "")), {})
-    return int(study.target.get("sms") or environment.get("sms") or 0)
+    return int(study.target.get("sms") or study.environment.get("sms") or 0)
+
+
+def sm_limits(study: StudyData) -> occupancy.SmLimits:
+    """The SM of the study's target; without its facts that of compute capability 9.0."""
+    if limits := occupancy.SmLimits.known(study.environment):
+        return limits
+    capability = str(study.environment.get("compute_capability", "9.0"))
+    return occupancy.TURING if capability.startswith("7") else occupancy.HOPPER
 
 
 def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
@@ -125,17 +131,11 @@ def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
     given = Resident.of(study).blocks_per_sm
     if given is not None:
         return given
-    environment = study.environments.get(str(study.target.get("environment", "")), {})
-    try:
-        limits = occupancy.SmLimits.from_environment(environment)
-    except (KeyError, TypeError, ValueError):
-        capability = str(environment.get("compute_capability", "9.0"))
-        limits = occupancy.TURING if capability.startswith("7") else occupancy.HOPPER
     numbers = [row.get(name) for name in ("block_threads", "registers", "shared_bytes")]
     if not base.present(numbers[0]) or not base.present(numbers[1]):
         return 1
     threads, registers, shared = (int(float(str(v))) if base.present(v) else 0 for v in numbers)
-    return max(1, occupancy.occupancy(limits, threads, registers, shared).blocks)
+    return max(1, occupancy.occupancy(sm_limits(study), threads, registers, shared).blocks)
 
 
 _MODEL_COLUMNS = (
@@ -246,7 +246,7 @@ def sweeps(study: StudyData) -> list[Sweep]:
         return []
     values = base.pivot(study, ["tflops", "duration"], "time")
     paired = base.pivot(study, ["baseline_tflops", "baseline_duration"], "time")
-    counted = base.pivot(study, [WAVES, *ACTIVE])
+    counted = base.pivot(study, [WAVES, AVERAGE, BUSIEST])
     ratio = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
     may_rank = set(base.ranking(study))
     vendor = _vendor(study, may_rank)
@@ -272,8 +272,8 @@ def sweeps(study: StudyData) -> list[Sweep]:
                     **_beside(other, [float(paired.at[case, c]) for c in paired.columns], **shape),
                     **_model(shape, tile, largest, sms, per_sm, blocks),
                     "ratio": operations, "useful": 1 / operations,
-                    "active": counted.at[case, ACTIVE[0]] / counted.at[case, ACTIVE[1]],
-                    "cycles": counted.at[case, ACTIVE[1]], "counted_waves": counted.at[case, WAVES],
+                    "active": counted.at[case, AVERAGE] / counted.at[case, BUSIEST],
+                    "cycles": counted.at[case, BUSIEST], "counted_waves": counted.at[case, WAVES],
                     "partial_tail": alike
                     and quantization.tail_in_partial_column(shape, tile, sms, per_sm),
                 }

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from pydantic import Field
 
+from tilewave.counters.catalogue import EXCESS
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData, compact
@@ -40,7 +41,6 @@ class Options(PlotOptions):
 
 
 L2_HIT_RATE = "lts__t_sector_hit_rate.pct"
-EXCESS = "wavefronts_shared_excess"
 _STAGES = ("time", "counters")
 _SPEED, _CHANGE = "TFLOP/s", "change of speed against the default (%)"
 _DEFAULT, _CHANGED, _ELSEWHERE, _BAD = (

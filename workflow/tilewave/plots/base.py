@@ -87,6 +87,11 @@ class StudyData:
     history: pd.DataFrame = field(default_factory=pd.DataFrame)
     sides: pd.DataFrame = field(default_factory=pd.DataFrame)
 
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        """Facts of the target's environment, as far as they are known."""
+        return self.environments.get(str(self.target.get("environment", "")), {})
+
     @cached_property
     def ok_values(self) -> pd.DataFrame:
         """The records that are ok and hold a value."""

@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 
 from tilewave.plots import _picks, base
 from tilewave.plots import style as look
-from tilewave.plots._picks import ALWAYS, COSTS, RACED, RULES, WAVES, Group, Row
+from tilewave.plots._picks import ALWAYS, COSTS, RACED, RULES, SHAPE, WAVES, Group, Row
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, INK, Style
 from tilewave.theory import calibration, selection
@@ -27,7 +27,6 @@ READING = (
     "A row is a shape: the dot is the speed of the fastest variant in % of cuBLAS's, the diamond "
     "that of the variant which the model picks. The gap between them is what the wrong pick costs."
 )
-_SIZES = ("m", "n", "k")
 _REGRETS = {
     COSTS: "regret of the pick (%)",
     WAVES: "regret by whole waves (%)",
@@ -76,7 +75,7 @@ def table(study: StudyData) -> pd.DataFrame:
     rows = []
     for dtype, label, cases in _shapes(study):
         own = cases[cases["kernel"] != BASELINE]["case"].astype(str).tolist()
-        row: dict[str, Any] = {"dtype": dtype, **{s: cases[s].iloc[0] for s in _SIZES}}
+        row: dict[str, Any] = {"dtype": dtype, **{s: cases[s].iloc[0] for s in SHAPE}}
         group = by_place.get((dtype, label))
         if group is not None:
             first, second = group.ranked[0], next(iter(group.ranked[1:]), None)
@@ -224,7 +223,7 @@ def _notes(table: pd.DataFrame) -> list[str]:
     notes = []
     if table["model fitted here"].eq(True).any():
         shapes = ", ".join(
-            base.shape_label(dict(zip(_SIZES, sizes))) for sizes in calibration.SHAPES
+            base.shape_label(dict(zip(SHAPE, sizes))) for sizes in calibration.SHAPES
         )
         notes.append(
             "Model: the costs of a launch, of the ends of a tile, of steps along k and of added parts, "

@@ -19,12 +19,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 from pydantic import Field
 
-from tilewave.counters.catalogue import ISSUED, PIPE
+from tilewave.counters.catalogue import (
+    AVERAGE,
+    ELAPSED,
+    ISSUED,
+    L2_SECTORS,
+    PIPE,
+    WARP_INSTRUCTIONS,
+)
 from tilewave.dtypes import product_sizes
 from tilewave.execution import asked
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import heatmap
+from tilewave.plots._panels import below_dtypes, cells, listed
 from tilewave.plots._rungs import in_order
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import Count, PlotOptions, Word
@@ -50,10 +57,8 @@ class Options(PlotOptions):
 
 
 OPEN_TABLE = True
-ELAPSED = "sm__cycles_elapsed.max"
 DATA_PIPE = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
-L2_SECTORS, DRAM_BYTES = "lts__t_sectors_srcunit_tex.sum", "dram_bytes"
-ACTIVE = "sm__cycles_active.avg"
+DRAM_BYTES = "dram_bytes"
 SM_PIPES: Mapping[str, str] = {
     bounds.ISSUE: ISSUED.name, bounds.TENSOR: PIPE.format("tensor"), bounds.FP32: PIPE.format("fma"),
     bounds.FP64: PIPE.format("fp64"),
@@ -111,7 +116,7 @@ class _Counts:
 
     def _made(self, case: str, stage: str) -> Counts | None:
         values = self._values.get((case, stage), {})
-        if "smsp__inst_executed.sum" not in values:
+        if WARP_INSTRUCTIONS not in values:
             return None
         places = self._places.get((case, stage), [])
         return asked.of_launch(values, self._rows.take(places).to_dict("records"))
@@ -196,7 +201,7 @@ def _busiest(
 def _busiest_of_sm(counts: Counts, values: Mapping[str, float], gpu: DataSheet) -> dict[str, float]:
     """The same where ncu measured an SM's pipes alone: their percentages, and of the data path, which is
     not among them, what the counts ask of it."""
-    share = values[ACTIVE] / values[ELAPSED] / 100
+    share = values[AVERAGE] / values[ELAPSED] / 100
     found = {pipe: values[name] * share for pipe, name in SM_PIPES.items()}
     needed = bounds.bound(counts, gpu, gpu.sms).pipes[bounds.DATA]
     return {**found, bounds.DATA: needed / values[ELAPSED]}
@@ -215,7 +220,7 @@ def _derived(study: StudyData, samples: Mapping[str, list[dict[str, Any]]]) -> p
     gpu, known = gpu_of(study), _Counts(study)
     small = _small(samples)
     values = base.pivot(
-        study, [ELAPSED, ACTIVE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, *SM_PIPES.values()], "counters"
+        study, [ELAPSED, AVERAGE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, *SM_PIPES.values()], "counters"
     )
     timed, l2 = base.value_of(study, "duration", "time"), _l2_rate(study)
     rows: dict[str, dict[str, Any]] = {}
@@ -244,7 +249,7 @@ def _derived(study: StudyData, samples: Mapping[str, list[dict[str, Any]]]) -> p
         told = values.loc[case]
         if counted is not None and not math.isnan(told[ELAPSED]):
             at_work, looked = _busiest(counted, told, gpu, l2), _WHOLE
-        elif told[[ELAPSED, ACTIVE, *SM_PIPES.values()]].notna().all():
+        elif told[[ELAPSED, AVERAGE, *SM_PIPES.values()]].notna().all():
             at_work, looked = _busiest_of_sm(counts, told, gpu), _SM
         else:
             continue
@@ -294,11 +299,7 @@ def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
             for row in rows.to_dict("records")
         ]
     )
-    blocks = [
-        pd.concat([pd.DataFrame([{"label": base.dtype_short(dtype)}]), block])
-        for dtype, block in rows.groupby(rows["dtype"].astype(str), sort=False)
-    ]
-    return pd.concat(blocks, ignore_index=True)
+    return below_dtypes(rows)
 
 
 def _dots(ax: Axes, lines: pd.DataFrame, table: pd.DataFrame) -> tuple[list[Artist], list[str]]:
@@ -337,26 +338,18 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         handles: list[Artist] = []
         names: list[str] = []
         if style.narrow:
-            ax = cells = fig.subplots()
+            ax = last = fig.subplots()
             texts.insert(
                 0, "measured / bound", lines[_RATIO].map(lambda n: f"{n:.2f}" if n == n else "")
             )
             shares.insert(0, "measured / bound", 0.0)
         else:
-            ax, cells = fig.subplots(1, 2, width_ratios=[1.2, 1])
+            ax, last = fig.subplots(1, 2, width_ratios=[1.2, 1])
             handles, names = _dots(ax, lines, table)
-        cmap = sns.blend_palette(["white", "#D55E00"], as_cmap=True)
-        heatmap(cells, shares, texts, style, cmap=cmap, vmin=0, vmax=160)
-        cells.set_yticks([])
-        cells.set_xticks(cells.get_xticks(), list(texts), rotation=90, size=0.8 * style.font_size)
-        cells.tick_params(labeltop=True, labelbottom=False)
-        ax.set_yticks(lines.index + 0.5, lines["label"], rotation=0)
-        ax.set_ylim(len(lines), 0)
-        ax.tick_params(axis="y", length=0, labelsize=0.8 * style.font_size)
-        for label, variant in zip(ax.get_yticklabels(), lines["variant"], strict=True):
-            label.set_fontweight("normal" if base.present(variant) else "bold")
+        cells(last, texts, shares, style)
+        listed(ax, lines, style, 0.5)
         edge = Options.of(study).detail
-        cells.set_title(
+        last.set_title(
             f"% of the measured cycles at {edge}³",
             loc="right" if style.narrow else "left",
         )

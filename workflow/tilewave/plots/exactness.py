@@ -24,6 +24,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from tilewave.counters.catalogue import (
+    BANK_CONFLICTS,
+    COPY_WAVEFRONTS,
+    GLOBAL_ACCESSES,
+    SCALAR_OP,
+    SHARED_WAVEFRONTS,
+    WARP_INSTRUCTIONS,
+)
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
@@ -38,17 +46,14 @@ PREDICTED, MEASURED = "execute", "counters"
 _STAGES = (PREDICTED, MEASURED)
 _CAUSES = Path(__file__).with_suffix(".yaml")
 
-_OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 _TENSOR = "sm__ops_path_tensor_{}.sum"
-_LSU = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 _KINDS = ("LDS", "STS", "LDSM", "STSM", "LDGSTS")
 # Counter -> what the figure calls it, in the figure's order.
 COUNTERS: Mapping[str, str] = {
-    "smsp__inst_executed.sum": "warp instructions",
+    WARP_INSTRUCTIONS: "warp instructions",
     "smsp__thread_inst_executed.sum": "thread instructions",
     **{
-        _OP.format(op): f"{op.upper()}, threads"
+        SCALAR_OP.format(op): f"{op.upper()}, threads"
         for op in "ffma fadd fmul dfma dadd dmul hfma hadd hmul".split()
     },
     _TENSOR.format("src_fp16"): "tensor operations, f16",
@@ -60,17 +65,17 @@ COUNTERS: Mapping[str, str] = {
     _TENSOR.format("op_hmma_src_fp16_sparsity_off"): "HMMA operations, f16",
     _TENSOR.format("op_hmma_src_bf16_dst_fp32_sparsity_off"): "HMMA operations, bf16",
     _TENSOR.format("op_hmma_src_tf32_dst_fp32_sparsity_off"): "HMMA operations, tf32",
-    _LSU.format("ld"): "shared wavefronts, loads",
-    _LSU.format("st"): "shared wavefronts, stores",
-    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum": "shared wavefronts, cp.async",
-    _CONFLICTS.format("ld"): "bank conflicts, loads",
-    _CONFLICTS.format("st"): "bank conflicts, stores",
+    SHARED_WAVEFRONTS.format("ld"): "shared wavefronts, loads",
+    SHARED_WAVEFRONTS.format("st"): "shared wavefronts, stores",
+    COPY_WAVEFRONTS: "shared wavefronts, cp.async",
+    BANK_CONFLICTS.format("ld"): "bank conflicts, loads",
+    BANK_CONFLICTS.format("st"): "bank conflicts, stores",
     **{f"wavefronts_shared_{kind}": f"wavefronts of {kind}" for kind in _KINDS},
     **{f"wavefronts_shared_excess_{kind}": f"excess of {kind}" for kind in _KINDS},
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": "global requests, loads",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": "global requests, stores",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": "global sectors, loads",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": "global sectors, stores",
+    GLOBAL_ACCESSES.format("requests", "ld"): "global requests, loads",
+    GLOBAL_ACCESSES.format("requests", "st"): "global requests, stores",
+    GLOBAL_ACCESSES.format("sectors", "ld"): "global sectors, loads",
+    GLOBAL_ACCESSES.format("sectors", "st"): "global sectors, stores",
 }
 LAUNCH = "launch"
 # Column of the instruction table -> what the figure calls it: equal where every instruction is.

@@ -24,10 +24,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from tilewave.counters.catalogue import PIPE, STALLED, STATES
+from tilewave.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE, STALLED, STATES
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import heatmap
+from tilewave.plots._panels import below_dtypes, cells, listed
 from tilewave.plots._rungs import in_order
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import Style
@@ -37,8 +37,6 @@ READING = (
     "lighter one is a way to be idle. The cells beside it say what its warps wait for, in % of "
     "their time, the darker the more."
 )
-AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
-ELAPSED = "sm__cycles_elapsed.max"
 PIPES: Mapping[str, str] = {"tensor": "tensor", "fma": "FMA", "fp64": "FP64"}
 PARTS: Mapping[str, str] = {
     "at work": "the pipe works",
@@ -183,11 +181,7 @@ def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
         for row in rows.to_dict("records")
     ]
     rows[[_BY_CYCLES, _BY_TIME]] = rows[[_BY_CYCLES, _BY_TIME]].where(rows["verdict"] == "correct")
-    blocks = [
-        pd.concat([pd.DataFrame([{"label": base.dtype_short(dtype)}]), block])
-        for dtype, block in rows.groupby(rows["dtype"].astype(str), sort=False)
-    ]
-    return pd.concat(blocks, ignore_index=True)
+    return below_dtypes(rows)
 
 
 def _told(value: Any) -> str:
@@ -195,15 +189,6 @@ def _told(value: Any) -> str:
     if isinstance(value, str) or not base.present(value):
         return str(value) if base.present(value) else ""
     return f"{value:.0f}" if value > 200 else f"{value:.1f}"
-
-
-def _cells(ax: Axes, texts: pd.DataFrame, shades: pd.DataFrame, style: Style) -> None:
-    """Columns of texts, each with its name above; the larger the shade, the darker."""
-    cmap = sns.blend_palette(["white", "#D55E00"], as_cmap=True)
-    heatmap(ax, shades, texts, style, cmap=cmap, vmin=0, vmax=160)
-    ax.set_yticks([])
-    ax.set_xticks(ax.get_xticks(), list(texts), rotation=90, size=0.8 * style.font_size)
-    ax.tick_params(labeltop=True, labelbottom=False)
 
 
 def _stack(ax: Axes, lines: pd.DataFrame) -> list[Artist]:
@@ -238,16 +223,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             ax, figures, last = fig.subplots(1, 3, width_ratios=[1, 0.75, 1.5])
             handles = _stack(ax, lines)
             told = lines[list(_FIGURES)].map(_told).set_axis(list(_FIGURES.values()), axis=1)
-            _cells(figures, told, pd.DataFrame(0.0, told.index, told.columns), style)
-        _cells(last, waits.map(lambda n: f"{n:.0f}" if n >= 0.5 else ""), waits, style)
-        middle = (
-            0.5 if style.narrow else 0.0
-        )  # of a line: cells begin at whole numbers, bars do not
-        ax.set_yticks(lines.index + middle, lines["label"], rotation=0)
-        ax.set_ylim(len(lines) - 0.5 + middle, -0.5 + middle)
-        ax.tick_params(axis="y", length=0, labelsize=0.8 * style.font_size)
-        for label, shape in zip(ax.get_yticklabels(), lines["shape"], strict=True):
-            label.set_fontweight("normal" if base.present(shape) else "bold")
+            cells(figures, told, pd.DataFrame(0.0, told.index, told.columns), style)
+        cells(last, waits.map(lambda n: f"{n:.0f}" if n >= 0.5 else ""), waits, style)
+        # Cells begin at whole numbers, bars do not.
+        listed(ax, lines, style, 0.5 if style.narrow else 0.0)
         last.set_title(
             "% of warps' time by what they wait for", loc="right" if style.narrow else "left"
         )

@@ -24,13 +24,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MultipleLocator, NullLocator
 from pydantic import Field
 
-from tilewave.plots import base
+from tilewave.plots import _sweeps, base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import BAD, GREY, INK, Style
 from tilewave.theory import latency, occupancy
-from tilewave.theory.occupancy import TURING, Occupancy, SmLimits
+from tilewave.theory.occupancy import TURING, Occupancy
 
 READING = (
     "Above, a row is a limit: the bar is the occupancy of the closed form, the stroke the driver's, "
@@ -129,16 +129,6 @@ class Row:
         return told
 
 
-def sm_limits(study: StudyData) -> SmLimits:
-    """The SM of the study's target; without its facts that of compute capability 9.0."""
-    environment = study.environments.get(str(study.target.get("environment", "")), {})
-    try:
-        return SmLimits.from_environment(environment)
-    except (KeyError, TypeError, ValueError):
-        capability = str(environment.get("compute_capability", "9.0"))
-        return TURING if capability.startswith("7") else occupancy.HOPPER
-
-
 def _whole(value: object) -> int | None:
     return int(float(str(value))) if base.present(value) else None
 
@@ -149,7 +139,7 @@ def rows(study: StudyData) -> list[Row]:
     From the compiled kernel; of a kernel without a source (cuBLAS) as ncu saw its launch.
     """
     wanted = [DRIVER, THEORETICAL, ACHIEVED, *LIMITS.values(), *_COUNTED.values()]
-    values, limits = base.pivot(study, wanted), sm_limits(study)
+    values, limits = base.pivot(study, wanted), _sweeps.sm_limits(study)
     found = []
     for about, seen in zip(study.cases.to_dict("records"), values.to_dict("records"), strict=True):
         counted = {name: _whole(seen[metric]) for name, metric in _COUNTED.items()}
@@ -179,8 +169,7 @@ def _number(value: Any) -> float | None:
 
 def lanes_of(study: StudyData) -> int:
     """Multiply-add lanes of a scheduler of the study's target."""
-    environment = study.environments.get(str(study.target.get("environment", "")), {})
-    return latency.lanes_of(str(environment.get("compute_capability", "")))
+    return latency.lanes_of(str(study.environment.get("compute_capability", "")))
 
 
 def chains(study: StudyData, cycles: float | None) -> pd.DataFrame:
@@ -253,7 +242,7 @@ def table(study: StudyData) -> pd.DataFrame:
     examples: list[dict[str, Any]] = []
     if frame.empty:
         return base.with_derived(frame, made)
-    for place, limits in (("Turing", TURING), ("this GPU", sm_limits(study))):
+    for place, limits in (("Turing", TURING), ("this GPU", _sweeps.sm_limits(study))):
         for threads, registers, shared in _EXAMPLES:
             one = occupancy.occupancy(limits, threads, registers, shared)
             examples.append(
@@ -390,7 +379,7 @@ def _variants(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
 def _registers(
     ax: Axes, study: StudyData, table: pd.DataFrame, frame: pd.DataFrame, style: Style
 ) -> None:
-    limits, rates = sm_limits(study), _tile_rates(study, table)
+    limits, rates = _sweeps.sm_limits(study), _tile_rates(study, table)
     counts = range(16, occupancy.MAX_REGISTERS_PER_THREAD + 1)
     steps = pd.DataFrame(
         [
@@ -596,7 +585,7 @@ def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:
     notes += [f"{row.case}: {'; '.join(row.differences)}." for row in differ[:_MOST]]
     if len(differ) > _MOST:
         notes.append(f"And {len(differ) - _MOST} more cases: they are in the table.")
-    limits = sm_limits(study)
+    limits = _sweeps.sm_limits(study)
     for threads, registers, shared in _EXAMPLES:
         on_turing = occupancy.occupancy(TURING, threads, registers, shared)
         here = occupancy.occupancy(limits, threads, registers, shared)

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from tilewave.plots import _picks, base
 from tilewave.plots import style as look
-from tilewave.plots._picks import ALWAYS, COSTS, RACED, RULES, TIMED, WAVES, Group
+from tilewave.plots._picks import ALWAYS, COSTS, RACED, RULES, SHAPE, TIMED, WAVES, Group
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import PlotOptions
 from tilewave.plots.style import GREY, INK, Style
@@ -28,7 +28,6 @@ READING = (
     "(right). In the other panel a dot is the model's pick at a shape: its expected time over the "
     "measured one."
 )
-_SHAPE = ("m", "n", "k")
 _REGRETS = {rule: f"regret of {rule} (%)" for rule in RULES}
 _LOOKS: Mapping[str, Mapping[str, Any]] = {
     COSTS: {"color": INK, "linestyle": "-"},
@@ -39,7 +38,7 @@ _NONE = 1.0
 """Percent below which a regret is drawn as none: what two runs of the same code differ by."""
 _RATIO = "expected over measured"
 COLUMNS = [
-    "dtype", *_SHAPE, "measured in", "candidates", "best variant", "best (us)", "pick", "pick (us)",
+    "dtype", *SHAPE, "measured in", "candidates", "best variant", "best (us)", "pick", "pick (us)",
     "pick expected (us)", _RATIO, *_REGRETS.values(), "fitted here", "environment",
 ]  # fmt: skip
 
@@ -79,7 +78,7 @@ def table(study: StudyData) -> pd.DataFrame:
     least = Options.of(study).candidates
     rows = [_row(one) for one in _picks.groups(study) if len(one.predicted[COSTS]) >= least]
     # Races come first, and have more variants.
-    return pd.DataFrame(rows, columns=COLUMNS).drop_duplicates(["dtype", *_SHAPE])
+    return pd.DataFrame(rows, columns=COLUMNS).drop_duplicates(["dtype", *SHAPE])
 
 
 def _trials(table: pd.DataFrame) -> pd.DataFrame:
@@ -170,9 +169,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         _losses(left, trials)
         _times(right, trials)
         handles, labels = look.entries([left])
-        given = ", ".join(
-            base.shape_label(dict(zip(_SHAPE, sizes))) for sizes in calibration.SHAPES
-        )
+        given = ", ".join(base.shape_label(dict(zip(SHAPE, sizes))) for sizes in calibration.SHAPES)
         raced = int((trials["measured in"] == "races").sum())
         notes = [
             f"Costs: of a launch, of the ends of a tile, of steps along k, of the other blocks' steps and of "

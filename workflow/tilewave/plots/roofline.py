@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from tilewave.counters.catalogue import COPY_WAVEFRONTS, GLOBAL_ACCESSES, L2_SECTORS
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._ceilings import (
@@ -62,25 +63,23 @@ _DASHES: Mapping[str, Any] = {"dram": "-", "l2": (0, (4, 1.5)), "l1": (0, (1, 1)
 _MOVING = "without FLOPs"
 _NO_ROOF = ("", math.nan, "", math.nan)
 _NEAR = 0.03  # roofs this close share a line and a label
-_L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
-_GLOBAL = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
-_COPIES = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
+_LOADED, _STORED = (GLOBAL_ACCESSES.format("sectors", op) for op in ("ld", "st"))
 
 
 def _bytes(study: StudyData) -> pd.DataFrame:
     """Bytes of each case at each level (NaN where a counter is missing), and whether some of those at
     L1 came as bulk copies, which are counted at L2 alone."""
     counters = [
-        "dram_bytes", _L2_SECTORS, _GLOBAL.format("ld"), _GLOBAL.format("st"), "wavefronts_shared",
-        "shared_wavefronts_load", "shared_wavefronts_store", _COPIES,
+        "dram_bytes", L2_SECTORS, _LOADED, _STORED, "wavefronts_shared",
+        "shared_wavefronts_load", "shared_wavefronts_store", COPY_WAVEFRONTS,
     ]  # fmt: skip
     counted = base.pivot(study, counters, "counters")
     pipe = counted["shared_wavefronts_load"] + counted["shared_wavefronts_store"]
-    shared = counted["wavefronts_shared"].fillna(pipe + counted[_COPIES].fillna(0))
-    sectors = counted[_GLOBAL.format("ld")] + counted[_GLOBAL.format("st")]
+    shared = counted["wavefronts_shared"].fillna(pipe + counted[COPY_WAVEFRONTS].fillna(0))
+    sectors = counted[_LOADED] + counted[_STORED]
     frame = pd.DataFrame(index=counted.index)
     frame["dram"] = counted["dram_bytes"]
-    frame["l2"] = counted[_L2_SECTORS].map(roofline.l2_bytes)
+    frame["l2"] = counted[L2_SECTORS].map(roofline.l2_bytes)
     frame["l1"] = [
         roofline.l1_bytes(*parts) for parts in zip(sectors, shared, frame["l2"], strict=True)
     ]

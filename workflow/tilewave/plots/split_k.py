@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from pydantic import Field
 
+from tilewave.counters.catalogue import L2_SECTORS
 from tilewave.plots import _maps, base
 from tilewave.plots import style as look
 from tilewave.plots._quantization import percent
@@ -25,7 +26,7 @@ from tilewave.plots._sweeps import Resident, blocks_per_sm_of, sms_of
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import Word
 from tilewave.plots.style import Style
-from tilewave.theory import quantization, splitting
+from tilewave.theory import quantization, roofline, splitting
 
 READING = (
     "A row is a shape, a column the number of blocks that share a tile: the speed-up as measured, "
@@ -52,8 +53,6 @@ class Options(Resident):
 
 
 _KERNELS = ("data_parallel", "split_k", "stream_k")
-_SECTOR = 32  # bytes
-L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
 DRAM_BYTES = "dram_bytes"
 STREAM = "stream"
 _STAGES = ("time",)
@@ -119,7 +118,7 @@ def cells(study: StudyData) -> pd.DataFrame:
     duration = base.value_of(study, "duration", "time")
     environments = base.environment_of(study, "duration", "time")
     extra = {
-        "l2": _SECTOR * base.value_of(study, L2_SECTORS, "counters"),
+        "l2": base.value_of(study, L2_SECTORS, "counters").map(roofline.l2_bytes),
         "dram": base.value_of(study, DRAM_BYTES, "counters"),
     }
     may_rank = set(base.ranking(study))

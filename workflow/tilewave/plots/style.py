@@ -105,7 +105,7 @@ class Style:
         return 1.25 * self.font_size / 72
 
 
-def check_style(style: Style, where_file: object = "config", key: str = "style") -> None:
+def check_style(style: Style) -> None:
     """Refuse a style that cannot be drawn.
 
     Raises
@@ -113,15 +113,15 @@ def check_style(style: Style, where_file: object = "config", key: str = "style")
     UserError: unknown palette, font that is not installed, width or size out of range.
     """
     if style.palette not in PALETTES:
-        raise UserError(where_file, f"{key}.palette", style.palette, PALETTES)
+        raise UserError("config", "style.palette", style.palette, PALETTES)
     if not 60 <= style.width_mm <= 400:
-        raise UserError(where_file, f"{key}.width_mm", style.width_mm, "60 to 400 (millimetres)")
+        raise UserError("config", "style.width_mm", style.width_mm, "60 to 400 (millimetres)")
     if not 4 <= style.font_size <= 24:
-        raise UserError(where_file, f"{key}.font_size", style.font_size, "4 to 24 (points)")
+        raise UserError("config", "style.font_size", style.font_size, "4 to 24 (points)")
     if style.font != _DEFAULT_FONT:
         installed = set(font_manager.get_font_names())
         if style.font not in installed:
-            raise UserError(where_file, f"{key}.font", style.font, installed)
+            raise UserError("config", "style.font", style.font, installed)
 
 
 def _settings(style: Style) -> dict[str, Any]:
@@ -217,9 +217,9 @@ def kernel_colors(style: Style, kernels: Iterable[str]) -> dict[str, str]:
     return colors
 
 
-def darker(color: str, share: float = 0.45) -> str:
+def darker(color: str) -> str:
     """A colour mixed with black."""
-    r, g, b = (part * (1 - share) for part in mpl.colors.to_rgb(color))
+    r, g, b = (0.55 * part for part in mpl.colors.to_rgb(color))
     return str(mpl.colors.to_hex((r, g, b)))
 
 

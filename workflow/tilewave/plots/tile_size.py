@@ -18,13 +18,14 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from tilewave.counters.catalogue import L2_SECTORS
 from tilewave.dtypes import SIZES
 from tilewave.plots import _maps, base
 from tilewave.plots import style as look
 from tilewave.plots._sweeps import Resident, blocks_per_sm_of, sms_of
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, INK, Style
-from tilewave.theory import quantization, tiling
+from tilewave.theory import quantization, roofline, tiling
 
 READING = (
     "A row is a shape, a column a tile; a number is the speed in % of the best tile of that shape, "
@@ -44,8 +45,6 @@ class Options(Resident):
     )
 
 
-L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
-_SECTOR = 32  # bytes
 _STAGES = ("time",)
 _PREDICTIONS = {
     "alone": "the prediction by blocks over SMs",
@@ -96,7 +95,7 @@ def cells(study: StudyData) -> pd.DataFrame:
                 "alone": tiling.parallel_efficiency(shape, tile, sms),
                 "waves": tiling.parallel_efficiency(shape, tile, sms, per_sm),
                 "intensity": tiling.intensity(tile, width),
-                "l2_bytes": _SECTOR * sectors.get(case, math.nan) if case in may_rank else math.nan,
+                "l2_bytes": roofline.l2_bytes(sectors.get(case, math.nan)) if case in may_rank else math.nan,
                 "model_bytes": tiling.operand_bytes(shape, tile, width)
                 + width * shape["m"] * shape["n"],
             }

@@ -20,6 +20,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
+from tilewave.counters.catalogue import GLOBAL_ACCESSES
 from tilewave.dtypes import SIZES, product_sizes
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -27,7 +28,8 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.options import Count, PlotOptions, Word
 from tilewave.plots.style import FAINT, GREY, INK, PALETTES, Style
 from tilewave.theory import traffic
-from tilewave.theory.traffic import V100, WARP, Access, Machine
+from tilewave.theory.occupancy import WARP
+from tilewave.theory.traffic import V100, Access, Machine
 
 READING = (
     "Above, a bar is how much of its roof a product reaches, and beside it what DRAM moved over the "
@@ -107,14 +109,12 @@ _CLAIMED: Mapping[str, Claimed] = {
     "1x8192x8192": Claimed(bound=traffic.MEMORY),
 }
 _STAGES = ("time", "counters")
-_LOADS = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
-_STORES = "l1tex__t_{}_pipe_lsu_mem_global_op_st.sum"
 _L2_READ, _DRAM_READ, _DRAM = "lts__t_sectors_op_read.sum", "dram__bytes_read.sum", "dram_bytes"
 _COUNTED = {
-    "load_requests": _LOADS.format("requests"),
-    "load_sectors": _LOADS.format("sectors"),
-    "store_requests": _STORES.format("requests"),
-    "store_sectors": _STORES.format("sectors"),
+    "load_requests": GLOBAL_ACCESSES.format("requests", "ld"),
+    "load_sectors": GLOBAL_ACCESSES.format("sectors", "ld"),
+    "store_requests": GLOBAL_ACCESSES.format("requests", "st"),
+    "store_sectors": GLOBAL_ACCESSES.format("sectors", "st"),
 }
 _PALETTE = PALETTES["okabe-ito"]  # kernels have the other one
 _BOUNDS = {traffic.MEMORY: "bound by memory", traffic.MATH: "bound by arithmetic"}

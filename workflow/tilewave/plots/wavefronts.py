@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from tilewave.counters.catalogue import BANK_CONFLICTS, SHARED_WAVEFRONTS
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData, compact
@@ -51,13 +52,13 @@ _EXACT = 1.0005
 # The hardware's own counts. ncu's per-instruction counts come from a model of the access pattern
 # that is exact for most patterns but not for all 128-bit loads: the tick shows the hardware's.
 HARDWARE = {
-    "load": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-    "store": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "load": SHARED_WAVEFRONTS.format("ld"),
+    "store": SHARED_WAVEFRONTS.format("st"),
 }
 SIDES = {"LDS": "load", "LDSM": "load", "STS": "store", "STSM": "store"}
 CONFLICTS = {
-    "loads": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    "stores": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "loads": BANK_CONFLICTS.format("ld"),
+    "stores": BANK_CONFLICTS.format("st"),
 }
 
 _COUNTS = {

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tilewave.processes.confined import confine
-from tilewave.processes.lifetime import die_with_parent
+from tilewave.processes.lifetime import FROM_OUTSIDE, die_with_parent
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -31,7 +31,6 @@ TIRED = 4
 """A process that keeps more than this part of an item's memory is followed by a new one."""
 RESERVED, RESIDENT = 0, 1
 """Numbers of /proc/PID/statm."""
-FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 
 @dataclass(frozen=True)

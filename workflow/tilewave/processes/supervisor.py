@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.deadline import Deadline
+from tilewave.home import child_environment
 from tilewave.jobs import Job, write_jobs
 from tilewave.processes import Result, result
 from tilewave.processes.events import UNTOLD
@@ -184,16 +185,13 @@ def _last_line(log: Path) -> str:
 @contextlib.contextmanager
 def _child(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The worker in a process group of its own, which is gone when the context is left."""
-    # The library may be importable here only because of sys.path, which a child does not inherit.
-    home = str(Path(__file__).resolve().parents[2])
-    paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
     with log.open("ab") as output:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env=child_environment(),
             start_new_session=True,
             preexec_fn=ends_with_parent(os.getpid()),
         )

@@ -47,7 +47,8 @@ VERDICTS = (CORRECT, WRONG, NOT_CHECKED, RACE, UNINITIALISED, BARRIER)
 
 EXECUTE = "execute"
 SAMPLE = "sample"
-STAGES = ("check", "time", "tune", "counters", SAMPLE, EXECUTE)
+TUNE = "tune"
+STAGES = ("check", "time", TUNE, "counters", SAMPLE, EXECUTE)
 # Where the figures of a stage come from when they were measured here.
 SOURCES = {
     "check": "events",

@@ -20,7 +20,7 @@ import functools
 import itertools
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -357,6 +357,12 @@ def _before(folder: Path) -> Recorded | None:
     return Recorded(folder).whole() if folder in folders(folder.parent) else None
 
 
+def _of_rows(rows: Sequence[Mapping[str, Any]], columns: Iterable[str] = ()) -> bytes:
+    """A table with a column for each name that a row has, or these; what a row lacks is empty."""
+    names = dict.fromkeys([*columns] or (name for row in rows for name in row))
+    return _bytes(pa.table({name: [row.get(name) for row in rows] for name in names}))
+
+
 def _bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", compression_level=15)
@@ -426,9 +432,7 @@ def _merged_long(
     """A long table: the rows of the new keys replaced, those whose key is no longer kept dropped."""
     table = before._load(f"{name}.parquet", _table) if before else None
     old = table.to_pylist() if table is not None else []
-    merged = [row for row in old if row["key"] in kept and row["key"] not in keys] + rows
-    columns = list(dict.fromkeys(name for row in merged for name in row))
-    return _bytes(pa.table({name: [row.get(name) for row in merged] for name in columns}))
+    return _of_rows([row for row in old if row["key"] in kept and row["key"] not in keys] + rows)
 
 
 def merge_accesses(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -442,9 +446,7 @@ def merge_accesses(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         row for row in (before.access_rows if before else []) if row["case"] not in cases
     ] + fresh
     merged.sort(key=lambda row: str(row["case"]))  # of a case they stay in the order of its code
-    names = dict.fromkeys(name for row in merged for name in row)
-    columns = {name: [row.get(name) for row in merged] for name in names}
-    _replace(folder, {ACCESSES: _bytes(pa.table(columns))})
+    _replace(folder, {ACCESSES: _of_rows(merged)})
 
 
 def _merged_listings(
@@ -461,8 +463,7 @@ def _merged_listings(
     found = [rows[key] for key in sorted(rows) if key in kept]
     if not found and table is None:
         return {}
-    columns = ("key", "lines", "sass")
-    return {LISTINGS: _bytes(pa.table({name: [row[name] for row in found] for name in columns}))}
+    return {LISTINGS: _of_rows(found, ("key", "lines", "sass"))}
 
 
 def merge(
@@ -487,8 +488,9 @@ def merge(
         for made in (old | fresh).values()
     ]
     rows.sort(key=lambda made: (made["case"], made["stage"]))
-    table = {name: [made[name] for made in rows] for name in PLAIN}
-    table |= {name: [json.dumps(made[name], sort_keys=True) for made in rows] for name in PACKED}
+    table = [
+        made | {name: json.dumps(made[name], sort_keys=True) for name in PACKED} for made in rows
+    ]
     new_keys = {made["key"] for made in results}
     kept = {made["key"] for made in rows}
     long = {
@@ -499,7 +501,7 @@ def merge(
     known = {**(before.environments if before else {}), **environments}
     both = {**(before.compiled if before else {}), **compiled}
     files = {
-        RESULTS: _bytes(pa.table(table)),
+        RESULTS: _of_rows(table, (*PLAIN, *PACKED)),
         **{
             f"{name}.parquet": _merged_long(before, name, mine, new_keys, kept)
             for name, mine in long.items()

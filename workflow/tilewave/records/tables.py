@@ -12,6 +12,7 @@ import pandas as pd
 from tilewave import operations
 from tilewave.compiling.origins import Origin, columns
 from tilewave.counters import kernel_names
+from tilewave.counters.catalogue import EXCESS
 from tilewave.records import model
 from tilewave.records.recorded import INSTRUCTIONS, Recorded, instruction_rows, sample_rows
 
@@ -201,9 +202,6 @@ def records_table(
                 for metric, size in zip(("cublas_tile_m", "cublas_tile_n"), tile or ())
             ]
     return pd.DataFrame(rows, columns=RECORD_COLUMNS)
-
-
-EXCESS = "wavefronts_shared_excess"
 
 
 def with_excess(table: pd.DataFrame) -> pd.DataFrame:

@@ -33,17 +33,13 @@ class Line:
     """A line of a file.
 
     counts: of the instructions that were made from it; called: of those made from lines of headers that
-    it calls, in the kernel file only. opcodes and vias: of the former, each once; addresses: theirs, in
-    bytes from the function's first instruction.
+    it calls, in the kernel file only.
     """
 
     number: int
     text: str
     counts: Counts
     called: Counts
-    opcodes: tuple[str, ...]
-    vias: tuple[str, ...]
-    addresses: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -113,19 +109,10 @@ def _lines(name: str, text: str, rows: pd.DataFrame, kernel: bool) -> tuple[Line
     mine, others = rows[rows["file"] == name], rows[rows["file"] != name]
     own = _sums(mine, ["line"])
     calls = _sums(others, ["kernel_line"]) if kernel else {}
-    # Of each line its opcodes, call sites and addresses, each once, in order.
-    made: dict[int, tuple[dict[Any, None], ...]] = {}
-    for number, *parts in zip(*(mine[name] for name in ("line", "opcode", "via", "address"))):
-        for known, part in zip(made.setdefault(number, ({}, {}, {})), parts):
-            if part == part:  # one that was only sampled has no opcode
-                known[part] = None
-
-    def line(number: int, text: str) -> Line:
-        opcodes, vias, addresses = map(tuple, made.get(number, ((), (), ())))
-        counts, called = own.get(number, Counts()), calls.get(number, Counts())
-        return Line(number, text, counts, called, opcodes, vias, tuple(map(int, addresses)))
-
-    return tuple(line(number, text) for number, text in enumerate(text.splitlines(), 1))
+    return tuple(
+        Line(number, text, own.get(number, Counts()), calls.get(number, Counts()))
+        for number, text in enumerate(text.splitlines(), 1)
+    )
 
 
 def annotated(
@@ -139,7 +126,7 @@ def annotated(
     rows = rows_of(instructions, case, stalls)
     if not len(rows):
         return None
-    texts = origins.by_last_name(origins.own_texts(kernel.text, kernel.path, kernel.folders))
+    texts = origins.by_last_name(origins.kernel_texts(kernel))
     used = {kernel.path.name, *rows["file"]}
     return Annotated(
         case,
@@ -162,7 +149,7 @@ def machine_code(kernel: Kernel, listing: str, function: str, rows: pd.DataFrame
     """
     if "function" in rows:  # of several launches
         rows = rows[rows["function"].fillna(function) == function]
-    texts = origins.own_texts(kernel.text, kernel.path, kernel.folders)
+    texts = origins.kernel_texts(kernel)
     places: Mapping[int, Origin] = origins.of_listing(listing, function, texts)
     counted = _sums(rows, ["address"])
     return [

@@ -21,7 +21,6 @@ from tilewave.project import Project, read
 from tilewave.records import model
 from tilewave.records.store import write_atomically
 
-STAGE = "execute"
 COLUMNS = ("case", "arch", "wavefronts", "ideal", "excess")
 METRICS = {
     "wavefronts": "wavefronts_shared",
@@ -63,7 +62,7 @@ def load(path: Path) -> dict[tuple[str, str], Row]:
 
 def found(records: pd.DataFrame, arch: str) -> dict[str, Row]:
     """The rows of the cases that this run executed; one without shared memory has zeros."""
-    ok = records[(records["stage"] == STAGE) & (records["status"] == model.OK)]
+    ok = records[(records["stage"] == model.EXECUTE) & (records["status"] == model.OK)]
     rows = {}
     for case, figures in ok.groupby("case", sort=False):
         values = dict(zip(figures["metric"], figures["value"]))
@@ -91,7 +90,7 @@ def not_executed(
     expected: Mapping[tuple[str, str], Row], records: pd.DataFrame, arch: str
 ) -> list[str]:
     """A line for each case of this run that has a row and was not executed to its end."""
-    tried = records[(records["stage"] == STAGE) & (records["status"] != model.OK)]
+    tried = records[(records["stage"] == model.EXECUTE) & (records["status"] != model.OK)]
     reasons = tried[["case", "status", "reason"]].drop_duplicates("case")
     return [
         f"{case}: not compared with the baseline: {status}: {reason}"

@@ -206,10 +206,7 @@ def style_of(project: Project, name: str = "", narrow: bool = False) -> Style:
 
 
 def _counts(values: Iterable[object]) -> dict[str, int]:
-    counted: dict[str, int] = {}
-    for value in values:
-        counted[str(value)] = counted.get(str(value), 0) + 1
-    return dict(sorted(counted.items()))
+    return dict(sorted(Counter(map(str, values)).items()))
 
 
 def figures_of(records: pd.DataFrame) -> pd.DataFrame:

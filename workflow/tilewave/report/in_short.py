@@ -1,8 +1,9 @@
-"""The run in short: summary.md for people who read a terminal or a pull request, junit.xml for CI."""
+"""The run in short: what was found, summary.md for people who read a terminal or a pull request, junit.xml for CI."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -17,8 +18,32 @@ from tilewave.report.cells import number
 from tilewave.report.summary import Banner, troubles, verdict_counts
 
 if TYPE_CHECKING:
-    from tilewave.report.site import Finding
     from tilewave.report.studies import StudyView
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence that the data give, and the study that it comes from."""
+
+    sentence: str
+    title: str = ""
+    address: str = ""
+
+
+def findings(shown: Sequence[StudyView], cases: pd.DataFrame) -> list[Finding]:
+    """What the headline studies found, and what failed."""
+    found = [
+        Finding(one.takeaway, one.title, f"study/{one.name}.html")
+        for one in shown
+        if one.headline and one.takeaway
+    ]
+    bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
+    failed = ", ".join(f"{count} {word}" for word, count in bad.items())
+    checked = sum(verdict.checked(word) for word in cases["verdict"])
+    if failed:
+        right = number(checked - sum(bad.values()))
+        found.append(Finding(f"Of {number(checked)} checked cases {right} are correct; {failed}."))
+    return found
 
 
 def markdown(

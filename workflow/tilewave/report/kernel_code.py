@@ -18,7 +18,7 @@ from typing import Any
 import markupsafe
 import pandas as pd
 
-from tilewave.compiling import origins, sass
+from tilewave.compiling import origins
 from tilewave.compiling.origins import Origin
 from tilewave.kernels import Kernel
 from tilewave.lanes import captured
@@ -159,13 +159,6 @@ def _listing(entry: Mapping[str, Any]) -> str:
 # ------------------------------------------------------------------------------------------- variants
 
 
-def _limits(environment: Mapping[str, Any]) -> SmLimits | None:
-    try:
-        return SmLimits.from_environment(environment)
-    except (KeyError, TypeError):
-        return None
-
-
 def _occupancy(
     limits: SmLimits | None, cases: pd.DataFrame, registers: object, shared: float | None
 ) -> str:
@@ -206,7 +199,7 @@ def variants(
 ) -> list[VariantView]:
     """What is known of a kernel's compiled variants (``document``: by variant and architecture); only
     kernels with a cubin have rows."""
-    limits, rows = _limits(environment), []
+    limits, rows = SmLimits.known(environment), []
     # Of several launches the one that leads comes first, with the variant's name alone.
     entries = sorted(kernel.entries, key=lambda one: one != kernel.entry)
     for name, compiled in document.items():
@@ -246,12 +239,6 @@ def _code(kernel: Kernel) -> list[str]:
     return "\n".join(kernel.text.splitlines()[kernel.front_lines :]).strip("\n").splitlines()
 
 
-def _opcodes(document: Mapping[str, Any]) -> Counter[str]:
-    """Instructions of the first compiled variant by opcode, without modifiers."""
-    code = sass.parse(_listing(_first(document)))
-    return Counter(one.opcode.partition(".")[0] for one in code)
-
-
 def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Change | None:
     """What changed from one rung to the next: lines of source, and instructions by opcode of the first
     compiled variant of each."""
@@ -259,17 +246,12 @@ def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Chang
         return None
     lines = diffs.unified(_code(before), _code(kernel))
     old, new = (
-        _opcodes(compiled.get(one.name, {}).get("variants", {})) for one in (before, kernel)
+        _listing(_first(compiled.get(one.name, {}).get("variants", {}))) for one in (before, kernel)
     )
-    counts = pd.DataFrame({"opcode": sorted({*old, *new})})
     opcodes = None
     if old and new:
-        counts[before.name] = counts["opcode"].map(lambda name: old[name])
-        counts[kernel.name] = counts["opcode"].map(lambda name: new[name])
-        counts["difference"] = counts[kernel.name] - counts[before.name]
-        moved = counts["difference"].abs().sort_values(ascending=False, kind="stable")
-        counts = counts.loc[moved.index[:OPCODES]]
-        opcodes = table(counts[counts["difference"] != 0])
+        named = {"before": before.name, "after": kernel.name, "more": "difference"}
+        opcodes = table(diffs.opcodes(old, new).head(OPCODES).rename(columns=named))
     tallied = Counter(kind for kind, _ in lines)
     return Change(tallied["added"], tallied["removed"], lines, opcodes)
 
@@ -462,7 +444,7 @@ def lanes(
     """
     told = {case: one for case, one in accesses.items() if one["kernel"] == kernel.name}
     probe = kernel.front.operation == "probe"
-    texts = origins.own_texts(kernel.text, kernel.path, kernel.folders)
+    texts = origins.kernel_texts(kernel)
     made = []
     for case, one in list(told.items())[: None if probe else 1]:
         entry = _first(document, one["variant"])

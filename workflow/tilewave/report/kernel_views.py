@@ -333,10 +333,7 @@ def key(run: Run, name: str, about: Any) -> str:
     told = [(one.name, one.title) for one in shown]
     near = [name, *filter(None, [kernel.front.follows]), *project.followers.get(name, [])]
     near = [one for one in near if one in project.plan.kernels]
-    texts = [
-        origins.own_texts(one.text, one.path, one.folders)
-        for one in (project.kernels[other] for other in near)
-    ]
+    texts = [origins.kernel_texts(project.kernels[other]) for other in near]
     own = {case: one for case, one in run.accesses.items() if one["kernel"] == name}
     documents = [run.compiled.get(one) for one in near]
     parts = [about, told, near, texts, own, documents, run.profiles.get(name)]

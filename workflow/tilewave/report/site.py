@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import functools
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-import pandas as pd
 from PIL import Image as Picture
 
 from tilewave import library, sharing
@@ -35,7 +33,6 @@ from tilewave.report import (
     verdict,
     words,
 )
-from tilewave.report.cells import number
 from tilewave.report.environments import cards_view, elsewhere, environment_views
 from tilewave.report.rendering import render
 from tilewave.report.studies import Image, StudyView
@@ -47,15 +44,6 @@ from tilewave.report.summary import (
     troubles,
     verdict_counts,
 )
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A sentence that the data give, and the study that it comes from."""
-
-    sentence: str
-    title: str = ""
-    address: str = ""
 
 
 def commands(project: Project) -> list[tuple[str, str]]:
@@ -88,22 +76,6 @@ def _thumbnail(reports: Path, name: str) -> Image | None:
         return None
     with Picture.open(path) as picture:
         return Image(f"thumbnails/{name}.png", picture.width // 2, picture.height // 2)
-
-
-def findings(shown: Sequence[StudyView], cases: pd.DataFrame) -> list[Finding]:
-    """What the headline studies found, and what failed."""
-    found = [
-        Finding(one.takeaway, one.title, f"study/{one.name}.html")
-        for one in shown
-        if one.headline and one.takeaway
-    ]
-    bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
-    failed = ", ".join(f"{count} {word}" for word, count in bad.items())
-    checked = sum(verdict.checked(word) for word in cases["verdict"])
-    if failed:
-        right = number(checked - sum(bad.values()))
-        found.append(Finding(f"Of {number(checked)} checked cases {right} are correct; {failed}."))
-    return found
 
 
 class Inputs(figures.Inputs, Protocol):
@@ -213,7 +185,10 @@ def write(
     )
     for lesson in taught:
         page(lesson.address, "lesson.html.j2", lessons.view(lesson, run, rows, taught))
-    found, groups = findings(shown, cases), troubles(cases, verdict.unplanned(cases, records))
+    found, groups = (
+        in_short.findings(shown, cases),
+        troubles(cases, verdict.unplanned(cases, records)),
+    )
     left_out = {one.name: one.undrawn for one in shown if one.undrawn}
     judged = verdict.of(project, cases, records, target, left_out)
     in_short.write(reports, about["banner"], judged, found, shown, cases, records)

@@ -72,10 +72,6 @@ class Task:
         return str(self.compiler.text_key(self.variant.kernel, self.arch, self.variant.names))
 
 
-def _own_texts(kernel: Kernel) -> dict[str, str]:
-    return origins.own_texts(kernel.text, kernel.path, kernel.folders)
-
-
 def _stored(task: Task, store: Store) -> Entry | None:
     """What the store knows of a compilation, its files there in their size; they are hashed by who reads
     them (`_kept`)."""
@@ -122,7 +118,9 @@ def _entry(task: Task, done: nvrtc.Compiled) -> Entry:
         "log": done.log if len(done.log) <= MOST_LOG else f"{done.log[:MOST_LOG]}\n[cut]\n",
         "key": task.key,
         "text": task.text_key,
-        "lines": {name: source.line_numbers(text) for name, text in _own_texts(kernel).items()},
+        "lines": {
+            name: source.line_numbers(text) for name, text in origins.kernel_texts(kernel).items()
+        },
     }
 
 
@@ -322,7 +320,7 @@ class Compilations:
         if found is None:
             return None
         text, lines = found
-        return sass.relined(text, source.moved(lines, _own_texts(variant.kernel)))
+        return sass.relined(text, source.moved(lines, origins.kernel_texts(variant.kernel)))
 
     def origins(
         self, variant: Variant, entry: Mapping[str, Any], function: str = ""
@@ -335,7 +333,7 @@ class Compilations:
         if listing is None:
             return {}
         function = function or entry.get("symbol", variant.kernel.entry)
-        return origins.of_listing(listing, function, _own_texts(variant.kernel))
+        return origins.of_listing(listing, function, origins.kernel_texts(variant.kernel))
 
     def provide(self, variant: Variant, wanted: str) -> None:
         """Put a variant's cubin and listing where its entry says; what is not known stays away."""

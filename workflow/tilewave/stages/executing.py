@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tilewave.cases import Request, wants
+from tilewave.records import model
 from tilewave.records.recorded import Recorded
 from tilewave.stages.jobs import Planned
 from tilewave.stages.resolving import Resolved
 
-STAGE = "execute"
 REPLACED = ("check", "counters")
 """The stages whose results an execution can give."""
 
@@ -35,7 +35,9 @@ def wanted(
     if when == "never":
         return set()
     asked = {
-        one.case.id for one in requests if (when == "always" or one.execute) and wants(STAGE, one)
+        one.case.id
+        for one in requests
+        if (when == "always" or one.execute) and wants(model.EXECUTE, one)
     }
     if target["live"]:
         return asked

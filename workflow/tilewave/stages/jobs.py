@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tilewave import execution, operations
+from tilewave import architectures, execution, operations
 from tilewave.cases import Case, Request, wants
 from tilewave.config import Config
 from tilewave.dtypes import has_fp8
@@ -46,7 +46,7 @@ def too_dear(resolved: Resolved, job: Job) -> str:
         if seconds > job.limit_s:
             return f"executing it takes {seconds:.0f} s at least, and execute: {limit}"
     elif rate is not None:
-        work = operations.load(job.operation, job.source).work(job.shape, job.dtypes)
+        work = operations.work(job)
         seconds = LEAST_RUNS[job.stage] * work.flops / rate
         if seconds > job.limit_s:
             return f"predicted cost {seconds:.0f} s exceeds {limit}"
@@ -116,8 +116,8 @@ def of_case(
     entry = compiled[arch] or {}
     if kernel.provider == "nvrtc":
         entries = [name for name, _ in kernel.launches]
-        number = int("".join(filter(str.isdigit, arch)))
-        beyond = launch.beyond_code(entry.get("resources", {}), entries, {"arch": number})
+        device = {"arch": architectures.number(arch)}
+        beyond = launch.beyond_code(entry.get("resources", {}), entries, device)
         if beyond:
             return _known(stage, case, model.UNSUPPORTED, beyond)
     named = kernel.front.cases.get(case.probe_case or "")

@@ -29,20 +29,18 @@ def from_recording(
     job: Job, recorded: Recorded | None, target: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The recorded result of a job, or the result that says that there is none."""
-    stage, case = job.stage, job.case
-    if recorded is None:
-        return model.result(stage, case, model.NOT_MEASURED, target["reason"], key=job.key)
-    found = recorded.answer(job)
-    if found is not None:
-        return found | {"case": case}
-    if recorded.unusable:
-        reason = f"{target['reason']}, and {recorded.unusable} of {target['label']} is damaged"
-        return model.result(stage, case, model.NOT_MEASURED, reason, key=job.key)
-    if recorded.has_case(stage, case):
-        reason = f"recorded on {target['label']} for other code, launch or method"
-        return model.result(stage, case, model.STALE, reason, key=job.key)
-    reason = f"{target['reason']}, and {target['label']} has no recorded figure of this case"
-    return model.result(stage, case, model.NOT_MEASURED, reason, key=job.key)
+    status, reason, label = model.NOT_MEASURED, target["reason"], target["label"]
+    if recorded is not None:
+        found = recorded.answer(job)
+        if found is not None:
+            return found | {"case": job.case}
+        if recorded.unusable:
+            reason += f", and {recorded.unusable} of {label} is damaged"
+        elif recorded.has_case(job.stage, job.case):
+            status, reason = model.STALE, f"recorded on {label} for other code, launch or method"
+        else:
+            reason += f", and {label} has no recorded figure of this case"
+    return model.result(job.stage, job.case, status, reason, key=job.key)
 
 
 def _ncu(stage: str, target: Mapping[str, Any]) -> str | None:
@@ -190,6 +188,25 @@ def outstanding(job: Job, sources: Sources) -> bool:
     return _possible(job, sources) and not sources.knows(job)
 
 
+def _unmeasured(
+    one: Planned, sources: Sources, tried: bool, checks: Mapping[str, Mapping[str, Any]] | None
+) -> dict[str, Any] | None:
+    """A case's result without measuring it; None where it is to be measured. tried: whether anything is."""
+    if one.result is not None:
+        return one.result
+    if one.waits_for:
+        reason = "its variant was not compiled"
+        return model.result(one.waits_for, one.case.id, model.NOT_MEASURED, reason)
+    assert one.job is not None
+    stop = None if checks is None else blocked(checks.get(one.case.id))
+    if stop:
+        return model.result(one.job.stage, one.job.case, *stop, key=one.job.key)
+    found = sources.find(one.job)
+    if found is None and not (tried and _possible(one.job, sources)):
+        found = sources.missing(one.job)
+    return found
+
+
 def collect(
     planned: Sequence[Planned],
     sources: Sources,
@@ -209,24 +226,7 @@ def collect(
     twins: dict[str, list[str]] = {}
     counts = {"measured": 0, "reused": 0, "recorded": 0}
     for one in planned:
-        if one.result is not None:
-            results[one.case.id] = one.result
-            continue
-        if one.waits_for:
-            reason = "its variant was not compiled"
-            results[one.case.id] = model.result(
-                one.waits_for, one.case.id, model.NOT_MEASURED, reason
-            )
-            continue
-        job = one.job
-        assert job is not None
-        stop = blocked((checks or {}).get(one.case.id)) if checks is not None else None
-        if stop:
-            results[one.case.id] = model.result(job.stage, job.case, *stop, key=job.key)
-            continue
-        found = sources.find(job)
-        if found is None and (measure is None or not _possible(job, sources)):
-            found = sources.missing(job)
+        found = _unmeasured(one, sources, measure is not None, checks)
         if found is not None:
             results[one.case.id] = found
             recorded = str(found["source"]).startswith("recorded:")
@@ -234,8 +234,9 @@ def collect(
             counts["reused"] += not recorded and bool(found["environment"])
             continue
         # Cases that share key and limit are one measurement.
-        first = waiting.setdefault((job.key, job.limit_s), job)
-        if first is not job:
+        assert one.job is not None
+        first = waiting.setdefault((one.job.key, one.job.limit_s), one.job)
+        if first is not one.job:
             twins.setdefault(first.case, []).append(one.case.id)
 
     def finished(made: dict[str, Any]) -> None:

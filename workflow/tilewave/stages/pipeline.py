@@ -24,7 +24,7 @@ from tilewave.stages.measuring import Measure, Sources
 from tilewave.stages.resolving import Resolved
 from tilewave.variants import Variant
 
-MEASURED = ("execute", "check", "time", "counters", model.SAMPLE, tuning.STAGE)
+MEASURED = ("execute", "check", "time", "counters", model.SAMPLE, model.TUNE)
 """Stages that run something, in the order in which they do."""
 
 Results = dict[str, dict[str, Any]]
@@ -91,7 +91,7 @@ class Pipeline:
         """What a stage does for each case; of `execute` only those that are to be executed."""
         if stage not in self._planned:
             config, chosen = self.project.config, list(self.resolved.values())
-            if stage == executing.STAGE:
+            if stage == model.EXECUTE:
                 names = self._executed()
                 chosen = [one for one in chosen if one.case.id in names]
             if stage == model.SAMPLE:
@@ -119,7 +119,7 @@ class Pipeline:
         return Sources(
             self.target,
             self.store,
-            self.deterministic if stage == executing.STAGE else self.recorded,
+            self.deterministic if stage == model.EXECUTE else self.recorded,
             self.attempts,
             (executions or {}) if stage in executing.REPLACED else {},
             executed_first=config.execute.when == "always",
@@ -162,7 +162,7 @@ class Pipeline:
             return False
         if one.waits_for:  # nobody can know of it
             return sources.measurable(stage, "nvrtc")
-        if stage not in ("check", executing.STAGE) and measuring.blocked(checks.get(one.case.id)):
+        if stage not in ("check", model.EXECUTE) and measuring.blocked(checks.get(one.case.id)):
             return False
         return one.job is not None and measuring.outstanding(one.job, sources)
 
@@ -191,11 +191,11 @@ class Pipeline:
         `measuring.collect`."""
         planned = [one for one in self.planned(stage) if only is None or one.case.id in only]
         checks = None
-        if stage not in ("check", executing.STAGE):
+        if stage not in ("check", model.EXECUTE):
             known = measuring.collect(self.planned("check"), self.sources("check"))
             checks = {made["case"]: made for made in known["results"]}
         sources = self.sources(stage)
-        if stage == tuning.STAGE:
+        if stage == model.TUNE:
             assert checks is not None
             planned = tuning.plan(planned, self.compiled, checks, self.target)
             sources = Sources(
@@ -212,7 +212,7 @@ class Pipeline:
         ) -> list[dict[str, Any]]:
             for name in dict.fromkeys(job.variant for job in waiting if job.cubin):
                 self.compilations.provide(self.variants[name], self.arch)
-            if waiting[0].stage == tuning.STAGE:
+            if waiting[0].stage == model.TUNE:
                 waiting = tuning.by_group(waiting)
             return measure(waiting, finished)
 
@@ -229,9 +229,9 @@ class Pipeline:
                 continue
             checks = None if stage in ("execute", "check") else by_case["check"]
             planned = self.planned(stage)
-            if stage == tuning.STAGE:
+            if stage == model.TUNE:
                 planned = tuning.plan(planned, self.compiled, by_case["check"], self.target)
-            sources = self.sources(stage, by_case.get(executing.STAGE))
+            sources = self.sources(stage, by_case.get(model.EXECUTE))
             made = measuring.collect(planned, sources, None, checks)["results"]
             by_case[stage] = {one["case"]: one for one in made}
             if stage in stages:

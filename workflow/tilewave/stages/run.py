@@ -27,7 +27,7 @@ from tilewave.home import RECORDED
 from tilewave.progress import Progress, duration, say
 from tilewave.records import model
 from tilewave.records.store import not_written, write_atomically
-from tilewave.stages import compiling, dealing, executing, measuring, tuning, watching
+from tilewave.stages import compiling, dealing, measuring, tuning, watching
 from tilewave.stages.pipeline import Pipeline
 from tilewave.stages.tables import Tables
 
@@ -175,7 +175,7 @@ def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1, card: 
     card: UUID of the GPU that they are dealt to, where there are several; the others stand in for it.
     """
     pipeline = _pipeline(job, kernels)
-    if stage != executing.STAGE:  # every machine counts the same
+    if stage != model.EXECUTE:  # every machine counts the same
         targets.of_another_node(pipeline.target, job.project.config.gpu, stage)
     doing, begun = _measure(job, stage, _cores(pipeline, cores)), time.monotonic()
     if card:
@@ -188,7 +188,7 @@ def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1, card: 
     for word, then in (("interrupted", "measures them"), ("disturbed", "measures them again")):
         if number := sum(word in made["notes"] for made in document["results"]):
             say(f"  {stage}: {number} cases were {word}; the next run {then}")
-    if stage == tuning.STAGE:
+    if stage == model.TUNE:
         raced, eliminated, spent, full = tuning.saved(document["results"])
         if raced:
             told = f"{eliminated} of {raced} eliminated early: {spent:.1f} s of GPU instead of {full:.1f} s"
@@ -252,10 +252,10 @@ def best(job: Job) -> pd.DataFrame:
         raise UserError(project.where, "studies", "no study that races", "a study with tune: true")
     raced = dataclasses.replace(project, plan=project.raced_plan)
     pipeline = Pipeline(raced, _target(project))
-    results = pipeline.results(("check", tuning.STAGE))
+    results = pipeline.results(("check", model.TUNE))
     verdict = tidy.verdicts(results["check"])
     cases = tidy.cases_table(pipeline.resolved.values(), pipeline.compiled, pipeline.arch, verdict)
-    flat = [*results["check"], *results[tuning.STAGE]]
+    flat = [*results["check"], *results[model.TUNE]]
     records = tidy.records_table(cases, flat, verdict)
     none = figures.with_instruction_columns(pd.DataFrame(columns=["case"]))
     return pd.concat(
@@ -302,7 +302,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
             )
         from tilewave.processes import supervisor
 
-        if stage == executing.STAGE:
+        if stage == model.EXECUTE:
             from tilewave import execution
             from tilewave.execution import cost
 
@@ -334,7 +334,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
 
 def _cost(job: jobs.Job) -> float:
     """What a case costs beside others of its stage: to execute it, seconds about; else 1."""
-    if job.stage != executing.STAGE:
+    if job.stage != model.EXECUTE:
         return 1.0
     from tilewave.execution import cost
 
@@ -414,7 +414,7 @@ def accesses(job: Job, cores: int = 1) -> dict[str, Any]:
 
 def _watch(job: Job, pipeline: Pipeline, wanted: list[jobs.Job], cores: int) -> None:
     cores = _cores(pipeline, cores)
-    watching.watch(pipeline, wanted, _measure(job, executing.STAGE, cores), cores)
+    watching.watch(pipeline, wanted, _measure(job, model.EXECUTE, cores), cores)
 
 
 def _clean_tree() -> str:
@@ -457,7 +457,7 @@ def record(job: Job) -> str:
         and model.recordable(made)
         # What stands in for a measurement is an execution's, and recorded as that; a machine that
         # shows another one's figures adds nothing but executions, which any machine can make.
-        and (made["stage"] == executing.STAGE or (aim["live"] and "executed" not in made["notes"]))
+        and (made["stage"] == model.EXECUTE or (aim["live"] and "executed" not in made["notes"]))
     ]
     counts = shipped.merge(folder, kept, measured, *pipeline.shipped())
     watched = watching.chosen(pipeline)

@@ -21,22 +21,11 @@ from tilewave.target import live_environments
 from tilewave.theory import selection
 from tilewave.theory.occupancy import SmLimits
 
-STAGE = "tune"
-
 
 def group_of(job: Job) -> str:
     """What a job's rivals share: the product, its sizes and its dtypes. Layouts may differ."""
     shape = "x".join(str(size) for size in job.shape.values())
     return f"{job.operation} {shape} {json.dumps(job.dtypes, sort_keys=True)}"
-
-
-def _limits(target: Mapping[str, Any]) -> tuple[SmLimits, int] | None:
-    """The target's SM and how many it has; None where no GPU is known."""
-    environment = target["environments"].get(target["environment"], {})
-    try:
-        return SmLimits.from_environment(environment), int(environment["sms"])
-    except (KeyError, TypeError):
-        return None
 
 
 def predicted_loads(
@@ -47,10 +36,10 @@ def predicted_loads(
     resources: of its compiled kernel. None where the tile, the registers or the GPU are not known,
     as for a vendor's product.
     """
-    launch, known = job.launch, _limits(target)
-    if launch.tile is None or known is None or not resources.get("registers"):
+    launch, facts = job.launch, target["environments"].get(target["environment"], {})
+    limits, sms = SmLimits.known(facts), int(facts.get("sms") or 0)
+    if launch.tile is None or limits is None or not sms or not resources.get("registers"):
         return None
-    limits, sms = known
     found = launch.modelled(job.shape, resources, limits)
     return None if found is None else selection.loads(job.shape, found, sms)
 
@@ -62,7 +51,7 @@ def _judged(one: Planned, check: Mapping[str, Any] | None) -> Planned:
     if check["verdict"] == model.CORRECT:
         return one
     reason = f"only correct cases race, and this one's check says {check['verdict']}"
-    known = model.result(STAGE, one.case.id, model.NOT_MEASURED, reason, key=one.job.key)
+    known = model.result(model.TUNE, one.case.id, model.NOT_MEASURED, reason, key=one.job.key)
     return Planned(one.case, None, known)
 
 
@@ -103,7 +92,7 @@ def race_again(planned: Sequence[Planned], target: Mapping[str, Any], store: Sto
         if one.job is None:
             continue
         made = next(
-            filter(None, (store.get(name, STAGE, one.job.key) for name in environments)), None
+            filter(None, (store.get(name, model.TUNE, one.job.key) for name in environments)), None
         )
         if made is None:
             incomplete.add(one.job.group)

@@ -17,7 +17,7 @@ from tilewave import operations
 from tilewave.execution import cost
 from tilewave.jobs import Job
 from tilewave.records import model
-from tilewave.stages import compiling, executing, jobs
+from tilewave.stages import compiling, jobs
 from tilewave.stages.measuring import Measure
 from tilewave.stages.pipeline import Pipeline
 
@@ -46,7 +46,7 @@ def chosen(pipeline: Pipeline) -> list[Job]:
     """The cases that are watched."""
     config = pipeline.project.config
     planned = jobs.of_stage(
-        executing.STAGE, pipeline.resolved.values(), pipeline.compiled, pipeline.arch, config
+        model.EXECUTE, pipeline.resolved.values(), pipeline.compiled, pipeline.arch, config
     )
     variants: dict[str, list[Job]] = {}
     for one in planned:

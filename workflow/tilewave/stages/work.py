@@ -20,17 +20,17 @@ from tilewave.errors import UserError
 from tilewave.gpu import cards
 from tilewave.progress import say
 from tilewave.project import Project, machine_fingerprint
+from tilewave.records import model
 from tilewave.stages import dealing
 
 if TYPE_CHECKING:
     from tilewave.stages.pipeline import Pipeline
 
-RACES = "tune"
-BATCHED = ("compile", "execute", "check", "time", "counters", "sample", RACES)
-APART = ("compile", "execute", "check")
+BATCHED = ("compile", model.EXECUTE, "check", "time", "counters", model.SAMPLE, model.TUNE)
+APART = ("compile", model.EXECUTE, "check")
 """Stages whose raced kernels have a batch of their own: `tune` asks for these alone."""
 
-DEALT = ("check", "time", "counters", "sample")
+DEALT = ("check", "time", "counters", model.SAMPLE)
 """Stages of which each of several GPUs has a batch."""
 
 NAMED = 60
@@ -143,16 +143,16 @@ def _batches(
     several cards, a batch's number says which one it is for (see `Work.card`)."""
     if cards:
         return _of_cards(project, work, cards)
-    raced, every = project.stage_kernels(RACES), nodes or 1
+    raced, every = project.stage_kernels(model.TUNE), nodes or 1
     found: dict[str, dict[str, list[str]]] = {}
     for stage, kernels in work.items():
         parts = [kernels]
-        if stage == RACES:
+        if stage == model.TUNE:
             parts = [raced]  # a newcomer meets those that reached the end before
         elif stage in APART:
             first = [name for name in kernels if name in raced]
             parts = [first, [name for name in kernels if name not in raced]]
-        if stage != RACES:
+        if stage != model.TUNE:
             parts = [part[n::every] for part in parts for n in range(min(every, len(part)))]
         found[stage] = {str(n): part for n, part in enumerate(filter(None, parts))}
     return found
@@ -161,11 +161,11 @@ def _batches(
 def _of_cards(
     project: Project, work: Mapping[str, list[str]], cards: int
 ) -> dict[str, dict[str, list[str]]]:
-    raced, every = project.stage_kernels(RACES), cards + 1
+    raced, every = project.stage_kernels(model.TUNE), cards + 1
     place, races = dealing.dealt(project.plan, cards)
     found: dict[str, dict[str, list[str]]] = {}
     for stage, kernels in work.items():
-        if stage == RACES:
+        if stage == model.TUNE:
             found[stage] = {str(races): raced}
         elif stage not in DEALT:  # at once: who takes all cores waits until no card works
             found[stage] = {"0": kernels}

@@ -65,13 +65,11 @@ def least_share(size: int, reference: int) -> float:
 class Recommendation:
     """Multiples of elements for m, n and k that a dtype's tensor-core products should keep.
 
-    ``required`` held before cuBLAS 11.0 and cuDNN 7.6.3 (None: such products did not run on the
-    tensor cores at all); since then every multiple runs, ``recommended`` is most efficient, and
-    ``on_a100`` on that GPU.
+    Since cuBLAS 11.0 and cuDNN 7.6.3 every multiple runs on the tensor cores; ``recommended`` is most
+    efficient, and ``on_a100`` on that GPU.
     """
 
     dtype: str
-    required: int | None
     recommended: int
     on_a100: int
 
@@ -79,10 +77,10 @@ class Recommendation:
 RECOMMENDED: Mapping[str, Recommendation] = {
     one.dtype: one
     for one in (
-        Recommendation("f16", 8, 8, 64),
-        Recommendation("i8", 16, 16, 128),
-        Recommendation("tf32", None, 4, 32),
-        Recommendation("f64", None, 2, 16),
+        Recommendation("f16", 8, 64),
+        Recommendation("i8", 16, 128),
+        Recommendation("tf32", 4, 32),
+        Recommendation("f64", 2, 16),
     )
 }
 """By dtype of the inputs. Source: NVIDIA, "Matrix Multiplication Background User's Guide", Tensor Core

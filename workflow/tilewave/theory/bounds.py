@@ -25,7 +25,6 @@ from typing import Any
 
 from tilewave.theory.data_sheets import DataSheet
 
-WARP = 32
 ISSUE, FP32, FP64, FP16, ALU, SPECIAL, TENSOR, DATA, PORT, DRAM = (
     "issue slots", "FP32", "FP64", "FP16", "ALU", "special function", "tensor cores",
     "shared memory and L1", "L2 port", "DRAM",

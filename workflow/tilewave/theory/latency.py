@@ -13,7 +13,8 @@ and 8.0, i.e. 32 or 16 lanes a scheduler). The latency is measured: probe `laten
 
 from __future__ import annotations
 
-WARP = 32
+from tilewave.theory.occupancy import WARP
+
 SCHEDULERS = 4
 LANES = 32  # multiply-add lanes of a scheduler on compute capability 9.0
 HALF_AS_WIDE = ("7.0", "7.2", "7.5", "8.0")  # 64 multiply-adds a clock and SM
@@ -30,9 +31,7 @@ def _positive(**values: float) -> None:
             raise ValueError(f"{name} must be positive, found {value}")
 
 
-def fma_per_cycle(
-    warps: int, ilp: float, latency: float, schedulers: int = SCHEDULERS, lanes: int = LANES
-) -> float:
+def fma_per_cycle(warps: int, ilp: float, latency: float, lanes: int = LANES) -> float:
     """Multiply-adds of an SM per clock, where all its warps have the same number of them to do.
 
     warps: resident on the SM. ilp: independent chains of a thread. latency: cycles from a
@@ -40,25 +39,23 @@ def fma_per_cycle(
 
     A round, one multiply-add of every chain, takes a scheduler as long as its w warps need to
     issue, w * ilp * 32 / lanes cycles, but no less than the latency. All are done when the
-    scheduler with the most warps is: w = ceil(warps / schedulers). Six warps therefore take as long
+    scheduler with the most warps is: w = ceil(warps / 4). Six warps therefore take as long
     for three quarters of the work as eight do for all of it, however well the latency is hidden.
     Raises ValueError for what is not positive.
     """
-    _positive(warps=warps, ilp=ilp, latency=latency, schedulers=schedulers, lanes=lanes)
-    most = -(-warps // schedulers)
+    _positive(warps=warps, ilp=ilp, latency=latency, lanes=lanes)
+    most = -(-warps // SCHEDULERS)
     return warps * WARP * ilp / max(latency, most * ilp * WARP / lanes)
 
 
-def warps_to_hide(
-    latency: float, ilp: float, schedulers: int = SCHEDULERS, lanes: int = LANES
-) -> float:
+def warps_to_hide(latency: float, ilp: float, lanes: int = LANES) -> float:
     """Warps on an SM from which on the latency is hidden (a real number, at least one a scheduler).
 
     latency: cycles. ilp: independent instructions of a thread. lanes: of a scheduler; a warp
     instruction occupies them for 32 / lanes cycles. Raises ValueError for what is not positive.
     """
-    _positive(latency=latency, ilp=ilp, schedulers=schedulers, lanes=lanes)
-    return schedulers * max(1.0, latency / ilp * lanes / WARP)
+    _positive(latency=latency, ilp=ilp, lanes=lanes)
+    return SCHEDULERS * max(1.0, latency / ilp * lanes / WARP)
 
 
 def nanoseconds(cycles: float, clock_mhz: float) -> float:

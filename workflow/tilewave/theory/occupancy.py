@@ -58,6 +58,14 @@ class SmLimits:
         )
 
     @classmethod
+    def known(cls, environment: Mapping[str, Any]) -> SmLimits | None:
+        """The same; None where the environment lacks a fact."""
+        try:
+            return cls.from_environment(environment)
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    @classmethod
     def of(cls, arch: int) -> SmLimits:
         """Limits of an architecture (compute capability times ten), for comparisons without a GPU.
 

@@ -102,13 +102,6 @@ def waves(blocks: int, sms: int, blocks_per_sm: int = 1) -> Waves:
     return Waves(blocks, sms * blocks_per_sm)
 
 
-def predicted_duration(
-    blocks: int, sms: int, wave_time: float, blocks_per_sm: int = 1, overhead: float = 0.0
-) -> float:
-    """Duration in the unit of ``wave_time``: whole waves times the time of one, plus a constant."""
-    return waves(blocks, sms, blocks_per_sm).count * wave_time + overhead
-
-
 def cycles_active_ratio(blocks: int, sms: int) -> float:
     """Predicted ``sm__cycles_active`` average over maximum, in (0, 1].
 

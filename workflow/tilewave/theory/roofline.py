@@ -19,16 +19,6 @@ WAVEFRONT_BYTES = 128
 """What one wavefront of shared memory carries at best: 32 banks of 4 bytes."""
 
 
-def intensity(flop: float, byte: float) -> float:
-    """Arithmetic intensity in FLOP/byte; infinite where no byte crosses the level.
-
-    Raises ValueError for operations that are not positive and for negative bytes.
-    """
-    if not (flop > 0 and byte >= 0):
-        raise ValueError(f"needs FLOP > 0 and bytes >= 0, found {flop} and {byte}")
-    return flop / byte if byte else math.inf
-
-
 def l2_bytes(sectors: float) -> float:
     """Bytes between the SMs and the L2, of so many sectors that the SMs ask for or write."""
     return SECTOR_BYTES * sectors

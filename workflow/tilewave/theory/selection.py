@@ -221,8 +221,3 @@ def regret(measured: Mapping[str, float], chosen: str) -> float:
     Raises KeyError where the chosen one was not measured.
     """
     return measured[chosen] / min(measured.values()) - 1.0
-
-
-def largest(shapes: Sequence[Shape]) -> Shape:
-    """The shape with the most multiply-adds (the first of several): where calibration is safest."""
-    return max(shapes, key=lambda shape: shape["m"] * shape["n"] * shape["k"])

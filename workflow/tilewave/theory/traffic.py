@@ -22,9 +22,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewave.theory.occupancy import WARP
 from tilewave.theory.quantization import tiles
 
-WARP = 32
 SECTOR_BYTES = 32
 
 MEMORY, MATH = "memory", "math"

@@ -146,53 +146,36 @@ def _imad(form: Form) -> None:
         form.row[last + c.VALUE_HIGH] = -1 if value < 0 and not unsigned else 0
 
 
+def _minmax(form: Form, packed: int, op: int, count: int) -> None:
+    """The smaller or the larger of some numbers, of several in a word or of one."""
+    form.flag("RELU", c.RELU)
+    if _packed(form, packed, count):
+        return
+    if wide := form.take("U64", "S64") if op == MINMAX else None:
+        op = MINMAX_WIDE
+    if wide == "S64" or not (wide or form.take("U32")):
+        form.set(c.SIGNED)
+    if not wide:
+        form.drop("S32")
+    _plain(form, op, count, 2 if wide else 1)
+    if any(form.row[column] % (PT + 1) != PT for column in (c.PD0, c.PD1)):  # UPT follows UP6
+        raise form.fail()  # it would also say which operand it was
+
+
 @opcode("VIADDMNMX", "UVIADDMNMX", kind="integer and logic")
 def _viaddmnmx(form: Form) -> None:
-    form.flag("RELU", c.RELU)
-    if _packed(form, P_ADD_MINMAX, 3):
-        return
-    if not form.take("U32"):
-        form.set(c.SIGNED)
-    form.drop("S32")
-    _plain(form, ADD_MINMAX, 3)
-    _one_result(form)
-
-
-def _one_result(form: Form) -> None:
-    """Refuse the forms that also say which operand it was."""
-    if any(form.row[column] % (PT + 1) != PT for column in (c.PD0, c.PD1)):  # UPT follows UP6
-        raise form.fail()
+    _minmax(form, P_ADD_MINMAX, ADD_MINMAX, 3)
 
 
 @opcode("VIMNMX", "IMNMX", kind="integer and logic", traits=["alu"])
 @opcode("UVIMNMX", "UIMNMX", kind="integer and logic")
 def _vimnmx(form: Form) -> None:
-    form.flag("RELU", c.RELU)
-    if _packed(form, P_MINMAX, 2):
-        return
-    if wide := form.take("U64", "S64"):
-        if wide == "S64":
-            form.set(c.SIGNED)
-        _plain(form, MINMAX_WIDE, 2, 2)
-        _one_result(form)
-        return
-    if not form.take("U32"):
-        form.set(c.SIGNED)
-    form.drop("S32")
-    _plain(form, MINMAX, 2)
-    _one_result(form)
+    _minmax(form, P_MINMAX, MINMAX, 2)
 
 
 @opcode("VIMNMX3", "UVIMNMX3", kind="integer and logic")
 def _vimnmx3(form: Form) -> None:
-    form.flag("RELU", c.RELU)
-    if _packed(form, P_MINMAX3, 3):
-        return
-    if not form.take("U32"):
-        form.set(c.SIGNED)
-    form.drop("S32")
-    _plain(form, MINMAX3, 3)
-    _one_result(form)
+    _minmax(form, P_MINMAX3, MINMAX3, 3)
 
 
 @opcode("IABS", "UIABS", kind="integer and logic")

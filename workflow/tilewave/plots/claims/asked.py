@@ -46,8 +46,8 @@ def predicted_loads(matrix: int) -> Function:
     return lambda f: float(traffic.loads_per_element(NAIVE)[matrix])
 
 
-def speedup(over: str, under: str, m: int = 4096) -> Function:
-    return lambda f: f.ratio("tflops", f.case(over, m), f.case(under, m))
+def speedup(over: str, under: str) -> Function:
+    return lambda f: f.ratio("tflops", f.case(over, 4096), f.case(under, 4096))
 
 
 def shared_over_l1(f: Facts) -> float | None:

@@ -46,7 +46,7 @@ class Facts:
             shape = [int(size) for size in sizes] if base.present(row["m"]) else sizes
             self._rows.setdefault((row["variant"], *shape), row)
             self._rows.setdefault((row["kernel"], row["probe_case"]), row)
-        self.environment = study.environments.get(str(study.target.get("environment", "")), {})
+        self.environment = study.environment
         self.forget()
 
     def forget(self) -> None:
@@ -60,10 +60,7 @@ class Facts:
     @property
     def limits(self) -> occupancy.SmLimits:
         """What an SM of the target holds; those of compute capability 9.0 where it is not told."""
-        try:
-            return occupancy.SmLimits.from_environment(self.environment)
-        except (KeyError, TypeError, ValueError):
-            return occupancy.HOPPER
+        return occupancy.SmLimits.known(self.environment) or occupancy.HOPPER
 
     @property
     def sms(self) -> int:
@@ -98,10 +95,6 @@ class Facts:
             return str(row["case"])
         self.lack(f"{kernel}@{name} is no case of the study")
         return None
-
-    def about(self, case: str) -> Mapping[str, Any]:
-        """The case's row in the table of cases."""
-        return next(row for row in self.cases if row["case"] == case)
 
     def _record(self, case: str | None, metric: str) -> Mapping[str, Any] | None:
         if case is None:

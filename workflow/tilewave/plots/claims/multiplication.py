@@ -88,14 +88,14 @@ def _percent(threads: int, registers: int) -> Callable[[SmLimits], float]:
     return lambda limits: 100 * occupancy.occupancy(limits, threads, registers).fraction
 
 
-def _driver_warps(f: Facts, name: str, threads: int) -> float | None:
-    """Warps on an SM that the driver answers for a form of the probe `tile_threads`."""
-    blocks = f.value(f.probe("tile_threads", name), "driver_blocks_per_sm")
-    return None if blocks is None else blocks * threads / occupancy.WARP
+def _driver_warps(f: Facts) -> float | None:
+    """Warps on an SM that the driver answers for the probe `tile_threads` with 128 threads."""
+    blocks = f.value(f.probe("tile_threads", "threads_128"), "driver_blocks_per_sm")
+    return None if blocks is None else blocks * 128 / occupancy.WARP
 
 
 def _driver_percent(f: Facts) -> float | None:
-    warps = _driver_warps(f, "threads_128", 128)
+    warps = _driver_warps(f)
     return None if warps is None else 100 * warps / f.limits.max_warps
 
 
@@ -169,7 +169,7 @@ CLAIMS = [
         "128 threads of 180 registers leave 8 active warps on an SM",
         8, "warps", basis="theory",
         predicted=lambda f: _warps(128, 180)(f.limits),
-        measured=lambda f: _driver_warps(f, "threads_128", 128),
+        measured=_driver_warps,
     ),
     Claim(
         "occupancy_128x180", DOCUMENT, "tiling strategy", "Occupancy of the same",

@@ -1,0 +1,83 @@
+"""What a worker keeps open from job to job on one GPU."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewave.gpu.buffers import Kept
+from tilewave.gpu.device import Gpu
+from tilewave.gpu.launch import Module
+from tilewave.jobs import Job
+
+if TYPE_CHECKING:
+    from tilewave.gpu.clocks import Clocks
+    from tilewave.gpu.cublaslt import CublasLt, Unavailable
+    from tilewave.gpu.reference import Support
+
+
+class Session:
+    """A GPU with the last job's code, buffers, clocks, helper kernels, cuBLASLt and the cache folder."""
+
+    def __init__(self, gpu: Gpu, cache: Path | None = None) -> None:
+        self.gpu = gpu
+        self.cache = cache
+        self._loaded: tuple[tuple[Any, ...], Module] | None = None
+
+    def module(self, job: Job) -> Module:
+        """The cubin of a job, loaded; the last job's where it is the same one.
+
+        For profiling, where to load one is work for ncu, too. A function keeps what `launch.NvrtcKernel`
+        allows it, so launches of other shared memory or another cluster get a module of their own.
+        """
+        allowed = [(one.entry, one.launch.shared_bytes, one.launch.cluster) for one in job.steps]
+        key = (job.cubin, *allowed)
+        if self._loaded is None or self._loaded[0] != key:
+            self._unload()
+            self._loaded = (key, Module(Path(job.cubin).read_bytes()))
+        return self._loaded[1]
+
+    def _unload(self) -> None:
+        if self._loaded is not None:
+            self._loaded[1].close()
+            self._loaded = None
+
+    @cached_property
+    def kept(self) -> Kept:
+        return Kept(self.gpu)
+
+    @cached_property
+    def clocks(self) -> Clocks:
+        from tilewave.gpu.clocks import Clocks
+
+        return Clocks(self.gpu.uuid)
+
+    @cached_property
+    def support(self) -> Support:
+        from tilewave.gpu.reference import Support
+
+        return Support(self.gpu, self.cache)
+
+    @cached_property
+    def _cublaslt(self) -> CublasLt | Unavailable:
+        from tilewave.gpu.cublaslt import CublasLt, Unavailable
+
+        try:
+            return CublasLt(self.gpu)
+        except Unavailable as error:
+            return error  # remembered: asking again would search the disk for every case
+
+    @property
+    def cublaslt(self) -> CublasLt:
+        """The library. Raises cublaslt.Unavailable, every time."""
+        if isinstance(self._cublaslt, Exception):
+            raise self._cublaslt
+        return self._cublaslt
+
+    def close(self) -> None:
+        self._unload()
+        for name in ("kept", "support", "_cublaslt", "clocks"):
+            kept = self.__dict__.pop(name, None)
+            if kept is not None and not isinstance(kept, Exception):
+                kept.close()
