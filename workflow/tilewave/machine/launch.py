@@ -512,7 +512,11 @@ def execute(
     book = capturing.Book(program) if capture else None
     if book is not None:
         state = book.watching(state)
-    marks = marking.Marks(state, _read_only(state, buffers)) if alone and clusters > 1 and limits.races else None
+    marks = (
+        marking.Marks(state, _read_only(state, buffers))
+        if alone and clusters > 1 and limits.races
+        else None
+    )
     if marks is not None and book is None and not profile:
         state = marks.watching(state)
     if not done:
