@@ -498,8 +498,7 @@ def execute(
         if profile or capture or limits.reverse
         else min(limits.cores, clusters // spreading.LEAST)
     )
-    alone = spreading.independent(program)
-    if cores > 1 and alone:
+    if cores > 1 and spreading.independent(program):
         started, limit = time.perf_counter(), Deadline.after(limits.seconds)
         done = spreading.run(
             state, functools.partial(_cluster, together=together), _read_only(state, buffers), cores,
@@ -512,12 +511,10 @@ def execute(
     book = capturing.Book(program) if capture else None
     if book is not None:
         state = book.watching(state)
-    marks = (
-        marking.Marks(state, _read_only(state, buffers))
-        if alone and clusters > 1 and limits.races
-        else None
-    )
-    if marks is not None and book is None and not profile:
+    marks = None
+    watched = limits.races and clusters > 1 and not capture and not profile
+    if watched and not done and spreading.unordered(program):
+        marks = marking.Marks(state, _read_only(state, buffers))  # must outlive the state
         state = marks.watching(state)
     if not done:
         states = _cluster(state, together)

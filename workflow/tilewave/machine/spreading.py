@@ -30,19 +30,23 @@ ITS_OWN = (
 )  # fmt: skip
 LEAST = 4  # blocks (or clusters) for each core: for fewer the arrays take longer than they save
 RUNS = 8  # runs of blocks that each core takes: the last ones end at about the same time
-# Accesses by which blocks wait for each other, and clocks, which tell the order.
-ORDERED = re.compile(r"\.STRONG\.(GPU|SYS)|\bSR_(CLOCK|GLOBALTIMER)")
+ORDERED, TIMED = re.compile(r"\.STRONG\.(GPU|SYS)"), re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
 
 
-def independent(program: Program) -> bool:
-    """Whether nothing in a kernel says that the order of its blocks can be seen: no atomics of global
-    memory, no loads and stores that are ordered beyond the block, no clock, no printf."""
+def unordered(program: Program) -> bool:
+    """Whether nothing in a kernel lets a block wait for another one, but for those of its cluster: no atomics of
+    global memory, no loads and stores that are ordered beyond the block."""
     rows = program.rows
     space = rows[:, c.SUB] >> 8 & 255
     atomics = (rows[:, c.FAMILY] == c.ATOMIC) & (space != c.SHARED)
-    if program.prints or np.any(atomics):
-        return False
-    return not any(ORDERED.search(one.text) for one in program.instructions)
+    return not np.any(atomics) and not any(ORDERED.search(one.text) for one in program.instructions)
+
+
+def independent(program: Program) -> bool:
+    """Whether nothing in a kernel says that the order of its blocks can be seen: they cannot wait for each other,
+    read no clock and print nothing."""
+    timed = any(TIMED.search(one.text) for one in program.instructions)
+    return not (program.prints or timed) and unordered(program)
 
 
 @dataclass
