@@ -127,7 +127,7 @@ class _Words:
         elif opcode.startswith(("SYNCS", "ARRIVES")):
             verb = "use"
         else:
-            out = remote and opcode.startswith("UBLKCP.G")
+            out = remote and opcode.startswith(("UBLKCP.G", "UTMASTG"))
             verb = "write" if out or opcode.startswith("ST") else "read"
         return verb + ("s" if self.singular(threads) else "")
 

@@ -22,8 +22,10 @@ from tilewave.machine.bulk import (
     count_along,
     element_of,
     map_word,
+    rank_of,
     row_at,
     rows_of,
+    sealed,
     size_along,
 )
 from tilewave.machine.compiling import Entry, njit
@@ -39,21 +41,23 @@ FAMILIES = (c.LOAD, c.STORE, c.COPY, c.BULK)
 # stands for, as a power of two.
 MARKS, PLACES, COUNT, GRAIN = (2 * c.CONTROL + place for place in range(4))
 WRITER, READER = range(2)
+# What is done: a store that changes nothing makes what another block has written the block's own; to look is to ask.
+READ, WRITE, KEEP, LOOK = range(4)
 SEVERAL = int32(-1)
 """Among the readers: more than one block."""
 
 
 @njit
-def mark(m, at, size, writing):
-    """Note that the block reads or writes ``size`` bytes from a device address on, of one buffer. Returns 0, or
-    where another one has written them or has read what is written: twice its number, plus 2 where it has read
+def mark(m, at, size, how):
+    """Note what the block does to ``size`` bytes from a device address on, of one buffer. Returns 0, or where
+    another one has written them or has read what is written: twice its number, plus 2 where it has read
     and 3 where it has written; -1 where several have read."""
     handlers, ranges = view.handlers(m), view.ranges(m)
     places = view.int64s(handlers[PLACES], (int64(len(ranges)) + 1,))
     for index in range(len(ranges)):
         if ranges[index, 0] <= at < ranges[index, 1]:
             if places[index] < 0:
-                places[len(ranges)] |= int64(writing)
+                places[len(ranges)] |= int64(how == WRITE)
                 return int64(0)
             marks = view.int32s(handlers[MARKS], (int64(2), handlers[COUNT]))
             own = int32(view.own(view.peer(m, int64(0)))[s.NUMBER] + 1)
@@ -66,11 +70,11 @@ def mark(m, at, size, writing):
                 writer, reader = marks[WRITER, cell], marks[READER, cell]
                 if writer and writer != own:
                     found = 2 * int64(writer) + 1
-                if writing:
-                    if reader and reader != own and not found:
-                        found = 2 * int64(reader) if reader > 0 else int64(-1)
+                elif how != READ and reader and reader != own and not found:
+                    found = 2 * int64(reader) if reader > 0 else int64(-1)
+                if how == WRITE or (how == KEEP and writer):
                     marks[WRITER, cell] = own
-                elif reader != own:
+                elif how == READ and reader != own:
                     marks[READER, cell] = SEVERAL if reader else own
             return found
     return int64(0)
@@ -119,9 +123,12 @@ def mark_lanes(m, warp, pc, mask, addresses, size, writing):
     row = view.code(m)[pc]
     lanes, first, other = uint32(0), int64(0), int64(0)
     for lane in range(32):
-        if (mask >> lane) & 1 and (not writing or _changes(m, warp, row, lane, addresses[lane])):
-            found = mark(m, addresses[lane], size, writing)
-            if found:
+        if (mask >> lane) & 1:
+            how = READ
+            if writing:
+                how = WRITE if _changes(m, warp, row, lane, addresses[lane]) else KEEP
+            found = mark(m, addresses[lane], size, int64(how))
+            if found and how != KEEP:
                 if not lanes:
                     first, other = addresses[lane], found
                 lanes |= uint32(1) << uint32(lane)
@@ -139,36 +146,47 @@ def unordered(m, warp, pc, lanes, address, other):
 
 
 @njit
-def mark_box(m, address, at, writing):
-    """Note what a tensor copy reads or writes: its map, and of each row of the box that begins at these
-    five coordinates what lies inside the array. Returns as `mark` does."""
-    element, found = element_of(m, address), int64(0)
+def _fingerprint(m, at, size, so_far):
+    """Of bytes of a buffer, a multiple of 4 or what lies around them."""
+    words, place = view.memory(m), at - view.origin(m)[0]
+    for word in range(place >> 2, (place + size + 3) >> 2):
+        if 0 <= word < len(words):
+            so_far = (so_far ^ uint64(words[word])) * uint64(0x100000001B3)
+    return so_far
+
+
+@njit
+def mark_box(m, address, at, how):
+    """Note what a tensor copy does: it reads its map, and of each row of the box that begins at these five coordinates
+    reads or writes what lies inside the array. Returns as `mark` does, and a fingerprint of the box."""
+    element, found, print_ = element_of(m, address), int64(0), uint64(0xCBF29CE484222325)
     low, high = max(at[0], 0), min(at[0] + count_along(m, address, 0), size_along(m, address, 0))
-    mark(m, address, int64(8 * WORDS), False)
+    mark(m, address, int64(8 * WORDS), int64(READ))
     if low < high:
         start = map_word(m, address, ADDRESS) + low * element
         for row in range(rows_of(m, address)):
             line = row_at(m, address, at, row)
             if line >= 0:
-                found = mark(m, start + line, (high - low) * element, writing) or found
-    return found
+                found = mark(m, start + line, (high - low) * element, how) or found
+                if how != READ:
+                    print_ = _fingerprint(m, start + line, (high - low) * element, print_)
+    return found, print_
 
 
 @njit
-def mark_bulk(m, warp, row):
-    """Note what a bulk copy reads or writes; operands as in `bulk`. Returns as `mark` does."""
-    if view.control(m)[s.FAULT_COUNT]:  # then nothing counts, and what is a map is not known
-        return int64(0)
+def mark_bulk(m, warp, row, how):
+    """Note what a bulk copy does; operands as in `bulk`. Returns as `mark_box` does."""
     U, op = view.uniforms(m)[warp], row[c.OP]
     first, second = row[c.A_UREG], row[c.G_UREG]
     if op == ops.Y_LOAD or op == ops.Y_STORE:
         address = int64(joined(U[second + 1], U[second]))
-        return mark_box(m, address, coordinates(U, row), op == ops.Y_STORE)
-    if op == ops.Y_BYTES_IN or op == ops.Y_BYTES_OUT:
+        if sealed(m, address) and rank_of(m, address) == row[c.SUB]:
+            return mark_box(m, address, coordinates(U, row), how)
+    elif op == ops.Y_BYTES_IN or op == ops.Y_BYTES_OUT:
         outside = first if op == ops.Y_BYTES_OUT else second
-        size = int64(U[row[c.SUB]] & 0xFFFF) << 4
-        return mark(m, int64(joined(U[outside + 1], U[outside])), size, op == ops.Y_BYTES_OUT)
-    return int64(0)
+        at, size = int64(joined(U[outside + 1], U[outside])), int64(U[row[c.SUB]] & 0xFFFF) << 4
+        return mark(m, at, size, how), _fingerprint(m, at, size, uint64(0))
+    return int64(0), uint64(0)
 
 
 def _marked(table, warp, pc, mask):
@@ -177,13 +195,22 @@ def _marked(table, warp, pc, mask):
     family, space = row[c.FAMILY], row[c.OP]
     outside = space == c.GLOBAL or space == c.GENERIC
     addresses = view.addresses(m)[0]
-    if family == c.STORE and outside:  # before it is done: what is there must be known
+    # Stores are looked at before they are done: what is there must be known.
+    if family == c.STORE and outside:
         address_lanes(m, warp, row, int64(c.A_REG), int64(0), addresses)
         mark_lanes(m, warp, pc, int64(mask), addresses, int64(row[c.WIDTH]), True)
+    storing = family == c.BULK and (space == ops.Y_STORE or space == ops.Y_BYTES_OUT)
+    found, before = int64(0), uint64(0)
+    if storing:
+        found, before = mark_bulk(m, warp, row, int64(LOOK))
     call(view.handlers(m)[c.CONTROL + family], m, warp, pc, mask)
     if family == c.BULK:
-        found = mark_bulk(m, warp, row)
-        if found:
+        how = int64(READ)
+        if storing:
+            same = found and mark_bulk(m, warp, row, int64(LOOK))[1] == before
+            how = int64(KEEP if same else WRITE)
+        found = mark_bulk(m, warp, row, how)[0]
+        if found and how != KEEP:
             unordered(m, warp, pc, mask, int64(-1), found)
     elif family == c.COPY:
         mark_lanes(m, warp, pc, int64(mask), view.addresses(m)[1], int64(row[c.WIDTH]), False)
