@@ -12,18 +12,16 @@ import os
 import re
 import sys
 import tempfile
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tilewave import cache, execution, operations
-from tilewave.cases import Case, Request, expand_shapes
+from tilewave import execution, operations
+from tilewave.cases import Case, expand_shapes
 from tilewave.commands import HERE, own
 from tilewave.commands.columns import columns, count
 from tilewave.compiling import nvrtc
-from tilewave.config import Config
 from tilewave.counters.instructions import instruction_kind
 from tilewave.errors import UserError
 from tilewave.execution import case, lanes, least
@@ -32,8 +30,7 @@ from tilewave.jobs import Job
 from tilewave.kernels import Kernel, load_kernel
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, folders
-from tilewave.records.store import Store
-from tilewave.stages import compiling, jobs
+from tilewave.stages import jobs, single
 from tilewave.target import FALLBACK_ARCH, device
 from tilewave.theory.data_sheets import SHORT, DataSheet
 from tilewave.variants import choices
@@ -207,30 +204,9 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, di
     kernel = _kernel(options.kernel)
     asked = _case(kernel, options)
     asked.variant.try_out()
-    arch, variant = _arch(options), asked.variant
+    arch = _arch(options)
     target = _target(arch, None if options.gpu is None else _gpu(options))
-    store = Store(cache.folder("kernels"))
-    known = compiling.Compilations(store, None, folder)
-    missing = [compiling.Task(variant, arch)] if known.missing_cubin(variant, arch) else []
-    if missing:
-        cache.forget_old(store.root)
-    done = compiling.compiled(missing, store, 1)
-    threading.Thread(target=execution.engine).start()  # loads numba while NVRTC and nvdisasm work
-    told = {task.key: made for task, made in done}
-    known.provide(variant, arch)
-    entry = known.entry(variant, arch) or next(iter(told.values()), None)
-    assert entry is not None
-    compiled = {"arch": arch, "variants": {variant.id: {arch: entry}}}
-    study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
-    config = Config.model_validate(
-        {
-            "studies": {"command": study},
-            "seed": options.seed,
-            "execute": {"case_limit_s": options.limit},
-        }
-    )
-    (one,) = jobs.plan(case.STAGE, [Request(asked)], compiled, target, config)
-    return one, entry
+    return single.planned(asked, arch, target, folder, options.seed, options.limit)
 
 
 # ----------------------------------------------------------------------------------- the document

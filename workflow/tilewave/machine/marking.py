@@ -32,7 +32,7 @@ from tilewave.machine.integer import joined
 from tilewave.machine.maps import ADDRESS, WORDS
 from tilewave.machine.state import State
 
-FAMILIES = (c.LOAD, c.STORE, c.COPY, c.BULK)
+FAMILIES = (c.LOAD, c.STORE, c.ATOMIC, c.COPY, c.BULK)
 CELL = 8  # bytes of memory that a byte of the marks stands for
 # What follows the addresses of the handlers: those of the marks and of `fixed`, bytes of one side.
 MARKS, FIXED, SIZE = (2 * c.CONTROL + place for place in range(3))
@@ -121,6 +121,10 @@ def _marked(table, warp, pc, mask):
         mark_bulk(m, warp, row)
     elif family == c.COPY:
         mark_lanes(m, int64(mask), view.addresses(m)[1], int64(row[c.WIDTH]), False)
+    elif family == c.ATOMIC:
+        if row[c.SUB] >> 8 & 255 != c.SHARED:
+            for side in range(2):
+                mark_lanes(m, int64(mask), view.addresses(m)[0], int64(row[c.WIDTH]), int64(side))
     elif space == c.GLOBAL or space == c.GENERIC:
         addresses = view.addresses(m)[0]
         mark_lanes(m, int64(mask), addresses, int64(abs(row[c.WIDTH])), family == c.STORE)
@@ -144,6 +148,16 @@ class Marks:
         made = np.concatenate([own, own, np.array(more, np.int64)])
         made[[family for family in FAMILIES if own[family]]] = MARKED.address
         return state._replace(handlers=made)
+
+    def ends(self, start: int, size: int) -> tuple[int, int]:
+        """Of a buffer of ``size`` bytes at a multiple of `CELL`: the end of what was read, and of what was
+        written; 0 where nothing was."""
+        own = self.sides[:, start // CELL : (start + size - 1) // CELL + 1]
+        last = [int(np.max(np.flatnonzero(side), initial=-1)) for side in own]
+        read, written = (
+            0 if at < 0 else CELL * at + int(side[at]).bit_length() for at, side in zip(last, own)
+        )
+        return read, written
 
     @property
     def changed_fixed(self) -> bool:

@@ -3,6 +3,7 @@ new one is a new file here, or in a folder that the config names (`operation_fol
 
 from __future__ import annotations
 
+import ast
 import functools
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from tilewave.modules import Modules
 from tilewave.operations import own
 from tilewave.operations.base import Operation
 
-MODULES = Modules("operation", __name__, __path__, "TILEWAVE_OPERATIONS", helpers=("base", "own"))
+MODULES = Modules(
+    "operation", __name__, __path__, "TILEWAVE_OPERATIONS", helpers=("another", "base", "own")
+)
 
 
 def names() -> list[str]:
@@ -37,6 +40,19 @@ def _made(name: str, file: Path | None) -> Operation:
     if file is not None:
         own.checked(made[0], file)
     return made[0]()
+
+
+def kernel_of(name: str) -> Path | None:
+    """The kernel file that a user's operation has for its `reference`, read without importing it."""
+    file = MODULES.file(name)
+    if file is None:
+        return None
+    for made in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(made, ast.Assign) and isinstance(made.value, ast.Constant):
+            targets = [one.id for one in made.targets if isinstance(one, ast.Name)]
+            if targets == ["reference"] and isinstance(made.value.value, str):
+                return own.kernel(made.value.value, file)
+    return None
 
 
 def load(name: str, where: object = "front matter") -> Operation:
