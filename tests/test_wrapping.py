@@ -259,7 +259,7 @@ def test_a_file_that_includes_the_kernels(
         (PLAIN + PLAIN.replace("product", "other"), [], "found nothing; allowed: other, product"),
         (PLAIN, ["--kernel", "prodct"], "did you mean 'product'?"),
         (PLAIN, ["-o", "Mine.cu"], "NAME.cu: a-z"),
-        (PLAIN.replace("A,", "A, const int* mask,"), [], "(not known: mask; where matmul has no such array, --operations FOLDER"),
+        (PLAIN.replace("A,", "A, const int* mask,"), [], "(not known: mask; where matmul has no such array, --new-operation NAME"),
         (PLAIN.replace("float *C", "Own *C"), [], "the type of c"),
         (PLAIN.replace("__global__", "template <int W> __global__"), [], "product<...>: int W"),
         (PLAIN.replace("float sum", "extern __shared__ float s[]; float sum").split("int main")[0], [],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import sys
@@ -13,15 +14,17 @@ from typing import Any
 
 import yaml
 
-from tilewave import operations
+from tilewave import execution, operations
 from tilewave.commands import HERE, execute, own
 from tilewave.errors import UserError
+from tilewave.execution import case
 from tilewave.home import relative
 from tilewave.kernels import FENCES, NAME
 from tilewave.operations.base import Operation
 from tilewave.progress import say
 from tilewave.records import model
-from tilewave.wrapping import matching, trying
+from tilewave.wrapping import deriving, matching, trying
+from tilewave.wrapping.deriving import Derived
 from tilewave.wrapping.guessing import OWN, Guess, guessed
 from tilewave.wrapping.reading import Function, Source, read
 
@@ -30,6 +33,8 @@ ORDER = (
     "title operation dtypes layouts macros block grid shared_bytes requires architecture_specific "
     "reads_c compiler entry arguments"
 ).split()
+FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
+"""What the command line says of one kernel."""
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
 
 
@@ -44,6 +49,14 @@ def add(commands: Any) -> None:
     wrap.add_argument(
         "--operation", metavar="NAME",
         help="what it computes; default: what the names tell, else a matrix product",
+    )  # fmt: skip
+    wrap.add_argument(
+        "--new-operation", metavar="NAME",
+        help="write an operation of this name from the kernel, into the folder of --operations",
+    )  # fmt: skip
+    wrap.add_argument(
+        "--reference", metavar="KERNEL",
+        help="a kernel of the file, or FILE.cu:KERNEL, that gives what this one must give",
     )  # fmt: skip
     wrap.add_argument(
         "--entry", metavar="NAME<...>", help="instantiation of a template: gemm<128, 8>"
@@ -70,7 +83,9 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Wrap a kernel; 0 where it was right when it was executed, else 1. Raises UserError."""
-    own.use_operations(options)
+    if options.reference or options.new_operation:
+        _own_folder(options)
+    folders_of_operations = own.use_operations(options)
     if not options.source.is_file():
         raise UserError(HERE, "FILE", str(options.source), "a file that exists")
     source, folders = read(options.source.resolve())
@@ -79,17 +94,17 @@ def run(options: argparse.Namespace) -> int:
     asking = sys.stdin.isatty() and not options.yes
     function = _function(options, source, asking)
     output = _output(options, source, function)
-    guess = guessed(
-        function, source, _operation(options, function, source, asking), options.dtype or ""
-    )
-    if options.entry:
-        guess.front["entry"] = options.entry
-        guess.unknown.pop("--entry", None)
-    _answer(options, guess, asking)
-    if NEWER.search("".join(source.texts[path] for path in source.own)):
-        guess.front["architecture_specific"] = True
-    say(f"{function.name}: executed on the CPU to see what holds")
-    front, told, shape = _tried(options, guess, source, folders)
+    derived: Derived | None = None
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as trials:
+        if options.reference:
+            guess = _guess(options, function, source, _judged_by(options, source), asking)
+        elif options.new_operation:
+            derived, guess = _new(options, function, source, folders, asking, Path(trials))
+        else:
+            operation = _operation(options, function, source, asking)
+            guess = _guess(options, function, source, operation, asking)
+        say(f"{function.name}: executed on the CPU to see what holds")
+        front, told, shape = _tried(options, guess, source, folders)
     for note in guess.notes:
         say(f"  {note}")
     if told.get("warning"):
@@ -100,20 +115,174 @@ def run(options: argparse.Namespace) -> int:
     say(f"  {told['verdict'] if ok else told['status']} at {size}" + _reason(told))
     if not trying.right(told) and not options.shape and not _sized(front, guess.operation):
         say("  it takes no size: `--shape` says the one that it was written for, if there is one")
+    plain = told["verdict"] == model.WRONG and not (options.operation or options.new_operation)
+    if plain and operations.MODULES.file(guess.operation.name) is None:
+        say(
+            f"  that it is a kernel of {guess.operation.name} is a guess: --operation says another, else {OWN}"
+        )
     added = [one for one, about in guess.operation.operands.items() if about.extents == ()]
     if any(f" of {one} on" in told["reason"] for one in added):
         say("  a result for each block is another operation: docs/operations.md, Sums of blocks")
+    more = ""
+    if derived is not None:
+        made = Path(folders_of_operations[0]).expanduser() / f"{derived.name}.py"
+        made.write_text(derived.text(), encoding="utf-8")
+        operations.written(derived.name, map(Path, folders_of_operations))
+        say(f"written: {relative(made)}, its `reference` is yours to write: {_arrays(derived)}")
     file = operations.MODULES.file(guess.operation.name)
-    if file is not None and told["verdict"] == model.WRONG:
-        note = "an output that is added to is `zeroed`, and sums are rounded (docs/operations.md)"
-        say(f"  {relative(file)} says what is right: {note}")
+    if file is not None:
+        more = f" --operations {relative(file.parent)}"
+        if told["verdict"] == model.WRONG and not guess.operation.kernel:
+            note = (
+                "an output that is added to is `zeroed`, and sums are rounded (docs/operations.md)"
+            )
+            say(f"  {relative(file)} says what is right: {note}")
     if output is None:
         print(text, end="")
     else:
         output.write_text(text, encoding="utf-8")
         say(f"written: {os.path.relpath(output)}; look at it, then")
-        say(f"  tilewave execute {os.path.relpath(output)} --shape {size}")
+        say(f"  tilewave execute {os.path.relpath(output)} --shape {size}{more}")
     return execute.RIGHT if trying.right(told) else execute.WRONG
+
+
+def _guess(
+    options: argparse.Namespace,
+    function: Function,
+    source: Source,
+    operation: Operation,
+    asking: bool,
+    known: Mapping[str, str] | None = None,
+) -> Guess:
+    """Front matter as the code and the command line tell it. Raises UserError."""
+    guess = guessed(function, source, operation, options.dtype or "", known)
+    if options.entry:
+        guess.front["entry"] = options.entry
+        guess.unknown.pop("--entry", None)
+    _answer(options, guess, asking)
+    if NEWER.search("".join(source.texts[path] for path in source.own)):
+        guess.front["architecture_specific"] = True
+    return guess
+
+
+# ------------------------------------------------------------------------ operations of one's own
+
+FOLDER = "my_operations"
+"""Where a new operation is written where no folder is named."""
+
+
+def _own_folder(options: argparse.Namespace) -> None:
+    """Let there be a folder for a new operation, and a name for it. Raises UserError."""
+    options.operations = options.operations or operations.MODULES.folders() or [FOLDER]
+    Path(options.operations[0]).expanduser().mkdir(parents=True, exist_ok=True)
+    name = options.new_operation or _words(options.reference.rpartition(":")[2])
+    if not NAME.fullmatch(name):
+        raise UserError(HERE, "--new-operation", name, "a-z, then a-z, 0-9 and _")
+    there = (Path(options.operations[0]).expanduser() / f"{name}.py").is_file()
+    if there and not options.reference and not options.force:
+        allowed = "a name that no operation has, or --force"
+        raise UserError(HERE, "--new-operation", name, allowed)
+    options.new_operation = name
+
+
+def _words(name: str) -> str:
+    return re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower().strip("_")
+
+
+def _judged_by(options: argparse.Namespace, source: Source) -> Operation:
+    """The operation whose reference is the kernel that is asked for: both are written unless they are there."""
+    name, folder = options.new_operation, Path(options.operations[0]).expanduser()
+    if (folder / f"{name}.py").is_file():
+        return operations.load(name, HERE)
+    of, _, kernel = options.reference.rpartition(":")
+    file = Path(of) if of else options.source
+    home = Path(options.output).parent if options.output not in (None, "-") else file.parent
+    written = home / f"{_words(kernel)}.cu"
+    asked = {**vars(options), **dict.fromkeys(FLAGS), "source": file, "kernel": kernel}
+    run(argparse.Namespace(**{**asked, "reference": None, "output": str(written)}))
+    path = folder / f"{name}.py"
+    there = os.path.relpath(written.resolve(), folder.resolve())
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("reference = None", f'reference = "{there}"'), encoding="utf-8")
+    return operations.written(name, map(Path, options.operations))
+
+
+def _new(
+    options: argparse.Namespace,
+    function: Function,
+    source: Source,
+    folders: Sequence[Path],
+    asking: bool,
+    home: Path,
+) -> tuple[Derived, Guess]:
+    """An operation of what the kernel touches, in a folder for trials, and the kernel's front matter."""
+    derived = deriving.first(
+        function, options.new_operation, source.path.name, options.arguments, options.grid
+    )
+    if not derived.sizes:
+        allowed = "a kernel that takes a size, or one in --arguments or --grid"
+        raise UserError(HERE, "--new-operation", f"{function.name} without sizes", allowed)
+    if not any(deriving.trials(derived.dimensions)):
+        allowed = "fewer, or expressions of fewer in --arguments"
+        raise UserError(HERE, "--new-operation", f"{len(derived.sizes)} sizes", allowed)
+    known = {**derived.sizes, **{name: name for name in derived.operands}}
+    guess = _guess(options, function, source, derived.operation(), asking, known)
+    dtypes = guess.front["dtypes"]
+    derived = deriving.with_indices(derived, dtypes)
+    numbers = itertools.count()
+
+    def kept(one: Derived) -> Path:
+        folder = home / str(next(numbers))
+        folder.mkdir()
+        (folder / f"{one.name}.py").write_text(one.text(), encoding="utf-8")
+        operations.written(one.name, [folder])
+        return folder
+
+    def touch(one: Derived, shape: dict[str, int]) -> case.Left:
+        folder, path = kept(deriving.with_room(one, shape)), home / "touched.cu"
+        while True:
+            path.write_text(_text(guess.front, source, folders, path), encoding="utf-8")
+            size = "x".join(map(str, shape.values()))
+            words = [str(path), "--shape", size, "--arch", options.arch]
+            plan, _ = execute.planned(execute.options_of(words), folder)
+            if plan.job is not None:
+                given = operations.load(one.name).inputs(plan.job)
+                for name in one.whole:
+                    given[name][:1] = (
+                        min(shape.values()) - 1
+                    )  # so that what it may point to is touched
+                machine = options.machine or execution.engine(processes=2)
+                return case.left_by(plan.job, given, machine, footprint=True)
+            told = (plan.result or {}).get("reason", "")
+            better = trying.mended(guess.front, told, guess)
+            if better is None:
+                return case.Left({}, told, True)
+            guess.front = better
+
+    say(f"{function.name}: executed on the CPU to see what it touches")
+    grids = [guess.front["grid"]]
+    if "--grid" in guess.unknown and not options.grid:
+        grids += [one["grid"] for one in guess.others]
+    best = -2
+    for grid in grids:
+        guess.front["grid"] = grid
+        made, shape, exact = deriving.settled(derived, dtypes, touch)
+        if exact > best:
+            best, found = exact, (made, shape, grid)
+    derived, shape, grid = found
+    kept(derived)
+    operation = operations.load(derived.name)
+    final = Guess({**guess.front, "grid": grid}, operation, notes=guess.notes, tile=guess.tile)
+    final.values, final.constant, final.shape = guess.values, guess.constant, shape
+    return derived, final
+
+
+def _arrays(derived: Derived) -> str:
+    """``x (rows, columns)``, and so on."""
+    return "; ".join(
+        f"{name} ({', '.join(map(str, one.extents))})" + (" written" if one.written else "")
+        for name, one in derived.operands.items()
+    )
 
 
 def _sized(front: Mapping[str, Any], operation: Operation) -> bool:
@@ -174,8 +343,7 @@ def _output(options: argparse.Namespace, source: Source, function: Function) -> 
     ):
         return source.path
     else:
-        words = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", function.name).lower().strip("_")
-        path = source.path.parent / f"{words}.cu"
+        path = source.path.parent / f"{_words(function.name)}.cu"
     if path.exists() and not options.force:
         raise UserError(HERE, "-o", str(path), "a file that does not exist, or --force")
     return path
@@ -206,6 +374,7 @@ def _answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
             raise UserError(HERE, flag, None, guess.unknown[flag])
         if given is not None:
             guess.others.clear()  # they are of another guess
+            guess.notes[:] = [one for one in guess.notes if flag not in one]
             try:
                 parsed = yaml.safe_load(f"[{_quoted(given)}]")
             except yaml.YAMLError as error:

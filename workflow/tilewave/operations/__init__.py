@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterable
 from pathlib import Path
 
 from tilewave.errors import UserError
@@ -53,6 +54,13 @@ def kernel_of(name: str) -> Path | None:
             if targets == ["reference"] and isinstance(made.value.value, str):
                 return own.kernel(made.value.value, file)
     return None
+
+
+def written(name: str, folders: Iterable[Path]) -> Operation:
+    """The operation of a file that was just written into one of the folders."""
+    _made.cache_clear()
+    MODULES.use(folders)
+    return load(name)
 
 
 def load(name: str, where: object = "front matter") -> Operation:

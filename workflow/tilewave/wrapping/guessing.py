@@ -28,6 +28,9 @@ STEPS = (8, 16, 32, 64)
 NUMBER = re.compile(
     r"\b(?:bool|char|short|int|long|unsigned|signed|float|double|half|size_t|u?int\d+_t)\b|half|bfloat|fp8"
 )
+REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
+EPSILON, SOME = 1e-5, 0.5
+"""Real numbers that nothing tells: one by whose name it is small, and others."""
 PREFIX = "T_"
 """Before a template parameter's name: a macro of that very name would replace the parameter."""
 
@@ -39,7 +42,7 @@ class Guess:
     unknown: what nothing in the code says, by flag, with a suggestion; notes: what to know. tile: rows,
     columns and step of a block, 1 or 0 where they are not known; values: template arguments; constant:
     the value of a name that another file around defines, or None; others: fronts with another meaning of
-    what no name tells.
+    what no name tells; shape: sizes at which it was executed before.
     """
 
     front: dict[str, Any]
@@ -50,6 +53,7 @@ class Guess:
     values: dict[str, int] = field(default_factory=dict)
     constant: Callable[[str], int | None] = lambda name: None
     others: list[dict[str, Any]] = field(default_factory=list)
+    shape: dict[str, int] = field(default_factory=dict)
 
     def macros(self) -> dict[str, Any]:
         return {name: values[0] for name, values in self.front.get("macros", {}).items()}
@@ -133,7 +137,7 @@ def _sides(found: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> 
     return sides
 
 
-OWN = "--operations FOLDER with one of your own (docs/operations.md)"
+OWN = "--new-operation NAME, which makes one of the kernel (docs/operations.md)"
 """For a kernel that computes what no operation here does."""
 
 
@@ -142,17 +146,26 @@ def _is_struct(parameter: Parameter) -> bool:
     return not parameter.stars and not NUMBER.search(parameter.type)
 
 
-def guessed(function: Function, source: Source, operation: Operation, dtype: str = "") -> Guess:
-    """Front matter for a kernel of an operation, with what is not known."""
+def guessed(
+    function: Function,
+    source: Source,
+    operation: Operation,
+    dtype: str = "",
+    own: Mapping[str, str] | None = None,
+) -> Guess:
+    """Front matter for a kernel of an operation, with what is not known. own: of an operation that was made of this
+    very kernel, the array or size that each of its parameters is."""
     front = {"title": _title(function.name), "operation": operation.name}
     guess = Guess(front, operation)
     guess.constant = functools.partial(_constant, source)
     launch = next(iter(source.launches(function.name)), None)
     entry, names, types = _template(function, launch, source, guess, dtype)
-    words, unknown = arguments(function.parameters, operation)
+    words, unknown = arguments(function.parameters, operation, own)
+    if type(operation).reference is Operation.reference:  # else it knows what they must be
+        unknown = _with_numbers(guess, function, launch, words, unknown)
     guess.front["dtypes"] = _dtypes(function, source, types, dtype, guess, words)
     if unknown:
-        told = ", ".join(one if one else "?" for one in words)
+        told = ", ".join("?" if one is None else str(one) for one in words)
         arrays = [one.name for one in function.parameters if one.stars and one.name in unknown]
         more = f"; where {operation.name} has no such array, {OWN}" if arrays else ""
         if any(_is_struct(one) for one in function.parameters if one.name in unknown):
@@ -177,6 +190,28 @@ def guessed(function: Function, source: Source, operation: Operation, dtype: str
         guess.others.append({**guess.front, "requires": equal})
     _tiles(guess, function, source)
     return guess
+
+
+def _with_numbers(
+    guess: Guess,
+    function: Function,
+    launch: Launch | None,
+    words: list[Any],
+    unknown: Sequence[str],
+) -> list[str]:
+    """Give the real numbers among the parameters that nothing tells a value: the launch's, else a guess. The
+    names of the others."""
+    for at, one in enumerate(function.parameters):
+        if one.name in unknown and not one.stars and one.type in (*REAL, "bool"):
+            given = launch.arguments[at] if launch and at < len(launch.arguments) else ()
+            try:
+                assert launch is not None
+                words[at] = float(evaluate(of_tokens(given, launch.scope, {})))
+            except (AssertionError, Unknown, ExpressionError, TypeError):
+                small = re.search(r"eps", one.name, re.IGNORECASE)
+                words[at] = one.type == "bool" or (EPSILON if small else SOME)
+                guess.notes.append(f"{one.name} is {words[at]}, a guess: --arguments says another")
+    return [one.name for one, word in zip(function.parameters, words) if word is None]
 
 
 def _constant(source: Source, name: str) -> int | None:

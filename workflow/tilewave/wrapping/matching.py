@@ -67,6 +67,8 @@ def _outputs(operation: Operation) -> list[str]:
 
 def _role(name: str, operation: Operation) -> str:
     """The array of a pointer's name; empty where it says nothing."""
+    if name in operation.operands:
+        return name
     words = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower().strip("_").split("_")
     every = list(words)
     while len(words) > 1 and words[0] in NOISE:
@@ -139,8 +141,13 @@ def _sizes(whole: Sequence[Parameter], operation: Operation) -> dict[str, str]:
     return sizes
 
 
-def arguments(parameters: Sequence[Parameter], operation: Operation) -> tuple[list[Any], list[str]]:
-    """What each parameter is given (None where nothing tells it), and the names of those."""
+def arguments(
+    parameters: Sequence[Parameter], operation: Operation, own: Mapping[str, str] | None = None
+) -> tuple[list[Any], list[str]]:
+    """What each parameter is given (None where nothing tells it), and the names of those. own: what is known."""
+    if own is not None:
+        made = [own.get(one.name) for one in parameters]
+        return made, [one.name for one, word in zip(parameters, made) if word is None]
     roles = _roles([one for one in parameters if one.stars], operation)
     plain = [one for one in parameters if not one.stars]
     scalars = {

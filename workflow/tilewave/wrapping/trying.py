@@ -30,12 +30,16 @@ SEVERAL_TILES = 256
 
 
 def right(told: Told) -> bool:
-    return bool(told["status"] == model.OK and told["verdict"] == model.CORRECT)
+    """Whether nothing is wrong with it: also where nothing says what would be."""
+    good = told["verdict"] in (model.CORRECT, model.NOT_CHECKED)
+    return bool(told["status"] == model.OK and good)
 
 
 def first_shape(guess: Guess) -> Shape:
     """Whole tiles, one to three of them a side, and sizes that differ: of equal ones any may be another."""
     operation, shape = guess.operation, Shape()
+    if guess.shape:
+        return shape_of(guess.shape, guess.front)
     sides = {str(side) for side in guess.front["grid"]}
     for one in operation.dimensions:
         tile = guess.tile[one]
@@ -69,8 +73,8 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
 
     front = guess.front
     told = once(front, shape)
-    while (mended := _mended(front, told["reason"], guess)) is not None:
-        front = mended
+    while (better := mended(front, told["reason"], guess)) is not None:
+        front = better
         told = once(front, shape)
     front, told = _with_c(front, told, once, shape)
     if right(told) or told["status"] == model.FAILED_TO_COMPILE:
@@ -102,7 +106,7 @@ def _with_c(
     return allowed, once(allowed, shape)
 
 
-def _mended(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
+def mended(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
     """Front matter with the macro or option that a message of the compiler asks for, if one is known."""
     unknown, option = UNDEFINED.search(message), nvcc.option(message)
     options = front.get("compiler", {}).get("options", [])
