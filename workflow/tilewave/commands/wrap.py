@@ -444,6 +444,12 @@ def _tried(
             return *trying.settle(guess, once, shape), shape
         shape = trying.first_shape(guess)
         front, told = trying.settle(guess, once, shape)
+        again = deriving.trials(guess.operation.dimensions) if guess.operation.kernel else ()
+        for other in () if told["verdict"] == model.CORRECT else again:
+            changed, found = trying.settle(guess, once, other)
+            if found["verdict"] == model.CORRECT:
+                shape, front, told = other, changed, found
+                break
         shape = trying.shape_of(shape, front)
         if trying.right(told):
             requires = trying.limits(guess, front, once, shape)

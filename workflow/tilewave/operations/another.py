@@ -44,7 +44,7 @@ def judge(
     operation: Operation, job: Job, found: Arrays, given: Arrays, executed: Executed
 ) -> Judgement:
     """Verdict on outputs without padding, beside those of `Operation.kernel`, which says itself that it is the
-    judge. Elements that neither wrote are equal."""
+    judge. Elements that neither wrote are equal; where the reference gives NaN nothing is compared, which is told."""
     from tilewave.operations.base import NoReference, Operation
 
     kernel = operation.kernel
@@ -56,16 +56,24 @@ def judge(
     except NoReference as error:
         why = f"its reference {kernel.name} says nothing: {error}"
         return Judgement(model.NOT_CHECKED, why)
-    judgements = []
+    judgements, numberless, compared = [], 0, 0
     for name, memory in found.items():
         got, want = memory.copy(), wanted[name].data.copy()
-        unwritten = np.all(memory.view(np.uint8).reshape(memory.size, -1) == POISON, axis=1)
-        unwritten &= np.ma.getmaskarray(wanted[name])
-        got[unwritten], want[unwritten] = 0, 0.0
+        nobody = np.ma.getmaskarray(wanted[name])
+        poisoned = np.all(memory.view(np.uint8).reshape(memory.size, -1) == POISON, axis=1)
+        unknown = np.isnan(want) & ~nobody
+        left_out = (nobody & poisoned) | unknown
+        got[left_out], want[left_out] = 0, 0.0
+        numberless += int(unknown.sum())
+        compared += int((~left_out).sum())
         output = operation.output(job, name)
         if type(operation).tolerance is Operation.tolerance:
             output = replace(output, bound=rounding(operation, job, name, want))
         judgements.append(compare(output, got, want, operation.dtype(job, name)))
     worst = Judgement.worst(judgements)
     said = f"judged by what {kernel.name} gave, executed on the CPU without findings"
+    if numberless:
+        said += f", but for {numberless} elements that are NaN there"
+    if not compared:
+        return Judgement(model.NOT_CHECKED, f"{kernel.name} gives no number to compare with")
     return replace(worst, reason="; ".join(filter(None, (worst.reason, said))))

@@ -34,6 +34,8 @@ SMALL = re.compile(
     r"n?_?(?:h|heads?|batch\w*|b|bs|groups?|num_heads|filter\w*|kernel\w*|k?size|radius|stride|pad\w*|dilation)"
 )
 """Names of sizes that are small, and of heads, which divide others."""
+ODD = re.compile(r"n?_?(?:filter\w*|kernel\w*|k?size|radius)")
+"""Of these those that have a middle."""
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
 LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 11, 13, 17, 19))
 """Sizes that are tried, the innermost first; of large ones several sets, times the unit of so many: products that
@@ -175,7 +177,7 @@ def trials(dimensions: Sequence[str]) -> Iterator[dict[str, int]]:
     for sizes, few, alone in zip(LARGE, FEW, ALONE):
         given = [unit * one for one in sizes] if len(large) > 1 or small else [alone]
         made = dict(zip(reversed(large), given)) | dict(zip(reversed(small), few))
-        shape = {one: made.get(one, 2) for one in dimensions}
+        shape = {one: made.get(one, 2) | bool(ODD.fullmatch(one)) for one in dimensions}
         if math.prod(shape.values()) <= LARGEST:
             yield shape
 

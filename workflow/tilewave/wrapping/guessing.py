@@ -13,7 +13,7 @@ from tilewave.compiling.declarations import Token, Unreadable, angle
 from tilewave.expressions import ExpressionError, evaluate, names_in
 from tilewave.operations.base import Operation
 from tilewave.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside
-from tilewave.wrapping.matching import arguments, others, usual
+from tilewave.wrapping.matching import arguments, leaves, others, usual
 from tilewave.wrapping.reading import Function, Launch, Parameter, Source, parts
 
 K_STEP = re.compile(
@@ -141,6 +141,15 @@ OWN = "--new-operation NAME, which makes one of the kernel (docs/operations.md)"
 """For a kernel that computes what no operation here does."""
 
 
+def _word(one: Any) -> str:
+    """An argument as somebody writes it, a question mark where it is not known."""
+    if isinstance(one, list):
+        return f"[{', '.join(map(_word, one))}]"
+    if isinstance(one, dict):
+        return "{" + ", ".join(f"{key}: {_word(value)}" for key, value in one.items()) + "}"
+    return "?" if one is None else str(one)
+
+
 def _is_struct(parameter: Parameter) -> bool:
     """Whether it is taken by value and of a type that no number has, as far as its name tells."""
     return not parameter.stars and not NUMBER.search(parameter.type)
@@ -165,13 +174,13 @@ def guessed(
         unknown = _with_numbers(guess, function, launch, words, unknown)
     guess.front["dtypes"] = _dtypes(function, source, types, dtype, guess, words)
     if unknown:
-        told = ", ".join("?" if one is None else str(one) for one in words)
+        told = ", ".join(map(_word, function.nested(words)))
         arrays = [one.name for one in function.parameters if one.stars and one.name in unknown]
         more = f"; where {operation.name} has no such array, {OWN}" if arrays else ""
         if any(_is_struct(one) for one in function.parameters if one.name in unknown):
             more += "; a struct is the list of its members, [m, n, k] or []: docs/wrapping.md"
         guess.unknown["--arguments"] = f"{told} (not known: {', '.join(unknown)}{more})"
-    guess.front["arguments"] = words
+    guess.front["arguments"] = function.nested(words)
     guess.front["entry"] = entry
     _geometry(guess, function, launch, names, words, source)
     sizes = operation.dimensions
@@ -180,7 +189,7 @@ def guessed(
     if single and operation.laid_out:
         guess.front["requires"] = equal
     for other in others(function.parameters, words, operation):
-        scratch = Guess({**guess.front, "arguments": other}, operation)
+        scratch = Guess({**guess.front, "arguments": function.nested(other)}, operation)
         _geometry(scratch, function, launch, names, other, source)
         guess.others.append(scratch.front)
     guess.others[:0] = [
@@ -203,7 +212,7 @@ def _with_numbers(
     names of the others."""
     for at, one in enumerate(function.parameters):
         if one.name in unknown and not one.stars and one.type in (*REAL, "bool"):
-            given = launch.arguments[at] if launch and at < len(launch.arguments) else ()
+            given = function.given(launch.arguments)[at] if launch else ()
             try:
                 assert launch is not None
                 words[at] = float(evaluate(of_tokens(given, launch.scope, {})))
@@ -281,9 +290,12 @@ def _geometry(
     known = usual(guess.operation) if not {*words} & {*sizes} else {}
     known |= {size.upper(): size for size in sizes} | {size: size for size in sizes}
     if launch is not None:
-        for given, word in zip(launch.arguments, words):
+        for given, word in zip(function.given(launch.arguments), words):
             if len(given) == 1 and given[0].word and word in sizes:
                 known[given[0].text] = str(word)
+    if function.tree != tuple(range(len(words))):  # members of structs
+        named = zip(function.parameters, words)
+        known |= {f".{one.name}": str(word) for one, word in named if word in sizes}
     known |= names
     for key, found in (("block", launch and launch.block), ("grid", launch and launch.grid)):
         try:
@@ -358,7 +370,7 @@ def _other_grids(guess: Guess) -> list[list[int | str]]:
         made = [_common_grid(block, extents[::-1])] if len(block) > 1 else []
         rows: list[int | str] = list(extents[:1])
         return made if len(extents) < 2 else [*made, rows, [f"ceil({rows[0]} / {block[-1]})"]]
-    told = names_in(" + ".join(map(str, grid))) | {*map(str, front["arguments"])}
+    told = names_in(" + ".join(map(str, grid))) | {*leaves(front["arguments"])}
     missing = [one for one in guess.operation.dimensions if one not in told]
     if len(missing) != 1:
         return []

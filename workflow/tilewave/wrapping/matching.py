@@ -179,6 +179,8 @@ def with_leading(
     def meant(word: Any) -> Any:
         if isinstance(word, list):
             return [meant(one) for one in word]
+        if isinstance(word, dict):
+            return {key: meant(one) for key, one in word.items()}
         return leads.get(word, word) if isinstance(word, str) else word
 
     return [meant(word) for word in words]
@@ -203,3 +205,12 @@ def others(
             made[place] = word
         if made != list(words):
             yield made
+
+
+def leaves(words: Any) -> Iterator[str]:
+    """Arguments with those that are members of structs."""
+    if isinstance(words, list | dict):
+        for one in words.values() if isinstance(words, dict) else words:
+            yield from leaves(one)
+    else:
+        yield str(words)

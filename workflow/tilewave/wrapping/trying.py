@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -12,7 +13,7 @@ from tilewave.compiling.nvcc import UNDEFINED
 from tilewave.operations.base import Operation
 from tilewave.records import model
 from tilewave.wrapping.guessing import STEPS, Guess
-from tilewave.wrapping.matching import with_leading
+from tilewave.wrapping.matching import leaves, with_leading
 
 Shape = dict[str, int]
 Told = Mapping[str, Any]
@@ -154,23 +155,26 @@ def _told(value: Any) -> str:
 
 def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[str, Any]:
     """``requires``: multiples that the sizes must be, as other shapes show."""
+    judged = functools.partial(_judged, guess)
     ragged = {one: size + 1 for one, size in shape.items()}
     found: dict[str, Any] = dict(front.get("requires", {}))
     if "conditions" in found:
         return (
             found
-            if right(run(front, ragged))
+            if judged(run(front, ragged))
             else found | _one_limit(_named(guess, front), guess, front, run, shape)
         )
-    if right(run(front, ragged)):
+    if judged(run(front, ragged)):
         return found
     for one in guess.operation.dimensions:
-        if len(shape) == 1 or not right(run(front, {**shape, one: shape[one] + 1})):
+        if len(shape) == 1 or not judged(run(front, {**shape, one: shape[one] + 1})):
             found |= _one_limit(one, guess, front, run, shape)
     for one in guess.operation.tiles[2:]:
         step = found.get(one, 0)
         short = (
-            many for many in (1, 2, 3, 4) if step and right(run(front, {**shape, one: many * step}))
+            many
+            for many in (1, 2, 3, 4)
+            if step and judged(run(front, {**shape, one: many * step}))
         )
         least = next(short, 0)
         if least > 1:
@@ -180,7 +184,12 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
 
 def _named(guess: Guess, front: Mapping[str, Any]) -> str:
     """The size that the kernel takes, where all must be equal."""
-    return next(str(one) for one in front["arguments"] if one in guess.operation.dimensions)
+    return next(str(one) for one in leaves(front["arguments"]) if one in guess.operation.dimensions)
+
+
+def _judged(guess: Guess, told: Told) -> bool:
+    """Whether it is right, and somebody said so where there is a kernel to say it."""
+    return right(told) and (guess.operation.kernel is None or told["verdict"] == model.CORRECT)
 
 
 def _one_limit(
@@ -190,7 +199,9 @@ def _one_limit(
     square = "conditions" in front.get("requires", {})
 
     def holds(size: int) -> bool:
-        return right(run(front, dict.fromkeys(shape, size) if square else {**shape, one: size}))
+        return _judged(
+            guess, run(front, dict.fromkeys(shape, size) if square else {**shape, one: size})
+        )
 
     tile = guess.tile[one]
     if not guess.operation.laid_out:
