@@ -6,6 +6,7 @@ import argparse
 import itertools
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -23,15 +24,15 @@ from tilewave.kernels import FENCES, NAME
 from tilewave.operations.base import Operation
 from tilewave.progress import say
 from tilewave.records import model
-from tilewave.wrapping import deriving, matching, trying
+from tilewave.wrapping import compiled, deriving, matching, trying
 from tilewave.wrapping.deriving import Derived
-from tilewave.wrapping.guessing import OWN, Guess, guessed
+from tilewave.wrapping.guessing import OWN, Guess, common_grid, guessed
 from tilewave.wrapping.reading import Function, Source, read
 
 OPENING, CLOSING, _ = FENCES[".cu"]
 ORDER = (
-    "title operation dtypes layouts macros block grid shared_bytes requires architecture_specific "
-    "reads_c compiler entry arguments"
+    "title operation cubin dtypes layouts macros block grid cluster shared_bytes requires "
+    "architecture_specific reads_c compiler entry arguments"
 ).split()
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
 """What the command line says of one kernel."""
@@ -44,7 +45,7 @@ def add(commands: Any) -> None:
         "wrap",
         help="write front matter for a kernel that was written for nvcc, and execute it once",
     )
-    wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file")
+    wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file, or a cubin")
     wrap.add_argument("--kernel", metavar="NAME", help="of several __global__ functions")
     wrap.add_argument(
         "--operation", metavar="NAME",
@@ -88,21 +89,50 @@ def run(options: argparse.Namespace) -> int:
     folders_of_operations = own.use_operations(options)
     if not options.source.is_file():
         raise UserError(HERE, "FILE", str(options.source), "a file that exists")
+    if options.source.suffix == compiled.SUFFIX:
+        return _of_cubin(options)
     source, folders = read(options.source.resolve())
     if source.texts[source.path].lstrip().startswith(OPENING) and options.output is None:
         raise UserError(options.source, "front matter", "there is one", "-o FILE for another one")
     asking = sys.stdin.isatty() and not options.yes
-    function = _function(options, source, asking)
+    function = _function(options, source.functions(), source.path, asking)
     output = _output(options, source, function)
+    return _wrapped(options, function, source, folders, output, asking, folders_of_operations)
+
+
+def _of_cubin(options: argparse.Namespace) -> int:
+    """The same of a kernel that something else compiled."""
+    folders_of_operations = own.use_operations(options)
+    asking = sys.stdin.isatty() and not options.yes
+    source, found = compiled.read(options.source.resolve())
+    functions = [one.function for one in found.values()]
+    function = _function(options, functions, source.path, asking)
+    output = _output(options, source, function)
+    one = found[function.name]
+    options.arch, options.dtype = f"sm_{one.arch}", options.dtype or one.dtype
+    return _wrapped(options, function, source, (), output, asking, folders_of_operations, one)
+
+
+def _wrapped(
+    options: argparse.Namespace,
+    function: Function,
+    source: Source,
+    folders: Sequence[Path],
+    output: Path | None,
+    asking: bool,
+    folders_of_operations: Sequence[str],
+    ready: compiled.Compiled | None = None,
+) -> int:
     derived: Derived | None = None
     with tempfile.TemporaryDirectory(prefix="tilewave-") as trials:
         if options.reference:
-            guess = _guess(options, function, source, _judged_by(options, source), asking)
+            operation = _judged_by(options)
+            guess = _guess(options, function, source, operation, asking, ready=ready)
         elif options.new_operation:
-            derived, guess = _new(options, function, source, folders, asking, Path(trials))
+            derived, guess = _new(options, function, source, folders, asking, Path(trials), ready)
         else:
             operation = _operation(options, function, source, asking)
-            guess = _guess(options, function, source, operation, asking)
+            guess = _guess(options, function, source, operation, asking, ready=ready)
         say(f"{function.name}: executed on the CPU to see what holds")
         front, told, shape = _tried(options, guess, source, folders)
     for note in guess.notes:
@@ -153,9 +183,12 @@ def _guess(
     operation: Operation,
     asking: bool,
     known: Mapping[str, str] | None = None,
+    ready: compiled.Compiled | None = None,
 ) -> Guess:
     """Front matter as the code and the command line tell it. Raises UserError."""
     guess = guessed(function, source, operation, options.dtype or "", known)
+    if ready is not None:
+        _with_facts(guess, ready)
     if options.entry:
         guess.front["entry"] = options.entry
         guess.unknown.pop("--entry", None)
@@ -163,6 +196,21 @@ def _guess(
     if NEWER.search("".join(source.texts[path] for path in source.own)):
         guess.front["architecture_specific"] = True
     return guess
+
+
+def _with_facts(guess: Guess, ready: compiled.Compiled) -> None:
+    """Put what a cubin says of its kernel into the guess."""
+    guess.front |= ready.front
+    guess.front["arguments"] += [None] * ready.scratch
+    guess.front["requires"] = {**guess.front.get("requires", {}), "arch": ready.arch}
+    if "block" in ready.front:
+        guess.unknown.pop("--block", None)
+        if "--grid" in guess.unknown:
+            guess.front["grid"] = common_grid(guess)
+            guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
+    if ready.dynamic:
+        guess.unknown["--shared"] = "bytes of dynamic shared memory"
+    guess.notes.append(f"elements are taken for {ready.dtype}, as its instructions are: --dtype")
 
 
 # ------------------------------------------------------------------------ operations of one's own
@@ -189,7 +237,7 @@ def _words(name: str) -> str:
     return re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower().strip("_")
 
 
-def _judged_by(options: argparse.Namespace, source: Source) -> Operation:
+def _judged_by(options: argparse.Namespace) -> Operation:
     """The operation whose reference is the kernel that is asked for: both are written unless they are there."""
     name, folder = options.new_operation, Path(options.operations[0]).expanduser()
     if (folder / f"{name}.py").is_file():
@@ -214,6 +262,7 @@ def _new(
     folders: Sequence[Path],
     asking: bool,
     home: Path,
+    ready: compiled.Compiled | None,
 ) -> tuple[Derived, Guess]:
     """An operation of what the kernel touches, in a folder for trials, and the kernel's front matter."""
     derived = deriving.first(
@@ -226,7 +275,7 @@ def _new(
         allowed = "fewer, or expressions of fewer in --arguments"
         raise UserError(HERE, "--new-operation", f"{len(derived.sizes)} sizes", allowed)
     known = {**derived.sizes, **{name: name for name in derived.operands}}
-    guess = _guess(options, function, source, derived.operation(), asking, known)
+    guess = _guess(options, function, source, derived.operation(), asking, known, ready)
     dtypes = guess.front["dtypes"]
     derived = deriving.with_indices(derived, dtypes)
     numbers = itertools.count()
@@ -239,7 +288,7 @@ def _new(
         return folder
 
     def touch(one: Derived, shape: dict[str, int]) -> case.Left:
-        folder, path = kept(deriving.with_room(one, shape)), home / "touched.cu"
+        folder, path = kept(deriving.with_room(one, shape)), _place(source, home)
         while True:
             path.write_text(_text(guess.front, source, folders, path), encoding="utf-8")
             size = "x".join(map(str, shape.values()))
@@ -295,12 +344,13 @@ def _reason(told: Mapping[str, Any]) -> str:
     return f": {told['reason']}" if told["reason"] else ""
 
 
-def _function(options: argparse.Namespace, source: Source, asking: bool) -> Function:
-    every = source.functions()
+def _function(
+    options: argparse.Namespace, every: Sequence[Function], path: Path, asking: bool
+) -> Function:
     found = {one.name: one for one in every[::-1]}
     if not found:
         raise UserError(options.source, "kernels", "none", "a file with a __global__ function")
-    own = [one.name for one in every if one.file == source.path]
+    own = [one.name for one in every if one.file == path]
     names = own if own and options.kernel is None else list(found)
     wanted = options.kernel or (names[0] if len(names) == 1 else None)
     if wanted is None and asking:
@@ -332,10 +382,14 @@ def _output(options: argparse.Namespace, source: Source, function: Function) -> 
     if options.output == "-":
         return None
     path: Path
+    suffix = ".yaml" if source.path.suffix == compiled.SUFFIX else ".cu"
     if options.output is not None:
         path = Path(options.output).resolve()
-        if path.suffix != ".cu" or not NAME.fullmatch(path.stem):
-            raise UserError(HERE, "-o", options.output, "NAME.cu: a-z, then a-z, 0-9 and _")
+        if path.suffix != suffix or not NAME.fullmatch(path.stem):
+            raise UserError(HERE, "-o", options.output, f"NAME{suffix}: a-z, then a-z, 0-9 and _")
+        beside = path.parent == source.path.parent
+        if suffix == ".yaml" and not beside:
+            raise UserError(HERE, "-o", options.output, "a file in the cubin's folder")
     elif (
         source.path.suffix == ".cu"
         and NAME.fullmatch(source.path.stem)
@@ -343,7 +397,9 @@ def _output(options: argparse.Namespace, source: Source, function: Function) -> 
     ):
         return source.path
     else:
-        path = source.path.parent / f"{_words(function.name)}.cu"
+        stem = source.path.stem if NAME.fullmatch(source.path.stem) else _words(function.name)
+        own_name = stem if suffix == ".yaml" else _words(function.name)
+        path = source.path.parent / f"{own_name}{suffix}"
     if path.exists() and not options.force:
         raise UserError(HERE, "-o", str(path), "a file that does not exist, or --force")
     return path
@@ -423,7 +479,7 @@ def _tried(
     folders: Sequence[Path],
 ) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        path = Path(folder) / "wrapped.cu"
+        path = _place(source, Path(folder))
 
         def once(front: dict[str, Any], shape: trying.Shape) -> Mapping[str, Any]:
             path.write_text(
@@ -457,19 +513,29 @@ def _tried(
         return front, told, shape
 
 
-def _front_matter(front: Mapping[str, Any]) -> str:
-    lines = [OPENING]
+def _place(source: Source, folder: Path) -> Path:
+    """A file in a folder for trials, beside a copy of a cubin."""
+    if source.path.suffix != compiled.SUFFIX:
+        return folder / "wrapped.cu"
+    shutil.copy(source.path, folder)
+    return folder / "wrapped.yaml"
+
+
+def _front_matter(front: Mapping[str, Any], ready: bool = False) -> str:
+    lines = [] if ready else [OPENING]
     for key in ORDER:
         if front.get(key) not in (None, {}, []):
             value = yaml.safe_dump(
                 front[key], default_flow_style=True, width=10_000, sort_keys=False
             )
             lines.append(f"{key}: {value.removesuffix(chr(10)).removesuffix('...').strip()}")
-    return "\n".join([*lines, CLOSING, ""])
+    return "\n".join([*lines, *([] if ready else [CLOSING]), ""])
 
 
 def _text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path) -> str:
-    """A file that includes the kernel's."""
+    """A file that includes the kernel's, or names a cubin."""
+    if source.path.suffix == compiled.SUFFIX:
+        return _front_matter(front, ready=True)
     # A header lies below the file, or in a folder that front matter names; and no file may find itself.
     home = output.parent
     if not source.path.is_relative_to(home):
@@ -487,6 +553,8 @@ def _text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], out
 def _file(
     front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path | None
 ) -> str:
+    if source.path.suffix == compiled.SUFFIX:
+        return _front_matter(front, ready=True)
     if output is not None and output != source.path:
         return _text(front, source, folders, output)
     include = [os.path.relpath(one, source.path.parent) for one in folders]

@@ -345,6 +345,11 @@ def _common_block(function: Function, source: Source, guess: Guess) -> list[int 
     return block
 
 
+def common_grid(guess: Guess) -> list[int | str]:
+    """Blocks that are enough where a thread has one element of the output."""
+    return _common_grid(guess.front["block"], _extents(guess.operation))
+
+
 def _extents(operation: Operation) -> tuple[str, ...]:
     """Dimensions that threads are usually dealt out over: the output's, or the input's of what has none."""
     found = sorted(operation.operands.values(), key=lambda one: not one.written)
