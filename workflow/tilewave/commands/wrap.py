@@ -34,6 +34,7 @@ ORDER = (
     "title operation cubin dtypes layouts macros block grid cluster shared_bytes requires "
     "architecture_specific reads_c compiler entry arguments"
 ).split()
+ALL = "all"
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
 """What the command line says of one kernel."""
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
@@ -46,7 +47,9 @@ def add(commands: Any) -> None:
         help="write front matter for a kernel that was written for nvcc, and execute it once",
     )
     wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file, or a cubin")
-    wrap.add_argument("--kernel", metavar="NAME", help="of several __global__ functions")
+    wrap.add_argument(
+        "--kernel", metavar="NAME", help="of several __global__ functions; `all` of the file"
+    )
     wrap.add_argument(
         "--operation", metavar="NAME",
         help="what it computes; default: what the names tell, else a matrix product",
@@ -83,7 +86,34 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Wrap a kernel; 0 where it was right when it was executed, else 1. Raises UserError."""
+    """Wrap a kernel, or each of a file; 0 where all were right when they were executed, or nothing says what would be,
+    else 1. Raises UserError."""
+    return _all(options) if options.kernel == ALL else _one(options)[0]
+
+
+def _all(options: argparse.Namespace) -> int:
+    """Wrap each kernel of the file but the one that judges, and say what came of each. Raises UserError."""
+    if options.output or (options.new_operation and not options.reference):
+        allowed = "without -o, and with --reference where there is a new operation"
+        raise UserError(HERE, "--kernel", ALL, allowed)
+    source, _ = read(options.source.resolve())
+    judge = (options.reference or "").rpartition(":")[2]
+    worst, told = execute.RIGHT, []
+    for one in source.functions():
+        if one.file == source.path and one.name != judge:
+            try:
+                code, verdict = _one(argparse.Namespace(**{**vars(options), "kernel": one.name}))
+            except UserError as error:
+                code, verdict = execute.USAGE, str(error)
+            worst = max(worst, code)
+            told.append(f"{one.name}: {verdict}")
+    for line in told:
+        say(line)
+    return worst
+
+
+def _one(options: argparse.Namespace) -> tuple[int, str]:
+    """Wrap a kernel: the exit code, and the verdict with what it is about. Raises UserError."""
     if options.reference or options.new_operation:
         _own_folder(options)
     folders_of_operations = own.use_operations(options)
@@ -100,7 +130,7 @@ def run(options: argparse.Namespace) -> int:
     return _wrapped(options, function, source, folders, output, asking, folders_of_operations)
 
 
-def _of_cubin(options: argparse.Namespace) -> int:
+def _of_cubin(options: argparse.Namespace) -> tuple[int, str]:
     """The same of a kernel that something else compiled."""
     folders_of_operations = own.use_operations(options)
     asking = sys.stdin.isatty() and not options.yes
@@ -122,7 +152,7 @@ def _wrapped(
     asking: bool,
     folders_of_operations: Sequence[str],
     ready: compiled.Compiled | None = None,
-) -> int:
+) -> tuple[int, str]:
     derived: Derived | None = None
     with tempfile.TemporaryDirectory(prefix="tilewave-") as trials:
         if options.reference:
@@ -142,7 +172,8 @@ def _wrapped(
     text = _file(front, source, folders, output)
     size = "x".join(map(str, shape.values()))
     ok = told["status"] == model.OK
-    say(f"  {told['verdict'] if ok else told['status']} at {size}" + _reason(told))
+    verdict = f"{told['verdict'] if ok else told['status']} at {size}" + _reason(told)
+    say(f"  {verdict}")
     if not trying.right(told) and not options.shape and not _sized(front, guess.operation):
         say("  it takes no size: `--shape` says the one that it was written for, if there is one")
     plain = told["verdict"] == model.WRONG and not (options.operation or options.new_operation)
@@ -173,7 +204,7 @@ def _wrapped(
         output.write_text(text, encoding="utf-8")
         say(f"written: {os.path.relpath(output)}; look at it, then")
         say(f"  tilewave execute {os.path.relpath(output)} --shape {size}{more}")
-    return execute.RIGHT if trying.right(told) else execute.WRONG
+    return execute.RIGHT if trying.right(told) else execute.WRONG, verdict
 
 
 def _guess(
@@ -247,7 +278,7 @@ def _judged_by(options: argparse.Namespace) -> Operation:
     home = Path(options.output).parent if options.output not in (None, "-") else file.parent
     written = home / f"{_words(kernel)}.cu"
     asked = {**vars(options), **dict.fromkeys(FLAGS), "source": file, "kernel": kernel}
-    run(argparse.Namespace(**{**asked, "reference": None, "output": str(written)}))
+    _one(argparse.Namespace(**{**asked, "reference": None, "output": str(written)}))
     path = folder / f"{name}.py"
     there = os.path.relpath(written.resolve(), folder.resolve())
     text = path.read_text(encoding="utf-8")
