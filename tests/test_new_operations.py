@@ -121,15 +121,16 @@ def test_without_a_reference_nothing_is_checked(
 @pytest.mark.parametrize(
     ("ends", "extents"),
     [
-        ([80 * 112, 256 * 128], ("n", "c")),
-        ([112 * 112, 128 * 128], ("n", "n")),
-        ([3 * 80, 3 * 256], ("c", 3)),
-        ([1, 1], (1,)),
-        ([256, 256], ("c",)),  # a block that does not ask for the end
+        ([80 * 112, 256 * 128, 1280 * 896], ("n", "c")),
+        ([112 * 112, 128 * 128, 896 * 896], ("n", "n")),
+        ([3 * 80, 3 * 256, 3 * 1280], ("c", 3)),
+        ([1, 1, 1], (1,)),
+        ([256, 256, 1280], ("c",)),  # a block that does not ask for the end
+        ([61440, 61440, 61440], (61440,)),  # of blocks that are always so many
     ],
 )
 def test_extents_are_the_product_that_was_touched(ends: list[int], extents: tuple[Any]) -> None:
-    shapes = [{"n": 112, "c": 80}, {"n": 128, "c": 256}]
+    shapes = [{"n": 112, "c": 80}, {"n": 128, "c": 256}, {"n": 896, "c": 1280}]
     assert deriving._extents(("n", "c"), list(zip(shapes, ends))) == extents
 
 

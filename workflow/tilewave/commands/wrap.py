@@ -324,7 +324,10 @@ def _new(
             path.write_text(_text(guess.front, source, folders, path), encoding="utf-8")
             size = "x".join(map(str, shape.values()))
             words = [str(path), "--shape", size, "--arch", options.arch]
-            plan, _ = execute.planned(execute.options_of(words), folder)
+            try:
+                plan, _ = execute.planned(execute.options_of(words), folder)
+            except UserError as error:  # a grid that has no value at these sizes
+                return case.Left({}, str(error), True)
             if plan.job is not None:
                 given = operations.load(one.name).inputs(plan.job)
                 for name in one.whole:
@@ -518,7 +521,13 @@ def _tried(
             )
             size = "x".join(map(str, shape.values()))
             words = [str(path), "--shape", size, "--arch", options.arch]
-            told = execute.execute(execute.options_of(words), options.machine)
+            try:
+                told = execute.execute(execute.options_of(words), options.machine)
+            except UserError as error:
+                if error.where_file != str(path):
+                    raise
+                allowed = f"{error.allowed}; a flag says another"
+                raise UserError(source.path, error.key, error.found, allowed) from error
             say(f"  {size}: {told['verdict'] if told['status'] == model.OK else told['status']}")
             return told
 

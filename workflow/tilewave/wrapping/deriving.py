@@ -31,11 +31,13 @@ ROOM, MOST = 8, 1 << 22
 so many elements at most, but for the product itself."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 SMALL = re.compile(
-    r"n?_?(?:h|heads?|batch\w*|b|bs|groups?|num_heads|filter\w*|kernel\w*|k?size|radius|stride|pad\w*|dilation)"
+    r"n?_?(?:h|heads?|batch\w*|b|bs|groups?|num_heads|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
 )
 """Names of sizes that are small, and of heads, which divide others."""
 ODD = re.compile(r"n?_?(?:filter\w*|kernel\w*|k?size|radius)")
 """Of these those that have a middle."""
+PITCH = re.compile(r"\w*(?:stride|pitch)\w*|ld\w?")
+"""Names of distances of rows, which are no less than a row."""
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
 LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 11, 13, 17, 19))
 """Sizes that are tried, the innermost first; of large ones several sets, times the unit of so many: products that
@@ -177,6 +179,9 @@ def trials(dimensions: Sequence[str]) -> Iterator[dict[str, int]]:
     for sizes, few, alone in zip(LARGE, FEW, ALONE):
         given = [unit * one for one in sizes] if len(large) > 1 or small else [alone]
         made = dict(zip(reversed(large), given)) | dict(zip(reversed(small), few))
+        for one in filter(PITCH.fullmatch, large):
+            widest = max(large, key=lambda name: made.get(name, 0))
+            made[one], made[widest] = made[widest], made.get(one, 2)
         shape = {one: made.get(one, 2) | bool(ODD.fullmatch(one)) for one in dimensions}
         if math.prod(shape.values()) <= LARGEST:
             yield shape
@@ -260,6 +265,8 @@ def _extents(
     best: tuple[float, ...] = ()
     made: tuple[str | int, ...] = tuple(dimensions)
     ends = [max(end, 1) for _, end in seen]
+    if len(ends) > 1 and len(set(ends)) == 1:
+        return (ends[0],)
     twice = [one for one in dimensions for _ in range(2)]
     for count in range(min(len(twice), MOST_FACTORS) + 1):
         for chosen in dict.fromkeys(itertools.combinations(twice, count)):
