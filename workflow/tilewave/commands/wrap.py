@@ -6,34 +6,26 @@ import argparse
 import itertools
 import os
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tilewave import execution, operations
-from tilewave.commands import HERE, execute, own
+from tilewave.commands import HERE, answers, execute, own
 from tilewave.errors import UserError
 from tilewave.execution import case
 from tilewave.home import relative
-from tilewave.kernels import FENCES, NAME
+from tilewave.kernels import NAME
 from tilewave.operations.base import Operation
 from tilewave.progress import say
 from tilewave.records import model
-from tilewave.wrapping import compiled, deriving, matching, trying
+from tilewave.wrapping import compiled, deriving, matching, trying, writing
 from tilewave.wrapping.deriving import Derived
 from tilewave.wrapping.guessing import OWN, Guess, common_grid, guessed
 from tilewave.wrapping.reading import Function, Source, read
 
-OPENING, CLOSING, _ = FENCES[".cu"]
-ORDER = (
-    "title operation cubin dtypes layouts macros block grid cluster shared_bytes requires "
-    "architecture_specific reads_c compiler entry arguments"
-).split()
 ALL = "all"
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
 """What the command line says of one kernel."""
@@ -122,7 +114,7 @@ def _one(options: argparse.Namespace) -> tuple[int, str]:
     if options.source.suffix == compiled.SUFFIX:
         return _of_cubin(options)
     source, folders = read(options.source.resolve())
-    if source.texts[source.path].lstrip().startswith(OPENING) and options.output is None:
+    if source.texts[source.path].lstrip().startswith(writing.OPENING) and options.output is None:
         raise UserError(options.source, "front matter", "there is one", "-o FILE for another one")
     asking = sys.stdin.isatty() and not options.yes
     function = _function(options, source.functions(), source.path, asking)
@@ -169,7 +161,7 @@ def _wrapped(
         say(f"  {note}")
     if told.get("warning"):
         say(f"  {told['warning']}")
-    text = _file(front, source, folders, output)
+    text = writing.whole(front, source, folders, output)
     size = "x".join(map(str, shape.values()))
     ok = told["status"] == model.OK
     verdict = f"{told['verdict'] if ok else told['status']} at {size}" + _reason(told)
@@ -223,7 +215,7 @@ def _guess(
     if options.entry:
         guess.front["entry"] = options.entry
         guess.unknown.pop("--entry", None)
-    _answer(options, guess, asking)
+    answers.answer(options, guess, asking)
     if NEWER.search("".join(source.texts[path] for path in source.own)):
         guess.front["architecture_specific"] = True
     return guess
@@ -319,9 +311,9 @@ def _new(
         return folder
 
     def touch(one: Derived, shape: dict[str, int]) -> case.Left:
-        folder, path = kept(deriving.with_room(one, shape)), _place(source, home)
+        folder, path = kept(deriving.with_room(one, shape)), writing.place(source, home)
         while True:
-            path.write_text(_text(guess.front, source, folders, path), encoding="utf-8")
+            path.write_text(writing.text(guess.front, source, folders, path), encoding="utf-8")
             size = "x".join(map(str, shape.values()))
             words = [str(path), "--shape", size, "--arch", options.arch]
             try:
@@ -388,7 +380,7 @@ def _function(
     names = own if own and options.kernel is None else list(found)
     wanted = options.kernel or (names[0] if len(names) == 1 else None)
     if wanted is None and asking:
-        wanted = _ask(f"kernel ({', '.join(names)})", names[0])
+        wanted = answers.ask(f"kernel ({', '.join(names)})", names[0])
     if wanted not in names:
         raise UserError(HERE, "--kernel", wanted, names)
     return found[wanted]
@@ -403,7 +395,7 @@ def _operation(
         return found
     known = [one for one in operations.names() if one != "probe"]
     if name is None and asking:
-        name = _ask(f"operation ({', '.join(known)})", "copy")
+        name = answers.ask(f"operation ({', '.join(known)})", "copy")
     if name is None:
         raise UserError(HERE, "--operation", name, f"{', '.join(known)}; else {OWN}")
     if name not in known:
@@ -439,73 +431,6 @@ def _output(options: argparse.Namespace, source: Source, function: Function) -> 
     return path
 
 
-def _ask(what: str, suggestion: str) -> str:
-    say(f"{what} [{suggestion}]: ")
-    return input().strip() or suggestion
-
-
-def _answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
-    """Put what flags and answers say into the guess. Raises UserError for what nobody says."""
-    keys = {
-        "--block": "block",
-        "--grid": "grid",
-        "--shared": "shared_bytes",
-        "--arguments": "arguments",
-    }
-    for flag, key in keys.items():
-        given = getattr(options, flag.strip("-"))
-        if given is None and flag in guess.unknown and asking:
-            given = _ask(f"{key}, {guess.unknown[flag]}", _listed(guess.front.get(key, "")))
-        if (
-            given is None
-            and flag in guess.unknown
-            and (None in _list_of(guess, key) or key == "shared_bytes")
-        ):
-            raise UserError(HERE, flag, None, guess.unknown[flag])
-        if given is not None:
-            guess.others.clear()  # they are of another guess
-            guess.notes[:] = [one for one in guess.notes if flag not in one]
-            try:
-                parsed = yaml.safe_load(f"[{_quoted(given)}]")
-            except yaml.YAMLError as error:
-                raise UserError(
-                    HERE, flag, given, "expressions with commas between them"
-                ) from error
-            guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
-        elif flag in guess.unknown:
-            guess.notes.append(f"{key} is a guess: {guess.unknown[flag]}")
-    if "--entry" in guess.unknown:
-        if not asking:
-            raise UserError(HERE, "--entry", None, guess.unknown["--entry"])
-        guess.front["entry"] = _ask(f"entry, {guess.unknown['--entry']}", guess.front["entry"])
-    if "--dtype" in guess.unknown and options.dtype is None:
-        raise UserError(HERE, "--dtype", None, guess.unknown["--dtype"])
-
-
-def _list_of(guess: Guess, key: str) -> list[Any]:
-    value = guess.front.get(key, [])
-    return value if isinstance(value, list) else [value]
-
-
-def _listed(value: Any) -> str:
-    return (
-        ", ".join("?" if one is None else str(one) for one in value)
-        if isinstance(value, list)
-        else str(value)
-    )
-
-
-def _quoted(given: str) -> str:
-    """Expressions of a list with commas between them, and of lists in it, each in quotation marks where it
-    is none of YAML's."""
-    cut = map(str.strip, re.split(r"([,\[\]{}]|:(?= ))(?![^(]*\))", given))
-    marks = {":": ": "}
-    return "".join(
-        marks.get(one, one) if re.fullmatch(r"[\w.-]*|[,\[\]{}:]", one) else f'"{one}"'
-        for one in cut
-    )
-
-
 def _tried(
     options: argparse.Namespace,
     guess: Guess,
@@ -513,11 +438,11 @@ def _tried(
     folders: Sequence[Path],
 ) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        path = _place(source, Path(folder))
+        path = writing.place(source, Path(folder))
 
         def once(front: dict[str, Any], shape: trying.Shape) -> Mapping[str, Any]:
             path.write_text(
-                _text({**front, "requires": {}}, source, folders, path), encoding="utf-8"
+                writing.text({**front, "requires": {}}, source, folders, path), encoding="utf-8"
             )
             size = "x".join(map(str, shape.values()))
             words = [str(path), "--shape", size, "--arch", options.arch]
@@ -551,56 +476,3 @@ def _tried(
             requires = trying.limits(guess, front, once, shape)
             front = {**front, "requires": requires} if requires else front
         return front, told, shape
-
-
-def _place(source: Source, folder: Path) -> Path:
-    """A file in a folder for trials, beside a copy of a cubin."""
-    if source.path.suffix != compiled.SUFFIX:
-        return folder / "wrapped.cu"
-    shutil.copy(source.path, folder)
-    return folder / "wrapped.yaml"
-
-
-def _front_matter(front: Mapping[str, Any], ready: bool = False) -> str:
-    lines = [] if ready else [OPENING]
-    for key in ORDER:
-        if front.get(key) not in (None, {}, []):
-            value = yaml.safe_dump(
-                front[key], default_flow_style=True, width=10_000, sort_keys=False
-            )
-            lines.append(f"{key}: {value.removesuffix(chr(10)).removesuffix('...').strip()}")
-    return "\n".join([*lines, *([] if ready else [CLOSING]), ""])
-
-
-def _text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path) -> str:
-    """A file that includes the kernel's, or names a cubin."""
-    if source.path.suffix == compiled.SUFFIX:
-        return _front_matter(front, ready=True)
-    # A header lies below the file, or in a folder that front matter names; and no file may find itself.
-    home = output.parent
-    if not source.path.is_relative_to(home):
-        home = source.path.parent if output.name != source.path.name else source.path.parent.parent
-    inside = source.path.relative_to(home).as_posix()
-    beside = [] if home == output.parent else [home]
-    include = [os.path.relpath(one, output.parent) for one in (*beside, *folders)]
-    known = {
-        **front,
-        "compiler": {**front.get("compiler", {}), **({"include": include} if include else {})},
-    }
-    return f'{_front_matter(known)}\n#include "{inside}"\n'
-
-
-def _file(
-    front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path | None
-) -> str:
-    if source.path.suffix == compiled.SUFFIX:
-        return _front_matter(front, ready=True)
-    if output is not None and output != source.path:
-        return _text(front, source, folders, output)
-    include = [os.path.relpath(one, source.path.parent) for one in folders]
-    known = {
-        **front,
-        "compiler": {**front.get("compiler", {}), **({"include": include} if include else {})},
-    }
-    made = _front_matter(known)
-    return made if output is None else f"{made}\n{source.texts[source.path]}"

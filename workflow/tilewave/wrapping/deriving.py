@@ -31,7 +31,7 @@ ROOM, MOST = 8, 1 << 22
 so many elements at most, but for the product itself."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 SMALL = re.compile(
-    r"n?_?(?:h|heads?|batch\w*|b|bs|groups?|num_heads|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
+    r"nh|n_h|b|bs|(?:n|num)?_?(?:heads?|batch\w*|groups?|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
 )
 """Names of sizes that are small, and of heads, which divide others."""
 ODD = re.compile(r"n?_?(?:filter\w*|kernel\w*|k?size|radius)")

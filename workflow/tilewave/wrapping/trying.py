@@ -78,17 +78,19 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
         front = better
         told = once(front, shape)
     front, told = _with_c(front, told, once, shape)
-    if right(told) or told["status"] == model.FAILED_TO_COMPILE:
+    if _judged(guess, told) or told["status"] == model.FAILED_TO_COMPILE:
         return _final(front, operation), told
     nearest, words = (_final(front, operation), told), ""
     for change, what in _changes(front, guess):
         other, found = _with_c(change, once(change, shape), once, shape)
-        if right(found) or _error(found) < NEARER * _error(nearest[1]):
+        if _judged(guess, found) or _error(found) < NEARER * _error(nearest[1]):
             nearest, words = (_final(other, operation), found), what
-        if right(found):
+        if _judged(guess, found):
             break
     if words:
-        guess.notes.append(f"it is {'right' if right(nearest[1]) else 'less wrong'} with {words}")
+        guess.notes.append(
+            f"it is {'right' if _judged(guess, nearest[1]) else 'less wrong'} with {words}"
+        )
     return nearest
 
 
