@@ -170,10 +170,12 @@ def test_front_matter_of_a_cubin_is_written(made, capsys):
     (folder := made.parent / "alone").mkdir()
     path = folder / "gemm_of_mine.cubin"
     path.write_bytes((made.parent / "mine_16.cubin").read_bytes())
-    words = ["wrap", str(path), "--yes", "--grid", "ceil(n / 16), ceil(m / 16)"]
-    assert main([*words, "--block", "16,16"]) == 0
-    assert "elements are taken for f32, as its instructions are" in capsys.readouterr().err
+    assert main(["wrap", str(path), "--yes", "--block", "16,16"]) == 0
+    told = capsys.readouterr().err
+    assert "elements are taken for f32, as its instructions are" in told
+    assert "a block writes 16 x 16 of c: so is the grid" in told
     front = load_kernel(path.with_suffix(".yaml")).front
+    assert (front.grid, front.reads_c) == (["ceil(n / 16)", "ceil(m / 16)"], False)
     assert (front.cubin, front.entry, front.operation) == (path.name, "mine", "matmul")
     assert front.arguments == ["a", "b", "c", "m", "n", "k"]
     assert front.requires == {"arch": 90} and front.dtypes["accumulate"] == "f32"

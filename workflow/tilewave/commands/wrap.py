@@ -12,13 +12,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tilewave import execution, operations
 from tilewave.commands import HERE, answers, execute, own
 from tilewave.errors import UserError
 from tilewave.execution import case
 from tilewave.home import relative
 from tilewave.kernels import NAME
-from tilewave.operations.base import Operation
+from tilewave.operations.base import Operand, Operation
+from tilewave.placement import POISON
 from tilewave.progress import say
 from tilewave.records import model
 from tilewave.wrapping import compiled, deriving, matching, trying, writing
@@ -29,6 +32,8 @@ from tilewave.wrapping.reading import Function, Source, read
 ALL = "all"
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
 """What the command line says of one kernel."""
+WIDE, SHORT = 512, 64
+"""Sizes at which the tile of one block is seen: more than one has, and of a sum's terms."""
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
 
 
@@ -155,6 +160,7 @@ def _wrapped(
         else:
             operation = _operation(options, function, source, asking)
             guess = _guess(options, function, source, operation, asking, ready=ready)
+        _with_tile(options, guess, source, folders)
         say(f"{function.name}: executed on the CPU to see what holds")
         front, told, shape = _tried(options, guess, source, folders)
     for note in guess.notes:
@@ -314,24 +320,10 @@ def _new(
         folder, path = kept(deriving.with_room(one, shape)), writing.place(source, home)
         while True:
             path.write_text(writing.text(guess.front, source, folders, path), encoding="utf-8")
-            size = "x".join(map(str, shape.values()))
-            words = [str(path), "--shape", size, "--arch", options.arch]
-            try:
-                plan, _ = execute.planned(execute.options_of(words), folder)
-            except UserError as error:  # a grid that has no value at these sizes
-                return case.Left({}, str(error), True)
-            if plan.job is not None:
-                given = operations.load(one.name).inputs(plan.job)
-                for name in one.whole:
-                    given[name][:1] = (
-                        min(shape.values()) - 1
-                    )  # so that what it may point to is touched
-                machine = options.machine or execution.engine(processes=2)
-                return case.left_by(plan.job, given, machine, footprint=True)
-            told = (plan.result or {}).get("reason", "")
-            better = trying.mended(guess.front, told, guess)
+            left = _left(options, path, folder, shape, one.whole)
+            better = trying.mended(guess.front, left.found, guess) if left.fatal else None
             if better is None:
-                return case.Left({}, told, True)
+                return left
             guess.front = better
 
     say(f"{function.name}: executed on the CPU to see what it touches")
@@ -350,6 +342,60 @@ def _new(
     final = Guess({**guess.front, "grid": grid}, operation, notes=guess.notes, tile=guess.tile)
     final.values, final.constant, final.shape = guess.values, guess.constant, shape
     return derived, final
+
+
+def _left(
+    options: argparse.Namespace,
+    path: Path,
+    folder: Path,
+    shape: Mapping[str, int],
+    indices: Sequence[str] = (),
+) -> case.Left:
+    """Execute a file with front matter once and see what it leaves. indices: arrays that hold the largest one."""
+    words = [str(path), "--shape", "x".join(map(str, shape.values())), "--arch", options.arch]
+    try:
+        plan, _ = execute.planned(execute.options_of(words), folder)
+    except UserError as error:  # a grid that has no value at these sizes
+        return case.Left({}, str(error), True)
+    if plan.job is None:
+        return case.Left({}, (plan.result or {}).get("reason", ""), True)
+    given = operations.load(plan.job.operation).inputs(plan.job)
+    for name in indices:
+        given[name][:1] = min(shape.values()) - 1
+    machine = options.machine or execution.engine(processes=2)
+    return case.left_by(plan.job, given, machine, footprint=True)
+
+
+def _with_tile(
+    options: argparse.Namespace, guess: Guess, source: Source, folders: Sequence[Path]
+) -> None:
+    """Grids of the tile that one block writes, where a product's grid is told by nothing."""
+    (written, *more) = [one for one, a in guess.operation.operands.items() if a.written]
+    extents = guess.operation.operands[written].extents
+    if "--grid" not in guess.unknown or options.grid or more or guess.operation.tiles == ():
+        return
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+        path = writing.place(source, Path(folder))
+        alone = {**guess.front, "grid": [1], "requires": {}}
+        path.write_text(writing.text(alone, source, folders, path), encoding="utf-8")
+        shape = dict.fromkeys(guess.operation.dimensions, WIDE) | dict.fromkeys(
+            guess.operation.tiles[2:], SHORT
+        )
+        left = _left(options, path, Path(folder), shape)
+    if left.fatal or len(extents) != 2:
+        return
+    memory = left.buffers[written]
+    wrote = memory.view(np.uint8).reshape(*Operand(extents).sizes(shape), -1) != POISON
+    sides = [int(wrote.any(axis=2).any(axis=1 - at).sum()) for at in range(2)]
+    if 0 in sides or sides == [WIDE, WIDE]:
+        return
+    rows, columns = (f"ceil({size} / {side})" for size, side in zip(extents, sides))
+    grids = [[columns, rows], [rows, columns], [f"{rows} * {columns}"]]
+    guess.front["grid"] = grids[0]
+    guess.others[:0] = [{**guess.front, "grid": grid} for grid in grids[1:]]
+    guess.tile |= dict(zip(map(str, extents), sides))
+    guess.notes[:] = [one for one in guess.notes if not one.startswith("grid is a guess")]
+    guess.notes.append(f"a block writes {sides[0]} x {sides[1]} of {written}: so is the grid")
 
 
 def _arrays(derived: Derived) -> str:

@@ -136,7 +136,9 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str,
         keys = ("arguments", "grid", "block", "requires")
         told = [key for key in keys if other.get(key) != front.get(key)]
         words = "; ".join(f"{key} {_told(other[key])}" for key in told)
-        yield {**front, **{key: other[key] for key in told}}, words
+        # Another grid may write what was not written, which had seemed to be read.
+        kept = {key: one for key, one in front.items() if key != READS_C or "grid" not in told}
+        yield {**kept, **{key: other[key] for key in told}}, words
     for layouts in LAYOUTS if guess.operation.laid_out else ():
         words = ", ".join(f"{name} in columns" for name in layouts)
         yield {**front, "layouts": dict(layouts)}, words
