@@ -90,8 +90,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _all(options: argparse.Namespace) -> int:
     """Wrap each kernel of the file but the one that judges, and say what came of each. Raises UserError."""
-    if options.output or (options.new_operation and not options.reference):
-        allowed = "without -o, and with --reference where there is a new operation"
+    of_code = options.source.suffix != compiled.SUFFIX
+    if not of_code or options.output or (options.new_operation and not options.reference):
+        allowed = "of a .cu file, without -o, and with --reference where there is a new operation"
         raise UserError(HERE, "--kernel", ALL, allowed)
     source, _ = read(options.source.resolve())
     judge = (options.reference or "").rpartition(":")[2]
@@ -274,7 +275,7 @@ def _judged_by(options: argparse.Namespace) -> Operation:
     of, _, kernel = options.reference.rpartition(":")
     file = Path(of) if of else options.source
     home = Path(options.output).parent if options.output not in (None, "-") else file.parent
-    written = home / f"{_words(kernel)}.cu"
+    written = home / f"{_words(kernel)}{'.yaml' if file.suffix == compiled.SUFFIX else '.cu'}"
     asked = {**vars(options), **dict.fromkeys(FLAGS), "source": file, "kernel": kernel}
     _one(argparse.Namespace(**{**asked, "reference": None, "output": str(written)}))
     path = folder / f"{name}.py"

@@ -17,7 +17,8 @@ from tilewave.execution import case
 from tilewave.inputs import storage, to_float64
 from tilewave.jobs import Job
 from tilewave.kernels import load_kernel
-from tilewave.operations.base import Arrays, NoReference
+from tilewave.operations.another import NoReference
+from tilewave.operations.base import Arrays
 from tilewave.placement import POISON
 from tilewave.stages import single
 from tilewave.target import FALLBACK_ARCH
@@ -59,6 +60,7 @@ def _outputs(asked: _Asked) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
             left = case.left_by(job, _taken(asked, job), asked.machine)
         except UserError as error:
             raise NoReference(str(error)) from error
+    asked.given = {}  # what is kept is the answer
     if left.found:
         raise NoReference(left.found)
     operation, made = operations.load(job.operation, job.source), {}

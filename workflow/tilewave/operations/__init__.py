@@ -49,8 +49,9 @@ def kernel_of(name: str) -> Path | None:
     if file is None:
         return None
     for made in ast.walk(ast.parse(file.read_bytes())):
-        if isinstance(made, ast.Assign) and isinstance(made.value, ast.Constant):
-            targets = [one.id for one in made.targets if isinstance(one, ast.Name)]
+        if isinstance(made, ast.Assign | ast.AnnAssign) and isinstance(made.value, ast.Constant):
+            given = made.targets if isinstance(made, ast.Assign) else [made.target]
+            targets = [one.id for one in given if isinstance(one, ast.Name)]
             if targets == ["reference"] and isinstance(made.value.value, str):
                 return own.kernel(made.value.value, file)
     return None

@@ -21,6 +21,10 @@ ROUNDINGS = 12
 """Of an element besides those of its sum: an exponential, a quotient, a root and some products."""
 
 
+class NoReference(ValueError):
+    """Why the kernel that is a reference does not say what is right."""
+
+
 def rounding(operation: Operation, job: Job, name: str, want: np.ndarray) -> Tolerance:
     """What two kernels may differ by that round differently, where the operation does not say it.
 
@@ -41,12 +45,17 @@ def rounding(operation: Operation, job: Job, name: str, want: np.ndarray) -> Tol
 
 
 def judge(
-    operation: Operation, job: Job, found: Arrays, given: Arrays, executed: Executed
+    operation: Operation,
+    job: Job,
+    found: Arrays,
+    given: Arrays,
+    executed: Executed,
+    *,
+    stated: bool,
 ) -> Judgement:
     """Verdict on outputs without padding, beside those of `Operation.kernel`, which says itself that it is the
-    judge. Elements that neither wrote are equal; where the reference gives NaN nothing is compared, which is told."""
-    from tilewave.operations.base import NoReference, Operation
-
+    judge. Elements that neither wrote are equal; where the reference gives NaN nothing is compared, which is told.
+    stated: whether the operation has a tolerance of its own."""
     kernel = operation.kernel
     assert kernel is not None
     if str(kernel) == job.source:
@@ -67,7 +76,7 @@ def judge(
         numberless += int(unknown.sum())
         compared += int((~left_out).sum())
         output = operation.output(job, name)
-        if type(operation).tolerance is Operation.tolerance:
+        if not stated:
             output = replace(output, bound=rounding(operation, job, name, want))
         judgements.append(compare(output, got, want, operation.dtype(job, name)))
     worst = Judgement.worst(judgements)

@@ -25,7 +25,7 @@ from tilewave.records import model
 Arrays = Mapping[str, np.ndarray]
 Executed = Callable[[Path, Job, Arrays], Mapping[str, "np.ma.MaskedArray[Any, Any]"]]
 """What a kernel file leaves in the outputs of a job, from the job's inputs: float64 in memory's order, without padding;
-masked are elements that it does not write. Raises `NoReference`."""
+masked are elements that it does not write. Raises `another.NoReference`."""
 
 
 class Work(NamedTuple):
@@ -66,10 +66,6 @@ class Product:
 
     shape: Mapping[str, int]
     starts: Mapping[str, int] = field(default_factory=dict)
-
-
-class NoReference(ValueError):
-    """Why the kernel that is a reference does not say what is right."""
 
 
 class Operation:
@@ -262,7 +258,8 @@ class Operation:
         given = self.inputs(job) if given is None else given
         if self.kernel is not None and executed is not None:
             bare = {name: self.without_padding(job, name, one) for name, one in found.items()}
-            return another.judge(self, job, bare, given, executed)
+            stated = type(self).tolerance is not Operation.tolerance
+            return another.judge(self, job, bare, given, executed, stated=stated)
         if type(self).reference is Operation.reference:
             return Judgement(model.NOT_CHECKED, f"nothing says what {self.name} must give")
         want = self.reference(job, given, alpha, beta)
