@@ -39,12 +39,12 @@ ODD = re.compile(r"n?_?(?:filter\w*|kernel\w*|k?size|radius)")
 PITCH = re.compile(r"\w*(?:stride|pitch)\w*|ld\w?")
 """Names of distances of rows, which are no less than a row."""
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
-LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 11, 13, 17, 19))
-"""Sizes that are tried, the innermost first; of large ones several sets, times the unit of so many: products that
-differ, multiples of most blocks, and both."""
-UNITS = {1: 16, 2: 16, 3: 8, 4: 4}
-ALONE = (1200, 1024, 2048)
-LARGEST = 1 << 22
+LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
+MANY = (13, 5, 7, 11, 17, 3)
+"""Sizes that are tried, the innermost first; of large ones several sets, times a power of two: products that
+differ, multiples of most blocks, and both, or of more than two others that differ."""
+UNIT, ALONE = 16, (1200, 1024, 2048)
+LARGEST = 3 << 19
 """Elements of all sizes together that are tried."""
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
@@ -175,10 +175,13 @@ def trials(dimensions: Sequence[str]) -> Iterator[dict[str, int]]:
     """Sizes at which the kernel is executed."""
     small = [one for one in dimensions if SMALL.fullmatch(one) and len(dimensions) > 1]
     large = [one for one in dimensions if one not in small]
-    unit = UNITS.get(len(large), 2)
-    for sizes, few, alone in zip(LARGE, FEW, ALONE):
+    for sizes, few, alone in zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE):
+        held = dict(zip(reversed(small), few))
+        unit, product = UNIT, math.prod((*sizes[: len(large)], *held.values()))
+        while unit > 1 and product * unit ** len(large) > LARGEST:
+            unit //= 2
         given = [unit * one for one in sizes] if len(large) > 1 or small else [alone]
-        made = dict(zip(reversed(large), given)) | dict(zip(reversed(small), few))
+        made = dict(zip(reversed(large), given)) | held
         for one in filter(PITCH.fullmatch, large):
             widest = max(large, key=lambda name: made.get(name, 0))
             made[one], made[widest] = made[widest], made.get(one, 2)
