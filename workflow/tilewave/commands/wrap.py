@@ -188,7 +188,7 @@ def _wrapped(
         made = Path(folders_of_operations[0]).expanduser() / f"{derived.name}.py"
         made.write_text(derived.text(), encoding="utf-8")
         operations.written(derived.name, map(Path, folders_of_operations))
-        say(f"written: {relative(made)}, its `reference` is yours to write: {_arrays(derived)}")
+        say(f"written: {relative(made)}; what it touched: {_arrays(derived)}")
     file = operations.MODULES.file(guess.operation.name)
     if file is not None:
         more = f" --operations {relative(file.parent)}"
@@ -282,6 +282,7 @@ def _judged_by(options: argparse.Namespace) -> Operation:
     there = os.path.relpath(written.resolve(), folder.resolve())
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("reference = None", f'reference = "{there}"'), encoding="utf-8")
+    say(f"{relative(path)}: {os.path.relpath(written)} says what is right")
     return operations.written(name, map(Path, options.operations))
 
 
@@ -333,6 +334,8 @@ def _new(
         grids += [one["grid"] for one in guess.others]
     best = -2
     for grid in grids:
+        if best == len(derived.operands):
+            break
         guess.front["grid"] = grid
         made, shape, exact = deriving.settled(derived, dtypes, touch)
         if exact > best:

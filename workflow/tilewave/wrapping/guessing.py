@@ -195,6 +195,7 @@ def guessed(
     guess.others[:0] = [
         {**guess.front, "grid": grid} for grid in _other_grids(guess) if grid != guess.front["grid"]
     ]
+    guess.others += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
     if (single != operation.laid_out) and len(sizes) > 1:
         guess.others.append({**guess.front, "requires": equal})
     _tiles(guess, function, source)
@@ -381,6 +382,14 @@ def _other_grids(guess: Guess) -> list[list[int | str]]:
         return []
     sides = [i for i, side in enumerate(grid) if isinstance(side, int) and side > 1]
     return [[*grid[:i], missing[0], *grid[i + 1 :]] for i in sides]
+
+
+def _wide_grids(guess: Guess) -> list[list[int | str]]:
+    """Of threads that take several elements each, where no launch tells the grid."""
+    block, extents = guess.front["block"], _extents(guess.operation)
+    if guess.operation.laid_out or "--grid" not in guess.unknown or len(block) > 1 or not extents:
+        return []
+    return [[f"ceil({' * '.join(extents)} / ({many} * {block[0]}))"] for many in (2, 4, 8)]
 
 
 def _tiles(guess: Guess, function: Function, source: Source) -> None:
