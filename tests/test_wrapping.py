@@ -211,6 +211,9 @@ def test_trying_finds_the_multiples_that_sizes_must_be() -> None:
     guess = a_guess(n=2048)
     found = trying.limits(guess, guess.front, run, {"m": 128, "n": 2048, "k": 128})
     assert found == {"n": 128, "k": 16, "conditions": ["k >= 48"]}
+    odd = guessing.Guess(guess.front, operations.load("copy"), tile={"n": 1})
+    run, _ = fake(lambda _, s: s["n"] % 2 == 1)
+    assert trying.limits(odd, odd.front, run, {"n": 5}) == {"conditions": ["n % 2 == 1"]}
     run, _ = fake(lambda *_: True)
     assert trying.limits(guess, guess.front, run, {"m": 128, "n": 2048, "k": 128}) == {}
 

@@ -28,6 +28,8 @@ STEPS = (8, 16, 32, 64)
 NUMBER = re.compile(
     r"\b(?:bool|char|short|int|long|unsigned|signed|float|double|half|size_t|u?int\d+_t)\b|half|bfloat|fp8"
 )
+THREADS = re.compile(r"(?:k|num_?)?threads(?:_?per_?block)?|block_?threads", re.IGNORECASE)
+"""What a template parameter is called that is the block's size."""
 REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
 EPSILON, SOME = 1e-5, 0.5
 """Real numbers that nothing tells: one by whose name it is small, and others."""
@@ -341,6 +343,10 @@ def _common_block(function: Function, source: Source, guess: Guess) -> list[int 
             return [_simple(of_tokens(function.bound, outside(source), names), {})]
         except Unknown:
             pass
+    told = [names[one.name] for one in function.template if THREADS.fullmatch(one.name)]
+    if told:
+        guess.unknown["--block"] = told[0]
+        return [_simple(told[0], {})]
     block: list[int | str] = [16, 16] if function.mentions("threadIdx", ".", "y") else [256]
     guess.unknown["--block"] = ", ".join(map(str, block))
     return block

@@ -170,9 +170,14 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
         )
     if judged(run(front, ragged)):
         return found
+    conditions: list[str] = []
     for one in guess.operation.dimensions:
         if len(shape) == 1 or not judged(run(front, {**shape, one: shape[one] + 1})):
-            found |= _one_limit(one, guess, front, run, shape)
+            told = _one_limit(one, guess, front, run, shape)
+            conditions += told.pop("conditions", [])
+            found |= told
+    if conditions:
+        found["conditions"] = conditions
     for one in guess.operation.tiles[2:]:
         step = found.get(one, 0)
         short = (
@@ -199,7 +204,8 @@ def _judged(guess: Guess, told: Told) -> bool:
 def _one_limit(
     one: str, guess: Guess, front: dict[str, Any], run: Run, shape: Shape
 ) -> dict[str, Any]:
-    """The smallest power of two beside the tile that a size has to be a multiple of."""
+    """The smallest power of two beside the tile that a size has to be a multiple of, or what is left of it where
+    the size that was right is none."""
     square = "conditions" in front.get("requires", {})
 
     def holds(size: int) -> bool:
@@ -212,6 +218,8 @@ def _one_limit(
         step = tile if tile > 1 else STEPS[-1]
         while step % 2 == 0 and holds(shape[one] + step // 2):
             step //= 2
+        if rest := shape[one] % step:
+            return {"conditions": [f"{one} % {step} == {rest}"]}
         return {one: step}
     if tile > 1:
         while tile >= SEVERAL_TILES and tile % 2 == 0 and holds(tile // 2):
