@@ -47,9 +47,10 @@ void run(float* o, float* m, float* x, float* w, int* r, int N, int C, int size)
 }
 """
 UPDATE = """\
+__constant__ float decay[2];
 __global__ void update(float* p, const float* g, unsigned* steps, int n, float rate) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) { p[i] -= rate * g[i]; if (i == 0) atomicAdd(&steps[0], 1u); }
+  if (i < n) { p[i] -= rate * g[i] + decay[0]; if (i == 0) atomicAdd(&steps[0], 1u); }
 }
 """
 
@@ -109,7 +110,9 @@ def test_without_a_reference_nothing_is_checked(
     (alone / "steps.cu").write_text(UPDATE)
     words = ["wrap", "steps.cu", "--new-operation", "sgd", "--yes"]
     assert main(words) == 0
-    assert "not checked at 1200: nothing says what sgd must give" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "not checked at 1200: nothing says what sgd must give" in told
+    assert "decay is __constant__ and for the host to fill: zero here" in told
     found = operations.load("sgd").operands
     assert (found["p"].stream, found["p"].written) == (0, True)
     assert (found["steps"].zeroed, found["steps"].extents) == (True, (1,))

@@ -518,8 +518,10 @@ def _tried(
         again = deriving.trials(guess.operation.dimensions) if guess.operation.kernel else ()
         for other in () if told["verdict"] == model.CORRECT else again:
             changed, found = trying.settle(guess, once, other)
-            if found["verdict"] == model.CORRECT:
+            judged = found["status"] == model.OK and found["verdict"] != model.NOT_CHECKED
+            if judged and (told["verdict"] == model.NOT_CHECKED or trying.right(found)):
                 shape, front, told = other, changed, found
+            if trying.right(told) and told["verdict"] == model.CORRECT:
                 break
         shape = trying.shape_of(shape, front)
         if trying.right(told):

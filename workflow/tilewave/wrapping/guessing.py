@@ -201,6 +201,11 @@ def guessed(
     if (single != operation.laid_out) and len(sizes) > 1:
         guess.others.append({**guess.front, "requires": equal})
     _tiles(guess, function, source)
+    for _, one in source.declarations("__constant__"):
+        texts = {token.text for token in one.head}
+        empty = "__constant__" in texts and not texts & {"=", "constexpr"}
+        if one.kind == "variable" and empty and one.name in function.declaration.words:
+            guess.notes.append(f"{one.name} is __constant__ and for the host to fill: zero here")
     return guess
 
 
