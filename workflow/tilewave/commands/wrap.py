@@ -516,13 +516,17 @@ def _tried(
         shape = trying.first_shape(guess)
         front, told = trying.settle(guess, once, shape)
         again = deriving.trials(guess.operation.dimensions) if guess.operation.kernel else ()
-        for other in () if told["verdict"] == model.CORRECT else again:
+        first, at = told, "x".join(map(str, shape.values()))
+        for other in () if told["verdict"] in (model.CORRECT, *model.FINDINGS) else again:
             changed, found = trying.settle(guess, once, other)
             judged = found["status"] == model.OK and found["verdict"] != model.NOT_CHECKED
             if judged and (told["verdict"] == model.NOT_CHECKED or trying.right(found)):
                 shape, front, told = other, changed, found
             if trying.right(told) and told["verdict"] == model.CORRECT:
                 break
+        before = first["verdict"] if first["status"] == model.OK else first["status"]
+        if told is not first and before != model.NOT_CHECKED:
+            guess.notes.append(f"at {at}: {before}{_reason(first)}")
         shape = trying.shape_of(shape, front)
         if trying.right(told):
             requires = trying.limits(guess, front, once, shape)
