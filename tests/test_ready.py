@@ -13,7 +13,9 @@ from tilewave.compiling import nvrtc, ready
 from tilewave.errors import UserError
 from tilewave.kernels import cubins as cubins_of
 from tilewave.kernels import load_kernel, source_digest
+from tilewave.machine import cubin as images
 from tilewave.variants import choices
+from tilewave.wrapping import compiled
 
 pytestmark = needs_nvrtc
 
@@ -162,3 +164,41 @@ def test_one_that_is_not_there_is_told_by_its_own_name(made, capsys):
     assert "mine_16.cubin: found" in executed(made, capsys)["reason"]
     made.write_text(FRONT.replace("mine_{SIDE}", "yours_{SIDE}"))
     assert "yours_16.cubin: found" in executed(made, capsys)["reason"]
+
+
+def test_front_matter_of_a_cubin_is_written(made, capsys):
+    (folder := made.parent / "alone").mkdir()
+    path = folder / "gemm_of_mine.cubin"
+    path.write_bytes((made.parent / "mine_16.cubin").read_bytes())
+    assert main(["wrap", str(path), "--yes", "--block", "16,16"]) == 0
+    told = capsys.readouterr().err
+    assert "elements are taken for f32, as its instructions are" in told
+    assert "a block writes 16 x 16 of c: so is the grid" in told
+    front = load_kernel(path.with_suffix(".yaml")).front
+    assert (front.grid, front.reads_c) == (["ceil(n / 16)", "ceil(m / 16)"], False)
+    assert (front.cubin, front.entry, front.operation) == (path.name, "mine", "matmul")
+    assert front.arguments == ["a", "b", "c", "m", "n", "k"]
+    assert front.requires == {"arch": 90} and front.dtypes["accumulate"] == "f32"
+    assert executed(path.with_suffix(".yaml"), capsys)["verdict"] == "correct"
+    (folder / "mine.cubin").write_bytes(b"no ELF")
+    assert main(["wrap", str(folder / "mine.cubin"), "--yes"]) == 2
+    assert "an ELF file with kernels" in capsys.readouterr().err
+
+
+def test_what_triton_says_beside_its_cubin(made, capsys):
+    path = made.parent / "mine_8.cubin"
+    (made.parent / "mine_8.json").write_text('{"num_warps": 2, "shared": 1024, "name": "mine"}')
+    found = compiled.read(path)[1]["mine"]
+    assert found.front == {"cubin": "mine_8.cubin", "block": [64], "shared_bytes": 1024}
+    assert (len(found.function.parameters), found.scratch) == (4, 2)
+
+
+def test_what_a_launch_must_have():
+    def attribute(kind, *sides):
+        return bytes([4, kind, 12, 0]) + b"".join(one.to_bytes(4, "little") for one in sides)
+
+    info = attribute(0x05, 256, 1, 1) + attribute(0x3D, 2, 1, 1)
+    assert images._sides(info, images.REQUIRED_BLOCK, images.MAX_THREADS) == (256, 1, 1)
+    info = attribute(0x10, 128, 2, 1) + info
+    assert images._sides(info, images.REQUIRED_BLOCK, images.MAX_THREADS) == (128, 2, 1)
+    assert images._sides(info, images.CLUSTER) == (2, 1, 1) and images._sides(b"", 0x10) == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,9 @@ def test_trying_finds_the_multiples_that_sizes_must_be() -> None:
     guess = a_guess(n=2048)
     found = trying.limits(guess, guess.front, run, {"m": 128, "n": 2048, "k": 128})
     assert found == {"n": 128, "k": 16, "conditions": ["k >= 48"]}
+    odd = guessing.Guess(guess.front, operations.load("copy"), tile={"n": 1})
+    run, _ = fake(lambda _, s: s["n"] % 2 == 1)
+    assert trying.limits(odd, odd.front, run, {"n": 5}) == {"conditions": ["n % 2 == 1"]}
     run, _ = fake(lambda *_: True)
     assert trying.limits(guess, guess.front, run, {"m": 128, "n": 2048, "k": 128}) == {}
 
@@ -258,7 +262,7 @@ def test_a_file_that_includes_the_kernels(
         (PLAIN + PLAIN.replace("product", "other"), [], "found nothing; allowed: other, product"),
         (PLAIN, ["--kernel", "prodct"], "did you mean 'product'?"),
         (PLAIN, ["-o", "Mine.cu"], "NAME.cu: a-z"),
-        (PLAIN.replace("A,", "A, const int* mask,"), [], "(not known: mask; where matmul has no such array, --operations FOLDER"),
+        (PLAIN.replace("A,", "A, const int* mask,"), [], "(not known: mask; where matmul has no such array, --new-operation NAME"),
         (PLAIN.replace("float *C", "Own *C"), [], "the type of c"),
         (PLAIN.replace("__global__", "template <int W> __global__"), [], "product<...>: int W"),
         (PLAIN.replace("float sum", "extern __shared__ float s[]; float sum").split("int main")[0], [],
@@ -309,19 +313,31 @@ __global__ void gemm_params(const Params p)
     for (int i = 0; i < p.k; ++i) sum += p.a[y * p.k + i] * p.b[i * p.n + x];
     p.c[y * p.ldc + x] = p.alpha * sum;
 }
-int main() { Params p{}; gemm_params<<<dim3(4, 4), dim3(16, 16)>>>(p); }
+int main() { Params p{}; dim3 grid((p.n + 15) / 16, (p.m + 15) / 16); gemm_params<<<grid, dim3(16, 16)>>>(p); }
 """
 
 
-def test_a_struct_is_asked_for_and_taken(tmp_path, capsys):
-    path = tmp_path / "gemm_params.cu"
-    path.write_text(PARAMS)
-    assert main(["wrap", str(path), "--operation", "matmul", "-o", "-"]) != 0
-    assert "p; a struct is the list of its members, [m, n, k] or []" in capsys.readouterr().err
-    words = ["--grid", "ceil(n / 16), ceil(m / 16)", "--dtype", "f32"]
-    members = "[a, b, c, m, n, max(k, 1), {i64: n}, alpha]"
-    given = ["wrap", str(path), "--operation", "matmul", *words, "--arguments", members]
-    assert main([*given, "-o", "-"]) == 0
-    front = capsys.readouterr().out.partition("---*/")[0].removeprefix("/*---")
-    told = yaml.safe_load(front)["arguments"]
-    assert told == [["a", "b", "c", "m", "n", "max(k, 1)", {"i64": "n"}, "alpha"]]
+def test_a_struct_is_its_members(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def wrapped(text: str, *more: str) -> tuple[int, Any]:
+        path = tmp_path / "gemm_params.cu"
+        path.write_text(text)
+        code = main(["wrap", str(path), *more, "-o", "-"])
+        told = capsys.readouterr()
+        front = told.out.partition("---*/")[0].removeprefix("/*---")
+        return code, yaml.safe_load(front) if front else told.err
+
+    members = ["a", "b", "c", "m", "n", "k", {"i64": "n"}, "alpha"]
+    nested = PARAMS.replace("int m, n, k;", "Sizes sizes;").replace("p.", "p.sizes.")
+    nested = re.sub(r"sizes\.(?=a|b|c|ldc)", "", f"struct Sizes {{ int m, n, k; }};\n{nested}")
+    for text, told in (PARAMS, [members]), (nested, [[*members[:3], members[3:6], *members[6:]]]):
+        code, front = wrapped(text)
+        assert (code, front["arguments"]) == (0, told)
+        assert front["grid"] == ["ceil(n / 16)", "ceil(m / 16)"]
+    closed = PARAMS.replace("float alpha;", "float alpha; int s[1];")
+    words = ["--operation", "matmul", "--dtype", "f32", "--grid", "ceil(n / 16), ceil(m / 16)"]
+    code, told = wrapped(closed, *words)
+    assert code != 0 and "p; a struct is the list of its members, [m, n, k] or []" in told
+    given = "[a, b, c, m, n, max(k, 1), {i64: n}, alpha, 0]"
+    code, front = wrapped(closed, *words, "--arguments", given)
+    assert code == 0
+    assert front["arguments"] == [[*members[:5], "max(k, 1)", *members[6:], 0]]

@@ -490,6 +490,13 @@ def source_digest(kernel: Kernel) -> str:
     return digest.hexdigest()
 
 
+def operation_code(name: str) -> str:
+    """Digest of a user's operation, and of the kernel that is its reference; empty for one of ours."""
+    file = operations.kernel_of(name)
+    more = f"-{source_digest(load_kernel(file))[:16]}" if file else ""
+    return operations.MODULES.code(name) + more
+
+
 def host_code(kernel: Kernel) -> str:
     """Digest of a host kernel without comments and the docstring that holds front matter.
 

@@ -43,7 +43,7 @@ class Modules:
 
     def use(self, folders: Iterable[Path], trusted: bool = True) -> None:
         """Look in these folders, too. What lies in them is loaded only where they are trusted."""
-        self._trusted = trusted
+        self._trusted, self._asked, self._found = trusted, "", {}
         os.environ[self._variable] = os.pathsep.join(str(one.resolve()) for one in folders)
 
     def folders(self) -> list[str]:

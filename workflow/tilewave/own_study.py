@@ -27,7 +27,7 @@ TIMED: Mapping[int, Sequence[int | str]] = {
 """Shapes that are timed, by the number of an operation's dimensions."""
 CHECKED = (3, 129, 67, 53), (8, 264, 136, 96), (4, 256, 256, 256)
 """Sizes that are checked: no multiple of anything, multiples of 8, and some that most tiles divide. An
-operation of fewer dimensions takes the last ones of three, or the first ones of these."""
+operation of fewer dimensions takes the last ones of three, one of more twos in front of these."""
 MOST_VARIANTS = 16
 """Of a kernel with more variants, one macro changed at a time, those of each dtype are checked."""
 
@@ -58,7 +58,9 @@ def _sizes(operation: str) -> tuple[str, ...]:
 def _checked(operation: str) -> list[str]:
     """Shapes at which an operation is checked."""
     count = len(_sizes(operation))
-    return ["x".join(map(str, sizes if count > 3 else sizes[1 : 1 + count])) for sizes in CHECKED]
+    more = (2,) * (count - len(CHECKED[0]))
+    made = (sizes if count > 3 else sizes[1 : 1 + count] for sizes in CHECKED)
+    return ["x".join(map(str, (*more, *sizes))) for sizes in made]
 
 
 def _asked(operation: str, shapes: Sequence[str], timed: bool) -> list[int | str]:

@@ -27,7 +27,7 @@ from tilewave.gathering import (
     tried,
 )
 from tilewave.home import RECORDED, ROOT, SHIPPED, place
-from tilewave.kernels import Kernel, cubins, host_code, idea, spared
+from tilewave.kernels import Kernel, cubins, host_code, idea, operation_code, spared
 from tilewave.operations import own
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
@@ -390,7 +390,7 @@ def _check_rungs(
 
 def known_by(kernel: Kernel) -> list[str]:
     """A kernel's front matter and code, own headers included, without comments."""
-    own = operations.MODULES.code(kernel.front.operation)
+    own = operation_code(kernel.front.operation)
     known = [str(kernel.path), kernel.front.model_dump_json(), *filter(None, [own])]
     if kernel.provider != "nvrtc":
         return [*known, host_code(kernel)]

@@ -11,18 +11,16 @@ import json
 import os
 import re
 import tempfile
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tilewave import architectures, cache, execution, operations
-from tilewave.cases import Case, Request
+from tilewave import architectures, execution, operations
+from tilewave.cases import Case
 from tilewave.columns import columns, count
 from tilewave.commands import own
 from tilewave.compiling import nvrtc
-from tilewave.config import Config
 from tilewave.counters.instructions import instruction_kind
 from tilewave.errors import HERE, UserError
 from tilewave.execution import case, lanes, least
@@ -32,8 +30,7 @@ from tilewave.kernels import Kernel, load_kernel
 from tilewave.progress import say
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, folders
-from tilewave.records.store import Store
-from tilewave.stages import compiling, jobs
+from tilewave.stages import jobs, single
 from tilewave.target import FALLBACK_ARCH, device
 from tilewave.theory.data_sheets import SHORT, DataSheet
 from tilewave.variants import choices
@@ -203,30 +200,9 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, di
     kernel = _kernel(options.kernel)
     asked = _case(kernel, options)
     asked.variant.try_out()
-    arch, variant = _arch(options), asked.variant
+    arch = _arch(options)
     target = _target(arch, None if options.gpu is None else _gpu(options))
-    store = Store(cache.folder("kernels"))
-    known = compiling.Compilations(store, None, folder)
-    missing = [compiling.Task(variant, arch)] if known.missing_cubin(variant, arch) else []
-    if missing:
-        cache.forget_old(store.root)
-    done = compiling.compiled(missing, store, 1)
-    threading.Thread(target=execution.engine).start()  # loads numba while NVRTC and nvdisasm work
-    told = {task.key: made for task, made in done}
-    known.provide(variant, arch)
-    entry = known.entry(variant, arch) or next(iter(told.values()), None)
-    assert entry is not None
-    compiled = {"arch": arch, "variants": {variant.id: {arch: entry}}}
-    study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
-    config = Config.model_validate(
-        {
-            "studies": {"command": study},
-            "seed": options.seed,
-            "execute": {"case_limit_s": options.limit},
-        }
-    )
-    (one,) = jobs.plan(model.EXECUTE, [Request(asked)], compiled, target, config)
-    return one, entry
+    return single.planned(asked, arch, target, folder, options.seed, options.limit)
 
 
 # ----------------------------------------------------------------------------------- the document

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import sys
@@ -11,25 +12,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
+import numpy as np
 
-from tilewave import operations
-from tilewave.commands import execute, own
+from tilewave import execution, operations
+from tilewave.commands import answers, execute, own
 from tilewave.errors import HERE, UserError
+from tilewave.execution import case
 from tilewave.home import relative
-from tilewave.kernels import FENCES, NAME
-from tilewave.operations.base import Operation
+from tilewave.kernels import NAME
+from tilewave.operations.base import Operand, Operation
+from tilewave.placement import POISON
 from tilewave.progress import say
 from tilewave.records import model
-from tilewave.wrapping import matching, trying
-from tilewave.wrapping.guessing import OWN, Guess, guessed
+from tilewave.wrapping import compiled, deriving, matching, trying, writing
+from tilewave.wrapping.deriving import Derived
+from tilewave.wrapping.guessing import OWN, Guess, common_grid, guessed
 from tilewave.wrapping.reading import Function, Source, read
 
-OPENING, CLOSING, _ = FENCES[".cu"]
-ORDER = (
-    "title operation dtypes layouts macros block grid shared_bytes requires architecture_specific "
-    "reads_c compiler entry arguments"
-).split()
+ALL = "all"
+FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
+"""What the command line says of one kernel."""
+WIDE, SHORT = 512, 64
+"""Sizes at which the tile of one block is seen: more than one has, and of a sum's terms."""
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
 
 
@@ -39,11 +43,21 @@ def add(commands: Any) -> None:
         "wrap",
         help="write front matter for a kernel that was written for nvcc, and execute it once",
     )
-    wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file")
-    wrap.add_argument("--kernel", metavar="NAME", help="of several __global__ functions")
+    wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file, or a cubin")
+    wrap.add_argument(
+        "--kernel", metavar="NAME", help="of several __global__ functions; `all` of the file"
+    )
     wrap.add_argument(
         "--operation", metavar="NAME",
         help="what it computes; default: what the names tell, else a matrix product",
+    )  # fmt: skip
+    wrap.add_argument(
+        "--new-operation", metavar="NAME",
+        help="write an operation of this name from the kernel, into the folder of --operations",
+    )  # fmt: skip
+    wrap.add_argument(
+        "--reference", metavar="KERNEL",
+        help="a kernel of the file, or FILE.cu:KERNEL, that gives what this one must give",
     )  # fmt: skip
     wrap.add_argument(
         "--entry", metavar="NAME<...>", help="instantiation of a template: gemm<128, 8>"
@@ -69,51 +83,331 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Wrap a kernel; 0 where it was right when it was executed, else 1. Raises UserError."""
-    own.use_operations(options)
+    """Wrap a kernel, or each of a file; 0 where all were right when they were executed, or nothing says what would be,
+    else 1. Raises UserError."""
+    return _all(options) if options.kernel == ALL else _one(options)[0]
+
+
+def _all(options: argparse.Namespace) -> int:
+    """Wrap each kernel of the file but the one that judges, and say what came of each. Raises UserError."""
+    of_code = options.source.suffix != compiled.SUFFIX
+    if not of_code or options.output or (options.new_operation and not options.reference):
+        allowed = "of a .cu file, without -o, and with --reference where there is a new operation"
+        raise UserError(HERE, "--kernel", ALL, allowed)
+    source, _ = read(options.source.resolve())
+    judge = (options.reference or "").rpartition(":")[2]
+    worst, told = execute.RIGHT, []
+    for one in source.functions():
+        if one.file == source.path and one.name != judge:
+            try:
+                code, verdict = _one(argparse.Namespace(**{**vars(options), "kernel": one.name}))
+            except UserError as error:
+                code, verdict = execute.USAGE, str(error)
+            worst = max(worst, code)
+            told.append(f"{one.name}: {verdict}")
+    for line in told:
+        say(line)
+    return worst
+
+
+def _one(options: argparse.Namespace) -> tuple[int, str]:
+    """Wrap a kernel: the exit code, and the verdict with what it is about. Raises UserError."""
+    if options.reference or options.new_operation:
+        _own_folder(options)
+    folders_of_operations = own.use_operations(options)
     if not options.source.is_file():
         raise UserError(HERE, "FILE", str(options.source), "a file that exists")
+    if options.source.suffix == compiled.SUFFIX:
+        return _of_cubin(options)
     source, folders = read(options.source.resolve())
-    if source.texts[source.path].lstrip().startswith(OPENING) and options.output is None:
+    if source.texts[source.path].lstrip().startswith(writing.OPENING) and options.output is None:
         raise UserError(options.source, "front matter", "there is one", "-o FILE for another one")
     asking = sys.stdin.isatty() and not options.yes
-    function = _function(options, source, asking)
+    function = _function(options, source.functions(), source.path, asking)
     output = _output(options, source, function)
-    guess = guessed(
-        function, source, _operation(options, function, source, asking), options.dtype or ""
-    )
-    if options.entry:
-        guess.front["entry"] = options.entry
-        guess.unknown.pop("--entry", None)
-    _answer(options, guess, asking)
-    if NEWER.search("".join(source.texts[path] for path in source.own)):
-        guess.front["architecture_specific"] = True
-    say(f"{function.name}: executed on the CPU to see what holds")
-    front, told, shape = _tried(options, guess, source, folders)
+    return _wrapped(options, function, source, folders, output, asking, folders_of_operations)
+
+
+def _of_cubin(options: argparse.Namespace) -> tuple[int, str]:
+    """The same of a kernel that something else compiled."""
+    folders_of_operations = own.use_operations(options)
+    asking = sys.stdin.isatty() and not options.yes
+    source, found = compiled.read(options.source.resolve())
+    functions = [one.function for one in found.values()]
+    function = _function(options, functions, source.path, asking)
+    output = _output(options, source, function)
+    one = found[function.name]
+    options.arch, options.dtype = f"sm_{one.arch}", options.dtype or one.dtype
+    return _wrapped(options, function, source, (), output, asking, folders_of_operations, one)
+
+
+def _wrapped(
+    options: argparse.Namespace,
+    function: Function,
+    source: Source,
+    folders: Sequence[Path],
+    output: Path | None,
+    asking: bool,
+    folders_of_operations: Sequence[str],
+    ready: compiled.Compiled | None = None,
+) -> tuple[int, str]:
+    derived: Derived | None = None
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as trials:
+        if options.reference:
+            operation = _judged_by(options)
+            guess = _guess(options, function, source, operation, asking, ready=ready)
+        elif options.new_operation:
+            derived, guess = _new(options, function, source, folders, asking, Path(trials), ready)
+        else:
+            operation = _operation(options, function, source, asking)
+            guess = _guess(options, function, source, operation, asking, ready=ready)
+        _with_tile(options, guess, source, folders)
+        say(f"{function.name}: executed on the CPU to see what holds")
+        front, told, shape = _tried(options, guess, source, folders)
     for note in guess.notes:
         say(f"  {note}")
     if told.get("warning"):
         say(f"  {told['warning']}")
-    text = _file(front, source, folders, output)
+    text = writing.whole(front, source, folders, output)
     size = "x".join(map(str, shape.values()))
     ok = told["status"] == model.OK
-    say(f"  {told['verdict'] if ok else told['status']} at {size}" + _reason(told))
+    verdict = f"{told['verdict'] if ok else told['status']} at {size}" + _reason(told)
+    say(f"  {verdict}")
     if not trying.right(told) and not options.shape and not _sized(front, guess.operation):
         say("  it takes no size: `--shape` says the one that it was written for, if there is one")
+    plain = told["verdict"] == model.WRONG and not (options.operation or options.new_operation)
+    if plain and operations.MODULES.file(guess.operation.name) is None:
+        say(
+            f"  that it is a kernel of {guess.operation.name} is a guess: --operation says another, else {OWN}"
+        )
     added = [one for one, about in guess.operation.operands.items() if about.extents == ()]
     if any(f" of {one} on" in told["reason"] for one in added):
         say("  a result for each block is another operation: docs/operations.md, Sums of blocks")
+    more = ""
+    if derived is not None:
+        made = Path(folders_of_operations[0]).expanduser() / f"{derived.name}.py"
+        made.write_text(derived.text(), encoding="utf-8")
+        operations.written(derived.name, map(Path, folders_of_operations))
+        say(f"written: {relative(made)}; what it touched: {_arrays(derived)}")
     file = operations.MODULES.file(guess.operation.name)
-    if file is not None and told["verdict"] == model.WRONG:
-        note = "an output that is added to is `zeroed`, and sums are rounded (docs/operations.md)"
-        say(f"  {relative(file)} says what is right: {note}")
+    if file is not None:
+        more = f" --operations {relative(file.parent)}"
+        if told["verdict"] == model.WRONG and not guess.operation.kernel:
+            note = (
+                "an output that is added to is `zeroed`, and sums are rounded (docs/operations.md)"
+            )
+            say(f"  {relative(file)} says what is right: {note}")
     if output is None:
         print(text, end="")
     else:
         output.write_text(text, encoding="utf-8")
         say(f"written: {os.path.relpath(output)}; look at it, then")
-        say(f"  tilewave execute {os.path.relpath(output)} --shape {size}")
-    return execute.RIGHT if trying.right(told) else execute.WRONG
+        say(f"  tilewave execute {os.path.relpath(output)} --shape {size}{more}")
+    return execute.RIGHT if trying.right(told) else execute.WRONG, verdict
+
+
+def _guess(
+    options: argparse.Namespace,
+    function: Function,
+    source: Source,
+    operation: Operation,
+    asking: bool,
+    known: Mapping[str, str] | None = None,
+    ready: compiled.Compiled | None = None,
+) -> Guess:
+    """Front matter as the code and the command line tell it. Raises UserError."""
+    guess = guessed(function, source, operation, options.dtype or "", known)
+    if ready is not None:
+        _with_facts(guess, ready)
+    if options.entry:
+        guess.front["entry"] = options.entry
+        guess.unknown.pop("--entry", None)
+    answers.answer(options, guess, asking)
+    if NEWER.search("".join(source.texts[path] for path in source.own)):
+        guess.front["architecture_specific"] = True
+    return guess
+
+
+def _with_facts(guess: Guess, ready: compiled.Compiled) -> None:
+    """Put what a cubin says of its kernel into the guess."""
+    guess.front |= ready.front
+    guess.front["arguments"] += [None] * ready.scratch
+    guess.front["requires"] = {**guess.front.get("requires", {}), "arch": ready.arch}
+    if "block" in ready.front:
+        guess.unknown.pop("--block", None)
+        if "--grid" in guess.unknown:
+            guess.front["grid"] = common_grid(guess)
+            guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
+    if ready.dynamic:
+        guess.unknown["--shared"] = "bytes of dynamic shared memory"
+    guess.notes.append(f"elements are taken for {ready.dtype}, as its instructions are: --dtype")
+
+
+# ------------------------------------------------------------------------ operations of one's own
+
+FOLDER = "my_operations"
+"""Where a new operation is written where no folder is named."""
+
+
+def _own_folder(options: argparse.Namespace) -> None:
+    """Let there be a folder for a new operation, and a name for it. Raises UserError."""
+    options.operations = options.operations or operations.MODULES.folders() or [FOLDER]
+    Path(options.operations[0]).expanduser().mkdir(parents=True, exist_ok=True)
+    name = options.new_operation or _words(options.reference.rpartition(":")[2])
+    if not NAME.fullmatch(name):
+        raise UserError(HERE, "--new-operation", name, "a-z, then a-z, 0-9 and _")
+    there = (Path(options.operations[0]).expanduser() / f"{name}.py").is_file()
+    if there and not options.reference and not options.force:
+        allowed = "a name that no operation has, or --force"
+        raise UserError(HERE, "--new-operation", name, allowed)
+    options.new_operation = name
+
+
+def _words(name: str) -> str:
+    return re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower().strip("_")
+
+
+def _judged_by(options: argparse.Namespace) -> Operation:
+    """The operation whose reference is the kernel that is asked for: both are written unless they are there."""
+    name, folder = options.new_operation, Path(options.operations[0]).expanduser()
+    if (folder / f"{name}.py").is_file():
+        return operations.load(name, HERE)
+    of, _, kernel = options.reference.rpartition(":")
+    file = Path(of) if of else options.source
+    home = Path(options.output).parent if options.output not in (None, "-") else file.parent
+    written = home / f"{_words(kernel)}{'.yaml' if file.suffix == compiled.SUFFIX else '.cu'}"
+    asked = {**vars(options), **dict.fromkeys(FLAGS), "source": file, "kernel": kernel}
+    _one(argparse.Namespace(**{**asked, "reference": None, "output": str(written)}))
+    path = folder / f"{name}.py"
+    there = os.path.relpath(written.resolve(), folder.resolve())
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("reference = None", f'reference = "{there}"'), encoding="utf-8")
+    say(f"{relative(path)}: {os.path.relpath(written)} says what is right")
+    return operations.written(name, map(Path, options.operations))
+
+
+def _new(
+    options: argparse.Namespace,
+    function: Function,
+    source: Source,
+    folders: Sequence[Path],
+    asking: bool,
+    home: Path,
+    ready: compiled.Compiled | None,
+) -> tuple[Derived, Guess]:
+    """An operation of what the kernel touches, in a folder for trials, and the kernel's front matter."""
+    derived = deriving.first(
+        function, options.new_operation, source.path.name, options.arguments, options.grid
+    )
+    if not derived.sizes:
+        allowed = "a kernel that takes a size, or one in --arguments or --grid"
+        raise UserError(HERE, "--new-operation", f"{function.name} without sizes", allowed)
+    if not any(deriving.trials(derived.dimensions)):
+        allowed = "fewer, or expressions of fewer in --arguments"
+        raise UserError(HERE, "--new-operation", f"{len(derived.sizes)} sizes", allowed)
+    known = {**derived.sizes, **{name: name for name in derived.operands}}
+    guess = _guess(options, function, source, derived.operation(), asking, known, ready)
+    dtypes = guess.front["dtypes"]
+    derived = deriving.with_indices(derived, dtypes)
+    numbers = itertools.count()
+
+    def kept(one: Derived) -> Path:
+        folder = home / str(next(numbers))
+        folder.mkdir()
+        (folder / f"{one.name}.py").write_text(one.text(), encoding="utf-8")
+        operations.written(one.name, [folder])
+        return folder
+
+    def touch(one: Derived, shape: dict[str, int]) -> case.Left:
+        folder, path = kept(deriving.with_room(one, shape)), writing.place(source, home)
+        while True:
+            path.write_text(writing.text(guess.front, source, folders, path), encoding="utf-8")
+            left = _left(options, path, folder, shape, one.whole)
+            better = trying.mended(guess.front, left.found, guess) if left.fatal else None
+            if better is None:
+                return left
+            guess.front = better
+
+    say(f"{function.name}: executed on the CPU to see what it touches")
+    grids = [guess.front["grid"]]
+    if "--grid" in guess.unknown and not options.grid:
+        grids += [one["grid"] for one in guess.others]
+    best = -2
+    for grid in grids:
+        if best == len(derived.operands):
+            break
+        guess.front["grid"] = grid
+        made, shape, exact = deriving.settled(derived, dtypes, touch)
+        if exact > best:
+            best, found = exact, (made, shape, grid)
+    derived, shape, grid = found
+    kept(derived)
+    operation = operations.load(derived.name)
+    final = Guess({**guess.front, "grid": grid}, operation, notes=guess.notes, tile=guess.tile)
+    final.values, final.constant, final.shape = guess.values, guess.constant, shape
+    return derived, final
+
+
+def _left(
+    options: argparse.Namespace,
+    path: Path,
+    folder: Path,
+    shape: Mapping[str, int],
+    indices: Sequence[str] = (),
+) -> case.Left:
+    """Execute a file with front matter once and see what it leaves. indices: arrays that hold the largest one."""
+    words = [str(path), "--shape", "x".join(map(str, shape.values())), "--arch", options.arch]
+    try:
+        plan, _ = execute.planned(execute.options_of(words), folder)
+    except UserError as error:  # a grid that has no value at these sizes
+        return case.Left({}, str(error), True)
+    if plan.job is None:
+        return case.Left({}, (plan.result or {}).get("reason", ""), True)
+    given = operations.load(plan.job.operation).inputs(plan.job)
+    for name in indices:
+        given[name][:1] = min(shape.values()) - 1
+    machine = options.machine or execution.engine(processes=2)
+    return case.left_by(plan.job, given, machine, footprint=True)
+
+
+def _with_tile(
+    options: argparse.Namespace, guess: Guess, source: Source, folders: Sequence[Path]
+) -> None:
+    """Grids of the tile that one block writes, where a product's grid is told by nothing."""
+    (written, *more) = [one for one, a in guess.operation.operands.items() if a.written]
+    extents = guess.operation.operands[written].extents
+    if "--grid" not in guess.unknown or options.grid or more or guess.operation.tiles == ():
+        return
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+        path = writing.place(source, Path(folder))
+        alone = {**guess.front, "grid": [1], "requires": {}}
+        path.write_text(writing.text(alone, source, folders, path), encoding="utf-8")
+        shape = dict.fromkeys(guess.operation.dimensions, WIDE) | dict.fromkeys(
+            guess.operation.tiles[2:], SHORT
+        )
+        left = _left(options, path, Path(folder), shape)
+    if left.fatal or len(extents) != 2:
+        return
+    memory = left.buffers[written]
+    wrote = memory.view(np.uint8).reshape(*Operand(extents).sizes(shape), -1) != POISON
+    sides = [int(wrote.any(axis=2).any(axis=1 - at).sum()) for at in range(2)]
+    if 0 in sides or sides == [WIDE, WIDE]:
+        return
+    rows, columns = (f"ceil({size} / {side})" for size, side in zip(extents, sides))
+    grids = [[columns, rows], [rows, columns], [f"{rows} * {columns}"]]
+    guess.front["grid"] = grids[0]
+    guess.others[:0] = [{**guess.front, "grid": grid} for grid in grids[1:]]
+    guess.tile |= dict(zip(map(str, extents), sides))
+    guess.notes[:] = [one for one in guess.notes if not one.startswith("grid is a guess")]
+    guess.notes.append(f"a block writes {sides[0]} x {sides[1]} of {written}: so is the grid")
+
+
+def _arrays(derived: Derived) -> str:
+    """``x (rows, columns)``, and so on."""
+    return "; ".join(
+        f"{name} ({', '.join(map(str, one.extents))})" + (" written" if one.written else "")
+        for name, one in derived.operands.items()
+    )
 
 
 def _sized(front: Mapping[str, Any], operation: Operation) -> bool:
@@ -126,16 +420,17 @@ def _reason(told: Mapping[str, Any]) -> str:
     return f": {told['reason']}" if told["reason"] else ""
 
 
-def _function(options: argparse.Namespace, source: Source, asking: bool) -> Function:
-    every = source.functions()
+def _function(
+    options: argparse.Namespace, every: Sequence[Function], path: Path, asking: bool
+) -> Function:
     found = {one.name: one for one in every[::-1]}
     if not found:
         raise UserError(options.source, "kernels", "none", "a file with a __global__ function")
-    own = [one.name for one in every if one.file == source.path]
+    own = [one.name for one in every if one.file == path]
     names = own if own and options.kernel is None else list(found)
     wanted = options.kernel or (names[0] if len(names) == 1 else None)
     if wanted is None and asking:
-        wanted = _ask(f"kernel ({', '.join(names)})", names[0])
+        wanted = answers.ask(f"kernel ({', '.join(names)})", names[0])
     if wanted not in names:
         raise UserError(HERE, "--kernel", wanted, names)
     return found[wanted]
@@ -150,7 +445,7 @@ def _operation(
         return found
     known = [one for one in operations.names() if one != "probe"]
     if name is None and asking:
-        name = _ask(f"operation ({', '.join(known)})", "copy")
+        name = answers.ask(f"operation ({', '.join(known)})", "copy")
     if name is None:
         raise UserError(HERE, "--operation", name, f"{', '.join(known)}; else {OWN}")
     if name not in known:
@@ -163,10 +458,14 @@ def _output(options: argparse.Namespace, source: Source, function: Function) -> 
     if options.output == "-":
         return None
     path: Path
+    suffix = ".yaml" if source.path.suffix == compiled.SUFFIX else ".cu"
     if options.output is not None:
         path = Path(options.output).resolve()
-        if path.suffix != ".cu" or not NAME.fullmatch(path.stem):
-            raise UserError(HERE, "-o", options.output, "NAME.cu: a-z, then a-z, 0-9 and _")
+        if path.suffix != suffix or not NAME.fullmatch(path.stem):
+            raise UserError(HERE, "-o", options.output, f"NAME{suffix}: a-z, then a-z, 0-9 and _")
+        beside = path.parent == source.path.parent
+        if suffix == ".yaml" and not beside:
+            raise UserError(HERE, "-o", options.output, "a file in the cubin's folder")
     elif (
         source.path.suffix == ".cu"
         and NAME.fullmatch(source.path.stem)
@@ -174,77 +473,12 @@ def _output(options: argparse.Namespace, source: Source, function: Function) -> 
     ):
         return source.path
     else:
-        words = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", function.name).lower().strip("_")
-        path = source.path.parent / f"{words}.cu"
+        stem = source.path.stem if NAME.fullmatch(source.path.stem) else _words(function.name)
+        own_name = stem if suffix == ".yaml" else _words(function.name)
+        path = source.path.parent / f"{own_name}{suffix}"
     if path.exists() and not options.force:
         raise UserError(HERE, "-o", str(path), "a file that does not exist, or --force")
     return path
-
-
-def _ask(what: str, suggestion: str) -> str:
-    say(f"{what} [{suggestion}]: ")
-    return input().strip() or suggestion
-
-
-def _answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
-    """Put what flags and answers say into the guess. Raises UserError for what nobody says."""
-    keys = {
-        "--block": "block",
-        "--grid": "grid",
-        "--shared": "shared_bytes",
-        "--arguments": "arguments",
-    }
-    for flag, key in keys.items():
-        given = getattr(options, flag.strip("-"))
-        if given is None and flag in guess.unknown and asking:
-            given = _ask(f"{key}, {guess.unknown[flag]}", _listed(guess.front.get(key, "")))
-        if (
-            given is None
-            and flag in guess.unknown
-            and (None in _list_of(guess, key) or key == "shared_bytes")
-        ):
-            raise UserError(HERE, flag, None, guess.unknown[flag])
-        if given is not None:
-            guess.others.clear()  # they are of another guess
-            try:
-                parsed = yaml.safe_load(f"[{_quoted(given)}]")
-            except yaml.YAMLError as error:
-                raise UserError(
-                    HERE, flag, given, "expressions with commas between them"
-                ) from error
-            guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
-        elif flag in guess.unknown:
-            guess.notes.append(f"{key} is a guess: {guess.unknown[flag]}")
-    if "--entry" in guess.unknown:
-        if not asking:
-            raise UserError(HERE, "--entry", None, guess.unknown["--entry"])
-        guess.front["entry"] = _ask(f"entry, {guess.unknown['--entry']}", guess.front["entry"])
-    if "--dtype" in guess.unknown and options.dtype is None:
-        raise UserError(HERE, "--dtype", None, guess.unknown["--dtype"])
-
-
-def _list_of(guess: Guess, key: str) -> list[Any]:
-    value = guess.front.get(key, [])
-    return value if isinstance(value, list) else [value]
-
-
-def _listed(value: Any) -> str:
-    return (
-        ", ".join("?" if one is None else str(one) for one in value)
-        if isinstance(value, list)
-        else str(value)
-    )
-
-
-def _quoted(given: str) -> str:
-    """Expressions of a list with commas between them, and of lists in it, each in quotation marks where it
-    is none of YAML's."""
-    cut = map(str.strip, re.split(r"([,\[\]{}]|:(?= ))(?![^(]*\))", given))
-    marks = {":": ": "}
-    return "".join(
-        marks.get(one, one) if re.fullmatch(r"[\w.-]*|[,\[\]{}:]", one) else f'"{one}"'
-        for one in cut
-    )
 
 
 def _tried(
@@ -254,15 +488,21 @@ def _tried(
     folders: Sequence[Path],
 ) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        path = Path(folder) / "wrapped.cu"
+        path = writing.place(source, Path(folder))
 
         def once(front: dict[str, Any], shape: trying.Shape) -> Mapping[str, Any]:
             path.write_text(
-                _text({**front, "requires": {}}, source, folders, path), encoding="utf-8"
+                writing.text({**front, "requires": {}}, source, folders, path), encoding="utf-8"
             )
             size = "x".join(map(str, shape.values()))
             words = [str(path), "--shape", size, "--arch", options.arch]
-            told = execute.execute(execute.options_of(words), options.machine)
+            try:
+                told = execute.execute(execute.options_of(words), options.machine)
+            except UserError as error:
+                if error.where_file != str(path):
+                    raise
+                allowed = f"{error.allowed}; a flag says another"
+                raise UserError(source.path, error.key, error.found, allowed) from error
             say(f"  {size}: {told['verdict'] if told['status'] == model.OK else told['status']}")
             return told
 
@@ -275,49 +515,20 @@ def _tried(
             return *trying.settle(guess, once, shape), shape
         shape = trying.first_shape(guess)
         front, told = trying.settle(guess, once, shape)
+        again = deriving.trials(guess.operation.dimensions) if guess.operation.kernel else ()
+        first, at = told, "x".join(map(str, shape.values()))
+        for other in () if told["verdict"] in (model.CORRECT, *model.FINDINGS) else again:
+            changed, found = trying.settle(guess, once, other)
+            judged = found["status"] == model.OK and found["verdict"] != model.NOT_CHECKED
+            if judged and (told["verdict"] == model.NOT_CHECKED or trying.right(found)):
+                shape, front, told = other, changed, found
+            if trying.right(told) and told["verdict"] == model.CORRECT:
+                break
+        before = first["verdict"] if first["status"] == model.OK else first["status"]
+        if told is not first and before != model.NOT_CHECKED:
+            guess.notes.append(f"at {at}: {before}{_reason(first)}")
         shape = trying.shape_of(shape, front)
         if trying.right(told):
             requires = trying.limits(guess, front, once, shape)
             front = {**front, "requires": requires} if requires else front
         return front, told, shape
-
-
-def _front_matter(front: Mapping[str, Any]) -> str:
-    lines = [OPENING]
-    for key in ORDER:
-        if front.get(key) not in (None, {}, []):
-            value = yaml.safe_dump(
-                front[key], default_flow_style=True, width=10_000, sort_keys=False
-            )
-            lines.append(f"{key}: {value.removesuffix(chr(10)).removesuffix('...').strip()}")
-    return "\n".join([*lines, CLOSING, ""])
-
-
-def _text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path) -> str:
-    """A file that includes the kernel's."""
-    # A header lies below the file, or in a folder that front matter names; and no file may find itself.
-    home = output.parent
-    if not source.path.is_relative_to(home):
-        home = source.path.parent if output.name != source.path.name else source.path.parent.parent
-    inside = source.path.relative_to(home).as_posix()
-    beside = [] if home == output.parent else [home]
-    include = [os.path.relpath(one, output.parent) for one in (*beside, *folders)]
-    known = {
-        **front,
-        "compiler": {**front.get("compiler", {}), **({"include": include} if include else {})},
-    }
-    return f'{_front_matter(known)}\n#include "{inside}"\n'
-
-
-def _file(
-    front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path | None
-) -> str:
-    if output is not None and output != source.path:
-        return _text(front, source, folders, output)
-    include = [os.path.relpath(one, source.path.parent) for one in folders]
-    known = {
-        **front,
-        "compiler": {**front.get("compiler", {}), **({"include": include} if include else {})},
-    }
-    made = _front_matter(known)
-    return made if output is None else f"{made}\n{source.texts[source.path]}"

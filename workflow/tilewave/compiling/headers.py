@@ -44,8 +44,10 @@ OF_HOST = re.compile(
     r"|(?:cublas|cublasLt|cublasXt|cusparse|cusolver|cufft|curand|cudnn|nccl|nvToolsExt|nvml|nvrtc)"
     r"(?:_\w+)?\.h|helper_\w+\.h|cuda(?:_profiler_api|Profiler|_profiler)\.h"
 )
+NARROW = "#pragma once\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
 INSTEAD_OF_HOST = {
     "cudaTypedefs.h": "#include <cuda.h>\n",
+    **dict.fromkeys(("cublas_v2.h", "cublas_api.h", "cublasLt.h", "cublasXt.h"), NARROW),
     "cub/cub.cuh": "".join(
         f"#include <cub/{name}.cuh>\n"
         for name in "block/block_load block/block_store block/block_reduce block/block_scan "
@@ -54,7 +56,8 @@ INSTEAD_OF_HOST = {
         "warp/warp_exchange thread/thread_load thread/thread_store".split()
     ),
 }
-"""Of CUDA's own headers what device code can use: cub.cuh without its algorithms of a whole device."""
+"""Of CUDA's own headers what device code can use: cub.cuh without its algorithms of a whole device, and the types of
+cuBLAS."""
 STAND_INS = {
     **INSTEAD,
     **dict.fromkeys(EMPTY, "#pragma once\n"),

@@ -229,7 +229,7 @@ class _Case:
         self.ran: list[Ran] = []  # of the first run, the one that ncu would count
         self.runs = 0
         self.instructions = 0
-        self.slow = False
+        self.slow = self.footprint = False
         self._listing = sass.of_cubin(Path(job.cubin))
         self.operation = operations.load(job.operation, job.source)
         entries = dict.fromkeys(one.entry for one in job.steps)
@@ -274,6 +274,8 @@ class _Case:
         more: dict[str, Any] = {"profile": True} if self.profile else {}
         if job.watch and self.runs == 1:
             more["capture"] = True
+        if self.footprint:
+            more["footprint"] = True
         more |= beside_arguments(self.machine, job, buffers)
         working = job.launch.working_blocks if job.entry == self.job.entry else 0
         done = self.machine.execute(
@@ -319,8 +321,14 @@ class _Case:
             if changed := operation.changed(job, buffers.__getitem__):
                 return Judgement(model.WRONG, changed)
             outputs = {name: buffers[name] for name in operation.outputs(job)}
-            found.append(operation.judge(job, outputs, given, alpha, beta))
+            found.append(operation.judge(job, outputs, given, alpha, beta, self._another))
         return self._timeless(Judgement.worst(found))
+
+    def _another(self, file: Path, job: Job, given: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
+        """See `base.Executed`."""
+        from tilewave.execution import another
+
+        return another.outputs(file, job, given, self.machine)
 
     def _timeless(self, one: Judgement) -> Judgement:
         """Without figures from a clock, of a machine that has no time: the verdict stands."""
@@ -444,3 +452,33 @@ def launch_once(job: Job, machine: Any = None, profile: bool = False) -> Once:
     one.load()
     one.once()
     return Once(one.spent, one.instructions, one.ran)
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a job's launches leave, unjudged. buffers: memory; found: a sentence about the worst that was found,
+    or about what stopped it, else empty; fatal: whether that one ended the launch; touched: where asked for, of
+    each buffer the bytes up to which the first launch reads and writes it."""
+
+    buffers: Mapping[str, np.ndarray]
+    found: str = ""
+    fatal: bool = False
+    touched: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def left_by(
+    job: Job, given: Mapping[str, np.ndarray], machine: Any = None, footprint: bool = False
+) -> Left:
+    """Execute a job's launches once, with these inputs."""
+    machine = machine or execution.engine()
+    one = _Case(job, machine, False)
+    one.footprint = footprint
+    buffers = operands(one.operation, job, given, 0.0) | scratch(job)
+    try:
+        one.load()
+        ended = one.launch(buffers)
+    except machine.Unsupported as error:
+        return Left(buffers, _unsupported(error, one.places[one.entry]), True)
+    except (machine.BadLaunch, ValueError) as error:
+        return Left(buffers, str(error), True)
+    return Left(buffers, _worst(one.faults)[1], not ended, one.ran[0].done.touched)

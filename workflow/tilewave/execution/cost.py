@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tilewave import operations
 from tilewave.dtypes import DTYPES
 from tilewave.jobs import Job
+from tilewave.operations.base import Operation
 
 # Operations of the product that one core gets through a second at best, measured with the ladder's
 # fastest kernels (`make bench`), so that what is left out would surely have taken too long.
@@ -35,10 +36,11 @@ def budget(job: Job) -> int:
 
     Far more than an operation of this size can need (the plainest product executes two thread
     instructions for each of its operations); of a probe, whose work is not known, what the time
-    limit allows, about.
+    limit allows, about, and so of a user's operation that does not say it.
     """
-    work = operations.work(job)
-    if not work.bytes:
+    work, operation = operations.work(job), operations.load(job.operation, job.source)
+    own = operations.MODULES.file(job.operation) is not None
+    if not work.bytes or (own and type(operation).work is Operation.work):
         return int(WARPS_A_SECOND * min(job.limit_s, PATIENCE_S))
     warps = sum(-(-math.prod(one.block) // LANES) * one.blocks for one in job.launch.steps)
     return int(SLACK * ((2 * work.flops + work.bytes) / LANES + A_WARP * warps))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # Attributes of .nv.info (names as `cuobjdump -elf` prints them).
 PARAM_CBANK = 0x0A
 KPARAM_INFO = 0x17
+MAX_THREADS, REQUIRED_BLOCK, CLUSTER = 0x05, 0x10, 0x3D
 MIN_STACK_SIZE = 0x12
 REGCOUNT = 0x2F
 SIZED = 4  # format of an attribute whose value has its own length
@@ -35,7 +36,8 @@ class Image:
     Sizes in bytes. ``parameters`` holds (offset in the parameter area, size) in the order of the
     arguments; ``constants`` the initial bytes of each constant bank; ``pointers`` the 8-byte slots
     of bank 4 that hold an address: (offset in the bank, symbol's section, offset in that section);
-    ``calls`` those of functions that the cubin has not: (offset in the bank, symbol); ``code`` the
+    ``calls`` those of functions that the cubin has not: (offset in the bank, symbol). ``block`` is what a launch
+    must have, or at most; ``cluster`` what it must have: x, y and z, empty where nothing is said; ``code`` the
     instructions' bytes.
     """
 
@@ -51,6 +53,8 @@ class Image:
     globals_: dict[str, bytes] = field(default_factory=dict)
     pointers: tuple[tuple[int, str, int], ...] = ()
     calls: tuple[tuple[int, str], ...] = ()
+    block: tuple[int, ...] = ()
+    cluster: tuple[int, ...] = ()
     code: bytes = b""
 
     @property
@@ -87,6 +91,13 @@ def _parameters(info: bytes) -> tuple[tuple[tuple[int, int], ...], int]:
         elif name == PARAM_CBANK:
             base = _word(value, 4, 2)
     return tuple(found[ordinal] for ordinal in sorted(found)), base
+
+
+def _sides(info: bytes, *wanted: int) -> tuple[int, ...]:
+    """x, y and z of the first of these attributes that is there; empty where none is."""
+    known = dict(_attributes(info))
+    found = next((known[one] for one in wanted if one in known), b"")
+    return tuple(_word(found, at) for at in range(0, len(found), 4))
 
 
 @functools.lru_cache(maxsize=4)  # one file's kernels come after each other
@@ -146,7 +157,8 @@ def read(cubin: bytes, entry: str) -> Image:
     flags = int(elf.header["e_flags"])
     # Two layouts of e_flags: newer ones keep the architecture in bits 8 to 15.
     arch = (flags >> 8) & 0xFF if elf.header["e_ident"]["EI_ABIVERSION"] >= 8 else flags & 0xFF
-    parameters, base = _parameters(sections[f".nv.info.{entry}"].data())
+    info = sections[f".nv.info.{entry}"].data()
+    parameters, base = _parameters(info)
     stack = registers = 0
     table = sections.get(".symtab")
     for attribute, value in _attributes(sections[".nv.info"].data()):
@@ -187,5 +199,7 @@ def read(cubin: bytes, entry: str) -> Image:
         globals_=globals_,
         pointers=tuple(pointers),
         calls=tuple(calls),
+        block=_sides(info, REQUIRED_BLOCK, MAX_THREADS),
+        cluster=_sides(info, CLUSTER),
         code=sections[f".text.{entry}"].data(),
     )

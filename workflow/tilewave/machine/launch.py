@@ -102,6 +102,7 @@ class Execution:
 
     accesses: where asked for, by index of the instruction, its first access to shared memory and the
     one with the most wavefronts. printed: what the first calls of printf said, of all ``prints``.
+    touched: where asked for, of each buffer the bytes up to which it was read, and written.
     """
 
     faults: tuple[Fault, ...]
@@ -112,6 +113,7 @@ class Execution:
     accesses: Mapping[int, tuple[Access, Access]] = field(default_factory=dict)
     printed: tuple[str, ...] = ()
     prints: int = 0
+    touched: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def _layout(held: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
@@ -468,6 +470,7 @@ def execute(
     cluster: Sequence[int] | None = None,
     memory: Sequence[Buffer] = (),
     capture: bool = False,
+    footprint: bool = False,
 ) -> Execution:
     """Execute a launch of ``grid`` blocks of ``block`` threads (x, y, z).
 
@@ -476,7 +479,8 @@ def execute(
     are no arguments themselves. shared_bytes: dynamic shared memory. cluster: blocks of a cluster (x, y,
     z). Raises BadLaunch for a launch that no GPU accepts.
     With ``profile`` the result says which share of the time each opcode took,
-    by sampling; with ``capture``, where the lanes of accesses to shared memory stood.
+    by sampling; with ``capture``, where the lanes of accesses to shared memory stood; with ``footprint``, up to
+    where each buffer was read and written.
     """
     from tilewave.machine.findings import explained
 
@@ -495,7 +499,7 @@ def execute(
     seconds_left = limits.seconds
     cores = (
         1
-        if profile or capture or limits.reverse
+        if profile or capture or footprint or limits.reverse
         else min(limits.cores, clusters // spreading.LEAST)
     )
     if cores > 1 and spreading.independent(program):
@@ -513,8 +517,9 @@ def execute(
         state = book.watching(state)
     marks = None
     watched = limits.races and clusters > 1 and not capture and not profile
-    if watched and not done and spreading.unordered(program):
-        marks = marking.Marks(state, _read_only(state, buffers))  # must outlive the state
+    if footprint or (watched and not done and spreading.unordered(program)):
+        fixed = [False] * len(state.ranges) if footprint else _read_only(state, buffers)
+        marks = marking.Marks(state, fixed, told=not footprint)  # must outlive the state
         state = marks.watching(state)
     if not done:
         states = _cluster(state, together)
@@ -538,4 +543,7 @@ def execute(
     names = [(ORIGIN + start, buffer) for start, buffer in buffers]
     faults = explained(program, states, tuple(grid), tuple(block), names)
     counts = {name: state.counts[:, index] for index, name in enumerate(s.COUNTS)}
-    return Execution(faults, counts, seconds, done, shares, accesses, printed, prints)
+    touched = {} if marks is None or not footprint else {
+        one.name: marks.ends(start, one.array.nbytes) for start, one in buffers
+    }  # fmt: skip
+    return Execution(faults, counts, seconds, done, shares, accesses, printed, prints, touched)

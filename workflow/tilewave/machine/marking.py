@@ -38,8 +38,8 @@ from tilewave.machine.validity import address_lanes, fault
 
 FAMILIES = (c.LOAD, c.STORE, c.COPY, c.BULK)
 # What follows the addresses of the handlers: those of the marks and of `places`, their number, and bytes that a mark
-# stands for, as a power of two.
-MARKS, PLACES, COUNT, GRAIN = (2 * c.CONTROL + place for place in range(4))
+# stands for, as a power of two; whether it is told where blocks meet.
+MARKS, PLACES, COUNT, GRAIN, TOLD = (2 * c.CONTROL + place for place in range(5))
 WRITER, READER = range(2)
 # What is done: a store that changes nothing makes what another block has written the block's own; to look is to ask.
 READ, WRITE, KEEP, LOOK = range(4)
@@ -120,15 +120,17 @@ def mark_lanes(m, warp, pc, mask, addresses, size, writing):
     are passed over."""
     if not (writing or _noted(m, addresses)):
         return
-    row = view.code(m)[pc]
+    row, told = view.code(m)[pc], view.handlers(m)[TOLD]
     lanes, first, other = uint32(0), int64(0), int64(0)
     for lane in range(32):
         if (mask >> lane) & 1:
             how = READ
             if writing:
-                how = WRITE if _changes(m, warp, row, lane, addresses[lane]) else KEEP
+                how = WRITE
+                if told and not _changes(m, warp, row, lane, addresses[lane]):
+                    how = KEEP
             found = mark(m, addresses[lane], size, int64(how))
-            if found and how != KEEP:
+            if found and told and how != KEEP:
                 if not lanes:
                     first, other = addresses[lane], found
                 lanes |= uint32(1) << uint32(lane)
@@ -199,6 +201,7 @@ def _marked(table, warp, pc, mask):
     if family == c.STORE and outside:
         address_lanes(m, warp, row, int64(c.A_REG), int64(0), addresses)
         mark_lanes(m, warp, pc, int64(mask), addresses, int64(row[c.WIDTH]), True)
+    told = view.handlers(m)[TOLD]
     storing = family == c.BULK and (space == ops.Y_STORE or space == ops.Y_BYTES_OUT)
     found, before = int64(0), uint64(0)
     if storing:
@@ -207,13 +210,17 @@ def _marked(table, warp, pc, mask):
     if family == c.BULK:
         how = int64(READ)
         if storing:
-            same = found and mark_bulk(m, warp, row, int64(LOOK))[1] == before
+            same = told and found and mark_bulk(m, warp, row, int64(LOOK))[1] == before
             how = int64(KEEP if same else WRITE)
         found = mark_bulk(m, warp, row, how)[0]
-        if found and how != KEEP:
+        if found and told and how != KEEP:
             unordered(m, warp, pc, mask, int64(-1), found)
     elif family == c.COPY:
         mark_lanes(m, warp, pc, int64(mask), view.addresses(m)[1], int64(row[c.WIDTH]), False)
+    elif family == c.ATOMIC:
+        if row[c.SUB] >> 8 & 255 != c.SHARED:
+            for side in range(2):
+                mark_lanes(m, warp, pc, int64(mask), addresses, int64(row[c.WIDTH]), int64(side))
     elif family == c.LOAD and outside:
         mark_lanes(m, warp, pc, int64(mask), addresses, int64(abs(row[c.WIDTH])), False)
 
@@ -223,10 +230,12 @@ MARKED = Entry("marks", _marked, SIGNATURE, None)
 
 class Marks:
     """Which block has written and which has read each piece of the buffers that are not read-only. fixed: of each
-    buffer in `State.ranges`, whether it is."""
+    buffer in `State.ranges`, whether it is; told: whether blocks that meet are a fault, else atomics are noted, too,
+    and every byte."""
 
-    def __init__(self, state: State, fixed: Sequence[bool]) -> None:
-        self._grain = _grain(state.code)
+    def __init__(self, state: State, fixed: Sequence[bool], told: bool = True) -> None:
+        self._told, self._starts = told, state.ranges[:, 0] - state.origin[0]
+        self._grain = _grain(state.code) if told else 0
         pieces = (state.ranges[:, 1] - state.ranges[:, 0] >> self._grain) + 1
         pieces[np.array(fixed, bool)] = 0
         self.blocks = np.zeros((2, int(pieces.sum())), np.int32)
@@ -236,10 +245,21 @@ class Marks:
         """A state whose accesses are noted here; these marks must outlive it."""
         own = state.handlers
         addresses = [self.blocks.ctypes.data, self._places.ctypes.data]
-        more = [*addresses, self.blocks.shape[1], self._grain]
+        more = [*addresses, self.blocks.shape[1], self._grain, self._told]
         made = np.concatenate([own, own, np.array(more, np.int64)])
-        made[[family for family in FAMILIES if own[family]]] = MARKED.address
+        families = FAMILIES if self._told else (*FAMILIES, c.ATOMIC)
+        made[[family for family in families if own[family]]] = MARKED.address
         return state._replace(handlers=made)
+
+    def ends(self, start: int, size: int) -> tuple[int, int]:
+        """Of a buffer of ``size`` bytes, by its place in memory: the end of what was read, and of what was written;
+        0 where nothing was."""
+        first = int(self._places[int(np.flatnonzero(self._starts == start)[0])])
+        own = self.blocks[:, first : first + size]
+        read, written = (
+            int(np.max(np.flatnonzero(own[side]), initial=-1)) + 1 for side in (READER, WRITER)
+        )
+        return read, written
 
     @property
     def changed_fixed(self) -> bool:

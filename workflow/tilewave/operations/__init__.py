@@ -3,7 +3,9 @@ new one is a new file here, or in a folder that the config names (`operation_fol
 
 from __future__ import annotations
 
+import ast
 import functools
+from collections.abc import Iterable
 from pathlib import Path
 
 from tilewave.errors import UserError
@@ -12,7 +14,9 @@ from tilewave.modules import Modules
 from tilewave.operations import own
 from tilewave.operations.base import Operation, Work
 
-MODULES = Modules("operation", __name__, __path__, "TILEWAVE_OPERATIONS", helpers=("base", "own"))
+MODULES = Modules(
+    "operation", __name__, __path__, "TILEWAVE_OPERATIONS", helpers=("another", "base", "own")
+)
 
 
 def names() -> list[str]:
@@ -38,6 +42,27 @@ def _made(name: str, file: Path | None) -> Operation:
     if file is not None:
         own.checked(made[0], file)
     return made[0]()
+
+
+def kernel_of(name: str) -> Path | None:
+    """The kernel file that a user's operation has for its `reference`, read without importing it."""
+    file = MODULES.file(name)
+    if file is None:
+        return None
+    for made in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(made, ast.Assign | ast.AnnAssign) and isinstance(made.value, ast.Constant):
+            given = made.targets if isinstance(made, ast.Assign) else [made.target]
+            targets = [one.id for one in given if isinstance(one, ast.Name)]
+            if targets == ["reference"] and isinstance(made.value.value, str):
+                return own.kernel(made.value.value, file)
+    return None
+
+
+def written(name: str, folders: Iterable[Path]) -> Operation:
+    """The operation of a file that was just written into one of the folders."""
+    _made.cache_clear()
+    MODULES.use(folders)
+    return load(name)
 
 
 def load(name: str, where: object = "front matter") -> Operation:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -17,9 +18,14 @@ from tilewave.comparison import Judgement, Output, Tolerance, compare, left_dirt
 from tilewave.dtypes import DTYPES, SIZES
 from tilewave.inputs import storage, to_float64, uniform
 from tilewave.jobs import Job
+from tilewave.operations import another
 from tilewave.placement import Placement, stride_names
+from tilewave.records import model
 
 Arrays = Mapping[str, np.ndarray]
+Executed = Callable[[Path, Job, Arrays], Mapping[str, "np.ma.MaskedArray[Any, Any]"]]
+"""What a kernel file leaves in the outputs of a job, from the job's inputs: float64 in memory's order, without padding;
+masked are elements that it does not write. Raises `another.NoReference`."""
 
 
 class Work(NamedTuple):
@@ -79,6 +85,8 @@ class Operation:
     """The dimensions that a block's `tile` is of."""
     vendor: ClassVar[str] = ""
     """Provider of the library that it is timed beside."""
+    kernel: ClassVar[Path | None] = None
+    """A kernel file that is the reference, where no `reference` is."""
     rehearsed: ClassVar[bool] = True
     """Whether a launch goes before the one whose counters are collected."""
 
@@ -240,12 +248,21 @@ class Operation:
         given: Arrays | None = None,
         alpha: float = 1.0,
         beta: float = 0.0,
+        executed: Executed | None = None,
     ) -> Judgement:
         """Verdict on the outputs of a launch, which are as their memory holds them, padding and all.
 
-        given: of `inputs`, where the caller has them. The output that is farthest off speaks.
+        given: of `inputs`, where the caller has them. executed: of a reference that is a kernel. The output
+        that is farthest off speaks; *not checked* where nothing says what is right.
         """
-        want = self.reference(job, self.inputs(job) if given is None else given, alpha, beta)
+        given = self.inputs(job) if given is None else given
+        if self.kernel is not None and executed is not None:
+            bare = {name: self.without_padding(job, name, one) for name, one in found.items()}
+            stated = type(self).tolerance is not Operation.tolerance
+            return another.judge(self, job, bare, given, executed, stated=stated)
+        if type(self).reference is Operation.reference:
+            return Judgement(model.NOT_CHECKED, f"nothing says what {self.name} must give")
+        want = self.reference(job, given, alpha, beta)
         return Judgement.worst(
             compare(
                 self.output(job, name, alpha, beta),

@@ -19,6 +19,7 @@ from tilewave.launches import LaunchPlan
 from tilewave.operations.base import Operand, Operation, Work
 
 METHODS = ("reference", "tolerance", "inputs", "work", "runs", "given", "streamed", "output")
+REFERENCE = "a method: what each output must hold; the name of a kernel file that gives it; or None: nothing is checked"
 
 
 def checked(made: type[Operation], file: Path) -> None:
@@ -30,11 +31,24 @@ def checked(made: type[Operation], file: Path) -> None:
     if made.arrays is Operation.arrays:
         _check_operands(made.operands, sizes, file)
     if made.reference is Operation.reference:
-        raise UserError(file, "reference", None, "a method: what each output must hold")
+        raise UserError(file, "reference", None, REFERENCE)
+    if made.reference is None or isinstance(made.reference, str):
+        made.kernel = made.reference and kernel(made.reference, file)
+        made.reference = Operation.reference
+    elif not callable(made.reference):
+        raise UserError(file, "reference", made.reference, REFERENCE)
     for name in METHODS:
         method = getattr(made, name)
         if method is not getattr(Operation, name):
             setattr(made, name, _told(method, name, file))
+
+
+def kernel(name: str, file: Path) -> Path:
+    """The kernel file that a reference names, from the operation's folder on. Raises UserError."""
+    found = (file.parent / name).resolve()
+    if not found.is_file():
+        raise UserError(file, "reference", name, "a kernel file that exists, from this folder on")
+    return found
 
 
 def _check_operands(operands: Mapping[str, Operand], sizes: tuple[str, ...], file: Path) -> None:
@@ -93,7 +107,8 @@ def try_out(
         clock_control="none", cache_control="none",
     )  # fmt: skip
     given = operation.inputs(job)
-    for scalars in operation.runs(job):
+    judged = type(operation).reference is not Operation.reference
+    for scalars in operation.runs(job) if judged else ():
         for name in operation.reference(job, given, *scalars):
             operation.tolerance(job, name, *scalars)
     operation.work(shape, dtypes)

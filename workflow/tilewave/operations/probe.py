@@ -20,7 +20,7 @@ from tilewave.comparison import Judgement
 from tilewave.dtypes import DTYPES
 from tilewave.expressions import Expression, ExpressionError, evaluate, integer
 from tilewave.jobs import Job, Probe
-from tilewave.operations.base import Arrays, Operand, Operation, Work
+from tilewave.operations.base import Arrays, Executed, Operand, Operation, Work
 from tilewave.records.model import CORRECT, NOT_CHECKED, WRONG
 
 FEW = 1024  # elements that are evaluated one by one
@@ -153,6 +153,7 @@ class ProbeOperation(Operation):
         given: Arrays | None = None,
         alpha: float = 1.0,
         beta: float = 0.0,
+        executed: Executed | None = None,
     ) -> Judgement:
         """Verdict, reason and the reported figures.
 

@@ -14,6 +14,7 @@ from tilewave.config import Config
 from tilewave.dtypes import has_fp8
 from tilewave.execution import cost
 from tilewave.jobs import Job, Timing
+from tilewave.kernels import operation_code
 from tilewave.records import model
 from tilewave.records.keys import key as content_key
 from tilewave.stages.resolving import Resolved, probe_of, resolve
@@ -136,7 +137,7 @@ def of_case(
         variant=variant.id,
         provider=kernel.provider,
         operation=kernel.front.operation,
-        operation_code=operations.MODULES.code(kernel.front.operation),
+        operation_code=operation_code(kernel.front.operation),
         source=_source(kernel.path),
         entry=entry.get("symbol", kernel.entry),
         arguments=variant.arguments(resolved.shape, resolved.device),

@@ -138,7 +138,9 @@ class _Taken(ast.NodeTransformer):
         return self._again(value)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """A side of a dim3: ``block.x``."""
+        """A side of a dim3, ``block.x``, or a member of a kernel's struct."""
+        if f".{node.attr}" in self.names:
+            return ast.parse(self.names[f".{node.attr}"], mode="eval").body
         value = self.scope.value(node.value.id) if isinstance(node.value, ast.Name) else None
         if value is None or node.attr not in "xyz":
             raise Unknown(ast.unparse(node))

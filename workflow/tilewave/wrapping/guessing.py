@@ -13,7 +13,7 @@ from tilewave.compiling.declarations import Token, Unreadable, angle
 from tilewave.expressions import ExpressionError, evaluate, names_in
 from tilewave.operations.base import Operation
 from tilewave.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside
-from tilewave.wrapping.matching import arguments, others, usual
+from tilewave.wrapping.matching import arguments, leaves, others, usual
 from tilewave.wrapping.reading import Function, Launch, Parameter, Source, parts
 
 K_STEP = re.compile(
@@ -28,6 +28,11 @@ STEPS = (8, 16, 32, 64)
 NUMBER = re.compile(
     r"\b(?:bool|char|short|int|long|unsigned|signed|float|double|half|size_t|u?int\d+_t)\b|half|bfloat|fp8"
 )
+THREADS = re.compile(r"(?:k|num_?)?threads(?:_?per_?block)?|block_?threads", re.IGNORECASE)
+"""What a template parameter is called that is the block's size."""
+REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
+EPSILON, SOME = 1e-5, 0.5
+"""Real numbers that nothing tells: one by whose name it is small, and others."""
 PREFIX = "T_"
 """Before a template parameter's name: a macro of that very name would replace the parameter."""
 
@@ -39,7 +44,7 @@ class Guess:
     unknown: what nothing in the code says, by flag, with a suggestion; notes: what to know. tile: rows,
     columns and step of a block, 1 or 0 where they are not known; values: template arguments; constant:
     the value of a name that another file around defines, or None; others: fronts with another meaning of
-    what no name tells.
+    what no name tells; shape: sizes at which it was executed before.
     """
 
     front: dict[str, Any]
@@ -50,6 +55,7 @@ class Guess:
     values: dict[str, int] = field(default_factory=dict)
     constant: Callable[[str], int | None] = lambda name: None
     others: list[dict[str, Any]] = field(default_factory=list)
+    shape: dict[str, int] = field(default_factory=dict)
 
     def macros(self) -> dict[str, Any]:
         return {name: values[0] for name, values in self.front.get("macros", {}).items()}
@@ -133,8 +139,17 @@ def _sides(found: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> 
     return sides
 
 
-OWN = "--operations FOLDER with one of your own (docs/operations.md)"
+OWN = "--new-operation NAME, which makes one of the kernel (docs/operations.md)"
 """For a kernel that computes what no operation here does."""
+
+
+def _word(one: Any) -> str:
+    """An argument as somebody writes it, a question mark where it is not known."""
+    if isinstance(one, list):
+        return f"[{', '.join(map(_word, one))}]"
+    if isinstance(one, dict):
+        return "{" + ", ".join(f"{key}: {_word(value)}" for key, value in one.items()) + "}"
+    return "?" if one is None else str(one)
 
 
 def _is_struct(parameter: Parameter) -> bool:
@@ -142,23 +157,32 @@ def _is_struct(parameter: Parameter) -> bool:
     return not parameter.stars and not NUMBER.search(parameter.type)
 
 
-def guessed(function: Function, source: Source, operation: Operation, dtype: str = "") -> Guess:
-    """Front matter for a kernel of an operation, with what is not known."""
+def guessed(
+    function: Function,
+    source: Source,
+    operation: Operation,
+    dtype: str = "",
+    own: Mapping[str, str] | None = None,
+) -> Guess:
+    """Front matter for a kernel of an operation, with what is not known. own: of an operation that was made of this
+    very kernel, the array or size that each of its parameters is."""
     front = {"title": _title(function.name), "operation": operation.name}
     guess = Guess(front, operation)
     guess.constant = functools.partial(_constant, source)
     launch = next(iter(source.launches(function.name)), None)
     entry, names, types = _template(function, launch, source, guess, dtype)
-    words, unknown = arguments(function.parameters, operation)
+    words, unknown = arguments(function.parameters, operation, own)
+    if type(operation).reference is Operation.reference:  # else it knows what they must be
+        unknown = _with_numbers(guess, function, launch, words, unknown)
     guess.front["dtypes"] = _dtypes(function, source, types, dtype, guess, words)
     if unknown:
-        told = ", ".join(one if one else "?" for one in words)
+        told = ", ".join(map(_word, function.nested(words)))
         arrays = [one.name for one in function.parameters if one.stars and one.name in unknown]
         more = f"; where {operation.name} has no such array, {OWN}" if arrays else ""
         if any(_is_struct(one) for one in function.parameters if one.name in unknown):
             more += "; a struct is the list of its members, [m, n, k] or []: docs/wrapping.md"
         guess.unknown["--arguments"] = f"{told} (not known: {', '.join(unknown)}{more})"
-    guess.front["arguments"] = words
+    guess.front["arguments"] = function.nested(words)
     guess.front["entry"] = entry
     _geometry(guess, function, launch, names, words, source)
     sizes = operation.dimensions
@@ -167,16 +191,44 @@ def guessed(function: Function, source: Source, operation: Operation, dtype: str
     if single and operation.laid_out:
         guess.front["requires"] = equal
     for other in others(function.parameters, words, operation):
-        scratch = Guess({**guess.front, "arguments": other}, operation)
+        scratch = Guess({**guess.front, "arguments": function.nested(other)}, operation)
         _geometry(scratch, function, launch, names, other, source)
         guess.others.append(scratch.front)
     guess.others[:0] = [
         {**guess.front, "grid": grid} for grid in _other_grids(guess) if grid != guess.front["grid"]
     ]
+    guess.others += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
     if (single != operation.laid_out) and len(sizes) > 1:
         guess.others.append({**guess.front, "requires": equal})
     _tiles(guess, function, source)
+    for _, one in source.declarations("__constant__"):
+        texts = {token.text for token in one.head}
+        empty = "__constant__" in texts and not texts & {"=", "constexpr"}
+        if one.kind == "variable" and empty and one.name in function.declaration.words:
+            guess.notes.append(f"{one.name} is __constant__ and for the host to fill: zero here")
     return guess
+
+
+def _with_numbers(
+    guess: Guess,
+    function: Function,
+    launch: Launch | None,
+    words: list[Any],
+    unknown: Sequence[str],
+) -> list[str]:
+    """Give the real numbers among the parameters that nothing tells a value: the launch's, else a guess. The
+    names of the others."""
+    for at, one in enumerate(function.parameters):
+        if one.name in unknown and not one.stars and one.type in (*REAL, "bool"):
+            given = function.given(launch.arguments)[at] if launch else ()
+            try:
+                assert launch is not None
+                words[at] = float(evaluate(of_tokens(given, launch.scope, {})))
+            except (AssertionError, Unknown, ExpressionError, TypeError):
+                small = re.search(r"eps", one.name, re.IGNORECASE)
+                words[at] = one.type == "bool" or (EPSILON if small else SOME)
+                guess.notes.append(f"{one.name} is {words[at]}, a guess: --arguments says another")
+    return [one.name for one, word in zip(function.parameters, words) if word is None]
 
 
 def _constant(source: Source, name: str) -> int | None:
@@ -246,9 +298,12 @@ def _geometry(
     known = usual(guess.operation) if not {*words} & {*sizes} else {}
     known |= {size.upper(): size for size in sizes} | {size: size for size in sizes}
     if launch is not None:
-        for given, word in zip(launch.arguments, words):
+        for given, word in zip(function.given(launch.arguments), words):
             if len(given) == 1 and given[0].word and word in sizes:
                 known[given[0].text] = str(word)
+    if function.tree != tuple(range(len(words))):  # members of structs
+        named = zip(function.parameters, words)
+        known |= {f".{one.name}": str(word) for one, word in named if word in sizes}
     known |= names
     for key, found in (("block", launch and launch.block), ("grid", launch and launch.grid)):
         try:
@@ -293,9 +348,18 @@ def _common_block(function: Function, source: Source, guess: Guess) -> list[int 
             return [_simple(of_tokens(function.bound, outside(source), names), {})]
         except Unknown:
             pass
+    told = [names[one.name] for one in function.template if THREADS.fullmatch(one.name)]
+    if told:
+        guess.unknown["--block"] = told[0]
+        return [_simple(told[0], {})]
     block: list[int | str] = [16, 16] if function.mentions("threadIdx", ".", "y") else [256]
     guess.unknown["--block"] = ", ".join(map(str, block))
     return block
+
+
+def common_grid(guess: Guess) -> list[int | str]:
+    """Blocks that are enough where a thread has one element of the output."""
+    return _common_grid(guess.front["block"], _extents(guess.operation))
 
 
 def _extents(operation: Operation) -> tuple[str, ...]:
@@ -323,12 +387,20 @@ def _other_grids(guess: Guess) -> list[list[int | str]]:
         made = [_common_grid(block, extents[::-1])] if len(block) > 1 else []
         rows: list[int | str] = list(extents[:1])
         return made if len(extents) < 2 else [*made, rows, [f"ceil({rows[0]} / {block[-1]})"]]
-    told = names_in(" + ".join(map(str, grid))) | {*map(str, front["arguments"])}
+    told = names_in(" + ".join(map(str, grid))) | {*leaves(front["arguments"])}
     missing = [one for one in guess.operation.dimensions if one not in told]
     if len(missing) != 1:
         return []
     sides = [i for i, side in enumerate(grid) if isinstance(side, int) and side > 1]
     return [[*grid[:i], missing[0], *grid[i + 1 :]] for i in sides]
+
+
+def _wide_grids(guess: Guess) -> list[list[int | str]]:
+    """Of threads that take several elements each, where no launch tells the grid."""
+    block, extents = guess.front["block"], _extents(guess.operation)
+    if guess.operation.laid_out or "--grid" not in guess.unknown or len(block) > 1 or not extents:
+        return []
+    return [[f"ceil({' * '.join(extents)} / ({many} * {block[0]}))"] for many in (2, 4, 8)]
 
 
 def _tiles(guess: Guess, function: Function, source: Source) -> None:

@@ -67,6 +67,8 @@ def _outputs(operation: Operation) -> list[str]:
 
 def _role(name: str, operation: Operation) -> str:
     """The array of a pointer's name; empty where it says nothing."""
+    if name in operation.operands:
+        return name
     words = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower().strip("_").split("_")
     every = list(words)
     while len(words) > 1 and words[0] in NOISE:
@@ -139,8 +141,13 @@ def _sizes(whole: Sequence[Parameter], operation: Operation) -> dict[str, str]:
     return sizes
 
 
-def arguments(parameters: Sequence[Parameter], operation: Operation) -> tuple[list[Any], list[str]]:
-    """What each parameter is given (None where nothing tells it), and the names of those."""
+def arguments(
+    parameters: Sequence[Parameter], operation: Operation, own: Mapping[str, str] | None = None
+) -> tuple[list[Any], list[str]]:
+    """What each parameter is given (None where nothing tells it), and the names of those. own: what is known."""
+    if own is not None:
+        made = [own.get(one.name) for one in parameters]
+        return made, [one.name for one, word in zip(parameters, made) if word is None]
     roles = _roles([one for one in parameters if one.stars], operation)
     plain = [one for one in parameters if not one.stars]
     scalars = {
@@ -172,6 +179,8 @@ def with_leading(
     def meant(word: Any) -> Any:
         if isinstance(word, list):
             return [meant(one) for one in word]
+        if isinstance(word, dict):
+            return {key: meant(one) for key, one in word.items()}
         return leads.get(word, word) if isinstance(word, str) else word
 
     return [meant(word) for word in words]
@@ -196,3 +205,12 @@ def others(
             made[place] = word
         if made != list(words):
             yield made
+
+
+def leaves(words: Any) -> Iterator[str]:
+    """Arguments with those that are members of structs."""
+    if isinstance(words, list | dict):
+        for one in words.values() if isinstance(words, dict) else words:
+            yield from leaves(one)
+    else:
+        yield str(words)

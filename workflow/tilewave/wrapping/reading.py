@@ -7,8 +7,9 @@ import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tilewave.compiling import headers
 from tilewave.compiling.declarations import (
@@ -22,6 +23,7 @@ from tilewave.compiling.declarations import (
     declarations,
     line_of,
     macros,
+    members,
     plain_head,
 )
 
@@ -35,6 +37,16 @@ QUALIFIERS = frozenset(
     "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename unsigned_ *& &".split()
 )
 NUMBERS = frozenset("int unsigned size_t uint uint32_t int32_t auto long".split())
+TYPED = {
+    **dict.fromkeys(("char", "signed char", "unsigned char", "bool", "int8_t", "uint8_t"), "i8"),
+    **dict.fromkeys(("short", "unsigned short", "int16_t", "uint16_t", "ushort"), "i16"),
+    **dict.fromkeys(
+        ("long", "long long", "unsigned long", "unsigned long long", "size_t", "int64_t", "uint64_t",
+         "ptrdiff_t"), "i64"),
+    **dict.fromkeys(("half", "__half"), "f16"), "double": "f64",
+    **dict.fromkeys(("int", "unsigned", "unsigned int", "uint", "int32_t", "uint32_t", "float"), ""),
+}  # fmt: skip
+"""Types that a struct's member may have -> what front matter has to say of one, if anything."""
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
 BLOCK = re.compile(r"thread|block", re.IGNORECASE)
 
@@ -64,7 +76,11 @@ class TemplateParameter:
 
 @dataclass(frozen=True)
 class Function:
-    """A ``__global__`` function. bound: threads of its launch bounds, if it has them."""
+    """A ``__global__`` function. bound: threads of its launch bounds, if it has them.
+
+    parameters: instead of a struct by value its members. tree: places among these as the signature has them, of a
+    struct a tuple of such.
+    """
 
     name: str
     file: Path
@@ -72,6 +88,26 @@ class Function:
     template: tuple[TemplateParameter, ...]
     parameters: tuple[Parameter, ...]
     bound: tuple[Token, ...]
+    tree: tuple[Any, ...]
+
+    def nested(self, words: Sequence[Any]) -> list[Any]:
+        """A word for each of the parameters as front matter has them: of a struct a list of its members."""
+
+        def of(node: Any, member: bool = True) -> Any:
+            if isinstance(node, tuple):
+                return [of(one) for one in node]
+            typed = "" if self.parameters[node].stars else TYPED.get(self.parameters[node].type, "")
+            return {typed: words[node]} if member and typed else words[node]
+
+        return [of(node, member=False) for node in self.tree]
+
+    def given(self, arguments: Sequence[tuple[Token, ...]]) -> list[tuple[Token, ...]]:
+        """Of each of the parameters the argument of a launch; empty where a struct has it."""
+        made: list[tuple[Token, ...]] = [()] * len(self.parameters)
+        for node, one in zip(self.tree, arguments):
+            if isinstance(node, int):
+                made[node] = one
+        return made
 
     @property
     def qualified(self) -> str:
@@ -156,13 +192,43 @@ class Source:
     def functions(self) -> list[Function]:
         """The kernels of the file, then those of headers of its own."""
         found = [
-            function(path, one)
+            self._with_members(function(path, one))
             for path, one in itertools.takewhile(
                 lambda found: found[0] in self.own, self.declarations("__global__")
             )
             if one.defined and any(t.text == "__global__" for t in one.head)
         ]
         return sorted(found, key=lambda one: one.file != self.path)
+
+    def _with_members(self, found: Function) -> Function:
+        """A kernel with the members of structs in their place."""
+        flat: list[Parameter] = []
+
+        def laid(one: Parameter, depth: int = 0) -> Any:
+            inside = self.members(one.type) if not one.stars and depth < LEVELS else ()
+            if inside:
+                return tuple(laid(member, depth + 1) for member in inside)
+            taken = {other.name for other in (*flat, *found.parameters)} if depth else set()
+            flat.append(replace(one, name=f"{one.name}_{depth}" if one.name in taken else one.name))
+            return len(flat) - 1
+
+        tree = tuple(laid(one) for one in found.parameters)
+        return replace(found, parameters=tuple(flat), tree=tree)
+
+    def members(self, kind: str) -> tuple[Parameter, ...]:
+        """Of a struct by its name its members in order; none where it is not read here, or has anything but
+        pointers, numbers and such structs."""
+        for path, one in self.declarations(kind) if kind.isidentifier() else ():
+            words = [token.text for token in one.head]
+            if one.kind != "type" or kind not in one.names or "{" not in words:
+                continue
+            plain = {"union", "enum", "template", ":", "alignas"}.isdisjoint(
+                words[: words.index("{")]
+            )
+            made = _members(self.texts[path], one) if plain else ()
+            known = all(m.stars or m.type in TYPED or self.members(m.type) for m in made)
+            return made if known else ()
+        return ()
 
     def constant(self, name: str) -> tuple[Token, ...] | None:
         """The value of a variable outside of functions."""
@@ -327,7 +393,26 @@ def function(path: Path, one: Declaration) -> Function:
     given = [_parameter(part) for part in parts(head[opening + 1 : closing(head, opening)])]
     bounds = [i for i, token in enumerate(head) if token.text == "__launch_bounds__"]
     bound = parts(head[bounds[0] + 2 : closing(head, bounds[0] + 1)])[0] if bounds else ()
-    return Function(one.name, path, one, tuple(template), tuple(given), bound)
+    tree = tuple(range(len(given)))
+    return Function(one.name, path, one, tuple(template), tuple(given), bound, tree)
+
+
+def _members(text: str, found: Declaration) -> tuple[Parameter, ...]:
+    """A struct's members; none where one of them is no plain number or pointer."""
+    made: list[Parameter] = []
+    for one in members(text, found):
+        words = {token.text for token in one.head}
+        if one.kind in ("function", "other") or "static" in words:
+            continue
+        if one.kind == "type" or words & {"[", ":", "alignas"}:
+            return ()
+        first, *more = parts([token for token in one.head if token.text != ";"])
+        made.append(_parameter(first))
+        made += [
+            replace(_parameter(part), type=made[-1].type, constant=made[-1].constant)
+            for part in more
+        ]
+    return tuple(made)
 
 
 def _parameter(part: Sequence[Token]) -> Parameter:

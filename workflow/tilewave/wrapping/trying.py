@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -12,7 +13,7 @@ from tilewave.compiling.nvcc import UNDEFINED
 from tilewave.operations.base import Operation
 from tilewave.records import model
 from tilewave.wrapping.guessing import STEPS, Guess
-from tilewave.wrapping.matching import with_leading
+from tilewave.wrapping.matching import leaves, with_leading
 
 Shape = dict[str, int]
 Told = Mapping[str, Any]
@@ -30,12 +31,16 @@ SEVERAL_TILES = 256
 
 
 def right(told: Told) -> bool:
-    return bool(told["status"] == model.OK and told["verdict"] == model.CORRECT)
+    """Whether nothing is wrong with it: also where nothing says what would be."""
+    good = told["verdict"] in (model.CORRECT, model.NOT_CHECKED)
+    return bool(told["status"] == model.OK and good)
 
 
 def first_shape(guess: Guess) -> Shape:
     """Whole tiles, one to three of them a side, and sizes that differ: of equal ones any may be another."""
     operation, shape = guess.operation, Shape()
+    if guess.shape:
+        return shape_of(guess.shape, guess.front)
     sides = {str(side) for side in guess.front["grid"]}
     for one in operation.dimensions:
         tile = guess.tile[one]
@@ -69,21 +74,23 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
 
     front = guess.front
     told = once(front, shape)
-    while (mended := _mended(front, told["reason"], guess)) is not None:
-        front = mended
+    while (better := mended(front, told["reason"], guess)) is not None:
+        front = better
         told = once(front, shape)
     front, told = _with_c(front, told, once, shape)
-    if right(told) or told["status"] == model.FAILED_TO_COMPILE:
+    if _judged(guess, told) or told["status"] == model.FAILED_TO_COMPILE:
         return _final(front, operation), told
     nearest, words = (_final(front, operation), told), ""
     for change, what in _changes(front, guess):
         other, found = _with_c(change, once(change, shape), once, shape)
-        if right(found) or _error(found) < NEARER * _error(nearest[1]):
+        if _judged(guess, found) or _error(found) < NEARER * _error(nearest[1]):
             nearest, words = (_final(other, operation), found), what
-        if right(found):
+        if _judged(guess, found):
             break
     if words:
-        guess.notes.append(f"it is {'right' if right(nearest[1]) else 'less wrong'} with {words}")
+        guess.notes.append(
+            f"it is {'right' if _judged(guess, nearest[1]) else 'less wrong'} with {words}"
+        )
     return nearest
 
 
@@ -102,7 +109,7 @@ def _with_c(
     return allowed, once(allowed, shape)
 
 
-def _mended(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
+def mended(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
     """Front matter with the macro or option that a message of the compiler asks for, if one is known."""
     unknown, option = UNDEFINED.search(message), nvcc.option(message)
     options = front.get("compiler", {}).get("options", [])
@@ -129,7 +136,9 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str,
         keys = ("arguments", "grid", "block", "requires")
         told = [key for key in keys if other.get(key) != front.get(key)]
         words = "; ".join(f"{key} {_told(other[key])}" for key in told)
-        yield {**front, **{key: other[key] for key in told}}, words
+        # Another grid may write what was not written, which had seemed to be read.
+        kept = {key: one for key, one in front.items() if key != READS_C or "grid" not in told}
+        yield {**kept, **{key: other[key] for key in told}}, words
     for layouts in LAYOUTS if guess.operation.laid_out else ():
         words = ", ".join(f"{name} in columns" for name in layouts)
         yield {**front, "layouts": dict(layouts)}, words
@@ -150,23 +159,31 @@ def _told(value: Any) -> str:
 
 def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[str, Any]:
     """``requires``: multiples that the sizes must be, as other shapes show."""
+    judged = functools.partial(_judged, guess)
     ragged = {one: size + 1 for one, size in shape.items()}
     found: dict[str, Any] = dict(front.get("requires", {}))
     if "conditions" in found:
         return (
             found
-            if right(run(front, ragged))
+            if judged(run(front, ragged))
             else found | _one_limit(_named(guess, front), guess, front, run, shape)
         )
-    if right(run(front, ragged)):
+    if judged(run(front, ragged)):
         return found
+    conditions: list[str] = []
     for one in guess.operation.dimensions:
-        if len(shape) == 1 or not right(run(front, {**shape, one: shape[one] + 1})):
-            found |= _one_limit(one, guess, front, run, shape)
+        if len(shape) == 1 or not judged(run(front, {**shape, one: shape[one] + 1})):
+            told = _one_limit(one, guess, front, run, shape)
+            conditions += told.pop("conditions", [])
+            found |= told
+    if conditions:
+        found["conditions"] = conditions
     for one in guess.operation.tiles[2:]:
         step = found.get(one, 0)
         short = (
-            many for many in (1, 2, 3, 4) if step and right(run(front, {**shape, one: many * step}))
+            many
+            for many in (1, 2, 3, 4)
+            if step and judged(run(front, {**shape, one: many * step}))
         )
         least = next(short, 0)
         if least > 1:
@@ -176,23 +193,33 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
 
 def _named(guess: Guess, front: Mapping[str, Any]) -> str:
     """The size that the kernel takes, where all must be equal."""
-    return next(str(one) for one in front["arguments"] if one in guess.operation.dimensions)
+    return next(str(one) for one in leaves(front["arguments"]) if one in guess.operation.dimensions)
+
+
+def _judged(guess: Guess, told: Told) -> bool:
+    """Whether it is right, and somebody said so where there is a kernel to say it."""
+    return right(told) and (guess.operation.kernel is None or told["verdict"] == model.CORRECT)
 
 
 def _one_limit(
     one: str, guess: Guess, front: dict[str, Any], run: Run, shape: Shape
 ) -> dict[str, Any]:
-    """The smallest power of two beside the tile that a size has to be a multiple of."""
+    """The smallest power of two beside the tile that a size has to be a multiple of, or what is left of it where
+    the size that was right is none."""
     square = "conditions" in front.get("requires", {})
 
     def holds(size: int) -> bool:
-        return right(run(front, dict.fromkeys(shape, size) if square else {**shape, one: size}))
+        return _judged(
+            guess, run(front, dict.fromkeys(shape, size) if square else {**shape, one: size})
+        )
 
     tile = guess.tile[one]
     if not guess.operation.laid_out:
         step = tile if tile > 1 else STEPS[-1]
         while step % 2 == 0 and holds(shape[one] + step // 2):
             step //= 2
+        if rest := shape[one] % step:
+            return {"conditions": [f"{one} % {step} == {rest}"]}
         return {one: step}
     if tile > 1:
         while tile >= SEVERAL_TILES and tile % 2 == 0 and holds(tile // 2):

@@ -1,0 +1,81 @@
+"""What `tilewave wrap` is told of a kernel: by flags, or at a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any
+
+import yaml
+
+from tilewave.errors import HERE, UserError
+from tilewave.progress import say
+from tilewave.wrapping.guessing import Guess
+
+
+def ask(what: str, suggestion: str) -> str:
+    """What somebody at the terminal says, or the suggestion."""
+    say(f"{what} [{suggestion}]: ")
+    return input().strip() or suggestion
+
+
+def answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
+    """Put what flags and answers say into the guess. Raises UserError for what nobody says."""
+    keys = {
+        "--block": "block",
+        "--grid": "grid",
+        "--shared": "shared_bytes",
+        "--arguments": "arguments",
+    }
+    for flag, key in keys.items():
+        given = getattr(options, flag.strip("-"))
+        if given is None and flag in guess.unknown and asking:
+            given = ask(f"{key}, {guess.unknown[flag]}", _listed(guess.front.get(key, "")))
+        if (
+            given is None
+            and flag in guess.unknown
+            and (None in _list_of(guess, key) or key == "shared_bytes")
+        ):
+            raise UserError(HERE, flag, None, guess.unknown[flag])
+        if given is not None:
+            guess.others.clear()  # they are of another guess
+            guess.notes[:] = [one for one in guess.notes if flag not in one]
+            try:
+                parsed = yaml.safe_load(f"[{_quoted(given)}]")
+            except yaml.YAMLError as error:
+                raise UserError(
+                    HERE, flag, given, "expressions with commas between them"
+                ) from error
+            guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
+        elif flag in guess.unknown:
+            guess.notes.append(f"{key} is a guess: {guess.unknown[flag]}")
+    if "--entry" in guess.unknown:
+        if not asking:
+            raise UserError(HERE, "--entry", None, guess.unknown["--entry"])
+        guess.front["entry"] = ask(f"entry, {guess.unknown['--entry']}", guess.front["entry"])
+    if "--dtype" in guess.unknown and options.dtype is None:
+        raise UserError(HERE, "--dtype", None, guess.unknown["--dtype"])
+
+
+def _list_of(guess: Guess, key: str) -> list[Any]:
+    value = guess.front.get(key, [])
+    return value if isinstance(value, list) else [value]
+
+
+def _listed(value: Any) -> str:
+    return (
+        ", ".join("?" if one is None else str(one) for one in value)
+        if isinstance(value, list)
+        else str(value)
+    )
+
+
+def _quoted(given: str) -> str:
+    """Expressions of a list with commas between them, and of lists in it, each in quotation marks where it
+    is none of YAML's."""
+    cut = map(str.strip, re.split(r"([,\[\]{}]|:(?= ))(?![^(]*\))", given))
+    marks = {":": ": "}
+    return "".join(
+        marks.get(one, one) if re.fullmatch(r"[\w.-]*|[,\[\]{}:]", one) else f'"{one}"'
+        for one in cut
+    )

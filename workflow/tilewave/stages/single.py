@@ -1,0 +1,41 @@
+"""One case, compiled and planned by itself: for the command line, and for a kernel that judges another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tilewave import cache, execution
+from tilewave.cases import Case, Request
+from tilewave.config import Config
+from tilewave.records.model import EXECUTE
+from tilewave.records.store import Store
+from tilewave.stages import compiling, jobs
+
+
+def planned(
+    case: Case, arch: str, target: Mapping[str, Any], folder: Path, seed: int, limit_s: float
+) -> tuple[jobs.Planned, dict[str, Any]]:
+    """A job that executes the case (or the result that is known without one) and what was compiled, its
+    files in ``folder``. target: ``device`` and ``arch``."""
+    variant = case.variant
+    store = Store(cache.folder("kernels"))
+    known = compiling.Compilations(store, None, folder)
+    missing = [compiling.Task(variant, arch)] if known.missing_cubin(variant, arch) else []
+    if missing:
+        cache.forget_old(store.root)
+    done = compiling.compiled(missing, store, 1)
+    threading.Thread(target=execution.engine).start()  # loads numba while NVRTC and nvdisasm work
+    told = {task.key: made for task, made in done}
+    known.provide(variant, arch)
+    entry = known.entry(variant, arch) or next(iter(told.values()), None)
+    assert entry is not None
+    compiled = {"arch": arch, "variants": {variant.id: {arch: entry}}}
+    study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
+    config = Config.model_validate(
+        {"studies": {"command": study}, "seed": seed, "execute": {"case_limit_s": limit_s}}
+    )
+    (one,) = jobs.plan(EXECUTE, [Request(case)], compiled, target, config)
+    return one, entry
