@@ -99,7 +99,7 @@ def _changes(m, warp, row, lane, at):
     """Whether a lane stores something else than there is; False outside of memory."""
     words, width, d = view.memory(m), int64(row[c.WIDTH]), row[c.DST]
     place = at - view.origin(m)[0]
-    if not 0 <= place < 4 * len(words) - 16:
+    if place < 0 or place + width > 4 * len(words):
         return False
     R = view.registers(m)[warp]
     for part in range((width + 3) // 4):
