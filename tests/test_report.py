@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -670,3 +671,12 @@ def test_reasons_that_differ_in_numbers_only_share_a_line() -> None:
         ["a", "b"],
     )
     assert group.reason == "predicted 34 s (the numbers differ from case to case)"
+
+
+def test_without_a_headline_the_rules_of_kernels_speak():
+    row = site.kernel_views.Row("k", "Title", "copy", "f32", "1", "1 correct", False, *[""] * 4)
+    cases = pd.DataFrame({"verdict": ["correct"]})
+    rows = [row, *[replace(row, name=f"k{i}", advice="sectors at k.cu:3") for i in range(7)]]
+    found = site.in_short.findings((), cases, rows)
+    assert [one.sentence for one in found] == [f"k{i}: sectors at k.cu:3" for i in range(5)]
+    assert found[0].address == "kernel/k0.html"

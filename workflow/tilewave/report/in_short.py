@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,25 +18,38 @@ from tilewave.report.cells import number
 from tilewave.report.summary import Banner, troubles, verdict_counts
 
 if TYPE_CHECKING:
+    from tilewave.report.kernel_views import Row
     from tilewave.report.studies import StudyView
+
+
+MOST_KERNELS = 5
+"""Of which it is told what the rules find, where no study has a headline."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence that the data give, and the study that it comes from."""
+    """A sentence that the data give, and the page that it comes from."""
 
     sentence: str
     title: str = ""
     address: str = ""
 
 
-def findings(shown: Sequence[StudyView], cases: pd.DataFrame) -> list[Finding]:
-    """What the headline studies found, and what failed."""
+def findings(
+    shown: Sequence[StudyView], cases: pd.DataFrame, rows: Iterable[Row] = ()
+) -> list[Finding]:
+    """What the headline studies found, or else what the rules find in kernels; and what failed."""
     found = [
         Finding(one.takeaway, one.title, f"study/{one.name}.html")
         for one in shown
         if one.headline and one.takeaway
     ]
+    if not found:
+        advised = [one for one in rows if one.advice][:MOST_KERNELS]
+        found = [
+            Finding(f"{one.name}: {one.advice}", one.title, f"kernel/{one.name}.html")
+            for one in advised
+        ]
     bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
     failed = ", ".join(f"{count} {word}" for word, count in bad.items())
     checked = sum(verdict.checked(word) for word in cases["verdict"])

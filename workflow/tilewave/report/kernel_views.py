@@ -47,6 +47,8 @@ class Row:
     at: str
     registers: str
     excess: str
+    advice: str = ""
+    """What its rules find at a line of it, the largest bound first."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,7 @@ def _row(
     shares: Mapping[str, float],
     variants: Sequence[VariantView],
     excess: str,
+    advice: Sequence[Advised],
 ) -> Row:
     counts = [(word, count) for word, count in verdict_counts(cases) if count]
     bad = [f"{number(count)} {word}" for word, count in counts if word not in
@@ -198,6 +201,7 @@ def _row(
         at=f"{shape_label(best)} {best['dtype']}" if best else "",
         registers="" if not registers else str(low) if low == high else f"{low}–{high}",
         excess=excess,
+        advice=next((one.sentence for one in advice if one.where), ""),
     )
 
 
@@ -377,6 +381,7 @@ def view(run: Run, name: str) -> KernelView:
     excess = f"{found[first]:.1f}" if first in found else ""
     known = run.records.get(name)
     groups = [] if known is None else troubles(mine, verdict.unplanned(mine, known))
+    advised = _advice(run, mine)
     return KernelView(
         name=name,
         file=kernel.path.name,
@@ -392,7 +397,7 @@ def view(run: Run, name: str) -> KernelView:
         cases=plural(len(mine), "case"),
         verdicts=[(word, count) for word, count in verdict_counts(mine) if count],
         failures=[one for one in groups if one.word not in MILD],
-        row=_row(kernel, mine, run.shares, compiled_variants, excess),
+        row=_row(kernel, mine, run.shares, compiled_variants, excess, advised),
         speed=speed(neighbours, cases, run.shares, run.rates) if with_code else None,
         studies=_in_studies(name, run.studies),
         variants=compiled_variants,
@@ -403,6 +408,6 @@ def view(run: Run, name: str) -> KernelView:
         listings=annotations,
         lanes=kernel_code.lanes(kernel, run.accesses, built),
         advised=bool(set(mine["case"]) & set(run.subjects)),
-        advice=_advice(run, mine),
+        advice=advised,
         sampled=kernel_samples.view(document, stalls, run.environments),
     )

@@ -186,7 +186,7 @@ def write(
     for lesson in taught:
         page(lesson.address, "lesson.html.j2", lessons.view(lesson, run, rows, taught))
     found, groups = (
-        in_short.findings(shown, cases),
+        in_short.findings(shown, cases, [rows[one] for one in names if one in rows]),
         troubles(cases, verdict.unplanned(cases, records)),
     )
     left_out = {one.name: one.undrawn for one in shown if one.undrawn}
