@@ -130,7 +130,7 @@ RULES = {
         T: fabs(A)
         T: sqrt(fabs(A))
         T T: A / B
-        T T: copysign(A, B)
+        T T: nan(B) ? A : copysign(A, B)
         i32: A
         u32: A
         i64: A
