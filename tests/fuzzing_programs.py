@@ -39,7 +39,7 @@ PLAIN, FAST = ("-Xptxas=-O0", "-fmad=false"), ("-fmad=false",)
 """Options of both compilations: which products are fused with which sums is ptxas' own choice otherwise."""
 PROLOGUE = """#include <cuda_fp16.h>
 #include <cuda_bf16.h>
-typedef int i32; typedef unsigned u32; typedef long long i64; typedef unsigned long long u64;
+typedef unsigned short u16; typedef int i32; typedef unsigned u32; typedef long long i64; typedef unsigned long long u64;
 typedef __half f16; typedef float f32; typedef double f64;
 template <class To, class From> __device__ To bits(From from) { To to; memcpy(&to, &from, sizeof to); return to; }
 template <class T> __device__ bool nan(T x) { return x != x; }
@@ -262,9 +262,7 @@ class Writer:
             if chosen and draw.random() < 0.8:
                 return draw.choice(chosen)
             value = numbers(kind, 1, draw.randrange(10**6))[0]
-            return f"bits<{kind}>((u{8 * value.itemsize}){value.view(f'u{value.itemsize}')}ull)".replace(
-                "u16", "unsigned short"
-            )
+            return f"bits<{kind}>((u{8 * value.itemsize}){value.view(f'u{value.itemsize}')}ull)"
         types, text = draw.choice(MADE[kind])
         return text.format(*(f"({self.term(one, depth - 1)})" for one in types))
 

@@ -225,9 +225,8 @@ class _Part(NamedTuple):
 
 
 def _compared(bound: Tolerance, got: np.ndarray, want: np.ndarray, start: int) -> _Part:
-    if np.array_equal(
-        got, want
-    ):  # as what is only moved should be, and that at a quarter of the cost
+    # As what is only moved should be: a quarter of the cost.
+    if np.array_equal(got, want):
         allowed_of_first = bound.absolute + bound.relative_out * abs(float(want[0]))
         norm = float(np.linalg.norm(want))
         return _Part(0.0, 0.0, norm, 0, start, 0.0, (0.0, allowed_of_first))

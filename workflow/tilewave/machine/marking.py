@@ -41,8 +41,9 @@ FAMILIES = (c.LOAD, c.STORE, c.COPY, c.BULK)
 # stands for, as a power of two; whether it is told where blocks meet.
 MARKS, PLACES, COUNT, GRAIN, TOLD = (2 * c.CONTROL + place for place in range(5))
 WRITER, READER = range(2)
-# What is done: a store that changes nothing makes what another block has written the block's own; to look is to ask.
-READ, WRITE, KEEP, LOOK = range(4)
+# What is done: a store that changes nothing makes what another block has written the block's own; to look is to ask,
+# and to compare is to look and take a fingerprint.
+READ, WRITE, KEEP, LOOK, COMPARE = range(5)
 SEVERAL = int32(-1)
 """Among the readers: more than one block."""
 
@@ -160,7 +161,7 @@ def _fingerprint(m, at, size, so_far):
 @njit
 def mark_box(m, address, at, how):
     """Note what a tensor copy does: it reads its map, and of each row of the box that begins at these five coordinates
-    reads or writes what lies inside the array. Returns as `mark` does, and a fingerprint of the box."""
+    reads or writes what lies inside the array. Returns as `mark` does, and for COMPARE a fingerprint of the box."""
     element, found, print_ = element_of(m, address), int64(0), uint64(0xCBF29CE484222325)
     low, high = max(at[0], 0), min(at[0] + count_along(m, address, 0), size_along(m, address, 0))
     mark(m, address, int64(8 * WORDS), int64(READ))
@@ -170,7 +171,7 @@ def mark_box(m, address, at, how):
             line = row_at(m, address, at, row)
             if line >= 0:
                 found = mark(m, start + line, (high - low) * element, how) or found
-                if how != READ:
+                if how == COMPARE:
                     print_ = _fingerprint(m, start + line, (high - low) * element, print_)
     return found, print_
 
@@ -187,7 +188,8 @@ def mark_bulk(m, warp, row, how):
     elif op == ops.Y_BYTES_IN or op == ops.Y_BYTES_OUT:
         outside = first if op == ops.Y_BYTES_OUT else second
         at, size = int64(joined(U[outside + 1], U[outside])), int64(U[row[c.SUB]] & 0xFFFF) << 4
-        return mark(m, at, size, how), _fingerprint(m, at, size, uint64(0))
+        print_ = _fingerprint(m, at, size, uint64(0)) if how == COMPARE else uint64(0)
+        return mark(m, at, size, how), print_
     return int64(0), uint64(0)
 
 
@@ -204,13 +206,15 @@ def _marked(table, warp, pc, mask):
     told = view.handlers(m)[TOLD]
     storing = family == c.BULK and (space == ops.Y_STORE or space == ops.Y_BYTES_OUT)
     found, before = int64(0), uint64(0)
-    if storing:
-        found, before = mark_bulk(m, warp, row, int64(LOOK))
+    if storing and told:
+        found = mark_bulk(m, warp, row, int64(LOOK))[0]
+        if found:  # which is seldom: only then is it worth to know what is there
+            before = mark_bulk(m, warp, row, int64(COMPARE))[1]
     call(view.handlers(m)[c.CONTROL + family], m, warp, pc, mask)
     if family == c.BULK:
         how = int64(READ)
         if storing:
-            same = told and found and mark_bulk(m, warp, row, int64(LOOK))[1] == before
+            same = found != 0 and mark_bulk(m, warp, row, int64(COMPARE))[1] == before
             how = int64(KEEP if same else WRITE)
         found = mark_bulk(m, warp, row, how)[0]
         if found and told and how != KEEP:
