@@ -12,6 +12,8 @@ min_version("9.0")
 LIBRARY = str(Path(workflow.basedir) / "workflow")
 sys.path.insert(0, LIBRARY)
 FOUND = os.environ.get("PYTHONPATH")
+# Many processes start, and each would read the library and its packages anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.update(PYTHONPATH=os.pathsep.join([LIBRARY, FOUND] if FOUND else [LIBRARY]))
 
 from tilewave import config_files, library, outputs, plots, project, report

@@ -1,17 +1,20 @@
 """What spoils a measurement from outside is noticed, said, and measured again: heat, other processes, drivers."""
 
+import math
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from samples import a_job
 from tilewave import target as targets
-from tilewave.gpu import buffers, facts, timing
+from tilewave.gpu import buffers, facts, reference, timing
 from tilewave.gpu.clocks import Clocks
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.failure import failure
+from tilewave.gpu.reference import Support
 from tilewave.records import model
 from tilewave.records.store import Store
 from tilewave.report import summary, verdict
@@ -52,7 +55,7 @@ def timed(monkeypatch):
         }.items():
             monkeypatch.setattr(timing, name, stand_in)
         stack = SimpleNamespace(enter_context=lambda one: one, callback=lambda one: None)
-        support = SimpleNamespace(gate=lambda: None, paused=lambda: paused.pop(0))
+        support = SimpleNamespace(gate=lambda: None, paused=lambda lately=False: paused.pop(0))
         gpu = SimpleNamespace(sync=lambda: None)
         session = SimpleNamespace(gpu=gpu, support=support, clocks=Clocks("GPU-1"), kept=None)
         return timing._time_on_gpu(session, JOB, stack)
@@ -75,6 +78,27 @@ def test_a_time_is_marked(timed, how, told):
     assert made["status"] == model.OK and made["figures"][0]["value"] == 10.0
     assert made["reason"] == (told and f"disturbed: {told}")
     assert model.passing(made) == bool(told) == (not model.recordable(made))
+
+
+def test_the_end_of_a_case_was_watched_for_the_next_one(monkeypatch):
+    seen, support = iter([0.0, 0.5, 0.1]), Support.__new__(Support)
+    support._paused, support._watched_at = 0.0, -math.inf
+    watched = SimpleNamespace(
+        pointer=0, download=lambda dtype: np.array([1e6 * next(seen), 1e6], dtype)
+    )
+    monkeypatch.setattr(Support, "_watched", watched)
+    monkeypatch.setattr(Support, "_launch", lambda *_: None)
+    clock = iter([10.0, 10.5, 11.0, 11.5, 12.5, 13.0])
+    monkeypatch.setattr(reference.time, "monotonic", lambda: next(clock))
+    told = [support.paused(lately=True), support.paused(), support.paused(lately=True)]
+    assert [*told, support.paused(lately=True)] == [0.0, 0.5, 0.5, 0.1]
+
+
+def test_the_error_of_a_ratio_forgets_a_clock_that_both_share():
+    clock = np.repeat(1 + 0.1 * np.random.default_rng(1).random(20), 2)
+    own = {"duration_us": list(10 * clock)}
+    assert timing._error(own) > timing.ENOUGH_ERROR
+    assert timing._error(own | {"baseline_us": list(9 * clock)}) < 1e-12
 
 
 def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,15 @@ import numpy as np
 import pytest
 
 from opcodes import fp8_rule
-from samples import a_job
+from samples import ROOT, a_job, config
 from tilewave import inputs, operations, project
 from tilewave.comparison import Judgement
 from tilewave.dtypes import E4M3
 from tilewave.errors import UserError
 from tilewave.jobs import Job, Probe, ProbeBuffer
 from tilewave.operations import matmul, probe
-from tilewave.records import tables
+from tilewave.records import model, tables
+from tilewave.stages import jobs
 from tilewave.stages.resolving import resolve
 
 F32 = {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"}
@@ -236,6 +238,29 @@ def test_probe_buffers_of_many_elements_are_filled_at_once() -> None:
     found = PROBE.inputs(probe_job(values, x=buffer))
     lane = np.arange(count)
     assert np.array_equal(found["x"], (7 * lane + 3 * (lane // 2)) % 32)
+
+
+def test_what_shipped_probes_expect_has_a_value_on_a_large_gpu() -> None:
+    block = {"kernels": "all", "operation": "probe", "macros": "defaults"}
+    made = project.load(config(block, kernel_folders=[str(ROOT / "kernels")]), "test.yaml")
+    requests = list(made.plan.requests.values())
+    entry = {"status": model.OK, "code": "c", "cubin": "x"}
+    compiled = {one.case.variant.id: {"sm_90": entry} for one in requests}
+    gpu = {
+        "sms": 148,
+        "l2_bytes": 126 << 20,
+        "shared_per_sm": 233472,
+        "shared_per_block_optin": 232448,
+    }
+    known = {"arch": "sm_90", "variants": compiled}
+    planned = jobs.plan("check", requests, known, {"device": gpu, "arch": 90}, made.config)
+    probes = [(one.job, one.job.probe) for one in planned if one.job and one.job.probe]
+    assert len(probes) > 50
+    for job, asked in probes:
+        few = replace(asked, sizes=dict.fromkeys(asked.buffers, 8))
+        for name, buffer in asked.buffers.items():
+            if buffer.expect is not None:
+                assert probe._fill(replace(job, probe=few), name, buffer.expect).size == 8
 
 
 def test_probe_verdicts() -> None:

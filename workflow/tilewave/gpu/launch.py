@@ -154,7 +154,7 @@ class _Launch:
     def __init__(self, gpu: Gpu, job: Job, module: Module) -> None:
         self._job, launch = job, job.launch
         self.function = module.function(job.entry)
-        self._sizes = cubin.read(module.image, job.entry).parameter_sizes
+        self._sizes = cubin.parameter_sizes(module.image, job.entry)
         self.by_address = {
             name for name, size in zip(job.arguments, self._sizes) if size == arguments.ADDRESS
         }

@@ -24,9 +24,9 @@ from tilewave.jobs import Job
 from tilewave.processes import Result
 from tilewave.records.model import NOT_MEASURED, OK, result
 
-MOST_PATCHED, MOST_PLAIN = 100, 1000
+MOST_PATCHED, MOST_PLAIN = 200, 1000
 """Cases of a session that asks for counters of instructions or sections of ncu, and of one that does
-not: about a minute of either, beside the 5 s in which ncu, Python and CUDA start. A machine that goes
+not: two minutes of either at most, beside the 5 s in which ncu, Python and CUDA start. A machine that goes
 away takes one session with it."""
 FEW = 10
 """So few cases take less time with all metrics of others than a session of their own takes to start."""

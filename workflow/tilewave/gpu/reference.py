@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -28,6 +30,8 @@ ENTRIES = ("f64", "f32", "f16", "bf16", "i8", "e4m3")
 COMPARE_BLOCKS = 512
 WATCH_NS, PAUSE_NS = 5_000_000, 100_000
 """How long the GPU is watched for others, and the shortest pause that is theirs."""
+LATELY_S = 1.0
+"""A case's end, watched, is the next one's beginning."""
 CACHE_SHARE = 0.25
 """References are kept up to this share of the device's memory."""
 
@@ -77,6 +81,7 @@ class Support:
     def __init__(self, gpu: Gpu, cache: Path | None = None) -> None:
         self.gpu = gpu
         self.empty_us: float | None = None  # blocks.empty_us keeps its measurement here
+        self._paused, self._watched_at = 0.0, -math.inf
         self._module = Module(compile_support(gpu.arch, cache))
         self._functions: dict[str, Any] = {}
         self._memory = Memory(gpu)
@@ -103,16 +108,20 @@ class Support:
         """Hold the stream for about that many SM clock cycles (200,000: 0.1 ms)."""
         self._launch("gate", 1, 1, ctypes.c_int64(cycles))
 
-    def paused(self) -> float:
-        """Share of the next milliseconds in which this process did not have the GPU, 0 to 1.
+    def paused(self, lately: bool = False) -> float:
+        """Share of the next milliseconds in which this process did not have the GPU, 0 to 1; lately: or of the
+        last ones that were watched, where that is not long ago.
 
         Processes that compute on one GPU take turns, a millisecond or so each. Where kernels of several run
         at once (MPS) nothing is noticed.
         """
+        if lately and time.monotonic() - self._watched_at < LATELY_S:
+            return self._paused
         span, least = ctypes.c_uint64(WATCH_NS), ctypes.c_uint64(PAUSE_NS)
         self._launch("watch", 1, 1, span, least, pointer(self._watched.pointer))
         pauses, whole = (int(one) for one in self._watched.download(np.dtype(np.uint64)))
-        return pauses / whole
+        self._paused, self._watched_at = pauses / whole, time.monotonic()
+        return self._paused
 
     @cached_property
     def _watched(self) -> Buffer:

@@ -140,6 +140,12 @@ def _relocated(
     return found, calls
 
 
+@functools.lru_cache(maxsize=1024)  # a worker runs a kernel at dozens of shapes
+def parameter_sizes(cubin: bytes, entry: str) -> tuple[int, ...]:
+    """Bytes of each parameter of ``entry``; raises as `read` does."""
+    return read(cubin, entry).parameter_sizes
+
+
 def read(cubin: bytes, entry: str) -> Image:
     """The surroundings of ``entry``.
 
