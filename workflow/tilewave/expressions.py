@@ -30,6 +30,8 @@ WORDS: dict[str, Any] = {
 
 LONGEST = 10_000
 """Letters of an expression."""
+MOST_BITS = 128
+"""Of a number on the way to a value of 64: a product may be that of two, before its remainder is taken."""
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ceil": math.ceil,
     "floor": math.floor,
@@ -61,8 +63,15 @@ def _narrow(value: Any) -> Any:
 
 
 def _within(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """An operator or function whose value is `_narrow`."""
-    return lambda *given: _narrow(apply(*given))
+    """An operator or function that has no value where that is too wide to go on with."""
+
+    def limited(*given: Any) -> Any:
+        value = apply(*given)
+        if isinstance(value, int) and abs(value) >> MOST_BITS:
+            raise _TooWide
+        return value
+
+    return limited
 
 
 def _power(left: Any, right: Any) -> Any:
