@@ -274,8 +274,11 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
 # Stream-K spares the partial sums of split-K too: a seventh of its sectors is left at 4096x4096x4096, where they
 # were counted. At uneven shapes they were not, and the gain may be more than the idle SMs explain.
 SPARES_MORE = {
-    (f"hgemm_split_k@{shape}", f"hgemm_stream_k@{shape}")
-    for shape in ("256*(sms+1)x128x8192", "256*(sms//12)x1664x8192")
+    (f"{name}@{shape}", f"hgemm_stream_k@{shape}")
+    for name, shape in (
+        ("hgemm_split_k", "256*(sms+1)x128x8192"),
+        ("hgemm_split_k-splits2", "256*(sms+1)x128x4096"),
+    )
 }
 
 

@@ -98,7 +98,7 @@ def test_text_and_document(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         assert place in capsys.readouterr().err
     assert main([*words[:3], "f31", *words[4:]]) == 2
     assert "did you mean 'f32'" in capsys.readouterr().err
-    assert main([*words[:3], "e4m3", *words[4:]]) == 2
+    assert main([*words[:3], "i32", *words[4:]]) == 2
     told = capsys.readouterr().err
     assert (
         "recorded on NVIDIA H200: bf16_f32, " in told

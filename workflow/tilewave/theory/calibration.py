@@ -19,7 +19,8 @@ from tilewave.theory.selection import Costs, Launch, Shape, step_size, work
 Sizes = tuple[int, int, int]
 """m, n, k."""
 SHAPES: Mapping[Sizes, str] = {
-    (256, 256, 256): "little work: the launch",
+    (64, 64, 64): "a tile or a few: the launch",
+    (256, 256, 256): "little work on some SMs",
     (1024, 1024, 1024): "one wave or less",
     (4096, 4096, 4096): "full waves",
     (512, 512, 8192): "few tiles and a long k: steps on idle SMs, and parts that are added",
@@ -32,7 +33,7 @@ LEAST = 3
 SATURATING = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
 """Blocks that may be needed to keep an SM busy."""
 GAIN = 0.9
-"""A larger number of them must lower the sum of squares to this share: six cases fit too well anyway."""
+"""A larger number of them must lower the sum of squares to this share: so few cases fit too well anyway."""
 
 
 @dataclass(frozen=True)
