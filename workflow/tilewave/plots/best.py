@@ -204,6 +204,10 @@ def _dots(ax: Axes, lines: pd.DataFrame) -> None:
     look.grid(ax)
 
 
+LETTERS = 180
+"""Of text of 0.8 of the font's size in an inch, times that size in points."""
+
+
 def _column(
     ax: Axes, title: str, texts: pd.Series[Any], style: Style, right: bool, grey: bool = False
 ) -> None:
@@ -212,9 +216,11 @@ def _column(
     ax.set(xlim=(0, 1), ylim=(len(texts) - 0.5, -0.5))
     how: dict[str, Any] = {"x": float(right), "ha": "right" if right else "left", "va": "center"}
     ax.text(y=-0.9, s=title, size=0.8 * style.font_size, weight="bold", **how)
+    most = int(ax.get_position().width * ax.figure.get_figwidth() * LETTERS / style.font_size)
     for y, text in enumerate(texts):
         if base.present(text):
-            ax.text(y=y, s=text, size=0.8 * style.font_size, color=GREY if grey else INK, **how)
+            told = text if right or len(text) <= most else f"{text[: most - 1]}…"
+            ax.text(y=y, s=told, size=0.8 * style.font_size, color=GREY if grey else INK, **how)
 
 
 def _notes(table: pd.DataFrame) -> list[str]:
@@ -266,7 +272,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             ax, winner = fig.subplots(1, 2, width_ratios=[1, 2.7])
         else:
             ax, *numbers, winner, choice = fig.subplots(
-                1, 5, width_ratios=[1.0, 0.38, 0.28, 1.2, 1.35]
+                1, 5, width_ratios=[0.6, 0.36, 0.34, 1.6, 1.3]
             )
             for other, name in zip(numbers, ("% of cuBLAS", "TFLOP/s"), strict=True):
                 _column(other, name, lines[name], style, right=True)
