@@ -207,7 +207,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             dtype: row * len(order) * (1.7 if any("\n" in label for label in order) else 1)
             for dtype, order in orders.items()
         }
-        fig, columns = stacked(style, heights, [1.0, 0.34 * len(sizes)] if written else [1.0])
+        fig, columns = stacked(style, heights, [1.0, 0.44 * len(sizes)] if written else [1.0])
         right = 1.04 * max(100.0, float(rows[_HIGH].max()))
         log = Options.of(study).log
         for column in columns:
