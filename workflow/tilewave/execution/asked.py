@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tilewave.counters.catalogue import (
+    FP8_OPS,
     GLOBAL_ACCESSES,
     SCALAR_OP,
     SHARED_WAVEFRONTS,
@@ -22,13 +23,20 @@ from tilewave.execution import opcodes
 from tilewave.theory.bounds import Counts
 from tilewave.theory.occupancy import WARP
 
-TYPES = ("f16", "bf16", "tf32", "f64", "i8")
+PRODUCTS = {
+    **{
+        name: TENSOR.format(DTYPES[name].tensor_source)
+        for name in ("f16", "bf16", "tf32", "f64", "i8")
+    },
+    "fp8": FP8_OPS.name,
+}
+"""Operands of the tensor cores, and the counter of operations on them."""
 COUNTERS = (
     WARP_INSTRUCTIONS,
     *(SCALAR_OP.format(kind + op) for kind in "fdh" for op in ("fma", "add", "mul")),
     *(GLOBAL_ACCESSES.format(what, op) for what in ("requests", "sectors") for op in ("ld", "st")),
     *(SHARED_WAVEFRONTS.format(op) for op in ("ld", "st")),
-    *(TENSOR.format(DTYPES[name].tensor_source) for name in TYPES),
+    *PRODUCTS.values(),
 )
 """Those of a launch that are looked at."""
 COLUMNS = (
@@ -116,8 +124,7 @@ def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) ->
         return total(*(SCALAR_OP.format(kind + op) for op in ("fma", "add", "mul")))
 
     if not tensor:  # rows of no instruction: at best its fastest way
-        names = {name: TENSOR.format(DTYPES[name].tensor_source) for name in TYPES}
-        tensor = {f"wgmma {name}": values[one] for name, one in names.items() if values.get(one)}
+        tensor = {f"wgmma {name}": values[one] for name, one in PRODUCTS.items() if values.get(one)}
     accesses, past = through_l1(rows, values)
     return Counts(
         instructions=total(WARP_INSTRUCTIONS),
