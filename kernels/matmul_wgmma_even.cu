@@ -10,14 +10,12 @@ dtypes:
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
-  ACCUMULATE: [f32, f16, f22]  # f22: what the tensor cores sum of FP8 is left to them; f32: it is added every 128 products
+  ACCUMULATE: [f32, f16, f22]  # f22: of FP8, whose sums are left to the tensor cores
   TILE_M: [128, 192, 256]      # rows of a tile: two or three warpgroups with 64 each, or two with 128
 where:
-  - "ACCUMULATE == 'f32' or TYPE == 'f16' and ACCUMULATE == 'f16' or TYPE in ['e4m3', 'e5m2'] and ACCUMULATE == 'f22'"
-  - "TILE_M == 128 or ACCUMULATE != 'f32' or TYPE not in ['e4m3', 'e5m2']"  # two sums of each result
+  - "(ACCUMULATE == 'f22') == (TYPE in ['e4m3', 'e5m2']) and (TYPE == 'f16' or ACCUMULATE != 'f16')"
 let:
-  promoted: "TYPE in ['e4m3', 'e5m2'] and ACCUMULATE == 'f32'"
-  widest: "128 if promoted or TILE_M == 256 else 176 if TILE_M == 192 else 256"  # for which there are registers
+  widest: "128 if TILE_M == 256 else 176 if TILE_M == 192 else 256"  # for which there are registers
   step: "16 if TYPE == 'i8' or ACCUMULATE == 'f16' else 8"  # of widths
   depth: 128 // size(TYPE)
   across: "32 if TYPE in ['i8', 'tf32'] else 64"            # columns of C in 128 bytes
@@ -116,8 +114,8 @@ struct Ways {
         // No minimum: of an earlier form it was that of the next tile (docs/ladder_log.md).
         const bool whole = (number + 1) * STRIP_COLUMNS <= patch.width;
         int columns = whole ? STRIP_COLUMNS : patch.width % STRIP_COLUMNS;
-        // So addresses are computed here, and not for all strips before a tile begins; promoted sums leave no registers.
-        if (!PROMOTED) asm volatile("" : "+r"(columns));
+        // So addresses are computed here, and not for all strips before a tile begins.
+        asm volatile("" : "+r"(columns));
         lay_strip(thread, at, columns, words);
         publish_to_async();
         __syncwarp();
@@ -228,29 +226,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         const Result result = {c, m, n, alpha, beta};
         const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
         const unsigned own_strips = ring.own_strips(thread);
-        Sums sums = {}, parts;  // parts: of a chunk, where they are promoted
+        Sums sums = {};
         Held held;
         int previous = 0;
         Patch patch(division, blockIdx.x);  // every block has a tile
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            if (PROMOTED) clear(sums);
             for (int chunk = 0; chunk < chunks; ++chunk) {
                 ring.wait_full();
 #pragma unroll
                 for (int i = 0; i < MMAS; ++i) {
                     any_width::multiply_chunk(
-                        PROMOTED ? parts[i] : sums[i], patch.width,
+                        sums[i], patch.width,
                         descriptor(ring.at() + (thread.warpgroup * MMAS + i) * MMA_M * SWIZZLE_BYTES),
-                        descriptor(ring.at() + A_BYTES), PROMOTED ? 0 : chunk);
+                        descriptor(ring.at() + A_BYTES), chunk);
                 }
                 if (held.waiting && chunk < Held::SLOTS) held.leave_in_turn(thread, ways, chunk, own_strips);
-                wait_products<PROMOTED ? 0 : MMAS>();
-                if (PROMOTED) {
-                    ring.release(thread, ring.stage);
-                    add(sums, parts, patch.width);
-                } else if (chunk > 0) {
-                    ring.release(thread, previous);
-                }
+                wait_products<MMAS>();
+                if (chunk > 0) ring.release(thread, previous);
                 previous = ring.stage;
                 ring.next();
             }
@@ -264,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             patch = Patch(division, min(tile + static_cast<int>(gridDim.x), tiles - 1));
             patch.pin();
             wait_products<0>();
-            if (!PROMOTED) ring.release(thread, previous);
+            ring.release(thread, previous);
             finish(sums, thread, result, now.row, now.column, now.width);
             held.take(sums, thread, ways, now, own_strips);
         }

@@ -43,8 +43,8 @@ constexpr int STRIPS = (WIDEST + STRIP_COLUMNS - 1) / STRIP_COLUMNS;    // of a 
 constexpr int BUFFERS = CONSUMERS == 3 ? 1 : 2;                         // strips that a warp has room for
 
 // Those whose results may wait in registers, beside sums and addresses; the others leave at once.
-constexpr int OTHERS = CONSUMERS == 3 ? 24 : sizeof(Out) == 4 || PROMOTED ? 64 : 48;
-constexpr int ROOM = (CONSUMING - OTHERS - MMAS * SUMS * (PROMOTED ? 2 : 1)) / MMAS / STRIP_WORDS;
+constexpr int OTHERS = CONSUMERS == 3 ? 24 : sizeof(Out) == 4 ? 64 : 48;
+constexpr int ROOM = (CONSUMING - OTHERS - MMAS * SUMS) / MMAS / STRIP_WORDS;
 constexpr int HELD = STRIPS < ROOM ? STRIPS : ROOM;
 
 static_assert(MMAS * MMA_M * CONSUMERS == TILE_M && TILE_M <= 256, "whole products of 64 rows");
@@ -155,25 +155,6 @@ __device__ __forceinline__ void combine(T* sums, Scalar alpha, Scalar beta, cons
     } else {
         sums[0] = combined(sums[0], alpha, beta, number(old.first));
         sums[1] = combined(sums[1], alpha, beta, number(old.second));
-    }
-}
-
-__device__ __forceinline__ void clear(Sums& sums) {
-#pragma unroll
-    for (int i = 0; i < MMAS; ++i) {
-#pragma unroll
-        for (int e = 0; e < SUMS; ++e) sums[i][e] = 0;
-    }
-}
-
-// Adds the sums of a chunk that has `width` columns, a strip of columns at a time.
-__device__ __forceinline__ void add(Sums& sums, const Sums& parts, int width) {
-#pragma unroll
-    for (int i = 0; i < MMAS; ++i) {
-#pragma unroll
-        for (int e = 0; e < SUMS; ++e) {
-            if (e / STRIP_SUMS * STRIP_COLUMNS < width) sums[i][e] += parts[i][e];
-        }
     }
 }
 

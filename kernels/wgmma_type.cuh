@@ -24,7 +24,6 @@
 // The instruction from its depth on, what stands behind its operands, a register of its sums, and the bytes of an element.
 #define SUM_REGISTER f32
 #define WHOLE_NUMBERS 0
-#define PROMOTED 0  // whether each chunk's sums are added to others in single precision
 #if TYPE_NUMBER == TYPE_tf32
 #define PRODUCT_TYPES "k8.f32.tf32.tf32"
 #define PRODUCT_ENDING(FIRST, SECOND) ", 1, 1"  // no sign is changed
@@ -47,8 +46,6 @@ using Out = i32;
 #endif
 #define PRODUCT_ENDING(FIRST, SECOND) ", 1, 1"
 #define OPERAND_BYTES 1
-#undef PROMOTED
-#define PROMOTED (SUM_NUMBER == ACCUMULATE_f32)
 using Out = bf16;
 #else
 #define PRODUCT_ENDING(FIRST, SECOND) ", 1, 1, 0, 0"  // and both operands are contiguous along k
@@ -68,7 +65,7 @@ using Out = bf16;
 #endif
 
 // Columns of a tile, for which there are registers.
-#if PROMOTED || TILE_M == 256
+#if TILE_M == 256
 #define WIDEST 128
 #elif TILE_M == 192
 #define WIDEST 176
