@@ -7,7 +7,6 @@ import pytest
 
 import executing_support as support
 from samples import ROOT, needs_nvrtc
-from tilewave.execution import counters
 
 pytestmark = needs_nvrtc
 
@@ -93,7 +92,7 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
     support.right(KERNELS / f"{LAYOUTS}.cu", shape, macros)
 
 
-@pytest.mark.parametrize("name", [*PLAIN, *PERSISTENT, LAYOUTS, "hgemm_wgmma_multicast"])
+@pytest.mark.parametrize("name", [*PLAIN, *PERSISTENT, LAYOUTS])
 def test_products_are_not_serialised_and_nothing_is_spilled(name: str) -> None:
     made = support.entry(support.choose(KERNELS / f"{name}.cu"), "sm_90")
     assert "ptxas info" in made["log"]
@@ -111,12 +110,6 @@ def test_products_are_not_serialised_and_nothing_is_spilled(name: str) -> None:
             "72x72x200",
             {"SPLITS": 8, "WARPGROUPS": 1, "TILE_N": 64, "ROOM": 72},
         ),
-        ("hgemm_wgmma_multicast", "300x360x520", {}),
-        (
-            "hgemm_wgmma_multicast",
-            "200x136x776",
-            {"SPLITS": 2, "ACROSS": 2, "WARPGROUPS": 1, "TILE_N": 64},
-        ),
         ("matmul_cluster", "65x67x53", {"SPLITS": 16, "TILE_N": 64}),
         ("matmul_dmma_cluster", "65x67x53", {"SPLITS": 8}),
     ],
@@ -125,16 +118,3 @@ def test_tiles_of_other_sizes_and_shared_ones(
     name: str, shape: str, macros: dict[str, int]
 ) -> None:
     support.right(KERNELS / f"{name}.cu", shape, macros)
-
-
-# Both matrices are 64 KB, and two tiles need each: blocks of a cluster read once what two of them need.
-def test_multicast_reads_from_l2_once() -> None:
-    read = []
-    for down, across in ((1, 1), (2, 2)):
-        chosen = {"SPLITS": 2, "DOWN": down, "ACROSS": across, "WARPGROUPS": 1, "TILE_N": 64}
-        done = support.execute(KERNELS / "hgemm_wgmma_multicast.cu", "128x128x256", chosen)
-        boxes = [one.box for one in done.job.launch.tensor_maps]
-        rows = counters.instruction_rows(done.program.instructions, done.counts)
-        loads = [row["executed"] for row in rows if row["opcode"].startswith("UTMALDG")]
-        read.append([2 * n * box[0] * box[1] for n, box in zip(loads, boxes, strict=True)])
-    assert read == [[131072, 131072], [65536, 65536]]
