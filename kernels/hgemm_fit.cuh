@@ -1,6 +1,6 @@
 // A thread block's tile of a half-precision product by TMA and wgmma, of whatever size suits the shape: one to four
 // warpgroups below each other that multiply, 64 rows each, and a warp that does nothing but loads
-// (hgemm_wgmma_fit, hgemm_wgmma_split).
+// (hgemm_wgmma_fit, hgemm_wgmma_split, hgemm_wgmma_two_launches).
 //
 // A is row-major, B column-major: both are contiguous along k. A chunk is 64 deep, a row of it 128 bytes. What
 // lies outside of the matrices arrives as zeros, so that the main loop knows no edges.
@@ -90,11 +90,11 @@ struct Ring {
         empty = shared_of(barriers[1]);
     }
 
-    // By the warp that loads, which goes on at once.
-    __device__ __forceinline__ void begin(const Thread& thread) const {
+    // By the warp that loads, which goes on at once. A stage is released by the warps of so many blocks.
+    __device__ __forceinline__ void begin(const Thread& thread, int blocks = 1) const {
         if (thread.lane < STAGES) {
             initialize(full + 8 * thread.lane, 1);
-            initialize(empty + 8 * thread.lane, CONSUMER_WARPS);
+            initialize(empty + 8 * thread.lane, CONSUMER_WARPS * blocks);
             publish_barriers();
         }
         __syncwarp();
@@ -130,7 +130,8 @@ __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a
 }
 
 // The sums of `count` chunks, by the warps that multiply.
-__device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread, Ring& ring, int count) {
+template <class AnyRing>
+__device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread, AnyRing& ring, int count) {
     if (count == 0) {
 #pragma unroll
         for (int e = 0; e < SUMS; ++e) sums[e] = 0.0f;
