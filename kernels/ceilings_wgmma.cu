@@ -3,10 +3,10 @@ title: "Arithmetic ceilings: tensor cores through wgmma"
 operation: probe
 dtypes: {a: TYPE, accumulate: ACCUMULATE}
 macros:
-  TYPE: [f16, bf16, tf32, i8]
-  ACCUMULATE: [f32, f16, i32]
+  TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
+  ACCUMULATE: [f32, f16, i32, f22]  # f22: what the tensor cores sum of FP8
 where:
-  - "(TYPE in ['f16', 'bf16', 'tf32'] and ACCUMULATE == 'f32') or (TYPE == 'f16' and ACCUMULATE == 'f16') or (TYPE == 'i8' and ACCUMULATE == 'i32')"
+  - "(TYPE in ['f16', 'bf16', 'tf32'] and ACCUMULATE == 'f32') or (TYPE == 'f16' and ACCUMULATE == 'f16') or (TYPE == 'i8' and ACCUMULATE == 'i32') or (TYPE in ['e4m3', 'e5m2'] and ACCUMULATE == 'f22')"
 block: [256]
 grid: [sms]
 shared_bytes: "1024 + 128 * (128 + 2 * 256)"
@@ -39,6 +39,14 @@ cases:
     macros: {TYPE: i8, ACCUMULATE: i32}
     scalars: {pairs: 384, largest: 126}
     note: "wgmma m64n256k32; an operation is an integer one"
+  e4m3:
+    macros: {TYPE: e4m3, ACCUMULATE: f22}
+    scalars: {pairs: 384, largest: 3}
+    note: "wgmma m64n256k32; operands of 3 bits, so that the sums stay exact in 13 bits"
+  e5m2:
+    macros: {TYPE: e5m2, ACCUMULATE: f22}
+    scalars: {pairs: 384, largest: 3}
+    note: "wgmma m64n256k32, both operands e5m2"
 ---*/
 
 // How many operations a second the tensor cores do when a warpgroup feeds them from shared memory: the only
@@ -60,10 +68,15 @@ cases:
 #define TYPE_bf16 1
 #define TYPE_tf32 2
 #define TYPE_i8 3
+#define TYPE_e4m3 4
+#define TYPE_e5m2 5
 #define SUM_f32 0
 #define SUM_f16 1
 #define SUM_i32 2
+#define SUM_f22 3
 #define TYPE_NUMBER NAMED(TYPE_, TYPE)
+#define QUOTED(word) #word
+#define TEXT(word) QUOTED(word)
 #define SUM_NUMBER NAMED(SUM_, ACCUMULATE)
 
 namespace {
@@ -77,7 +90,7 @@ constexpr int ROW_BYTES = 128;    // of k, for both: the width of the swizzle
 constexpr int STEP_BYTES = 32;    // of k that one instruction takes
 constexpr int STEPS = ROW_BYTES / STEP_BYTES;
 constexpr int GROUP_BYTES = 8 * ROW_BYTES;  // eight rows, the height of the swizzle
-#if TYPE_NUMBER == TYPE_i8
+#if TYPE_NUMBER >= TYPE_i8
 constexpr int ELEMENT_BYTES = 1;
 #elif TYPE_NUMBER == TYPE_tf32
 constexpr int ELEMENT_BYTES = 4;
@@ -90,8 +103,9 @@ constexpr int SUMS = SUM_NUMBER == SUM_f16 ? 64 : 128;  // registers of a thread
 
 static_assert(SUM_NUMBER != SUM_f16 || TYPE_NUMBER == TYPE_f16, "only f16 products have an f16 sum");
 static_assert((SUM_NUMBER == SUM_i32) == (TYPE_NUMBER == TYPE_i8), "bytes have sums of i32");
+static_assert((SUM_NUMBER == SUM_f22) == (TYPE_NUMBER > TYPE_i8), "FP8 has the tensor cores' own sums");
 
-#if SUM_NUMBER == SUM_f32
+#if SUM_NUMBER == SUM_f32 || SUM_NUMBER == SUM_f22
 using Sum = float;
 #else
 using Sum = unsigned;  // an i32, or two f16
@@ -112,6 +126,10 @@ __device__ void put(unsigned char* matrix, int row, int k, int whole) {
     unsigned char* const at = matrix + row * ROW_BYTES + (((byte / 16) ^ (row % 8)) * 16 + byte % 16);
 #if TYPE_NUMBER == TYPE_i8
     *reinterpret_cast<signed char*>(at) = static_cast<signed char>(whole);
+#elif TYPE_NUMBER > TYPE_i8
+    unsigned short pair;
+    asm("cvt.rn.satfinite." TEXT(TYPE) "x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(static_cast<float>(whole)));
+    *at = static_cast<unsigned char>(pair);
 #elif TYPE_NUMBER == TYPE_tf32
     *reinterpret_cast<float*>(at) = static_cast<float>(whole);
 #elif TYPE_NUMBER == TYPE_bf16
@@ -136,6 +154,8 @@ __device__ unsigned long long descriptor_of(const unsigned char* matrix) {
 #define SUM_OPERANDS SUMS_128("+f", d, 0)
 #if TYPE_NUMBER == TYPE_tf32
 #define PRODUCT "m64n256k8.f32.tf32.tf32 {" REGISTERS_128 "}, %128, %129, 1, 1, 1;"
+#elif TYPE_NUMBER > TYPE_i8
+#define PRODUCT "m64n256k32.f32." TEXT(TYPE) "." TEXT(TYPE) " {" REGISTERS_128 "}, %128, %129, 1, 1, 1;"
 #elif TYPE_NUMBER == TYPE_bf16
 #define PRODUCT "m64n256k16.f32.bf16.bf16 {" REGISTERS_128 "}, %128, %129, 1, 1, 1, 0, 0;"
 #else

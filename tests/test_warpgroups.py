@@ -118,7 +118,7 @@ def test_counts():
     assert np.array_equal(attributed, lines)
 
 
-@pytest.mark.parametrize("name", ["f16_f32", "f16_f16", "bf16_f32", "tf32", "i8"])
+@pytest.mark.parametrize("name", ["f16_f32", "f16_f16", "bf16_f32", "tf32", "i8", "e4m3", "e5m2"])
 def test_types(name):
     """The kernel counts pairs of products that cancel but for 1, of every type that wgmma has."""
     launch = pytest.importorskip("tilewave.machine.launch")

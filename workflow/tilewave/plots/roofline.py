@@ -100,7 +100,9 @@ def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | No
 
     A kernel that issued tensor operations has the tensor cores' roofs, another one the FMA units'.
     """
-    of_dtype = [one for one in limits.peaks if one.dtype == dtype]
+    # FP8 with f32 sums is the same instruction, whose sums are added to others now and then.
+    names = {dtype, f"{dtype.removesuffix('_f32')}_f22"}
+    of_dtype = [one for one in limits.peaks if one.dtype in names]
     if pd.notna(row["tensor"]):
         of_dtype = [one for one in of_dtype if (one.unit != "fma") == bool(row["tensor"] > 0)]
     over = [one for one in of_dtype if one.tflops >= row["tflops"]]
@@ -145,7 +147,9 @@ def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float
             (f"{filled[0]} bandwidth", math.nan, filled[0], 100 * filled[1]) if filled else _NO_ROOF
         )
     peak = _peak_over(row, dtype, limits)
-    if peak is None and row["tensor"] > 0:  # nobody measured what these tensor cores can do: no other roof says
+    if (
+        peak is None and row["tensor"] > 0
+    ):  # nobody measured what these tensor cores can do: no other roof says
         return _NO_ROOF
     top = peak.tflops if peak else None
     roof = roofline.lowest_roof(top, limits.bandwidths, _known(row, "intensity"))
