@@ -204,8 +204,8 @@ def _dots(ax: Axes, lines: pd.DataFrame) -> None:
     look.grid(ax)
 
 
-LETTERS = 180
-"""Of text of 0.8 of the font's size in an inch, times that size in points."""
+LETTERS = 7
+"""Of text of 0.8 of the font's size in a millimetre, times that size in points."""
 
 
 def _column(
@@ -216,7 +216,7 @@ def _column(
     ax.set(xlim=(0, 1), ylim=(len(texts) - 0.5, -0.5))
     how: dict[str, Any] = {"x": float(right), "ha": "right" if right else "left", "va": "center"}
     ax.text(y=-0.9, s=title, size=0.8 * style.font_size, weight="bold", **how)
-    most = int(ax.get_position().width * ax.figure.get_figwidth() * LETTERS / style.font_size)
+    most = int(ax.get_position().width * style.width_mm * LETTERS / style.font_size)
     for y, text in enumerate(texts):
         if base.present(text):
             told = text if right or len(text) <= most else f"{text[: most - 1]}…"
