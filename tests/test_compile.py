@@ -4,16 +4,19 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from samples import BODY, FRONT, config, needs_nvrtc, write_kernel
 from tilewave import project
 from tilewave.compiling import cubin, mangling, nvrtc, sass, source
+from tilewave.gpu.reference import compile_support
 from tilewave.kernels import host_code, load_kernel, source_digest
 from tilewave.records import model
 from tilewave.records.store import Store
-from tilewave.stages import compiling
+from tilewave.sealing import unsealed_bytes
+from tilewave.stages import compiling, run
 from tilewave.variants import variant
 
 pytestmark = needs_nvrtc
@@ -362,3 +365,14 @@ def test_symbol() -> None:
         nvrtc.symbol("g", ["_Z1gPf", "_Z1gPd"])
     with pytest.raises(nvrtc.NoSymbol, match="one that is instantiated"):
         nvrtc.symbol("sgemm", [])
+
+
+def test_what_checks_on_a_gpu_need_is_compiled_beside_the_kernels(tmp_path):
+    made = SimpleNamespace(store=SimpleNamespace(root=tmp_path))
+    for live in (False, True):
+        about = SimpleNamespace(target={"live": live}, arch="sm_90", project=made)
+        with run._helpers_compiled(about):
+            assert not list(tmp_path.rglob("*.cubin"))
+    (kept,) = (tmp_path / "cache").iterdir()
+    found = unsealed_bytes(kept.read_bytes())
+    assert found.startswith(b"\x7fELF") and found == compile_support("sm_90", kept.parent)

@@ -1,4 +1,7 @@
-"""The helper kernels of support.cu: random inputs, the float64 product, the comparison, a gate."""
+"""The helper kernels of support.cu: random inputs, the float64 product, the comparison, a gate.
+
+``python -m tilewave.gpu.reference ARCH CACHE`` compiles them (`compile_support`) before somebody waits for them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import contextlib
 import ctypes
 import hashlib
 import math
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +25,7 @@ from tilewave.gpu.buffers import Buffer, Memory
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, pointer
 from tilewave.operations.base import Product
+from tilewave.processes.lifetime import die_with_parent
 from tilewave.records.store import write_atomically
 from tilewave.sealing import content, sealed_bytes, unsealed_bytes
 
@@ -245,3 +250,8 @@ class Support:
         self._references.clear()
         self._memory.close()
         self._module.close()
+
+
+if __name__ == "__main__":
+    die_with_parent()
+    compile_support(sys.argv[1], Path(sys.argv[2]))

@@ -9,6 +9,8 @@ import hashlib
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +25,7 @@ from tilewave.environment import commit
 from tilewave.errors import UserError
 from tilewave.gpu import cards
 from tilewave.gpu.device import CHOICE_VARIABLE
-from tilewave.home import RECORDED
+from tilewave.home import RECORDED, child_environment
 from tilewave.progress import Progress, duration, say
 from tilewave.records import model
 from tilewave.records.store import not_written, write_atomically
@@ -154,10 +156,31 @@ def compile_kernels(job: Job, kernels: Sequence[str], cores: int) -> str:
             say(f"  {told}")
         progress.done(task.id)
 
-    compiling.compile_all(tasks, pipeline.store, _cores(pipeline, cores), done, pipeline.recording)
+    with _helpers_compiled(pipeline):
+        compiling.compile_all(
+            tasks, pipeline.store, _cores(pipeline, cores), done, pipeline.recording
+        )
     words = f"{len(tasks)} variants in {progress.spent}"
     say(f"  compile: {words}" + (f", {refused} refused" if refused else ""))
     return words
+
+
+@contextlib.contextmanager
+def _helpers_compiled(pipeline: Pipeline) -> Iterator[None]:
+    """Beside other kernels those that the GPU's checks need, which take as long as the dearest of these."""
+    if not pipeline.target["live"]:
+        yield
+        return
+    arguments = [pipeline.arch, str(_cache(pipeline.project))]
+    command = [sys.executable, "-m", "tilewave.gpu.reference", *arguments]
+    quiet = subprocess.DEVNULL  # what is wrong with them, the checks tell
+    with subprocess.Popen(command, env=child_environment(), stdout=quiet, stderr=quiet):
+        yield
+
+
+def _cache(project: projects.Project) -> Path:
+    """Where helper kernels and cuBLASLt's choices are kept."""
+    return project.store.root / "cache"
 
 
 def _cores(pipeline: Pipeline, given: int) -> int:
@@ -272,7 +295,7 @@ def best(job: Job) -> pd.DataFrame:
 def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
     """How the jobs of a stage are run on this machine."""
     project = job.project
-    cache = project.store.root / "cache"
+    cache = _cache(project)
     log = Path(f"{job.log}.worker") if job.log else project.results / f"{stage}.log"
     log.unlink(missing_ok=True)
     os.environ[CHOICE_VARIABLE] = str(project.config.gpu)
