@@ -81,6 +81,20 @@ def test_roofs_follow_dtype_and_unit() -> None:
     assert found.loc[VENDOR, "of the roof (%)"] == pytest.approx(100 * 685 / 820)
 
 
+def test_a_slow_kernel_stands_under_the_roof_of_the_instruction_that_it_has() -> None:
+    study = synthetic.make("roofline")
+    records = study.records.copy()
+    speed = (records["case"] == VENDOR) & (records["metric"] == "tflops")
+    records.loc[speed, "value"] = 300.0
+    slow = replace(study, records=records)
+    assert rows(slow).loc[VENDOR, "lowest roof"] == "FP16 (FP32 sum) mma.sync"
+    for opcode, roof in (("HGMMA.64x256x16.F32", "wgmma"), ("HMMA.16816.F32", "mma.sync")):
+        row = {"case": VENDOR, "opcode": opcode, "executed": 1.0, "stage": "counters"}
+        counted = pd.concat([study.instructions, pd.DataFrame([row])])
+        found = rows(replace(slow, instructions=counted)).loc[VENDOR, "lowest roof"]
+        assert found == f"FP16 (FP32 sum) {roof}"
+
+
 def test_a_kernel_bound_by_l1_says_so() -> None:
     study = synthetic.make("roofline")
     records = study.records.copy()

@@ -19,6 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from tilewave.counters.catalogue import COPY_WAVEFRONTS, GLOBAL_ACCESSES, L2_SECTORS
+from tilewave.execution import opcodes
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._ceilings import (
@@ -98,15 +99,29 @@ def _same_environment(study: StudyData) -> set[str]:
 def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | None:
     """The arithmetic roof of a case: the lowest of its dtype that is no lower than its rate.
 
-    A kernel that issued tensor operations has the tensor cores' roofs, another one the FMA units'.
+    A kernel that issued tensor operations has the tensor cores' roofs, another one the FMA units'; where its
+    instructions were counted, those of the instruction that it has (mma.sync or wgmma).
     """
     # FP8 with f32 sums is the same instruction, whose sums are added to others now and then.
     names = {dtype, f"{dtype.removesuffix('_f32')}_f22"}
     of_dtype = [one for one in limits.peaks if one.dtype in names]
     if pd.notna(row["tensor"]):
         of_dtype = [one for one in of_dtype if (one.unit != "fma") == bool(row["tensor"] > 0)]
+    of_dtype = [one for one in of_dtype if one.unit.split("_")[0] == row["unit"]] or of_dtype
     over = [one for one in of_dtype if one.tflops >= row["tflops"]]
     return min(over, key=lambda one: one.tflops) if over else next(iter(of_dtype), None)
+
+
+def _units(study: StudyData) -> dict[str, str]:
+    """mma or wgmma, of each case of which an instruction of the tensor cores was counted."""
+    rows = study.instructions
+    told = rows.loc[rows["executed"] > 0, ["case", "opcode"]].drop_duplicates()
+    kinds = {opcode: opcodes.unit(str(opcode)) for opcode in told["opcode"].unique()}
+    return {
+        str(case): kind[0].split()[0]
+        for case, opcode in zip(told["case"], told["opcode"], strict=True)
+        if (kind := kinds[opcode])
+    }
 
 
 def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
@@ -119,6 +134,7 @@ def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
     frame["tensor"] = base.value_of(study, base.COUNTED_TENSOR_FLOPS, "counters").reindex(
         frame.index
     )
+    frame["unit"] = frame.index.map(_units(study))
     operations = base.flops(study).reindex(frame.index)
     frame["moves only"] = operations == 0
     for level in _LEVELS:
@@ -423,7 +439,7 @@ def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame, style: Styl
         f"{base.shapes_told(kernels)}, inputs in no cache. Up: TFLOP/s; roofs beside the dtype, the "
         f"highest first; right: {work} over the bytes of a level. Slopes: "
         f"{_slopes(study, limits)}. Beside a name: how much of its lowest roof it reaches; of "
-        "arithmetic's, the lowest of its unit (tensor cores or FMA) that it does not pass."
+        "arithmetic's, that of its instruction, or the lowest of its unit that it does not pass."
     ]
     if points["moves only"].any():
         notes.append("Without FLOPs: bytes of a level by time, as a share of its slope.")
