@@ -42,7 +42,7 @@ cases:
   e4m3:
     macros: {TYPE: e4m3, ACCUMULATE: f22}
     scalars: {pairs: 384, largest: 3}
-    note: "wgmma m64n256k32; operands of 3 bits, so that the sums stay exact in 13 bits"
+    note: "wgmma m64n256k32; operands of 2 bits, so that the sums stay exact in 13"
   e5m2:
     macros: {TYPE: e5m2, ACCUMULATE: f22}
     scalars: {pairs: 384, largest: 3}

@@ -370,7 +370,7 @@ def test_symbol() -> None:
 def test_what_checks_on_a_gpu_need_is_compiled_beside_the_kernels(tmp_path):
     made = SimpleNamespace(store=SimpleNamespace(root=tmp_path))
     for live in (False, True):
-        about = SimpleNamespace(target={"live": live}, arch="sm_90", project=made)
+        about = SimpleNamespace(target={"live": live}, arch="sm_90", project=made, tasks=[1])
         with run._helpers_compiled(about):
             assert not list(tmp_path.rglob("*.cubin"))
     (kept,) = (tmp_path / "cache").iterdir()

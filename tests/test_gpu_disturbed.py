@@ -81,17 +81,17 @@ def test_a_time_is_marked(timed, how, told):
 
 
 def test_the_end_of_a_case_was_watched_for_the_next_one(monkeypatch):
-    seen, support = iter([0.0, 0.5, 0.1]), Support.__new__(Support)
+    seen, support = iter([0.0, 0.5, 0.1, 0.2]), Support.__new__(Support)
     support._paused, support._watched_at = 0.0, -math.inf
     watched = SimpleNamespace(
         pointer=0, download=lambda dtype: np.array([1e6 * next(seen), 1e6], dtype)
     )
     monkeypatch.setattr(Support, "_watched", watched)
     monkeypatch.setattr(Support, "_launch", lambda *_: None)
-    clock = iter([10.0, 10.5, 11.0, 11.5, 12.5, 13.0])
+    clock = iter([10.0, 10.5, 10.6, 10.7, 10.8, 10.9])
     monkeypatch.setattr(reference.time, "monotonic", lambda: next(clock))
-    told = [support.paused(lately=True), support.paused(), support.paused(lately=True)]
-    assert [*told, support.paused(lately=True)] == [0.0, 0.5, 0.5, 0.1]
+    told = [support.paused(lately=one) for one in (True, True, False, True, True)]
+    assert told == [0.0, 0.0, 0.5, 0.1, 0.2], "where somebody else was, they are looked for again"
 
 
 def test_the_error_of_a_ratio_forgets_a_clock_that_both_share():

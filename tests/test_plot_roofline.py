@@ -9,6 +9,7 @@ import pytest
 
 import synthetic
 from tilewave.plots import _panels, roofline
+from tilewave.plots._ceilings import Ceilings, Peak
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
@@ -93,6 +94,19 @@ def test_a_slow_kernel_stands_under_the_roof_of_the_instruction_that_it_has() ->
         counted = pd.concat([study.instructions, pd.DataFrame([row])])
         found = rows(replace(slow, instructions=counted)).loc[VENDOR, "lowest roof"]
         assert found == f"FP16 (FP32 sum) {roof}"
+
+
+def test_where_no_instruction_was_counted_nothing_is_known_of_them() -> None:
+    study = synthetic.make("roofline")
+    bare = replace(study, instructions=pd.DataFrame(columns=["case", "key"]))
+    pd.testing.assert_frame_equal(roofline.table(bare), roofline.table(study))
+
+
+def test_promoted_sums_of_fp8_stand_under_the_instruction_that_makes_them() -> None:
+    peaks = (Peak("e4m3_f22", "wgmma", 1800.0), Peak("f16_f32", "wgmma", 900.0))
+    (lent,) = Ceilings({}, peaks, ()).of("e4m3_f32")
+    assert (lent.tflops, lent.label) == (1800.0, "FP8 E4M3 (FP32 sum) wgmma")
+    assert Ceilings({}, peaks, ()).of("f16_f32") == [peaks[1]]
 
 
 def test_a_kernel_bound_by_l1_says_so() -> None:

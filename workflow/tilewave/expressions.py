@@ -63,7 +63,7 @@ def _narrow(value: Any) -> Any:
 
 
 def _within(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """An operator or function that has no value where that is too wide to go on with."""
+    """An operator that has no value where that is too wide to go on with."""
 
     def limited(*given: Any) -> Any:
         value = apply(*given)

@@ -115,13 +115,13 @@ class Support:
 
     def paused(self, lately: bool = False) -> float:
         """Share of the next milliseconds in which this process did not have the GPU, 0 to 1; lately: or of the
-        last ones that were watched, where that is not long ago.
+        last ones that were watched, where that is not long ago and it had it.
 
         Processes that compute on one GPU take turns, a millisecond or so each. Where kernels of several run
         at once (MPS) nothing is noticed.
         """
-        if lately and time.monotonic() - self._watched_at < LATELY_S:
-            return self._paused
+        if lately and not self._paused and time.monotonic() - self._watched_at < LATELY_S:
+            return 0.0
         span, least = ctypes.c_uint64(WATCH_NS), ctypes.c_uint64(PAUSE_NS)
         self._launch("watch", 1, 1, span, least, pointer(self._watched.pointer))
         pauses, whole = (int(one) for one in self._watched.download(np.dtype(np.uint64)))

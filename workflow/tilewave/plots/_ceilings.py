@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pandas as pd
@@ -40,6 +40,17 @@ class Ceilings:
     bandwidths: Mapping[str, float]
     peaks: tuple[Peak, ...]
     absent: tuple[str, ...]
+
+    def of(self, dtype: str) -> list[Peak]:
+        """A dtype's peaks, the highest first; of FP8 with f32 sums those of the instruction that makes them."""
+        return [
+            replace(one, dtype=dtype) for one in self.peaks if one.dtype in (dtype, _made_of(dtype))
+        ]
+
+
+def _made_of(dtype: str) -> str:
+    """FP8 with f32 sums is FP8 with the tensor cores' own, which are added to others now and then."""
+    return f"{dtype.removesuffix('_f32')}_f22"
 
 
 def environment_here(study: StudyData) -> str:
@@ -112,7 +123,9 @@ def ceilings(study: StudyData) -> Ceilings:
     peaks: list[Peak] = []
     absent: list[str] = []
     named = set(levels.values())
-    wanted = set(kernels_of(study)["dtype"])
+    wanted = {
+        name for one in kernels_of(study)["dtype"].unique() for name in (one, _made_of(str(one)))
+    }
     for row in probes.to_dict("records"):
         case, name = str(row["case"]), str(row["probe_case"])
         if case in widths:

@@ -205,7 +205,8 @@ def _dots(ax: Axes, lines: pd.DataFrame) -> None:
 
 
 LETTERS = 7
-"""Of text of 0.8 of the font's size in a millimetre, times that size in points."""
+"""Of text of 0.8 of the font's size in a millimetre, times that size in points. Columns are measured before they are
+laid out, when they are no wider."""
 
 
 def _column(

@@ -237,7 +237,10 @@ def _derived(study: StudyData, samples: Mapping[str, list[dict[str, Any]]]) -> p
         if counts is None:
             continue
         blocks = _blocks(row) or known.blocks(case)
-        least: Bound = bounds.bound(counts, gpu, blocks, _bytes(row))
+        try:
+            least: Bound = bounds.bound(counts, gpu, blocks, _bytes(row))
+        except KeyError:  # a tensor instruction whose rate nobody told of this GPU
+            continue
         cycles = values[ELAPSED][case]
         if math.isnan(cycles):  # at its largest clock it has no more in this time
             cycles = timed[case] * gpu.clock_mhz

@@ -102,9 +102,7 @@ def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | No
     A kernel that issued tensor operations has the tensor cores' roofs, another one the FMA units'; where its
     instructions were counted, those of the instruction that it has (mma.sync or wgmma).
     """
-    # FP8 with f32 sums is the same instruction, whose sums are added to others now and then.
-    names = {dtype, f"{dtype.removesuffix('_f32')}_f22"}
-    of_dtype = [one for one in limits.peaks if one.dtype in names]
+    of_dtype = limits.of(dtype)
     if pd.notna(row["tensor"]):
         of_dtype = [one for one in of_dtype if (one.unit != "fma") == bool(row["tensor"] > 0)]
     of_dtype = [one for one in of_dtype if one.unit.split("_")[0] == row["unit"]] or of_dtype
@@ -115,6 +113,8 @@ def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | No
 def _units(study: StudyData) -> dict[str, str]:
     """mma or wgmma, of each case of which an instruction of the tensor cores was counted."""
     rows = study.instructions
+    if rows.empty:  # of no case, with no such columns
+        return {}
     told = rows.loc[rows["executed"] > 0, ["case", "opcode"]].drop_duplicates()
     kinds = {opcode: opcodes.unit(str(opcode)) for opcode in told["opcode"].unique()}
     return {
@@ -258,7 +258,7 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
     """The slope of each level's bandwidth up to the dtype's highest roof, and its roofs, which the title
     names from the highest on."""
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
-    roofs = _grouped(peak for peak in limits.peaks if peak.dtype == dtype)
+    roofs = _grouped(limits.of(dtype))
     top = max((height for height, _ in roofs), default=high)
     for level, bandwidth in limits.bandwidths.items():
         end = top / bandwidth
@@ -296,7 +296,7 @@ def _panel(
     ax: Axes, points: pd.DataFrame, dtype: str, limits: Ceilings, tall: float, style: Style
 ) -> None:
     """A dtype's kernels at each level under its roofs, each named beside."""
-    peaks = [peak.tflops for peak in limits.peaks if peak.dtype == dtype]
+    peaks = [peak.tflops for peak in limits.of(dtype)]
     speeds = points["tflops"]
     ax.set_ylim(speeds.min() / 1.6, 1.7 * max([*speeds, *peaks]))
     ax.yaxis.set_major_locator(

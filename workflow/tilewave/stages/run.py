@@ -168,7 +168,7 @@ def compile_kernels(job: Job, kernels: Sequence[str], cores: int) -> str:
 @contextlib.contextmanager
 def _helpers_compiled(pipeline: Pipeline) -> Iterator[None]:
     """Beside other kernels those that the GPU's checks need, which take as long as the dearest of these."""
-    if not pipeline.target["live"]:
+    if not pipeline.target["live"] or not pipeline.tasks:
         yield
         return
     arguments = [pipeline.arch, str(_cache(pipeline.project))]
