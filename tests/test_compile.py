@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,11 +12,9 @@ import pytest
 from samples import BODY, FRONT, config, needs_nvrtc, write_kernel
 from tilewave import project
 from tilewave.compiling import cubin, mangling, nvrtc, sass, source
-from tilewave.gpu.reference import compile_support
 from tilewave.kernels import host_code, load_kernel, source_digest
 from tilewave.records import model
 from tilewave.records.store import Store
-from tilewave.sealing import unsealed_bytes
 from tilewave.stages import compiling, run
 from tilewave.variants import variant
 
@@ -367,12 +366,16 @@ def test_symbol() -> None:
         nvrtc.symbol("sgemm", [])
 
 
-def test_what_checks_on_a_gpu_need_is_compiled_beside_the_kernels(tmp_path):
+def test_what_checks_on_a_gpu_need_is_compiled_beside_the_kernels(tmp_path, monkeypatch):
+    begun = []
+    monkeypatch.setattr(
+        run.subprocess, "Popen", lambda command, **_: begun.append(command) or nullcontext()
+    )
     made = SimpleNamespace(store=SimpleNamespace(root=tmp_path))
-    for live in (False, True):
-        about = SimpleNamespace(target={"live": live}, arch="sm_90", project=made, tasks=[1])
+    for live, tasks in ((False, [1]), (True, []), (True, [1])):
+        about = SimpleNamespace(target={"live": live}, arch="sm_90", project=made, tasks=tasks)
         with run._helpers_compiled(about):
-            assert not list(tmp_path.rglob("*.cubin"))
-    (kept,) = (tmp_path / "cache").iterdir()
-    found = unsealed_bytes(kept.read_bytes())
-    assert found.startswith(b"\x7fELF") and found == compile_support("sm_90", kept.parent)
+            assert len(begun) == (live and bool(tasks))
+    assert begun == [
+        [sys.executable, "-m", "tilewave.gpu.reference", "sm_90", str(tmp_path / "cache")]
+    ]
