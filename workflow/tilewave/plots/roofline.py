@@ -163,9 +163,8 @@ def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float
             (f"{filled[0]} bandwidth", math.nan, filled[0], 100 * filled[1]) if filled else _NO_ROOF
         )
     peak = _peak_over(row, dtype, limits)
-    if (
-        peak is None and row["tensor"] > 0
-    ):  # nobody measured what these tensor cores can do: no other roof says
+    # Where nobody measured what these tensor cores can do, no other roof says.
+    if peak is None and row["tensor"] > 0:
         return _NO_ROOF
     top = peak.tflops if peak else None
     roof = roofline.lowest_roof(top, limits.bandwidths, _known(row, "intensity"))
