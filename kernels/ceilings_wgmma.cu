@@ -75,8 +75,6 @@ cases:
 #define SUM_i32 2
 #define SUM_f22 3
 #define TYPE_NUMBER NAMED(TYPE_, TYPE)
-#define QUOTED(word) #word
-#define TEXT(word) QUOTED(word)
 #define SUM_NUMBER NAMED(SUM_, ACCUMULATE)
 
 namespace {

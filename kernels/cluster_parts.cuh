@@ -9,7 +9,7 @@
 
 namespace cluster_parts {
 
-constexpr int QUAD_BYTES = 16;  // four floats, two doubles: one store of a thread
+constexpr int QUAD_BYTES = 16;  // four floats or whole numbers, two doubles: one store of a thread
 
 __device__ __forceinline__ unsigned rank() {
     unsigned rank;
@@ -35,6 +35,12 @@ __device__ __forceinline__ void store_quad(unsigned there, unsigned barrier, con
         "f"(quad[0]), "f"(quad[1]), "f"(quad[2]), "f"(quad[3]), "r"(barrier)
         : "memory");
 }
+__device__ __forceinline__ void store_quad(unsigned there, unsigned barrier, const int* quad) {
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.s32 [%0], {%1, %2, %3, %4}, [%5];\n" ::"r"(there),
+        "r"(quad[0]), "r"(quad[1]), "r"(quad[2]), "r"(quad[3]), "r"(barrier)
+        : "memory");
+}
 __device__ __forceinline__ void store_quad(unsigned there, unsigned barrier, const double* pair) {
     asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f64 [%0], {%1, %2}, [%3];\n" ::"r"(there),
                  "d"(pair[0]), "d"(pair[1]), "r"(barrier)
@@ -45,6 +51,14 @@ __device__ __forceinline__ void add_quad(float* sums, unsigned at) {
     float4 four;
     asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];\n"
                  : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
+                 : "r"(at)
+                 : "memory");
+    sums[0] += four.x, sums[1] += four.y, sums[2] += four.z, sums[3] += four.w;
+}
+__device__ __forceinline__ void add_quad(int* sums, unsigned at) {
+    int4 four;
+    asm volatile("ld.shared.v4.s32 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
                  : "r"(at)
                  : "memory");
     sums[0] += four.x, sums[1] += four.y, sums[2] += four.z, sums[3] += four.w;

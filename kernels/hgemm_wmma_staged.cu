@@ -41,12 +41,10 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 #include <mma.h>
 
 #include "cp_async.cuh"
+#include "words.cuh"
 
 using f32 = float;
 using f16 = __half;
-
-#define TEXT_OF(word) #word
-#define TEXT(word) TEXT_OF(word)
 
 namespace {
 

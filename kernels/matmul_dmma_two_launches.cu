@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS, RESIDENT / (
 }
 
 // Group blockIdx.z of each thread's sums, part by part in the order of k.
-extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS)
+extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS, 1)
     added(f64* __restrict__ c, int m, int n, int k, f64 alpha, f64 beta, f64* __restrict__ partials) {
     using namespace dmma;
     const Problem problem = {nullptr, nullptr, c, m, n, k, alpha, beta};

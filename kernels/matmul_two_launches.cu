@@ -128,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, sgemm::BLOCKS_PER_S
 
 // The parts of the tiles that were dealt out, in the order of k: a block adds four outputs of each thread of a tile, then
 // others.
-extern "C" __global__ void __launch_bounds__(sgemm::THREADS)
+extern "C" __global__ void __launch_bounds__(sgemm::THREADS, 1)
     added(float* __restrict__ c, int m, int n, int k, float alpha, float beta, float* __restrict__ partials) {
     const sgemm::Problem p = {nullptr, nullptr, c, m, n, k, alpha, beta};
     const dealing::Schedule schedule = schedule_of(p);

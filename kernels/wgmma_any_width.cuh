@@ -2,20 +2,11 @@
 // of sums. The width is a number that the kernel got, so every product is behind a jump; all that stands around it is
 // written once.
 //
-// Who includes this defines WIDEST (128, 176 or 256) and what PRODUCT_TYPES, PRODUCT_ENDING and SUM_REGISTER of the
-// instruction are, as wgmma_type.cuh does.
+// Who includes this defines WIDEST (128, 176 or 256), and includes wgmma_type.cuh before.
 
 #pragma once
 
 #include "wgmma.cuh"
-
-#define REGISTER_OF_f32 "+f"
-#define REGISTER_OF_i32 "+r"
-#define REGISTER_OF_unsigned "+r"
-#define SUMS_IN_f32 1
-#define SUMS_IN_i32 1
-#define SUMS_IN_unsigned 2  // f16
-#define SUMS_IN_REGISTER NAMED(SUMS_IN_, SUM_REGISTER)
 
 // Four registers of sums each, behind both descriptors and a number.
 #define FOURS_4 "%3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18"
@@ -92,7 +83,7 @@ using Sums = SUM_REGISTER[SUMS];
 // to be the same: the first sums. a and b are descriptors; where `add` is 0, the first product overwrites the sums.
 __device__ __forceinline__ void multiply_chunk(Sums& sums, int width, unsigned long long a, unsigned long long b, int add) {
 #define PRODUCT(N, FOURS, ADD)                                                                                   \
-    "wgmma.mma_async.sync.aligned.m64n" #N PRODUCT_TYPES " {" FOURS_##FOURS "}, %0, %1, " ADD PRODUCT_ENDING(0, 0) ";\n"
+    "wgmma.mma_async.sync.aligned.m64n" #N PRODUCT_TYPES " {" FOURS_##FOURS "}, %0, %1, " ADD PRODUCT_ENDING ";\n"
 #define NEXT(N, FOURS) "add.s64 %0, %0, 2;\nadd.s64 %1, %1, 2;\n" PRODUCT(N, FOURS, "always")
 #define CASE(N, FOURS)                                                                                         \
     case N / 8:                                                                                                \
@@ -104,7 +95,7 @@ __device__ __forceinline__ void multiply_chunk(Sums& sums, int width, unsigned l
             "setp.ne.b32 always, 1, 0;\n"                                                                      \
             PRODUCT(N, FOURS, "more") NEXT(N, FOURS) NEXT(N, FOURS) NEXT(N, FOURS)                             \
             "}\n"                                                                                              \
-            : "+l"(a), "+l"(b), "+r"(add), NAMED(OF_, WIDEST)(NAMED(REGISTER_OF_, SUM_REGISTER), sums));       \
+            : "+l"(a), "+l"(b), "+r"(add), NAMED(OF_, WIDEST)(SUM_OPERAND, sums));       \
         hopper::commit_products();                                                                             \
         break;
     switch (width / 8) {

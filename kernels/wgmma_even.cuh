@@ -1,11 +1,20 @@
 // Tiles of any width of any type (matmul_wgmma_even): threads, the ring of stages, and how a warp's results lie in
 // shared memory, from where the TMA brings them to C. A chunk of k is 128 bytes of a row of A and of B.
 //
-// Who includes this defines what wgmma_type.cuh asks for.
+// Who includes this defines TILE_M and what wgmma_type.cuh asks for.
 
 #pragma once
 
-#include "wgmma_type.cuh"
+#include "wgmma_results.cuh"
+
+// Columns of a tile, for which there are registers.
+#if TILE_M == 256
+#define WIDEST 128
+#elif TILE_M == 192
+#define WIDEST 176
+#else
+#define WIDEST 256
+#endif
 
 #include "wgmma_any_width.cuh"
 
@@ -13,12 +22,6 @@ namespace even {
 
 using namespace hopper;
 
-#if WHOLE_NUMBERS
-using Scalar = i32;
-#else
-using Scalar = f32;
-#endif
-using Number = SUM_REGISTER;
 using any_width::SUMS;
 
 constexpr int DEPTH = SWIZZLE_BYTES / OPERAND_BYTES;  // elements of k in a chunk
@@ -126,26 +129,6 @@ struct Ring {
 
 // ---- sums ------------------------------------------------------------------------------------------
 
-template <class Half>
-__device__ __forceinline__ unsigned packed(f32 first, f32 second) {
-    const auto pair = pair_of(Half(), first, second);
-    return reinterpret_cast<const unsigned&>(pair);
-}
-
-__device__ __forceinline__ f32 number(f16 one) { return __half2float(one); }
-__device__ __forceinline__ f32 number(bf16 one) { return __bfloat162float(one); }
-__device__ __forceinline__ f32 number(f32 one) { return one; }
-__device__ __forceinline__ i32 number(i32 one) { return one; }
-
-// fmaf, so that all kernels round alike.
-__device__ __forceinline__ f32 combined(f32 sum, f32 alpha, f32 beta, f32 old) { return fmaf(beta, old, alpha * sum); }
-__device__ __forceinline__ i32 combined(i32 sum, i32 alpha, i32 beta, i32 old) { return alpha * sum + beta * old; }
-
-// Two neighbours of a row, as they lie in C.
-struct alignas(2 * sizeof(Out)) Two {
-    Out first, second;
-};
-
 // Two neighbours among a thread's sums, in one register or two, become alpha times them plus beta times what C held.
 template <class T>
 __device__ __forceinline__ void combine(T* sums, Scalar alpha, Scalar beta, const Two& old) {
@@ -179,10 +162,6 @@ __device__ __forceinline__ void finish(Sums& sums, const Thread& thread, const R
 }
 
 // ---- strips ----------------------------------------------------------------------------------------
-
-__device__ __forceinline__ unsigned bits(f32 sum) { return __float_as_uint(sum); }
-__device__ __forceinline__ unsigned bits(i32 sum) { return static_cast<unsigned>(sum); }
-__device__ __forceinline__ unsigned bits(unsigned sums) { return sums; }
 
 // Strip `number` of a warp's sums of one product, in registers of their own.
 __device__ __forceinline__ void pack_strip(Words& words, const any_width::Sums& sums, const Thread& thread, int number) {

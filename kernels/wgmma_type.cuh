@@ -1,8 +1,8 @@
 // Which wgmma a type takes: the instruction's name and what stands behind its operands, its registers of sums, and the
 // elements of C. A wgmma takes 32 bytes of k whatever its type.
 //
-// Who includes this defines TYPE of A, and of B but for e5m2 (beside e4m3); ACCUMULATE (f32, f16, or f22: what the tensor
-// cores sum of FP8 is left to them); and TILE_M.
+// Who includes this defines TYPE of A, and of B but for e5m2 (beside e4m3), and ACCUMULATE (f32, f16, or f22: what the
+// tensor cores sum of FP8 is left to them).
 
 #pragma once
 
@@ -26,12 +26,12 @@
 #define WHOLE_NUMBERS 0
 #if TYPE_NUMBER == TYPE_tf32
 #define PRODUCT_TYPES "k8.f32.tf32.tf32"
-#define PRODUCT_ENDING(FIRST, SECOND) ", 1, 1"  // no sign is changed
+#define PRODUCT_ENDING ", 1, 1"  // no sign is changed
 #define OPERAND_BYTES 4
 using Out = f32;
 #elif TYPE_NUMBER == TYPE_i8
 #define PRODUCT_TYPES "k32.s32.s8.s8"
-#define PRODUCT_ENDING(FIRST, SECOND) ""
+#define PRODUCT_ENDING ""
 #define OPERAND_BYTES 1
 #undef SUM_REGISTER
 #define SUM_REGISTER i32
@@ -44,11 +44,11 @@ using Out = i32;
 #else
 #define PRODUCT_TYPES "k32.f32.e5m2.e4m3"
 #endif
-#define PRODUCT_ENDING(FIRST, SECOND) ", 1, 1"
+#define PRODUCT_ENDING ", 1, 1"
 #define OPERAND_BYTES 1
 using Out = bf16;
 #else
-#define PRODUCT_ENDING(FIRST, SECOND) ", 1, 1, 0, 0"  // and both operands are contiguous along k
+#define PRODUCT_ENDING ", 1, 1, 0, 0"  // and both operands are contiguous along k
 #define OPERAND_BYTES 2
 #if SUM_NUMBER == ACCUMULATE_f16
 #define PRODUCT_TYPES "k16.f16.f16.f16"
@@ -64,14 +64,15 @@ using Out = bf16;
 #endif
 #endif
 
-// Columns of a tile, for which there are registers.
-#if TILE_M == 256
-#define WIDEST 128
-#elif TILE_M == 192
-#define WIDEST 176
-#else
-#define WIDEST 256
-#endif
+// A register of sums as an operand, and what it holds.
+#define OPERAND_OF_f32 "+f"
+#define OPERAND_OF_i32 "+r"
+#define OPERAND_OF_unsigned "+r"
+#define SUM_OPERAND NAMED(OPERAND_OF_, SUM_REGISTER)
+#define SUMS_IN_f32 1
+#define SUMS_IN_i32 1
+#define SUMS_IN_unsigned 2  // f16
+#define SUMS_IN_REGISTER NAMED(SUMS_IN_, SUM_REGISTER)
 
 #undef TYPE
 #define TYPE f16  // wgmma.cuh asks for one of 16 bits, for products that are not used here

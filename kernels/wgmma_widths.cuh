@@ -1,5 +1,6 @@
-// wgmma of more widths: `multiply<N>` of wgmma.cuh for multiples of 16 that are no multiples of 64, so that a tile
-// can be as wide as a shape wants it.
+// wgmma of any type and of the widths that tiles are cut to: multiples of 16 columns.
+//
+// Who includes this includes wgmma_type.cuh before.
 
 #pragma once
 
@@ -18,32 +19,38 @@
 #define SUMS_80(kind, d, i) SUMS_64(kind, d, i), SUMS_16(kind, d, i + 64)
 #define SUMS_88(kind, d, i) SUMS_80(kind, d, i), SUMS_8(kind, d, i + 80)
 
-namespace hopper {
+namespace widths {
 
-#define TYPES_f16 "f16.f16"
-#define TYPES_bf16 "bf16.bf16"
+// d = a b^T, or d += a b^T where `add` is not 0, of 64 rows and N columns, 32 bytes of k deep; a and b are descriptors.
+// Register 4 j + e of a thread is column 8 j + 2 (lane mod 4) + e mod 2, row 16 warp + lane / 4 + 8 (e / 2).
+template <int N>
+__device__ __forceinline__ void multiply(SUM_REGISTER (&d)[N / 2], unsigned long long a, unsigned long long b, int add);
+
 // COUNT registers of sums; then the operands have the numbers A, B and ADD.
-#define PRODUCT(N, COUNT, A, B, ADD)                                                                     \
-    template <>                                                                                          \
-    __device__ __forceinline__ void multiply<N>(f32(&d)[COUNT], u64 a, u64 b, int add) {                 \
-        asm volatile(                                                                                    \
-            "{\n"                                                                                        \
-            ".reg .pred more;\n"                                                                         \
-            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                          \
-            "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAMED(TYPES_, TYPE) " {" REGISTERS_##COUNT \
-            "}, %" #A ", %" #B ", more, 1, 1, 0, 0;\n"                                                   \
-            "}\n"                                                                                        \
-            : SUMS_##COUNT("+f", d, 0)                                                                   \
-            : "l"(a), "l"(b), "r"(add));                                                                 \
+#define PRODUCT(N, COUNT, A, B, ADD)                                                                                   \
+    template <>                                                                                                        \
+    __device__ __forceinline__ void multiply<N>(SUM_REGISTER(&d)[COUNT], unsigned long long a, unsigned long long b,   \
+                                                int add) {                                                             \
+        asm volatile(                                                                                                  \
+            "{\n"                                                                                                      \
+            ".reg .pred more;\n"                                                                                       \
+            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                                        \
+            "wgmma.mma_async.sync.aligned.m64n" #N PRODUCT_TYPES " {" REGISTERS_##COUNT "}, %" #A ", %" #B             \
+            ", more" PRODUCT_ENDING ";\n"                                                                        \
+            "}\n"                                                                                                      \
+            : SUMS_##COUNT(SUM_OPERAND, d, 0)                                                                          \
+            : "l"(a), "l"(b), "r"(add));                                                                               \
     }
 PRODUCT(16, 8, 8, 9, 10)
 PRODUCT(32, 16, 16, 17, 18)
+PRODUCT(64, 32, 32, 33, 34)
 PRODUCT(96, 48, 48, 49, 50)
+PRODUCT(128, 64, 64, 65, 66)
 PRODUCT(160, 80, 80, 81, 82)
 PRODUCT(176, 88, 88, 89, 90)
+PRODUCT(192, 96, 96, 97, 98)
+PRODUCT(256, 128, 128, 129, 130)
 
 #undef PRODUCT
-#undef TYPES_f16
-#undef TYPES_bf16
 
-}  // namespace hopper
+}  // namespace widths

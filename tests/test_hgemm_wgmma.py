@@ -7,12 +7,11 @@ import pytest
 
 import executing_support as support
 from samples import ROOT, needs_nvrtc
-from tilewave.execution import counters
 
 pytestmark = needs_nvrtc
 
 KERNELS = ROOT / "kernels"
-PLAIN = ["hgemm_wgmma", "hgemm_wgmma_pipeline", "hgemm_wgmma_roles", "hgemm_wgmma_fit"]
+PLAIN = ["hgemm_wgmma", "hgemm_wgmma_pipeline", "hgemm_wgmma_roles", "matmul_wgmma_fit"]
 PERSISTENT = [
     "hgemm_wgmma_persistent",
     "hgemm_wgmma_store",
@@ -20,7 +19,7 @@ PERSISTENT = [
     "hgemm_wgmma_late",
     "matmul_wgmma_even",
 ]
-SHARED = "hgemm_wgmma_two_launches"
+SHARED = "matmul_wgmma_two_launches"
 LAYOUTS = "hgemm_wgmma_layouts"  # elements are made in the order of memory: its B is another one
 
 
@@ -103,18 +102,23 @@ def test_products_are_not_serialised_and_nothing_is_spilled(name: str) -> None:
 
 
 # Wider tiles than a power of two, cut in both directions; blocks without any chunk of k; rows that are not aligned; more
-# chunks than a ring holds in a cluster whose second block has no tile.
+# chunks than a ring holds.
 @pytest.mark.parametrize(
     ("name", "shape", "macros"),
     [
-        ("hgemm_wgmma_fit", "200x360x72", {"WARPGROUPS": 3, "TILE_N": 176}),
+        ("matmul_wgmma_fit", "200x360x72", {"WARPGROUPS": 3, "TILE_N": 176}),
         (
-            "hgemm_wgmma_split",
+            "matmul_wgmma_split",
             "72x72x200",
             {"SPLITS": 8, "WARPGROUPS": 1, "TILE_N": 64, "ROOM": 72},
         ),
         (SHARED, "129x136x2056", {"PARTS": 2}),
-        (SHARED, "72x72x200", {"PARTS": 8, "WARPGROUPS": 2, "TILE_N": 64, "DOWN": 1}),
+        (SHARED, "72x72x200", {"PARTS": 8, "WARPGROUPS": 2, "TILE_N": 64}),
+        # Of other types: results of 32 bits, whole numbers, chunks of 128.
+        ("matmul_wgmma_fit", "200x360x80", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),
+        ("matmul_wgmma_split", "200x136x528", {"TYPE": "i8", "SPLITS": 5}),
+        (SHARED, "129x136x2064", {"TYPE": "i8", "PARTS": 2}),
+        (SHARED, "72x72x208", {"TYPE": "e5m2", "PARTS": 8, "WARPGROUPS": 2, "TILE_N": 64}),
         ("matmul_cluster", "65x67x53", {"SPLITS": 16, "TILE_N": 64}),
         ("matmul_dmma_cluster", "65x67x53", {"SPLITS": 8}),
     ],
@@ -123,17 +127,3 @@ def test_tiles_of_other_sizes_and_shared_ones(
     name: str, shape: str, macros: dict[str, int]
 ) -> None:
     support.right(KERNELS / f"{name}.cu", shape, macros)
-
-
-# Both matrices are 64 KB, and two tiles need each: two blocks below each other read once what both need of B.
-def test_multicast_reads_from_l2_once() -> None:
-    runs, read = [], []
-    for down in (1, 2):
-        done = support.right(KERNELS / f"{SHARED}.cu", "128x128x256", {"DOWN": down, "TILE_N": 64})
-        boxes = [one.box for one in done.job.steps[0].launch.tensor_maps]
-        rows = counters.instruction_rows(done.program.instructions, done.counts)
-        loads = [row["executed"] for row in rows if row["opcode"].startswith("UTMALDG")]
-        read.append([2 * n * box[0] * box[1] for n, box in zip(loads, boxes, strict=True)])
-        runs.append(done)
-    assert read == [[131072, 131072], [131072, 65536]]
-    support.same_bits(runs)

@@ -16,6 +16,7 @@ from samples import a_job
 from tilewave.counters import catalogue
 from tilewave.counters.figures import DERIVED
 from tilewave.gpu import (
+    profile_idle,
     profile_instructions,
     profile_reading,
     profile_report,
@@ -280,6 +281,30 @@ def test_a_counter_without_a_value_is_absent_and_named() -> None:
     assert "dram__bytes_read.sum" not in named(found) and "dram_bytes" not in named(found)
     empty = profile_report.result_of(job("a"), [FakeAction("tiled", {}, 0)], NAMES)
     assert empty["status"] == "not measured" and "none of the metrics" in empty["reason"]
+
+
+# The sum takes ncu three passes, its two parts take one together.
+def test_a_sum_is_asked_for_in_its_parts_where_ncu_has_them() -> None:
+    total, parts = next(iter(catalogue.IN_PARTS.items()))
+    listed = {part.partition(".")[0] for part in parts}
+    assert catalogue.in_parts([total, "x.sum", parts[0]], listed) == [*parts, "x.sum"]
+    assert catalogue.in_parts([total, "x.sum"], set(list(listed)[:1])) == [total, "x.sum"]
+    action = FakeAction("tiled", dict(zip(parts, (96, 32), strict=True)), 0)
+    assert named(profile_report.result_of(job("a"), [action], [total]))[total] == 128
+    action = FakeAction("tiled", {parts[0]: 96, "dram__bytes_read.sum": 1}, 0)
+    assert total not in named(profile_report.result_of(job("a"), [action], [total, NAMES[0]]))
+
+
+# Sparse operands have counters of their own.
+def test_what_may_be_sparse_is_not_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: frozenset[str] | None = frozenset({"HMMA.16816.F32"})
+    monkeypatch.setattr(profile_idle, "_tensor_opcodes", lambda *_: found)
+    ours = job("a", cubin="a.cubin")
+    assert profile_idle.dense(ours) and profile_idle.dense(job("b", "", "cublaslt"))
+    found = frozenset({"HMMA.16816.F32", "HGMMA.SP.64x128x32.F32"})
+    assert not profile_idle.dense(ours)
+    found = None
+    assert not profile_idle.dense(ours)
 
 
 def test_durations_are_nanoseconds() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewave.dtypes import DTYPES
@@ -241,6 +241,13 @@ TENSOR_PATHS = [
     for dtype in ("f16", "bf16", "tf32")
 ]
 
+IN_PARTS: dict[str, tuple[str, ...]] = {
+    TENSOR.format(source): tuple(TENSOR_PATH.format(op, source) for op in operations)
+    for source, operations in (("fp16", ("hmma", "hgmma")), ("int8", ("imma", "igmma")))
+}
+"""Sums that take ncu three passes on an H200, where their parts take one together: all of them that there is
+where nothing is sparse."""
+
 _BASIC = [*SCALAR_OPS, *TENSOR_OPS, *CYCLES, *LAUNCH, *GEOMETRY, *INSTRUCTIONS, *DRAM]
 _TRAFFIC = [*_BASIC, *SHARED, *GLOBAL]
 SETS: dict[str, tuple[Metric, ...]] = {
@@ -341,6 +348,17 @@ def of_instructions(metrics: Iterable[str]) -> bool:
 def usable(value: object) -> bool:
     """Whether a counter's value is a number that may be recorded (no text, NaN or infinity)."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def in_parts(metrics: Iterable[str], listed: Collection[str]) -> list[str]:
+    """What to ask ncu for, each once: in place of `IN_PARTS` their parts, where ``listed`` (names without what is
+    behind the dot) has all of them."""
+    asked: dict[str, None] = {}
+    for name in metrics:
+        parts = IN_PARTS.get(name, ())
+        there = bool(parts) and all(part.partition(".")[0] in listed for part in parts)
+        asked |= dict.fromkeys(parts if there else [name])
+    return list(asked)
 
 
 def of_one_launch(name: str) -> bool:

@@ -1,6 +1,7 @@
-"""Counters that are 0 whatever runs: those of tensor operations that a case's code does not have.
+"""What a case's code tells of its counters: which are 0 whatever runs, because it has none of their tensor
+operations, and whether some operations are sparse.
 
-Each takes ncu a pass or two: an H200 has five of them, which are seven of the eight passes of the set
+Each counter takes ncu a pass or two: an H200 has five of them, which are seven of the eight passes of the set
 `traffic`, and no case uses more than one or two.
 """
 
@@ -29,6 +30,12 @@ def idle(job: Job) -> frozenset[str]:
     )
 
 
+def dense(job: Job) -> bool:
+    """Whether a job is known to have no sparse operand. No library's product here has one."""
+    found = frozenset[str]() if job.provider != "nvrtc" else _opcodes_of(job)
+    return found is not None and not any(".SP" in one for one in found)
+
+
 def _of_operands(job: Job) -> frozenset[str] | None:
     operands = [DTYPES[job.dtypes[name]] for name in "ab" if name in job.dtypes]
     known = all(one.tensor_cores for one in operands)
@@ -36,18 +43,23 @@ def _of_operands(job: Job) -> frozenset[str] | None:
 
 
 def _of_code(job: Job) -> frozenset[str] | None:
-    return _multiplied(job.cubin, *(one.entry for one in job.steps)) if job.cubin else None
+    """The types that a kernel multiplies on the tensor cores; None where one is not known."""
+    found = _opcodes_of(job)
+    types = None if found is None else set(map(opcodes.inputs, found))
+    return None if types is None or None in types else frozenset(filter(None, types))
+
+
+def _opcodes_of(job: Job) -> frozenset[str] | None:
+    return _tensor_opcodes(job.cubin, *(one.entry for one in job.steps)) if job.cubin else None
 
 
 @functools.cache
-def _multiplied(cubin: str, *entries: str) -> frozenset[str] | None:
-    """The types that these functions of a cubin multiply on the tensor cores; None where one is not known."""
+def _tensor_opcodes(cubin: str, *entries: str) -> frozenset[str] | None:
+    """The instructions of the tensor cores in these functions of a cubin; None where that is not known."""
     try:
         listing = sass.of_cubin(Path(cubin))
     except (OSError, RuntimeError):  # no nvdisasm, or nothing that it can read
         return None
-    types = set[str | None]()
-    for entry in entries:
-        found = sass.tensor_opcodes(listing, entry)
-        types |= {None} if found is None else set(map(opcodes.inputs, found))
-    return None if None in types else frozenset(filter(None, types))
+    found = [sass.tensor_opcodes(listing, entry) for entry in entries]
+    known = [one for one in found if one is not None]
+    return frozenset().union(*known) if len(known) == len(found) else None

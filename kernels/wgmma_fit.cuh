@@ -1,14 +1,18 @@
-// A thread block's tile of a half-precision product by TMA and wgmma, of whatever size suits the shape: one to four
+// A thread block's tile of a product by TMA and wgmma, of whatever size suits the shape and of any type: one to four
 // warpgroups below each other that multiply, 64 rows each, and a warp that does nothing but loads
-// (hgemm_wgmma_fit, hgemm_wgmma_split, hgemm_wgmma_two_launches).
+// (matmul_wgmma_fit, matmul_wgmma_split, matmul_wgmma_two_launches).
 //
-// A is row-major, B column-major: both are contiguous along k. A chunk is 64 deep, a row of it 128 bytes. What
-// lies outside of the matrices arrives as zeros, so that the main loop knows no edges.
+// A is row-major, B column-major: both are contiguous along k. A chunk of k is 128 bytes of a row. What lies outside of
+// the matrices arrives as zeros, so that the main loop knows no edges. Sums of FP8 are left to the tensor cores.
 //
 // Who includes this defines TYPE, WARPGROUPS, TILE_N, and ROOM, the KiB of shared memory that a block may take for
 // its stages.
 
 #pragma once
+
+#define ACCUMULATE f32
+
+#include "wgmma_results.cuh"
 
 #include "wgmma_widths.cuh"
 
@@ -20,7 +24,8 @@ constexpr int TILE_M = WARPGROUPS * MMA_M;
 constexpr int CONSUMER_WARPS = WARPGROUPS * WARPGROUP / WARP;
 constexpr int CONSUMERS = WARPGROUPS * WARPGROUP;  // threads
 constexpr int THREADS = CONSUMERS + WARP;
-constexpr int SUMS = TILE_N / 2;  // of a thread
+constexpr int SUMS = TILE_N / 2;                       // of a thread
+constexpr int DEPTH = SWIZZLE_BYTES / OPERAND_BYTES;  // elements of k in a chunk
 
 constexpr int A_BYTES = TILE_M * SWIZZLE_BYTES;
 constexpr int B_BYTES = TILE_N * SWIZZLE_BYTES;
@@ -30,14 +35,14 @@ constexpr int BLOCKS_PER_SM = ROOM < 112 ? 2 : 1;
 
 constexpr int QUAD_COLUMNS = 8;  // that four sums of each thread of a row are of
 constexpr int STRIP_ROWS = 16;   // of a warp
-constexpr int PIECE = 8;         // results of 16 bytes
+constexpr int PIECE = 16 / static_cast<int>(sizeof(Out));  // results of 16 bytes
 
 static_assert(TILE_N % 16 == 0 && TILE_N <= 256 && WARPGROUPS <= 4, "a box of the TMA has 256 rows at most");
 static_assert(A_BYTES % ATOM_BYTES == 0 && B_BYTES % ATOM_BYTES == 0, "operands begin where a swizzle does");
 static_assert(STAGES >= 2, "one chunk is multiplied while another one is loaded");
 static_assert(STAGES <= WARP, "a lane prepares the mbarriers of a stage");
 
-using Sums = f32[SUMS];
+using Sums = Number[SUMS];
 
 // First row and column of a tile in C.
 struct Place {
@@ -46,12 +51,12 @@ struct Place {
 
 // What becomes of the sums.
 struct Result {
-    element* c;
+    Out* c;
     int m, n;
-    f32 alpha, beta;
+    Scalar alpha, beta;
 };
 
-__device__ __forceinline__ int chunks_of(int k) { return (k - 1) / CHUNK + 1; }
+__device__ __forceinline__ int chunks_of(int k) { return (k - 1) / DEPTH + 1; }
 
 // The tile of a block, or of a cluster of so many. The grid's first dimension counts rows of a patch that is walked
 // together, the second one columns, the third one patches: so no division stands in the way of the first load.
@@ -90,11 +95,11 @@ struct Ring {
         empty = shared_of(barriers[1]);
     }
 
-    // By the warp that loads, which goes on at once. A stage is released by the warps of so many blocks.
-    __device__ __forceinline__ void begin(const Thread& thread, int blocks = 1) const {
+    // By the warp that loads, which goes on at once.
+    __device__ __forceinline__ void begin(const Thread& thread) const {
         if (thread.lane < STAGES) {
             initialize(full + 8 * thread.lane, 1);
-            initialize(empty + 8 * thread.lane, CONSUMER_WARPS * blocks);
+            initialize(empty + 8 * thread.lane, CONSUMER_WARPS);
             publish_barriers();
         }
         __syncwarp();
@@ -123,18 +128,17 @@ __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a
         ring.wait_empty();
         const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
         expect(barrier, STAGE_BYTES);
-        load(at, map_a, chunk * CHUNK, place.row, barrier);
-        load(at + A_BYTES, map_b, chunk * CHUNK, place.column, barrier);
+        load(at, map_a, chunk * DEPTH, place.row, barrier);
+        load(at + A_BYTES, map_b, chunk * DEPTH, place.column, barrier);
         ring.next();
     }
 }
 
 // The sums of `count` chunks, by the warps that multiply.
-template <class AnyRing>
-__device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread, AnyRing& ring, int count) {
+__device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread, Ring& ring, int count) {
     if (count == 0) {
 #pragma unroll
-        for (int e = 0; e < SUMS; ++e) sums[e] = 0.0f;
+        for (int e = 0; e < SUMS; ++e) sums[e] = 0;
     }
     int previous = 0;
     for (int chunk = 0; chunk < count; ++chunk) {
@@ -143,7 +147,9 @@ __device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread
         const u64 b = descriptor(ring.at() + A_BYTES);
         begin_products();
 #pragma unroll
-        for (int step = 0; step < STEPS; ++step) multiply<TILE_N>(sums, a + step * STEP, b + step * STEP, chunk | step);
+        for (int step = 0; step < STEPS; ++step) {
+            widths::multiply<TILE_N>(sums, a + step * STEP, b + step * STEP, chunk | step);
+        }
         commit_products();
         wait_products<1>();
         if (chunk > 0) ring.release(thread, previous);
@@ -156,26 +162,36 @@ __device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread
 // Waits for the other warps that multiply.
 __device__ __forceinline__ void sync_consumers() { asm volatile("bar.sync 1, %0;\n" ::"n"(CONSUMERS) : "memory"); }
 
+// Two neighbouring results of a row, into shared memory.
+__device__ __forceinline__ void lay(unsigned at, Number first, Number second) {
+    if constexpr (sizeof(Out) == 2) {
+        const unsigned pair = packed<Out>(static_cast<f32>(first), static_cast<f32>(second));
+        asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(at), "r"(pair) : "memory");
+    } else {
+        asm volatile("st.shared.v2.b32 [%0], {%1, %2};\n" ::"r"(at), "r"(bits(first)), "r"(bits(second)) : "memory");
+    }
+}
+
 // alpha times COUNT sums of each thread, which are 2 COUNT columns from `place` on, plus beta times C, to so many
 // columns of C: by way of the ring's memory, where no load is under way any more, so that rows leave in pieces of 16 bytes.
 template <int COUNT>
-__device__ __forceinline__ void store(f32 (&sums)[COUNT], const Thread& thread, const Ring& ring, const Result& result,
-                                      const Place& place, int columns = 2 * COUNT) {
-    constexpr int PIECES = COUNT * 2 / PIECE;    // of a row
-    constexpr int PITCH = (PIECES | 1) * 16;     // odd, so that eight rows begin in different banks
+__device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& thread, const Ring& ring,
+                                      const Result& result, const Place& place, int columns = 2 * COUNT) {
+    constexpr int PIECES = COUNT * 2 / PIECE;  // of a row
+    // Eight rows of 16 bytes, or four of 32, that are stored together begin in different banks.
+    constexpr int PITCH = (sizeof(Out) == 2 ? PIECES | 1 : (PIECES + 1) / 4 * 4 + 2) * 16;
     static_assert(CONSUMER_WARPS * STRIP_ROWS * PITCH <= STAGES * STAGE_BYTES, "the ring has room for the results");
     const int end = columns < 2 * COUNT ? min(result.n, place.column + columns) : result.n;
 #pragma unroll
     for (int e = 0; e < COUNT; ++e) sums[e] *= result.alpha;
-    if (result.beta != 0.0f) {
+    if (result.beta != 0) {
 #pragma unroll
         for (int e = 0; e < COUNT; e += 2) {
             const int row = place.row + thread.row_of(e), column = place.column + thread.column_of(e);
             if (row < result.m && column < end) {
-                const element* const old = result.c + static_cast<long long>(row) * result.n + column;
-                const float2 pair = unpack(*reinterpret_cast<const unsigned*>(old));
-                sums[e] += result.beta * pair.x;
-                sums[e + 1] += result.beta * pair.y;
+                const Two& old = *reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column);
+                sums[e] += result.beta * number(old.first);
+                sums[e + 1] += result.beta * number(old.second);
             }
         }
     }
@@ -183,8 +199,8 @@ __device__ __forceinline__ void store(f32 (&sums)[COUNT], const Thread& thread, 
     const unsigned strip = ring.stages + thread.warp * STRIP_ROWS * PITCH;
 #pragma unroll
     for (int e = 0; e < COUNT; e += 2) {
-        const unsigned at = strip + (thread.row_of(e) % STRIP_ROWS) * PITCH + thread.column_of(e) * 2;
-        asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(at), "r"(pack(sums[e], sums[e + 1])) : "memory");
+        const int byte = thread.column_of(e) * static_cast<int>(sizeof(Out));
+        lay(strip + (thread.row_of(e) % STRIP_ROWS) * PITCH + byte, sums[e], sums[e + 1]);
     }
     __syncwarp();
 #pragma unroll

@@ -2,37 +2,43 @@
 title: A tile for each block, cut so that they fill the SMs once
 follows: hgemm_wgmma_roles
 operation: matmul
-dtypes: {a: TYPE, b: TYPE, c: TYPE, accumulate: f32}
+dtypes:
+  a: TYPE
+  b: "e4m3 if TYPE == 'e5m2' else TYPE"
+  c: "i32 if TYPE == 'i8' else f32 if TYPE == 'tf32' else bf16 if TYPE in ['e4m3', 'e5m2'] else TYPE"
+  accumulate: "i32 if TYPE == 'i8' else f22 if TYPE in ['e4m3', 'e5m2'] else f32"  # f22: left to the tensor cores
 layouts: {a: row, b: col, c: row}
 macros:
-  TYPE: [f16, bf16]
+  TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   WARPGROUPS: [2, 1, 3, 4]   # 64 rows of a tile each
-  TILE_N: [128, 16, 32, 64, 96, 160, 176, 192]  # columns of a tile
+  TILE_N: [128, 16, 32, 64, 96, 160, 176, 192, 256]  # columns of a tile
   ROOM: [220, 108]           # KiB of a block's stages: one block an SM, or two
 # what registers there are for sums
 where:
   - "TILE_N <= 128 or WARPGROUPS == 2 or (WARPGROUPS == 3 and TILE_N <= 176)"
   - "ROOM == 220 or WARPGROUPS * TILE_N <= 256 - 64 * (WARPGROUPS == 4)"
 let:
+  depth: 128 // size(TYPE)
+  out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
   stage: (WARPGROUPS * 64 + TILE_N) * 128
   shared: 1024 + min(8, floor(ROOM * 1024 / stage)) * stage
   rows: ceil(m / (WARPGROUPS * 64))
   patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
-tile: [WARPGROUPS * 64, TILE_N, 64]
+tile: [WARPGROUPS * 64, TILE_N, depth]
 block: ["WARPGROUPS * 128 + 32"]
 grid: ["ceil(rows / patches)", "ceil(n / TILE_N)", patches]
 working_blocks: "rows * ceil(n / TILE_N)"
 shared_bytes: shared
 tensor_maps:
-  map_a: {of: a, box: [64, WARPGROUPS * 64], swizzle: 128}
-  map_b: {of: b, box: [64, TILE_N], swizzle: 128}
+  map_a: {of: a, box: [depth, WARPGROUPS * 64], swizzle: 128}
+  map_b: {of: b, box: [depth, TILE_N], swizzle: 128}
 architecture_specific: true
 requires:
   arch: 90
-  n: 8
-  k: 8
+  n: 16 // out
+  k: 16 // size(TYPE)
   conditions: [wgmma, "shared <= shared_per_block_optin"]
-entry: hgemm_wgmma_fit
+entry: matmul_wgmma_fit
 arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 ---*/
 
@@ -44,13 +50,13 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // mbarriers and goes on to ask for chunks without waiting for the others; and results pass through the ring's memory,
 // which is free then, to leave as whole lines.
 
-#include "hgemm_fit.cuh"
+#include "wgmma_fit.cuh"
 
 using namespace fit;
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
-    hgemm_wgmma_fit(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, element* c,
-                    int m, int n, int k, f32 alpha, f32 beta) {
+    matmul_wgmma_fit(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Out* c,
+                    int m, int n, int k, Scalar alpha, Scalar beta) {
     const Thread thread;
     Ring ring;
     const Place place = place_of();

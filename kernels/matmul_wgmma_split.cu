@@ -1,39 +1,45 @@
 /*---
 title: Pieces of k for the blocks of a cluster, added through distributed shared memory
-follows: hgemm_wgmma_fit
+follows: matmul_wgmma_fit
 operation: matmul
-dtypes: {a: TYPE, b: TYPE, c: TYPE, accumulate: f32}
+dtypes:
+  a: TYPE
+  b: "e4m3 if TYPE == 'e5m2' else TYPE"
+  c: "i32 if TYPE == 'i8' else f32 if TYPE == 'tf32' else bf16 if TYPE in ['e4m3', 'e5m2'] else TYPE"
+  accumulate: "i32 if TYPE == 'i8' else f22 if TYPE in ['e4m3', 'e5m2'] else f32"  # f22: left to the tensor cores
 layouts: {a: row, b: col, c: row}
 macros:
-  TYPE: [f16, bf16]
+  TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   SPLITS: [4, 2, 8, 3, 5, 6, 7]  # blocks of a cluster, each with a piece of k
   WARPGROUPS: [2, 1]         # 64 rows of a tile each
   TILE_N: [128, 64, 32]      # columns of a tile
   ROOM: [160, 72, 128]       # KiB of a block's stages: two blocks an SM with 72
 where: ["WARPGROUPS * TILE_N <= 128 or ROOM >= 128", "TILE_N >= 8 * SPLITS"]
 let:
+  depth: 128 // size(TYPE)
+  out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
   stage: (WARPGROUPS * 64 + TILE_N) * 128
   # what the others have of a block's share of the tile's columns, which are dealt out by eight
   parts: WARPGROUPS * 64 * 4 * 8 * ceil(TILE_N / (8 * SPLITS)) * (SPLITS - 1)
   shared: 1024 + min(8, floor(ROOM * 1024 / stage)) * stage + parts
   rows: ceil(m / (WARPGROUPS * 64))
   patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
-tile: [WARPGROUPS * 64, TILE_N, 64]
+tile: [WARPGROUPS * 64, TILE_N, depth]
 block: ["WARPGROUPS * 128 + 32"]
 cluster: [SPLITS]
 grid: ["SPLITS * ceil(rows / patches)", "ceil(n / TILE_N)", patches]
 working_blocks: "SPLITS * rows * ceil(n / TILE_N)"
 shared_bytes: shared
 tensor_maps:
-  map_a: {of: a, box: [64, WARPGROUPS * 64], swizzle: 128}
-  map_b: {of: b, box: [64, TILE_N], swizzle: 128}
+  map_a: {of: a, box: [depth, WARPGROUPS * 64], swizzle: 128}
+  map_b: {of: b, box: [depth, TILE_N], swizzle: 128}
 architecture_specific: true
 requires:
   arch: 90
-  n: 8
-  k: 8
+  n: 16 // out
+  k: 16 // size(TYPE)
   conditions: [wgmma, clusters, "shared <= shared_per_block_optin"]
-entry: hgemm_wgmma_split
+entry: matmul_wgmma_split
 arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 ---*/
 
@@ -44,14 +50,14 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // (cluster_parts.cuh), so that all of them add and all of them store.
 
 #include "cluster_parts.cuh"
-#include "hgemm_fit.cuh"
+#include "wgmma_fit.cuh"
 
 using namespace fit;
-using Parts = cluster_parts::Exchange<SPLITS, CONSUMERS, f32, SUMS>;
+using Parts = cluster_parts::Exchange<SPLITS, CONSUMERS, Number, SUMS>;
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
-    hgemm_wgmma_split(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, element* c,
-                      int m, int n, int k, f32 alpha, f32 beta) {
+    matmul_wgmma_split(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Out* c,
+                      int m, int n, int k, Scalar alpha, Scalar beta) {
     __shared__ u64 arrived;
     const Thread thread;
     Ring ring;
@@ -72,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
         ring.join();
         Sums sums;
         multiply_chunks(sums, thread, ring, end - first);
-        f32 own[Parts::SHARE];
+        Number own[Parts::SHARE];
         parts.send(own, sums, rank);
         parts.add(own, rank);
         place.column += Parts::first(rank) * QUAD_COLUMNS;

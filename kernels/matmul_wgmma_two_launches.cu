@@ -1,0 +1,119 @@
+/*---
+title: Pieces of k for blocks wherever they run, their parts added by a second launch
+follows: matmul_wgmma_split
+operation: matmul
+dtypes:
+  a: TYPE
+  b: "e4m3 if TYPE == 'e5m2' else TYPE"
+  c: "i32 if TYPE == 'i8' else f32 if TYPE == 'tf32' else bf16 if TYPE in ['e4m3', 'e5m2'] else TYPE"
+  accumulate: "i32 if TYPE == 'i8' else f22 if TYPE in ['e4m3', 'e5m2'] else f32"  # f22: left to the tensor cores
+layouts: {a: row, b: col, c: row}
+macros:
+  TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
+  PARTS: [4, 2, 3, 5, 6, 8]  # blocks that share a tile along k
+  WARPGROUPS: [1, 2]         # 64 rows of a tile each
+  TILE_N: [128, 64]          # columns of a tile
+let:
+  depth: 128 // size(TYPE)
+  out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
+  stage: (WARPGROUPS * 64 + TILE_N) * 128
+  rows: ceil(m / (WARPGROUPS * 64))
+  columns: ceil(n / TILE_N)
+tile: [WARPGROUPS * 64, TILE_N, depth]
+buffers:
+  partials: {dtype: u32, size: "PARTS * rows * columns * WARPGROUPS * 64 * TILE_N"}
+tensor_maps:
+  map_a: {of: a, box: [depth, WARPGROUPS * 64], swizzle: 128}
+  map_b: {of: b, box: [depth, TILE_N], swizzle: 128}
+architecture_specific: true
+requires:
+  arch: 90
+  n: 16 // out
+  k: 16 // size(TYPE)
+  conditions: [wgmma, "232448 <= shared_per_block_optin"]
+launches:
+  - entry: multiplied
+    block: ["WARPGROUPS * 128 + 32"]
+    grid: [rows, columns, PARTS]
+    shared_bytes: "1024 + min(8, floor(225 * 1024 / stage)) * stage"
+    arguments: [map_a, map_b, m, k, partials]
+  - entry: added
+    block: ["WARPGROUPS * 128"]
+    grid: ["ceil(n / 16)", rows]
+    shared_bytes: "1024 + WARPGROUPS * 64 * (48 if out == 2 else 96)"  # 16 results of a row, and a gap
+    arguments: [c, m, n, alpha, beta, partials]
+---*/
+
+// Blocks that send each other their sums are one cluster, and clusters of four or more leave SMs out. Here the blocks of
+// a tile know nothing of each other, and every SM has one of them, with a ring of eight stages. They leave their sums in
+// global memory, in whole lines because in the order of registers, and a second launch adds the parts, wherever the first
+// one ran: as many threads as a tile has, for each 16 of its columns.
+
+#define ROOM 225
+
+#include "wgmma_fit.cuh"
+
+using namespace fit;
+
+constexpr int GROUP_COLUMNS = 16;  // that a block adds: a sector or two of each row of C
+constexpr int GROUP_QUADS = GROUP_COLUMNS / QUAD_COLUMNS;
+constexpr int QUADS = TILE_N / QUAD_COLUMNS;  // of a thread
+
+#if WHOLE_NUMBERS
+using Quad = int4;
+#else
+using Quad = float4;
+#endif
+
+// This thread's first quad in part `part` of a tile, behind which the others follow CONSUMERS apart.
+__device__ __forceinline__ Quad* quads_of(Number* partials, int part, int row, int column, int rows, int columns) {
+    const long long number = (static_cast<long long>(part) * columns + column) * rows + row;
+    return reinterpret_cast<Quad*>(partials + number * (TILE_M * TILE_N)) + threadIdx.x;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    multiplied(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, int m, int k,
+               Number* partials) {
+    const Thread thread;
+    Ring ring;
+    const int row = blockIdx.x, column = blockIdx.y, part = blockIdx.z;
+    const int chunks = chunks_of(k), first = chunks * part / PARTS, end = chunks * (part + 1) / PARTS;
+    if (thread.loads()) {
+        ring.begin(thread);
+        if (elected()) load_chunks(ring, map_a, map_b, {row * TILE_M, column * TILE_N}, first, end);
+    } else {
+        ring.join();
+        Sums sums;
+        multiply_chunks(sums, thread, ring, end - first);
+        Quad* const target = quads_of(partials, part, row, column, gridDim.x, gridDim.y);
+#pragma unroll
+        for (int i = 0; i < QUADS; ++i) {
+            const Number* const quad = sums + 4 * i;
+            __stcg(target + i * CONSUMERS, Quad{quad[0], quad[1], quad[2], quad[3]});
+        }
+    }
+}
+
+// Sixteen columns of a tile, part by part in the order of k: the sums are the same every time. A compiler that is not
+// told that one block an SM will do saves registers, and asks for a few quads at a time instead of all at once.
+extern "C" __global__ void __launch_bounds__(CONSUMERS, 1)
+    added(Out* c, int m, int n, Scalar alpha, Scalar beta, Number* partials) {
+    const Thread thread;
+    const Ring ring;
+    const Place place = {static_cast<int>(blockIdx.y) * TILE_M, static_cast<int>(blockIdx.x) * GROUP_COLUMNS};
+    const int first = place.column % TILE_N / QUAD_COLUMNS, columns = (n - 1) / TILE_N + 1;
+    Number sums[4 * GROUP_QUADS] = {};
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part) {
+        const Quad* const source =
+            quads_of(partials, part, blockIdx.y, place.column / TILE_N, gridDim.y, columns) + first * CONSUMERS;
+#pragma unroll
+        for (int i = 0; i < GROUP_QUADS; ++i) {
+            const Quad more = __ldcg(source + i * CONSUMERS);
+            Number* const quad = sums + 4 * i;
+            quad[0] += more.x, quad[1] += more.y, quad[2] += more.z, quad[3] += more.w;
+        }
+    }
+    const Result result = {c, m, n, alpha, beta};
+    store(sums, thread, ring, result, place, GROUP_COLUMNS);
+}
