@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from tilewave.dtypes import DTYPES, mix
 
-_CHUNK = (
-    1 << 16
-)  # small enough that no step asks the system for memory, which takes longer than to fill it
+# So small that all steps stay in the cache: to ask the system for memory takes longer than to fill it.
+_CHUNK = 1 << 14
 
 
 def storage(dtype: str) -> np.dtype:

@@ -13,11 +13,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from tilewave.inputs import storage, uniform
+from tilewave.inputs import storage, to_float64, uniform
 from tilewave.jobs import Job
 from tilewave.operations.base import Arrays, Operand, Operation, Work
 
 EIGHTHS = 8
+PART = 1 << 16
+"""Elements that are widened at a time: they stay in the cache."""
 
 
 class Reduction(Operation):
@@ -36,15 +38,18 @@ class Reduction(Operation):
             dtype, count = self.stored(job, name)
             assert operand.stream is not None
             drawn = uniform(job.seed, operand.stream, count, "f32")
-            np.round(EIGHTHS * drawn, out=drawn)
-            made[name] = (drawn / EIGHTHS).astype(dtype)
+            drawn *= EIGHTHS
+            np.rint(drawn, out=drawn)
+            drawn /= EIGHTHS
+            made[name] = drawn.astype(dtype, copy=False)
         return made
 
     def reference(
         self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
     ) -> dict[str, np.ndarray]:
-        x, total = (self.wide(job, name, given[name]) for name in self.operands)
-        return {"total": total + x.sum()}
+        x, dtype = given["x"], self.dtype(job, "x")
+        parts = (to_float64(x[at : at + PART], dtype) for at in range(0, x.size, PART))
+        return {"total": self.wide(job, "total", given["total"]) + sum(one.sum() for one in parts)}
 
     def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """An addition and one read for each element; the sum is too small to count."""

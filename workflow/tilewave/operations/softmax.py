@@ -10,9 +10,12 @@ import numpy as np
 
 from tilewave.comparison import Tolerance
 from tilewave.dtypes import DTYPES
+from tilewave.inputs import to_float64
 from tilewave.jobs import Job
 from tilewave.operations.base import Arrays, Operand, Operation, Work
 
+PART = 1 << 16
+"""Elements of the rows that the reference takes at a time: they stay in the cache."""
 OPERATIONS = 5
 """Of an element: its maximum, a difference, an exponential, a sum and a quotient."""
 
@@ -29,9 +32,14 @@ class Softmax(Operation):
     def reference(
         self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
     ) -> dict[str, np.ndarray]:
-        x = self.wide(job, "x", given["x"])
-        weights = np.exp(x - x.max(axis=1, keepdims=True))
-        return {"y": weights / weights.sum(axis=1, keepdims=True)}
+        x = given["x"].reshape(self.extents(job, "x"), order=self.order(job, "x"))
+        y = np.empty(x.shape)
+        height = max(1, PART // job.shape["columns"])
+        for first in range(0, len(x), height):
+            rows = to_float64(x[first : first + height], self.dtype(job, "x"))
+            rows = np.exp(rows - rows.max(axis=1, keepdims=True))
+            y[first : first + height] = rows / rows.sum(axis=1, keepdims=True)
+        return {"y": y}
 
     def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
         """Everything is positive, so errors are relative: of the difference (up to 2, rounded once), of
