@@ -2,9 +2,11 @@
 
 Images are the report's own SVGs with a rule that turns them dark where the reader's screen is, and an access
 that is executed and drawn; the picture of a kernel's page needs Chromium and is not compared. A table stands
-in a document between two comments, the first of which names the report's table and dtypes of it:
+in a document between two comments, the first of which names the report's table and, of the ladder's, dtypes:
 
     <!-- ladder.csv: f32, f16_f32 -->
+    <!-- end -->
+    <!-- best.csv -->
     <!-- end -->
 """
 
@@ -16,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -23,7 +26,7 @@ import pandas as pd
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 DOCUMENTS = ("README.md", "docs/findings.md")
-TABLE = re.compile(r"(<!-- ladder\.csv: (.*?) -->\n).*?(?=<!-- end -->)", re.S)
+TABLE = re.compile(r"(<!-- (ladder|best)\.csv(?:: (.*?))? -->\n).*?(?=<!-- end -->)", re.S)
 SIZES = (1024, 2048, 4096, 8192)
 FIGURES = ("ladder", "wave_quantization")
 KERNEL = "matmul_async"
@@ -40,32 +43,61 @@ def themed(svg: str) -> str:
     return re.sub(r"(<svg\b[^>]*>)", rf"\1{DARK}", svg, count=1)
 
 
+def markdown(lines: Iterable[Iterable[str]]) -> str:
+    """Rows of cells as a table, the first one as its head."""
+    head, *rows = lines
+    head = list(head)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *rows))
+
+
+def share(percent: float) -> str:
+    """Percent of cuBLAS; nothing where it was not measured."""
+    return "" if pd.isna(percent) else f"{percent:.1f}"
+
+
 def ladder(table: pd.DataFrame, dtypes: str) -> str:
     """What was measured of the ladder's table in Markdown: shares of cuBLAS by size, TFLOP/s of the larger two."""
     table = table.dropna(subset=[f"TFLOP/s, {n}³" for n in SIZES], how="all")
-    head = [
-        "variant",
-        "dtype",
-        *(f"{n}³, %" for n in SIZES),
-        *(f"{n}³, TFLOP/s" for n in SIZES[2:]),
+    lines = [
+        [
+            "variant",
+            "dtype",
+            *(f"{n}³, %" for n in SIZES),
+            *(f"{n}³, TFLOP/s" for n in SIZES[2:]),
+        ]
     ]
-    lines = [head, ["---"] * len(head)]
     wanted = [one.strip() for one in dtypes.split(",")]
     for dtype in wanted if wanted != ["all"] else table["dtype"].drop_duplicates():
         for row in table[table["dtype"] == dtype].to_dict("records"):
-            shares = (row[f"% of cuBLAS, {n}³"] for n in SIZES)
             rates = (row[f"TFLOP/s, {n}³"] for n in SIZES[2:])
             lines.append(
                 [row["variant"], dtype]
-                + ["" if pd.isna(one) else f"{one:.1f}" for one in shares]
+                + [share(row[f"% of cuBLAS, {n}³"]) for n in SIZES]
                 + ["" if pd.isna(one) else f"{one:#.3g}".rstrip(".") for one in rates]
             )
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return markdown(lines)
 
 
-def with_tables(text: str, table: pd.DataFrame) -> str:
+def best(table: pd.DataFrame, _: str) -> str:
+    """The fastest own variant's share of cuBLAS by shape and dtype."""
+    sizes = table[["m", "n", "k"]].astype(int).astype(str)
+    names = sizes.apply(
+        lambda row: "x".join(dict.fromkeys(row) if row.nunique() == 1 else row), axis=1
+    )
+    shares = table.assign(shape=names).pivot(index="shape", columns="dtype", values="% of cuBLAS")
+    dtypes = table["dtype"].drop_duplicates()
+    rows = ([shape, *map(share, shares.loc[shape, dtypes])] for shape in dict.fromkeys(names))
+    return markdown([["% of cuBLAS", *dtypes], *rows])
+
+
+MAKERS = {"ladder": ladder, "best": best}
+
+
+def with_tables(text: str, tables: Mapping[str, pd.DataFrame]) -> str:
     """A document's text with its tables as the report has them."""
-    return TABLE.sub(lambda found: found[1] + ladder(table, found[2]), text)
+    return TABLE.sub(
+        lambda found: found[1] + MAKERS[found[2]](tables[found[2]], found[3] or ""), text
+    )
 
 
 def lanes() -> str:
@@ -100,8 +132,14 @@ def main() -> int:
     parser.add_argument("--reports", type=Path, default=ROOT / "reports")
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
-    figures, table = given.reports / "figures", pd.read_csv(given.reports / "tables" / "ladder.csv")
-    made = {ROOT / name: with_tables((ROOT / name).read_text("utf-8"), table) for name in DOCUMENTS}
+    figures = given.reports / "figures"
+    tables = {
+        "ladder": pd.read_csv(given.reports / "tables" / "ladder.csv"),
+        "best": pd.read_csv(figures / "best.csv"),
+    }
+    made = {
+        ROOT / name: with_tables((ROOT / name).read_text("utf-8"), tables) for name in DOCUMENTS
+    }
     made |= {
         IMAGES / f"{one}.svg": themed((figures / f"{one}.svg").read_text("utf-8"))
         for one in FIGURES
