@@ -277,7 +277,7 @@ SPARES_MORE = {
     (f"{name}@{shape}", f"hgemm_stream_k@{shape}")
     for name, shape in (
         ("hgemm_split_k", "256*(sms+1)x128x8192"),
-        ("hgemm_split_k-splits2", "256*(sms+1)x128x4096"),
+        ("hgemm_split_k", "256*(sms//12)x1664x8192"),
     )
 }
 

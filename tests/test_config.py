@@ -87,6 +87,8 @@ def test_shipped_configs_load(name):
             {"studies": {"Bad Name": study()["studies"]["s"]}}, "Bad Name", "a-z", id="study name"
         ),
         pytest.param(config(only="laddr"), "only", "study", id="only"),
+        pytest.param(config(shapes="64"), "shapes", "tune: true", id="shapes without a race"),
+        pytest.param(config(shapes="64x64"), "shapes.0", "mxnxk", id="shapes"),
         pytest.param(config(parts={"one": ["stdy"]}), "parts.one.0", "study", id="part's study"),
         pytest.param(config(parts={"study": ["study"]}), "parts.study", "no study", id="part"),
         pytest.param(
@@ -332,6 +334,21 @@ def test_only(only, variants):
     assert {name.split("@")[0] for name in found} == variants
     if "64" in words(only) if isinstance(only, str) else only == 64:
         assert all(name.endswith("@64x64x64") for name in found)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "raced"),
+    [("", {"64x64x64"}), (96, {"96x96x96"}), ("96, 32x64x16", {"96x96x96", "32x64x16"})],
+    ids=str,
+)
+def test_shapes_are_those_of_races_alone(shapes, raced):
+    given = {"plot": "ladder", "title": "t", "cases": [BLOCK | {"shapes": [64]}]}
+    studies = {"raced": given | {"tune": True}, "timed": given | {"time": True}}
+    plan = load({"studies": studies, "shapes": shapes}).plan
+    found = {
+        name: {plan.requests[case].case.shape.id for case in plan.studies[name]} for name in studies
+    }
+    assert found == {"raced": raced, "timed": {"64x64x64"}}
 
 
 def test_only_does_not_change_how_a_case_is_measured():

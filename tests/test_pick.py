@@ -43,7 +43,7 @@ def test_the_fastest_comes_first_with_what_it_spends(picker: Picker) -> None:
 
 
 def test_at_shapes_that_took_no_part(picker: Picker) -> None:
-    """The median of the regrets is at most 5 %, and 19 of 20 are at most 15 %, at forty shapes or more."""
+    """The median of the regrets is at most 5 %, and the worst at most 15 %, at forty shapes or more."""
     regrets = []
     for dtype in picker.dtypes():
         names = [name for name, one in picker.variants.items() if one.dtype == dtype]
@@ -59,7 +59,7 @@ def test_at_shapes_that_took_no_part(picker: Picker) -> None:
             regrets.append(selection.regret(measured, next(iter(measured))))
     assert len(regrets) >= 40
     assert statistics.median(regrets) <= 0.05
-    assert statistics.quantiles(regrets, n=20)[-1] <= 0.15
+    assert max(regrets) <= 0.15
 
 
 def test_why_a_variant_is_none(picker: Picker) -> None:

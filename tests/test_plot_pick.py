@@ -18,10 +18,10 @@ REGRET = "regret of {} (%)"
 
 @pytest.fixture(scope="module")
 def study() -> StudyData:
-    """The races, of which those at 128x4096x4096 are timed instead."""
+    """The races, of which those at 120x4096x4096 are timed instead."""
     raced = synthetic.make("best")
     records = raced.records.copy()
-    there = (records["m"] == 128) & (records["stage"] == "tune")
+    there = (records["m"] == 120) & (records["stage"] == "tune")
     records.loc[there, "stage"] = "time"
     records.loc[there & (records["metric"] == "tune_duration"), "metric"] = "duration"
     return replace(raced, name="pick", records=records)
@@ -34,7 +34,7 @@ def test_trials_of_races_and_times(study: StudyData) -> None:
     trials = table[~table["fitted here"].astype(bool)].set_index("m")
     assert list(trials["measured in"]) == ["races", "turn with cuBLAS"]
     assert trials.loc[2304, REGRET.format("costs")] == 0.0
-    assert trials.loc[128, REGRET.format("costs")] == pytest.approx(100 * 3 / 27)
+    assert trials.loc[120, REGRET.format("costs")] == pytest.approx(100 * 3 / 27)
     assert trials.loc[2304, REGRET.format("whole waves")] == pytest.approx(100 * 20 / 110)
     fitted = table[table["fitted here"].astype(bool)]
     assert fitted[[REGRET.format(rule) for rule in pick.RULES]].isna().all(axis=None)

@@ -393,6 +393,26 @@ def _wanted(study: str, case: Case, named: Mapping[str, set[str]]) -> bool:
     return not named["shapes"] or (case.shape is not None and case.shape.id in named["shapes"])
 
 
+def _studies(config: Config, where: object) -> dict[str, Study]:
+    """The config's studies, those that race at the shapes of ``config.shapes`` where it has any.
+
+    Raises UserError where it has some and no study races, and for what is no shape of a matrix product.
+    """
+    own = [int(word) if word.isdigit() else word for word in words(config.shapes)]
+    list(expand_shapes(own, operations.load("matmul", where).dimensions, where, "shapes"))
+    racing = [name for name, study in config.studies.items() if study.tune]
+    if own and not racing:
+        raise UserError(where, "shapes", config.shapes, "nothing: no study has `tune: true`")
+    studies = dict(config.studies)
+    for name in racing if own else ():
+        blocks = [
+            block.model_copy(update={"shapes": own}) if block.shapes else block
+            for block in studies[name].cases
+        ]
+        studies[name] = studies[name].model_copy(update={"cases": blocks})
+    return studies
+
+
 def expand(
     config: Config,
     kernels: Mapping[str, Kernel],
@@ -408,8 +428,9 @@ def expand(
     macros, shapes and words, and for a study without a case.
     """
     flat = []
-    for name in config.studies:
-        for asked in expand_study(name, config.studies, kernels, where_file, left_out):
+    chosen = _studies(config, where_file)
+    for name in chosen:
+        for asked in expand_study(name, chosen, kernels, where_file, left_out):
             flat.append((name, *asked))
             _bounded(len(flat), "cases in all studies", where_file, f"studies.{name}.cases")
     for name in config.studies:

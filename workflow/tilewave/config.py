@@ -196,6 +196,14 @@ class Output(Model):
     reports: FileName = "reports"
 
 
+WordList = (
+    Size
+    | Annotated[str, Field(max_length=10_000)]
+    | Annotated[list[Size | Word], Field(max_length=MOST_ITEMS)]
+)
+"""Of a config key that is told on the command line; `words` parts it."""
+
+
 class Config(Model):
     """The whole config."""
 
@@ -240,13 +248,13 @@ class Config(Model):
         description="Several GPUs that share the measuring: `all` that are visible, or a list of "
         "indices among them or UUIDs. In place of `gpu`.",
     )
-    only: (
-        Size
-        | Annotated[str, Field(max_length=10_000)]
-        | Annotated[list[Size | Word], Field(max_length=MOST_ITEMS)]
-    ) = Field(
+    only: WordList = Field(
         "",
         description="Words that narrow the run: parts, studies, kernels, dtypes, shapes.",
+    )
+    shapes: WordList = Field(
+        "",
+        description="In place of the shapes of every study that races: sizes and `512x256x128`s.",
     )
     history: list[FileName] = Field(
         default_factory=lambda: [RECORDED.as_posix()],
@@ -295,11 +303,11 @@ def parse(data: Mapping[str, Any], where_file: object) -> Config:
     return validated(Config, data, where_file)
 
 
-def words(only: int | str | list[int | str]) -> list[str]:
-    """The words of ``only``: a list, or text parted by commas or blanks, or one number."""
-    if isinstance(only, list):
-        return [str(word) for word in only]
-    return [word for word in re.split(r"[,\s]+", str(only)) if word]
+def words(told: int | str | list[int | str]) -> list[str]:
+    """The words of ``only`` or ``shapes``: a list, or text parted by commas or blanks, or one number."""
+    if isinstance(told, list):
+        return [str(word) for word in told]
+    return [word for word in re.split(r"[,\s]+", str(told)) if word]
 
 
 def json_schema() -> str:

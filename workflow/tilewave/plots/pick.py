@@ -172,8 +172,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         given = ", ".join(base.shape_label(dict(zip(SHAPE, sizes))) for sizes in calibration.SHAPES)
         raced = int((trials["measured in"] == "races").sum())
         notes = [
-            f"Costs: of a launch, of the ends of a tile, of steps along k, of the other blocks' steps and of "
-            f"added parts, fitted for each variant at {given}; these are no trials. The other rules know "
+            "Costs: of a launch, of the ends of a tile and of steps along k, of both in the other blocks, and "
+            f"of added parts, fitted for each variant at {given}; these are no trials. The other rules know "
             "the largest of them.",
             f"{raced} of the trials are races between all variants; the others have "
             f"{trials['candidates'].min()} variants or more.",

@@ -8,8 +8,8 @@ Closed forms on how tiles fall to SMs (see `tilewave.theory.quantization`), for 
   tiles load less and small ones fill the last wave better: data reuse against parallelism.
 * `predicted_duration`: waves times the time of a wave, that from one measured duration of the same
   variant at a large shape (`step_time`). The rule of the textbooks.
-* `Costs`: a time for the launch, for the ends of a tile, for a step along k, for the steps of all
-  other blocks, and for sums that blocks hand to each other; `work` counts each of them in a launch.
+* `Costs`: a time for the launch, for the ends of a tile and for a step along k, for both of all other
+  blocks, and for sums that blocks hand to each other; `work` counts each of them in a launch.
   `tilewave.theory.calibration` takes the times from a few measured cases of the variant.
 
 Durations are in any one unit; the same comes out that went in. Costs are told in microseconds.
@@ -40,12 +40,18 @@ class Launch:
     all tiles are dealt to, and the blocks that an SM holds at a time.
 
     Where every tile is one block's, ``blocks`` are the tiles, also of a kernel whose blocks go from
-    tile to tile; where blocks share tiles, it is their number, larger or smaller.
+    tile to tile; where blocks share tiles, it is their number, larger or smaller. ``unequal``: the blocks
+    are the tiles, and more than tiles of this size would be.
     """
 
     tile: tuple[int, int, int]
     blocks: int
     blocks_per_sm: int
+    unequal: bool = False
+
+    def tiles(self, shape: Shape) -> int:
+        """Tiles that the product has."""
+        return self.blocks if self.unequal else tile_count(shape, self.tile)
 
     @classmethod
     def of(
@@ -68,11 +74,12 @@ class Launch:
         """
         fitting = occupancy(limits, threads, registers, shared_bytes).blocks
         rows, columns, depth = (int(size) for size in tile)
-        if scratch_bytes >= SUM_BYTES * rows * columns:
-            blocks = min(grid, working)
-        else:
-            blocks = max(working, tile_count(shape, (rows, columns)))
-        return cls((rows, columns, depth), blocks, fitting) if fitting else None
+        tiles = tile_count(shape, (rows, columns))
+        whole = scratch_bytes < SUM_BYTES * rows * columns
+        blocks = max(working, tiles) if whole else min(grid, working)
+        # Several blocks for each tile are its parts, which they may add without memory of their own.
+        unequal = whole and blocks % tiles > 0
+        return cls((rows, columns, depth), blocks, fitting, unequal) if fitting else None
 
 
 def step_size(tile: Sequence[int]) -> float:
@@ -92,10 +99,9 @@ def block_steps(shape: Shape, launch: Launch) -> int:
     With a block for each tile these are the steps along k; with split-K a share of them; with fewer
     blocks than tiles (stream-K) those of several tiles.
     """
-    whole = tile_count(shape, launch.tile) * steps(shape["k"], launch.tile[2])
     if launch.blocks < 1:
         raise ValueError(f"a launch needs blocks, found {launch.blocks}")
-    return -(-whole // launch.blocks)
+    return -(-launch.tiles(shape) * steps(shape["k"], launch.tile[2]) // launch.blocks)
 
 
 def _waves(launch: Launch, sms: int) -> Waves:
@@ -131,8 +137,9 @@ def predicted_duration(shape: Shape, launch: Launch, sms: int, time_of_step: flo
 
 # ---------------------------------------------------------------------------- costs of a variant
 
-LAUNCH, ENDS, STEPS, OTHERS, PARTS = COSTS = (
-    "launch", "ends of tiles", "steps along k", "steps of other blocks", "parts of tiles"
+LAUNCH, ENDS, STEPS, OTHER_ENDS, OTHER_STEPS, PARTS = COSTS = (
+    "launch", "ends of tiles", "steps along k", "ends of other blocks", "steps of other blocks",
+    "parts of tiles",
 )  # fmt: skip
 """What a launch spends its time on."""
 
@@ -166,12 +173,12 @@ def work(
     """How much of each of `COSTS` a launch has.
 
     One launch; of the busiest SM the tiles (or parts) that its blocks begin and end, and its k
-    steps, both in `full_loads`; the k steps of all blocks over the SMs, which share memory and
-    power; the outputs, in millions, whose sums its blocks leave for others or add up. unit: the
-    `step_size` that a step is counted in, for a variant whose tile follows the shape; 0: each is one.
+    steps, both in `full_loads`; the tiles and the k steps of all blocks over the SMs, which share
+    memory and power; the outputs, in millions, whose sums its blocks leave for others or add up. unit:
+    the `step_size` that a step is counted in, for a variant whose tile follows the shape; 0: each is one.
     """
     size = step_size(launch.tile) / unit if unit else 1.0
-    tiles = tile_count(shape, launch.tile)
+    tiles = launch.tiles(shape)
     here = rounds_on_sms(launch.blocks, sms)
     busy = full_loads(here, launch.blocks_per_sm, saturating)
     pieces, parts = parts_of_tiles(tiles, launch.blocks)
@@ -181,6 +188,7 @@ def work(
         1.0,
         busy * pieces,
         busy * block_steps(shape, launch) * size,
+        tiles / sms,
         tiles * steps(shape["k"], depth) / sms * size,
         1e-6 * parts * shared_here * rows * columns,
     )
