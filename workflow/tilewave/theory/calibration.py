@@ -9,7 +9,6 @@ expected to take no time for a long k on a few.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -66,20 +65,31 @@ class Case:
 def least_squares(
     rows: NDArray[np.float64], wanted: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """x >= 0 with the least |rows x - wanted|^2, and that sum: the best of all choices of columns
-    whose own solution has no negative number."""
-    columns = rows.shape[1]
-    best = np.zeros(columns), float(wanted @ wanted)
-    for count in range(1, min(rows.shape) + 1):
-        for chosen in map(list, itertools.combinations(range(columns), count)):
-            found, _, rank, _ = np.linalg.lstsq(rows[:, chosen], wanted, rcond=None)
-            if rank < count or found.min() < 0:
-                continue
-            error = rows[:, chosen] @ found - wanted
-            if error @ error < best[1]:
-                best = np.zeros(columns), float(error @ error)
-                best[0][chosen] = found
-    return best
+    """x >= 0 with the least |rows x - wanted|^2, and that sum (Lawson and Hanson, 1974, chapter 23)."""
+    lengths = np.linalg.norm(rows, axis=0)
+    lengths[lengths == 0] = 1.0
+    columns = rows / lengths
+    found = np.zeros(rows.shape[1])
+    used = np.zeros(rows.shape[1], bool)
+    for _ in range(3 * len(found)):  # rounding may take out again what it took in
+        gain = np.where(used, 0.0, columns.T @ (wanted - columns @ found))
+        if gain.max() <= 1e-10 * np.linalg.norm(wanted):
+            break
+        used[gain.argmax()] = True
+        while True:
+            free = np.zeros_like(found)
+            free[used] = np.linalg.lstsq(columns[:, used], wanted, rcond=None)[0]
+            below = used & (free < 0)
+            if not below.any():
+                break
+            # As far towards the free solution as no number becomes negative: one of them ends at zero.
+            shares = found[below] / (found[below] - free[below])
+            found += shares.min() * (free - found)
+            used[np.flatnonzero(below)[shares == shares.min()]] = False
+            found[~used] = 0.0
+        found = free
+    error = columns @ found - wanted
+    return found / lengths, float(error @ error)
 
 
 def costs(cases: Sequence[Case], sms: int) -> Costs | None:
