@@ -11,7 +11,7 @@ layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   WARPGROUPS: [2, 1, 3, 4]   # 64 rows of a tile each
-  TILE_N: [128, 16, 32, 64, 96, 160, 176, 192, 256]  # columns of a tile
+  TILE_N: [128, 16, 32, 48, 64, 80, 96, 112, 144, 160, 176, 192, 256]  # columns of a tile
   ROOM: [220, 108]           # KiB of a block's stages: one block an SM, or two
 # what registers there are for sums
 where:

@@ -10,7 +10,7 @@ dtypes:
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
-  PARTS: [4, 2, 3, 5, 6, 8]  # blocks that share a tile along k
+  PARTS: [4, 2, 3, 5, 6, 8, 12, 16]  # blocks that share a tile along k
   WARPGROUPS: [1, 2]         # 64 rows of a tile each
   TILE_N: [128, 64]          # columns of a tile
 let:
