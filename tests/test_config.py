@@ -89,6 +89,12 @@ def test_shipped_configs_load(name):
         pytest.param(config(only="laddr"), "only", "study", id="only"),
         pytest.param(config(shapes="64"), "shapes", "tune: true", id="shapes without a race"),
         pytest.param(config(shapes="64x64"), "shapes.0", "mxnxk", id="shapes"),
+        pytest.param(
+            config(shapes="4096³"),
+            "shapes.0",
+            "invalid character",
+            id="a shape as documents write it",
+        ),
         pytest.param(config(parts={"one": ["stdy"]}), "parts.one.0", "study", id="part's study"),
         pytest.param(config(parts={"study": ["study"]}), "parts.study", "no study", id="part"),
         pytest.param(
@@ -343,12 +349,17 @@ def test_only(only, variants):
 )
 def test_shapes_are_those_of_races_alone(shapes, raced):
     given = {"plot": "ladder", "title": "t", "cases": [BLOCK | {"shapes": [64]}]}
-    studies = {"raced": given | {"tune": True}, "timed": given | {"time": True}}
+    block = BLOCK | {"shapes": [64], "tune": True}
+    studies = {
+        "raced": given | {"tune": True},
+        "of_raced_blocks": given | {"cases": [block]},
+        "timed": given | {"time": True},
+    }
     plan = load({"studies": studies, "shapes": shapes}).plan
     found = {
         name: {plan.requests[case].case.shape.id for case in plan.studies[name]} for name in studies
     }
-    assert found == {"raced": raced, "timed": {"64x64x64"}}
+    assert found == {"raced": raced, "of_raced_blocks": raced, "timed": {"64x64x64"}}
 
 
 def test_only_does_not_change_how_a_case_is_measured():

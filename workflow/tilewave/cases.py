@@ -398,11 +398,11 @@ def _studies(config: Config, where: object) -> dict[str, Study]:
 
     Raises UserError where it has some and no study races, and for what is no shape of a matrix product.
     """
-    own = [int(word) if word.isdigit() else word for word in words(config.shapes)]
+    own = words(config.shapes)
     list(expand_shapes(own, operations.load("matmul", where).dimensions, where, "shapes"))
-    racing = [name for name, study in config.studies.items() if study.tune]
+    racing = [name for name, study in config.studies.items() if study.races]
     if own and not racing:
-        raise UserError(where, "shapes", config.shapes, "nothing: no study has `tune: true`")
+        raise UserError(where, "shapes", config.shapes, "nothing: no study races (`tune: true`)")
     studies = dict(config.studies)
     for name in racing if own else ():
         blocks = [

@@ -132,6 +132,11 @@ class Study(Model):
     )
     style: StudyStyle = StudyStyle()
 
+    @property
+    def races(self) -> bool:
+        """Whether its cases race. A study that only has raced ones among others is about something else."""
+        return self.tune or all(block.tune for block in self.cases)
+
 
 class Timing(Model):
     """How a case is timed."""

@@ -113,14 +113,8 @@ class Project:
 
     @property
     def raced_studies(self) -> list[str]:
-        """The studies that race their cases. One that only has raced ones among others is about something
-        else."""
-        told = {name: self.config.studies[name] for name in self.plan.studies}
-        return [
-            name
-            for name, study in told.items()
-            if study.tune or all(block.tune for block in study.cases)
-        ]
+        """The studies that race their cases."""
+        return [name for name in self.plan.studies if self.config.studies[name].races]
 
     @property
     def summarised_studies(self) -> list[str]:

@@ -149,7 +149,9 @@ def run_session(
     listed = query_metrics(program, cache)
     known, _ = split_known(settings.metrics, listed)
     known = [name for name in known if name not in refused]
-    in_parts = all(map(dense, session.batch))
+    in_parts = all(map(dense, session.batch)) and refused.isdisjoint(
+        catalogue.in_parts(known, listed)
+    )
     outcome = Outcome()
     for _ in range(ATTEMPTS):
         for path in (report_path, events_path):
