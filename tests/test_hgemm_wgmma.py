@@ -112,6 +112,12 @@ def test_products_are_not_serialised_and_nothing_is_spilled(name: str) -> None:
             "72x72x200",
             {"SPLITS": 8, "WARPGROUPS": 1, "TILE_N": 64, "ROOM": 72},
         ),
+        # Blocks outside of C that load for others; parts of a tile that are no multiple of the swizzle; fewer rows than
+        # a tile has, of which the others are zeros.
+        ("matmul_wgmma_shared", "200x168x528", {}),
+        ("matmul_wgmma_shared", "129x136x2064", {"TYPE": "e4m3", "DOWN": 2, "ACROSS": 1}),
+        ("matmul_wgmma_fit", "20x72x584", {"WARPGROUPS": 1, "TILE_N": 32}),
+        ("matmul_wgmma_split", "20x72x2056", {"WARPGROUPS": 1, "TILE_N": 64, "STAGES": 16}),
         (SHARED, "129x136x2056", {"PARTS": 2}),
         (SHARED, "72x72x200", {"PARTS": 8, "WARPGROUPS": 2, "TILE_N": 64}),
         # Of other types: results of 32 bits, whole numbers, chunks of 128.
