@@ -56,6 +56,7 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 using namespace fit;
 
 constexpr int ROWS = TILE_M / ACROSS, COLUMNS = TILE_N / DOWN;  // that a block loads
+constexpr int NEIGHBOURS = ACROSS + DOWN - 1;                   // who get some of them
 
 // Where a block is in its cluster.
 struct Neighbours {
@@ -73,15 +74,20 @@ struct Neighbours {
     __device__ __forceinline__ unsigned below() const { return ((1u << DOWN) - 1) << (across * DOWN); }
 };
 
-// A warp has done with a stage, which its neighbours fill, and says so to each; to its own block twice.
+// A warpgroup has done with a stage, which its neighbours fill, and says so to each of them, itself one: as its products
+// are of four warps together, one of them speaks for all. A barrier that every warp of every neighbour arrives at
+// takes these arrivals one by one.
 struct ReleaseToNeighbours {
-    unsigned empty, rank;  // of the neighbour of this lane
+    unsigned empty, rank;  // of the neighbour that this lane tells
     bool tells;
 
     __device__ __forceinline__ ReleaseToNeighbours(const Ring& ring, const Thread& thread, const Neighbours& own)
-        : empty(ring.empty), rank(thread.lane < ACROSS ? own.down + thread.lane * DOWN
-                                                       : own.across * DOWN + thread.lane - ACROSS),
-          tells(thread.lane < ACROSS + DOWN) {}
+        : empty(ring.empty) {
+        const unsigned number = thread.lane < NEIGHBOURS ? thread.lane : 0;  // those beside, then those below
+        rank = number < ACROSS ? own.down + number * DOWN
+                               : own.across * DOWN + (own.down + number - ACROSS + 1) % DOWN;
+        tells = thread.lane < NEIGHBOURS && thread.warp % 4 == thread.lane % 4;
+    }
     __device__ __forceinline__ void operator()(int stage) const {
         if (tells) arrive_at(empty + 8 * stage, rank);
     }
@@ -96,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     const Place place = place_of();  // may lie outside of C: who has nothing to store loads for the others
     const int chunks = chunks_of(k);
     if (thread.loads()) {
-        ring.begin(thread, CONSUMER_WARPS * (ACROSS + DOWN));
+        ring.begin(thread, WARPGROUPS * NEIGHBOURS);
         cluster_parts::arrive();
         cluster_parts::wait_for_all();
         if (elected()) {
