@@ -45,7 +45,7 @@ launches:
 ---*/
 
 // Blocks that send each other their sums are one cluster, and clusters of four or more leave SMs out. Here the blocks of
-// a tile know nothing of each other, and every SM has one of them, with a ring of eight stages. They leave their sums in
+// a tile know nothing of each other, and every SM has one of them, with a ring of up to eight stages. They leave their sums in
 // global memory, in whole lines because in the order of registers, and a second launch adds the parts, wherever the first
 // one ran: as many threads as a tile has, for each 16 of its columns.
 

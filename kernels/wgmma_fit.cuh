@@ -31,7 +31,7 @@ constexpr int A_BYTES = TILE_M * SWIZZLE_BYTES;
 constexpr int B_BYTES = TILE_N * SWIZZLE_BYTES;
 constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
 constexpr int RING = ROOM * 1024 / STAGE_BYTES < STAGES ? ROOM * 1024 / STAGE_BYTES : STAGES;
-// A launch takes 4 to 5 ns longer for each KiB that a block asks for: so where k has fewer chunks than the ring has
+// A launch takes 3 to 5 ns longer for each KiB that a block asks for: so where k has fewer chunks than the ring has
 // stages, it asks for fewer of them. Four have room for the results, too.
 constexpr int FEWEST = RING < 4 ? RING : 4;
 constexpr int BLOCKS_PER_SM = ROOM < 112 ? 2 : 1;
@@ -50,13 +50,6 @@ using Sums = Number[SUMS];
 // First row and column of a tile in C.
 struct Place {
     int row, column;
-};
-
-// What becomes of the sums.
-struct Result {
-    Out* c;
-    int m, n;
-    Scalar alpha, beta;
 };
 
 __device__ __forceinline__ int chunks_of(int k) { return (k - 1) / DEPTH + 1; }
@@ -218,16 +211,22 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
     constexpr int PITCH = (sizeof(Out) == 2 ? PIECES | 1 : (PIECES + 1) / 4 * 4 + 2) * 16;
     static_assert(CONSUMER_WARPS * STRIP_ROWS * PITCH <= FEWEST * STAGE_BYTES, "the ring has room for the results");
     const int end = columns < 2 * COUNT ? min(result.n, place.column + columns) : result.n;
+    const auto old_at = [&](int e) -> const Two* {
+        const int row = place.row + thread.row_of(e), column = place.column + thread.column_of(e);
+        const bool inside = row < result.m && column < end;
+        return inside ? reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column) : nullptr;
+    };
+    // Old results of four bytes would take as many registers as the sums: they are asked for where sums leave.
+    constexpr bool LATE = sizeof(Out) == 4;
+    if constexpr (!LATE) {
 #pragma unroll
-    for (int e = 0; e < COUNT; ++e) sums[e] *= result.alpha;
-    if (result.beta != 0) {
+        for (int e = 0; e < COUNT; ++e) sums[e] *= result.alpha;
+        if (result.beta != 0) {
 #pragma unroll
-        for (int e = 0; e < COUNT; e += 2) {
-            const int row = place.row + thread.row_of(e), column = place.column + thread.column_of(e);
-            if (row < result.m && column < end) {
-                const Two& old = *reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column);
-                sums[e] += result.beta * number(old.first);
-                sums[e + 1] += result.beta * number(old.second);
+            for (int e = 0; e < COUNT; e += 2) {
+                if (const Two* const old = old_at(e)) {
+                    sums[e] += result.beta * number(old->first), sums[e + 1] += result.beta * number(old->second);
+                }
             }
         }
     }
@@ -235,6 +234,12 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
     const unsigned strip = ring.stages + thread.warp * STRIP_ROWS * PITCH;
 #pragma unroll
     for (int e = 0; e < COUNT; e += 2) {
+        if constexpr (LATE) {
+            sums[e] *= result.alpha, sums[e + 1] *= result.alpha;
+            if (const Two* const old = result.beta != 0 ? old_at(e) : nullptr) {
+                sums[e] += result.beta * number(old->first), sums[e + 1] += result.beta * number(old->second);
+            }
+        }
         const int byte = thread.column_of(e) * static_cast<int>(sizeof(Out));
         lay(strip + (thread.row_of(e) % STRIP_ROWS) * PITCH + byte, sums[e], sums[e + 1]);
     }
