@@ -867,6 +867,25 @@ def test_a_refused_metric_is_dropped_and_the_run_repeated(
     assert (tmp_path / "runs").read_text() == "xxx"  # the second session knows it from the first
 
 
+def test_refused_parts_are_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    total, parts = next(iter(catalogue.IN_PARTS.items()))
+    listed = {name.partition(".")[0] for name in (*catalogue.names("basic"), *parts)}
+    monkeypatch.setattr(profile_session, "query_metrics", lambda *_: listed)
+    monkeypatch.setattr(profile_session, "dense", lambda _: True)
+    body = (
+        f"open({str(tmp_path / 'runs')!r}, 'a').write('p' if {parts[0]!r} in metrics else 't')\n"
+        f"if {parts[0]!r} in metrics:\n"
+        f"    print('==ERROR== Failed to find metric ' + {parts[0]!r}); sys.exit(1)\n"
+    )
+    counters = dict.fromkeys(catalogue.names("basic"), 1.0)
+    report = [FakeRange([FakeAction("tiled", counters, 0)])]
+    monkeypatch.setattr(profile_reading, "load_report", lambda path: report)
+    monkeypatch.setattr(profiler, "MOST_PLAIN", 1)
+    for found in run(tmp_path, fake_ncu(tmp_path, body + WHOLE_SESSION), [job("a"), job("b")]):
+        assert found["status"] == "ok" and named(found)[total] == 1.0
+    assert (tmp_path / "runs").read_text() == "ptt"
+
+
 @pytest.mark.parametrize("reached", ["", WHOLE_SESSION])
 def test_no_permission_is_a_status_and_asked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reached: str

@@ -350,13 +350,17 @@ def usable(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def in_parts(metrics: Iterable[str], listed: Collection[str]) -> list[str]:
+def in_parts(
+    metrics: Iterable[str], listed: Collection[str], refused: Collection[str] = ()
+) -> list[str]:
     """What to ask ncu for, each once: in place of `IN_PARTS` their parts, where ``listed`` (names without what is
-    behind the dot) has all of them."""
+    behind the dot) has all of them and none was ``refused``."""
     asked: dict[str, None] = {}
     for name in metrics:
         parts = IN_PARTS.get(name, ())
-        there = bool(parts) and all(part.partition(".")[0] in listed for part in parts)
+        there = bool(parts) and all(
+            part.partition(".")[0] in listed and part not in refused for part in parts
+        )
         asked |= dict.fromkeys(parts if there else [name])
     return list(asked)
 

@@ -149,15 +149,13 @@ def run_session(
     listed = query_metrics(program, cache)
     known, _ = split_known(settings.metrics, listed)
     known = [name for name in known if name not in refused]
-    in_parts = all(map(dense, session.batch)) and refused.isdisjoint(
-        catalogue.in_parts(known, listed)
-    )
+    in_parts = all(map(dense, session.batch))
     outcome = Outcome()
     for _ in range(ATTEMPTS):
         for path in (report_path, events_path):
             path.unlink(missing_ok=True)
         events_path.touch()
-        asked = catalogue.in_parts(known, listed) if in_parts else known
+        asked = catalogue.in_parts(known, listed, refused) if in_parts else known
         command = build_command(
             program,
             jobs_path=jobs_path,
@@ -176,7 +174,6 @@ def run_session(
             break
         # A name that the query could not tell: leave it out and run again.
         known = [name for name in known if name not in told]
-        in_parts = False
         refused |= set(told)
     session.names = [[name for name in metrics_of(job) if name in known] for job in session.batch]
     session.unknown = set(settings.metrics) - set(known)
