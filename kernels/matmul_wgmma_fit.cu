@@ -12,7 +12,8 @@ macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   WARPGROUPS: [2, 1, 3, 4]   # 64 rows of a tile each
   TILE_N: [128, 16, 32, 48, 64, 80, 96, 112, 144, 160, 176, 192, 256]  # columns of a tile
-  ROOM: [220, 108]           # KiB of a block's stages: one block an SM, or two
+  STAGES: [8, 16]            # chunks of k in flight or in use, at most
+  ROOM: [220, 108]           # KiB that they may take: one block an SM, or two
 # what registers there are for sums
 where:
   - "TILE_N <= 128 or WARPGROUPS == 2 or (WARPGROUPS == 3 and TILE_N <= 176)"
@@ -21,7 +22,7 @@ let:
   depth: 128 // size(TYPE)
   out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
   stage: (WARPGROUPS * 64 + TILE_N) * 128
-  shared: 1024 + min(8, floor(ROOM * 1024 / stage)) * stage
+  shared: 1024 + min(STAGES, max(4, ceil(k / depth)), floor(ROOM * 1024 / stage)) * stage
   rows: ceil(m / (WARPGROUPS * 64))
   patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
 tile: [WARPGROUPS * 64, TILE_N, depth]
@@ -30,7 +31,7 @@ grid: ["ceil(rows / patches)", "ceil(n / TILE_N)", patches]
 working_blocks: "rows * ceil(n / TILE_N)"
 shared_bytes: shared
 tensor_maps:
-  map_a: {of: a, box: [depth, WARPGROUPS * 64], swizzle: 128}
+  map_a: {of: a, box: [depth, "min(WARPGROUPS * 64, 8 * ceil(m / 8))"], swizzle: 128}
   map_b: {of: b, box: [depth, TILE_N], swizzle: 128}
 architecture_specific: true
 requires:
@@ -64,9 +65,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     const int chunks = chunks_of(k);
     if (thread.loads()) {
         ring.begin(thread);
-        if (elected()) load_chunks(ring, map_a, map_b, place, 0, chunks);
+        if (elected()) load_chunks(ring, map_a, map_b, place, rows_loaded(m), 0, chunks);
     } else {
-        ring.join();
+        ring.join(rows_loaded(m), chunks);
         Sums sums;
         multiply_chunks(sums, thread, ring, chunks);
         const Result result = {c, m, n, alpha, beta};

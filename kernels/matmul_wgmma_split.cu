@@ -13,7 +13,8 @@ macros:
   SPLITS: [4, 2, 8, 3, 5, 6, 7]  # blocks of a cluster, each with a piece of k
   WARPGROUPS: [2, 1]         # 64 rows of a tile each
   TILE_N: [128, 64, 32]      # columns of a tile
-  ROOM: [160, 72, 128]       # KiB of a block's stages: two blocks an SM with 72
+  STAGES: [8, 16]            # chunks of k in flight or in use, at most
+  ROOM: [160, 72, 128, 192]  # KiB that they may take: two blocks an SM with 72
 where: ["WARPGROUPS * TILE_N <= 128 or ROOM >= 128", "TILE_N >= 8 * SPLITS"]
 let:
   depth: 128 // size(TYPE)
@@ -21,7 +22,7 @@ let:
   stage: (WARPGROUPS * 64 + TILE_N) * 128
   # what the others have of a block's share of the tile's columns, which are dealt out by eight
   parts: WARPGROUPS * 64 * 4 * 8 * ceil(TILE_N / (8 * SPLITS)) * (SPLITS - 1)
-  shared: 1024 + min(8, floor(ROOM * 1024 / stage)) * stage + parts
+  shared: 1024 + min(STAGES, max(4, ceil(ceil(k / depth) / SPLITS)), floor(ROOM * 1024 / stage)) * stage + parts
   rows: ceil(m / (WARPGROUPS * 64))
   patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
 tile: [WARPGROUPS * 64, TILE_N, depth]
@@ -31,7 +32,7 @@ grid: ["SPLITS * ceil(rows / patches)", "ceil(n / TILE_N)", patches]
 working_blocks: "SPLITS * rows * ceil(n / TILE_N)"
 shared_bytes: shared
 tensor_maps:
-  map_a: {of: a, box: [depth, WARPGROUPS * 64], swizzle: 128}
+  map_a: {of: a, box: [depth, "min(WARPGROUPS * 64, 8 * ceil(m / 8))"], swizzle: 128}
   map_b: {of: b, box: [depth, TILE_N], swizzle: 128}
 architecture_specific: true
 requires:
@@ -61,21 +62,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     __shared__ u64 arrived;
     const Thread thread;
     Ring ring;
-    const Parts parts = {ring.stages + STAGES * STAGE_BYTES, shared_of(&arrived)};
-    const int rank = cluster_parts::rank();
+    const int rank = cluster_parts::rank(), chunks = chunks_of(k);
+    const int stages = stages_for((chunks + SPLITS - 1) / SPLITS);
+    const Parts parts = {ring.stages + stages * STAGE_BYTES, shared_of(&arrived)};
     Place place = place_of(SPLITS);
     if (place.row >= m) return;  // the whole cluster
-    const int chunks = chunks_of(k), first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
+    const int first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
     if (thread.loads()) {
         if (thread.lane == 0) parts.begin(rank);
         ring.begin(thread);
         cluster_parts::arrive();
-        if (elected()) load_chunks(ring, map_a, map_b, place, first, end);
+        if (elected()) load_chunks(ring, map_a, map_b, place, rows_loaded(m), first, end);
         __syncwarp();
         cluster_parts::wait_for_all();
     } else {
         cluster_parts::arrive();
-        ring.join();
+        ring.join(rows_loaded(m), end - first);
         Sums sums;
         multiply_chunks(sums, thread, ring, end - first);
         Number own[Parts::SHARE];

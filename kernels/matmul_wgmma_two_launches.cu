@@ -23,7 +23,7 @@ tile: [WARPGROUPS * 64, TILE_N, depth]
 buffers:
   partials: {dtype: u32, size: "PARTS * rows * columns * WARPGROUPS * 64 * TILE_N"}
 tensor_maps:
-  map_a: {of: a, box: [depth, WARPGROUPS * 64], swizzle: 128}
+  map_a: {of: a, box: [depth, "min(WARPGROUPS * 64, 8 * ceil(m / 8))"], swizzle: 128}
   map_b: {of: b, box: [depth, TILE_N], swizzle: 128}
 architecture_specific: true
 requires:
@@ -45,11 +45,12 @@ launches:
 ---*/
 
 // Blocks that send each other their sums are one cluster, and clusters of four or more leave SMs out. Here the blocks of
-// a tile know nothing of each other, and every SM has one of them, with a ring of eight stages. They leave their sums in
+// a tile know nothing of each other, and every SM has one of them, with a ring of up to eight stages. They leave their sums in
 // global memory, in whole lines because in the order of registers, and a second launch adds the parts, wherever the first
 // one ran: as many threads as a tile has, for each 16 of its columns.
 
 #define ROOM 225
+#define STAGES 8
 
 #include "wgmma_fit.cuh"
 
@@ -80,9 +81,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const int chunks = chunks_of(k), first = chunks * part / PARTS, end = chunks * (part + 1) / PARTS;
     if (thread.loads()) {
         ring.begin(thread);
-        if (elected()) load_chunks(ring, map_a, map_b, {row * TILE_M, column * TILE_N}, first, end);
+        if (elected()) load_chunks(ring, map_a, map_b, {row * TILE_M, column * TILE_N}, rows_loaded(m), first, end);
     } else {
-        ring.join();
+        ring.join(rows_loaded(m), end - first);
         Sums sums;
         multiply_chunks(sums, thread, ring, end - first);
         Quad* const target = quads_of(partials, part, row, column, gridDim.x, gridDim.y);

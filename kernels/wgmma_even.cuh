@@ -57,13 +57,6 @@ static_assert(CONSUMER_WARPS * STRIP_BYTES <= A_BYTES, "... and there are four s
 using Sums = any_width::Sums[MMAS];
 using Words = unsigned[STRIP_WORDS];
 
-// What becomes of the sums.
-struct Result {
-    Out* c;
-    int m, n;
-    Scalar alpha, beta;
-};
-
 // A thread of a converged warp, whose number all lanes know to be the same.
 struct Thread {
     int warp, warpgroup, lane;

@@ -1,12 +1,12 @@
 // A thread block's tile of a product by TMA and wgmma, of whatever size suits the shape and of any type: one to four
 // warpgroups below each other that multiply, 64 rows each, and a warp that does nothing but loads
-// (matmul_wgmma_fit, matmul_wgmma_split, matmul_wgmma_two_launches).
+// (matmul_wgmma_fit, matmul_wgmma_shared, matmul_wgmma_split, matmul_wgmma_two_launches).
 //
 // A is row-major, B column-major: both are contiguous along k. A chunk of k is 128 bytes of a row. What lies outside of
 // the matrices arrives as zeros, so that the main loop knows no edges. Sums of FP8 are left to the tensor cores.
 //
-// Who includes this defines TYPE, WARPGROUPS, TILE_N, and ROOM, the KiB of shared memory that a block may take for
-// its stages.
+// Who includes this defines TYPE, WARPGROUPS, TILE_N, and of what is loaded ahead STAGES, chunks at most, and ROOM, the
+// KiB of shared memory that they may take.
 
 #pragma once
 
@@ -30,7 +30,10 @@ constexpr int DEPTH = SWIZZLE_BYTES / OPERAND_BYTES;  // elements of k in a chun
 constexpr int A_BYTES = TILE_M * SWIZZLE_BYTES;
 constexpr int B_BYTES = TILE_N * SWIZZLE_BYTES;
 constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
-constexpr int STAGES = ROOM * 1024 / STAGE_BYTES < 8 ? ROOM * 1024 / STAGE_BYTES : 8;
+constexpr int RING = ROOM * 1024 / STAGE_BYTES < STAGES ? ROOM * 1024 / STAGE_BYTES : STAGES;
+// A launch takes 3 to 5 ns longer for each KiB that a block asks for: so where k has fewer chunks than the ring has
+// stages, it asks for fewer of them. Four have room for the results, too.
+constexpr int FEWEST = RING < 4 ? RING : 4;
 constexpr int BLOCKS_PER_SM = ROOM < 112 ? 2 : 1;
 
 constexpr int QUAD_COLUMNS = 8;  // that four sums of each thread of a row are of
@@ -39,8 +42,8 @@ constexpr int PIECE = 16 / static_cast<int>(sizeof(Out));  // results of 16 byte
 
 static_assert(TILE_N % 16 == 0 && TILE_N <= 256 && WARPGROUPS <= 4, "a box of the TMA has 256 rows at most");
 static_assert(A_BYTES % ATOM_BYTES == 0 && B_BYTES % ATOM_BYTES == 0, "operands begin where a swizzle does");
-static_assert(STAGES >= 2, "one chunk is multiplied while another one is loaded");
-static_assert(STAGES <= WARP, "a lane prepares the mbarriers of a stage");
+static_assert(RING >= 2, "one chunk is multiplied while another one is loaded");
+static_assert(RING <= WARP, "a lane prepares the mbarriers of a stage");
 
 using Sums = Number[SUMS];
 
@@ -49,14 +52,10 @@ struct Place {
     int row, column;
 };
 
-// What becomes of the sums.
-struct Result {
-    Out* c;
-    int m, n;
-    Scalar alpha, beta;
-};
-
 __device__ __forceinline__ int chunks_of(int k) { return (k - 1) / DEPTH + 1; }
+
+// Stages that a launch for so many chunks asks for.
+__device__ __forceinline__ int stages_for(int chunks) { return min(max(chunks, FEWEST), RING); }
 
 // The tile of a block, or of a cluster of so many. The grid's first dimension counts rows of a patch that is walked
 // together, the second one columns, the third one patches: so no division stands in the way of the first load.
@@ -88,18 +87,18 @@ struct Ring {
 
     __device__ __forceinline__ Ring() {
         extern __shared__ unsigned char memory[];
-        __shared__ u64 barriers[2][STAGES];
+        __shared__ u64 barriers[2][RING];
         // The front matter asks for as many bytes more as this may skip.
         stages = (shared_of(memory) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
         full = shared_of(barriers[0]);
         empty = shared_of(barriers[1]);
     }
 
-    // By the warp that loads, which goes on at once.
-    __device__ __forceinline__ void begin(const Thread& thread) const {
-        if (thread.lane < STAGES) {
+    // By the warp that loads, which goes on at once. `releases`: of a stage before it may be filled.
+    __device__ __forceinline__ void begin(const Thread& thread, int releases = CONSUMER_WARPS) const {
+        if (thread.lane < RING) {
             initialize(full + 8 * thread.lane, 1);
-            initialize(empty + 8 * thread.lane, CONSUMER_WARPS);
+            initialize(empty + 8 * thread.lane, releases);
             publish_barriers();
         }
         __syncwarp();
@@ -107,35 +106,61 @@ struct Ring {
     }
     // By the others: the mbarriers are there.
     __device__ __forceinline__ void join() const { asm volatile("bar.sync 2, %0;\n" ::"n"(THREADS) : "memory"); }
+    // The same; of stages that `rows` of A are loaded into, `chunks` of k in all, the other rows are zeros.
+    __device__ __forceinline__ void join(int rows, int chunks) const {
+        if (__builtin_expect(rows < TILE_M, 0)) {
+            for (int i = threadIdx.x; i < (TILE_M - rows) * SWIZZLE_BYTES / 16; i += CONSUMERS) {
+                for (int stage = 0; stage < stages_for(chunks); ++stage) {
+                    asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};\n" ::"r"(
+                                     stages + stage * STAGE_BYTES + rows * SWIZZLE_BYTES + i * 16),
+                                 "r"(0)
+                                 : "memory");
+                }
+            }
+            asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+        }
+        join();
+    }
 
     __device__ __forceinline__ unsigned at() const { return stages + stage * STAGE_BYTES; }
     __device__ __forceinline__ void wait_full() const { wait(full + 8 * stage, phase); }
     // True at once for a stage that has not been used.
     __device__ __forceinline__ void wait_empty() const { wait(empty + 8 * stage, phase ^ 1); }
     __device__ __forceinline__ void next() {
-        if (++stage == STAGES) stage = 0, phase ^= 1;
-    }
-    // By all lanes of a warp: it has done with a stage.
-    __device__ __forceinline__ void release(const Thread& thread, int which) const {
-        if (thread.lane == 0) arrive(empty + 8 * which);
+        if (++stage == RING) stage = 0, phase ^= 1;
     }
 };
 
-// By one thread: asks for the chunks `first` to `end` - 1 of both operands.
+// By all lanes of a warp: it has done with a stage of its block.
+struct Release {
+    const Ring& ring;
+    const Thread& thread;
+
+    __device__ __forceinline__ void operator()(int stage) const {
+        if (thread.lane == 0) arrive(ring.empty + 8 * stage);
+    }
+};
+
+// Rows of a box of A: where A has less than a tile, the TMA is not asked for rows that are not there.
+__device__ __forceinline__ int rows_loaded(int m) { return min(TILE_M, (m + 7) / 8 * 8); }
+
+// By one thread: asks for the chunks `first` to `end` - 1 of both operands, `rows` of A.
 __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a, const CUtensorMap& map_b,
-                                            const Place& place, int first, int end) {
+                                            const Place& place, int rows, int first, int end) {
     for (int chunk = first; chunk < end; ++chunk) {
         ring.wait_empty();
         const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
-        expect(barrier, STAGE_BYTES);
+        expect(barrier, (rows + TILE_N) * SWIZZLE_BYTES);
         load(at, map_a, chunk * DEPTH, place.row, barrier);
         load(at + A_BYTES, map_b, chunk * DEPTH, place.column, barrier);
         ring.next();
     }
 }
 
-// The sums of `count` chunks, by the warps that multiply.
-__device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread, Ring& ring, int count) {
+// The sums of `count` chunks, by the warps that multiply, each of which releases the stages that it has done with.
+template <class Releases>
+__device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread, Ring& ring, int count,
+                                                const Releases& release) {
     if (count == 0) {
 #pragma unroll
         for (int e = 0; e < SUMS; ++e) sums[e] = 0;
@@ -152,11 +177,15 @@ __device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread
         }
         commit_products();
         wait_products<1>();
-        if (chunk > 0) ring.release(thread, previous);
+        if (chunk > 0) release(previous);
         previous = ring.stage;
         ring.next();
     }
     wait_products<0>();
+}
+
+__device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread, Ring& ring, int count) {
+    multiply_chunks(sums, thread, ring, count, Release{ring, thread});
 }
 
 // Waits for the other warps that multiply.
@@ -180,18 +209,24 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
     constexpr int PIECES = COUNT * 2 / PIECE;  // of a row
     // Eight rows of 16 bytes, or four of 32, that are stored together begin in different banks.
     constexpr int PITCH = (sizeof(Out) == 2 ? PIECES | 1 : (PIECES + 1) / 4 * 4 + 2) * 16;
-    static_assert(CONSUMER_WARPS * STRIP_ROWS * PITCH <= STAGES * STAGE_BYTES, "the ring has room for the results");
+    static_assert(CONSUMER_WARPS * STRIP_ROWS * PITCH <= FEWEST * STAGE_BYTES, "the ring has room for the results");
     const int end = columns < 2 * COUNT ? min(result.n, place.column + columns) : result.n;
+    const auto old_at = [&](int e) -> const Two* {
+        const int row = place.row + thread.row_of(e), column = place.column + thread.column_of(e);
+        const bool inside = row < result.m && column < end;
+        return inside ? reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column) : nullptr;
+    };
+    // Old results of four bytes would take as many registers as the sums: they are asked for where sums leave.
+    constexpr bool LATE = sizeof(Out) == 4;
+    if constexpr (!LATE) {
 #pragma unroll
-    for (int e = 0; e < COUNT; ++e) sums[e] *= result.alpha;
-    if (result.beta != 0) {
+        for (int e = 0; e < COUNT; ++e) sums[e] *= result.alpha;
+        if (result.beta != 0) {
 #pragma unroll
-        for (int e = 0; e < COUNT; e += 2) {
-            const int row = place.row + thread.row_of(e), column = place.column + thread.column_of(e);
-            if (row < result.m && column < end) {
-                const Two& old = *reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column);
-                sums[e] += result.beta * number(old.first);
-                sums[e + 1] += result.beta * number(old.second);
+            for (int e = 0; e < COUNT; e += 2) {
+                if (const Two* const old = old_at(e)) {
+                    sums[e] += result.beta * number(old->first), sums[e + 1] += result.beta * number(old->second);
+                }
             }
         }
     }
@@ -199,6 +234,12 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
     const unsigned strip = ring.stages + thread.warp * STRIP_ROWS * PITCH;
 #pragma unroll
     for (int e = 0; e < COUNT; e += 2) {
+        if constexpr (LATE) {
+            sums[e] *= result.alpha, sums[e + 1] *= result.alpha;
+            if (const Two* const old = result.beta != 0 ? old_at(e) : nullptr) {
+                sums[e] += result.beta * number(old->first), sums[e + 1] += result.beta * number(old->second);
+            }
+        }
         const int byte = thread.column_of(e) * static_cast<int>(sizeof(Out));
         lay(strip + (thread.row_of(e) % STRIP_ROWS) * PITCH + byte, sums[e], sums[e + 1]);
     }

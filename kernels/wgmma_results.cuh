@@ -34,6 +34,13 @@ __device__ __forceinline__ unsigned bits(unsigned sums) { return sums; }
 __device__ __forceinline__ f32 combined(f32 sum, f32 alpha, f32 beta, f32 old) { return fmaf(beta, old, alpha * sum); }
 __device__ __forceinline__ i32 combined(i32 sum, i32 alpha, i32 beta, i32 old) { return alpha * sum + beta * old; }
 
+// What becomes of the sums.
+struct Result {
+    Out* c;
+    int m, n;
+    Scalar alpha, beta;
+};
+
 // Two neighbours of a row, as they lie in C.
 struct alignas(2 * sizeof(Out)) Two {
     Out first, second;

@@ -1,0 +1,133 @@
+/*---
+title: The blocks of a cluster load rows and columns for each other
+follows: matmul_wgmma_fit
+operation: matmul
+dtypes:
+  a: TYPE
+  b: "e4m3 if TYPE == 'e5m2' else TYPE"
+  c: "i32 if TYPE == 'i8' else f32 if TYPE == 'tf32' else bf16 if TYPE in ['e4m3', 'e5m2'] else TYPE"
+  accumulate: "i32 if TYPE == 'i8' else f22 if TYPE in ['e4m3', 'e5m2'] else f32"  # f22: left to the tensor cores
+layouts: {a: row, b: col, c: row}
+macros:
+  TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
+  DOWN: [4, 2]               # blocks of a cluster below each other in C, ...
+  ACROSS: [2, 1]             # ... and beside each other
+  WARPGROUPS: [2, 1]         # 64 rows of a tile each
+  TILE_N: [80, 64, 96, 128, 160, 192]  # columns of a tile
+where: ["TILE_N <= 128 or WARPGROUPS == 2"]  # what registers there are for sums
+let:
+  depth: 128 // size(TYPE)
+  out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
+  stage: (WARPGROUPS * 64 + TILE_N) * 128
+  shared: 1024 + min(8, max(4, ceil(k / depth)), floor(220 * 1024 / stage)) * stage
+  rows: ceil(m / (WARPGROUPS * 64))
+  columns: ceil(n / TILE_N)
+  patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
+tile: [WARPGROUPS * 64, TILE_N, depth]
+block: ["WARPGROUPS * 128 + 32"]
+cluster: [DOWN, ACROSS]
+grid: ["DOWN * ceil(rows / (patches * DOWN))", "ACROSS * ceil(columns / ACROSS)", patches]
+working_blocks: rows * columns
+shared_bytes: shared
+tensor_maps:
+  map_a: {of: a, box: [depth, WARPGROUPS * 64 // ACROSS], swizzle: 128}
+  map_b: {of: b, box: [depth, TILE_N // DOWN], swizzle: 128}
+architecture_specific: true
+requires:
+  arch: 90
+  n: 16 // out
+  k: 16 // size(TYPE)
+  conditions: [wgmma, clusters, "shared <= shared_per_block_optin"]
+entry: matmul_wgmma_shared
+arguments: [map_a, map_b, c, m, n, k, alpha, beta]
+---*/
+
+// Small tiles ask for each row of A and B many times. Where rows begin at multiples of 128 bytes L2 bears that, but rows of
+// 2000 bytes do not: a box's row then lies in two lines, and asks twice. Here blocks beside each other in C share rows
+// of A and blocks below each other columns of B: each loads a part, and the TMA writes it into the shared memory of all.
+// A stage may be filled when all blocks that get it have released theirs.
+
+#define ROOM 220
+#define STAGES 8
+
+#include "cluster_parts.cuh"
+#include "wgmma_fit.cuh"
+
+using namespace fit;
+
+constexpr int ROWS = TILE_M / ACROSS, COLUMNS = TILE_N / DOWN;  // that a block loads
+constexpr int NEIGHBOURS = ACROSS + DOWN - 1;                   // who get some of them
+
+// Where a block is in its cluster.
+struct Neighbours {
+    unsigned down, across;
+
+    __device__ __forceinline__ Neighbours()
+        : down(cluster_parts::rank() % DOWN), across(cluster_parts::rank() / DOWN) {}
+    // A bit for each block beside this one, which needs the same rows of A, and for each below it, the same columns of B.
+    __device__ __forceinline__ unsigned beside() const {
+        unsigned ranks = 0;
+#pragma unroll
+        for (int i = 0; i < ACROSS; ++i) ranks |= 1u << (i * DOWN);
+        return ranks << down;
+    }
+    __device__ __forceinline__ unsigned below() const { return ((1u << DOWN) - 1) << (across * DOWN); }
+};
+
+// A warpgroup has done with a stage, which its neighbours fill, and says so to each of them, itself one: as its products
+// are of four warps together, one of them speaks for all. A barrier that every warp of every neighbour arrives at
+// takes these arrivals one by one.
+struct ReleaseToNeighbours {
+    unsigned empty, rank;  // of the neighbour that this lane tells
+    bool tells;
+
+    __device__ __forceinline__ ReleaseToNeighbours(const Ring& ring, const Thread& thread, const Neighbours& own)
+        : empty(ring.empty) {
+        const unsigned number = thread.lane < NEIGHBOURS ? thread.lane : 0;  // those beside, then those below
+        rank = number < ACROSS ? own.down + number * DOWN
+                               : own.across * DOWN + (own.down + number - ACROSS + 1) % DOWN;
+        tells = thread.lane < NEIGHBOURS && thread.warp % 4 == thread.lane % 4;
+    }
+    __device__ __forceinline__ void operator()(int stage) const {
+        if (tells) arrive_at(empty + 8 * stage, rank);
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+    matmul_wgmma_shared(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Out* c,
+                        int m, int n, int k, Scalar alpha, Scalar beta) {
+    const Thread thread;
+    Ring ring;
+    const Neighbours own;
+    const Place place = place_of();  // may lie outside of C: who has nothing to store loads for the others
+    const int chunks = chunks_of(k);
+    if (thread.loads()) {
+        ring.begin(thread, WARPGROUPS * NEIGHBOURS);
+        cluster_parts::arrive();
+        cluster_parts::wait_for_all();
+        if (elected()) {
+            const int row = own.across * ROWS, column = own.down * COLUMNS;
+            for (int chunk = 0; chunk < chunks; ++chunk) {
+                ring.wait_empty();
+                const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
+                expect(barrier, STAGE_BYTES);
+                load_all(at + row * SWIZZLE_BYTES, map_a, chunk * DEPTH, place.row + row, barrier, own.beside());
+                load_all(at + A_BYTES + column * SWIZZLE_BYTES, map_b, chunk * DEPTH, place.column + column, barrier,
+                         own.below());
+                ring.next();
+            }
+        }
+        __syncwarp();
+        cluster_parts::arrive();
+    } else {
+        cluster_parts::arrive();
+        ring.join();
+        cluster_parts::wait_for_all();
+        Sums sums;
+        multiply_chunks(sums, thread, ring, chunks, ReleaseToNeighbours(ring, thread, own));
+        cluster_parts::arrive();
+        const Result result = {c, m, n, alpha, beta};
+        store(sums, thread, ring, result, place);
+    }
+    cluster_parts::wait_for_all();  // no block tells one that is gone
+}
