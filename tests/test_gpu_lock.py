@@ -1,5 +1,6 @@
 """The lock of a GPU: one for all users of a machine, in a folder that all of them can write."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -38,6 +39,17 @@ def test_another_process_waits_until_the_holder_ends(shared, tmp_path):
     with device.gpu_lock("GPU-1", waiting):
         assert waited == [True] and shared.is_file()
     holder.wait()
+
+
+def test_those_who_measure_nothing_hold_it_together_and_who_measures_alone(shared):
+    waited = []
+    with device.gpu_lock("GPU-1", shared=True), device.gpu_lock("GPU-1", shared=True):
+        file = os.open(shared, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(file)
+    with device.gpu_lock("GPU-1", lambda: waited.append(True)):
+        assert not waited
 
 
 def test_every_user_can_open_it_and_nobody_but_its_owner_write(shared):

@@ -17,6 +17,7 @@ from tilewave.gpu.worker import main as worker_main
 from tilewave.jobs import Job, write_jobs
 from tilewave.processes import supervisor
 from tilewave.records import model
+from tilewave.stages import run as stages
 
 WORKER = """
 import argparse, json, os, signal, sys, time
@@ -54,6 +55,8 @@ for i in range(o.start, len(jobs)):
     if do == "garbage":
         out.write("{not json\\n[1, 2]\\n\\n" + json.dumps({"event": "finished", "index": 99}) + "\\n")
     if do == "slow": time.sleep(1)
+    if do == "slow once" and not os.path.exists(jobs[i]["mark"]):
+        open(jobs[i]["mark"], "w"); time.sleep(60)
     if do == "nonsense": send(event="finished", index=i, result=[1]); continue
     send(event="finished", index=i, result={"status": "ok", "case": "forged", "pid": os.getpid()})
     if do == "poison": os._exit(86)
@@ -207,6 +210,31 @@ def test_what_ends_one_worker_ends_the_others(tmp_path, monkeypatch):
             "execute", jobs, 2, log_path=tmp_path / "log", on_result=full, module="bad_worker"
         )
     assert time.monotonic() - start < 15
+
+
+def test_a_check_that_was_late_beside_others_is_done_once_more_alone(tmp_path, monkeypatch):
+    (tmp_path / "bad_worker.py").write_text(WORKER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    deeds = ("fine", "hang", "slow once", "fine", "fine")
+    jobs = [
+        a_job(
+            Deed,
+            case=f"k@{i}",
+            shape={"m": 1 + i, "n": 1, "k": 1},
+            dtypes=dict.fromkeys("abc", "f32"),
+            do=deed,
+            mark=str(tmp_path / f"mark{i}"),
+        )
+        for i, deed in enumerate(deeds)
+    ]
+    told = []
+    made = stages._checked_together(
+        jobs, 2, told.append, module="bad_worker", limit_s=0.5, log_path=tmp_path / "log"
+    )
+    want = ["ok", "timed out", "ok", "ok", "ok"]
+    assert statuses(sorted(made, key=lambda one: one["case"])) == want
+    assert statuses(sorted(told, key=lambda one: one["case"])) == want  # each once
+    assert len({one["pid"] for one in made if one["status"] == "ok"}) >= 2
 
 
 def test_garbage_is_passed_over(run):

@@ -211,8 +211,12 @@ def _lock_file(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def gpu_lock(uuid: str, waiting: Callable[[], None] = lambda: None) -> Iterator[Path]:
+def gpu_lock(
+    uuid: str, waiting: Callable[[], None] = lambda: None, shared: bool = False
+) -> Iterator[Path]:
     """Hold the machine-wide lock of a GPU; `waiting` is called once if another process has it.
+
+    shared: with others who hold it so, because nothing is measured; who measures has it alone.
 
     The file lies in the temporary folder that all users share, so that their runs exclude each
     other too; the kernel drops the lock when the process ends, however it ends. Not a file of the
@@ -234,11 +238,12 @@ def gpu_lock(uuid: str, waiting: Callable[[], None] = lambda: None) -> Iterator[
             stack.callback(os.close, number)
             if not stat.S_ISREG(os.fstat(number).st_mode):
                 raise UserError("GPU", path, "no file", "a file for the lock: remove it")
+            how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
             try:
-                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(number, how | fcntl.LOCK_NB)
             except BlockingIOError:
                 waiting()
-                fcntl.flock(number, fcntl.LOCK_EX)
+                fcntl.flock(number, how)
             try:
                 mine = os.path.samestat(os.fstat(number), path.lstat())
             except FileNotFoundError:

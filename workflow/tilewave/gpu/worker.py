@@ -126,7 +126,8 @@ def run(
         if any(job.provider != "cpu" for job in jobs[start:]):
             try:
                 gpu = open_gpu()
-                stack.enter_context(gpu_lock(gpu.uuid, lambda: events.send("waiting")))
+                waiting = partial(events.send, "waiting")
+                stack.enter_context(gpu_lock(gpu.uuid, waiting, shared=stage == "check"))
                 session = Session(gpu, cache)
                 _warm(session, jobs[start:])
             except Exception as error:  # whatever it is, the run goes on with records that say so

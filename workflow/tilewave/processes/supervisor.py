@@ -115,17 +115,19 @@ def share_jobs(
     log_path: Path | str,
     on_result: Callable[[Result], object],
     weight: Callable[[Job], float] = lambda job: 1.0,
+    alike: Callable[[Job], str] = lambda job: job.variant,
     **how: Any,
 ) -> list[Result]:
-    """`run_jobs` with several workers at a time, for stages that need no GPU.
+    """`run_jobs` with several workers at a time, for stages in which nothing is measured.
 
-    The jobs of a variant stay together, because loading its code costs more than many a launch, but for
-    those of one that is more than a worker's part; each worker gets about as much, by their ``weight``.
+    Jobs that are ``alike`` stay together, because what they share (a variant its code) costs more to load than
+    many a launch, but for those that are more than a worker's part; each worker gets about as much, by their
+    ``weight``.
     """
     shares: list[list[Job]] = [[] for _ in range(max(1, min(workers, len(jobs))))]
-    variants: dict[str, list[Job]] = {}
+    together: dict[str, list[Job]] = {}
     for job in jobs:
-        variants.setdefault(job.variant, []).append(job)
+        together.setdefault(alike(job), []).append(job)
     weights = {job.case: weight(job) for job in jobs}
 
     def heavy(bundle: Sequence[Job]) -> float:
@@ -133,7 +135,7 @@ def share_jobs(
 
     part = heavy(jobs) / len(shares)
     bundles: list[list[Job]] = []
-    for mine in variants.values():
+    for mine in together.values():
         bundles += [mine] if heavy(mine) <= part else [[job] for job in mine]
     for bundle in sorted(bundles, key=heavy, reverse=True):
         min(shares, key=heavy).extend(bundle)

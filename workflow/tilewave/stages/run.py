@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewave import jobs
+from tilewave import jobs, operations
 from tilewave import project as projects
 from tilewave import target as targets
 from tilewave.environment import commit
@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 
 COMPILING_S = 300.0
 """What the interpreter may take to be compiled, once on a machine."""
+CHECKERS, CHECKER_CORES, CHECKER_BYTES = 4, 4, 16 << 30
+"""Workers that check on one GPU at a time, at most, and what each may need: of most checks the host has more to do
+than the GPU, and nothing is measured."""
+CASE_BYTES = 16 << 20
+"""A check costs about as much besides as so many bytes of operands."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +196,15 @@ def _cores(pipeline: Pipeline, given: int) -> int:
     return max(1, (os.cpu_count() or given) // max(1, len(pipeline.target.get("cards", ()))))
 
 
+def _checkers(pipeline: Pipeline, cores: int) -> int:
+    """How many workers may check at a time on the GPU that is measured on."""
+    target = pipeline.target
+    if not target["live"]:
+        return 1
+    memory = target["environments"][target["environment"]].get("memory_bytes") or 0
+    return max(1, min(CHECKERS, cores // CHECKER_CORES, memory // CHECKER_BYTES))
+
+
 def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1, card: str = "") -> str:
     """Measure what a stage has to measure of these kernels' cases (see `tilewave.stages.pipeline`);
     the results go into the store.
@@ -200,7 +214,9 @@ def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1, card: 
     pipeline = _pipeline(job, kernels)
     if stage != model.EXECUTE:  # every machine counts the same
         targets.of_another_node(pipeline.target, job.project.config.gpu, stage)
-    doing, begun = _measure(job, stage, _cores(pipeline, cores)), time.monotonic()
+    cores = _cores(pipeline, cores)
+    workers = _checkers(pipeline, cores) if stage == "check" else cores
+    doing, begun = _measure(job, stage, workers), time.monotonic()
     if card:
         doing = _on_cards(pipeline.target, card, doing)
     document = pipeline.measure(stage, doing)
@@ -292,8 +308,8 @@ def best(job: Job) -> pd.DataFrame:
     )
 
 
-def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
-    """How the jobs of a stage are run on this machine."""
+def _measure(job: Job, stage: str, workers: int) -> measuring.Measure:
+    """How the jobs of a stage are run on this machine. workers: processes at a time, where several may run."""
     project = job.project
     cache = _cache(project)
     log = Path(f"{job.log}.worker") if job.log else project.results / f"{stage}.log"
@@ -319,7 +335,7 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
                 cache=cache,
                 report_path=reports / f"{_report_name(stage, waiting)}.ncu-rep",
                 log_path=log,
-                cores=cores,
+                cores=workers,
                 on_result=finished,
                 note=job.note,
             )
@@ -329,13 +345,13 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
             from tilewave import execution
             from tilewave.execution import cost
 
-            execution.prepare(lambda line: say(f"  {line}"), cores)
+            execution.prepare(lambda line: say(f"  {line}"), workers)
             # The machine keeps to the limit itself; building inputs, judging and compiling what no
             # earlier case needed come on top.
             return supervisor.share_jobs(
                 stage,
                 sorted(waiting, key=cost.predicted_s),  # a small case tells of the large ones
-                cores,
+                workers,
                 limit_s=project.config.execute.case_limit_s * 2 + COMPILING_S,
                 grace_s=COMPILING_S,
                 on_result=finished,
@@ -345,7 +361,9 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
             )
         if stage in ("check", "time"):
             # Cases of the same inputs share buffers, and in a check the reference.
-            waiting = sorted(waiting, key=lambda job: json.dumps([job.shape, job.dtypes]))
+            waiting = sorted(waiting, key=_inputs)
+        if stage == "check" and workers > 1:
+            return _checked_together(waiting, workers, finished, cache=cache, log_path=log)
         # A timing that keeps to its limit still needs inputs, a warm-up and cuBLAS's choice.
         limit_s = None if stage == "check" else project.config.timing.case_limit_s * 3 + 20
         return supervisor.run_jobs(
@@ -353,6 +371,38 @@ def _measure(job: Job, stage: str, cores: int) -> measuring.Measure:
         )
 
     return measure
+
+
+def _inputs(job: jobs.Job) -> str:
+    return json.dumps([job.shape, job.dtypes])
+
+
+def _checked_together(
+    waiting: list[jobs.Job],
+    workers: int,
+    on_result: Callable[[dict[str, Any]], None],
+    **how: Any,
+) -> list[dict[str, Any]]:
+    """Check jobs, several at a time; what has no result in time, because of the others perhaps, once more alone."""
+    from tilewave.processes import supervisor
+
+    def told(made: dict[str, Any]) -> None:
+        if made["status"] != model.TIMED_OUT:
+            on_result(made)
+
+    made = supervisor.share_jobs(
+        "check", waiting, workers, on_result=told, alike=_inputs, weight=_checked_bytes, **how
+    )
+    late = [job for job, one in zip(waiting, made, strict=True) if one["status"] == model.TIMED_OUT]
+    alone = supervisor.run_jobs("check", late, on_result=on_result, **how)
+    return [one for one in made if one["status"] != model.TIMED_OUT] + alone
+
+
+def _checked_bytes(job: jobs.Job) -> float:
+    """What a check costs beside others: its operands are made, read and compared."""
+    operation = operations.load(job.operation, job.source)
+    stored = (operation.stored(job, name) for name in operation.arrays(job))
+    return CASE_BYTES + sum(dtype.itemsize * count for dtype, count in stored)
 
 
 def _cost(job: jobs.Job) -> float:
