@@ -283,16 +283,31 @@ def test_a_counter_without_a_value_is_absent_and_named() -> None:
     assert empty["status"] == "not measured" and "none of the metrics" in empty["reason"]
 
 
-# The sum takes ncu three passes, its two parts take one together.
+# The sum takes ncu three passes, its parts take fewer together.
 def test_a_sum_is_asked_for_in_its_parts_where_ncu_has_them() -> None:
     total, parts = next(iter(catalogue.IN_PARTS.items()))
     listed = {part.partition(".")[0] for part in parts}
     assert catalogue.in_parts([total, "x.sum", parts[0]], listed) == [*parts, "x.sum"]
     assert catalogue.in_parts([total, "x.sum"], set(list(listed)[:1])) == [total, "x.sum"]
-    action = FakeAction("tiled", dict(zip(parts, (96, 32), strict=True)), 0)
-    assert named(profile_report.result_of(job("a"), [action], [total]))[total] == 128
+    action = FakeAction("tiled", dict(zip(parts, (96, 32, 16), strict=True)), 0)
+    assert named(profile_report.result_of(job("a"), [action], [total]))[total] == 144
     action = FakeAction("tiled", {parts[0]: 96, "dram__bytes_read.sum": 1}, 0)
     assert total not in named(profile_report.result_of(job("a"), [action], [total, NAMES[0]]))
+
+
+def test_every_sum_that_has_parts_is_a_counter_and_an_h200_has_them() -> None:
+    """Names of `ncu --query-metrics` 2025.3.1 there: a name that it lacks asks for the sum, three passes of it."""
+    listed = {
+        f"sm__ops_path_tensor_{one}_sparsity_off"
+        for one in (
+            "op_hmma_src_fp16_dst_fp16", "op_hmma_src_fp16_dst_fp32", "op_hgmma_src_fp16", "op_hmma_src_bf16_dst_fp32",
+            "op_hgmma_src_bf16_dst_fp32", "op_hmma_src_tf32_dst_fp32", "op_hgmma_src_tf32_dst_fp32", "op_imma_src_int8",
+            "op_igmma_src_int8", "src_fp8",
+        )
+    }  # fmt: skip
+    assert catalogue.METRICS.keys() >= catalogue.IN_PARTS.keys()
+    asked = catalogue.in_parts(catalogue.IN_PARTS, listed)
+    assert {one.partition(".")[0] for one in asked} == listed
 
 
 # Sparse operands have counters of their own.
