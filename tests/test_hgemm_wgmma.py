@@ -103,6 +103,8 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
         ("matmul_wgmma_fit", {"TYPE": "tf32", "TILE_N": 256}),
         ("matmul_wgmma_fit", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),
         ("matmul_wgmma_fit", {"TYPE": "e4m3", "ROOM": 108}),
+        ("matmul_wgmma_fit", {"TYPE": "i8", "WARPGROUPS": 1, "ROOM": 54}),
+        ("matmul_wgmma_fit", {"TYPE": "i8", "TILE_N": 64, "ROOM": 70}),
     ],
 )
 def test_products_are_not_serialised_and_nothing_is_spilled(
@@ -135,6 +137,7 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
         (SHARED, "72x72x200", {"PARTS": 8, "WARPGROUPS": 2, "TILE_N": 64}),
         # Of other types: results of 32 bits, whole numbers, chunks of 128.
         ("matmul_wgmma_fit", "200x360x80", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),
+        ("matmul_wgmma_fit", "72x140x400", {"TYPE": "i8", "WARPGROUPS": 1, "ROOM": 54}),
         ("matmul_wgmma_split", "200x136x528", {"TYPE": "i8", "SPLITS": 5}),
         (SHARED, "129x136x2064", {"TYPE": "i8", "PARTS": 2}),
         (SHARED, "72x72x208", {"TYPE": "e5m2", "PARTS": 8, "WARPGROUPS": 2, "TILE_N": 64}),
