@@ -60,6 +60,7 @@ if SIDES:
             **SIDES,
         log:
             f"{RESULTS}/logs/sides.log",
+        threads: 1024
         params:
             plan=[PROJECT.plan_digest(name) for name in PROJECT.beside.plan.studies],
             recordings=recordings.digest([PROJECT.recorded_root]),

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewave import jobs, operations
+from tilewave import jobs, operations, sharing
 from tilewave import project as projects
 from tilewave import target as targets
 from tilewave.environment import commit
@@ -446,7 +446,7 @@ def history(job: Job) -> pd.DataFrame:
     return recordings.table(project.history_folders, cases)
 
 
-def sides(job: Job) -> pd.DataFrame:
+def sides(job: Job, cores: int = 1) -> pd.DataFrame:
     """The tables of the studies of `projects.BESIDE` as the report of each recorded GPU has them, one below the
     other, with the columns gpu (its name), study and plot."""
     import pandas as pd
@@ -459,20 +459,27 @@ def sides(job: Job) -> pd.DataFrame:
     project = job.project.beside
     here = cpu_environment()
     here |= {"id": environment_id(here)}
-    made = []
-    for folder in folders(project.recorded_root):
+
+    def of(folder: Path) -> list[pd.DataFrame]:
         config = project.config.model_copy(update={"target": folder.name})
         aim = targets.resolve(config, here, project.recorded_root, project.where)
-        made_of = Tables(Pipeline(project, aim))
-        known = (made_of.cases, made_of.records)
-        counted = figures.with_instruction_columns(made_of.instructions)
+        tables = Tables(Pipeline(project, aim))
+        known = (tables.cases, tables.records)
+        counted = figures.with_instruction_columns(tables.instructions)
+        made = []
         for name in project.plan.studies:
             plot = project.config.studies[name].plot
             study = figures.of_tables(project, name, aim, *known, counted)
             told = plots.load(plot).table(study)
             made.append(told.assign(gpu=aim["label"], study=name, plot=plot))
+            made[-1].attrs.clear()  # what a plot keeps there is for its figure, and need not leave a process
+        return made
+
+    places = folders(project.recorded_root)
+    by_folder = dict(sharing.each(of, places, cores))
+    found = [table for folder in places for table in by_folder[folder]]
     none = pd.DataFrame(columns=["gpu", "study", "plot"])  # `only` may have left none of them
-    return pd.concat(made, ignore_index=True) if made else none
+    return pd.concat(found, ignore_index=True) if found else none
 
 
 def accesses(job: Job, cores: int = 1) -> dict[str, Any]:
