@@ -104,10 +104,9 @@ struct Patch {
 
     Patch() = default;
     __device__ __forceinline__ Patch(const Division& division, int tile) {
-        const int rank = blockIdx.x % CLUSTER;
         const raster::Square square(tile, division.rows, division.columns, RASTER / (TILE_M * DOWN));
-        const int number = square.column() * ACROSS + rank % ACROSS;
-        row = (square.row() * DOWN + rank % DOWN) * TILE_M;
+        const int number = square.column() * ACROSS + static_cast<int>(blockIdx.x % ACROSS);
+        row = (square.row() * DOWN + static_cast<int>(blockIdx.x % DOWN)) * TILE_M;
         column = number * division.narrow + min(number, division.wider) * WIDTH_STEP;
         width = division.narrow + (number < division.wider ? WIDTH_STEP : 0);
     }

@@ -179,7 +179,9 @@ __device__ __forceinline__ void finish(Sums& sums, const Thread& thread, const R
 #pragma unroll
         for (int pair = 0; pair < SUMS / PAIR; ++pair) {
             const int row = first_row + thread.row_of(i) + thread.lane / 4 + pair % 2 * 8;
-            const int within = pair / 2 * 8 + thread.lane % 4 * 2;
+            int within = pair / 2 * 8 + thread.lane % 4 * 2;
+            // So addresses are computed here: for those of all pairs at once there are no registers.
+            if (CLUSTER > 1) asm volatile("" : "+r"(within));
             Two old = {};
             if (result.beta != 0 && row < result.m && within < width && column + within < result.n) {
                 old = *reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column + within);
