@@ -1,8 +1,7 @@
 // A block's tiles one after another, with a pipeline that does not stop between them: while the sums of a
 // tile are stored, the copies are at the next one (matmul_dmma_persistent, matmul_dmma_stream_k).
 //
-// Who includes this includes dmma_tile.cuh before it, and defines STAGGER: 0: all blocks begin at once; 1: those that
-// share an SM a part of a tile's time apart; 2: each a little later than the one before.
+// Who includes this includes dmma_tile.cuh before it.
 
 #pragma once
 
@@ -60,23 +59,6 @@ __device__ __forceinline__ bool complete(Sums& sums, const stream_k::Schedule& s
     return true;
 }
 
-// Blocks that begin together multiply together and store together, tile after tile: while they store nobody
-// multiplies. So some begin later, by less than what the SM takes for a tile of each of its blocks: 128 multiply-adds
-// a cycle. Blocks are taken to fill the SMs one by one, and then a second time.
-__device__ __forceinline__ void stagger(const Problem& problem) {
-    const unsigned tile = chunks_of(problem) * (TILE_M * TILE_N * CHUNK / 128);
-    unsigned delay;
-    if (STAGGER == 1) {
-        delay = blockIdx.x / ((gridDim.x + BLOCKS_PER_SM - 1) / BLOCKS_PER_SM) * tile;
-    } else {
-        delay = tile / gridDim.x * BLOCKS_PER_SM * blockIdx.x;
-    }
-    if (Thread().id >= WARP) return;  // the other warps wait for this one behind their first copies
-    const unsigned begin = clock();
-    while (static_cast<unsigned>(clock()) - begin < delay) {
-    }
-}
-
 // All that a block has to do. KIND is the whole product's: a block has tiles inside and at edges.
 template <int KIND>
 __device__ __forceinline__ void stream(const Problem& given, const Partials& partials, unsigned stages) {
@@ -86,7 +68,6 @@ __device__ __forceinline__ void stream(const Problem& given, const Partials& par
     stream_k::Work work(all);           // what is to be multiplied
     int total = work.chunks(all, tiles);  // chunks that are left to multiply
     if (total == 0) return;
-    if (STAGGER) stagger(given);
 
     const stream_k::Turn first(ahead, all);
     first.done(ahead);

@@ -17,8 +17,7 @@
 // whole lines moves each of them from one line into one other.
 //
 // Who includes this defines TILE_M, TILE_N, WARP_M, STAGES, EVERY and DEPTH. With TEAMS a block is several teams of
-// threads (threadIdx.y), each with a tile, stages and a barrier of its own; an SM then holds RESIDENT warps. Without,
-// RESIDENT may be left out, or 0: as many as its registers have room for.
+// threads (threadIdx.y), each with a tile, stages and a barrier of its own; an SM then holds RESIDENT warps.
 
 #pragma once
 
@@ -50,11 +49,7 @@ constexpr int STEP = OCTETS * OCTET;
 constexpr int STEPS = CHUNK / STEP;
 
 // Sums take WARP_M x WARP_N / 16 registers of a thread. An SM's registers hold 8 warps of 64x32 or 16 of 32x32.
-#if defined(RESIDENT) && !defined(TEAMS) && RESIDENT > 0
-constexpr int WARPS_PER_SM = RESIDENT;
-#else
 constexpr int WARPS_PER_SM = WARP_M == 64 ? 8 : 16;
-#endif
 // With two warps on a quarter of an SM the columns of B are loaded a step ahead; four hide that wait.
 #ifdef TEAMS
 constexpr bool AHEAD = RESIDENT < 16;

@@ -60,14 +60,12 @@ using namespace hopper;
 constexpr bool PROMOTED = NAMED(ACCUMULATE_, ACCUMULATE);
 constexpr bool LATE = SUMS * (PROMOTED ? 2 : 1) + SUMS / 2 <= 200;  // registers of sums, parts and results
 
-// Warp r of a warpgroup releases the stage in block r of the cluster, which loads into ours, and speaks for all four, whose
-// products are theirs together: a barrier takes arrivals one by one, and so there are 4 for 16.
+// Lane r of a warp releases the stage in block r of the cluster, which loads into ours.
 __device__ __forceinline__ void release(const Ring& ring, const Thread& thread, int which) {
-    const int rank = thread.warp % (WARPGROUP / WARP);
     if (CLUSTER == 1) {
         ring.release(thread, which);
-    } else if (thread.lane == 0 && rank < CLUSTER) {
-        arrive_at(ring.empty + 8 * which, rank);
+    } else if (thread.lane < CLUSTER) {
+        arrive_at(ring.empty + 8 * which, thread.lane);
     }
 }
 
@@ -155,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                        f32 beta, f32 scale_a, f32 scale_b) {
     const Thread thread;
     Ring ring;
-    if (threadIdx.x == 0) ring.begin(CLUSTER == 1 ? CONSUMER_WARPS : CONSUMERS * CLUSTER);
+    if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS * CLUSTER);
     if (CLUSTER > 1) {
         cluster_sync();
     } else {

@@ -12,13 +12,7 @@ macros:
   STAGES: [4, 6]             # chunks of 16 k in flight or in use
   EVERY: [1, 2]              # chunks from one barrier to the next
   DEPTH: [8, 16]             # k of a 16x8 instruction, where there are some
-  RESIDENT: [0, 12]          # warps that an SM holds; 0: 8 of 64x32, 16 of 32x32
-  STAGGER: [0, 1, 2]         # blocks begin at once; those of an SM, or all, one after another
-where:
-  - "TILE_M * TILE_N >= 128 * WARP_M"
-  - "WARP_M == 64 or TILE_M == 64"
-  - "(EVERY == 2) == (STAGES == 6)"
-  - "RESIDENT == 0 or (WARP_M == 32 and TILE_N == 64)"  # three blocks of 64x64, for which there is shared memory
+where: ["TILE_M * TILE_N >= 128 * WARP_M", "WARP_M == 64 or TILE_M == 64", "(EVERY == 2) == (STAGES == 6)"]
 let:
   shared: STAGES * (TILE_M + TILE_N) * 128
   tiles: ceil(m / TILE_M) * ceil(n / TILE_N)

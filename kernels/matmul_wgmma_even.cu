@@ -12,27 +12,22 @@ macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   ACCUMULATE: [f32, f16, f22]  # f22: of FP8, whose sums are left to the tensor cores
   TILE_M: [128, 192, 256]      # rows of a tile: two or three warpgroups with 64 each, or two with 128
-  ACROSS: [1, 2]               # blocks of a cluster beside each other in C, which load rows of A for both, ...
-  DOWN: [1, 2]                 # ... or below each other, columns of B
 where:
-  - "ACROSS * DOWN <= 2"
   - "(ACCUMULATE == 'f22') == (TYPE in ['e4m3', 'e5m2']) and (TYPE == 'f16' or ACCUMULATE != 'f16')"
 let:
   widest: "128 if TILE_M == 256 else 176 if TILE_M == 192 else 256"  # for which there are registers
   step: "16 if TYPE == 'i8' or ACCUMULATE == 'f16' else 8"  # of widths
   depth: 128 // size(TYPE)
   across: "32 if TYPE in ['i8', 'tf32'] else 64"            # columns of C in 128 bytes
-  # Clusters have whole tiles only, so that some may lie outside of C, and whole clusters run.
-  rows: DOWN * ceil(m / (TILE_M * DOWN))
-  blocks: ACROSS * DOWN * floor(sms / (ACROSS * DOWN))
+  rows: ceil(m / TILE_M)
   chunks: ceil(k / depth)
   # Waves that the widest tiles need, and the tile columns that as many waves have room for; the same of a wave more.
-  waves: ceil(ACROSS * ceil(n / (widest * ACROSS)) * rows / blocks)
-  fewer: ACROSS * max(1, min(floor(waves * blocks / rows / ACROSS), floor(n / 64 / ACROSS)))
-  more: ACROSS * max(1, min(floor((waves + 1) * blocks / rows / ACROSS), floor(n / 64 / ACROSS)))
+  waves: ceil(ceil(n / widest) * rows / sms)
+  fewer: max(1, min(floor(waves * sms / rows), floor(n / 64)))
+  more: max(1, min(floor((waves + 1) * sms / rows), floor(n / 64)))
   # Columns of 128 rows that pass the tensor cores, or L2 where a tile is narrow, and what a tile costs besides.
-  cost_fewer: waves * (max(TILE_M / 128 * n / fewer, 0.55 * (TILE_M / ACROSS + n / fewer / DOWN)) + 512 / chunks)
-  cost_more: (waves + 1) * (max(TILE_M / 128 * n / more, 0.55 * (TILE_M / ACROSS + n / more / DOWN)) + 512 / chunks)
+  cost_fewer: waves * (max(TILE_M / 128 * n / fewer, 0.55 * (TILE_M + n / fewer)) + 512 / chunks)
+  cost_more: (waves + 1) * (max(TILE_M / 128 * n / more, 0.55 * (TILE_M + n / more)) + 512 / chunks)
   columns: "more if cost_more < cost_fewer else fewer"
   # Tile columns come in two widths, a step of columns of C apart, the wider ones first.
   units: ceil(n / step)
@@ -46,15 +41,14 @@ let:
   tiles: rows * columns
 tile: [TILE_M, wide, depth]
 block: ["512 if TILE_M == 192 else 384"]
-cluster: ["ACROSS * DOWN"]
-grid: ["min(blocks, tiles)"]
+grid: ["min(sms, tiles)"]
 # tiles, as whose waves they run
 working_blocks: tiles
 shared_bytes: 1024 + stages * stage + strips
 tensor_maps:
-  map_a: {of: a, box: [depth, TILE_M // ACROSS], swizzle: 128}
-  map_wide: {of: b, box: [depth, wide // DOWN], swizzle: 128}
-  map_narrow: {of: b, box: [depth, narrow // DOWN], swizzle: 128}
+  map_a: {of: a, box: [depth, TILE_M], swizzle: 128}
+  map_wide: {of: b, box: [depth, wide], swizzle: 128}
+  map_narrow: {of: b, box: [depth, narrow], swizzle: 128}
   map_c: {of: c, box: [across, 16], swizzle: 128}
   # what is left of a tile's columns beside whole strips
   rest_wide: {of: c, box: ["wide % across or across", 16]}
@@ -77,10 +71,6 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 //
 // No tile column ends outside of C either, and each is loaded with a box of its own width: rows of a box that lie outside
 // of the matrix cost the TMA more than rows that it has to fetch.
-//
-// Narrow tiles ask L2 for as much as it gives. Two blocks of a cluster may take tiles that share rows of A, or columns of
-// B: each loads half of them, and the TMA writes it into the shared memory of both. A stage may be filled when both blocks
-// have released it, so that they walk in step: both always have a tile, were it outside of C.
 
 #define RASTER 2048  // rows of C that are walked together
 
@@ -89,8 +79,7 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 
 using namespace even;
 
-// Tiles of a launch, in rows and columns of clusters; the first `wider` tile columns are WIDTH_STEP columns of C wider
-// than `narrow`.
+// Tiles of a launch: `columns` side by side, the first `wider` ones WIDTH_STEP columns of C wider than `narrow`.
 struct Division {
     int rows, columns, narrow, wider;
 
@@ -98,15 +87,15 @@ struct Division {
     __device__ __forceinline__ int widest() const { return narrow + (wider > 0 ? WIDTH_STEP : 0); }
 };
 
-// Where a block's tile lies and how many columns it has.
+// Where a tile lies and how many columns it has.
 struct Patch {
     int row, column, width;
 
     Patch() = default;
     __device__ __forceinline__ Patch(const Division& division, int tile) {
-        const raster::Square square(tile, division.rows, division.columns, RASTER / (TILE_M * DOWN));
-        const int number = square.column() * ACROSS + static_cast<int>(blockIdx.x % ACROSS);
-        row = (square.row() * DOWN + static_cast<int>(blockIdx.x % DOWN)) * TILE_M;
+        const raster::Square square(tile, division.rows, division.columns, RASTER / TILE_M);
+        const int number = square.column();
+        row = square.row() * TILE_M;
         column = number * division.narrow + min(number, division.wider) * WIDTH_STEP;
         width = division.narrow + (number < division.wider ? WIDTH_STEP : 0);
     }
@@ -210,26 +199,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                       Out* c, int m, int n, int k, Scalar alpha, Scalar beta, int columns, int narrow, int wider,
                       int stages) {
     const Thread thread;
-    const Division division = {(m - 1) / (TILE_M * DOWN) + 1, columns / ACROSS, narrow, wider};
+    const Division division = {(m - 1) / TILE_M + 1, columns, narrow, wider};
     Ring ring(stages, division.widest());
     const int tiles = division.count(), chunks = (k - 1) / DEPTH + 1;
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<LOADING>();
-        if (thread.warp != CONSUMER_WARPS) {
-            if (CLUSTER > 1) meet_cluster(), meet_cluster();
-            return;
-        }
+        if (thread.warp != CONSUMER_WARPS) return;
         ring.begin(thread);
         if (elected()) {
-            for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {
+            for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
                 const Patch patch(division, tile);
                 const CUtensorMap& map_b = patch.width == narrow ? map_narrow : map_wide;
                 for (int chunk = 0; chunk < chunks; ++chunk) {
                     ring.wait_empty();
                     const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
                     expect(barrier, A_BYTES + patch.width * SWIZZLE_BYTES);
-                    load_for<ACROSS>(at, map_a, chunk * DEPTH, patch.row, TILE_M, barrier);
-                    load_for<DOWN>(at + A_BYTES, map_b, chunk * DEPTH, patch.column, patch.width, barrier);
+                    load(at, map_a, chunk * DEPTH, patch.row, barrier);
+                    load(at + A_BYTES, map_b, chunk * DEPTH, patch.column, barrier);
                     ring.next();
                 }
             }
@@ -243,8 +229,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         Sums sums = {};
         Held held;
         int previous = 0;
-        Patch patch(division, blockIdx.x / CLUSTER);  // every block has a tile
-        for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {
+        Patch patch(division, blockIdx.x);  // every block has a tile
+        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             for (int chunk = 0; chunk < chunks; ++chunk) {
                 ring.wait_full();
 #pragma unroll
@@ -267,7 +253,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             }
             const Patch now = patch;
             // The next place is computed beside the last products.
-            patch = Patch(division, min(tile + static_cast<int>(gridDim.x / CLUSTER), tiles - 1));
+            patch = Patch(division, min(tile + static_cast<int>(gridDim.x), tiles - 1));
             patch.pin();
             wait_products<0>();
             ring.release(thread, previous);
@@ -277,6 +263,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         held.leave_last(thread, ways, ring, own_strips);
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }
-    // No block leaves while the other one may still arrive at its barriers.
-    if (CLUSTER > 1) meet_cluster();
 }

@@ -12,13 +12,12 @@ macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   WARPGROUPS: [2, 1, 3, 4]   # 64 rows of a tile each
   TILE_N: [128, 16, 32, 48, 64, 80, 96, 112, 144, 160, 176, 192, 256]  # columns of a tile
-  STAGES: [8, 16]            # chunks of k in flight or in use, at most
-  ROOM: [220, 108, 70, 54]   # KiB that they may take: one block an SM, or two, three, four
+  STAGES: [8, 16, 6, 5]      # chunks of k in flight or in use, at most
+  ROOM: [220, 108]           # KiB that they may take: one block an SM, or two
 # what registers there are for sums
 where:
   - "TILE_N <= 128 or WARPGROUPS == 2 or (WARPGROUPS == 3 and TILE_N <= 176)"
   - "ROOM == 220 or WARPGROUPS * TILE_N <= 256 - 64 * (WARPGROUPS == 4)"
-  - "ROOM >= 108 or (WARPGROUPS * TILE_N <= 128 and WARPGROUPS <= 1 + (ROOM == 70))"
 let:
   depth: 128 // size(TYPE)
   out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result

@@ -1,14 +1,11 @@
 // Tiles of any width of any type (matmul_wgmma_even): threads, the ring of stages, and how a warp's results lie in
 // shared memory, from where the TMA brings them to C. A chunk of k is 128 bytes of a row of A and of B.
 //
-// Who includes this defines TILE_M, ACROSS and DOWN, the blocks of a cluster beside and below each other, and what
-// wgmma_type.cuh asks for.
+// Who includes this defines TILE_M and what wgmma_type.cuh asks for.
 
 #pragma once
 
 #include "wgmma_results.cuh"
-
-#define CLUSTER (ACROSS * DOWN)
 
 // Columns of a tile, for which there are registers.
 #if TILE_M == 256
@@ -74,34 +71,10 @@ struct Thread {
     }
 };
 
-// ---- blocks of a cluster ---------------------------------------------------------------------------
-
-// By all threads of all its blocks, those of a warp together: all blocks have come this far.
-__device__ __forceinline__ void meet_cluster() {
-    __syncwarp();
-    asm volatile(
-        "barrier.cluster.arrive.relaxed;\n"
-        "barrier.cluster.wait;\n" ::
-            : "memory");
-}
-
-// By one thread: loads a box of `rows` for itself or, of BLOCKS that need the same rows, its part of them for all.
-template <int BLOCKS>
-__device__ __forceinline__ void load_for(unsigned at, const CUtensorMap& map, int along, int first, int rows,
-                                         unsigned barrier) {
-    if constexpr (BLOCKS == 1) {
-        load(at, map, along, first, barrier);
-    } else {
-        const int before = blockIdx.x % BLOCKS * (rows / BLOCKS);
-        load_all(at + before * SWIZZLE_BYTES, map, along, first + before, barrier, (1u << BLOCKS) - 1);
-    }
-}
-
 // ---- the ring of stages ----------------------------------------------------------------------------
 
 // Stages of shared memory, as many and as large as the launch chose, that chunks of k pass through in turn, each with two
-// mbarriers: `full` completes when the TMA has brought a chunk, `empty` when all warps that multiply have released it, in a
-// cluster all warpgroups of all blocks.
+// mbarriers: `full` completes when the TMA has brought a chunk, `empty` when all warps that multiply have released it.
 struct Ring {
     int count, bytes;
     unsigned stages, full, empty;  // shared addresses of the first of each
@@ -120,17 +93,15 @@ struct Ring {
     __device__ __forceinline__ void begin(const Thread& thread) const {
         if (thread.lane < STAGES) {
             initialize(full + 8 * thread.lane, 1);
-            initialize(empty + 8 * thread.lane, CLUSTER == 1 ? CONSUMER_WARPS : CONSUMERS * CLUSTER);
+            initialize(empty + 8 * thread.lane, CONSUMER_WARPS);
             publish_barriers();
         }
         __syncwarp();
         asm volatile("bar.arrive 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
-        if (CLUSTER > 1) meet_cluster();
     }
     // ... and by those that multiply: the mbarriers are there.
     __device__ __forceinline__ void join() const {
         asm volatile("bar.sync 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
-        if (CLUSTER > 1) meet_cluster();
     }
     __device__ __forceinline__ unsigned at() const { return stages + stage * bytes; }
     __device__ __forceinline__ void wait_full() const { wait(full + 8 * stage, phase); }
@@ -139,15 +110,9 @@ struct Ring {
     __device__ __forceinline__ void next() {
         if (++stage == count) stage = 0, phase ^= 1;
     }
-    // By all lanes of a warp: it has done with a stage. Blocks of a cluster fill each other's: one warp of a warpgroup
-    // speaks for all to block 0, another one to block 1, because their products are of four warps together.
+    // By all lanes of a warp: it has done with a stage.
     __device__ __forceinline__ void release(const Thread& thread, int which) const {
-        if (CLUSTER == 1) {
-            if (thread.lane == 0) arrive(empty + 8 * which);
-        } else {
-            const int rank = thread.warp % (WARPGROUP / WARP);
-            if (thread.lane == 0 && rank < CLUSTER) arrive_at(empty + 8 * which, rank);
-        }
+        if (thread.lane == 0) arrive(empty + 8 * which);
     }
     // A warp's own strips, behind the stages.
     __device__ __forceinline__ unsigned own_strips(const Thread& thread) const {
@@ -179,9 +144,7 @@ __device__ __forceinline__ void finish(Sums& sums, const Thread& thread, const R
 #pragma unroll
         for (int pair = 0; pair < SUMS / PAIR; ++pair) {
             const int row = first_row + thread.row_of(i) + thread.lane / 4 + pair % 2 * 8;
-            int within = pair / 2 * 8 + thread.lane % 4 * 2;
-            // So addresses are computed here: for those of all pairs at once there are no registers.
-            if (CLUSTER > 1) asm volatile("" : "+r"(within));
+            const int within = pair / 2 * 8 + thread.lane % 4 * 2;
             Two old = {};
             if (result.beta != 0 && row < result.m && within < width && column + within < result.n) {
                 old = *reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column + within);

@@ -34,7 +34,7 @@ constexpr int RING = ROOM * 1024 / STAGE_BYTES < STAGES ? ROOM * 1024 / STAGE_BY
 // A launch takes 3 to 5 ns longer for each KiB that a block asks for: so where k has fewer chunks than the ring has
 // stages, it asks for fewer of them. Four have room for the results, too.
 constexpr int FEWEST = RING < 4 ? RING : 4;
-constexpr int BLOCKS_PER_SM = ROOM <= 54 ? 4 : ROOM <= 70 ? 3 : ROOM < 112 ? 2 : 1;
+constexpr int BLOCKS_PER_SM = ROOM < 112 ? 2 : 1;
 
 constexpr int QUAD_COLUMNS = 8;  // that four sums of each thread of a row are of
 constexpr int STRIP_ROWS = 16;   // of a warp

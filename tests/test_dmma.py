@@ -68,27 +68,3 @@ def test_shared_tiles_do_not_depend_on_who_comes_last(
     support.with_sms(monkeypatch, sms)
     name = "matmul_dmma_stream_k.cu"
     support.same_bits(support.right(folder / name, shape, {"DEPTH": 8}) for folder in folders)
-
-
-# Three blocks of an SM, or two, with two or three tiles each.
-@pytest.mark.parametrize(
-    ("macros", "sms", "shape"),
-    [({"WARP_M": 32, "TILE_N": 64, "RESIDENT": 12}, 1, "130x132x34"), ({}, 2, "130x260x50")],
-)
-def test_when_blocks_begin_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, macros: dict[str, int], sms: int, shape: str
-) -> None:
-    support.with_sms(monkeypatch, sms)
-    path = KERNELS / "matmul_dmma_persistent.cu"
-    tile = {"TILE_M": 64, **macros}
-    runs = [support.right(path, shape, {**tile, "STAGGER": number}) for number in (0, 1, 2)]
-    support.same_bits(runs)
-    first, _, last = (run.counts["executed"].sum() for run in runs)
-    assert last > first  # somebody has waited
-
-
-@pytest.mark.parametrize("name", ["matmul_dmma_persistent", "matmul_dmma_stream_k"])
-def test_three_blocks_of_an_sm_have_the_registers_that_they_want(name: str) -> None:
-    macros = {"TILE_M": 64, "TILE_N": 64, "WARP_M": 32, "RESIDENT": 12}
-    made = support.entry(support.choose(KERNELS / f"{name}.cu", macros), "sm_90")
-    assert not any(one["spill_store_bytes"] for one in made["resources"].values())

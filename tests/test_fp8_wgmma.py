@@ -46,10 +46,6 @@ def test_tiles_sums_and_clusters(few: None, shape: str, macros: dict[str, object
     support.right(PROMOTED, shape, macros)
 
 
-def test_clusters_of_even_tiles(few: None) -> None:
-    support.right(EVEN, "300x520x656", {"TYPE": "e4m3", "ACCUMULATE": "f22", "TILE_M": 192, "DOWN": 2})
-
-
 def test_promoted_sums_are_nearer() -> None:
     operation, errors = operations.load("matmul"), []
     for accumulate in ("f32", "f22"):

@@ -79,27 +79,6 @@ def test_tiles_are_as_wide_as_fills_the_waves(
     assert (launch.working_blocks // rows, launch.tile[1]) == columns
 
 
-# Clusters of two, of which three SMs hold one: tile rows and columns that are odd, one of them outside of C; tiles of two
-# widths beside each other; more chunks than a ring holds; a matrix that one of both blocks has nothing of.
-@pytest.mark.parametrize(
-    ("shape", "macros", "tiles"),
-    [
-        ("300x520x328", {"ACROSS": 2}, (12, 136)),
-        ("300x264x1160", {"DOWN": 2}, (8, 136)),
-        ("600x360x136", {"ACROSS": 2, "TILE_M": 192}, (16, 96)),
-        ("600x264x72", {"DOWN": 2, "TILE_M": 256}, (12, 88)),
-        ("8x8x8", {"ACROSS": 2}, (2, 64)),
-    ],
-)
-def test_blocks_of_a_cluster_load_for_each_other(
-    few: None, shape: str, macros: dict[str, int], tiles: tuple[int, int]
-) -> None:
-    path = KERNELS / "matmul_wgmma_even.cu"
-    shared, alone = (support.right(path, shape, one) for one in (macros, {}))
-    support.same_bits([shared, alone])
-    assert (shared.job.launch.working_blocks, shared.job.launch.tile[1]) == tiles
-
-
 # At 2304 x 1920 tiles of 128 rows leave 6 of 132 SMs without work in both waves, those of 192 none in one.
 def test_rows_of_192_fill_a_wave() -> None:
     tiles = {}
@@ -124,10 +103,6 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
         ("matmul_wgmma_fit", {"TYPE": "tf32", "TILE_N": 256}),
         ("matmul_wgmma_fit", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),
         ("matmul_wgmma_fit", {"TYPE": "e4m3", "ROOM": 108}),
-        ("matmul_wgmma_fit", {"TYPE": "i8", "WARPGROUPS": 1, "ROOM": 54}),
-        ("matmul_wgmma_fit", {"TYPE": "i8", "TILE_N": 64, "ROOM": 70}),
-        ("matmul_wgmma_even", {"ACROSS": 2}),
-        ("matmul_wgmma_even", {"TYPE": "tf32", "DOWN": 2, "TILE_M": 192}),
     ],
 )
 def test_products_are_not_serialised_and_nothing_is_spilled(
@@ -160,7 +135,6 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
         (SHARED, "72x72x200", {"PARTS": 8, "WARPGROUPS": 2, "TILE_N": 64}),
         # Of other types: results of 32 bits, whole numbers, chunks of 128.
         ("matmul_wgmma_fit", "200x360x80", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),
-        ("matmul_wgmma_fit", "72x140x400", {"TYPE": "i8", "WARPGROUPS": 1, "ROOM": 54}),
         ("matmul_wgmma_split", "200x136x528", {"TYPE": "i8", "SPLITS": 5}),
         (SHARED, "129x136x2064", {"TYPE": "i8", "PARTS": 2}),
         (SHARED, "72x72x208", {"TYPE": "e5m2", "PARTS": 8, "WARPGROUPS": 2, "TILE_N": 64}),

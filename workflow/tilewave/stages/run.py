@@ -472,7 +472,9 @@ def sides(job: Job, cores: int = 1) -> pd.DataFrame:
             study = figures.of_tables(project, name, aim, *known, counted)
             told = plots.load(plot).table(study)
             made.append(told.assign(gpu=aim["label"], study=name, plot=plot))
-            made[-1].attrs.clear()  # what a plot keeps there is for its figure, and need not leave a process
+            made[
+                -1
+            ].attrs.clear()  # what a plot keeps there is for its figure, and need not leave a process
         return made
 
     places = folders(project.recorded_root)
