@@ -10,7 +10,8 @@ if __name__ == "__main__":
         given, made, cores = snakemake.input, snakemake.output, snakemake.threads  # noqa: F821
         studies = snakemake.params.studies  # noqa: F821
         progress = run.follow(job.project, "figures", "studies", studies)
-        told, failed = figures.write_all(job.project, studies, given, made, cores, progress.done)
+        drawing = run.cores(job, cores)
+        told, failed = figures.write_all(job.project, studies, given, made, drawing, progress.done)
         run.say(f"  figures: {told} in {progress.spent}")
         for name, why in failed.items():
             run.say(f"  {name} was not drawn: {why.sentence}; the log has the traceback")

@@ -6,6 +6,6 @@ if __name__ == "__main__":
     with run.job(snakemake) as job:  # noqa: F821
         made, cores = snakemake.output, snakemake.threads  # noqa: F821
         tables = run.tables(job)
-        tables.write(made, cores)
+        tables.write(made, run.cores(job, cores))
         run.write(made.compiled, tables.about_kernels())
         run.write(made.accesses, run.accesses(job, cores))

@@ -139,7 +139,7 @@ def follow(
     return Progress(what, unit, wanted, costs)
 
 
-def compile_kernels(job: Job, kernels: Sequence[str], cores: int) -> str:
+def compile_kernels(job: Job, kernels: Sequence[str], given: int) -> str:
     """Compile what of these kernels is not compiled yet (see `tilewave.stages.compiling`)."""
     pipeline = _pipeline(job, kernels)
     logs = job.project.results / "logs" / "compile"
@@ -163,7 +163,7 @@ def compile_kernels(job: Job, kernels: Sequence[str], cores: int) -> str:
 
     with _helpers_compiled(pipeline):
         compiling.compile_all(
-            tasks, pipeline.store, _cores(pipeline, cores), done, pipeline.recording
+            tasks, pipeline.store, cores(job, given), done, pipeline.recording
         )
     words = f"{len(tasks)} variants in {progress.spent}"
     say(f"  compile: {words}" + (f", {refused} refused" if refused else ""))
@@ -188,12 +188,13 @@ def _cache(project: projects.Project) -> Path:
     return project.store.root / "cache"
 
 
-def _cores(pipeline: Pipeline, given: int) -> int:
-    """The cores that a job may use: all of them beside a GPU, because nothing is timed meanwhile;
-    its part of them beside one of several GPUs."""
-    if not pipeline.target["live"]:
+def cores(job: Job, given: int) -> int:
+    """The cores that a job may use in which nothing is timed: all of them beside a GPU, its part of them beside one of
+    several GPUs."""
+    target = _target(job.project)
+    if not target["live"]:
         return given
-    return max(1, (os.cpu_count() or given) // max(1, len(pipeline.target.get("cards", ()))))
+    return max(1, (os.cpu_count() or given) // max(1, len(target.get("cards", ()))))
 
 
 def _checkers(pipeline: Pipeline, cores: int) -> int:
@@ -205,7 +206,7 @@ def _checkers(pipeline: Pipeline, cores: int) -> int:
     return max(1, min(CHECKERS, cores // CHECKER_CORES, memory // CHECKER_BYTES))
 
 
-def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1, card: str = "") -> str:
+def measure(job: Job, stage: str, kernels: Sequence[str], given: int = 1, card: str = "") -> str:
     """Measure what a stage has to measure of these kernels' cases (see `tilewave.stages.pipeline`);
     the results go into the store.
 
@@ -214,8 +215,9 @@ def measure(job: Job, stage: str, kernels: Sequence[str], cores: int = 1, card: 
     pipeline = _pipeline(job, kernels)
     if stage != model.EXECUTE:  # every machine counts the same
         targets.of_another_node(pipeline.target, job.project.config.gpu, stage)
-    cores = _cores(pipeline, cores)
-    workers = _checkers(pipeline, cores) if stage == "check" else cores
+    workers = cores(job, given)
+    if stage == "check":
+        workers = _checkers(pipeline, workers)
     doing, begun = _measure(job, stage, workers), time.monotonic()
     if card:
         doing = _on_cards(pipeline.target, card, doing)
@@ -484,19 +486,19 @@ def sides(job: Job, cores: int = 1) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True) if found else none
 
 
-def accesses(job: Job, cores: int = 1) -> dict[str, Any]:
+def accesses(job: Job, given: int = 1) -> dict[str, Any]:
     """Accesses to shared memory of a case of each variant (see `tilewave.stages.watching`)."""
     pipeline = job.pipeline
     wanted = watching.chosen(pipeline)
     live, when = pipeline.target["live"], job.project.config.execute.when
     if not job.project.config.fresh and (when == "always" or (when == "no_gpu" and not live)):
-        _watch(job, pipeline, watching.foremost(wanted), cores)
+        _watch(job, pipeline, watching.foremost(wanted), given)
     return watching.document(pipeline, wanted)
 
 
-def _watch(job: Job, pipeline: Pipeline, wanted: list[jobs.Job], cores: int) -> None:
-    cores = _cores(pipeline, cores)
-    watching.watch(pipeline, wanted, _measure(job, model.EXECUTE, cores), cores)
+def _watch(job: Job, pipeline: Pipeline, wanted: list[jobs.Job], given: int) -> None:
+    workers = cores(job, given)
+    watching.watch(pipeline, wanted, _measure(job, model.EXECUTE, workers), workers)
 
 
 def _clean_tree() -> str:
