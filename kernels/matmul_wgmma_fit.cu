@@ -12,8 +12,9 @@ macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   WARPGROUPS: [2, 1, 3, 4]   # 64 rows of a tile each
   TILE_N: [128, 16, 32, 48, 64, 80, 96, 112, 144, 160, 176, 192, 256]  # columns of a tile
-  STAGES: [8, 16, 6, 5]      # chunks of k in flight or in use, at most
+  STAGES: [8, 16]            # chunks of k in flight or in use, at most
   ROOM: [220, 108]           # KiB that they may take: one block an SM, or two
+  OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
 # what registers there are for sums
 where:
   - "TILE_N <= 128 or WARPGROUPS == 2 or (WARPGROUPS == 3 and TILE_N <= 176)"
@@ -30,6 +31,7 @@ block: ["WARPGROUPS * 128 + 32"]
 grid: ["ceil(rows / patches)", "ceil(n / TILE_N)", patches]
 working_blocks: "rows * ceil(n / TILE_N)"
 shared_bytes: shared
+programmatic: OVERLAP
 tensor_maps:
   map_a: {of: a, box: [depth, "min(WARPGROUPS * 64, 8 * ceil(m / 8))"], swizzle: 128}
   map_b: {of: b, box: [depth, TILE_N], swizzle: 128}
@@ -62,15 +64,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     Ring ring;
     const Place place = place_of();
     if (place.row >= m) return;
+    let_next_begin();
     const int chunks = chunks_of(k);
     if (thread.loads()) {
         ring.begin(thread);
+        wait_for_launch_before();
         if (elected()) load_chunks(ring, map_a, map_b, place, rows_loaded(m), 0, chunks);
     } else {
         ring.join(rows_loaded(m), chunks);
         Sums sums;
         multiply_chunks(sums, thread, ring, chunks);
         const Result result = {c, m, n, alpha, beta};
+        wait_for_launch_before();
         store(sums, thread, ring, result, place);
     }
 }

@@ -15,6 +15,7 @@ macros:
   TILE_N: [128, 64, 32]      # columns of a tile
   STAGES: [8, 16]            # chunks of k in flight or in use, at most
   ROOM: [160, 72, 128, 192]  # KiB that they may take: two blocks an SM with 72
+  OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
 where: ["WARPGROUPS * TILE_N <= 128 or ROOM >= 128", "TILE_N >= 8 * SPLITS"]
 let:
   depth: 128 // size(TYPE)
@@ -31,6 +32,7 @@ cluster: [SPLITS]
 grid: ["SPLITS * ceil(rows / patches)", "ceil(n / TILE_N)", patches]
 working_blocks: "SPLITS * rows * ceil(n / TILE_N)"
 shared_bytes: shared
+programmatic: OVERLAP
 tensor_maps:
   map_a: {of: a, box: [depth, "min(WARPGROUPS * 64, 8 * ceil(m / 8))"], swizzle: 128}
   map_b: {of: b, box: [depth, TILE_N], swizzle: 128}
@@ -67,11 +69,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     const Parts parts = {ring.stages + stages * STAGE_BYTES, shared_of(&arrived)};
     Place place = place_of(SPLITS);
     if (place.row >= m) return;  // the whole cluster
+    let_next_begin();
     const int first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
     if (thread.loads()) {
         if (thread.lane == 0) parts.begin(rank);
         ring.begin(thread);
         cluster_parts::arrive();
+        wait_for_launch_before();
         if (elected()) load_chunks(ring, map_a, map_b, place, rows_loaded(m), first, end);
         __syncwarp();
         cluster_parts::wait_for_all();
@@ -85,6 +89,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
         parts.add(own, rank);
         place.column += Parts::first(rank) * QUAD_COLUMNS;
         const Result result = {c, m, n, alpha, beta};
+        wait_for_launch_before();
         store(own, thread, ring, result, place, Parts::quads_of(rank) * QUAD_COLUMNS);
     }
 }

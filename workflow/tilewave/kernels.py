@@ -201,6 +201,11 @@ class FrontMatter(Launched):
         default_factory=list, description="Several launches in a row, as one case."
     )
     working_blocks: Expression | None = None
+    programmatic: Expression = Field(
+        0,
+        description="1: a launch may begin before the one before it has ended (programmatic dependent launch). "
+        "The kernel waits for that by griddepcontrol.wait before it reads or writes global memory.",
+    )
     flop_rate: float | None = Field(
         None, gt=0, description="FLOP/s this surely reaches; bounds the cost before anything runs."
     )

@@ -168,6 +168,9 @@ class LaunchPlan:
     """Geometry of one launch. ``shared_bytes`` is the dynamic part, ``grid`` counts blocks with a
     cluster too, ``cluster`` is None where a block stands alone.
 
+    ``programmatic``: it may begin before the launch before it has ended (CUDA programming guide, programmatic
+    dependent launch), which the kernel waits for itself; of a series each.
+
     ``series``: of a case of several launches all of them, in their order; the geometry is then that of
     the one that leads. They share scratch and tensor maps.
     """
@@ -180,6 +183,7 @@ class LaunchPlan:
     scratch: tuple[Scratch, ...] = ()
     cluster: tuple[int, int, int] | None = None
     tensor_maps: tuple[MapPlan, ...] = ()
+    programmatic: bool = False
     series: tuple[Step, ...] = ()
 
     @classmethod

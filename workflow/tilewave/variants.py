@@ -155,7 +155,8 @@ class Variant:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
         front = self.kernel.front
         clustered = any(one.cluster for _, one in self.kernel.launches)
-        if (clustered or front.tensor_maps) and not has.get("clusters", True):
+        early = self._integer("programmatic", front.programmatic, has)
+        if (clustered or front.tensor_maps or early) and not has.get("clusters", True):
             return f"needs compute capability {architectures.first('clusters').capability} or later"
         return ""
 
@@ -167,9 +168,8 @@ class Variant:
         front = self.kernel.front
         texts = [*(front.tile or []), *(buffer.size for buffer in front.buffers.values())]
         texts += [text for _, text in (*self._geometry_texts(), *self._map_texts())]
-        asked = {
-            word for text in (*texts, front.working_blocks) for word in self._device_words(text)
-        }
+        more = (front.working_blocks, front.programmatic)
+        asked = {word for text in (*texts, *more) for word in self._device_words(text)}
         return ", ".join(sorted((asked | self.device_of_arguments) - set(device)))
 
     @property
@@ -234,7 +234,8 @@ class Variant:
         front, path, operation = self.kernel.front, self.kernel.path, self._operation
         alone = [(f"{key}.{name}", text) for key in ("dtypes", "layouts")
                  for name, text in getattr(front, key).items()]  # fmt: skip
-        sized = [*self._geometry_texts(), ("working_blocks", front.working_blocks)]
+        sized = [(key, getattr(front, key)) for key in ("working_blocks", "programmatic")]
+        sized += self._geometry_texts()
         sized += [(f"tile.{index}", text) for index, text in enumerate(front.tile or [])]
         sized += self._map_texts()
         if front.operation != "probe":
@@ -493,6 +494,7 @@ class Variant:
             scratch=scratch,
             cluster=leading.cluster,
             tensor_maps=tensor_maps,
+            programmatic=bool(self._integer("programmatic", front.programmatic, names)),
             series=tuple(steps) if len(steps) > 1 else (),
         )
 

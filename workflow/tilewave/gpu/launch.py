@@ -121,8 +121,10 @@ def configuration(
     block: Sequence[int],
     shared_bytes: int = 0,
     cluster: Sequence[int] | None = None,
+    programmatic: bool = False,
 ) -> Any:
-    """A CUlaunchConfig on the GPU's stream. The grid counts blocks, with a cluster too."""
+    """A CUlaunchConfig on the GPU's stream. The grid counts blocks, with a cluster too; programmatic: see
+    `LaunchPlan`."""
     from cuda.bindings import driver
 
     config = driver.CUlaunchConfig()
@@ -130,14 +132,21 @@ def configuration(
     config.blockDimX, config.blockDimY, config.blockDimZ = (int(size) for size in block)
     config.sharedMemBytes = int(shared_bytes)
     config.hStream = gpu.handle
-    config.numAttrs = 0
+    identity, attributes = driver.CUlaunchAttributeID, []
     if cluster:
         attribute = driver.CUlaunchAttribute()
-        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attribute.id = identity.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
         dimensions = attribute.value.clusterDim
         dimensions.x, dimensions.y, dimensions.z = (int(size) for size in cluster)
-        config.attrs = [attribute]
-        config.numAttrs = 1
+        attributes.append(attribute)
+    if programmatic:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = identity.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        attributes.append(attribute)
+    if attributes:
+        config.attrs = attributes
+    config.numAttrs = len(attributes)
     return config
 
 
@@ -165,7 +174,7 @@ class _Launch:
             name = key.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             ok(driver.cuFuncSetAttribute(self.function, name, 1))
         self._config = configuration(
-            gpu, launch.grid, launch.block, launch.shared_bytes, launch.cluster
+            gpu, launch.grid, launch.block, launch.shared_bytes, launch.cluster, launch.programmatic
         )
 
     def prepare(

@@ -37,6 +37,7 @@ PARTS = (
 # figures recorded before such a part existed stay what they were.
 RARE_PARTS = (
     "scratch", "work", "device", "tensor_maps", "operation_code", "reads_c", "strides", "series",
+    "programmatic",
 )  # fmt: skip
 STAGE_PARTS = {
     "check": (),

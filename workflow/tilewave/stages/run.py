@@ -162,9 +162,7 @@ def compile_kernels(job: Job, kernels: Sequence[str], given: int) -> str:
         progress.done(task.id)
 
     with _helpers_compiled(pipeline):
-        compiling.compile_all(
-            tasks, pipeline.store, cores(job, given), done, pipeline.recording
-        )
+        compiling.compile_all(tasks, pipeline.store, cores(job, given), done, pipeline.recording)
     words = f"{len(tasks)} variants in {progress.spent}"
     say(f"  compile: {words}" + (f", {refused} refused" if refused else ""))
     return words
