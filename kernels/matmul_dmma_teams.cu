@@ -12,6 +12,7 @@ macros:
   WARP_M: [32, 64]      # rows of a warp's tile of 32 columns
   STAGES: [4, 3, 5, 6]  # chunks of 16 k of a team, in flight or in use
   RESIDENT: [8, 12, 16] # warps that an SM holds
+  OVERLAP: [0, 1]       # 1: the next launch begins while this one ends
 let:
   team: TILE_M // WARP_M * TILE_N  # threads
   warps: TEAMS * team // 32
@@ -26,6 +27,7 @@ block: [team, TEAMS]
 cluster: [SPLITS]
 grid: ["SPLITS * ceil(n / TILE_N)", "ceil(m / TILE_M)"]
 shared_bytes: shared
+programmatic: OVERLAP
 requires:
   arch: 90
   conditions: [clusters, "shared <= shared_per_block_optin"]
@@ -43,6 +45,7 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 #define DEPTH 8
 
 #include "dmma_teams.cuh"
+#include "overlap.cuh"
 
 namespace dmma {
 
@@ -72,10 +75,12 @@ extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS, RESIDENT / (
     const unsigned stages = static_cast<unsigned>(__cvta_generic_to_shared(memory));
     const dmma::Parts parts = dmma::parts_of(stages + TEAMS * dmma::TEAM_BYTES, arrived);
     const int rank = cluster_parts::rank();
+    overlap::let_next_begin();
     if constexpr (SPLITS > 1) {
         if (threadIdx.x == 0) parts.begin(rank);
         cluster_parts::arrive();
     }
+    overlap::wait_for_launch_before();
     // Row by row: nothing is divided before the first copy, and what is this small stays in L2 in any order.
     const dmma::Place place = {static_cast<int>(blockIdx.y) * TILE_M, static_cast<int>(blockIdx.x) / SPLITS * TILE_N};
     if ((n | k) % 2 != 0) {

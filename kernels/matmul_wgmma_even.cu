@@ -12,6 +12,7 @@ macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   ACCUMULATE: [f32, f16, f22]  # f22: of FP8, whose sums are left to the tensor cores
   TILE_M: [128, 192, 256]      # rows of a tile: two or three warpgroups with 64 each, or two with 128
+  OVERLAP: [0, 1]              # 1: the next launch begins while this one ends
 where:
   - "(ACCUMULATE == 'f22') == (TYPE in ['e4m3', 'e5m2']) and (TYPE == 'f16' or ACCUMULATE != 'f16')"
 let:
@@ -45,6 +46,7 @@ grid: ["min(sms, tiles)"]
 # tiles, as whose waves they run
 working_blocks: tiles
 shared_bytes: 1024 + stages * stage + strips
+programmatic: OVERLAP
 tensor_maps:
   map_a: {of: a, box: [depth, TILE_M], swizzle: 128}
   map_wide: {of: b, box: [depth, wide], swizzle: 128}
@@ -74,6 +76,7 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 
 #define RASTER 2048  // rows of C that are walked together
 
+#include "overlap.cuh"
 #include "raster.cuh"
 #include "wgmma_even.cuh"
 
@@ -202,10 +205,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const Division division = {(m - 1) / TILE_M + 1, columns, narrow, wider};
     Ring ring(stages, division.widest());
     const int tiles = division.count(), chunks = (k - 1) / DEPTH + 1;
+    overlap::let_next_begin();
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<LOADING>();
         if (thread.warp != CONSUMER_WARPS) return;
         ring.begin(thread);
+        overlap::wait_for_launch_before();
         if (elected()) {
             for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
                 const Patch patch(division, tile);
@@ -223,6 +228,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     } else {
         take_registers<CONSUMING>();
         ring.join();
+        overlap::wait_for_launch_before();
         const Result result = {c, m, n, alpha, beta};
         const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
         const unsigned own_strips = ring.own_strips(thread);

@@ -53,6 +53,7 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // mbarriers and goes on to ask for chunks without waiting for the others; and results pass through the ring's memory,
 // which is free then, to leave as whole lines.
 
+#include "overlap.cuh"
 #include "wgmma_fit.cuh"
 
 using namespace fit;
@@ -64,18 +65,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     Ring ring;
     const Place place = place_of();
     if (place.row >= m) return;
-    let_next_begin();
+    overlap::let_next_begin();
     const int chunks = chunks_of(k);
     if (thread.loads()) {
         ring.begin(thread);
-        wait_for_launch_before();
+        overlap::wait_for_launch_before();
         if (elected()) load_chunks(ring, map_a, map_b, place, rows_loaded(m), 0, chunks);
     } else {
         ring.join(rows_loaded(m), chunks);
         Sums sums;
         multiply_chunks(sums, thread, ring, chunks);
         const Result result = {c, m, n, alpha, beta};
-        wait_for_launch_before();
+        overlap::wait_for_launch_before();
         store(sums, thread, ring, result, place);
     }
 }

@@ -53,6 +53,7 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // (cluster_parts.cuh), so that all of them add and all of them store.
 
 #include "cluster_parts.cuh"
+#include "overlap.cuh"
 #include "wgmma_fit.cuh"
 
 using namespace fit;
@@ -69,13 +70,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     const Parts parts = {ring.stages + stages * STAGE_BYTES, shared_of(&arrived)};
     Place place = place_of(SPLITS);
     if (place.row >= m) return;  // the whole cluster
-    let_next_begin();
+    overlap::let_next_begin();
     const int first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
     if (thread.loads()) {
         if (thread.lane == 0) parts.begin(rank);
         ring.begin(thread);
         cluster_parts::arrive();
-        wait_for_launch_before();
+        overlap::wait_for_launch_before();
         if (elected()) load_chunks(ring, map_a, map_b, place, rows_loaded(m), first, end);
         __syncwarp();
         cluster_parts::wait_for_all();
@@ -89,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
         parts.add(own, rank);
         place.column += Parts::first(rank) * QUAD_COLUMNS;
         const Result result = {c, m, n, alpha, beta};
-        wait_for_launch_before();
+        overlap::wait_for_launch_before();
         store(own, thread, ring, result, place, Parts::quads_of(rank) * QUAD_COLUMNS);
     }
 }

@@ -141,24 +141,6 @@ struct Release {
     }
 };
 
-// ---- launches that overlap -------------------------------------------------------------------------
-
-#ifndef OVERLAP
-#define OVERLAP 0
-#endif
-
-// A launch may begin before the one before it has ended: its blocks come as those of the other one go, and what precedes
-// their first access to global memory is done meanwhile. By any thread: the next launch may do so with this one.
-__device__ __forceinline__ void let_next_begin() {
-    if (OVERLAP) asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
-}
-// By each thread that reads or writes global memory, before it does: the launch before has ended, and what it wrote is there.
-__device__ __forceinline__ void wait_for_launch_before() {
-    if (OVERLAP) asm volatile("griddepcontrol.wait;\n" ::: "memory");
-}
-
-// ---- loads and products ----------------------------------------------------------------------------
-
 // Rows of a box of A: where A has less than a tile, the TMA is not asked for rows that are not there.
 __device__ __forceinline__ int rows_loaded(int m) { return min(TILE_M, (m + 7) / 8 * 8); }
 

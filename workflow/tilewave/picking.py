@@ -6,7 +6,9 @@ nothing runs: registers and shared memory are recorded, the rest of a launch fol
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -88,33 +90,48 @@ class Picker:
         self._fits: dict[str, Known | None] = {}
 
     @cached_property
-    def _times(self) -> dict[str, dict[str, float]]:
-        """Variant -> shape as recorded -> microseconds, of raced cases and else of timed ones; wrong
-        ones are left out."""
+    def _times(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Variant -> shape as recorded -> environment -> microseconds, of raced cases and else of timed ones;
+        wrong ones are left out."""
         rows = self._recorded.results((CHECK, RACED, TIMED))
         wrong = {
             made["case"]
             for made in rows
             if made["stage"] == CHECK and made["verdict"] not in (None, model.CORRECT)
         }
-        own: dict[str, dict[str, float]] = {RACED: {}, TIMED: {}}
-        behind = {}
+        gpus = {name for name, facts in self._recorded.environments.items() if facts.get("gpu")}
+        own: dict[str, dict[str, dict[str, float]]] = {
+            name: {RACED: {}, TIMED: {}} for name in gpus
+        }
+        behind: dict[str, dict[str, tuple[str, float]]] = {name: {} for name in gpus}
         for made in rows:
-            here = made["environment"] == self.environment["id"]
-            if made["stage"] not in own or made["status"] != model.OK or not here:
+            where = made["environment"]
+            if made["stage"] == CHECK or made["status"] != model.OK or where not in gpus:
                 continue
             figures = {one["metric"]: one["value"] for one in made["figures"]}
             name = "tune_duration" if made["stage"] == RACED else "duration"
             if made["case"] not in wrong and name in figures:
-                own[made["stage"]][made["case"]] = figures[name]
+                own[where][made["stage"]][made["case"]] = figures[name]
                 if figures.get("tune_eliminated") and made["notes"].get("compared_us"):
                     ratio = figures[name] / made["notes"]["compared_us"]
-                    behind[made["case"]] = (str(made["notes"]["compared_with"]), ratio)
-        found: dict[str, dict[str, float]] = {}
-        for case, us in (own[TIMED] | racing.durations(own[RACED], behind)).items():
-            name, _, shape = case.partition("@")
-            found.setdefault(name, {})[shape] = us
+                    behind[where][made["case"]] = (str(made["notes"]["compared_with"]), ratio)
+        found: dict[str, dict[str, dict[str, float]]] = {}
+        for where, stages in own.items():
+            raced = racing.durations(stages[RACED], behind[where])
+            for case, us in (stages[TIMED] | raced).items():
+                name, _, shape = case.partition("@")
+                found.setdefault(name, {}).setdefault(shape, {})[where] = us
         return found
+
+    @cached_property
+    def _where(self) -> dict[tuple[str, str], str]:
+        """Dtype and shape as recorded -> the environment in which most variants were measured: parts of a recording may
+        be of several cards, and variants of a shape are compared on one."""
+        counts: dict[tuple[str, str], Counter[str]] = {}
+        for name, made in self.variants.items():
+            for shape, times in self._times[name].items():
+                counts.setdefault((made.dtype, shape), Counter()).update(times.keys())
+        return {key: max(one, key=lambda name: (one[name], name)) for key, one in counts.items()}
 
     @cached_property
     def variants(self) -> Mapping[str, Variant]:
@@ -159,11 +176,11 @@ class Picker:
         if not resources.get("registers"):
             return None
         measured = {}
-        for text, us in self._times[name].items():
-            try:
-                measured[_sizes(text, self.device)] = us
-            except (ExpressionError, UserError):
-                continue
+        for text, times in self._times[name].items():
+            where = self._where[made.dtype, text]
+            with suppress(ExpressionError, UserError):
+                if where in times:
+                    measured[_sizes(text, self.device)] = times[where]
         wanted = [sizes for sizes in calibration.SHAPES if sizes in measured]
         cases = []
         for sizes in wanted if len(wanted) >= calibration.LEAST else measured:
