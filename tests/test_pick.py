@@ -29,12 +29,14 @@ def picker() -> Picker:
 def test_the_fastest_comes_first_with_what_it_spends(picker: Picker) -> None:
     found = picker.answer((2304, 1920, 4096), "f64").candidates
     assert len(found) > 5
-    assert [one.us for one in found] == sorted(one.us for one in found)
+    assert [one.prudent_us for one in found] == sorted(one.prudent_us for one in found)
     for one in found:
+        assert one.prudent_us >= one.us
         assert sum(one.spent.values()) == pytest.approx(one.us)
         assert tuple(one.spent) == selection.COSTS and min(one.spent.values()) >= 0
         assert one.known.variant.dtype == "f64"
-        assert {case.sizes for case in one.known.fitted} <= set(calibration.SHAPES)
+        fitted = {case.sizes for case in one.known.fitted}
+        assert fitted <= set(calibration.SHAPES) or not fitted & set(calibration.SHAPES)
     # Stream-K beside the same tiles dealt out whole: 270 tiles are three waves of 132.
     by_name = {one.known.variant.id: one for one in found}
     dealt, whole = by_name["matmul_dmma_stream_k"], by_name["matmul_dmma_persistent"]

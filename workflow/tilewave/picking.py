@@ -60,6 +60,11 @@ class Candidate:
         """Predicted duration in microseconds."""
         return sum(self.spent.values())
 
+    @property
+    def prudent_us(self) -> float:
+        """What it is ranked by (see `selection.Costs.prudent`)."""
+        return self.known.costs.prudent(self.us)
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -221,7 +226,7 @@ class Picker:
                 continue
             spent = known.costs.spent(shape, launch, self.sms)
             candidates.append(Candidate(known, launch, spent, known.measured.get(sizes)))
-        return Answer(sorted(candidates, key=lambda one: one.us), refused)
+        return Answer(sorted(candidates, key=lambda one: one.prudent_us), refused)
 
 
 def _sizes(text: str, device: Mapping[str, Any]) -> calibration.Sizes:

@@ -37,7 +37,8 @@ class Group:
     """The variants of one dtype at one shape, as one stage measured them in one environment.
 
     own, vendor: case -> microseconds, of correct cases of this project's kernels and of cuBLAS (one
-    for each of its layouts). predicted: rule -> case -> microseconds. rows: case -> row of the table
+    for each of its layouts). predicted: rule -> case -> microseconds; ranked_by: of the rule of costs, those that it
+    ranks by. rows: case -> row of the table
     of cases. fitted: the rules were given measured times of this shape.
     """
 
@@ -48,6 +49,7 @@ class Group:
     own: Mapping[str, float]
     vendor: Mapping[str, float]
     predicted: Mapping[str, Mapping[str, float]]
+    ranked_by: Mapping[str, float]
     rows: Mapping[str, Row]
     fitted: bool
 
@@ -63,7 +65,7 @@ class Group:
 
     def pick(self, rule: str = COSTS) -> str | None:
         """A rule's choice; None where it knows no variant."""
-        return selection.pick(self.predicted[rule])
+        return selection.pick(self.ranked_by if rule == COSTS else self.predicted[rule])
 
     def regret(self, rule: str = COSTS) -> float | None:
         """Of that choice; None without one, and where it is no prediction."""
@@ -147,6 +149,7 @@ def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Gro
             if row["stage"] in stages:
                 places.setdefault((row["stage"], _sizes(row)), []).append(row)
         for (stage, sizes), here in places.items():
+            predicted = rules.predictions(here)
             own = {str(r["case"]): float(r["us"]) for r in here if r["kernel"] != BASELINE}
             if own:
                 found.append(
@@ -157,7 +160,8 @@ def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Gro
                         environment,
                         own,
                         {str(r["case"]): float(r["us"]) for r in here if r["kernel"] == BASELINE},
-                        rules.predictions(here),
+                        predicted,
+                        rules.prudent(predicted[COSTS], here),
                         {str(r["case"]): r for r in here},
                         sizes in calibration.SHAPES,
                     )
@@ -199,6 +203,11 @@ class _Rules:
             if found is not None:
                 self._launches[case] = found
         return self._launches.get(case)
+
+    def prudent(self, predicted: Mapping[str, float], rows: Iterable[Row]) -> dict[str, float]:
+        """Case -> what it is ranked by (see `selection.Costs.prudent`), of those whose time is predicted."""
+        variants = {str(row["case"]): str(row["variant"]) for row in rows}
+        return {case: self._costs[variants[case]].prudent(us) for case, us in predicted.items()}
 
     def predictions(self, rows: Iterable[Row]) -> dict[str, dict[str, float]]:
         """Rule -> case -> microseconds, of the variants whose costs are known."""

@@ -9,6 +9,7 @@ expected to take no time for a long k on a few.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -43,6 +44,8 @@ SHAPES: Mapping[Sizes, str] = {
 """The cases of a variant that its costs are taken from: each shows what the others do not."""
 LEAST = 3
 """Cases without which a variant has no costs."""
+UNKNOWN = 1.0
+"""What is taken for the misfit of costs from fewer cases than there are costs, which miss none of them."""
 SATURATING = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
 """Blocks that may be needed to keep an SM busy."""
 GAIN = 0.9
@@ -109,7 +112,8 @@ def costs(cases: Sequence[Case], sms: int) -> Costs | None:
         found, error = least_squares(relative, np.ones(len(cases)))
         found[own] += found[others]
         if best is None or error < GAIN * best[1] - 1e-9:
-            best = Costs(tuple(map(float, found)), saturating, unit), error
+            misfit = UNKNOWN if len(cases) < len(COSTS) else math.sqrt(error / len(cases))
+            best = Costs(tuple(map(float, found)), saturating, unit, misfit), error
     return best and best[0]
 
 

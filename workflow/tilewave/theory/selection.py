@@ -198,12 +198,14 @@ def work(
 class Costs:
     """What one variant's work costs: ``each`` of `COSTS` in microseconds a piece of `work`.
 
-    saturating: blocks that keep an SM busy. unit: the `step_size` of a step.
+    saturating: blocks that keep an SM busy. unit: the `step_size` of a step. misfit: by what share of their
+    times the cases that these costs come from miss them (root of the mean square).
     """
 
     each: tuple[float, ...]
     saturating: float = 1.0
     unit: float = 0.0
+    misfit: float = 0.0
 
     def spent(self, shape: Shape, launch: Launch, sms: int) -> dict[str, float]:
         """Microseconds of a launch, by `COSTS`; their sum is its duration."""
@@ -213,6 +215,11 @@ class Costs:
     def duration(self, shape: Shape, launch: Launch, sms: int) -> float:
         """Microseconds of a launch."""
         return sum(self.spent(shape, launch, sms).values())
+
+    def prudent(self, us: float) -> float:
+        """A predicted time and as much more as predictions from these costs miss: what variants are ranked by, so that
+        none is picked for a fit that is wrong about the cases it knows."""
+        return us * (1 + self.misfit)
 
 
 # ------------------------------------------------------------------------------------- the choice
