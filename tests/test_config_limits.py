@@ -110,6 +110,14 @@ def test_out_of_bounds(data, told):
     assert told in refused(data)
 
 
+def test_cases_of_studies_that_are_left_out_take_no_room():
+    """Two studies of a run that together have more than a run may have: each can be run alone."""
+    one = study(cases=[{**BLOCK, "shapes": [SWEEP]}] * 6)["studies"]["s"]
+    both = {"studies": {"first": one, "second": one}}
+    assert f"{MOST_CASES} cases" in refused(both)
+    assert len(project.load({**both, "only": "second"}, "here").plan.studies) == 1
+
+
 # ------------------------------------------------------------------------------------------- files
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 60))

@@ -103,6 +103,7 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
         ("matmul_wgmma_fit", {"TYPE": "tf32", "TILE_N": 256}),
         ("matmul_wgmma_fit", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),
         ("matmul_wgmma_fit", {"TYPE": "e4m3", "ROOM": 108}),
+        ("matmul_wgmma_even", {"OVERLAP": 1}),
     ],
 )
 def test_products_are_not_serialised_and_nothing_is_spilled(

@@ -64,6 +64,17 @@ def test_at_shapes_that_took_no_part(picker: Picker) -> None:
     assert max(regrets) <= 0.15
 
 
+def test_variants_of_a_shape_are_compared_on_one_card(picker: Picker) -> None:
+    """The recording's races and times are of several; what is known of a shape is of the one that has most of it."""
+    cards = set(picker._where.values())
+    assert cards <= picker._recorded.environments.keys()
+    for (dtype, shape), card in picker._where.items():
+        there = [times for name, one in picker.variants.items() if one.dtype == dtype
+                 if (times := picker._times[name].get(shape))]  # fmt: skip
+        most = max(sum(other in times for times in there) for other in cards)
+        assert sum(card in times for times in there) == most
+
+
 def test_why_a_variant_is_none(picker: Picker) -> None:
     answer = picker.answer((300, 500, 777), "f16_f32")
     assert not answer.candidates

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -358,20 +359,26 @@ class Plan:
         return list(dict.fromkeys(r.case.variant.kernel.name for r in self.requests.values()))
 
 
+def _named_studies(config: Config) -> set[str]:
+    """The studies that ``only`` names, by themselves or in parts."""
+    asked = words(config.only)
+    parts = [study for word in asked for study in config.parts.get(word, ())]
+    return {word for word in asked if word in config.studies} | set(parts)
+
+
 def _narrow(
     config: Config, kernels: Mapping[str, Kernel], everything: list[tuple[str, Case]], where: object
 ) -> dict[str, set[str]]:
     """The words of ``only`` by what they name."""
     kinds = ("studies", "kernels", "dtypes", "shapes")
     named: dict[str, set[str]] = {kind: set() for kind in kinds}
+    named["studies"] = _named_studies(config)
     dtypes = {case.variant.dtype for _, case in everything} - {""}
     shapes = {case.shape.id for _, case in everything if case.shape is not None}
     for word in words(config.only):
-        if word in config.studies:
-            named["studies"].add(word)
-        elif word in config.parts:
-            named["studies"].update(config.parts[word])
-        elif word in kernels:
+        if word in config.studies or word in config.parts:
+            continue
+        if word in kernels:
             named["kernels"].add(word)
         elif word in dtypes:
             named["dtypes"].add(word)
@@ -428,11 +435,15 @@ def expand(
     macros, shapes and words, and for a study without a case.
     """
     flat = []
-    chosen = _studies(config, where_file)
+    chosen, alone = _studies(config, where_file), _named_studies(config)
+    numbers = Counter[bool]()  # of the studies that `only` names, and of the others
     for name in chosen:
         for asked in expand_study(name, chosen, kernels, where_file, left_out):
             flat.append((name, *asked))
-            _bounded(len(flat), "cases in all studies", where_file, f"studies.{name}.cases")
+            numbers[name in alone] += 1
+            _bounded(
+                numbers[name in alone], "cases in all studies", where_file, f"studies.{name}.cases"
+            )
     for name in config.studies:
         if not any(study == name for study, *_ in flat):
             allowed = "blocks that select at least one case"

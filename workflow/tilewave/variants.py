@@ -131,7 +131,7 @@ class Variant:
 
         ``requires`` holds ``arch`` (least compute capability times ten), divisors of dimensions
         (``n: 8``) and ``conditions`` (expressions over macros, shape, device and architecture that
-        must hold). Clusters and tensor maps need what has them, whatever ``requires`` says.
+        must hold). Clusters, tensor maps and launches that overlap need what has them, whatever ``requires`` says.
         """
         has = architectures.names(device.get("arch"))
         for name, wanted in self.kernel.front.requires.items():
@@ -155,7 +155,7 @@ class Variant:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
         front = self.kernel.front
         clustered = any(one.cluster for _, one in self.kernel.launches)
-        early = self._integer("programmatic", front.programmatic, has)
+        early = self._integer("programmatic", front.programmatic, {**device, **has, **shape})
         if (clustered or front.tensor_maps or early) and not has.get("clusters", True):
             return f"needs compute capability {architectures.first('clusters').capability} or later"
         return ""

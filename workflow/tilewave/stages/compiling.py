@@ -128,6 +128,10 @@ def _keep(task: Task, store: Store, entry: Entry) -> None:
     store.write(store.blob(KIND, task.key, ".json"), entry)
 
 
+WAITS = b"ACQBULK"
+"""The instruction by which a kernel waits for the launch before it (griddepcontrol.wait)."""
+
+
 def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> Entry:
     """Compile a variant into the store; also a refusal by the compiler is kept.
 
@@ -149,6 +153,7 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
             "code": cubin.code_digest(done.cubin),
             "kernels": cubin.kernels(done.cubin),
             "resources": done.resources,
+            "waits": WAITS in text,
         }
     if done.named:
         entry["named"] = done.named

@@ -119,6 +119,8 @@ def of_case(
         entries = [name for name, _ in kernel.launches]
         device = {"arch": architectures.number(arch)}
         beyond = launch.beyond_code(entry.get("resources", {}), entries, device)
+        if launch.programmatic and entry.get("waits") is False:
+            beyond = "programmatic: it never waits for the launch before (griddepcontrol.wait)"
         if beyond:
             return _known(stage, case, model.UNSUPPORTED, beyond)
     named = kernel.front.cases.get(case.probe_case or "")

@@ -1,0 +1,68 @@
+"""Launches that overlap: they wait for the one before, and a kernel that does not is not launched so."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import executing_support as support
+from samples import FRONT, ROOT, write_kernel
+from test_launch_limits import planned
+from tilewave.compiling import sass
+from tilewave.kernels import load_kernel
+from tilewave.records import keys, model
+from tilewave.variants import variant
+
+KERNELS = ROOT / "kernels"
+OVERLAPPING = {
+    "matmul_wgmma_fit": {"WARPGROUPS": 1, "TILE_N": 64},
+    "matmul_wgmma_split": {"SPLITS": 2},
+    "matmul_wgmma_even": {},
+    "matmul_dmma_teams": {"SPLITS": 2},
+}
+GLOBAL = re.compile(r"\b(?:LD|ST|ATOM|RED|LDGSTS|UTMALDG|UTMASTG|UBLKCP|LDG|STG|ATOMG)\b")
+PROGRAMMATIC = FRONT.rstrip("\n") + "\nprogrammatic: 1\n"
+
+
+@pytest.mark.parametrize(("name", "macros"), OVERLAPPING.items())
+def test_it_waits_before_it_touches_memory_and_is_right(name: str, macros: dict[str, int]) -> None:
+    chosen = support.choose(KERNELS / f"{name}.cu", {**macros, "OVERLAP": 1})
+    listing = sass.as_text(support.compiled(chosen, "sm_90"))
+    code = [one.opcode for one in sass.parse(listing)]
+    waits = code.index("ACQBULK")
+    assert code.index("PREEXIT") < waits  # else the next launch begins no sooner than without
+    assert not any(GLOBAL.match(one) for one in code[:waits])
+    assert any(GLOBAL.match(one) for one in code[waits:])
+    support.right(KERNELS / f"{name}.cu", "136x72x264", {**macros, "OVERLAP": 1})
+
+
+def test_without_it_nothing_of_it_is_there() -> None:
+    for name, macros in OVERLAPPING.items():
+        chosen = support.choose(KERNELS / f"{name}.cu", macros)
+        assert "ACQBULK" not in sass.as_text(support.compiled(chosen, "sm_90"))
+
+
+@pytest.mark.parametrize("stage", ["execute", "check", "time", "counters"])
+def test_a_kernel_that_never_waits_is_unsupported(tmp_path, stage) -> None:
+    path = write_kernel(tmp_path, front=PROGRAMMATIC)
+    made = planned(path, stage, waits=False)
+    assert made.result is not None and made.result["status"] == model.UNSUPPORTED
+    assert "griddepcontrol.wait" in made.result["reason"]
+    waiting = planned(path, stage, waits=True).job
+    plain = planned(write_kernel(tmp_path, "plain"), stage, waits=False).job
+    assert waiting is not None and waiting.launch.programmatic
+    assert plain is not None and not plain.launch.programmatic
+
+
+def test_older_gpus_have_no_such_launch(tmp_path) -> None:
+    made = variant(load_kernel(write_kernel(tmp_path, front=PROGRAMMATIC)), {}, "here", "macros")
+    shape = {"m": 64, "n": 64, "k": 64}
+    assert "compute capability 9.0" in made.supports(shape, {"arch": 80})
+    assert not made.supports(shape, {"arch": 90})
+
+
+def test_it_is_part_of_a_measurement_and_of_no_other_key(tmp_path) -> None:
+    plain = planned(write_kernel(tmp_path, "plain"), "time", waits=True).job
+    early = planned(write_kernel(tmp_path, "plain", front=PROGRAMMATIC), "time", waits=True).job
+    assert keys.key("code", plain) != keys.key("code", early)
