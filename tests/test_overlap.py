@@ -37,12 +37,6 @@ def test_it_waits_before_it_touches_memory_and_is_right(name: str, macros: dict[
     support.right(KERNELS / f"{name}.cu", "136x72x264", {**macros, "OVERLAP": 1})
 
 
-def test_without_it_nothing_of_it_is_there() -> None:
-    for name, macros in OVERLAPPING.items():
-        chosen = support.choose(KERNELS / f"{name}.cu", macros)
-        assert "ACQBULK" not in sass.as_text(support.compiled(chosen, "sm_90"))
-
-
 @pytest.mark.parametrize("stage", ["execute", "check", "time", "counters"])
 def test_a_kernel_that_never_waits_is_unsupported(tmp_path, stage) -> None:
     path = write_kernel(tmp_path, front=PROGRAMMATIC)
