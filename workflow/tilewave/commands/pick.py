@@ -113,6 +113,7 @@ def _candidate(one: Candidate, sizes: Sizes, sms: int) -> dict[str, Any]:
     return {
         "variant": one.known.variant.id,
         "us": one.us,
+        "ranked_by_us": one.prudent_us,
         "tflops": 2e-6 * m * n * k / one.us,
         "measured_us": one.measured,
         "tile": list(launch.tile),
@@ -128,7 +129,7 @@ def _candidate(one: Candidate, sizes: Sizes, sms: int) -> dict[str, Any]:
 def document(
     picker: Picker, recorded: Recorded, sizes: Sizes, dtype: str, answer: Answer
 ) -> dict[str, Any]:
-    """All that is known of the choice, as one JSON document; the variants from fast to slow."""
+    """All that is known of the choice, as one JSON document; the variants as they are ranked."""
     return {
         "schema_version": SCHEMA_VERSION,
         "shape": dict(zip("mnk", sizes)),
@@ -169,6 +170,11 @@ def _against(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     more = {name: us - one["spent_us"][name] for name, us in other["spent_us"].items()}
     name = max(more, key=lambda cost: more[cost])
     percent = 100 * (other["us"] / one["us"] - 1)
+    if percent < 0:
+        return (
+            f"{other['variant']} would take {-percent:.1f} % less, by costs that are less sure: "
+            f"{other['ranked_by_us']:.2f} us to be on the safe side, {one['ranked_by_us']:.2f} of the first"
+        )
     return (
         f"{other['variant']} would take {percent:.1f} % longer, {more[name]:.2f} us more for {name}"
     )
@@ -190,11 +196,12 @@ def text(told: Mapping[str, Any]) -> list[str]:
             *(f"  runner-up: {_against(first, other)}" for other in found[1:2]),
             "",
             *columns(
-                ("variant", "expected us", "measured us", "tile", "waves"),
+                ("variant", "expected us", "ranked by us", "measured us", "tile", "waves"),
                 [
                     (
                         one["variant"],
                         f"{one['us']:.2f}",
+                        f"{one['ranked_by_us']:.2f}",
                         "-" if one["measured_us"] is None else f"{one['measured_us']:.2f}",
                         "x".join(map(str, one["tile"])),
                         f"{one['waves']:.2f}",
