@@ -438,12 +438,11 @@ def expand(
     chosen, alone = _studies(config, where_file), _named_studies(config)
     numbers = Counter[bool]()  # of the studies that `only` names, and of the others
     for name in chosen:
+        room, place = name in alone, f"studies.{name}.cases"
         for asked in expand_study(name, chosen, kernels, where_file, left_out):
             flat.append((name, *asked))
-            numbers[name in alone] += 1
-            _bounded(
-                numbers[name in alone], "cases in all studies", where_file, f"studies.{name}.cases"
-            )
+            numbers[room] += 1
+            _bounded(numbers[room], "cases in all studies", where_file, place)
     for name in config.studies:
         if not any(study == name for study, *_ in flat):
             allowed = "blocks that select at least one case"

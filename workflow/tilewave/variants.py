@@ -155,8 +155,11 @@ class Variant:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
         front = self.kernel.front
         clustered = any(one.cluster for _, one in self.kernel.launches)
-        early = self._integer("programmatic", front.programmatic, {**device, **has, **shape})
-        if (clustered or front.tensor_maps or early) and not has.get("clusters", True):
+        if not has.get("clusters", True) and (
+            clustered
+            or front.tensor_maps
+            or self._integer("programmatic", front.programmatic, {**device, **has, **shape})
+        ):
             return f"needs compute capability {architectures.first('clusters').capability} or later"
         return ""
 

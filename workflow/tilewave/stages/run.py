@@ -187,12 +187,12 @@ def _cache(project: projects.Project) -> Path:
 
 
 def cores(job: Job, given: int) -> int:
-    """The cores that a job may use in which nothing is timed: all of them beside a GPU, its part of them beside one of
-    several GPUs."""
+    """The cores that a job may use in which nothing is timed, at least those that it was given: all of them beside
+    a GPU, its part of them beside one of several GPUs."""
     target = _target(job.project)
     if not target["live"]:
         return given
-    return max(1, (os.cpu_count() or given) // max(1, len(target.get("cards", ()))))
+    return max(given, (os.cpu_count() or given) // max(1, len(target.get("cards", ()))))
 
 
 def _checkers(pipeline: Pipeline, cores: int) -> int:
@@ -470,11 +470,9 @@ def sides(job: Job, cores: int = 1) -> pd.DataFrame:
         for name in project.plan.studies:
             plot = project.config.studies[name].plot
             study = figures.of_tables(project, name, aim, *known, counted)
-            told = plots.load(plot).table(study)
-            made.append(told.assign(gpu=aim["label"], study=name, plot=plot))
-            made[
-                -1
-            ].attrs.clear()  # what a plot keeps there is for its figure, and need not leave a process
+            told = plots.load(plot).table(study).assign(gpu=aim["label"], study=name, plot=plot)
+            told.attrs.clear()  # what a plot keeps there is for its figure, and cannot leave a process
+            made.append(told)
         return made
 
     places = folders(project.recorded_root)
