@@ -10,6 +10,7 @@ macros:
   TILE_N: [256, 128]
   STAGES: [4, 3]             # chunks of shared memory in flight or in use
   RASTER: [2048, 1024, 64]   # rows of C that are walked together; 64: one tile row after another
+  OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
 where: ["TILE_M * TILE_N <= 128 * 256"]
 let:
   # stages, then two strips of 2048 bytes for each of eight warps
@@ -21,6 +22,7 @@ grid: ["min(sms, tiles)"]
 # tiles, as whose waves they run
 working_blocks: tiles
 shared_bytes: shared
+programmatic: OVERLAP
 tensor_maps:
   map_a: {of: a, box: [64, TILE_M], swizzle: 128}
   map_b: {of: b, box: [64, TILE_N], swizzle: 128}
@@ -46,6 +48,7 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 // that nothing will be loaded into any more has room for most of them, and all leave at once.
 
 #include "hgemm_wgmma.cuh"
+#include "overlap.cuh"
 
 using namespace hopper;
 
@@ -55,8 +58,10 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                      f32 beta) {
     const Thread thread;
     Ring ring;
+    overlap::let_next_begin();
     if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
     __syncthreads();
+    overlap::wait_for_launch_before();
 
     const Tiles tiles(m, n);
     const int chunks = chunks_of(k);
