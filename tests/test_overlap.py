@@ -19,6 +19,7 @@ OVERLAPPING = {
     "matmul_wgmma_fit": {"WARPGROUPS": 1, "TILE_N": 64},
     "matmul_wgmma_split": {"SPLITS": 2},
     "matmul_wgmma_even": {},
+    "hgemm_wgmma_late": {},
     "matmul_dmma_teams": {"SPLITS": 2},
 }
 GLOBAL = re.compile(r"\b(?:LD|ST|ATOM|RED|LDGSTS|UTMALDG|UTMASTG|UBLKCP|LDG|STG|ATOMG)\b")
