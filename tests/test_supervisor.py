@@ -57,8 +57,13 @@ for i in range(o.start, len(jobs)):
     if do == "slow": time.sleep(1)
     if do == "slow once" and not os.path.exists(jobs[i]["mark"]):
         open(jobs[i]["mark"], "w"); time.sleep(60)
+    if do == "memory once" and not os.path.exists(jobs[i]["mark"]):
+        open(jobs[i]["mark"], "w")
+        short = {"status": "not measured", "notes": {"interrupted": "CUDA_ERROR_OUT_OF_MEMORY"}}
+        send(event="finished", index=i, result=short)
+        continue
     if do == "nonsense": send(event="finished", index=i, result=[1]); continue
-    send(event="finished", index=i, result={"status": "ok", "case": "forged", "pid": os.getpid()})
+    send(event="finished", index=i, result={"status": "ok", "case": "forged", "pid": os.getpid(), "notes": {}})
     if do == "poison": os._exit(86)
 """
 
@@ -212,10 +217,10 @@ def test_what_ends_one_worker_ends_the_others(tmp_path, monkeypatch):
     assert time.monotonic() - start < 15
 
 
-def test_a_check_that_was_late_beside_others_is_done_once_more_alone(tmp_path, monkeypatch):
+def test_a_check_that_had_no_time_or_memory_beside_others_is_done_once_more_alone(tmp_path, monkeypatch):
     (tmp_path / "bad_worker.py").write_text(WORKER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    deeds = ("fine", "hang", "slow once", "fine", "fine")
+    deeds = ("fine", "hang", "slow once", "memory once", "fine")
     jobs = [
         a_job(
             Deed,

@@ -37,8 +37,8 @@ WATCH_NS, PAUSE_NS = 5_000_000, 100_000
 """How long the GPU is watched for others, and the shortest pause that is theirs."""
 LATELY_S = 1.0
 """A case's end, watched, is the next one's beginning."""
-CACHE_SHARE = 0.25
-"""References are kept up to this share of the device's memory."""
+CACHE_SHARE = 0.0625
+"""References are kept up to this share of the device's memory, by each of the workers that check there."""
 
 
 def compile_support(arch: str, cache: Path | None = None) -> bytes:

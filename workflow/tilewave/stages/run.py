@@ -383,19 +383,23 @@ def _checked_together(
     on_result: Callable[[dict[str, Any]], None],
     **how: Any,
 ) -> list[dict[str, Any]]:
-    """Check jobs, several at a time; what has no result in time, because of the others perhaps, once more alone."""
+    """Check jobs, several at a time; what has no result because of the others perhaps, out of time or memory, once
+    more alone."""
     from tilewave.processes import supervisor
 
+    def hindered(made: Mapping[str, Any]) -> bool:
+        return made["status"] == model.TIMED_OUT or "interrupted" in made["notes"]
+
     def told(made: dict[str, Any]) -> None:
-        if made["status"] != model.TIMED_OUT:
+        if not hindered(made):
             on_result(made)
 
     made = supervisor.share_jobs(
         "check", waiting, workers, on_result=told, alike=_inputs, weight=_checked_bytes, **how
     )
-    late = [job for job, one in zip(waiting, made, strict=True) if one["status"] == model.TIMED_OUT]
-    alone = supervisor.run_jobs("check", late, on_result=on_result, **how)
-    return [one for one in made if one["status"] != model.TIMED_OUT] + alone
+    again = [job for job, one in zip(waiting, made, strict=True) if hindered(one)]
+    alone = supervisor.run_jobs("check", again, on_result=on_result, **how)
+    return [one for one in made if not hindered(one)] + alone
 
 
 def _checked_bytes(job: jobs.Job) -> float:
