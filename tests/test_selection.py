@@ -208,3 +208,12 @@ def test_a_step_of_a_narrower_tile_takes_less_where_the_tile_follows_the_shape()
         for one in (wide, narrow)
     ]
     assert took == [10, pytest.approx(10 * 70 * 192 / (128 * 256))]
+
+
+def test_costs_are_not_trusted_far_beyond_the_steps_that_were_measured():
+    one = Launch((128, 128, 64), 132, 1)
+    known = Costs((1.0, 0.0, 1.0, 0.0, 0.0, 0.0), misfit=0.1, steps=8)
+    for k, misfit in ((64, 0.1), (8 * 64, 0.1), (24 * 64, 0.1), (25 * 64, selection.UNKNOWN)):
+        shape = {"m": 128, "n": 128 * 132, "k": k}
+        expected = known.duration(shape, one, 132)
+        assert known.prudent(shape, one, 132) == pytest.approx(expected * (1 + misfit))

@@ -217,7 +217,9 @@ def test_what_ends_one_worker_ends_the_others(tmp_path, monkeypatch):
     assert time.monotonic() - start < 15
 
 
-def test_a_check_that_had_no_time_or_memory_beside_others_is_done_once_more_alone(tmp_path, monkeypatch):
+def test_a_check_that_had_no_time_or_memory_beside_others_is_done_once_more_alone(
+    tmp_path, monkeypatch
+):
     (tmp_path / "bad_worker.py").write_text(WORKER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     deeds = ("fine", "hang", "slow once", "memory once", "fine")

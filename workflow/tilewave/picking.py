@@ -47,23 +47,19 @@ class Known:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A variant at the shape that is asked for: its launch, microseconds by cost, and those measured
-    there, if any."""
+    """A variant at the shape that is asked for: its launch, microseconds by cost, those that it is ranked by (see
+    `selection.Costs.prudent`) and those measured there, if any."""
 
     known: Known
     launch: selection.Launch
     spent: Mapping[str, float]
+    prudent_us: float
     measured: float | None
 
     @property
     def us(self) -> float:
         """Predicted duration in microseconds."""
         return sum(self.spent.values())
-
-    @property
-    def prudent_us(self) -> float:
-        """What it is ranked by (see `selection.Costs.prudent`)."""
-        return self.known.costs.prudent(self.us)
 
 
 @dataclass(frozen=True)
@@ -186,12 +182,14 @@ class Picker:
             with suppress(ExpressionError, UserError):
                 if where in times:
                     measured[_sizes(text, self.device)] = times[where]
-        wanted = [sizes for sizes in calibration.SHAPES if sizes in measured]
-        cases = []
-        for sizes in wanted if len(wanted) >= calibration.LEAST else measured:
-            launch = self._launch(made, resources, sizes)
-            if isinstance(launch, selection.Launch):
-                cases.append(Case(sizes, launch, measured[sizes]))
+        launches = {sizes: self._launch(made, resources, sizes) for sizes in measured}
+        cases = calibration.telling(
+            [
+                Case(sizes, launch, measured[sizes])
+                for sizes, launch in launches.items()
+                if isinstance(launch, selection.Launch)
+            ]
+        )
         costs = calibration.costs(cases, self.sms)
         return None if costs is None else Known(made, resources, measured, cases, costs)
 
@@ -225,7 +223,8 @@ class Picker:
                 refused[str(launch)] = refused.get(str(launch), 0) + 1
                 continue
             spent = known.costs.spent(shape, launch, self.sms)
-            candidates.append(Candidate(known, launch, spent, known.measured.get(sizes)))
+            prudent = known.costs.prudent(shape, launch, self.sms)
+            candidates.append(Candidate(known, launch, spent, prudent, known.measured.get(sizes)))
         return Answer(sorted(candidates, key=lambda one: one.prudent_us), refused)
 
 

@@ -8,7 +8,7 @@ largest of these shapes, and the third takes whatever is the best there. Elsewhe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.theory import calibration, selection
 from tilewave.theory.calibration import Case, Sizes
 from tilewave.theory.occupancy import SmLimits
+from tilewave.theory.selection import Launch, Shape
 
 RACED, TIMED = "tune", "time"
 DURATIONS = {RACED: "tune_duration", TIMED: "duration"}
@@ -81,7 +82,7 @@ class Group:
         return None if self.cublas is None else 100 * self.cublas / self.own[case]
 
 
-def launch(row: Row, environment: Mapping[str, Any]) -> selection.Launch | None:
+def launch(row: Row, environment: Mapping[str, Any]) -> Launch | None:
     """A case's launch as the models see it; None where something of it is not known."""
     if not all(base.present(row.get(name)) for name in (*_FACTS, *SHAPE)):
         return None
@@ -161,7 +162,7 @@ def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Gro
                         own,
                         {str(r["case"]): float(r["us"]) for r in here if r["kernel"] == BASELINE},
                         predicted,
-                        rules.prudent(predicted[COSTS], here),
+                        rules.prudent(here),
                         {str(r["case"]): r for r in here},
                         sizes in calibration.SHAPES,
                     )
@@ -180,7 +181,7 @@ class _Rules:
     def __init__(self, rows: Iterable[Row], environment: Mapping[str, Any]) -> None:
         self._environment = environment
         self._sms = int(environment.get("sms") or 0)
-        self._launches: dict[str, selection.Launch] = {}
+        self._launches: dict[str, Launch] = {}
         cases: dict[str, list[Case]] = {}
         for row in rows:
             one = self._launch(row)
@@ -189,14 +190,14 @@ class _Rules:
                     Case(_sizes(row), one, float(row["us"]))
                 )
         fitted = {
-            variant: calibration.costs(calibration.at(known), self._sms)
+            variant: calibration.costs(calibration.telling(known), self._sms)
             for variant, known in cases.items()
         }
         self._costs = {variant: costs for variant, costs in fitted.items() if costs is not None}
         largest = max(calibration.SHAPES, key=math.prod)
         self._at_largest = {name: calibration.at(known, [largest]) for name, known in cases.items()}
 
-    def _launch(self, row: Row) -> selection.Launch | None:
+    def _launch(self, row: Row) -> Launch | None:
         case = str(row["case"])
         if row["kernel"] != BASELINE and self._sms and case not in self._launches:
             found = launch(row, self._environment)
@@ -204,19 +205,24 @@ class _Rules:
                 self._launches[case] = found
         return self._launches.get(case)
 
-    def prudent(self, predicted: Mapping[str, float], rows: Iterable[Row]) -> dict[str, float]:
-        """Case -> what it is ranked by (see `selection.Costs.prudent`), of those whose time is predicted."""
-        variants = {str(row["case"]): str(row["variant"]) for row in rows}
-        return {case: self._costs[variants[case]].prudent(us) for case, us in predicted.items()}
+    def _known(self, rows: Iterable[Row]) -> Iterator[tuple[str, str, Shape, Launch]]:
+        """Case, variant, shape and launch where the variant's costs are known."""
+        for row in rows:
+            variant, here = str(row["variant"]), self._launch(row)
+            if here is not None and variant in self._costs:
+                yield str(row["case"]), variant, dict(zip(SHAPE, _sizes(row))), here
+
+    def prudent(self, rows: Iterable[Row]) -> dict[str, float]:
+        """Case -> what it is ranked by (see `selection.Costs.prudent`)."""
+        return {
+            case: self._costs[variant].prudent(shape, here, self._sms)
+            for case, variant, shape, here in self._known(rows)
+        }
 
     def predictions(self, rows: Iterable[Row]) -> dict[str, dict[str, float]]:
         """Rule -> case -> microseconds, of the variants whose costs are known."""
         found: dict[str, dict[str, float]] = {rule: {} for rule in RULES}
-        for row in rows:
-            variant, here = str(row["variant"]), self._launch(row)
-            if here is None or variant not in self._costs:
-                continue
-            case, shape = str(row["case"]), dict(zip(SHAPE, _sizes(row)))
+        for case, variant, shape, here in self._known(rows):
             found[COSTS][case] = self._costs[variant].duration(shape, here, self._sms)
             for known in self._at_largest.get(variant, ()):
                 step = selection.step_time(known.us, known.shape, known.launch, self._sms)

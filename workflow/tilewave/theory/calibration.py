@@ -20,9 +20,11 @@ from tilewave.theory.selection import (
     COSTS,
     OTHER_STEPS,
     STEPS,
+    UNKNOWN,
     Costs,
     Launch,
     Shape,
+    block_steps,
     step_size,
     work,
 )
@@ -44,8 +46,6 @@ SHAPES: Mapping[Sizes, str] = {
 """The cases of a variant that its costs are taken from: each shows what the others do not."""
 LEAST = 3
 """Cases without which a variant has no costs."""
-UNKNOWN = 1.0
-"""What is taken for the misfit of costs from fewer cases than there are costs, which miss none of them."""
 SATURATING = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
 """Blocks that may be needed to keep an SM busy."""
 GAIN = 0.9
@@ -102,6 +102,7 @@ def costs(cases: Sequence[Case], sms: int) -> Costs | None:
     best: tuple[Costs, float] | None = None
     most = cases[0].launch.blocks_per_sm
     unit = max(step_size(one.launch.tile) for one in cases)
+    most_steps = max(block_steps(one.shape, one.launch) for one in cases)
     own, others = COSTS.index(STEPS), COSTS.index(OTHER_STEPS)
     for saturating in SATURATING:
         if saturating > most:
@@ -112,12 +113,19 @@ def costs(cases: Sequence[Case], sms: int) -> Costs | None:
         found, error = least_squares(relative, np.ones(len(cases)))
         found[own] += found[others]
         if best is None or error < GAIN * best[1] - 1e-9:
+            # Fewer cases than there are costs miss none of them.
             misfit = UNKNOWN if len(cases) < len(COSTS) else math.sqrt(error / len(cases))
-            best = Costs(tuple(map(float, found)), saturating, unit, misfit), error
+            best = Costs(tuple(map(float, found)), saturating, unit, misfit, most_steps), error
     return best and best[0]
 
 
-def at(cases: Sequence[Case], sizes: Sequence[Sizes] = tuple(SHAPES)) -> list[Case]:
+def at(cases: Sequence[Case], sizes: Sequence[Sizes]) -> list[Case]:
     """The cases at these shapes, in the shapes' order, one of each."""
     by_sizes = {one.sizes: one for one in reversed(cases)}
     return [by_sizes[one] for one in sizes if one in by_sizes]
+
+
+def telling(cases: Sequence[Case]) -> Sequence[Case]:
+    """The cases of a variant that its costs are taken from: those at `SHAPES`, or where they are too few all."""
+    chosen = at(cases, tuple(SHAPES))
+    return chosen if len(chosen) >= LEAST else cases

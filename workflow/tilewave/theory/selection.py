@@ -144,6 +144,13 @@ LAUNCH, ENDS, STEPS, OTHER_ENDS, OTHER_STEPS, PARTS = COSTS = (
 """What a launch spends its time on."""
 
 
+FAR = 3
+"""Times the steps along k of a case that was measured, beyond which nobody knows how long they take: what a few SMs read
+from DRAM alone is late (hgemm_split_k in four pieces, 128x128x32768 on an H200: 78.9 us for 58.9)."""
+UNKNOWN = 1.0
+"""What is taken for the misfit of costs of which none is known."""
+
+
 def full_loads(blocks: int, blocks_per_sm: int, saturating: float) -> float:
     """What ``blocks`` on one SM take, in units of what each takes of an SM that is full.
 
@@ -199,13 +206,15 @@ class Costs:
     """What one variant's work costs: ``each`` of `COSTS` in microseconds a piece of `work`.
 
     saturating: blocks that keep an SM busy. unit: the `step_size` of a step. misfit: by what share of their
-    times the cases that these costs come from miss them (root of the mean square).
+    times the cases that these costs come from miss them (root of the mean square). steps: the most `block_steps` that
+    any of them has.
     """
 
     each: tuple[float, ...]
     saturating: float = 1.0
     unit: float = 0.0
     misfit: float = 0.0
+    steps: int = 0
 
     def spent(self, shape: Shape, launch: Launch, sms: int) -> dict[str, float]:
         """Microseconds of a launch, by `COSTS`; their sum is its duration."""
@@ -216,10 +225,11 @@ class Costs:
         """Microseconds of a launch."""
         return sum(self.spent(shape, launch, sms).values())
 
-    def prudent(self, us: float) -> float:
-        """A predicted time and as much more as predictions from these costs miss: what variants are ranked by, so that
-        none is picked for a fit that is wrong about the cases it knows."""
-        return us * (1 + self.misfit)
+    def prudent(self, shape: Shape, launch: Launch, sms: int) -> float:
+        """Microseconds of a launch and as much more as predictions from these costs miss: what variants are ranked by,
+        so that none is picked for a fit that is wrong about the cases it knows, or far beyond them."""
+        known = block_steps(shape, launch) <= FAR * self.steps
+        return self.duration(shape, launch, sms) * (1 + (self.misfit if known else UNKNOWN))
 
 
 # ------------------------------------------------------------------------------------- the choice
