@@ -45,6 +45,7 @@ QUESTIONS = {
     "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
     "operation_ladder": "What share of its baseline does each rung of an operation reach?",
     "best": "Which variant is the fastest at each shape, and would the model have picked it?",
+    "best_sweep": "Is there a variant for every N?",
     "traffic": "What bounds each product, and how often does each kernel load its operands?",
     "history": "Where did a kernel get faster or slower?",
     "side_by_side": "What is another GPU's time at the same case?",
@@ -972,6 +973,21 @@ def races() -> StudyData:
     return replace(made, cases=made.cases.assign(tile_k=tile_k), environments=facts)
 
 
+SWEPT = {"hgemm_mma": (50.0, 40.0, 60.0, 58.0), "hgemm_wmma_staged": (45.0, 44.0, 59.0, 70.0)}
+"""Microseconds of two kernels at N = 1408, 1536, 1664 and 1792; cuBLAS takes 48."""
+
+
+def swept() -> StudyData:
+    """Two variants and cuBLAS at four N of a sweep."""
+    b = Builder("best_sweep")
+    for place, n in enumerate(range(1408, 1793, 128)):
+        for kernel, times in {**SWEPT, "cublas": (48.0,) * 4}.items():
+            case = b.case(kernel, kernel, "f16_f32", (1408, n, 4096))
+            b.add(case, "check", {"max_error": 0.0}, verdict="correct")
+            _raced(b, case, times[place], False)
+    return b.study()
+
+
 def _raced(b: Builder, case: str, us: float, out: bool) -> None:
     figures = {
         "tune_duration": us, "tune_spread": 0.01 * us, "tune_tflops": 1.0,
@@ -1082,7 +1098,7 @@ MAKERS = {
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
     "roofline": roofline,
-    "best": races, "traffic": traffic, "claims": claims, "bandwidth": bandwidth, "operation_ladder": operation_ladder, "history": history,
+    "best": races, "best_sweep": swept, "traffic": traffic, "claims": claims, "bandwidth": bandwidth, "operation_ladder": operation_ladder, "history": history,
 }  # fmt: skip
 
 

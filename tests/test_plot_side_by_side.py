@@ -22,7 +22,7 @@ def test_what_two_gpus_say_of_cases_and_claims():
     claims = table[table["kind"] == "claim"]
     assert (claims["verdict"] != claims["verdict there"]).sum() == 1
     assert module.takeaway(study, table) == (
-        "NVIDIA H100 has 1.00 times the speed at 3 cases; 1 of 4 claims is judged otherwise"
+        "NVIDIA H100 has 1.00 times the speed at 3 cases; 1 of 3 claims that both have measured is judged otherwise"
     )
 
 

@@ -107,10 +107,12 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
             told.append(
                 f"{other} has {cases[_RATIO].median():.2f} times the speed at {len(cases)} cases"
             )
-        if len(claims):
-            differ = int((claims["verdict"] != claims["verdict there"]).sum())
+        both = claims[(claims[["verdict", "verdict there"]] != model.NOT_MEASURED).all(axis=1)]
+        if len(both):
+            differ = int((both["verdict"] != both["verdict there"]).sum())
             told.append(
-                f"{differ or 'none'} of {len(claims)} claims {'are' if differ > 1 else 'is'} judged otherwise"
+                f"{differ or 'none'} of {len(both)} claims that both have measured {'are' if differ > 1 else 'is'} "
+                "judged otherwise"
             )
     return "; ".join(told)
 
