@@ -29,7 +29,7 @@ from tilewave.gathering import (
 from tilewave.home import RECORDED, ROOT, SHIPPED, place
 from tilewave.kernels import Kernel, cubins, host_code, idea, operation_code, spared
 from tilewave.operations import own
-from tilewave.records.recorded import Recorded, folders
+from tilewave.records.recorded import Recorded, folders, foremost
 from tilewave.records.store import Store
 from tilewave.sealing import content
 from tilewave.variants import Variant
@@ -108,8 +108,7 @@ class Project:
 
     def largest_recording(self) -> Recorded | None:
         """The recording with the most results, of whatever GPU."""
-        shipped = [Recorded(path) for path in folders(self.recorded_root)]
-        return max(shipped, key=lambda one: (one.size, one.name), default=None)
+        return next(iter(foremost(self.recorded_root)), None)
 
     @property
     def raced_studies(self) -> list[str]:

@@ -29,7 +29,7 @@ from tilewave.jobs import Job
 from tilewave.kernels import Kernel, load_kernel
 from tilewave.progress import say
 from tilewave.records import model
-from tilewave.records.recorded import Recorded, folders
+from tilewave.records.recorded import foremost
 from tilewave.stages import jobs, single
 from tilewave.target import FALLBACK_ARCH, device
 from tilewave.theory.data_sheets import SHORT, DataSheet
@@ -66,7 +66,8 @@ def _add_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("--arch", help=f"default: the GPU's, else sm_{FALLBACK_ARCH}")
     made.add_argument(
         "--gpu",
-        help=f"whose least time is told ({', '.join(SHORT)}); default: the recorded one of the architecture",
+        help=f"whose least time is told ({', '.join(SHORT)}); default: the recorded one of the architecture, of several "
+        "that with the most results",
     )
     made.add_argument("--seed", type=int, default=1, help="of the inputs; default: 1")
     made.add_argument(
@@ -160,8 +161,7 @@ def _gpu(options: argparse.Namespace) -> DataSheet | None:
     """The GPU that is named, or the recorded one of the architecture. Raises UserError."""
     if options.gpu is None:
         number = architectures.number(_arch(options))
-        for folder in folders(place(RECORDED)):
-            recorded = Recorded(folder)
+        for recorded in foremost(place(RECORDED)):
             facts = recorded.environments.get(recorded.main_environment, {})
             if found := least.gpu_of(number, str(facts.get("gpu") or "")):
                 return found
@@ -185,8 +185,7 @@ def _target(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())
     number = architectures.number(arch)
     some: dict[str, Any] = {} if gpu is None else {"sms": gpu.sms}
-    for folder in folders(place(RECORDED)):
-        recorded = Recorded(folder)
+    for recorded in foremost(place(RECORDED)):
         facts = device(recorded.environments.get(recorded.main_environment, {}))
         if facts.get("arch") == number:
             return {"device": {**facts, **some}, "arch": number}

@@ -20,7 +20,7 @@ from tilewave.home import RECORDED, SHIPPED, place, relative
 from tilewave.kernels import find_kernels
 from tilewave.operations.matmul import Matmul
 from tilewave.picking import Answer, Candidate, Picker
-from tilewave.records.recorded import Recorded, folders
+from tilewave.records.recorded import Recorded, folders, foremost
 from tilewave.theory.calibration import SHAPES, Sizes
 from tilewave.theory.quantization import tile_count
 
@@ -79,7 +79,7 @@ def _recorded(named: str | None) -> Recorded:
     """The recording that is named, or the one with the most results. Raises UserError."""
     known = {path.name: path for path in folders(place(RECORDED))}
     if named is None:
-        found = max(map(Recorded, known.values()), key=lambda one: one.size, default=None)
+        found = next(iter(foremost(place(RECORDED))), None)
     else:
         path = known.get(named, Path(named).expanduser())
         found = Recorded(path) if path.is_dir() else None

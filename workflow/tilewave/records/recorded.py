@@ -87,6 +87,11 @@ def _table(data: bytes, name: str, strict: bool) -> pa.Table:
     return table
 
 
+def _number(data: bytes, name: str, strict: bool) -> int:
+    """How many rows a table has."""
+    return int(pq.ParquetFile(pa.BufferReader(data)).metadata.num_rows)
+
+
 def _by_name(data: bytes, name: str, strict: bool) -> dict[str, dict[str, Any]]:
     """A JSON document of documents. Raises ValueError where it is none."""
     found = json.loads(data)
@@ -299,10 +304,12 @@ class Recorded:
                 found.setdefault(key, []).append({n: v for n, v in row.items() if v is not None})
         return found
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
-        """How many results there are."""
-        return len(self._rows)
+        """How many results there are; none is read for it where there are checksums."""
+        if not self._sums:
+            return len(self._rows)
+        return (self._load(RESULTS, _number) or 0) if self.environments else 0
 
     def get(self, stage: str, key: str) -> dict[str, Any] | None:
         """The recorded result under a key, of any of its cases, without its samples and
@@ -350,6 +357,12 @@ def folders(root: Path) -> list[Path]:
     found = (path for name in (ENVIRONMENTS, SUMS) for path in root.glob(f"*/{name}"))
     # From Python 3.12 on `glob` finds links that lead nowhere, too.
     return sorted({path.parent for path in found if path.exists()})
+
+
+def foremost(root: Path) -> list[Recorded]:
+    """The recordings under ``root``, that with the most results first."""
+    found = (Recorded(path) for path in folders(root))
+    return sorted(found, key=lambda one: (one.size, one.name), reverse=True)
 
 
 def _before(folder: Path) -> Recorded | None:
