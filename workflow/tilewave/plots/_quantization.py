@@ -158,7 +158,9 @@ def draw(
                 axes[-1].tick_params(axis="x", labelbottom=row == len(panels) - 1)
             _ticks(axes[0], sweep, 5 if style.narrow else 8)
             _marks(axes, sweep, style, by)
-            axes[0].set_title(_name(sweep, found), pad=style.font_size * 1.5)
+            # A variant's name takes a line of its own: both do not fit above half of the width.
+            title = _name(sweep, found).replace(f"{sweep.variant}, ", f"{sweep.variant}\n", 1)
+            axes[0].set_title(title, pad=style.font_size * 1.5)
             axes[-1].set_xlabel(f"N (K = {sweep.k})")
         handles, labels = look.entries(fig.axes)
         marks = _mark_handles(found, by)
