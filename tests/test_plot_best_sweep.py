@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import synthetic
@@ -23,6 +25,14 @@ def test_the_fastest_at_each_n_beside_cublas() -> None:
     assert (
         "at 2 of 4 sizes; it has 94.7 % in the median and 81.4 % at worst (1408×1664×4096)" in said
     )
+
+
+def test_without_cublas_there_are_speeds() -> None:
+    study = synthetic.make("best_sweep")
+    own = replace(study, cases=study.cases[study.cases["kernel"] != "cublas"])
+    table = best_sweep.table(own)
+    assert table["TFLOP/s"].notna().all() and best_sweep.takeaway(own, table) == ""
+    assert "hgemm_mma" in synthetic.said(synthetic.draw(best_sweep, own, Style()))
 
 
 @pytest.mark.parametrize("width_mm", [178, 85])

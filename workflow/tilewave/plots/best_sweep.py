@@ -74,8 +74,9 @@ def _dots(ax: Axes, rows: pd.DataFrame, value: str, looks: Mapping[str, Mapping[
 
 def _fit(axes: Sequence[Axes], values: pd.Series[float], low: float) -> None:
     """The same scale in all of them, from ``low`` on."""
-    for ax in axes:
-        ax.set_ylim(low, values.max() + 0.06 * (values.max() - low))
+    most = values.max()
+    for ax in axes if most > low else ():  # without cuBLAS there is no share
+        ax.set_ylim(low, most + 0.06 * (most - low))
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -112,7 +113,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         known = pd.concat([rows for _, rows in found])
         _fit(speeds, known[[_OWN, _CUBLAS]].astype(float).stack(), 0.0)
         ratios = known[_SHARE].astype(float)
-        _fit(shares, ratios, min(95.0, ratios.min() - 2))
+        _fit(shares, ratios, min(95.0, ratios.min() - 2.0))
         return look.finish(fig, study, style, *look.entries(fig.axes), _notes(table), [RACED])
 
 
@@ -120,5 +121,6 @@ def _notes(table: pd.DataFrame) -> list[str]:
     """How many candidates there were at each N, and that the fastest is another one from N to N."""
     most, variants = int(table["candidates"].max()), table["best variant"].dropna().nunique()
     return [
-        f"Of up to {most} candidates at each N, raced with cuBLASLt's fastest, {variants} variants are the fastest of one or more."
+        f"Of up to {most} candidates at each N, raced with cuBLASLt's fastest, {variants} variants are the fastest "
+        "of one or more."
     ]
