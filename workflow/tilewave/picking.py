@@ -182,14 +182,11 @@ class Picker:
             with suppress(ExpressionError, UserError):
                 if where in times:
                     measured[_sizes(text, self.device)] = times[where]
-        launches = {sizes: self._launch(made, resources, sizes) for sizes in measured}
-        cases = calibration.telling(
-            [
-                Case(sizes, launch, measured[sizes])
-                for sizes, launch in launches.items()
-                if isinstance(launch, selection.Launch)
-            ]
-        )
+        cases = []
+        for sizes in calibration.telling(measured):
+            launch = self._launch(made, resources, sizes)
+            if isinstance(launch, selection.Launch):
+                cases.append(Case(sizes, launch, measured[sizes]))
         costs = calibration.costs(cases, self.sms)
         return None if costs is None else Known(made, resources, measured, cases, costs)
 

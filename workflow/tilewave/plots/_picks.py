@@ -189,10 +189,10 @@ class _Rules:
                 cases.setdefault(str(row["variant"]), []).append(
                     Case(_sizes(row), one, float(row["us"]))
                 )
-        fitted = {
-            variant: calibration.costs(calibration.telling(known), self._sms)
-            for variant, known in cases.items()
-        }
+        fitted = {}
+        for variant, known in cases.items():
+            told = calibration.telling(dict.fromkeys(one.sizes for one in known))
+            fitted[variant] = calibration.costs(calibration.at(known, told), self._sms)
         self._costs = {variant: costs for variant, costs in fitted.items() if costs is not None}
         largest = max(calibration.SHAPES, key=math.prod)
         self._at_largest = {name: calibration.at(known, [largest]) for name, known in cases.items()}

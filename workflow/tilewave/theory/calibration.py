@@ -10,7 +10,7 @@ expected to take no time for a long k on a few.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,13 +119,13 @@ def costs(cases: Sequence[Case], sms: int) -> Costs | None:
     return best and best[0]
 
 
-def at(cases: Sequence[Case], sizes: Sequence[Sizes]) -> list[Case]:
+def at(cases: Sequence[Case], sizes: Iterable[Sizes]) -> list[Case]:
     """The cases at these shapes, in the shapes' order, one of each."""
     by_sizes = {one.sizes: one for one in reversed(cases)}
     return [by_sizes[one] for one in sizes if one in by_sizes]
 
 
-def telling(cases: Sequence[Case]) -> Sequence[Case]:
-    """The cases of a variant that its costs are taken from: those at `SHAPES`, or where they are too few all."""
-    chosen = at(cases, tuple(SHAPES))
-    return chosen if len(chosen) >= LEAST else cases
+def telling(measured: Collection[Sizes]) -> Collection[Sizes]:
+    """The shapes of a variant that its costs are taken from: those of `SHAPES`, or where they are too few all."""
+    chosen = [sizes for sizes in SHAPES if sizes in measured]
+    return chosen if len(chosen) >= LEAST else measured
