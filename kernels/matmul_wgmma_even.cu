@@ -74,62 +74,41 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 // No tile column ends outside of C either, and each is loaded with a box of its own width: rows of a box that lie outside
 // of the matrix cost the TMA more than rows that it has to fetch.
 
-#define RASTER 2048  // rows of C that are walked together
+#if TILE_M == 256
+#define WIDEST 128
+#elif TILE_M == 192
+#define WIDEST 176
+#else
+#define WIDEST 256
+#endif
 
 #include "overlap.cuh"
-#include "raster.cuh"
 #include "wgmma_even.cuh"
+
+namespace even {
+
+constexpr int BUFFERS = CONSUMERS == 3 ? 1 : 2;  // strips that a warp has room for behind the stages
+
+// Those whose results may wait in registers, beside sums and addresses; the others leave at once.
+constexpr int OTHERS = CONSUMERS == 3 ? 24 : sizeof(Out) == 4 ? 64 : 48;
+constexpr int ROOM = (CONSUMING - OTHERS - MMAS * SUMS) / MMAS / STRIP_WORDS;
+constexpr int HELD = STRIPS < ROOM ? STRIPS : ROOM;
+
+static_assert(HELD > 0 && HELD * MMAS <= BUFFERS + 3, "a stage has room for a strip of each warp");
+static_assert(CONSUMER_WARPS * STRIP_BYTES <= A_BYTES, "... and there are four stages or more");
+
+}  // namespace even
 
 using namespace even;
 
-// Tiles of a launch: `columns` side by side, the first `wider` ones WIDTH_STEP columns of C wider than `narrow`.
-struct Division {
-    int rows, columns, narrow, wider;
-
-    __device__ __forceinline__ int count() const { return rows * columns; }
-    __device__ __forceinline__ int widest() const { return narrow + (wider > 0 ? WIDTH_STEP : 0); }
-};
-
-// Where a tile lies and how many columns it has.
-struct Patch {
-    int row, column, width;
-
-    Patch() = default;
-    __device__ __forceinline__ Patch(const Division& division, int tile) {
-        const raster::Square square(tile, division.rows, division.columns, RASTER / TILE_M);
-        const int number = square.column();
-        row = square.row() * TILE_M;
-        column = number * division.narrow + min(number, division.wider) * WIDTH_STEP;
-        width = division.narrow + (number < division.wider ? WIDTH_STEP : 0);
+// Waits until the TMA has read a warp's own strip that is next, where they are used in turn from the `first` on.
+__device__ __forceinline__ void make_room(const Thread& thread, bool first) {
+    if (thread.lane == 0) {
+        if (first) wait_stores_read<0>();
+        else wait_stores_read<BUFFERS - 1>();
     }
-    // The same value, in a way that ties its computation to this place among the products.
-    __device__ __forceinline__ void pin() { asm volatile("" : "+r"(row), "+r"(column), "+r"(width)); }
-};
-
-// Maps of results: whole strips, and what is left of a wide and of a narrow tile.
-struct Ways {
-    const CUtensorMap &strip, &rest_wide, &rest_narrow;
-    int narrow;
-
-    // Lays strip `number` of product `mma` down at `at` and asks the TMA to bring it to its place.
-    __device__ __forceinline__ void send(const Thread& thread, const Patch& patch, int mma, int number, unsigned at,
-                                         const Words& words) const {
-        // No minimum: of an earlier form it was that of the next tile (docs/ladder_log.md).
-        const bool whole = (number + 1) * STRIP_COLUMNS <= patch.width;
-        int columns = whole ? STRIP_COLUMNS : patch.width % STRIP_COLUMNS;
-        // So addresses are computed here, and not for all strips before a tile begins.
-        asm volatile("" : "+r"(columns));
-        lay_strip(thread, at, columns, words);
-        publish_to_async();
-        __syncwarp();
-        if (thread.lane == 0) {
-            const CUtensorMap& rest = patch.width == narrow ? rest_narrow : rest_wide;
-            store(whole ? strip : rest, patch.column + number * STRIP_COLUMNS,
-                  patch.row + thread.row_of(mma), at);
-            commit_stores();
-        }
-    }
-};
+    __syncwarp();
+}
 
 // Results that wait for their way to C, and the tile that they are of.
 struct Held {
@@ -231,7 +210,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         overlap::wait_for_launch_before();
         const Result result = {c, m, n, alpha, beta};
         const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
-        const unsigned own_strips = ring.own_strips(thread);
+        const unsigned own_strips = ring.end() + thread.warp * BUFFERS * STRIP_BYTES;
         Sums sums = {};
         Held held;
         int previous = 0;
@@ -239,13 +218,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             for (int chunk = 0; chunk < chunks; ++chunk) {
                 ring.wait_full();
-#pragma unroll
-                for (int i = 0; i < MMAS; ++i) {
-                    any_width::multiply_chunk(
-                        sums[i], patch.width,
-                        descriptor(ring.at() + (thread.warpgroup * MMAS + i) * MMA_M * SWIZZLE_BYTES),
-                        descriptor(ring.at() + A_BYTES), chunk);
-                }
+                multiply_chunk(sums, thread, ring, patch.width, chunk);
                 if (held.waiting && chunk < Held::SLOTS) held.leave_in_turn(thread, ways, chunk, own_strips);
                 wait_products<MMAS>();
                 if (chunk > 0) ring.release(thread, previous);

@@ -2,7 +2,7 @@
 // of sums. The width is a number that the kernel got, so every product is behind a jump; all that stands around it is
 // written once.
 //
-// Who includes this defines WIDEST (128, 176 or 256), and includes wgmma_type.cuh before.
+// Who includes this defines WIDEST (128, 176, 192 or 256), and includes wgmma_type.cuh before.
 
 #pragma once
 
@@ -52,24 +52,29 @@
 #else
 #define EVERY_16TH_TO_128(USE) USE(64, 8) USE(80, 10) USE(96, 12) USE(112, 14) USE(128, 16)
 #define EVERY_16TH_TO_176(USE) EVERY_16TH_TO_128(USE) USE(144, 18) USE(160, 20) USE(176, 22)
+#define EVERY_16TH_TO_192(USE) EVERY_16TH_TO_176(USE) USE(192, 24)
 #define EVERY_16TH_TO_256(USE) \
-    EVERY_16TH_TO_176(USE) USE(192, 24) USE(208, 26) USE(224, 28) USE(240, 30) USE(256, 32)
+    EVERY_16TH_TO_192(USE) USE(208, 26) USE(224, 28) USE(240, 30) USE(256, 32)
 #if WHOLE_NUMBERS
 #define WIDTH_STEP 16
 #define WIDTHS_TO_128(USE) EVERY_16TH_TO_128(USE)
 #define WIDTHS_TO_176(USE) EVERY_16TH_TO_176(USE)
+#define WIDTHS_TO_192(USE) EVERY_16TH_TO_192(USE)
 #define WIDTHS_TO_256(USE) EVERY_16TH_TO_256(USE)
 #else
 #define WIDTH_STEP 8
 #define BETWEEN_TO_128(USE) USE(72, 9) USE(88, 11) USE(104, 13) USE(120, 15)
 #define BETWEEN_TO_176(USE) BETWEEN_TO_128(USE) USE(136, 17) USE(152, 19) USE(168, 21)
+#define BETWEEN_TO_192(USE) BETWEEN_TO_176(USE) USE(184, 23)
 #define WIDTHS_TO_128(USE) EVERY_16TH_TO_128(USE) BETWEEN_TO_128(USE)
 #define WIDTHS_TO_176(USE) EVERY_16TH_TO_176(USE) BETWEEN_TO_176(USE)
+#define WIDTHS_TO_192(USE) EVERY_16TH_TO_192(USE) BETWEEN_TO_192(USE)
 #define WIDTHS_TO_256(USE) \
-    EVERY_16TH_TO_256(USE) BETWEEN_TO_176(USE) USE(184, 23) USE(200, 25) USE(216, 27) USE(232, 29) USE(248, 31)
+    EVERY_16TH_TO_256(USE) BETWEEN_TO_192(USE) USE(200, 25) USE(216, 27) USE(232, 29) USE(248, 31)
 #endif
 #define OF_128(kind, d) SUMS_64(kind, d, 0)
 #define OF_176(kind, d) OF_128(kind, d), SUMS_16(kind, d, 64), SUMS_4(kind, d, 80), SUMS_4(kind, d, 84)
+#define OF_192(kind, d) SUMS_96(kind, d, 0)
 #define OF_256(kind, d) SUMS_128(kind, d, 0)
 #endif
 

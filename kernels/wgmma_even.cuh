@@ -1,22 +1,18 @@
-// Tiles of any width of any type (matmul_wgmma_even): threads, the ring of stages, and how a warp's results lie in
-// shared memory, from where the TMA brings them to C. A chunk of k is 128 bytes of a row of A and of B.
+// Tiles of any width of any type (matmul_wgmma_even, matmul_wgmma_tall): threads, the ring of stages, where the tiles of a
+// launch lie, and how a warp's results lie in shared memory, from where the TMA brings them to C. A chunk of k is 128
+// bytes of a row of A and of B.
 //
-// Who includes this defines TILE_M and what wgmma_type.cuh asks for.
+// Who includes this defines TILE_M, WIDEST, the columns of a tile for which there are registers, and what wgmma_type.cuh
+// asks for.
 
 #pragma once
 
+#include "raster.cuh"
 #include "wgmma_results.cuh"
 
-// Columns of a tile, for which there are registers.
-#if TILE_M == 256
-#define WIDEST 128
-#elif TILE_M == 192
-#define WIDEST 176
-#else
-#define WIDEST 256
-#endif
-
 #include "wgmma_any_width.cuh"
+
+#define RASTER 2048  // rows of C that are walked together
 
 namespace even {
 
@@ -43,16 +39,8 @@ constexpr int STRIP_BYTES = STRIP_ROWS * SWIZZLE_BYTES;
 constexpr int STRIP_WORDS = STRIP_BYTES / 4 / WARP;                     // of a thread
 constexpr int STRIP_SUMS = STRIP_COLUMNS / 4 * 2 / SUMS_IN_REGISTER;    // registers of a thread
 constexpr int STRIPS = (WIDEST + STRIP_COLUMNS - 1) / STRIP_COLUMNS;    // of a warp and product, at most
-constexpr int BUFFERS = CONSUMERS == 3 ? 1 : 2;                         // strips that a warp has room for
-
-// Those whose results may wait in registers, beside sums and addresses; the others leave at once.
-constexpr int OTHERS = CONSUMERS == 3 ? 24 : sizeof(Out) == 4 ? 64 : 48;
-constexpr int ROOM = (CONSUMING - OTHERS - MMAS * SUMS) / MMAS / STRIP_WORDS;
-constexpr int HELD = STRIPS < ROOM ? STRIPS : ROOM;
 
 static_assert(MMAS * MMA_M * CONSUMERS == TILE_M && TILE_M <= 256, "whole products of 64 rows");
-static_assert(HELD > 0 && HELD * MMAS <= BUFFERS + 3, "a stage has room for a strip of each warp");
-static_assert(CONSUMER_WARPS * STRIP_BYTES <= A_BYTES, "... and there are four stages or more");
 
 using Sums = any_width::Sums[MMAS];
 using Words = unsigned[STRIP_WORDS];
@@ -89,11 +77,11 @@ struct Ring {
         full = shared_of(barriers[0]);
         empty = shared_of(barriers[1]);
     }
-    // By the warp that loads, which goes on at once, ...
-    __device__ __forceinline__ void begin(const Thread& thread) const {
+    // By the warp that loads, which goes on at once, where so many warps release a stage, ...
+    __device__ __forceinline__ void begin(const Thread& thread, int releases = CONSUMER_WARPS) const {
         if (thread.lane < STAGES) {
             initialize(full + 8 * thread.lane, 1);
-            initialize(empty + 8 * thread.lane, CONSUMER_WARPS);
+            initialize(empty + 8 * thread.lane, releases);
             publish_barriers();
         }
         __syncwarp();
@@ -104,6 +92,7 @@ struct Ring {
         asm volatile("bar.sync 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
     }
     __device__ __forceinline__ unsigned at() const { return stages + stage * bytes; }
+    __device__ __forceinline__ unsigned end() const { return stages + count * bytes; }
     __device__ __forceinline__ void wait_full() const { wait(full + 8 * stage, phase); }
     // True at once for a stage that has not been used.
     __device__ __forceinline__ void wait_empty() const { wait(empty + 8 * stage, phase ^ 1); }
@@ -114,13 +103,19 @@ struct Ring {
     __device__ __forceinline__ void release(const Thread& thread, int which) const {
         if (thread.lane == 0) arrive(empty + 8 * which);
     }
-    // A warp's own strips, behind the stages.
-    __device__ __forceinline__ unsigned own_strips(const Thread& thread) const {
-        return stages + count * bytes + thread.warp * BUFFERS * STRIP_BYTES;
-    }
 };
 
 // ---- sums ------------------------------------------------------------------------------------------
+
+// Begins the products of the chunk that is next in the ring.
+__device__ __forceinline__ void multiply_chunk(Sums& sums, const Thread& thread, const Ring& ring, int width, int chunk) {
+#pragma unroll
+    for (int i = 0; i < MMAS; ++i) {
+        any_width::multiply_chunk(sums[i], width,
+                                  descriptor(ring.at() + (thread.warpgroup * MMAS + i) * MMA_M * SWIZZLE_BYTES),
+                                  descriptor(ring.at() + A_BYTES), chunk);
+    }
+}
 
 // Two neighbours among a thread's sums, in one register or two, become alpha times them plus beta times what C held.
 template <class T>
@@ -134,23 +129,30 @@ __device__ __forceinline__ void combine(T* sums, Scalar alpha, Scalar beta, cons
     }
 }
 
-// Replaces the sums by alpha times them plus beta times what C holds, in `width` columns from `column` on.
+// Replaces sums of product `mma` by alpha times them plus beta times what C holds in `width` columns from `column` on:
+// `count` pairs of neighbours from the `first` on.
+__device__ __forceinline__ void finish_pairs(any_width::Sums& sums, const Thread& thread, const Result& result, int mma,
+                                             int first, int count, int first_row, int column, int width) {
+    constexpr int PAIR = 2 / SUMS_IN_REGISTER;  // registers
+#pragma unroll
+    for (int pair = first; pair < first + count; ++pair) {
+        const int row = first_row + thread.row_of(mma) + thread.lane / 4 + pair % 2 * 8;
+        const int within = pair / 2 * 8 + thread.lane % 4 * 2;
+        Two old = {};
+        if (result.beta != 0 && row < result.m && within < width && column + within < result.n) {
+            old = *reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column + within);
+        }
+        combine(&sums[pair * PAIR], result.alpha, result.beta, old);
+    }
+}
+
+// The same of all sums.
 __device__ __forceinline__ void finish(Sums& sums, const Thread& thread, const Result& result, int first_row, int column,
                                        int width) {
     if (result.alpha == 1 && result.beta == 0) return;
-    constexpr int PAIR = 2 / SUMS_IN_REGISTER;  // registers
 #pragma unroll
     for (int i = 0; i < MMAS; ++i) {
-#pragma unroll
-        for (int pair = 0; pair < SUMS / PAIR; ++pair) {
-            const int row = first_row + thread.row_of(i) + thread.lane / 4 + pair % 2 * 8;
-            const int within = pair / 2 * 8 + thread.lane % 4 * 2;
-            Two old = {};
-            if (result.beta != 0 && row < result.m && within < width && column + within < result.n) {
-                old = *reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column + within);
-            }
-            combine(&sums[i][pair * PAIR], result.alpha, result.beta, old);
-        }
+        finish_pairs(sums[i], thread, result, i, 0, SUMS * SUMS_IN_REGISTER / 2, first_row, column, width);
     }
 }
 
@@ -213,13 +215,55 @@ __device__ __forceinline__ void lay_strip(const Thread& thread, unsigned at, int
     }
 }
 
-// Waits until the TMA has read a warp's own strip that is next, where they are used in turn from the `first` on.
-__device__ __forceinline__ void make_room(const Thread& thread, bool first) {
-    if (thread.lane == 0) {
-        if (first) wait_stores_read<0>();
-        else wait_stores_read<BUFFERS - 1>();
+// ---- tiles -----------------------------------------------------------------------------------------
+
+// Tiles of a launch: `columns` side by side, the first `wider` ones WIDTH_STEP columns of C wider than `narrow`.
+struct Division {
+    int rows, columns, narrow, wider;
+
+    __device__ __forceinline__ int count() const { return rows * columns; }
+    __device__ __forceinline__ int widest() const { return narrow + (wider > 0 ? WIDTH_STEP : 0); }
+};
+
+// Where a tile lies and how many columns it has.
+struct Patch {
+    int row, column, width;
+
+    Patch() = default;
+    __device__ __forceinline__ Patch(const Division& division, int tile) {
+        const raster::Square square(tile, division.rows, division.columns, RASTER / TILE_M);
+        const int number = square.column();
+        row = square.row() * TILE_M;
+        column = number * division.narrow + min(number, division.wider) * WIDTH_STEP;
+        width = division.narrow + (number < division.wider ? WIDTH_STEP : 0);
     }
-    __syncwarp();
-}
+    // The same value, in a way that ties its computation to this place among the products.
+    __device__ __forceinline__ void pin() { asm volatile("" : "+r"(row), "+r"(column), "+r"(width)); }
+};
+
+// Maps of results: whole strips, and what is left of a wide and of a narrow tile.
+struct Ways {
+    const CUtensorMap &strip, &rest_wide, &rest_narrow;
+    int narrow;
+
+    // Lays strip `number` of product `mma` down at `at` and asks the TMA to bring it to its place.
+    __device__ __forceinline__ void send(const Thread& thread, const Patch& patch, int mma, int number, unsigned at,
+                                         const Words& words) const {
+        // No minimum: of an earlier form it was that of the next tile (docs/ladder_log.md).
+        const bool whole = (number + 1) * STRIP_COLUMNS <= patch.width;
+        int columns = whole ? STRIP_COLUMNS : patch.width % STRIP_COLUMNS;
+        // So addresses are computed here, and not for all strips before a tile begins.
+        asm volatile("" : "+r"(columns));
+        lay_strip(thread, at, columns, words);
+        publish_to_async();
+        __syncwarp();
+        if (thread.lane == 0) {
+            const CUtensorMap& rest = patch.width == narrow ? rest_narrow : rest_wide;
+            store(whole ? strip : rest, patch.column + number * STRIP_COLUMNS,
+                  patch.row + thread.row_of(mma), at);
+            commit_stores();
+        }
+    }
+};
 
 }  // namespace even

@@ -11,7 +11,13 @@ from samples import ROOT, needs_nvrtc
 pytestmark = needs_nvrtc
 
 KERNELS = ROOT / "kernels"
-PLAIN = ["hgemm_wgmma", "hgemm_wgmma_pipeline", "hgemm_wgmma_roles", "matmul_wgmma_fit"]
+PLAIN = [
+    "hgemm_wgmma",
+    "hgemm_wgmma_pipeline",
+    "hgemm_wgmma_roles",
+    "matmul_wgmma_fit",
+    "matmul_wgmma_tall",
+]
 PERSISTENT = [
     "hgemm_wgmma_persistent",
     "hgemm_wgmma_store",
@@ -89,6 +95,37 @@ def test_rows_of_192_fill_a_wave() -> None:
     assert tiles == {128: (252, (128, 144, 64)), 192: (132, (192, 176, 64))}
 
 
+# The last of three tile rows has one of two boxes of A in it, of which one warpgroup has work; a row of the second box;
+# results of four bytes, in more strips than a stage has room for, and more chunks than the ring has stages.
+@pytest.mark.parametrize(
+    ("kind", "shape", "columns"),
+    [
+        ("f16", "640x336x192", (2, 168)),
+        ("bf16", "385x72x328", (1, 72)),
+        ("tf32", "129x568x200", (3, 192)),
+        ("i8", "384x200x144", (3, 80)),
+    ],
+)
+def test_tiles_of_256_rows_of_which_some_are_outside(
+    few: None, kind: str, shape: str, columns: tuple[int, int]
+) -> None:
+    path = KERNELS / "matmul_wgmma_tall.cu"
+    tall = support.right(path, shape, {"TYPE": kind})
+    rows = -(-int(shape.split("x")[0]) // 256)
+    assert tall.job.launch.tile is not None
+    assert (tall.job.launch.working_blocks // rows, tall.job.launch.tile[1]) == columns
+    support.same_bits(
+        [tall, support.right(KERNELS / "matmul_wgmma_even.cu", shape, {"TYPE": kind})]
+    )
+
+
+# At 1408 x 3456 two waves of tiles of 128 rows are one of 256.
+def test_one_wave_of_256_rows() -> None:
+    plan = support.choose(KERNELS / "matmul_wgmma_tall.cu").plan
+    launch = plan({"m": 1408, "n": 3456, "k": 4096}, {**support.device("sm_90"), "sms": 132})
+    assert (launch.working_blocks, launch.tile) == (132, (256, 160, 64))
+
+
 @pytest.mark.parametrize(("layout_b", "shape"), [("row", "136x456x51"), ("col", "304x520x328")])
 def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shape: str) -> None:
     macros = {"LAYOUT_A": "col", "LAYOUT_B": layout_b, "TILE_M": 256, "TILE_N": 128}
@@ -104,6 +141,7 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
         ("matmul_wgmma_fit", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),
         ("matmul_wgmma_fit", {"TYPE": "e4m3", "ROOM": 108}),
         ("matmul_wgmma_even", {"OVERLAP": 1}),
+        ("matmul_wgmma_tall", {"TYPE": "tf32", "OVERLAP": 1}),
     ],
 )
 def test_products_are_not_serialised_and_nothing_is_spilled(

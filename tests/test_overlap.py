@@ -19,6 +19,7 @@ OVERLAPPING = {
     "matmul_wgmma_fit": {"WARPGROUPS": 1, "TILE_N": 64},
     "matmul_wgmma_split": {"SPLITS": 2},
     "matmul_wgmma_even": {},
+    "matmul_wgmma_tall": {},
     "hgemm_wgmma_late": {},
     "matmul_dmma_teams": {"SPLITS": 2},
 }

@@ -1,0 +1,131 @@
+/*---
+title: A tile of 256 rows and up to 192 columns for each block, so that one wave does what two did
+follows: matmul_wgmma_even
+operation: matmul
+dtypes:
+  a: TYPE
+  b: "e4m3 if TYPE == 'e5m2' else TYPE"
+  c: "i32 if TYPE == 'i8' else f32 if TYPE == 'tf32' else bf16 if TYPE in ['e4m3', 'e5m2'] else TYPE"
+  accumulate: "i32 if TYPE == 'i8' else f22 if TYPE in ['e4m3', 'e5m2'] else f32"  # f22: left to the tensor cores
+layouts: {a: row, b: col, c: row}
+macros:
+  TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
+  OVERLAP: [0, 1]  # 1: the next launch begins while this one ends
+let:
+  step: "16 if TYPE == 'i8' else 8"               # of widths
+  depth: 128 // size(TYPE)
+  across: "32 if TYPE in ['i8', 'tf32'] else 64"  # columns of C in 128 bytes
+  rows: ceil(m / 256)
+  # Waves that tiles of 192 columns need, and the tile columns that as many waves have room for.
+  waves: ceil(ceil(n / 192) * rows / sms)
+  columns: max(1, min(floor(waves * sms / rows), floor(n / 64)))
+  # They come in two widths, a step of columns of C apart, the wider ones first.
+  narrow: max(64, floor(ceil(n / step) / columns) * step)
+  wider: max(0, ceil(n / step) - columns * narrow / step)
+  wide: "narrow + step if wider > 0 else narrow"
+  stage: (256 + wide) * 128
+  stages: floor(231168 / stage)
+tile: [256, wide, depth]
+block: [384]
+grid: [rows * columns]
+shared_bytes: 1024 + stages * stage
+programmatic: OVERLAP
+tensor_maps:
+  map_a: {of: a, box: [depth, 128], swizzle: 128}
+  map_wide: {of: b, box: [depth, wide], swizzle: 128}
+  map_narrow: {of: b, box: [depth, narrow], swizzle: 128}
+  map_c: {of: c, box: [across, 16], swizzle: 128}
+  rest_wide: {of: c, box: ["wide % across or across", 16]}
+  rest_narrow: {of: c, box: ["narrow % across or across", 16]}
+architecture_specific: true
+requires: {arch: 90, n: across // 8, k: 16 // size(TYPE), conditions: [wgmma, "232448 <= shared_per_block_optin"]}
+arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n, k, alpha, beta, columns, narrow, wider, stages]
+---*/
+
+// Where 132 SMs have two tiles of 128x144 each, one of 256x144 is the same work from 400 rows of operands a chunk instead
+// of 544, with one beginning and one end. Two warpgroups have 128 rows each. Results that wait in registers for the next
+// tile's products would leave too few for sums of more than 128 columns; here no tile is next. So the sums may take 192
+// registers, all of the shared memory is the ring's, and once the last products have read it, it has a place of its own
+// for each strip of results: they all leave at once.
+
+#define ACCUMULATE f32
+#define TILE_M 256
+#define WIDEST 192
+
+#include "overlap.cuh"
+#include "wgmma_even.cuh"
+
+using namespace even;
+
+constexpr int BOX = TILE_M / CONSUMERS;  // rows of A that are loaded together: a warpgroup's
+constexpr int PAIRS = STRIP_SUMS / 2;    // of neighbours among a thread's sums of a strip
+static_assert(STRIPS * MMAS * CONSUMER_WARPS * STRIP_BYTES <= 4 * (A_BYTES + WIDEST * SWIZZLE_BYTES),
+              "four stages have room for all strips");
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    matmul_wgmma_tall(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_wide,
+                      const __grid_constant__ CUtensorMap map_narrow, const __grid_constant__ CUtensorMap map_c,
+                      const __grid_constant__ CUtensorMap rest_wide, const __grid_constant__ CUtensorMap rest_narrow,
+                      Out* c, int m, int n, int k, Scalar alpha, Scalar beta, int columns, int narrow, int wider,
+                      int stages) {
+    const Thread thread;
+    const Division division = {(m - 1) / TILE_M + 1, columns, narrow, wider};
+    const Patch patch(division, blockIdx.x);
+    // Rows outside of A cost the TMA more than those that it has to fetch: a box of nothing else is not asked for, and its
+    // warpgroup has nothing to do.
+    const int boxes = patch.row + BOX < m ? CONSUMERS : 1;
+    Ring ring(stages, division.widest());
+    const int chunks = (k - 1) / DEPTH + 1;
+    overlap::let_next_begin();
+    if (thread.warpgroup == CONSUMERS) {
+        keep_registers<LOADING>();
+        if (thread.warp != CONSUMER_WARPS) return;
+        ring.begin(thread, boxes * WARPGROUP / WARP);
+        overlap::wait_for_launch_before();
+        if (elected()) {
+            const CUtensorMap& map_b = patch.width == narrow ? map_narrow : map_wide;
+            for (int chunk = 0; chunk < chunks; ++chunk) {
+                ring.wait_empty();
+                const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
+                expect(barrier, (boxes * BOX + patch.width) * SWIZZLE_BYTES);
+                for (int box = 0; box < boxes; ++box) {
+                    load(at + box * BOX * SWIZZLE_BYTES, map_a, chunk * DEPTH, patch.row + box * BOX, barrier);
+                }
+                load(at + A_BYTES, map_b, chunk * DEPTH, patch.column, barrier);
+                ring.next();
+            }
+        }
+    } else {
+        take_registers<CONSUMING>();
+        ring.join();
+        if (thread.warpgroup >= boxes) return;
+        Sums sums = {};
+        for (int chunk = 0, previous = 0; chunk < chunks; ++chunk) {
+            ring.wait_full();
+            multiply_chunk(sums, thread, ring, patch.width, chunk);
+            wait_products<MMAS>();
+            if (chunk > 0) ring.release(thread, previous);
+            previous = ring.stage;
+            ring.next();
+        }
+        wait_products<0>();
+        overlap::wait_for_launch_before();
+        asm volatile("bar.sync 2, %0;\n" ::"r"(boxes * WARPGROUP) : "memory");  // all products have read the ring
+        const Result result = {c, m, n, alpha, beta};
+        const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
+#pragma unroll
+        for (int number = 0; number < STRIPS * MMAS; ++number) {
+            const int i = number % MMAS, j = number / MMAS;
+            if (j * STRIP_COLUMNS < patch.width) {
+                if (alpha != 1 || beta != 0) {  // here, because old results of all sums together are too many
+                    finish_pairs(sums[i], thread, result, i, j * PAIRS, PAIRS, patch.row, patch.column, patch.width);
+                }
+                Words words;
+                pack_strip(words, sums[i], thread, j);
+                const int place = number * CONSUMER_WARPS + thread.warp;
+                ways.send(thread, patch, i, j, ring.stages + place * STRIP_BYTES, words);
+            }
+        }
+        if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
+    }
+}
