@@ -8,6 +8,10 @@
 #include "cluster_parts.cuh"
 #include "dmma_tile.cuh"
 
+#ifndef EVICT
+#define EVICT 0
+#endif
+
 namespace dmma {
 
 constexpr int COUNT = TILES_M * 2 * TILES_N * 4;  // sums of a thread
@@ -77,7 +81,12 @@ __device__ __forceinline__ void store_share(const f64 (&own)[SIZE], int first, i
                 if (two) right += problem.beta * target[1];
             }
             if (KIND != ELEMENTS) {
-                *reinterpret_cast<double2*>(target) = make_double2(left, right);
+                double2* const piece = reinterpret_cast<double2*>(target);
+                if constexpr (EVICT) {
+                    __stcs(piece, make_double2(left, right));
+                } else {
+                    *piece = make_double2(left, right);
+                }
             } else {
                 target[0] = left;
                 if (two) target[1] = right;

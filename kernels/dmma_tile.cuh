@@ -48,13 +48,15 @@ constexpr int OCTETS = DEPTH == 16 ? 2 : 1;  // of a step
 constexpr int STEP = OCTETS * OCTET;
 constexpr int STEPS = CHUNK / STEP;
 
-// Sums take WARP_M x WARP_N / 16 registers of a thread. An SM's registers hold 8 warps of 64x32 or 16 of 32x32.
-constexpr int WARPS_PER_SM = WARP_M == 64 ? 8 : 16;
-// With two warps on a quarter of an SM the columns of B are loaded a step ahead; four hide that wait.
+// Sums take WARP_M x WARP_N / 16 registers of a thread. An SM's registers hold 8 warps of 64x32, 12 of 48x32 or 16 of
+// 32x32.
+constexpr int WARPS_PER_SM = WARP_M == 64 ? 8 : WARP_M == 48 ? 12 : 16;
+// With two warps on a quarter of an SM the columns of B are loaded a step ahead. Four hide that wait, and so do three of
+// 48x32, whose registers are full.
 #ifdef TEAMS
-constexpr bool AHEAD = RESIDENT < 16;
+constexpr bool AHEAD = RESIDENT < 16 && WARP_M != 48;
 #else
-constexpr bool AHEAD = WARPS_PER_SM < 16;
+constexpr bool AHEAD = WARPS_PER_SM < 12;
 #endif
 constexpr int BLOCKS_PER_SM = WARPS_PER_SM / WARPS > 1 ? WARPS_PER_SM / WARPS : 1;
 
@@ -81,7 +83,8 @@ constexpr int B_LOADS_PER_UNIT = (B_LOADS + TILES_M - 1) / TILES_M;
 constexpr int GROUP = 2048 / TILE_M;  // tile rows that are walked together
 
 static_assert(TILE_M % WARP_M == 0 && TILE_N % WARP_N == 0, "warp tiles fill the block's tile");
-static_assert(WARP_M == 64 || WARP_M == 32, "WARP_M: an even number of rounds, so that two sets of A take turns");
+static_assert(WARP_M == 64 || WARP_M == 48 || WARP_M == 32, "WARP_M: what registers hold");
+static_assert(ROUNDS % 2 == 0, "an even number of rounds, so that two sets of A take turns");
 static_assert(A_ROW_BYTES == LINE_BYTES, "a row of A is a line of shared memory");
 static_assert(EVERY == 1 || EVERY == 2, "EVERY: chunks from one barrier to the next");
 static_assert(DEPTH == 0 || DEPTH == 4 || DEPTH == 8 || DEPTH == 16, "DEPTH: k of an instruction, 0 for 8x8x4");

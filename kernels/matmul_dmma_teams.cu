@@ -6,13 +6,14 @@ dtypes: {a: f64, b: f64, c: f64, accumulate: f64}
 layouts: {a: row, b: row, c: row}
 macros:
   TEAMS: [2, 4, 1, 8]   # of a block, each with a piece of k
-  SPLITS: [1, 2, 4]     # blocks of a cluster, each with a piece of k that its teams divide
-  TILE_M: [64, 32, 128] # outputs of a tile
-  TILE_N: [64, 32, 128]
-  WARP_M: [32, 64]      # rows of a warp's tile of 32 columns
-  STAGES: [4, 3, 5, 6]  # chunks of 16 k of a team, in flight or in use
+  SPLITS: [1, 2]        # blocks of a cluster, each with a piece of k that its teams divide
+  TILE_M: [64, 32, 128, 48, 96] # outputs of a tile
+  TILE_N: [64, 32, 128, 96, 192]
+  WARP_M: [32, 64, 48]  # rows of a warp's tile of 32 columns
+  STAGES: [4, 3]        # chunks of 16 k of a team, in flight or in use
   RESIDENT: [8, 12, 16] # warps that an SM holds
   OVERLAP: [0, 1]       # 1: the next launch begins while this one ends
+  EVICT: [0, 1]         # 1: lines of C leave L2 first, so that those of A and B stay
 let:
   team: TILE_M // WARP_M * TILE_N  # threads
   warps: TEAMS * team // 32
@@ -21,7 +22,8 @@ let:
   shared: TEAMS * STAGES * (TILE_M + TILE_N) * 128 + parts
 where:
   - "TILE_M % WARP_M == 0 and RESIDENT % (TEAMS * (TILE_M // WARP_M) * (TILE_N // 32)) == 0"
-  - "TEAMS * SPLITS <= WARP_M // 4 and STAGES >= 3"
+  - "TEAMS * SPLITS <= WARP_M // 4 and WARP_M % (4 * TEAMS) == 0 and STAGES >= 3"
+  - "8 % (TILE_M // WARP_M) == 0 and 8 * WARP_M % TILE_N == 0" # a team copies a chunk in whole passes
 tile: [TILE_M, TILE_N, 16]
 block: [team, TEAMS]
 cluster: [SPLITS]
