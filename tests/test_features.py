@@ -151,11 +151,15 @@ def test_products_of_bits(arch):
 
 @every
 def test_values(arch):
-    wanted = NUMBERS[:N].reshape(128, 4).copy()
-    wanted[100:] = 0
+    wanted = NUMBERS[:N].copy()
+    wanted[402:] = 0
     found = np.zeros((128, 4), np.int32)
-    launched("values", "ragged", arch, NUMBERS[:N], found, np.int32(100), grid=1, block=128)
-    assert (found == wanted[::-1]).all()
+    # The array ends within a copy, which reads what there is and no more.
+    given = "values", "ragged", arch, NUMBERS[:402], found
+    assert not launched(*given, np.int32(402), grid=1, block=128).faults
+    assert (found == wanted.reshape(128, 4)[::-1]).all()
+    beyond = launched(*given, np.int32(403), grid=1, block=128).faults
+    assert "reads 12 bytes" in beyond[0].message
     found = np.zeros(64, np.uint32)
     assert not launched("values", "places", arch, found, grid=1, block=64).faults
     assert (found == np.arange(64) // 32).all()

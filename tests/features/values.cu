@@ -18,7 +18,8 @@ extern "C" __global__ void ragged(const int4* a, int4* out, int n) {
     __shared__ int4 s[128];
     const int i = threadIdx.x;
     const unsigned to = __cvta_generic_to_shared(s + i);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(a + i), "r"(i < n ? 16 : 0));
+    const int bytes = min(max(4 * (n - 4 * i), 0), 16);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(a + i), "r"(bytes));
     asm volatile("cp.async.wait_all;");
     __syncthreads();
     out[i] = s[127 - i];

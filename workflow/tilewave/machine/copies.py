@@ -54,7 +54,14 @@ def copy(m, warp, pc, mask):
     if reading:
         if not aligned(m, warp, pc, reading, origin, width):
             return
-        if not inside_global(m, warp, pc, reading, origin, width):
+        whole = reading
+        for lane in range(32):
+            one = reading & uint32(1) << uint32(lane)
+            if one and zeros[lane]:  # bytes that zeros replace need not exist
+                whole &= ~one
+                if not inside_global(m, warp, pc, one, origin, width - zeros[lane]):
+                    return
+        if not inside_global(m, warp, pc, whole, origin, width):
             return
     lane = first_lane(mask)
     memo = row[c.MEMO] + ((to[lane] >> 6) & 1) + 2 * ((origin[lane] >> 6) & 1)
