@@ -193,15 +193,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (elected()) {
             for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
                 const Patch patch(division, tile);
-                const CUtensorMap& map_b = patch.width == narrow ? map_narrow : map_wide;
-                for (int chunk = 0; chunk < chunks; ++chunk) {
-                    ring.wait_empty();
-                    const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
-                    expect(barrier, A_BYTES + patch.width * SWIZZLE_BYTES);
-                    load(at, map_a, chunk * DEPTH, patch.row, barrier);
-                    load(at + A_BYTES, map_b, chunk * DEPTH, patch.column, barrier);
-                    ring.next();
-                }
+                load_chunks(ring, map_a, patch.width == narrow ? map_narrow : map_wide, patch, chunks);
             }
         }
     } else {

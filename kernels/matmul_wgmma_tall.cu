@@ -58,7 +58,6 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 using namespace even;
 
 constexpr int BOX = TILE_M / CONSUMERS;  // rows of A that are loaded together: a warpgroup's
-constexpr int PAIRS = STRIP_SUMS / 2;    // of neighbours among a thread's sums of a strip
 static_assert(STRIPS * MMAS * CONSUMER_WARPS * STRIP_BYTES <= 4 * (A_BYTES + WIDEST * SWIZZLE_BYTES),
               "four stages have room for all strips");
 
@@ -113,19 +112,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("bar.sync 2, %0;\n" ::"r"(boxes * WARPGROUP) : "memory");  // all products have read the ring
         const Result result = {c, m, n, alpha, beta};
         const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
-#pragma unroll
-        for (int number = 0; number < STRIPS * MMAS; ++number) {
-            const int i = number % MMAS, j = number / MMAS;
-            if (j * STRIP_COLUMNS < patch.width) {
-                if (alpha != 1 || beta != 0) {  // here, because old results of all sums together are too many
-                    finish_pairs(sums[i], thread, result, i, j * PAIRS, PAIRS, patch.row, patch.column, patch.width);
-                }
-                Words words;
-                pack_strip(words, sums[i], thread, j);
-                const int place = number * CONSUMER_WARPS + thread.warp;
-                ways.send(thread, patch, i, j, ring.stages + place * STRIP_BYTES, words);
-            }
-        }
+        ways.send_all(thread, patch, sums, result, [&](int number) {
+            return ring.stages + (number * CONSUMER_WARPS + thread.warp) * STRIP_BYTES;
+        });
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }
 }

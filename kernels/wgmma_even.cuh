@@ -1,9 +1,9 @@
-// Tiles of any width of any type (matmul_wgmma_even, matmul_wgmma_tall): threads, the ring of stages, where the tiles of a
-// launch lie, and how a warp's results lie in shared memory, from where the TMA brings them to C. A chunk of k is 128
-// bytes of a row of A and of B.
+// Tiles of any width of any type (matmul_wgmma_even, matmul_wgmma_tall, matmul_wgmma_turns): threads, the ring of stages,
+// where the tiles of a launch lie, and how a warp's results lie in shared memory, from where the TMA brings them to C. A
+// chunk of k is 128 bytes of a row of A and of B.
 //
-// Who includes this defines TILE_M, WIDEST, the columns of a tile for which there are registers, and what wgmma_type.cuh
-// asks for.
+// Who includes this defines TILE_M, WIDEST, the columns of a tile for which there are registers, what wgmma_type.cuh asks
+// for, and TURNS where each warpgroup that multiplies has tiles of its own, all rows of them.
 
 #pragma once
 
@@ -14,6 +14,10 @@
 
 #define RASTER 2048  // rows of C that are walked together
 
+#ifndef TURNS
+#define TURNS 0
+#endif
+
 namespace even {
 
 using namespace hopper;
@@ -21,12 +25,12 @@ using namespace hopper;
 using any_width::SUMS;
 
 constexpr int DEPTH = SWIZZLE_BYTES / OPERAND_BYTES;  // elements of k in a chunk
-constexpr int CONSUMERS = TILE_M == 192 ? 3 : 2;      // warpgroups that multiply, one below the other
+constexpr int CONSUMERS = TILE_M == 192 ? 3 : 2;      // warpgroups that multiply, one below the other or in turn
 constexpr int CONSUMER_WARPS = CONSUMERS * WARPGROUP / WARP;
 constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP;
 constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
 constexpr int STAGES = 8;                         // at most
-constexpr int MMAS = TILE_M / MMA_M / CONSUMERS;  // of a warpgroup, below each other
+constexpr int MMAS = TILE_M / MMA_M / (TURNS ? 1 : CONSUMERS);  // of a warpgroup, below each other
 constexpr int A_BYTES = TILE_M * SWIZZLE_BYTES;
 
 // Registers of a thread that multiplies, and of one that loads: together what an SM has.
@@ -40,7 +44,7 @@ constexpr int STRIP_WORDS = STRIP_BYTES / 4 / WARP;                     // of a 
 constexpr int STRIP_SUMS = STRIP_COLUMNS / 4 * 2 / SUMS_IN_REGISTER;    // registers of a thread
 constexpr int STRIPS = (WIDEST + STRIP_COLUMNS - 1) / STRIP_COLUMNS;    // of a warp and product, at most
 
-static_assert(MMAS * MMA_M * CONSUMERS == TILE_M && TILE_M <= 256, "whole products of 64 rows");
+static_assert(MMAS * MMA_M * (TURNS ? 1 : CONSUMERS) == TILE_M && TILE_M <= 256, "whole products of 64 rows");
 
 using Sums = any_width::Sums[MMAS];
 using Words = unsigned[STRIP_WORDS];
@@ -53,9 +57,11 @@ struct Thread {
         : warp(__shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / WARP, 0)),
           warpgroup(warp * WARP / WARPGROUP),
           lane(threadIdx.x % WARP) {}
+    // Products of the tile that lie above those of the warpgroup.
+    __device__ __forceinline__ int above() const { return TURNS ? 0 : warpgroup * MMAS; }
     // First row, within the tile, of the 16 that the warp has of a product.
     __device__ __forceinline__ int row_of(int mma) const {
-        return (warpgroup * MMAS + mma) * MMA_M + warp % (WARPGROUP / WARP) * STRIP_ROWS;
+        return (above() + mma) * MMA_M + warp % (WARPGROUP / WARP) * STRIP_ROWS;
     }
 };
 
@@ -99,6 +105,11 @@ struct Ring {
     __device__ __forceinline__ void next() {
         if (++stage == count) stage = 0, phase ^= 1;
     }
+    // To the stage of chunk `number` of all that pass through.
+    __device__ __forceinline__ void go_to(int number) {
+        stage = number % count;
+        phase = number / count & 1;
+    }
     // By all lanes of a warp: it has done with a stage.
     __device__ __forceinline__ void release(const Thread& thread, int which) const {
         if (thread.lane == 0) arrive(empty + 8 * which);
@@ -112,7 +123,7 @@ __device__ __forceinline__ void multiply_chunk(Sums& sums, const Thread& thread,
 #pragma unroll
     for (int i = 0; i < MMAS; ++i) {
         any_width::multiply_chunk(sums[i], width,
-                                  descriptor(ring.at() + (thread.warpgroup * MMAS + i) * MMA_M * SWIZZLE_BYTES),
+                                  descriptor(ring.at() + (thread.above() + i) * MMA_M * SWIZZLE_BYTES),
                                   descriptor(ring.at() + A_BYTES), chunk);
     }
 }
@@ -241,6 +252,19 @@ struct Patch {
     __device__ __forceinline__ void pin() { asm volatile("" : "+r"(row), "+r"(column), "+r"(width)); }
 };
 
+// By one thread: asks for the chunks of a tile.
+__device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a, const CUtensorMap& map_b,
+                                            const Patch& patch, int chunks) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+        ring.wait_empty();
+        const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
+        expect(barrier, A_BYTES + patch.width * SWIZZLE_BYTES);
+        load(at, map_a, chunk * DEPTH, patch.row, barrier);
+        load(at + A_BYTES, map_b, chunk * DEPTH, patch.column, barrier);
+        ring.next();
+    }
+}
+
 // Maps of results: whole strips, and what is left of a wide and of a narrow tile.
 struct Ways {
     const CUtensorMap &strip, &rest_wide, &rest_narrow;
@@ -262,6 +286,25 @@ struct Ways {
             store(whole ? strip : rest, patch.column + number * STRIP_COLUMNS,
                   patch.row + thread.row_of(mma), at);
             commit_stores();
+        }
+    }
+    // All strips of a tile, each by way of the shared memory that `place_of` its number gives it.
+    template <class Places>
+    __device__ __forceinline__ void send_all(const Thread& thread, const Patch& patch, Sums& sums, const Result& result,
+                                             Places place_of) const {
+#pragma unroll
+        for (int number = 0; number < STRIPS * MMAS; ++number) {
+            const int mma = number % MMAS, strip_number = number / MMAS;
+            if (strip_number * STRIP_COLUMNS < patch.width) {
+                if (result.alpha != 1 || result.beta != 0) {  // here, because old results of all sums together are too many
+                    constexpr int PAIRS = STRIP_SUMS / 2;
+                    finish_pairs(sums[mma], thread, result, mma, strip_number * PAIRS, PAIRS, patch.row, patch.column,
+                                 patch.width);
+                }
+                Words words;
+                pack_strip(words, sums[mma], thread, strip_number);
+                send(thread, patch, mma, strip_number, place_of(number), words);
+            }
         }
     }
 };

@@ -17,16 +17,17 @@ NAMES = (
     "matmul_wgmma_even",
     "matmul_wgmma_fit",
     "matmul_wgmma_tall",
+    "matmul_wgmma_turns",
 )
-RING, PROMOTED, SCALED, EVEN, FIT, TALL = (ROOT / "kernels" / f"{name}.cu" for name in NAMES)
+RING, PROMOTED, SCALED, EVEN, FIT, TALL, TURNS = (ROOT / "kernels" / f"{name}.cu" for name in NAMES)
 
 
 @pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
 def test_the_same_bits_where_the_tensor_cores_sum_alone(few: None, kind: str) -> None:
     runs = []
     alone = {"ACCUMULATE": "f22"}
-    for path, macros in ((RING, {}), (PROMOTED, alone), (EVEN, alone), (FIT, {}), (TALL, {})):
-        own = "TYPE" if path in (EVEN, FIT, TALL) else "A_TYPE"
+    for path, macros in ((RING, {}), (PROMOTED, alone), (EVEN, alone), (FIT, {}), (TALL, {}), (TURNS, {})):
+        own = "TYPE" if path in (EVEN, FIT, TALL, TURNS) else "A_TYPE"
         done = support.right(path, "300x264x208", {own: kind, **macros})
         assert not done.counts["shared_conflicts"].any()
         runs.append(done)

@@ -24,6 +24,7 @@ PERSISTENT = [
     "hgemm_wgmma_cluster",
     "hgemm_wgmma_late",
     "matmul_wgmma_even",
+    "matmul_wgmma_turns",
 ]
 SHARED = "matmul_wgmma_two_launches"
 LAYOUTS = "hgemm_wgmma_layouts"  # elements are made in the order of memory: its B is another one
@@ -142,6 +143,7 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
         ("matmul_wgmma_fit", {"TYPE": "e4m3", "ROOM": 108}),
         ("matmul_wgmma_even", {"OVERLAP": 1}),
         ("matmul_wgmma_tall", {"TYPE": "tf32", "OVERLAP": 1}),
+        ("matmul_wgmma_turns", {"TYPE": "tf32", "OVERLAP": 1}),
     ],
 )
 def test_products_are_not_serialised_and_nothing_is_spilled(

@@ -20,6 +20,7 @@ OVERLAPPING = {
     "matmul_wgmma_split": {"SPLITS": 2},
     "matmul_wgmma_even": {},
     "matmul_wgmma_tall": {},
+    "matmul_wgmma_turns": {},
     "hgemm_wgmma_late": {},
     "matmul_dmma_teams": {"SPLITS": 2},
 }
