@@ -26,7 +26,14 @@ RING, PROMOTED, SCALED, EVEN, FIT, TALL, TURNS = (ROOT / "kernels" / f"{name}.cu
 def test_the_same_bits_where_the_tensor_cores_sum_alone(few: None, kind: str) -> None:
     runs = []
     alone = {"ACCUMULATE": "f22"}
-    for path, macros in ((RING, {}), (PROMOTED, alone), (EVEN, alone), (FIT, {}), (TALL, {}), (TURNS, {})):
+    for path, macros in (
+        (RING, {}),
+        (PROMOTED, alone),
+        (EVEN, alone),
+        (FIT, {}),
+        (TALL, {}),
+        (TURNS, {}),
+    ):
         own = "TYPE" if path in (EVEN, FIT, TALL, TURNS) else "A_TYPE"
         done = support.right(path, "300x264x208", {own: kind, **macros})
         assert not done.counts["shared_conflicts"].any()
