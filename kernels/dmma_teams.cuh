@@ -8,10 +8,6 @@
 #include "cluster_parts.cuh"
 #include "dmma_tile.cuh"
 
-#ifndef EVICT
-#define EVICT 0
-#endif
-
 namespace dmma {
 
 constexpr int COUNT = TILES_M * 2 * TILES_N * 4;  // sums of a thread
@@ -81,12 +77,7 @@ __device__ __forceinline__ void store_share(const f64 (&own)[SIZE], int first, i
                 if (two) right += problem.beta * target[1];
             }
             if (KIND != ELEMENTS) {
-                double2* const piece = reinterpret_cast<double2*>(target);
-                if constexpr (EVICT) {
-                    __stcs(piece, make_double2(left, right));
-                } else {
-                    *piece = make_double2(left, right);
-                }
+                *reinterpret_cast<double2*>(target) = make_double2(left, right);
             } else {
                 target[0] = left;
                 if (two) target[1] = right;

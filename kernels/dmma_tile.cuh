@@ -56,7 +56,7 @@ constexpr int WARPS_PER_SM = WARP_M == 64 ? 8 : WARP_M == 48 ? 12 : 16;
 #ifdef TEAMS
 constexpr bool AHEAD = RESIDENT < 16 && WARP_M != 48;
 #else
-constexpr bool AHEAD = WARPS_PER_SM < 12;
+constexpr bool AHEAD = WARPS_PER_SM < 16;
 #endif
 constexpr int BLOCKS_PER_SM = WARPS_PER_SM / WARPS > 1 ? WARPS_PER_SM / WARPS : 1;
 

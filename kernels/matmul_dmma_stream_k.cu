@@ -6,30 +6,26 @@ dtypes: {a: f64, b: f64, c: f64, accumulate: f64}
 layouts: {a: row, b: row, c: row}
 macros:
   LEAST: [8]                 # chunks of k that a block has on average, at least, where tiles are few
-  TILE_M: [128, 64, 96]      # outputs of a thread block
-  TILE_N: [128, 64, 192]
-  WARP_M: [64, 32, 48]       # rows of a warp's tile of 32 columns
+  TILE_M: [128, 64]          # outputs of a thread block
+  TILE_N: [128, 64]
+  WARP_M: [64, 32]           # rows of a warp's tile of 32 columns
   STAGES: [4, 6]             # chunks of 16 k in flight or in use
   EVERY: [1, 2]              # chunks from one barrier to the next
   DEPTH: [8, 16]             # k of a 16x8 instruction, where there are some
-where:
-  - "TILE_M * TILE_N >= 128 * WARP_M and (WARP_M != 32 or TILE_M == 64)"
-  - "(WARP_M == 48) == (TILE_M == 96) == (TILE_N == 192) and (WARP_M != 48 or DEPTH == 8)"
-  - "(EVERY == 2) == (STAGES == 6)"
+where: ["TILE_M * TILE_N >= 128 * WARP_M", "WARP_M == 64 or TILE_M == 64", "(EVERY == 2) == (STAGES == 6)"]
 let:
   shared: STAGES * (TILE_M + TILE_N) * 128
-  outputs: max(128 * 128, TILE_M * TILE_N) # of an SM's blocks
   tiles: ceil(m / TILE_M) * ceil(n / TILE_N)
 tile: [TILE_M, TILE_N, 16]
 block: ["(TILE_M / WARP_M) * TILE_N"]
 # as many blocks as the GPU holds at once, fewer where the product is too small for them
 grid:
-  - "min(sms * min(outputs / (TILE_M * TILE_N), floor(shared_per_sm / (shared + 1024))),
+  - "min(sms * min(128 * 128 / (TILE_M * TILE_N), floor(shared_per_sm / (shared + 1024))),
     max(tiles, floor(tiles * ceil(k / 16) / LEAST)))"
 shared_bytes: shared
 buffers:
-  # two slots a block
-  partials: {dtype: f64, size: "2 * sms * outputs"}
+  # two slots a block; blocks that an SM holds have 128 x 128 outputs together
+  partials: {dtype: f64, size: "2 * sms * 128 * 128"}
   arrived: {dtype: u32, size: tiles, zeroed: true}
 requires:
   arch: 80

@@ -13,7 +13,6 @@ macros:
   STAGES: [4, 3]        # chunks of 16 k of a team, in flight or in use
   RESIDENT: [8, 12, 16] # warps that an SM holds
   OVERLAP: [0, 1]       # 1: the next launch begins while this one ends
-  EVICT: [0, 1]         # 1: lines of C leave L2 first, so that those of A and B stay
 let:
   team: TILE_M // WARP_M * TILE_N  # threads
   warps: TEAMS * team // 32

@@ -38,23 +38,20 @@ def test_odd_sizes_edges_and_short_sums_are_right(shape: str) -> None:
     support.right(KERNELS / "matmul_dmma_staged.cu", shape, {**SMALL, "DEPTH": 8})
 
 
-# One by three warps, two by three in each of two blocks, two by two, two by six.
+# One by three warps, two by two, two by six.
 @pytest.mark.parametrize(
-    ("name", "macros"),
+    "macros",
     [
-        ("teams", {"TEAMS": 4, "TILE_M": 48, "TILE_N": 96, "RESIDENT": 12, "STAGES": 3}),
-        ("teams", {"SPLITS": 2, "TILE_M": 96, "TILE_N": 96, "RESIDENT": 12, "STAGES": 3}),
-        ("teams", {"TEAMS": 1, "TILE_M": 96, "RESIDENT": 12, "STAGES": 3, "EVICT": 1}),
-        ("stream_k", {"TILE_M": 96, "TILE_N": 192}),
+        {"TEAMS": 4, "TILE_M": 48, "TILE_N": 96, "STAGES": 3},
+        {"TEAMS": 1, "TILE_M": 96, "STAGES": 3},
+        {"TEAMS": 1, "TILE_M": 96, "TILE_N": 192},
     ],
 )
-def test_warps_of_48_rows_are_right_and_no_access_conflicts(
-    name: str, macros: dict[str, int]
-) -> None:
-    path = KERNELS / f"matmul_dmma_{name}.cu"
+def test_warps_of_48_rows_are_right_and_no_access_conflicts(macros: dict[str, int]) -> None:
+    path, macros = KERNELS / "matmul_dmma_teams.cu", {**macros, "WARP_M": 48, "RESIDENT": 12}
     for shape in ("101x203x57", "98x194x40"):
-        support.right(path, shape, {**macros, "WARP_M": 48})
-    done = support.right(path, "192x192x96", {**macros, "WARP_M": 48})
+        support.right(path, shape, macros)
+    done = support.right(path, "192x192x96", macros)
     assert not done.counts["shared_conflicts"].any()
 
 

@@ -77,7 +77,7 @@ def test_variants_of_a_shape_are_compared_on_one_card(picker: Picker) -> None:
 
 
 def test_why_a_variant_is_none(picker: Picker) -> None:
-    answer = picker.answer((300, 500, 777), "f16_f32")
+    answer = picker.answer((300, 500, 777), "e4m3_f32")
     assert not answer.candidates
     assert any("n = 500 is not a multiple of 8" in why for why in answer.refused)
 
