@@ -127,6 +127,23 @@ def test_one_wave_of_256_rows() -> None:
     assert (launch.working_blocks, launch.tile) == (132, (256, 160, 64))
 
 
+# Rows that begin anywhere; less than a chunk; several chunks, several stretches of a row.
+@pytest.mark.parametrize(
+    ("kind", "shape", "macros"),
+    [
+        ("f16", "77x101x133", {}),
+        ("bf16", "130x129x71", {"WARPGROUPS": 1, "TILE_N": 64}),
+        ("tf32", "15x67x1", {}),
+        ("i8", "129x65x1127", {"WARPGROUPS": 1}),
+        ("e5m2", "200x131x257", {"TILE_N": 64}),
+    ],
+)
+def test_rows_that_are_copied_first(kind: str, shape: str, macros: dict[str, int]) -> None:
+    path = KERNELS / "matmul_wgmma_padded.cu"
+    done = support.right(path, shape, {"TYPE": kind, **macros})
+    assert not done.counts["shared_conflicts"].any()
+
+
 @pytest.mark.parametrize(("layout_b", "shape"), [("row", "136x456x51"), ("col", "304x520x328")])
 def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shape: str) -> None:
     macros = {"LAYOUT_A": "col", "LAYOUT_B": layout_b, "TILE_M": 256, "TILE_N": 128}
@@ -144,6 +161,7 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
         ("matmul_wgmma_even", {"OVERLAP": 1}),
         ("matmul_wgmma_tall", {"TYPE": "tf32", "OVERLAP": 1}),
         ("matmul_wgmma_turns", {"TYPE": "tf32", "OVERLAP": 1}),
+        ("matmul_wgmma_padded", {}),
     ],
 )
 def test_products_are_not_serialised_and_nothing_is_spilled(
