@@ -58,7 +58,7 @@ extern __shared__ __align__(128) unsigned char stages[];
 // A thread's share of A or B: piece `thread mod 8` of every PASS_ROWS-th row, PASSES in all.
 template <int PASSES>
 struct Share {
-    const char* source;  // of its first piece in the chunk that is copied next, at a multiple of 16 bytes
+    const char* source;  // of its first piece in the chunk that is copied next, at a multiple of GRAIN, as A and B begin
     const char* inside;  // an address that may be named by copies that are all zeros
     long long step;      // bytes from a row to that of the next pass
     int rows, depth;     // that are left from the first row on; elements that are left along k

@@ -27,6 +27,8 @@ tensor_maps:
   map_b: {of: padded_b, sizes: [chunks * depth, n], box: [depth, TILE_N], swizzle: 128}
 architecture_specific: true
 requires: {arch: 90, conditions: [wgmma]}
+entry: multiplied  # the launch that leads
+working_blocks: "rows * ceil(n / TILE_N)"
 launches:
   - entry: padded
     block: [32, 8]
@@ -40,8 +42,8 @@ launches:
 ---*/
 
 // The TMA takes rows that begin at multiples of 16 bytes; those of 333 halves do not. matmul_mma_shifted lives with that in
-// each of its blocks, and by mma.sync. A copy of both operands, once, costs no more than they are read again: after it
-// everything is as in matmul_wgmma_fit, but that results leave one by one, because rows of C begin anywhere, too.
+// each of its blocks, and by mma.sync. Here both operands are copied once, which reads and writes them and takes a launch:
+// after it everything is as in matmul_wgmma_fit, but that results leave one by one, because rows of C begin anywhere, too.
 
 #define STAGES 8
 #define ROOM 108  // KiB for each of two blocks an SM

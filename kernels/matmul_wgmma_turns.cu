@@ -62,7 +62,8 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 using namespace even;
 
 constexpr int TILE_WARPS = WARPGROUP / WARP;  // that have a tile
-constexpr int BUFFERS = 2;                    // strips that a warp has room for behind the stages
+// Strips that a warp has room for behind the stages: as many as products, so that each tile begins with the first.
+constexpr int BUFFERS = 2;
 constexpr int IN_STAGE = 3;                   // strips of each of these warps that the narrowest stage has room for
 static_assert(IN_STAGE * TILE_WARPS * STRIP_BYTES <= A_BYTES + 64 * SWIZZLE_BYTES, "a stage has room for them");
 static_assert(STRIPS * MMAS <= BUFFERS + 4 * IN_STAGE, "and four stages for all");

@@ -1,5 +1,5 @@
 // Hopper's asynchronous units in PTX: mbarriers, the tensor memory accelerator (TMA) and wgmma. What the
-// kernels hgemm_wgmma* share; nothing here knows about tiles or schedules.
+// kernels by wgmma share; nothing here knows about tiles or schedules.
 //
 // Who includes this defines TYPE (f16 or bf16) and is compiled for sm_90a. Addresses named `shared` are
 // 32-bit ones of the shared window.

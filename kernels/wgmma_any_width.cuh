@@ -39,7 +39,7 @@
 #define FOURS_31 FOURS_30 ", %123, %124, %125, %126"
 #define FOURS_32 FOURS_31 ", %127, %128, %129, %130"
 
-// USE(N, FOURS): N columns are so many times four registers. wgmma of bytes takes multiples of 16; so do sums of f16 here,
+// USE(N, FOURS): N columns are so many times four registers. wgmma of whole numbers takes multiples of 16; so do sums of f16 here,
 // two of which are in a register.
 #if SUMS_IN_REGISTER == 2
 #define WIDTH_STEP 16

@@ -33,7 +33,7 @@ constexpr int STAGES = 8;                         // at most
 constexpr int MMAS = TILE_M / MMA_M / (TURNS ? 1 : CONSUMERS);  // of a warpgroup, below each other
 constexpr int A_BYTES = TILE_M * SWIZZLE_BYTES;
 
-// Registers of a thread that multiplies, and of one that loads: together what an SM has.
+// Registers of a thread that multiplies, and of one that loads: together what an SM has, or nearly.
 constexpr int CONSUMING = CONSUMERS == 3 ? 160 : 240, LOADING = CONSUMERS == 3 ? 32 : 24;
 
 // A strip is what one warp has of a box of results: 16 rows of 128 bytes.
@@ -203,7 +203,7 @@ __device__ __forceinline__ void lay_strip(const Thread& thread, unsigned at, int
         for (int piece = 0; piece < 8; piece += 2) {
             const int own = piece + thread.lane / STRIP_ROWS;
             if (piece < pieces) {
-                // Lanes of a piece that is none write where the next strip's would be.
+                // Lanes of a piece that is none write into the strip's end, which a strip that is not whole does not use.
                 const int loose = own < pieces ? (line * pieces + own) * 16 : STRIP_BYTES - 256 + line * 16;
                 const int place = whole ? line * SWIZZLE_BYTES + (own ^ line % SWIZZLE_ROWS) * 16 : loose;
                 store_matrices(at + place, words[2 * piece], words[2 * piece + 1], words[2 * piece + 2],
@@ -288,7 +288,8 @@ struct Ways {
             commit_stores();
         }
     }
-    // All strips of a tile, each by way of the shared memory that `place_of` its number gives it.
+    // All strips of a tile, each by way of the shared memory that `place_of` its number gives it. Each sum has a register,
+    // and the widest tile ends with a strip.
     template <class Places>
     __device__ __forceinline__ void send_all(const Thread& thread, const Patch& patch, Sums& sums, const Result& result,
                                              Places place_of) const {

@@ -1,6 +1,6 @@
 // A thread block's tile of a product by TMA and wgmma, of whatever size suits the shape and of any type: one to four
 // warpgroups below each other that multiply, 64 rows each, and a warp that does nothing but loads
-// (matmul_wgmma_fit, matmul_wgmma_shared, matmul_wgmma_split, matmul_wgmma_two_launches).
+// (matmul_wgmma_fit, matmul_wgmma_padded, matmul_wgmma_shared, matmul_wgmma_split, matmul_wgmma_two_launches).
 //
 // A is row-major, B column-major: both are contiguous along k. A chunk of k is 128 bytes of a row. What lies outside of
 // the matrices arrives as zeros, so that the main loop knows no edges. Sums of FP8 are left to the tensor cores.
