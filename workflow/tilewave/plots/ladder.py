@@ -222,7 +222,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 ax.axvspan(100, right, color=GOOD, alpha=0.08, linewidth=0, zorder=-1)
                 look.grid(ax, "x")
                 heads = bool(numbers) and dtype == next(iter(column))
-                ax.set_title(base.dtype_short(dtype), pad=11 if heads else 4)
+                ax.set_title(base.dtype_short(dtype), pad=13 if heads else 4)
                 ax.annotate(
                     _hundred(dtype, table, sizes[-1]), (0, 1), xytext=(-3, 4), ha="right",
                     xycoords="axes fraction", textcoords="offset points", color=GREY,

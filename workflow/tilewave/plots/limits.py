@@ -227,9 +227,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         cells(last, waits.map(lambda n: f"{n:.0f}" if n >= 0.5 else ""), waits, style)
         # Cells begin at whole numbers, bars do not.
         listed(ax, lines, style, 0.5 if style.narrow else 0.0)
-        last.set_title(
-            "% of warps' time by what they wait for", loc="right" if style.narrow else "left"
-        )
+        last.set_title("% of warps' time by what they wait for", loc="right")
         notes = _notes(table, set(lines["shape"].dropna()))
         names = list(PARTS.values())[: len(handles)]
         return look.finish(fig, study, style, handles, names, notes, _STAGES)
