@@ -10,15 +10,17 @@ dtypes:
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
+  ACROSS: [1, 2]   # blocks of a cluster: tiles beside each other in C, for which each loads rows of A for all
   OVERLAP: [0, 1]  # 1: the next launch begins while this one ends
 let:
   step: "16 if TYPE == 'i8' else 8"               # of widths
   depth: 128 // size(TYPE)
   across: "32 if TYPE in ['i8', 'tf32'] else 64"  # columns of C in 128 bytes
   rows: ceil(m / 256)
+  clusters: max(1, floor(sms / ACROSS))
   # Waves that tiles of 192 columns need, and the tile columns that as many waves have room for.
-  waves: ceil(ceil(n / 192) * rows / sms)
-  columns: max(1, min(floor(waves * sms / rows), floor(n / 64)))
+  waves: ceil(ceil(n / 192 / ACROSS) * rows / clusters)
+  columns: ACROSS * max(1, min(floor(waves * clusters / rows), floor(n / 64 / ACROSS)))
   # They come in two widths, a step of columns of C apart, the wider ones first.
   narrow: max(64, floor(ceil(n / step) / columns) * step)
   wider: max(0, ceil(n / step) - columns * narrow / step)
@@ -27,11 +29,12 @@ let:
   stages: floor(231168 / stage)
 tile: [256, wide, depth]
 block: [384]
+cluster: [ACROSS]
 grid: [rows * columns]
 shared_bytes: 1024 + stages * stage
 programmatic: OVERLAP
 tensor_maps:
-  map_a: {of: a, box: [depth, 128], swizzle: 128}
+  map_a: {of: a, box: [depth, 128 // ACROSS], swizzle: 128}
   map_wide: {of: b, box: [depth, wide], swizzle: 128}
   map_narrow: {of: b, box: [depth, narrow], swizzle: 128}
   map_c: {of: c, box: [across, 16], swizzle: 128}
@@ -46,7 +49,7 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 // of 544, with one beginning and one end. Two warpgroups have 128 rows each. Results that wait in registers for the next
 // tile's products would leave too few for sums of more than 128 columns; here no tile is next. So the sums may take 192
 // registers, all of the shared memory is the ring's, and once the last products have read it, it has a place of its own
-// for each strip of results: they all leave at once.
+// for each strip of results: they all leave at once. ACROSS: see matmul_wgmma_turns.
 
 #define ACCUMULATE f32
 #define TILE_M 256
@@ -73,13 +76,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     // Rows outside of A cost the TMA more than those that it has to fetch: a box of nothing else is not asked for, and its
     // warpgroup has nothing to do.
     const int boxes = patch.row + BOX < m ? CONSUMERS : 1;
+    const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
     Ring ring(stages, division.widest());
     const int chunks = (k - 1) / DEPTH + 1;
     overlap::let_next_begin();
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<LOADING>();
         if (thread.warp != CONSUMER_WARPS) return;
-        ring.begin(thread, boxes * WARPGROUP / WARP);
+        ring.begin(thread, boxes);
         overlap::wait_for_launch_before();
         if (elected()) {
             const CUtensorMap& map_b = patch.width == narrow ? map_narrow : map_wide;
@@ -88,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
                 expect(barrier, (boxes * BOX + patch.width) * SWIZZLE_BYTES);
                 for (int box = 0; box < boxes; ++box) {
-                    load(at + box * BOX * SWIZZLE_BYTES, map_a, chunk * DEPTH, patch.row + box * BOX, barrier);
+                    load_rows<BOX>(at + box * BOX * SWIZZLE_BYTES, map_a, chunk, patch.row + box * BOX, barrier);
                 }
                 load(at + A_BYTES, map_b, chunk * DEPTH, patch.column, barrier);
                 ring.next();
@@ -98,23 +102,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         take_registers<CONSUMING>();
         ring.join();
         if (thread.warpgroup >= boxes) return;
-        Sums sums = {};
-        for (int chunk = 0, previous = 0; chunk < chunks; ++chunk) {
-            ring.wait_full();
-            multiply_chunk(sums, thread, ring, patch.width, chunk);
-            wait_products<MMAS>();
-            if (chunk > 0) ring.release(thread, previous);
-            previous = ring.stage;
-            ring.next();
-        }
+        Sums sums;
+        multiply_tile(sums, thread, ring, patch.width, chunks);
         wait_products<0>();
+        ring.leave();
         overlap::wait_for_launch_before();
         asm volatile("bar.sync 2, %0;\n" ::"r"(boxes * WARPGROUP) : "memory");  // all products have read the ring
         const Result result = {c, m, n, alpha, beta};
-        const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
-        ways.send_all(thread, patch, sums, result, [&](int number) {
+        ways.send_all(thread, patch, sums, result, false, [&](int number) {
             return ring.stages + (number * CONSUMER_WARPS + thread.warp) * STRIP_BYTES;
         });
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
+        ring.wait_for_others();
     }
 }

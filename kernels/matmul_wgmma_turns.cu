@@ -10,32 +10,36 @@ dtypes:
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
+  ACROSS: [1, 2]   # blocks of a cluster: tiles beside each other in C, for which each loads rows of A for all
   OVERLAP: [0, 1]  # 1: the next launch begins while this one ends
 let:
   step: "16 if TYPE == 'i8' else 8"               # of widths
   depth: 128 // size(TYPE)
   across: "32 if TYPE in ['i8', 'tf32'] else 64"  # columns of C in 128 bytes
   rows: ceil(m / 128)
+  clusters: max(1, floor(sms / ACROSS))
   # Waves that tiles of 192 columns need, and the tile columns that as many waves have room for.
-  waves: ceil(ceil(n / 192) * rows / sms)
-  columns: max(1, min(floor(waves * sms / rows), floor(n / 64)))
+  waves: ceil(ceil(n / 192 / ACROSS) * rows / clusters)
+  columns: ACROSS * max(1, min(floor(waves * clusters / rows), floor(n / 64 / ACROSS)))
   # They come in two widths, a step of columns of C apart, the wider ones first.
   narrow: max(64, floor(ceil(n / step) / columns) * step)
   wider: max(0, ceil(n / step) - columns * narrow / step)
   wide: "narrow + step if wider > 0 else narrow"
   stage: (128 + wide) * 128
-  strips: 16 * 2048  # bytes beside the stages: two for each of eight warps
-  stages: min(8, floor((231168 - strips) / stage))
   tiles: rows * columns
+  blocks: min(ACROSS * clusters, tiles)
+  strips: "16 * 2048 if tiles > blocks else 0"  # bytes beside the stages: two for each of eight warps
+  stages: min(8, floor((231168 - strips) / stage))
 tile: [128, wide, depth]
 block: [384]
-grid: ["min(sms, tiles)"]
+cluster: [ACROSS]
+grid: [blocks]
 # tiles, as whose waves they run
 working_blocks: tiles
 shared_bytes: 1024 + stages * stage + strips
 programmatic: OVERLAP
 tensor_maps:
-  map_a: {of: a, box: [depth, 128], swizzle: 128}
+  map_a: {of: a, box: [depth, 128 // ACROSS], swizzle: 128}
   map_wide: {of: b, box: [depth, wide], swizzle: 128}
   map_narrow: {of: b, box: [depth, narrow], swizzle: 128}
   map_c: {of: c, box: [across, 16], swizzle: 128}
@@ -50,6 +54,12 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 // wait for them: some 2,000 cycles a tile. Here each of two has tiles of its own, 128 rows of up to 192 columns: every other
 // one of the block's. While one brings its results away, the other one multiplies. It begins when the other one has begun
 // its last products: of a stage's mbarrier it could not tell an earlier turn from its own.
+//
+// One warpgroup has to keep the tensor cores busy alone, which it does if its two products of 64 rows alternate: of two steps
+// that add to the same sums the second one waits.
+//
+// With ACROSS 2 two blocks load rows of A for each other. That pays where rows of A and B begin in the middle of
+// sectors, and each asks L2 for one sector more than it has.
 
 #define ACCUMULATE f32
 #define TILE_M 128
@@ -62,11 +72,11 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 using namespace even;
 
 constexpr int TILE_WARPS = WARPGROUP / WARP;  // that have a tile
-// Strips that a warp has room for behind the stages: as many as products, so that each tile begins with the first.
-constexpr int BUFFERS = 2;
+// Strips that a warp has room for behind the stages, where a block has several tiles.
+constexpr int BUFFERS = MMAS;
 constexpr int IN_STAGE = 3;                   // strips of each of these warps that the narrowest stage has room for
 static_assert(IN_STAGE * TILE_WARPS * STRIP_BYTES <= A_BYTES + 64 * SWIZZLE_BYTES, "a stage has room for them");
-static_assert(STRIPS * MMAS <= BUFFERS + 4 * IN_STAGE, "and four stages for all");
+static_assert(STRIPS * MMAS <= 4 * IN_STAGE, "and four stages for all");
 
 // Whose turn it is: one barrier of both for each warpgroup.
 __device__ __forceinline__ void wait_for_turn(const Thread& thread) {
@@ -84,13 +94,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                        int stages) {
     const Thread thread;
     const Division division = {(m - 1) / TILE_M + 1, columns, narrow, wider};
+    const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
     Ring ring(stages, division.widest());
     const int tiles = division.count(), chunks = (k - 1) / DEPTH + 1;
     overlap::let_next_begin();
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<LOADING>();
         if (thread.warp != CONSUMER_WARPS) return;
-        ring.begin(thread, TILE_WARPS);
+        ring.begin(thread);
         overlap::wait_for_launch_before();
         if (elected()) {
             for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -103,7 +114,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         ring.join();
         overlap::wait_for_launch_before();
         const Result result = {c, m, n, alpha, beta};
-        const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
         const unsigned own_strips = ring.end() + thread.warp * BUFFERS * STRIP_BYTES;
         const int step = gridDim.x;
         Sums sums = {};
@@ -113,24 +123,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             ring.go_to(first);
             if (first > 0) wait_for_turn(thread);
             first += CONSUMERS * chunks;
-            int previous = 0;
-            for (int chunk = 0; chunk < chunks; ++chunk) {
-                ring.wait_full();
-                multiply_chunk(sums, thread, ring, patch.width, chunk);
-                wait_products<MMAS>();
-                if (chunk > 0) ring.release(thread, previous);
-                previous = ring.stage;
-                ring.next();
-            }
+            const int stage = multiply_tile(sums, thread, ring, patch.width, chunks);
             const bool last = tile + step >= tiles;
             if (!last) give_turn(thread);
             wait_products<0>();
-            ring.release(thread, previous);
-            // Behind the block's last tile nothing hides what is left, and the ring is free: only there are more places.
+            ring.release(thread, stage);
+            if (ACROSS > 1 && last) {  // one warp spoke for four
+                asm volatile("bar.sync %0, %1;\n" ::"r"(4 + thread.warpgroup), "n"(WARPGROUP) : "memory");
+            }
+            // Behind the block's last tile the ring is free, and has a place for each strip.
             unsigned at = 0;
-            ways.send_all(thread, patch, sums, result, [&](int number) {
-                if (last && number >= BUFFERS) {
-                    const int within = (number - BUFFERS) % IN_STAGE;
+            ways.send_all(thread, patch, sums, result, !last, [&](int number) {
+                if (last) {
+                    const int within = number % IN_STAGE;
                     if (within == 0) {
                         ring.wait_empty();
                         at = ring.at();
@@ -138,11 +143,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                     }
                     return at + (within * TILE_WARPS + thread.warp % TILE_WARPS) * STRIP_BYTES;
                 }
-                if (thread.lane == 0) wait_stores_read<BUFFERS - 1>();
-                __syncwarp();
+                if (number % BUFFERS == 0) {
+                    if (thread.lane == 0) wait_stores_read<0>();
+                    __syncwarp();
+                }
                 return own_strips + number % BUFFERS * STRIP_BYTES;
             });
         }
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
+        ring.leave();
+        ring.wait_for_others();
     }
 }

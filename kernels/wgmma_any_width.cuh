@@ -112,4 +112,35 @@ __device__ __forceinline__ void multiply_chunk(Sums& sums, int width, unsigned l
 #undef PRODUCT
 }
 
+// The same of COUNT times 64 rows, which lie `below` apart in descriptors. A step of all of them precedes the next step of
+// any: of two steps that add to the same sums the second one waits for the first.
+template <int COUNT>
+__device__ __forceinline__ void multiply_chunk(Sums (&sums)[COUNT], int width, unsigned long long a, unsigned long long below,
+                                               unsigned long long b, int add) {
+#define CASE(N, FOURS)                                                                                       \
+    case N / 8:                                                                                              \
+        hopper::begin_products();                                                                            \
+        _Pragma("unroll") for (int step = 0; step < 4; ++step) {                                             \
+            _Pragma("unroll") for (int i = 0; i < COUNT; ++i) {                                              \
+                unsigned long long rows = a + i * below + 2 * step, columns = b + 2 * step;                  \
+                int more = step ? 1 : add;                                                                   \
+                asm volatile(                                                                                \
+                    "{\n"                                                                                    \
+                    ".reg .pred more;\n"                                                                     \
+                    "setp.ne.b32 more, %2, 0;\n"                                                             \
+                    "wgmma.mma_async.sync.aligned.m64n" #N PRODUCT_TYPES " {" FOURS_##FOURS                  \
+                    "}, %0, %1, more" PRODUCT_ENDING ";\n"                                                   \
+                    "}\n"                                                                                    \
+                    : "+l"(rows), "+l"(columns), "+r"(more), NAMED(OF_, WIDEST)(SUM_OPERAND, sums[i]));      \
+            }                                                                                                \
+        }                                                                                                    \
+        hopper::commit_products();                                                                           \
+        break;
+    switch (width / 8) {
+        NAMED(WIDTHS_TO_, WIDEST)(CASE)
+        default: __builtin_unreachable();
+    }
+#undef CASE
+}
+
 }  // namespace any_width

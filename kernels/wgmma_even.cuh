@@ -3,7 +3,8 @@
 // chunk of k is 128 bytes of a row of A and of B.
 //
 // Who includes this defines TILE_M, WIDEST, the columns of a tile for which there are registers, what wgmma_type.cuh asks
-// for, and TURNS where each warpgroup that multiplies has tiles of its own, all rows of them.
+// for, TURNS where each warpgroup that multiplies has tiles of its own, all rows of them, and ACROSS, if not 1: so many
+// blocks, a cluster, have tiles beside each other in C, and each loads a part of their rows of A for all.
 
 #pragma once
 
@@ -18,6 +19,13 @@
 #define TURNS 0
 #endif
 
+#ifndef ACROSS
+#define ACROSS 1
+#endif
+#if ACROSS > 1
+#include "cluster_parts.cuh"
+#endif
+
 namespace even {
 
 using namespace hopper;
@@ -29,7 +37,7 @@ constexpr int CONSUMERS = TILE_M == 192 ? 3 : 2;      // warpgroups that multipl
 constexpr int CONSUMER_WARPS = CONSUMERS * WARPGROUP / WARP;
 constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP;
 constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
-constexpr int STAGES = 8;                         // at most
+constexpr int STAGES = 8;                           // at most
 constexpr int MMAS = TILE_M / MMA_M / (TURNS ? 1 : CONSUMERS);  // of a warpgroup, below each other
 constexpr int A_BYTES = TILE_M * SWIZZLE_BYTES;
 
@@ -68,7 +76,8 @@ struct Thread {
 // ---- the ring of stages ----------------------------------------------------------------------------
 
 // Stages of shared memory, as many and as large as the launch chose, that chunks of k pass through in turn, each with two
-// mbarriers: `full` completes when the TMA has brought a chunk, `empty` when all warps that multiply have released it.
+// mbarriers: `full` completes when the TMA has brought a chunk, `empty` when all that multiply have released it, in every
+// block that the stage is loaded for.
 struct Ring {
     int count, bytes;
     unsigned stages, full, empty;  // shared addresses of the first of each
@@ -83,19 +92,29 @@ struct Ring {
         full = shared_of(barriers[0]);
         empty = shared_of(barriers[1]);
     }
-    // By the warp that loads, which goes on at once, where so many warps release a stage, ...
-    __device__ __forceinline__ void begin(const Thread& thread, int releases = CONSUMER_WARPS) const {
+    // By the warp that loads, which goes on as soon as it may, where so many warpgroups of a block release a stage, ...
+    __device__ __forceinline__ void begin(const Thread& thread, int warpgroups = TURNS ? 1 : CONSUMERS) const {
+        const int releases = warpgroups * (ACROSS > 1 ? ACROSS * WARP : WARPGROUP) / WARP;
         if (thread.lane < STAGES) {
             initialize(full + 8 * thread.lane, 1);
             initialize(empty + 8 * thread.lane, releases);
             publish_barriers();
         }
         __syncwarp();
+#if ACROSS > 1
+        join();
+#else
         asm volatile("bar.arrive 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
+#endif
     }
     // ... and by those that multiply: the mbarriers are there.
     __device__ __forceinline__ void join() const {
+#if ACROSS > 1
+        cluster_parts::arrive();
+        cluster_parts::wait_for_all();
+#else
         asm volatile("bar.sync 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
+#endif
     }
     __device__ __forceinline__ unsigned at() const { return stages + stage * bytes; }
     __device__ __forceinline__ unsigned end() const { return stages + count * bytes; }
@@ -110,9 +129,29 @@ struct Ring {
         stage = number % count;
         phase = number / count & 1;
     }
-    // By all lanes of a warp: it has done with a stage.
+    // By all lanes of a warp: it has done with a stage. Other blocks are told by one warp for all four, whose products are one:
+    // a barrier that every warp of every block arrives at takes these arrivals one by one.
     __device__ __forceinline__ void release(const Thread& thread, int which) const {
+#if ACROSS > 1
+        if (thread.lane < ACROSS && thread.lane == thread.warp % (WARPGROUP / WARP)) {
+            arrive_at(empty + 8 * which, thread.lane);
+        }
+#else
         if (thread.lane == 0) arrive(empty + 8 * which);
+#endif
+    }
+    // By all that multiply, when they have released their last stage, ...
+    __device__ __forceinline__ void leave() const {
+#if ACROSS > 1
+        __syncwarp();
+        cluster_parts::arrive();
+#endif
+    }
+    // ... and before they end: no block tells one that is gone.
+    __device__ __forceinline__ void wait_for_others() const {
+#if ACROSS > 1
+        cluster_parts::wait_for_all();
+#endif
     }
 };
 
@@ -138,6 +177,22 @@ __device__ __forceinline__ void combine(T* sums, Scalar alpha, Scalar beta, cons
         sums[0] = combined(sums[0], alpha, beta, number(old.first));
         sums[1] = combined(sums[1], alpha, beta, number(old.second));
     }
+}
+
+// The products of all chunks of a tile, of `width` columns, one chunk ahead of what is waited for. The last ones may still
+// run, and their stage, the return value, is not released.
+__device__ __forceinline__ int multiply_tile(Sums& sums, const Thread& thread, Ring& ring, int width, int chunks) {
+    int previous = 0;
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+        ring.wait_full();
+        any_width::multiply_chunk(sums, width, descriptor(ring.at() + thread.above() * MMA_M * SWIZZLE_BYTES),
+                                  MMA_M * SWIZZLE_BYTES >> 4, descriptor(ring.at() + A_BYTES), chunk);
+        wait_products<1>();
+        if (chunk > 0) ring.release(thread, previous);
+        previous = ring.stage;
+        ring.next();
+    }
+    return previous;
 }
 
 // Replaces sums of product `mma` by alpha times them plus beta times what C holds in `width` columns from `column` on:
@@ -242,8 +297,8 @@ struct Patch {
 
     Patch() = default;
     __device__ __forceinline__ Patch(const Division& division, int tile) {
-        const raster::Square square(tile, division.rows, division.columns, RASTER / TILE_M);
-        const int number = square.column();
+        const raster::Square square(tile / ACROSS, division.rows, division.columns / ACROSS, RASTER / TILE_M);
+        const int number = square.column() * ACROSS + tile % ACROSS;
         row = square.row() * TILE_M;
         column = number * division.narrow + min(number, division.wider) * WIDTH_STEP;
         width = division.narrow + (number < division.wider ? WIDTH_STEP : 0);
@@ -252,6 +307,18 @@ struct Patch {
     __device__ __forceinline__ void pin() { asm volatile("" : "+r"(row), "+r"(column), "+r"(width)); }
 };
 
+// By one thread: asks for ROWS rows of a chunk of A, or where blocks share them for this one's part, which all get.
+template <int ROWS>
+__device__ __forceinline__ void load_rows(unsigned at, const CUtensorMap& map_a, int chunk, int row, unsigned barrier) {
+#if ACROSS > 1
+    static_assert(ROWS % (ACROSS * SWIZZLE_ROWS) == 0, "parts of whole atoms");
+    const int own = cluster_parts::rank() * (ROWS / ACROSS);
+    load_all(at + own * SWIZZLE_BYTES, map_a, chunk * DEPTH, row + own, barrier, (1u << ACROSS) - 1);
+#else
+    load(at, map_a, chunk * DEPTH, row, barrier);
+#endif
+}
+
 // By one thread: asks for the chunks of a tile.
 __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a, const CUtensorMap& map_b,
                                             const Patch& patch, int chunks) {
@@ -259,7 +326,7 @@ __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a
         ring.wait_empty();
         const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
         expect(barrier, A_BYTES + patch.width * SWIZZLE_BYTES);
-        load(at, map_a, chunk * DEPTH, patch.row, barrier);
+        load_rows<TILE_M>(at, map_a, chunk, patch.row, barrier);
         load(at + A_BYTES, map_b, chunk * DEPTH, patch.column, barrier);
         ring.next();
     }
@@ -270,32 +337,46 @@ struct Ways {
     const CUtensorMap &strip, &rest_wide, &rest_narrow;
     int narrow;
 
-    // Lays strip `number` of product `mma` down at `at` and asks the TMA to bring it to its place.
-    __device__ __forceinline__ void send(const Thread& thread, const Patch& patch, int mma, int number, unsigned at,
-                                         const Words& words) const {
+    // Lays strip `number` down at `at`, from where it is brought to its place. True where the strip is whole.
+    __device__ __forceinline__ bool lay(const Thread& thread, const Patch& patch, int number, unsigned at,
+                                        const Words& words) const {
         // No minimum: of an earlier form it was that of the next tile (docs/ladder_log.md).
         const bool whole = (number + 1) * STRIP_COLUMNS <= patch.width;
         int columns = whole ? STRIP_COLUMNS : patch.width % STRIP_COLUMNS;
         // So addresses are computed here, and not for all strips before a tile begins.
         asm volatile("" : "+r"(columns));
         lay_strip(thread, at, columns, words);
+        return whole;
+    }
+    // By one thread: asks the TMA for strip `number` of product `mma`.
+    __device__ __forceinline__ void bring(const Thread& thread, const Patch& patch, int mma, int number, unsigned at,
+                                          bool whole) const {
+        const CUtensorMap& rest = patch.width == narrow ? rest_narrow : rest_wide;
+        store(whole ? strip : rest, patch.column + number * STRIP_COLUMNS, patch.row + thread.row_of(mma), at);
+    }
+    __device__ __forceinline__ void send(const Thread& thread, const Patch& patch, int mma, int number, unsigned at,
+                                         const Words& words) const {
+        const bool whole = lay(thread, patch, number, at, words);
         publish_to_async();
         __syncwarp();
         if (thread.lane == 0) {
-            const CUtensorMap& rest = patch.width == narrow ? rest_narrow : rest_wide;
-            store(whole ? strip : rest, patch.column + number * STRIP_COLUMNS,
-                  patch.row + thread.row_of(mma), at);
+            bring(thread, patch, mma, number, at, whole);
             commit_stores();
         }
     }
-    // All strips of a tile, each by way of the shared memory that `place_of` its number gives it. Each sum has a register,
-    // and the widest tile ends with a strip.
+    // All strips of a tile, each by way of the shared memory that `place_of` its number gives it: TOGETHER at a time, or
+    // as many as there are products where there are `few` places. Each sum has a register, and the widest tile ends
+    // with a strip. What threads wrote is published once for all that go together, as that takes longer than to write it.
     template <class Places>
     __device__ __forceinline__ void send_all(const Thread& thread, const Patch& patch, Sums& sums, const Result& result,
-                                             Places place_of) const {
+                                             bool few, Places place_of) const {
+        constexpr int TOGETHER = sizeof(Out) == 4 ? 4 : 6;  // what there are registers for
+        static_assert(STRIPS * MMAS % TOGETHER == 0 && TOGETHER % MMAS == 0, "the last strip is the last of those together");
+        unsigned at[TOGETHER];
+        bool whole[TOGETHER];
 #pragma unroll
         for (int number = 0; number < STRIPS * MMAS; ++number) {
-            const int mma = number % MMAS, strip_number = number / MMAS;
+            const int mma = number % MMAS, place = number % TOGETHER, strip_number = number / MMAS;
             if (strip_number * STRIP_COLUMNS < patch.width) {
                 if (result.alpha != 1 || result.beta != 0) {  // here, because old results of all sums together are too many
                     constexpr int PAIRS = STRIP_SUMS / 2;
@@ -304,10 +385,27 @@ struct Ways {
                 }
                 Words words;
                 pack_strip(words, sums[mma], thread, strip_number);
-                send(thread, patch, mma, strip_number, place_of(number), words);
+                at[place] = place_of(number);
+                whole[place] = lay(thread, patch, strip_number, at[place], words);
+            }
+            if (few ? mma == MMAS - 1 : place == TOGETHER - 1) {
+                publish_to_async();
+                __syncwarp();
+                if (thread.lane == 0) {
+#pragma unroll
+                    for (int i = 0; i < TOGETHER; ++i) {
+                        const int sent = number - place + i;
+                        if (i <= place && (!few || i > place - MMAS) && sent / MMAS * STRIP_COLUMNS < patch.width) {
+                            bring(thread, patch, sent % MMAS, sent / MMAS, at[i], whole[i]);
+                        }
+                    }
+                    commit_stores();
+                }
             }
         }
     }
 };
 
 }  // namespace even
+// looped 1795537710
+// not 1795537712

@@ -120,6 +120,18 @@ def test_tiles_of_256_rows_of_which_some_are_outside(
     )
 
 
+# Two blocks load rows of A for each other: several tiles each and rings that turn; the second one's only tile, and half of
+# the rows, outside of C.
+@pytest.mark.parametrize("name", ["matmul_wgmma_tall", "matmul_wgmma_turns"])
+def test_blocks_that_load_for_each_other(few: None, name: str) -> None:
+    for shape in ("300x1064x712", "24x40x264"):
+        macros = {"TYPE": "f16", "OVERLAP": 1}
+        pairs = support.right(KERNELS / f"{name}.cu", shape, {**macros, "ACROSS": 2})
+        assert pairs.job.launch.cluster == (2, 1, 1)
+        alone = support.right(KERNELS / "matmul_wgmma_even.cu", shape, macros)
+        support.same_bits([pairs, alone])
+
+
 # At 1408 x 3456 two waves of tiles of 128 rows are one of 256.
 def test_one_wave_of_256_rows() -> None:
     plan = support.choose(KERNELS / "matmul_wgmma_tall.cu").plan
