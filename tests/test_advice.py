@@ -272,12 +272,19 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
 
 
 # Stream-K spares the partial sums of split-K too: a seventh of its sectors is left at 4096x4096x4096, where they
-# were counted. At uneven shapes they were not, and the gain may be more than the idle SMs explain.
+# were counted. At uneven shapes they were not, and the gain may be more than the idle SMs explain. The rung behind
+# fp8_wgmma keeps its blocks, too, and hides what loads and results take.
 SPARES_MORE = {
-    (f"{name}@{shape}", f"hgemm_stream_k@{shape}")
-    for name, shape in (
-        ("hgemm_split_k", "256*(sms+1)x128x8192"),
-        ("hgemm_split_k", "256*(sms//12)x1664x8192"),
+    (f"{before}@{shape}", f"{after}@{shape}")
+    for before, after, shape in (
+        ("hgemm_split_k", "hgemm_stream_k", "256*(sms+1)x128x8192"),
+        ("hgemm_split_k-splits2", "hgemm_stream_k", "256*(sms+1)x128x4096"),
+        ("fp8_wgmma", "fp8_wgmma_promoted-accumulatef22", "8192x8192x8192"),
+        (
+            "fp8_wgmma-a_typee5m2",
+            "fp8_wgmma_promoted-a_typee5m2-accumulatef22",
+            "8192x8192x8192",
+        ),
     )
 }
 
