@@ -366,7 +366,7 @@ struct Ways {
     }
     // All strips of a tile, each by way of the shared memory that `place_of` its number gives it: TOGETHER at a time, or
     // as many as there are products where there are `few` places. Each sum has a register, and the widest tile ends
-    // with a strip. What threads wrote is published once for all that go together, as that takes longer than to write it.
+    // with a strip.
     template <class Places>
     __device__ __forceinline__ void send_all(const Thread& thread, const Patch& patch, Sums& sums, const Result& result,
                                              bool few, Places place_of) const {

@@ -17,7 +17,8 @@ pytestmark = [
 ]
 
 # Blocks that read what another one wrote, write what another one writes, write what is there already, share words
-# but no bytes, write what the others have read, add to one place, wait for each other, print.
+# but no bytes, write what the others have read, copy all of 16 bytes but what another one writes, add to one place, wait
+# for each other, print.
 BLOCKS = """
 extern "C" __global__ void chain(int* x) { if (!threadIdx.x) x[blockIdx.x + 1] = x[blockIdx.x] + 1; }
 extern "C" __global__ void last(int* x) { if (!threadIdx.x) x[0] = blockIdx.x; }
@@ -28,6 +29,15 @@ extern "C" __global__ void bytes(unsigned char* x) {
 extern "C" __global__ void read(int* x) {
     if (!threadIdx.x && blockIdx.x < 63) x[blockIdx.x + 1] = x[0] + 1;
     if (!threadIdx.x && blockIdx.x == 63) x[0] = 5;
+}
+extern "C" __global__ void copied(int* x) {
+    __shared__ int4 copy;
+    int own = 2 * blockIdx.x, bytes = blockIdx.x % 2 ? 0 : 8;
+    unsigned to = (unsigned)__cvta_generic_to_shared(&copy);
+    if (threadIdx.x) return;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2; cp.async.wait_all;"
+                 ::"r"(to), "l"(x + own / 4 * 4), "r"(bytes) : "memory");
+    x[own] = copy.x + copy.z + 1, x[own + 1] = copy.y + copy.w + 1;
 }
 extern "C" __global__ void sum(int* x) { if (!threadIdx.x) atomicAdd(x, (int)blockIdx.x); }
 extern "C" __global__ void flag(volatile int* x) {
@@ -52,6 +62,7 @@ EXPECTED = {
     "read": (np.array([5] + [1] * (GRID - 1), np.int32), False,
              "block (63, 0, 0) writes byte 0 (element 0) of x, which other blocks have read"),
     "bytes": (np.add.outer(np.arange(GRID), np.arange(5)).astype(np.uint8).reshape(-1), True, ""),
+    "copied": (np.ones(2 * GRID, np.int32), True, ""),
     "sum": (np.array([GRID * (GRID - 1) // 2], np.int32), False, ""),
     "flag": (np.array([GRID], np.int32), False, ""),
     "prints": (np.ones(GRID, np.int32), False, ""),

@@ -25,6 +25,15 @@ ALL = uint32(0xFFFFFFFF)
 
 
 @njit
+def reading_lanes(m, warp, row, mask):
+    """Those of a copy that read: the others' predicate lets them write nothing but zeros."""
+    reading = uint32(mask)
+    if row[c.FLAGS] & c.ZERO_FILL:
+        reading &= pin(row, int64(c.PIN0), view.predicates(m)[warp])
+    return reading
+
+
+@njit
 def copy(m, warp, pc, mask):
     """LDGSTS: read now, but write to shared memory only when the warp waits for it.
 
@@ -36,9 +45,7 @@ def copy(m, warp, pc, mask):
     to, origin = view.addresses(m)[0], view.addresses(m)[1]
     address_lanes(m, warp, row, int64(c.A_REG), int64(2), to)
     address_lanes(m, warp, row, int64(c.G_REG), int64(0), origin)
-    reading = uint32(mask)
-    if row[c.FLAGS] & c.ZERO_FILL:
-        reading &= pin(row, int64(c.PIN0), view.predicates(m)[warp])
+    reading = reading_lanes(m, warp, row, mask)
     zeros = view.zeros(m)
     for lane in range(32):
         zeros[lane] = 0

@@ -29,6 +29,7 @@ from tilewave.machine.bulk import (
     size_along,
 )
 from tilewave.machine.compiling import Entry, njit
+from tilewave.machine.copies import reading_lanes
 from tilewave.machine.families import copies as ops
 from tilewave.machine.handlers import SIGNATURE, call
 from tilewave.machine.integer import joined
@@ -149,6 +150,19 @@ def unordered(m, warp, pc, lanes, address, other):
 
 
 @njit
+def mark_copy(m, warp, pc, reading, width):
+    """Note what these lanes of a copy have read: what precedes the bytes that zeros replace."""
+    whole, zeros = int64(0), view.zeros(m)
+    for lane in range(32):
+        one = reading & int64(1) << lane
+        if zeros[lane] == 0:
+            whole |= one
+        elif one:
+            mark_lanes(m, warp, pc, one, view.addresses(m)[1], width - zeros[lane], False)
+    mark_lanes(m, warp, pc, whole, view.addresses(m)[1], width, False)
+
+
+@njit
 def _fingerprint(m, at, size, so_far):
     """Of bytes of a buffer, a multiple of 4 or what lies around them."""
     words, place = view.memory(m), at - view.origin(m)[0]
@@ -220,7 +234,7 @@ def _marked(table, warp, pc, mask):
         if found and told and how != KEEP:
             unordered(m, warp, pc, mask, int64(-1), found)
     elif family == c.COPY:
-        mark_lanes(m, warp, pc, int64(mask), view.addresses(m)[1], int64(row[c.WIDTH]), False)
+        mark_copy(m, warp, pc, int64(reading_lanes(m, warp, row, mask)), int64(row[c.WIDTH]))
     elif family == c.ATOMIC:
         if row[c.SUB] >> 8 & 255 != c.SHARED:
             for side in range(2):
