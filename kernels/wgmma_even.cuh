@@ -37,7 +37,7 @@ constexpr int CONSUMERS = TILE_M == 192 ? 3 : 2;      // warpgroups that multipl
 constexpr int CONSUMER_WARPS = CONSUMERS * WARPGROUP / WARP;
 constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP;
 constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
-constexpr int STAGES = 8;                           // at most
+constexpr int STAGES = 8;                         // at most
 constexpr int MMAS = TILE_M / MMA_M / (TURNS ? 1 : CONSUMERS);  // of a warpgroup, below each other
 constexpr int A_BYTES = TILE_M * SWIZZLE_BYTES;
 
@@ -366,7 +366,7 @@ struct Ways {
     }
     // All strips of a tile, each by way of the shared memory that `place_of` its number gives it: TOGETHER at a time, or
     // as many as there are products where there are `few` places. Each sum has a register, and the widest tile ends
-    // with a strip.
+    // with a strip. That they leave together has gained nothing (docs/ladder_log.md).
     template <class Places>
     __device__ __forceinline__ void send_all(const Thread& thread, const Patch& patch, Sums& sums, const Result& result,
                                              bool few, Places place_of) const {
@@ -407,5 +407,3 @@ struct Ways {
 };
 
 }  // namespace even
-// looped 1795537710
-// not 1795537712
