@@ -124,8 +124,8 @@ def test_tiles_of_256_rows_of_which_some_are_outside(
 # the rows, outside of C.
 @pytest.mark.parametrize("name", ["matmul_wgmma_tall", "matmul_wgmma_turns"])
 def test_blocks_that_load_for_each_other(few: None, name: str) -> None:
+    macros = {"TYPE": "f16", "OVERLAP": 1}
     for shape in ("300x1064x712", "24x40x264"):
-        macros = {"TYPE": "f16", "OVERLAP": 1}
         pairs = support.right(KERNELS / f"{name}.cu", shape, {**macros, "ACROSS": 2})
         assert pairs.job.launch.cluster == (2, 1, 1)
         alone = support.right(KERNELS / "matmul_wgmma_even.cu", shape, macros)
