@@ -82,7 +82,6 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 #define WIDEST 256
 #endif
 
-#include "overlap.cuh"
 #include "wgmma_even.cuh"
 
 namespace even {
@@ -189,13 +188,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         keep_registers<LOADING>();
         if (thread.warp != CONSUMER_WARPS) return;
         ring.begin(thread);
-        overlap::wait_for_launch_before();
-        if (elected()) {
-            for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-                const Patch patch(division, tile);
-                load_chunks(ring, map_a, patch.width == narrow ? map_narrow : map_wide, patch, chunks);
-            }
-        }
+        load_tiles(ring, map_a, map_wide, map_narrow, division, chunks);
     } else {
         take_registers<CONSUMING>();
         ring.join();
@@ -228,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             patch.pin();
             wait_products<0>();
             ring.release(thread, previous);
-            finish(sums, thread, result, now.row, now.column, now.width);
+            finish(sums, thread, result, now);
             held.take(sums, thread, ways, now, own_strips);
         }
         held.leave_last(thread, ways, ring, own_strips);

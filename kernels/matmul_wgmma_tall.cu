@@ -1,5 +1,5 @@
 /*---
-title: A tile of 256 rows and up to 192 columns for each block, so that one wave does what two did
+title: A tile of 256 or 192 rows and up to 192 columns for each block, so that one wave does what two did
 follows: matmul_wgmma_even
 operation: matmul
 dtypes:
@@ -10,13 +10,15 @@ dtypes:
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
-  ACROSS: [1, 2]   # blocks of a cluster: tiles beside each other in C, for which each loads rows of A for all
-  OVERLAP: [0, 1]  # 1: the next launch begins while this one ends
+  TILE_M: [256, 192]  # rows of a tile: two warpgroups with 128 each, or three with 64
+  ACROSS: [1, 2]      # blocks of a cluster: tiles beside each other in C, for which each loads rows of A for all
+  OVERLAP: [0, 1]     # 1: the next launch begins while this one ends
 let:
   step: "16 if TYPE == 'i8' else 8"               # of widths
   depth: 128 // size(TYPE)
   across: "32 if TYPE in ['i8', 'tf32'] else 64"  # columns of C in 128 bytes
-  rows: ceil(m / 256)
+  warpgroups: "3 if TILE_M == 192 else 2"          # that multiply
+  rows: ceil(m / TILE_M)
   clusters: max(1, floor(sms / ACROSS))
   # Waves that tiles of 192 columns need, and the tile columns that as many waves have room for.
   waves: ceil(ceil(n / 192 / ACROSS) * rows / clusters)
@@ -25,16 +27,16 @@ let:
   narrow: max(64, floor(ceil(n / step) / columns) * step)
   wider: max(0, ceil(n / step) - columns * narrow / step)
   wide: "narrow + step if wider > 0 else narrow"
-  stage: (256 + wide) * 128
+  stage: (TILE_M + wide) * 128
   stages: floor(231168 / stage)
-tile: [256, wide, depth]
-block: [384]
+tile: [TILE_M, wide, depth]
+block: [128 + 128 * warpgroups]
 cluster: [ACROSS]
 grid: [rows * columns]
 shared_bytes: 1024 + stages * stage
 programmatic: OVERLAP
 tensor_maps:
-  map_a: {of: a, box: [depth, 128 // ACROSS], swizzle: 128}
+  map_a: {of: a, box: [depth, TILE_M // warpgroups // ACROSS], swizzle: 128}
   map_wide: {of: b, box: [depth, wide], swizzle: 128}
   map_narrow: {of: b, box: [depth, narrow], swizzle: 128}
   map_c: {of: c, box: [across, 16], swizzle: 128}
@@ -49,13 +51,12 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 // of 544, with one beginning and one end. Two warpgroups have 128 rows each. Results that wait in registers for the next
 // tile's products would leave too few for sums of more than 128 columns; here no tile is next. So the sums may take 192
 // registers, all of the shared memory is the ring's, and once the last products have read it, it has a place of its own
-// for each strip of results: they all leave at once. ACROSS: see matmul_wgmma_turns.
+// for each strip of results: they all leave at once. ACROSS: see matmul_wgmma_turns. Where rows of 256 leave SMs without a
+// tile, three warpgroups have 64 rows each: 2304x2048 are 132 tiles of 192x192 and 192x184.
 
 #define ACCUMULATE f32
-#define TILE_M 256
 #define WIDEST 192
 
-#include "overlap.cuh"
 #include "wgmma_even.cuh"
 
 using namespace even;
@@ -75,8 +76,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const Patch patch(division, blockIdx.x);
     // Rows outside of A cost the TMA more than those that it has to fetch: a box of nothing else is not asked for, and its
     // warpgroup has nothing to do.
-    const int boxes = patch.row + BOX < m ? CONSUMERS : 1;
-    const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
+    const int boxes = min((m - patch.row - 1) / BOX + 1, CONSUMERS);
     Ring ring(stages, division.widest());
     const int chunks = (k - 1) / DEPTH + 1;
     overlap::let_next_begin();
@@ -108,8 +108,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         ring.leave();
         overlap::wait_for_launch_before();
         asm volatile("bar.sync 2, %0;\n" ::"r"(boxes * WARPGROUP) : "memory");  // all products have read the ring
-        const Result result = {c, m, n, alpha, beta};
-        ways.send_all(thread, patch, sums, result, false, [&](int number) {
+        finish(sums, thread, {c, m, n, alpha, beta}, patch);
+        const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
+        ways.send_all(thread, patch, sums, [&](int number) {
             return ring.stages + (number * CONSUMER_WARPS + thread.warp) * STRIP_BYTES;
         });
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads

@@ -66,7 +66,6 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 #define WIDEST 192
 #define TURNS 1
 
-#include "overlap.cuh"
 #include "wgmma_even.cuh"
 
 using namespace even;
@@ -94,7 +93,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                        int stages) {
     const Thread thread;
     const Division division = {(m - 1) / TILE_M + 1, columns, narrow, wider};
-    const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
     Ring ring(stages, division.widest());
     const int tiles = division.count(), chunks = (k - 1) / DEPTH + 1;
     overlap::let_next_begin();
@@ -102,18 +100,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         keep_registers<LOADING>();
         if (thread.warp != CONSUMER_WARPS) return;
         ring.begin(thread);
-        overlap::wait_for_launch_before();
-        if (elected()) {
-            for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-                const Patch patch(division, tile);
-                load_chunks(ring, map_a, patch.width == narrow ? map_narrow : map_wide, patch, chunks);
-            }
-        }
+        load_tiles(ring, map_a, map_wide, map_narrow, division, chunks);
     } else {
         take_registers<CONSUMING>();
         ring.join();
         overlap::wait_for_launch_before();
         const Result result = {c, m, n, alpha, beta};
+        const Ways ways = {map_c, rest_wide, rest_narrow, narrow};
         const unsigned own_strips = ring.end() + thread.warp * BUFFERS * STRIP_BYTES;
         const int step = gridDim.x;
         Sums sums = {};
@@ -131,9 +124,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (ACROSS > 1 && last) {  // one warp spoke for four
                 asm volatile("bar.sync %0, %1;\n" ::"r"(4 + thread.warpgroup), "n"(WARPGROUP) : "memory");
             }
+            finish(sums, thread, result, patch);
             // Behind the block's last tile the ring is free, and has a place for each strip.
             unsigned at = 0;
-            ways.send_all(thread, patch, sums, result, !last, [&](int number) {
+            ways.send_all(thread, patch, sums, [&](int number) {
                 if (last) {
                     const int within = number % IN_STAGE;
                     if (within == 0) {
@@ -143,10 +137,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                     }
                     return at + (within * TILE_WARPS + thread.warp % TILE_WARPS) * STRIP_BYTES;
                 }
-                if (number % BUFFERS == 0) {
-                    if (thread.lane == 0) wait_stores_read<0>();
-                    __syncwarp();
-                }
+                if (thread.lane == 0) wait_stores_read<BUFFERS - 1>();
+                __syncwarp();
                 return own_strips + number % BUFFERS * STRIP_BYTES;
             });
         }

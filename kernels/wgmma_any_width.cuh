@@ -78,6 +78,13 @@
 #define OF_256(kind, d) SUMS_128(kind, d, 0)
 #endif
 
+// The CASE of a width that is known when the kernel runs.
+#define OF_WIDTH(width, CASE)             \
+    switch (width / 8) {                  \
+        NAMED(WIDTHS_TO_, WIDEST)(CASE)   \
+        default: __builtin_unreachable(); \
+    }
+
 namespace any_width {
 
 constexpr int SUMS = WIDEST / 2 / SUMS_IN_REGISTER;  // registers of a thread and product
@@ -103,10 +110,7 @@ __device__ __forceinline__ void multiply_chunk(Sums& sums, int width, unsigned l
             : "+l"(a), "+l"(b), "+r"(add), NAMED(OF_, WIDEST)(SUM_OPERAND, sums));       \
         hopper::commit_products();                                                                             \
         break;
-    switch (width / 8) {
-        NAMED(WIDTHS_TO_, WIDEST)(CASE)
-        default: __builtin_unreachable();
-    }
+    OF_WIDTH(width, CASE)
 #undef CASE
 #undef NEXT
 #undef PRODUCT
@@ -136,10 +140,7 @@ __device__ __forceinline__ void multiply_chunk(Sums (&sums)[COUNT], int width, u
         }                                                                                                    \
         hopper::commit_products();                                                                           \
         break;
-    switch (width / 8) {
-        NAMED(WIDTHS_TO_, WIDEST)(CASE)
-        default: __builtin_unreachable();
-    }
+    OF_WIDTH(width, CASE)
 #undef CASE
 }
 

@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include "overlap.cuh"
 #include "raster.cuh"
 #include "wgmma_results.cuh"
 
@@ -95,9 +96,13 @@ struct Ring {
     // By the warp that loads, which goes on as soon as it may, where so many warpgroups of a block release a stage, ...
     __device__ __forceinline__ void begin(const Thread& thread, int warpgroups = TURNS ? 1 : CONSUMERS) const {
         const int releases = warpgroups * (ACROSS > 1 ? ACROSS * WARP : WARPGROUP) / WARP;
-        if (thread.lane < STAGES) {
-            initialize(full + 8 * thread.lane, 1);
-            initialize(empty + 8 * thread.lane, releases);
+        // One lane for all: of several lanes each would take a turn of a loop, with a fence of its own.
+        if (elected()) {
+#pragma unroll
+            for (int i = 0; i < STAGES; ++i) {
+                initialize(full + 8 * i, 1);
+                initialize(empty + 8 * i, releases);
+            }
             publish_barriers();
         }
         __syncwarp();
@@ -155,6 +160,32 @@ struct Ring {
     }
 };
 
+// ---- tiles -----------------------------------------------------------------------------------------
+
+// Tiles of a launch: `columns` side by side, the first `wider` ones WIDTH_STEP columns of C wider than `narrow`.
+struct Division {
+    int rows, columns, narrow, wider;
+
+    __device__ __forceinline__ int count() const { return rows * columns; }
+    __device__ __forceinline__ int widest() const { return narrow + (wider > 0 ? WIDTH_STEP : 0); }
+};
+
+// Where a tile lies and how many columns it has.
+struct Patch {
+    int row, column, width;
+
+    Patch() = default;
+    __device__ __forceinline__ Patch(const Division& division, int tile) {
+        const raster::Square square(tile / ACROSS, division.rows, division.columns / ACROSS, RASTER / TILE_M);
+        const int number = square.column() * ACROSS + tile % ACROSS;
+        row = square.row() * TILE_M;
+        column = number * division.narrow + min(number, division.wider) * WIDTH_STEP;
+        width = division.narrow + (number < division.wider ? WIDTH_STEP : 0);
+    }
+    // The same value, in a way that ties its computation to this place among the products.
+    __device__ __forceinline__ void pin() { asm volatile("" : "+r"(row), "+r"(column), "+r"(width)); }
+};
+
 // ---- sums ------------------------------------------------------------------------------------------
 
 // Begins the products of the chunk that is next in the ring.
@@ -195,30 +226,35 @@ __device__ __forceinline__ int multiply_tile(Sums& sums, const Thread& thread, R
     return previous;
 }
 
-// Replaces sums of product `mma` by alpha times them plus beta times what C holds in `width` columns from `column` on:
-// `count` pairs of neighbours from the `first` on.
-__device__ __forceinline__ void finish_pairs(any_width::Sums& sums, const Thread& thread, const Result& result, int mma,
-                                             int first, int count, int first_row, int column, int width) {
+// Replaces sums of product `mma` by alpha times them plus beta times what C holds there: `count` pairs of neighbours from the
+// `first` on.
+__device__ __forceinline__ void finish_pairs(any_width::Sums& sums, const Thread& thread, const Result& result,
+                                             const Patch& patch, int mma, int first, int count) {
     constexpr int PAIR = 2 / SUMS_IN_REGISTER;  // registers
 #pragma unroll
     for (int pair = first; pair < first + count; ++pair) {
-        const int row = first_row + thread.row_of(mma) + thread.lane / 4 + pair % 2 * 8;
-        const int within = pair / 2 * 8 + thread.lane % 4 * 2;
+        const int row = patch.row + thread.row_of(mma) + thread.lane / 4 + pair % 2 * 8;
+        const int within = pair / 2 * 8 + thread.lane % 4 * 2, column = patch.column + within;
         Two old = {};
-        if (result.beta != 0 && row < result.m && within < width && column + within < result.n) {
-            old = *reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column + within);
+        if (result.beta != 0 && row < result.m && within < patch.width && column < result.n) {
+            old = *reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column);
         }
         combine(&sums[pair * PAIR], result.alpha, result.beta, old);
     }
 }
 
-// The same of all sums.
-__device__ __forceinline__ void finish(Sums& sums, const Thread& thread, const Result& result, int first_row, int column,
-                                       int width) {
-    if (result.alpha == 1 && result.beta == 0) return;
+// The same of all sums, strip by strip: all old results together are more than there are registers for. Sums that stay as
+// they are, which is expected, leave it to one side of their way to C.
+__device__ __forceinline__ void finish(Sums& sums, const Thread& thread, const Result& result, const Patch& patch) {
+    if (__builtin_expect(result.alpha == 1 && result.beta == 0, 1)) return;
+    constexpr int ALL = SUMS * SUMS_IN_REGISTER / 2, PAIRS = STRIP_SUMS * SUMS_IN_REGISTER / 2;
 #pragma unroll
     for (int i = 0; i < MMAS; ++i) {
-        finish_pairs(sums[i], thread, result, i, 0, SUMS * SUMS_IN_REGISTER / 2, first_row, column, width);
+#pragma unroll
+        for (int first = 0; first < ALL; first += PAIRS) {
+            finish_pairs(sums[i], thread, result, patch, i, first, first + PAIRS < ALL ? PAIRS : ALL - first);
+            asm volatile("" ::: "memory");
+        }
     }
 }
 
@@ -234,7 +270,7 @@ __device__ __forceinline__ void pack_strip(Words& words, const any_width::Sums& 
             const int at = first + 2 * i;  // the widest tile may end within a strip
             if (at < SUMS) words[i] = packed<Out>(static_cast<f32>(sums[at]), static_cast<f32>(sums[at + 1]));
         } else if constexpr (sizeof(Out) == 4) {
-            // Bit 3 of a number is the upper half of the strip's columns: odd rows have the halves in turn (lay_strip).
+            // Bit 3 of a number is the upper half of the strip's columns: odd rows have the halves in turn (lay_whole).
             const Number own = first + i < SUMS ? sums[first + i] : Number(0);
             const Number other = first + (i ^ 8) < SUMS ? sums[first + (i ^ 8)] : Number(0);
             words[i] = bits(odd ? other : own);
@@ -246,12 +282,40 @@ __device__ __forceinline__ void pack_strip(Words& words, const any_width::Sums& 
     }
 }
 
-// Lays a strip of `columns` down in shared memory as the TMA takes it. A whole one has rows of 128 bytes, piece p of 16
-// bytes of row r at place p xor (r mod 8), so that pieces of a column lie in different banks; rows of what is left of a
-// tile's columns lie one behind the other. stmatrix has no elements of 32 bits, of which a thread stores pairs: half a
-// warp, four rows, is served at once, and odd rows store the upper half of their columns where even ones store the lower.
-__device__ __forceinline__ void lay_strip(const Thread& thread, unsigned at, int columns, const Words& words) {
-    const bool whole = columns == STRIP_COLUMNS;
+__device__ __forceinline__ void store_pair(unsigned at, unsigned first, unsigned second) {
+    asm volatile("st.shared.v2.u32 [%0], {%1, %2};\n" ::"r"(at), "r"(first), "r"(second) : "memory");
+}
+
+// Lays a whole strip down in shared memory as the TMA takes it: rows of 128 bytes, piece p of 16 bytes of row r at place p
+// xor (r mod 8), so that pieces of a column lie in different banks. A lane's places differ by constants from one, which is
+// tied to this part of the program so that it has no register before. stmatrix has no elements of 32 bits, of which a thread
+// stores pairs: half a warp, four rows, is served at once, and odd rows store the upper half of their columns where even
+// ones store the lower.
+__device__ __forceinline__ void lay_whole(const Thread& thread, unsigned at, const Words& words) {
+    if constexpr (sizeof(Out) == 2) {
+        const int line = thread.lane % STRIP_ROWS;
+        at += line * SWIZZLE_BYTES + (thread.lane / STRIP_ROWS ^ line % SWIZZLE_ROWS) * 16;
+        asm volatile("" : "+r"(at));
+#pragma unroll
+        for (int piece = 0; piece < 8; piece += 2) {
+            store_matrices(at ^ piece * 16, words[2 * piece], words[2 * piece + 1], words[2 * piece + 2],
+                           words[2 * piece + 3]);
+        }
+    } else {
+        const int row = thread.lane / 4;
+        at += row * SWIZZLE_BYTES + (row % 2 * 64 + thread.lane % 4 * 8 ^ row * 16);
+        asm volatile("" : "+r"(at));
+#pragma unroll
+        for (int pair = 0; pair < STRIP_WORDS / 2; ++pair) {
+            store_pair((at ^ pair / 2 * 32) + pair % 2 * 8 * SWIZZLE_BYTES, words[2 * pair], words[2 * pair + 1]);
+        }
+    }
+}
+
+// The same of `columns` that are left of a tile's: their rows lie one behind the other.
+__device__ __forceinline__ void lay_rest(const Thread& thread, unsigned at, int columns, const Words& words) {
+    // So addresses are computed here, and not for all strips before a tile begins.
+    asm volatile("" : "+r"(columns));
     if constexpr (sizeof(Out) == 2) {
         const int line = thread.lane % STRIP_ROWS, pieces = columns / 8;
 #pragma unroll
@@ -259,8 +323,7 @@ __device__ __forceinline__ void lay_strip(const Thread& thread, unsigned at, int
             const int own = piece + thread.lane / STRIP_ROWS;
             if (piece < pieces) {
                 // Lanes of a piece that is none write into the strip's end, which a strip that is not whole does not use.
-                const int loose = own < pieces ? (line * pieces + own) * 16 : STRIP_BYTES - 256 + line * 16;
-                const int place = whole ? line * SWIZZLE_BYTES + (own ^ line % SWIZZLE_ROWS) * 16 : loose;
+                const int place = own < pieces ? (line * pieces + own) * 16 : STRIP_BYTES - 256 + line * 16;
                 store_matrices(at + place, words[2 * piece], words[2 * piece + 1], words[2 * piece + 2],
                                words[2 * piece + 3]);
             }
@@ -270,42 +333,14 @@ __device__ __forceinline__ void lay_strip(const Thread& thread, unsigned at, int
 #pragma unroll
         for (int pair = 0; pair < STRIP_WORDS / 2; ++pair) {
             const int column = (pair / 2 ^ row % 2 * 2) * 8 + thread.lane % 4 * 2, line = row + pair % 2 * 8;
-            const int byte = column * 4;
-            const int place = whole ? line * SWIZZLE_BYTES + (byte ^ row * 16) : line * columns * 4 + byte;
             if (column < columns) {
-                asm volatile("st.shared.v2.u32 [%0], {%1, %2};\n" ::"r"(at + place), "r"(words[2 * pair]),
-                             "r"(words[2 * pair + 1])
-                             : "memory");
+                store_pair(at + (line * columns + column) * 4, words[2 * pair], words[2 * pair + 1]);
             }
         }
     }
 }
 
-// ---- tiles -----------------------------------------------------------------------------------------
-
-// Tiles of a launch: `columns` side by side, the first `wider` ones WIDTH_STEP columns of C wider than `narrow`.
-struct Division {
-    int rows, columns, narrow, wider;
-
-    __device__ __forceinline__ int count() const { return rows * columns; }
-    __device__ __forceinline__ int widest() const { return narrow + (wider > 0 ? WIDTH_STEP : 0); }
-};
-
-// Where a tile lies and how many columns it has.
-struct Patch {
-    int row, column, width;
-
-    Patch() = default;
-    __device__ __forceinline__ Patch(const Division& division, int tile) {
-        const raster::Square square(tile / ACROSS, division.rows, division.columns / ACROSS, RASTER / TILE_M);
-        const int number = square.column() * ACROSS + tile % ACROSS;
-        row = square.row() * TILE_M;
-        column = number * division.narrow + min(number, division.wider) * WIDTH_STEP;
-        width = division.narrow + (number < division.wider ? WIDTH_STEP : 0);
-    }
-    // The same value, in a way that ties its computation to this place among the products.
-    __device__ __forceinline__ void pin() { asm volatile("" : "+r"(row), "+r"(column), "+r"(width)); }
-};
+// ---- loads and stores ------------------------------------------------------------------------------
 
 // By one thread: asks for ROWS rows of a chunk of A, or where blocks share them for this one's part, which all get.
 template <int ROWS>
@@ -332,75 +367,52 @@ __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a
     }
 }
 
+// By the warp that loads: asks for the chunks of all of the block's tiles. Every block has a tile, and where the first one
+// lies is known before the launch before has ended: the first load waits for nothing else.
+__device__ __forceinline__ void load_tiles(Ring& ring, const CUtensorMap& map_a, const CUtensorMap& map_wide,
+                                           const CUtensorMap& map_narrow, const Division& division, int chunks) {
+    Patch patch(division, blockIdx.x);
+    patch.pin();
+    overlap::wait_for_launch_before();
+    if (elected()) {
+        for (int tile = blockIdx.x; tile < division.count(); tile += gridDim.x) {
+            load_chunks(ring, map_a, patch.width == division.narrow ? map_narrow : map_wide, patch, chunks);
+            patch = Patch(division, tile + gridDim.x);
+        }
+    }
+}
+
 // Maps of results: whole strips, and what is left of a wide and of a narrow tile.
 struct Ways {
     const CUtensorMap &strip, &rest_wide, &rest_narrow;
     int narrow;
 
-    // Lays strip `number` down at `at`, from where it is brought to its place. True where the strip is whole.
-    __device__ __forceinline__ bool lay(const Thread& thread, const Patch& patch, int number, unsigned at,
-                                        const Words& words) const {
-        // No minimum: of an earlier form it was that of the next tile (docs/ladder_log.md).
-        const bool whole = (number + 1) * STRIP_COLUMNS <= patch.width;
-        int columns = whole ? STRIP_COLUMNS : patch.width % STRIP_COLUMNS;
-        // So addresses are computed here, and not for all strips before a tile begins.
-        asm volatile("" : "+r"(columns));
-        lay_strip(thread, at, columns, words);
-        return whole;
-    }
-    // By one thread: asks the TMA for strip `number` of product `mma`.
-    __device__ __forceinline__ void bring(const Thread& thread, const Patch& patch, int mma, int number, unsigned at,
-                                          bool whole) const {
-        const CUtensorMap& rest = patch.width == narrow ? rest_narrow : rest_wide;
-        store(whole ? strip : rest, patch.column + number * STRIP_COLUMNS, patch.row + thread.row_of(mma), at);
-    }
+    // Sends strip `number` of product `mma` to its place by way of shared memory at `at`.
     __device__ __forceinline__ void send(const Thread& thread, const Patch& patch, int mma, int number, unsigned at,
                                          const Words& words) const {
-        const bool whole = lay(thread, patch, number, at, words);
+        // No minimum: of an earlier form it was that of the next tile (docs/ladder_log.md).
+        const bool whole = (number + 1) * STRIP_COLUMNS <= patch.width;
+        if (whole) lay_whole(thread, at, words);
+        else lay_rest(thread, at, patch.width % STRIP_COLUMNS, words);
         publish_to_async();
         __syncwarp();
         if (thread.lane == 0) {
-            bring(thread, patch, mma, number, at, whole);
+            const CUtensorMap& rest = patch.width == narrow ? rest_narrow : rest_wide;
+            store(whole ? strip : rest, patch.column + number * STRIP_COLUMNS, patch.row + thread.row_of(mma), at);
             commit_stores();
         }
     }
-    // All strips of a tile, each by way of the shared memory that `place_of` its number gives it: TOGETHER at a time, or
-    // as many as there are products where there are `few` places. Each sum has a register, and the widest tile ends
-    // with a strip. That they leave together has gained nothing (docs/ladder_log.md).
+    // All strips of a tile, each by way of the shared memory that `place_of` its number gives it. Each sum has a register.
     template <class Places>
-    __device__ __forceinline__ void send_all(const Thread& thread, const Patch& patch, Sums& sums, const Result& result,
-                                             bool few, Places place_of) const {
-        constexpr int TOGETHER = sizeof(Out) == 4 ? 4 : 6;  // what there are registers for
-        static_assert(STRIPS * MMAS % TOGETHER == 0 && TOGETHER % MMAS == 0, "the last strip is the last of those together");
-        unsigned at[TOGETHER];
-        bool whole[TOGETHER];
+    __device__ __forceinline__ void send_all(const Thread& thread, const Patch& patch, const Sums& sums,
+                                             Places place_of) const {
 #pragma unroll
         for (int number = 0; number < STRIPS * MMAS; ++number) {
-            const int mma = number % MMAS, place = number % TOGETHER, strip_number = number / MMAS;
+            const int mma = number % MMAS, strip_number = number / MMAS;
             if (strip_number * STRIP_COLUMNS < patch.width) {
-                if (result.alpha != 1 || result.beta != 0) {  // here, because old results of all sums together are too many
-                    constexpr int PAIRS = STRIP_SUMS / 2;
-                    finish_pairs(sums[mma], thread, result, mma, strip_number * PAIRS, PAIRS, patch.row, patch.column,
-                                 patch.width);
-                }
                 Words words;
                 pack_strip(words, sums[mma], thread, strip_number);
-                at[place] = place_of(number);
-                whole[place] = lay(thread, patch, strip_number, at[place], words);
-            }
-            if (few ? mma == MMAS - 1 : place == TOGETHER - 1) {
-                publish_to_async();
-                __syncwarp();
-                if (thread.lane == 0) {
-#pragma unroll
-                    for (int i = 0; i < TOGETHER; ++i) {
-                        const int sent = number - place + i;
-                        if (i <= place && (!few || i > place - MMAS) && sent / MMAS * STRIP_COLUMNS < patch.width) {
-                            bring(thread, patch, sent % MMAS, sent / MMAS, at[i], whole[i]);
-                        }
-                    }
-                    commit_stores();
-                }
+                send(thread, patch, mma, strip_number, place_of(number), words);
             }
         }
     }

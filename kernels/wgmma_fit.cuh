@@ -96,9 +96,13 @@ struct Ring {
 
     // By the warp that loads, which goes on at once. `releases`: of a stage before it may be filled.
     __device__ __forceinline__ void begin(const Thread& thread, int releases = CONSUMER_WARPS) const {
-        if (thread.lane < RING) {
-            initialize(full + 8 * thread.lane, 1);
-            initialize(empty + 8 * thread.lane, releases);
+        // One lane for all: of several lanes each would take a turn of a loop, with a fence of its own.
+        if (elected()) {
+#pragma unroll
+            for (int i = 0; i < RING; ++i) {
+                initialize(full + 8 * i, 1);
+                initialize(empty + 8 * i, releases);
+            }
             publish_barriers();
         }
         __syncwarp();

@@ -97,22 +97,25 @@ def test_rows_of_192_fill_a_wave() -> None:
 
 
 # The last of three tile rows has one of two boxes of A in it, of which one warpgroup has work; a row of the second box;
-# results of four bytes, in more strips than a stage has room for, and more chunks than the ring has stages.
+# results of four bytes, in more strips than a stage has room for, and more chunks than the ring has stages; one and two
+# of three boxes.
 @pytest.mark.parametrize(
-    ("kind", "shape", "columns"),
+    ("kind", "height", "shape", "columns"),
     [
-        ("f16", "640x336x192", (2, 168)),
-        ("bf16", "385x72x328", (1, 72)),
-        ("tf32", "129x568x200", (3, 192)),
-        ("i8", "384x200x144", (3, 80)),
+        ("f16", 256, "640x336x192", (2, 168)),
+        ("bf16", 256, "385x72x328", (1, 72)),
+        ("tf32", 256, "129x568x200", (3, 192)),
+        ("i8", 256, "384x200x144", (3, 80)),
+        ("f16", 192, "200x568x328", (3, 192)),
+        ("tf32", 192, "265x104x164", (1, 104)),
     ],
 )
-def test_tiles_of_256_rows_of_which_some_are_outside(
-    few: None, kind: str, shape: str, columns: tuple[int, int]
+def test_tall_tiles_of_whose_rows_some_are_outside(
+    few: None, kind: str, height: int, shape: str, columns: tuple[int, int]
 ) -> None:
     path = KERNELS / "matmul_wgmma_tall.cu"
-    tall = support.right(path, shape, {"TYPE": kind})
-    rows = -(-int(shape.split("x")[0]) // 256)
+    tall = support.right(path, shape, {"TYPE": kind, "TILE_M": height})
+    rows = -(-int(shape.split("x")[0]) // height)
     assert tall.job.launch.tile is not None
     assert (tall.job.launch.working_blocks // rows, tall.job.launch.tile[1]) == columns
     support.same_bits(
@@ -132,11 +135,14 @@ def test_blocks_that_load_for_each_other(few: None, name: str) -> None:
         support.same_bits([pairs, alone])
 
 
-# At 1408 x 3456 two waves of tiles of 128 rows are one of 256.
-def test_one_wave_of_256_rows() -> None:
-    plan = support.choose(KERNELS / "matmul_wgmma_tall.cu").plan
-    launch = plan({"m": 1408, "n": 3456, "k": 4096}, {**support.device("sm_90"), "sms": 132})
-    assert (launch.working_blocks, launch.tile) == (132, (256, 160, 64))
+# At 1408 x 3456 two waves of tiles of 128 rows are one of 256, at 2304 x 2048 one of 192.
+@pytest.mark.parametrize(
+    ("m", "n", "tile"), [(1408, 3456, (256, 160, 64)), (2304, 2048, (192, 192, 64))]
+)
+def test_one_wave_of_tall_tiles(m: int, n: int, tile: tuple[int, int, int]) -> None:
+    plan = support.choose(KERNELS / "matmul_wgmma_tall.cu", {"TILE_M": tile[0]}).plan
+    launch = plan({"m": m, "n": n, "k": 4096}, {**support.device("sm_90"), "sms": 132})
+    assert (launch.working_blocks, launch.tile) == (132, tile)
 
 
 # Rows that begin anywhere; less than a chunk; several chunks, several stretches of a row.
@@ -171,7 +177,9 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
         ("matmul_wgmma_fit", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),
         ("matmul_wgmma_fit", {"TYPE": "e4m3", "ROOM": 108}),
         ("matmul_wgmma_even", {"OVERLAP": 1}),
+        ("matmul_wgmma_even", {"TYPE": "tf32", "OVERLAP": 1}),
         ("matmul_wgmma_tall", {"TYPE": "tf32", "OVERLAP": 1}),
+        ("matmul_wgmma_tall", {"TYPE": "tf32", "TILE_M": 192, "OVERLAP": 1}),
         ("matmul_wgmma_turns", {"TYPE": "tf32", "OVERLAP": 1}),
         ("matmul_wgmma_padded", {}),
     ],
