@@ -278,7 +278,7 @@ SPARES_MORE = {
     (f"{before}@{shape}", f"{after}@{shape}")
     for before, after, shape in (
         ("hgemm_split_k", "hgemm_stream_k", "256*(sms+1)x128x8192"),
-        ("hgemm_split_k-splits2", "hgemm_stream_k", "256*(sms+1)x128x4096"),
+        ("hgemm_split_k", "hgemm_stream_k", "256*(sms//12)x1664x8192"),
         ("fp8_wgmma", "fp8_wgmma_promoted-accumulatef22", "8192x8192x8192"),
         (
             "fp8_wgmma-a_typee5m2",

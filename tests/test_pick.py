@@ -65,15 +65,19 @@ def test_at_shapes_that_took_no_part(picker: Picker) -> None:
     assert max(regrets) <= 0.15
 
 
-def test_variants_of_a_shape_are_compared_on_one_card(picker: Picker) -> None:
-    """The recording's races and times are of several; what is known of a shape is of the one that has most of it."""
-    cards = set(picker._where.values())
-    assert cards <= picker._recorded.environments.keys()
-    for (dtype, shape), card in picker._where.items():
+def test_variants_of_a_shape_are_compared_in_one_place(picker: Picker) -> None:
+    """A recording has races and times, and may be of several cards; what is known of a shape is of one that has most of it."""
+    gpus = {name for name, facts in picker._recorded.environments.items() if facts.get("gpu")}
+    places = set(picker._where.values())
+    assert {card for card, _ in places} <= gpus and {stage for _, stage in places} == {
+        "tune",
+        "time",
+    }
+    for (dtype, shape), place in picker._where.items():
         there = [times for name, one in picker.variants.items() if one.dtype == dtype
                  if (times := picker._times[name].get(shape))]  # fmt: skip
-        most = max(sum(other in times for times in there) for other in cards)
-        assert sum(card in times for times in there) == most
+        most = max(sum(other in times for times in there) for other in places)
+        assert sum(place in times for times in there) == most
 
 
 def test_why_a_variant_is_none(picker: Picker) -> None:

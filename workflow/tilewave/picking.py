@@ -31,6 +31,8 @@ from tilewave.variants import Variant, variant
 
 OPERATION = "matmul"
 CHECK, RACED, TIMED = "check", "tune", "time"
+Place = tuple[str, str]
+"""Where times may be compared: an environment, and which of these stages."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,8 @@ class Picker:
         self._fits: dict[str, Known | None] = {}
 
     @cached_property
-    def _times(self) -> dict[str, dict[str, dict[str, float]]]:
-        """Variant -> shape as recorded -> environment -> microseconds, of raced cases and else of timed ones;
-        wrong ones are left out."""
+    def _measured(self) -> dict[Place, dict[str, tuple[float, float | None]]]:
+        """Place -> case -> microseconds, and those of its baseline in the same turns; wrong cases are left out."""
         rows = self._recorded.results((CHECK, RACED, TIMED))
         wrong = {
             made["case"]
@@ -101,45 +102,61 @@ class Picker:
             if made["stage"] == CHECK and made["verdict"] not in (None, model.CORRECT)
         }
         gpus = {name for name, facts in self._recorded.environments.items() if facts.get("gpu")}
-        own: dict[str, dict[str, dict[str, float]]] = {
-            name: {RACED: {}, TIMED: {}} for name in gpus
-        }
+        found: dict[Place, dict[str, tuple[float, float | None]]] = {}
         behind: dict[str, dict[str, tuple[str, float]]] = {name: {} for name in gpus}
         for made in rows:
-            where = made["environment"]
-            if made["stage"] == CHECK or made["status"] != model.OK or where not in gpus:
+            where, stage = made["environment"], made["stage"]
+            if stage == CHECK or made["status"] != model.OK or where not in gpus:
                 continue
             figures = {one["metric"]: one["value"] for one in made["figures"]}
-            name = "tune_duration" if made["stage"] == RACED else "duration"
+            name = "tune_duration" if stage == RACED else "duration"
             if made["case"] not in wrong and name in figures:
-                own[where][made["stage"]][made["case"]] = figures[name]
+                told = figures[name], figures.get("baseline_duration")
+                found.setdefault((where, stage), {})[made["case"]] = told
                 if figures.get("tune_eliminated") and made["notes"].get("compared_us"):
                     ratio = figures[name] / made["notes"]["compared_us"]
                     behind[where][made["case"]] = (str(made["notes"]["compared_with"]), ratio)
-        found: dict[str, dict[str, dict[str, float]]] = {}
-        for where, stages in own.items():
-            raced = racing.durations(stages[RACED], behind[where])
-            for case, us in (stages[TIMED] | raced).items():
-                name, _, shape = case.partition("@")
-                found.setdefault(name, {}).setdefault(shape, {})[where] = us
+        for (where, stage), there in found.items():
+            if stage == RACED:
+                raced = racing.durations(
+                    {case: us for case, (us, _) in there.items()}, behind[where]
+                )
+                there.update({case: (us, None) for case, us in raced.items()})
         return found
 
     @cached_property
-    def _where(self) -> dict[tuple[str, str], str]:
-        """Dtype and shape as recorded -> the environment in which most variants were measured: parts of a recording may
-        be of several cards, and variants of a shape are compared on one."""
-        counts: dict[tuple[str, str], Counter[str]] = {}
+    def _times(self) -> dict[str, dict[str, dict[Place, float]]]:
+        """Variant -> shape as recorded -> place -> microseconds, such that those of a dtype at a shape and place may be
+        compared."""
+        found: dict[str, dict[str, dict[Place, float]]] = {}
+        for place, there in self._measured.items():
+            known = {case: case.partition("@") for case in there}
+            own = {case: us for case, (us, _) in there.items() if known[case][0] in self.variants}
+            baselines = {case: us for case in own if (us := there[case][1]) is not None}
+            shapes = {case: (self.variants[known[case][0]].dtype, known[case][2]) for case in own}
+            for case, us in racing.at_one_clock(own, baselines, shapes).items():
+                name, _, shape = known[case]
+                found.setdefault(name, {}).setdefault(shape, {})[place] = us
+        return found
+
+    @cached_property
+    def _where(self) -> dict[tuple[str, str], Place]:
+        """Dtype and shape as recorded -> the place in which most variants were measured: parts of a recording may be of
+        several cards, and what is timed at another moment than races has another clock."""
+        counts: dict[tuple[str, str], Counter[Place]] = {}
         for name, made in self.variants.items():
             for shape, times in self._times[name].items():
                 counts.setdefault((made.dtype, shape), Counter()).update(times.keys())
-        return {key: max(one, key=lambda name: (one[name], name)) for key, one in counts.items()}
+        return {key: max(one, key=lambda place: (one[place], place)) for key, one in counts.items()}
 
     @cached_property
     def variants(self) -> Mapping[str, Variant]:
         """The measured variants whose kernel files have the code that was measured, by id."""
         found = {}
         arch = f"sm_{self.device['arch']}"
-        for name in self._times:
+        for name in {
+            case.partition("@")[0]: None for one in self._measured.values() for case in one
+        }:
             entry = self._recorded.compiled.get(f"{name}.{arch}", {})
             kernel = self._kernels.get(name.partition("-")[0])
             if kernel is None or "resources" not in entry:

@@ -101,11 +101,20 @@ def launch(row: Row, environment: Mapping[str, Any]) -> Launch | None:
 
 
 def times(study: StudyData, stage: str) -> pd.Series[float]:
-    """Microseconds of each case that the stage measured; raced ones such that they may be compared
-    (`racing.durations`), a leader in another environment left out."""
+    """Microseconds of each case that the stage measured, such that they may be compared (`racing.durations`, a leader
+    in another environment left out; `racing.at_one_clock`)."""
     own = base.value_of(study, DURATIONS[stage], stage)
     if stage != RACED:
-        return own
+        where = base.environment_of(study, DURATIONS[stage], stage)
+        places = {
+            str(row["case"]): (
+                where.get(str(row["case"])),
+                *(row[one] for one in ("dtype", *SHAPE)),
+            )
+            for row in study.cases.to_dict("records")
+        }
+        baselines = base.value_of(study, "baseline_duration", stage)
+        return pd.Series(racing.at_one_clock(dict(own), dict(baselines), places), dtype=float)
     ratios, leaders = base.value_of(study, BEHIND, stage), base.text_of(study, BEHIND)
     where = base.environment_of(study, DURATIONS[stage], stage)
     behind = {

@@ -9,7 +9,6 @@ expected to take no time for a long k on a few.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -111,10 +110,11 @@ def costs(cases: Sequence[Case], sms: int) -> Costs | None:
         relative = rows / np.array([[one.us] for one in cases])
         relative[:, others] += relative[:, own]
         found, error = least_squares(relative, np.ones(len(cases)))
+        missed = np.mean((relative @ found - 1) ** 4) ** 0.25
         found[own] += found[others]
         if best is None or error < GAIN * best[1] - 1e-9:
             # Fewer cases than there are costs miss none of them.
-            misfit = UNKNOWN if len(cases) < len(COSTS) else math.sqrt(error / len(cases))
+            misfit = UNKNOWN if len(cases) < len(COSTS) else float(missed)
             best = Costs(tuple(map(float, found)), saturating, unit, misfit, most_steps), error
     return best and best[0]
 

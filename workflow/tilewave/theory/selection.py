@@ -206,8 +206,8 @@ class Costs:
     """What one variant's work costs: ``each`` of `COSTS` in microseconds a piece of `work`.
 
     saturating: blocks that keep an SM busy. unit: the `step_size` of a step. misfit: by what share of their
-    times the cases that these costs come from miss them (root of the mean square). steps: the most `block_steps` that
-    any of them has.
+    times the cases that these costs come from miss them (fourth root of the mean fourth power: what one case misses by
+    much is not lost among others). steps: the most `block_steps` that any of them has.
     """
 
     each: tuple[float, ...]
