@@ -217,3 +217,18 @@ def test_costs_are_not_trusted_far_beyond_the_steps_that_were_measured():
         shape = {"m": 128, "n": 128 * 132, "k": k}
         expected = known.duration(shape, one, 132)
         assert known.prudent(shape, one, 132) == pytest.approx(expected * (1 + misfit))
+
+
+def test_what_one_case_misses_by_far_is_not_lost_among_others():
+    one = Launch((128, 128, 64), 132, 1)
+    ks = [64 << i for i in range(8)]
+    cases = [
+        calibration.Case((128, 128 * 132, k), one, (10 + k / 64) * (1.3 if k == 1024 else 1))
+        for k in ks
+    ]
+    found = calibration.costs(cases, 132)
+    assert found is not None
+    missed = [abs(found.duration(case.shape, one, 132) / case.us - 1) for case in cases]
+    usual = (sum(x**2 for x in missed) / len(missed)) ** 0.5
+    assert found.misfit == pytest.approx((sum(x**4 for x in missed) / len(missed)) ** 0.25)
+    assert usual < found.misfit < max(missed)

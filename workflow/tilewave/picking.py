@@ -93,8 +93,9 @@ class Picker:
         self._fits: dict[str, Known | None] = {}
 
     @cached_property
-    def _measured(self) -> dict[Place, dict[str, tuple[float, float | None]]]:
-        """Place -> case -> microseconds, and those of its baseline in the same turns; wrong cases are left out."""
+    def _measured(self) -> tuple[dict[Place, dict[str, float]], dict[Place, dict[str, float]]]:
+        """Place -> case -> microseconds, and those of its baseline in the same turns, if any. Wrong cases are left out, and
+        races are told by `racing.durations`."""
         rows = self._recorded.results((CHECK, RACED, TIMED))
         wrong = {
             made["case"]
@@ -102,40 +103,41 @@ class Picker:
             if made["stage"] == CHECK and made["verdict"] not in (None, model.CORRECT)
         }
         gpus = {name for name, facts in self._recorded.environments.items() if facts.get("gpu")}
-        found: dict[Place, dict[str, tuple[float, float | None]]] = {}
-        behind: dict[str, dict[str, tuple[str, float]]] = {name: {} for name in gpus}
+        durations: dict[Place, dict[str, float]] = {}
+        baselines: dict[Place, dict[str, float]] = {}
+        behind: dict[Place, dict[str, tuple[str, float]]] = {}
         for made in rows:
-            where, stage = made["environment"], made["stage"]
-            if stage == CHECK or made["status"] != model.OK or where not in gpus:
+            case, place = made["case"], (made["environment"], made["stage"])
+            if made["stage"] == CHECK or made["status"] != model.OK or place[0] not in gpus:
                 continue
             figures = {one["metric"]: one["value"] for one in made["figures"]}
-            name = "tune_duration" if stage == RACED else "duration"
-            if made["case"] not in wrong and name in figures:
-                told = figures[name], figures.get("baseline_duration")
-                found.setdefault((where, stage), {})[made["case"]] = told
-                if figures.get("tune_eliminated") and made["notes"].get("compared_us"):
-                    ratio = figures[name] / made["notes"]["compared_us"]
-                    behind[where][made["case"]] = (str(made["notes"]["compared_with"]), ratio)
-        for (where, stage), there in found.items():
-            if stage == RACED:
-                raced = racing.durations(
-                    {case: us for case, (us, _) in there.items()}, behind[where]
-                )
-                there.update({case: (us, None) for case, us in raced.items()})
-        return found
+            us = figures.get("tune_duration" if made["stage"] == RACED else "duration")
+            if case in wrong or us is None:
+                continue
+            durations.setdefault(place, {})[case] = us
+            if "baseline_duration" in figures:
+                baselines.setdefault(place, {})[case] = figures["baseline_duration"]
+            if figures.get("tune_eliminated") and made["notes"].get("compared_us"):
+                ratio = us / made["notes"]["compared_us"]
+                behind.setdefault(place, {})[case] = (str(made["notes"]["compared_with"]), ratio)
+        told = {
+            place: racing.durations(own, behind.get(place, {})) for place, own in durations.items()
+        }
+        return told, baselines
 
     @cached_property
     def _times(self) -> dict[str, dict[str, dict[Place, float]]]:
         """Variant -> shape as recorded -> place -> microseconds, such that those of a dtype at a shape and place may be
         compared."""
         found: dict[str, dict[str, dict[Place, float]]] = {}
-        for place, there in self._measured.items():
-            known = {case: case.partition("@") for case in there}
-            own = {case: us for case, (us, _) in there.items() if known[case][0] in self.variants}
-            baselines = {case: us for case in own if (us := there[case][1]) is not None}
-            shapes = {case: (self.variants[known[case][0]].dtype, known[case][2]) for case in own}
-            for case, us in racing.at_one_clock(own, baselines, shapes).items():
-                name, _, shape = known[case]
+        durations, baselines = self._measured
+        for place, there in durations.items():
+            parts = {case: case.partition("@") for case in there}
+            own = {case: us for case, us in there.items() if parts[case][0] in self.variants}
+            shapes = {case: (self.variants[parts[case][0]].dtype, parts[case][2]) for case in own}
+            beside = {case: us for case, us in baselines.get(place, {}).items() if case in own}
+            for case, us in racing.at_one_clock(own, beside, shapes).items():
+                name, _, shape = parts[case]
                 found.setdefault(name, {}).setdefault(shape, {})[place] = us
         return found
 
@@ -154,9 +156,8 @@ class Picker:
         """The measured variants whose kernel files have the code that was measured, by id."""
         found = {}
         arch = f"sm_{self.device['arch']}"
-        for name in {
-            case.partition("@")[0]: None for one in self._measured.values() for case in one
-        }:
+        cases = (case for there in self._measured[0].values() for case in there)
+        for name in dict.fromkeys(case.partition("@")[0] for case in cases):
             entry = self._recorded.compiled.get(f"{name}.{arch}", {})
             kernel = self._kernels.get(name.partition("-")[0])
             if kernel is None or "resources" not in entry:

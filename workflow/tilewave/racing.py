@@ -1,4 +1,5 @@
-"""Racing: which of several candidates is the fastest, without measuring all of them to the end.
+"""Racing: which of several candidates is the fastest, without measuring all of them to the end; and how times of
+different moments are told so that they may be compared.
 
 Pure decisions, no GPU: a `Track` runs the candidates and gives microseconds of a launch, the race
 says who runs next and who is out. Candidates compete inside their league: kernels of this project
@@ -254,10 +255,10 @@ def at_one_clock(
 ) -> dict[str, float]:
     """Microseconds of cases that were timed one after the other, told so that those of a place may be compared.
 
-    own: as measured. baselines: what a case's baseline took in the same turns. places: what the cases with the same
-    baseline have in common, their shape and dtype. Clock and power differ from one moment to the other, for a case as for
-    its baseline (8192³ on an H200: 1,443 and 1,649 us of cuBLAS): each has its share of its baseline's time, times the
-    median of all baselines at the place. A case without a baseline keeps its time.
+    own: as measured. baselines: what a case's baseline took in the same turns. places: where cases may be compared, a shape
+    and dtype. Clock and power differ from one moment to the other, for a case as for its baseline (8192³ on an H200: 1,443
+    and 1,649 us of cuBLAS): each has its share of its baseline's time, times the median of all baselines at the place. These are
+    cuBLAS in the case's own layouts, which are some percent apart at most. A case without a baseline keeps its time.
     """
     found: dict[Hashable, list[float]] = {}
     for name in own.keys() & baselines.keys():

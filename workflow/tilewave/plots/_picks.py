@@ -38,7 +38,7 @@ class Group:
     """The variants of one dtype at one shape, as one stage measured them in one environment.
 
     own, vendor: case -> microseconds, of correct cases of this project's kernels and of cuBLAS (one
-    for each of its layouts). predicted: rule -> case -> microseconds; ranked_by: of the rule of costs, those that it
+    for each of its layouts; where it was timed, at the clock of that moment). predicted: rule -> case -> microseconds; ranked_by: of the rule of costs, those that it
     ranks by. rows: case -> row of the table
     of cases. fitted: the rules were given measured times of this shape.
     """

@@ -110,11 +110,11 @@ def costs(cases: Sequence[Case], sms: int) -> Costs | None:
         relative = rows / np.array([[one.us] for one in cases])
         relative[:, others] += relative[:, own]
         found, error = least_squares(relative, np.ones(len(cases)))
-        missed = np.mean((relative @ found - 1) ** 4) ** 0.25
-        found[own] += found[others]
         if best is None or error < GAIN * best[1] - 1e-9:
+            missed = float(np.mean((relative @ found - 1) ** 4) ** 0.25)
             # Fewer cases than there are costs miss none of them.
-            misfit = UNKNOWN if len(cases) < len(COSTS) else float(missed)
+            misfit = UNKNOWN if len(cases) < len(COSTS) else missed
+            found[own] += found[others]
             best = Costs(tuple(map(float, found)), saturating, unit, misfit, most_steps), error
     return best and best[0]
 
