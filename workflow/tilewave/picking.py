@@ -135,8 +135,7 @@ class Picker:
             parts = {case: case.partition("@") for case in there}
             own = {case: us for case, us in there.items() if parts[case][0] in self.variants}
             shapes = {case: (self.variants[parts[case][0]].dtype, parts[case][2]) for case in own}
-            beside = {case: us for case, us in baselines.get(place, {}).items() if case in own}
-            for case, us in racing.at_one_clock(own, beside, shapes).items():
+            for case, us in racing.at_one_clock(own, baselines.get(place, {}), shapes).items():
                 name, _, shape = parts[case]
                 found.setdefault(name, {}).setdefault(shape, {})[place] = us
         return found

@@ -38,8 +38,8 @@ class Group:
     """The variants of one dtype at one shape, as one stage measured them in one environment.
 
     own, vendor: case -> microseconds, of correct cases of this project's kernels and of cuBLAS (one
-    for each of its layouts; where it was timed, at the clock of that moment). predicted: rule -> case -> microseconds; ranked_by: of the rule of costs, those that it
-    ranks by. rows: case -> row of the table
+    for each of its layouts; where it was timed, at the clock of that moment). predicted: rule -> case ->
+    microseconds; ranked_by: of the rule of costs, those that it ranks by. rows: case -> row of the table
     of cases. fitted: the rules were given measured times of this shape.
     """
 
@@ -104,19 +104,13 @@ def times(study: StudyData, stage: str) -> pd.Series[float]:
     """Microseconds of each case that the stage measured, such that they may be compared (`racing.durations`, a leader
     in another environment left out; `racing.at_one_clock`)."""
     own = base.value_of(study, DURATIONS[stage], stage)
+    where = base.environment_of(study, DURATIONS[stage], stage)
     if stage != RACED:
-        where = base.environment_of(study, DURATIONS[stage], stage)
-        places = {
-            str(row["case"]): (
-                where.get(str(row["case"])),
-                *(row[one] for one in ("dtype", *SHAPE)),
-            )
-            for row in study.cases.to_dict("records")
-        }
+        rows = study.cases[["case", "dtype", *SHAPE]].itertuples(index=False)
+        places = {str(case): (where.get(str(case)), *place) for case, *place in rows}
         baselines = base.value_of(study, "baseline_duration", stage)
         return pd.Series(racing.at_one_clock(dict(own), dict(baselines), places), dtype=float)
     ratios, leaders = base.value_of(study, BEHIND, stage), base.text_of(study, BEHIND)
-    where = base.environment_of(study, DURATIONS[stage], stage)
     behind = {
         case: (leader, float(ratios[case]))
         for case, leader in leaders.items()

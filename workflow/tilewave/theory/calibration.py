@@ -111,9 +111,9 @@ def costs(cases: Sequence[Case], sms: int) -> Costs | None:
         relative[:, others] += relative[:, own]
         found, error = least_squares(relative, np.ones(len(cases)))
         if best is None or error < GAIN * best[1] - 1e-9:
-            missed = float(np.mean((relative @ found - 1) ** 4) ** 0.25)
-            # Fewer cases than there are costs miss none of them.
-            misfit = UNKNOWN if len(cases) < len(COSTS) else missed
+            misfit = float(np.mean((relative @ found - 1) ** 4) ** 0.25)
+            if len(cases) < len(COSTS):  # which miss none of them
+                misfit = UNKNOWN
             found[own] += found[others]
             best = Costs(tuple(map(float, found)), saturating, unit, misfit, most_steps), error
     return best and best[0]
