@@ -135,14 +135,7 @@ struct Ring {
     }
 
     // By one thread; a barrier of the block, or of the cluster, has to follow.
-    __device__ __forceinline__ void begin(int releases) const {
-#pragma unroll
-        for (int i = 0; i < STAGES; ++i) {
-            initialize(full + 8 * i, 1);
-            initialize(empty + 8 * i, releases);
-        }
-        publish_barriers();
-    }
+    __device__ __forceinline__ void begin(int releases) const { initialize_stages<STAGES>(full, empty, releases); }
 
     __device__ __forceinline__ unsigned at() const { return stages + stage * STAGE_BYTES; }
     __device__ __forceinline__ unsigned full_barrier() const { return full + 8 * stage; }

@@ -86,17 +86,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         ring.begin(thread, boxes);
         overlap::wait_for_launch_before();
         if (elected()) {
-            const CUtensorMap& map_b = patch.width == narrow ? map_narrow : map_wide;
-            for (int chunk = 0; chunk < chunks; ++chunk) {
-                ring.wait_empty();
-                const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
-                expect(barrier, (boxes * BOX + patch.width) * SWIZZLE_BYTES);
-                for (int box = 0; box < boxes; ++box) {
-                    load_rows<BOX>(at + box * BOX * SWIZZLE_BYTES, map_a, chunk, patch.row + box * BOX, barrier);
-                }
-                load(at + A_BYTES, map_b, chunk * DEPTH, patch.column, barrier);
-                ring.next();
-            }
+            load_chunks<BOX>(ring, map_a, patch.width == narrow ? map_narrow : map_wide, patch, chunks, boxes);
         }
     } else {
         take_registers<CONSUMING>();

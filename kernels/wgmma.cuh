@@ -62,6 +62,18 @@ __device__ __forceinline__ void publish_barriers() {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
 
+// By one thread: the mbarriers of COUNT stages, from two addresses on. A stage is full with one arrival and what the TMA
+// brings, and empty with so many `releases`.
+template <int COUNT>
+__device__ __forceinline__ void initialize_stages(unsigned full, unsigned empty, int releases) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        initialize(full + 8 * i, 1);
+        initialize(empty + 8 * i, releases);
+    }
+    publish_barriers();
+}
+
 // One arrival, and `bytes` that the TMA still has to bring before the phase completes.
 __device__ __forceinline__ void expect(unsigned barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes) : "memory");

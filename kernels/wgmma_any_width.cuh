@@ -79,7 +79,7 @@
 #endif
 
 // The CASE of a width that is known when the kernel runs.
-#define OF_WIDTH(width, CASE)             \
+#define SWITCH_WIDTH(width, CASE)         \
     switch (width / 8) {                  \
         NAMED(WIDTHS_TO_, WIDEST)(CASE)   \
         default: __builtin_unreachable(); \
@@ -107,10 +107,10 @@ __device__ __forceinline__ void multiply_chunk(Sums& sums, int width, unsigned l
             "setp.ne.b32 always, 1, 0;\n"                                                                      \
             PRODUCT(N, FOURS, "more") NEXT(N, FOURS) NEXT(N, FOURS) NEXT(N, FOURS)                             \
             "}\n"                                                                                              \
-            : "+l"(a), "+l"(b), "+r"(add), NAMED(OF_, WIDEST)(SUM_OPERAND, sums));       \
+            : "+l"(a), "+l"(b), "+r"(add), NAMED(OF_, WIDEST)(SUM_OPERAND, sums));                             \
         hopper::commit_products();                                                                             \
         break;
-    OF_WIDTH(width, CASE)
+    SWITCH_WIDTH(width, CASE)
 #undef CASE
 #undef NEXT
 #undef PRODUCT
@@ -140,7 +140,7 @@ __device__ __forceinline__ void multiply_chunk(Sums (&sums)[COUNT], int width, u
         }                                                                                                    \
         hopper::commit_products();                                                                           \
         break;
-    OF_WIDTH(width, CASE)
+    SWITCH_WIDTH(width, CASE)
 #undef CASE
 }
 

@@ -97,14 +97,7 @@ struct Ring {
     __device__ __forceinline__ void begin(const Thread& thread, int warpgroups = TURNS ? 1 : CONSUMERS) const {
         const int releases = warpgroups * (ACROSS > 1 ? ACROSS * WARP : WARPGROUP) / WARP;
         // One lane for all: of several lanes each would take a turn of a loop, with a fence of its own.
-        if (elected()) {
-#pragma unroll
-            for (int i = 0; i < STAGES; ++i) {
-                initialize(full + 8 * i, 1);
-                initialize(empty + 8 * i, releases);
-            }
-            publish_barriers();
-        }
+        if (elected()) initialize_stages<STAGES>(full, empty, releases);
         __syncwarp();
 #if ACROSS > 1
         join();
@@ -354,14 +347,17 @@ __device__ __forceinline__ void load_rows(unsigned at, const CUtensorMap& map_a,
 #endif
 }
 
-// By one thread: asks for the chunks of a tile.
+// By one thread: asks for the chunks of a tile, of A so many boxes of BOX rows.
+template <int BOX = TILE_M>
 __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a, const CUtensorMap& map_b,
-                                            const Patch& patch, int chunks) {
+                                            const Patch& patch, int chunks, int boxes = 1) {
     for (int chunk = 0; chunk < chunks; ++chunk) {
         ring.wait_empty();
         const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
-        expect(barrier, A_BYTES + patch.width * SWIZZLE_BYTES);
-        load_rows<TILE_M>(at, map_a, chunk, patch.row, barrier);
+        expect(barrier, (boxes * BOX + patch.width) * SWIZZLE_BYTES);
+        for (int box = 0; box < boxes; ++box) {
+            load_rows<BOX>(at + box * BOX * SWIZZLE_BYTES, map_a, chunk, patch.row + box * BOX, barrier);
+        }
         load(at + A_BYTES, map_b, chunk * DEPTH, patch.column, barrier);
         ring.next();
     }
@@ -377,7 +373,7 @@ __device__ __forceinline__ void load_tiles(Ring& ring, const CUtensorMap& map_a,
     if (elected()) {
         for (int tile = blockIdx.x; tile < division.count(); tile += gridDim.x) {
             load_chunks(ring, map_a, patch.width == division.narrow ? map_narrow : map_wide, patch, chunks);
-            patch = Patch(division, tile + gridDim.x);
+            patch = Patch(division, min(tile + static_cast<int>(gridDim.x), division.count() - 1));
         }
     }
 }

@@ -43,7 +43,6 @@ constexpr int PIECE = 16 / static_cast<int>(sizeof(Out));  // results of 16 byte
 static_assert(TILE_N % 16 == 0 && TILE_N <= 256 && WARPGROUPS <= 4, "a box of the TMA has 256 rows at most");
 static_assert(A_BYTES % ATOM_BYTES == 0 && B_BYTES % ATOM_BYTES == 0, "operands begin where a swizzle does");
 static_assert(RING >= 2, "one chunk is multiplied while another one is loaded");
-static_assert(RING <= WARP, "a lane prepares the mbarriers of a stage");
 
 using Sums = Number[SUMS];
 
@@ -97,14 +96,7 @@ struct Ring {
     // By the warp that loads, which goes on at once. `releases`: of a stage before it may be filled.
     __device__ __forceinline__ void begin(const Thread& thread, int releases = CONSUMER_WARPS) const {
         // One lane for all: of several lanes each would take a turn of a loop, with a fence of its own.
-        if (elected()) {
-#pragma unroll
-            for (int i = 0; i < RING; ++i) {
-                initialize(full + 8 * i, 1);
-                initialize(empty + 8 * i, releases);
-            }
-            publish_barriers();
-        }
+        if (elected()) initialize_stages<RING>(full, empty, releases);
         __syncwarp();
         asm volatile("bar.arrive 2, %0;\n" ::"n"(THREADS) : "memory");
     }
