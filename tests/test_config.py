@@ -301,12 +301,24 @@ def test_a_block_takes_the_cases_of_another_study():
     assert (late.time, late.tune, late.execute) == (True, False, True)
 
 
+def test_a_block_takes_the_variants_of_another_study_at_other_shapes():
+    blocks = [BLOCK | {"time": True}, BLOCK | {"shapes": [128], "counters": "flops"}]
+    data = study(cases=blocks)
+    elsewhere = {"study": "s", "counters": "none", "shapes": [48, "16x32x64"]}
+    data["studies"]["t"] = data["studies"]["s"] | {"cases": [elsewhere]}
+    plan = load(data).plan
+    variants = dict.fromkeys(plan.requests[one].case.variant.id for one in plan.studies["s"])
+    assert plan.studies["t"] == [f"{one}@{n}" for one in variants for n in ("48x48x48", "16x32x64")]
+    for one in plan.studies["t"]:  # of a variant what its first block wants
+        assert (plan.requests[one].time, plan.requests[one].counters) == (True, set())
+
+
 @pytest.mark.parametrize(
     ("taken", "key", "allowed"),
     [
         ({"study": "stdy"}, "cases.0.study", "allowed: s"),
         ({"study": "t"}, "cases.0.study", "allowed: s"),  # a circle
-        ({"study": "s", "shapes": [64]}, "cases.0.shapes", "nothing beside"),
+        ({"study": "s", "dtypes": ["f32"]}, "cases.0.dtypes", "nothing beside"),
     ],
     ids=str,
 )

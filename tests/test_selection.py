@@ -212,11 +212,54 @@ def test_a_step_of_a_narrower_tile_takes_less_where_the_tile_follows_the_shape()
 
 def test_costs_are_not_trusted_far_beyond_the_steps_that_were_measured():
     one = Launch((128, 128, 64), 132, 1)
-    known = Costs((1.0, 0.0, 1.0, 0.0, 0.0, 0.0), misfit=0.1, steps=8)
+    known = Costs((1.0, 0.0, 1.0, 0.0, 0.0, 0.0), misfit=0.1, steps={1: 8})
     for k, misfit in ((64, 0.1), (8 * 64, 0.1), (24 * 64, 0.1), (25 * 64, selection.UNKNOWN)):
         shape = {"m": 128, "n": 128 * 132, "k": k}
         expected = known.duration(shape, one, 132)
         assert known.prudent(shape, one, 132) == pytest.approx(expected * (1 + misfit))
+
+
+def test_steps_are_not_known_from_sms_that_hold_more_blocks():
+    """Two blocks an SM were measured with 100 steps, one with 4: of one, 12 are known and 13 are not."""
+    known = Costs((1.0, 0.0, 1.0, 0.0, 0.0, 0.0), misfit=0.1, steps={1: 4, 2: 100})
+    one, two = Launch((128, 128, 64), 132, 2), Launch((128, 128, 64), 264, 2)
+    for launch, steps, misfit in ((one, 12, 0.1), (one, 13, selection.UNKNOWN), (two, 300, 0.1)):
+        shape = {"m": 128, "n": 128 * launch.blocks, "k": 64 * steps}
+        assert known.prudent(shape, launch, 132) == pytest.approx(
+            known.duration(shape, launch, 132) * (1 + misfit)
+        )
+
+
+def test_what_a_kind_of_shape_takes_more_is_no_part_of_the_fit():
+    known = Costs((2.0, 1.0, 0.5, 1.0, 0.2, 0.0))
+    cases = []
+    for m, n, k in calibration.SHAPES:
+        shape, blocks = {"m": m, "n": n, "k": k}, -(-m // 128) * -(-n // 128)
+        launch = Launch((128, 128, 32), blocks, 1)
+        more = {(777, 1001, 333): 1.5, (4104, 4104, 1032): 1.3, (4096, 16, 4096): 2.0}
+        us = known.duration(shape, launch, 132) * more.get((m, n, k), 1.0)
+        cases.append(Case((m, n, k), launch, us))
+    found = calibration.costs(cases, 132, 2)
+    assert found is not None and found.each == pytest.approx(known.each, abs=1e-6)
+    # The worst of two cases; 1000x3000x2000 has rows of 4000 bytes, which are whole sectors.
+    assert found.more == pytest.approx({selection.MISALIGNED: 1.5, selection.NARROW: 2.0})
+    launch = Launch((128, 128, 32), 64, 1)
+    for n, k, more in ((1000, 1000, 1.5), (1000, 1024, 1.0), (32, 1024, 2.0), (32, 1000, 3.0)):
+        shape = {"m": 1000, "n": n, "k": k}
+        assert found.duration(shape, launch, 132) == pytest.approx(
+            more * known.duration(shape, launch, 132)
+        )
+        assert sum(found.spent(shape, launch, 132).values()) == found.duration(shape, launch, 132)
+    # Of a variant without such a case nothing is known of them.
+    usual = calibration.costs(
+        [one for one in cases if one.sizes not in calibration.SPECIAL], 132, 2
+    )
+    assert usual is not None and not usual.more
+    for k, misfit in ((1024, usual.misfit), (1000, selection.UNKNOWN)):
+        shape = {"m": 1000, "n": 1000, "k": k}
+        assert usual.prudent(shape, launch, 132) == pytest.approx(
+            usual.duration(shape, launch, 132) * (1 + misfit)
+        )
 
 
 def test_what_one_case_misses_by_far_is_not_lost_among_others():

@@ -48,11 +48,13 @@ rule execute:
     input:
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["execute"][wildcards.batch]),
+        # On a GPU beside the counters, which keep one core busy: nothing is timed any more.
+        timed=WORK.done("time") if WORK.live else [],
     output:
         temp(f"{RESULTS}/batches/execute-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/execute-{{batch}}.log",
-    threads: 1024
+    threads: max(1, workflow.cores - 1) if WORK.live else 1024
     params:
         stage="execute",
         kernels=WORK.kernels_of("execute"),

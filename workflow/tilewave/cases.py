@@ -224,6 +224,22 @@ def _combinations(kernel: Kernel, how: str | Mapping[str, Any]) -> int:
     return math.prod(len(one) if isinstance(one, list) else 1 for one in lists.values())
 
 
+def _dimensions(kernel: Kernel) -> tuple[str, ...]:
+    return operations.load(kernel.front.operation, kernel.path).dimensions
+
+
+def _shapes(
+    block: CaseBlock, dimensions: tuple[str, ...], where_file: object, key: str
+) -> list[Shape]:
+    """A block's shapes. Raises UserError for none, and for too many."""
+    told = expand_shapes(block.shapes, dimensions, where_file, f"{key}.shapes")
+    shapes = list(itertools.islice(told, MOST_CASES + 1))
+    _bounded(len(shapes), "shapes", where_file, f"{key}.shapes")
+    if not shapes:
+        raise UserError(where_file, f"{key}.shapes", block.shapes, "at least one shape")
+    return shapes
+
+
 def _block_cases(
     block: CaseBlock, kernels: Mapping[str, Kernel], where_file: object, key: str
 ) -> Iterator[Case]:
@@ -242,17 +258,13 @@ def _block_cases(
         if not selected:
             raise UserError(where_file, f"{key}.providers", block.providers, found)
     for kernel in selected:
-        dimensions = operations.load(kernel.front.operation, kernel.path).dimensions
+        dimensions = _dimensions(kernel)
         if kernel.front.operation == "probe":
             for name, probe in kernel.front.cases.items():
                 place = f"cases.{name}.macros"
                 yield Case(next(choices(kernel, probe.macros, kernel.path, place)), None, name)
             continue
-        told = expand_shapes(block.shapes, dimensions, where_file, f"{key}.shapes")
-        shapes = list(itertools.islice(told, MOST_CASES + 1))
-        _bounded(len(shapes), "shapes", where_file, f"{key}.shapes")
-        if not shapes:
-            raise UserError(where_file, f"{key}.shapes", block.shapes, "at least one shape")
+        shapes = _shapes(block, dimensions, where_file, key)
         how = block.macros
         if isinstance(how, dict) and block.kernels == "all":
             how = {name: value for name, value in how.items() if name in kernel.front.macros}
@@ -288,10 +300,22 @@ def _other_study(
     if block.study not in own:
         allowed = own or "a study whose blocks all choose their own cases"
         raise UserError(where_file, f"{key}.study", block.study, allowed)
-    for name in block.model_fields_set - {"study", *WANTS}:
-        allowed = f"nothing beside `study` but {', '.join(WANTS)}"
+    for name in block.model_fields_set - {"study", "shapes", *WANTS}:
+        allowed = f"nothing beside `study` but {', '.join(('shapes', *WANTS))}"
         raise UserError(where_file, f"{key}.{name}", getattr(block, name), allowed)
     return block.study
+
+
+def _at_shapes(
+    cases: Iterator[tuple[Any, ...]], block: CaseBlock, where_file: object, key: str
+) -> Iterator[tuple[Any, ...]]:
+    """The variants of these cases at a block's shapes, with what is done with the first case of each."""
+    firsts: dict[str, tuple[Any, ...]] = {}
+    for case, *wanted in cases:
+        firsts.setdefault(case.variant.id, (case.variant, *wanted))
+    for variant, *wanted in firsts.values():
+        for shape in _shapes(block, _dimensions(variant.kernel), where_file, key):
+            yield Case(variant, shape), *wanted
 
 
 def expand_study(
@@ -314,6 +338,8 @@ def expand_study(
             found = ((case, *of_study) for case in chosen)
         else:
             found = expand_study(other, studies, kernels, where_file, left_out)
+            if block.shapes:
+                found = _at_shapes(found, block, where_file, key)
         for case, *wanted in found:
             time, tune, counters, execute = (
                 old if new is None else new for new, old in zip(set_here, wanted, strict=True)

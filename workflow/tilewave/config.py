@@ -19,8 +19,8 @@ from tilewave.errors import UserError
 from tilewave.home import RECORDED, place
 from tilewave.validation import validated
 
-MOST_CASES = 20_000
-"""Of a plan; the full study has some three thousand."""
+MOST_CASES = 40_000
+"""Of a plan, each as often as a study names it; the full study has some twenty thousand."""
 MOST_ITEMS = 1000
 """Of any list and mapping in the config."""
 LARGEST_SIZE = 2**40
@@ -57,8 +57,8 @@ class CaseBlock(Model):
 
     study: Name | None = Field(
         None,
-        description="Takes the cases of another study, in place of choosing any; what it does not "
-        "override is done with them as that study wants it.",
+        description="Takes the cases of another study, or their variants at other `shapes`, in place of choosing any; what "
+        "it does not override is done with them as that study wants it.",
     )
     kernels: Words | Word = Field(
         "all", description="Kernel names, or `all` of the block's operation (new files included)."
@@ -77,7 +77,8 @@ class CaseBlock(Model):
         default_factory=list,
         max_length=MOST_ITEMS,
         description="4096; `512x256x128`; or a mapping of dimensions to a number, an expression "
-        "over `sms`, a list, or {from, to, step}. Probes bring their own cases.",
+        "over `sms`, a list, or {from, to, step}. Probes bring their own cases. Beside `study`: in place "
+        "of the shapes of its cases.",
     )
     providers: list[Literal["nvrtc", "cublaslt", "cpu"]] = Field(
         default_factory=list, max_length=3, description="Keep only kernels that one of these runs."

@@ -15,6 +15,7 @@ from typing import Any
 
 from tilewave import racing
 from tilewave.cases import expand_shapes
+from tilewave.dtypes import product_sizes
 from tilewave.errors import UserError
 from tilewave.expressions import ExpressionError
 from tilewave.kernels import Kernel
@@ -204,7 +205,7 @@ class Picker:
             launch = self._launch(made, resources, sizes)
             if isinstance(launch, selection.Launch):
                 cases.append(Case(sizes, launch, measured[sizes]))
-        costs = calibration.costs(cases, self.sms)
+        costs = calibration.costs(cases, self.sms, product_sizes(made.dtype)[0])
         return None if costs is None else Known(made, resources, measured, cases, costs)
 
     def _launch(

@@ -122,6 +122,7 @@ def _candidate(one: Candidate, sizes: Sizes, sms: int) -> dict[str, Any]:
         "blocks_per_sm": launch.blocks_per_sm,
         "waves": launch.blocks / (sms * launch.blocks_per_sm),
         "spent_us": dict(one.spent),
+        "times_more": one.known.costs.times_more(shape),
         "fitted": [{"shape": dict(case.shape), "us": case.us} for case in one.known.fitted],
     }
 
@@ -193,6 +194,7 @@ def text(told: Mapping[str, Any]) -> list[str]:
             f"{first['variant']}: {first['us']:.2f} us expected, {first['tflops']:.1f} TFLOP/s",
             f"  {_geometry(first)}",
             f"  its time: {_shares(first['spent_us'])}",
+            *(f"  x{times:.2f} of it for {kind}" for kind, times in first["times_more"].items()),
             *(f"  runner-up: {_against(first, other)}" for other in found[1:2]),
             "",
             *columns(

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from tilewave import racing
+from tilewave.dtypes import product_sizes
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.theory import calibration, selection
@@ -82,6 +83,20 @@ class Group:
         return None if self.cublas is None else 100 * self.cublas / self.own[case]
 
 
+def fitted_at() -> str:
+    """The shapes of `calibration.SHAPES`, as a note tells them."""
+    usual, special = (
+        ", ".join(
+            base.shape_label(dict(zip(SHAPE, sizes)))
+            for sizes in calibration.SHAPES
+            if (sizes in calibration.SPECIAL) is special
+        )
+        for special in (False, True)
+    )
+    kinds = f"{selection.MISALIGNED} or {selection.NARROW}"
+    return f"{usual}; what it takes more for {kinds} at {special}"
+
+
 def launch(row: Row, environment: Mapping[str, Any]) -> Launch | None:
     """A case's launch as the models see it; None where something of it is not known."""
     if not all(base.present(row.get(name)) for name in (*_FACTS, *SHAPE)):
@@ -147,7 +162,7 @@ def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Gro
         # Ratios are formed in one environment: the one that most of the dtype's figures are from.
         environment = str(mine["environment"].mode().iloc[0])
         rows = mine[mine["environment"] == environment].to_dict("records")
-        rules = _Rules(rows, study.environments.get(environment, {}))
+        rules = _Rules(rows, study.environments.get(environment, {}), product_sizes(dtype)[0])
         places: dict[tuple[str, Sizes], list[Row]] = {}
         for row in rows:
             if row["stage"] in stages:
@@ -181,7 +196,7 @@ def _sizes(row: Row) -> Sizes:
 class _Rules:
     """The rules, as far as the measured cases of a dtype let them know its variants."""
 
-    def __init__(self, rows: Iterable[Row], environment: Mapping[str, Any]) -> None:
+    def __init__(self, rows: Iterable[Row], environment: Mapping[str, Any], element: int) -> None:
         self._environment = environment
         self._sms = int(environment.get("sms") or 0)
         self._launches: dict[str, Launch] = {}
@@ -195,7 +210,7 @@ class _Rules:
         fitted = {}
         for variant, known in cases.items():
             told = calibration.telling(dict.fromkeys(one.sizes for one in known))
-            fitted[variant] = calibration.costs(calibration.at(known, told), self._sms)
+            fitted[variant] = calibration.costs(calibration.at(known, told), self._sms, element)
         self._costs = {variant: costs for variant, costs in fitted.items() if costs is not None}
         largest = max(calibration.SHAPES, key=math.prod)
         self._at_largest = {name: calibration.at(known, [largest]) for name, known in cases.items()}

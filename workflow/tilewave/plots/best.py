@@ -21,7 +21,7 @@ from tilewave.plots import style as look
 from tilewave.plots._picks import ALWAYS, COSTS, RACED, RULES, SHAPE, WAVES, Group, Row
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, INK, Style
-from tilewave.theory import calibration, selection
+from tilewave.theory import selection
 
 READING = (
     "A row is a shape: the dot is the speed of the fastest variant in % of cuBLAS's, the diamond "
@@ -229,12 +229,9 @@ def _notes(table: pd.DataFrame) -> list[str]:
     saved."""
     notes = []
     if table["model fitted here"].eq(True).any():
-        shapes = ", ".join(
-            base.shape_label(dict(zip(SHAPE, sizes))) for sizes in calibration.SHAPES
-        )
         notes.append(
             "Model: the costs of a launch, of the ends of a tile, of steps along k and of added parts, "
-            f"fitted for each variant at {shapes}; the other shapes took no part."
+            f"fitted for each variant at {_picks.fitted_at()}; the other shapes took no part."
         )
     kept = _kept(table, _REGRETS[COSTS])
     if len(kept):

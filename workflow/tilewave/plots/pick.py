@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from tilewave.plots import _picks, base
+from tilewave.plots import _picks
 from tilewave.plots import style as look
 from tilewave.plots._picks import ALWAYS, COSTS, RACED, RULES, SHAPE, TIMED, WAVES, Group
 from tilewave.plots.base import StudyData
@@ -169,11 +169,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         _losses(left, trials)
         _times(right, trials)
         handles, labels = look.entries([left])
-        given = ", ".join(base.shape_label(dict(zip(SHAPE, sizes))) for sizes in calibration.SHAPES)
         raced = int((trials["measured in"] == "races").sum())
         notes = [
             "Costs: of a launch, of the ends of a tile and of steps along k, of both in the other blocks, and "
-            f"of added parts, fitted for each variant at {given}; these are no trials. A variant with fewer than "
+            f"of added parts, fitted for each variant at {_picks.fitted_at()}; these are no trials. A variant with fewer than "
             f"{calibration.LEAST} of them is fitted at all of its shapes, trials too. The other rules know the largest of "
             "them.",
             f"{raced} of the trials are races between all variants; the others have "

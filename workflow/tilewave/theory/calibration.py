@@ -10,7 +10,7 @@ expected to take no time for a long k on a few.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ from tilewave.theory.selection import (
     Launch,
     Shape,
     block_steps,
+    held,
+    kinds,
     step_size,
     work,
 )
@@ -41,8 +43,15 @@ SHAPES: Mapping[Sizes, str] = {
     (4096, 128, 4096): "a skinny product: few tiles, A from DRAM",
     (128, 4096, 4096): "the same with B, of which other tiles have each row",
     (8192, 8192, 128): "a short k: the ends of tiles",
+    (4104, 4104, 1032): "rows that begin inside of sectors, of two-byte types",
+    (1000, 3000, 2000): "the same of one-byte types, for the TMA",
+    (777, 1001, 333): "the same of all types",
+    (4096, 16, 4096): "few columns: boxes that are mostly outside of the matrix",
 }
 """The cases of a variant that its costs are taken from: each shows what the others do not."""
+SPECIAL: Collection[Sizes] = list(SHAPES)[-4:]
+"""Those that only show what a kind of shape takes more (`selection.kinds`): among the others in one fit they would
+bend what it says of usual shapes."""
 LEAST = 3
 """Cases without which a variant has no costs."""
 SATURATING = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
@@ -94,14 +103,29 @@ def least_squares(
     return found / lengths, float(error @ error)
 
 
-def costs(cases: Sequence[Case], sms: int) -> Costs | None:
-    """The costs of a variant; None with fewer cases than `LEAST`."""
-    if len(cases) < LEAST:
+def costs(cases: Sequence[Case], sms: int, element: int = 0) -> Costs | None:
+    """The costs of a variant whose A has elements of so many bytes; None with fewer usual cases than `LEAST`."""
+    usual = [one for one in cases if one.sizes not in SPECIAL]
+    found = _fitted(usual, sms) if len(usual) >= LEAST else None
+    if found is None:
         return None
+    more: dict[str, float] = {}
+    for one in cases:
+        if one.sizes in SPECIAL:
+            ratio = one.us / found.duration(one.shape, one.launch, sms)
+            # Of several cases the worst: how much a kind takes varies, and none is to be picked for the least of it.
+            more |= {kind: max(ratio, more.get(kind, 0.0)) for kind in kinds(one.shape, element)}
+    return replace(found, element=element, more=more)
+
+
+def _fitted(cases: Sequence[Case], sms: int) -> Costs | None:
     best: tuple[Costs, float] | None = None
     most = cases[0].launch.blocks_per_sm
     unit = max(step_size(one.launch.tile) for one in cases)
-    most_steps = max(block_steps(one.shape, one.launch) for one in cases)
+    steps: dict[int, int] = {}
+    for one in cases:
+        blocks = held(one.launch, sms)
+        steps[blocks] = max(steps.get(blocks, 0), block_steps(one.shape, one.launch))
     own, others = COSTS.index(STEPS), COSTS.index(OTHER_STEPS)
     for saturating in SATURATING:
         if saturating > most:
@@ -115,7 +139,7 @@ def costs(cases: Sequence[Case], sms: int) -> Costs | None:
             if len(cases) < len(COSTS):  # which miss none of them
                 misfit = UNKNOWN
             found[own] += found[others]
-            best = Costs(tuple(map(float, found)), saturating, unit, misfit, most_steps), error
+            best = Costs(tuple(map(float, found)), saturating, unit, misfit, steps), error
     return best and best[0]
 
 
@@ -128,4 +152,4 @@ def at(cases: Sequence[Case], sizes: Iterable[Sizes]) -> list[Case]:
 def telling(measured: Collection[Sizes]) -> Collection[Sizes]:
     """The shapes of a variant that its costs are taken from: those of `SHAPES`, or where they are too few all."""
     chosen = [sizes for sizes in SHAPES if sizes in measured]
-    return chosen if len(chosen) >= LEAST else measured
+    return chosen if len(set(chosen) - set(SPECIAL)) >= LEAST else measured

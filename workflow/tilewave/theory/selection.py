@@ -17,8 +17,9 @@ Durations are in any one unit; the same comes out that went in. Costs are told i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewave.theory.occupancy import SmLimits, occupancy
 from tilewave.theory.quantization import Waves, rounds_on_sms, tile_count, waves
@@ -149,6 +150,23 @@ FAR = 3
 from DRAM alone is late (hgemm_split_k in four pieces, 128x128x32768 on an H200: 78.9 us for 58.9)."""
 UNKNOWN = 1.0
 """What is taken for the misfit of costs of which none is known."""
+MISALIGNED, NARROW = "rows that begin inside of sectors", "few columns"
+SECTOR = 32
+"""Bytes that memory is read in: rows that begin inside of one take a sector more, and other instructions in shared memory."""
+FEW = 32
+"""Columns, up to which boxes of B and C are mostly outside of the matrix."""
+
+
+def kinds(shape: Shape, element: int) -> tuple[str, ...]:
+    """What a shape has that variants take differently, and tiles do not tell. element: bytes of one of A and B (0: not
+    known). Rows of A, and columns of B where these are contiguous, are k elements apart."""
+    found = {MISALIGNED: shape["k"] * element % SECTOR > 0, NARROW: shape["n"] <= FEW}
+    return tuple(kind for kind, holds in found.items() if holds)
+
+
+def held(launch: Launch, sms: int) -> int:
+    """Blocks that the busiest SM holds at a time."""
+    return min(rounds_on_sms(launch.blocks, sms), launch.blocks_per_sm)
 
 
 def full_loads(blocks: int, blocks_per_sm: int, saturating: float) -> float:
@@ -207,19 +225,29 @@ class Costs:
 
     saturating: blocks that keep an SM busy. unit: the `step_size` of a step. misfit: by what share of their
     times the cases that these costs come from miss them (fourth root of the mean fourth power: what one case misses by
-    much is not lost among others). steps: the most `block_steps` that any of them has.
+    much is not lost among others). steps: by the blocks that are `held`, the most `block_steps` of these cases: fewer blocks
+    hide less of each other's latency, so that a step's time is not known from fuller SMs. element: bytes. more: of
+    the `kinds` of which a case is known, what it took over what these costs expect of it.
     """
 
     each: tuple[float, ...]
     saturating: float = 1.0
     unit: float = 0.0
     misfit: float = 0.0
-    steps: int = 0
+    steps: Mapping[int, int] = field(default_factory=dict)
+    element: int = 0
+    more: Mapping[str, float] = field(default_factory=dict)
+
+    def times_more(self, shape: Shape) -> dict[str, float]:
+        """What a launch takes over what its work costs, by the `kinds` of the shape; 1 where that is not known."""
+        return {kind: self.more.get(kind, 1.0) for kind in kinds(shape, self.element)}
 
     def spent(self, shape: Shape, launch: Launch, sms: int) -> dict[str, float]:
         """Microseconds of a launch, by `COSTS`; their sum is its duration."""
         amounts = work(shape, launch, sms, self.saturating, self.unit)
-        return {name: one * much for name, one, much in zip(COSTS, self.each, amounts, strict=True)}
+        more = math.prod(self.times_more(shape).values())
+        each = zip(COSTS, self.each, amounts, strict=True)
+        return {name: one * much * more for name, one, much in each}
 
     def duration(self, shape: Shape, launch: Launch, sms: int) -> float:
         """Microseconds of a launch."""
@@ -228,7 +256,10 @@ class Costs:
     def prudent(self, shape: Shape, launch: Launch, sms: int) -> float:
         """Microseconds of a launch and as much more as predictions from these costs miss: what variants are ranked by,
         so that none is picked for a fit that is wrong about the cases it knows, or far beyond them."""
-        known = block_steps(shape, launch) <= FAR * self.steps
+        here = held(launch, sms)
+        most = max((steps for blocks, steps in self.steps.items() if blocks <= here), default=0)
+        known = block_steps(shape, launch) <= FAR * most
+        known = known and set(kinds(shape, self.element)) <= set(self.more)
         return self.duration(shape, launch, sms) * (1 + (self.misfit if known else UNKNOWN))
 
 
