@@ -51,7 +51,7 @@ studies:
       - &all
         kernels: [matmul_wgmma_turns]
         macros: {TYPE: [f16, bf16, tf32, i8, e4m3, e5m2], ACROSS: [1, 2], OVERLAP: 1}
-        shapes: [264x144x96, 2304x3840x96, 1000x1008x1008, 129x72x2064]
+        shapes: [264x144x96, 2304x2944x96, 1000x1008x1008, 129x72x2064]
       - <<: *all
         kernels: [matmul_wgmma_tall]
         macros: {TYPE: [f16, bf16, tf32, i8, e4m3, e5m2], ACROSS: [1, 2], TILE_M: [256, 192], OVERLAP: 1}
@@ -148,7 +148,9 @@ def sanitized(tool: str, kernel: str, mine: Sequence[Job], sanitizer: str) -> tu
         more = f"{verdicts}\n{told[:1500]}\n{done.stderr[-300:]}"
         print(f"{tool} of {kernel}: {more}", file=sys.stderr)
     said = f"{count[1]} found" if count else "no summary"
-    return f"{said}, {verdicts.count('correct')} of {len(mine)} right", right and count is not None
+    said += f", {verdicts.count('correct')} of {len(mine)} right"
+    print(f"{tool} of {kernel}: {said}", file=sys.stderr, flush=True)
+    return said, right and count is not None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -187,10 +189,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for tool in tools
             for kernel, mine in by_kernel.items()
         }
-        others = {
-            kernel: sum(differing(session, job, options.times) for job in mine)
-            for kernel, mine in by_kernel.items()
-        }
+        others = {}
+        for kernel, mine in by_kernel.items():
+            others[kernel] = sum(differing(session, job, options.times) for job in mine)
+            print(f"repeated: {kernel}, {others[kernel]} differ", file=sys.stderr, flush=True)
         for kernel, mine in by_kernel.items():
             said = [(tool, *told[kernel, tool].result()) for tool in tools]
             bad |= others[kernel] > 0 or not all(right for _, _, right in said)
