@@ -272,20 +272,9 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
 
 
 # Stream-K spares the partial sums of split-K too: a seventh of its sectors is left at 4096x4096x4096, where they
-# were counted. At uneven shapes they were not, and the gain may be more than the idle SMs explain. The rung behind
-# fp8_wgmma keeps its blocks, too, and hides what loads and results take.
+# were counted. At uneven shapes they were not, and the gain may be more than the idle SMs explain.
 SPARES_MORE = {
-    (f"{before}@{shape}", f"{after}@{shape}")
-    for before, after, shape in (
-        ("hgemm_split_k", "hgemm_stream_k", "256*(sms+1)x128x8192"),
-        ("hgemm_split_k", "hgemm_stream_k", "256*(sms//12)x1664x8192"),
-        ("fp8_wgmma", "fp8_wgmma_promoted-accumulatef22", "8192x8192x8192"),
-        (
-            "fp8_wgmma-a_typee5m2",
-            "fp8_wgmma_promoted-a_typee5m2-accumulatef22",
-            "8192x8192x8192",
-        ),
-    )
+    tuple(f"{kernel}@256*(sms+1)x128x8192" for kernel in ("hgemm_split_k", "hgemm_stream_k")),
 }
 
 
