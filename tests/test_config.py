@@ -309,8 +309,28 @@ def test_a_block_takes_the_variants_of_another_study_at_other_shapes():
     plan = load(data).plan
     variants = dict.fromkeys(plan.requests[one].case.variant.id for one in plan.studies["s"])
     assert plan.studies["t"] == [f"{one}@{n}" for one in variants for n in ("48x48x48", "16x32x64")]
-    for one in plan.studies["t"]:  # of a variant what its first block wants
+    for one in plan.studies["t"]:
         assert (plan.requests[one].time, plan.requests[one].counters) == (True, set())
+    data["studies"]["t"]["cases"][0]["shapes"] = ["2x"]
+    assert "studies.t.cases.0.shapes" in refusal(data)
+
+
+def test_other_shapes_give_way_to_those_of_a_run():
+    data = study(tune=True)
+    elsewhere = {"tune": False, "cases": [{"study": "s", "shapes": [48]}, BLOCK]}
+    data["studies"]["t"] = data["studies"]["s"] | elsewhere
+    taken, own = load(data).plan.studies["t"], load(data | {"shapes": "96"}).plan.studies["t"]
+    assert [one.replace("@48x48x48", "@96x96x96") for one in taken] == own != taken
+
+
+def test_probes_have_no_other_shapes():
+    probe = {"operation": "probe", "kernels": ["latency"]}
+    data = study(cases=[probe, BLOCK])
+    data["studies"]["t"] = data["studies"]["s"] | {"cases": [{"study": "s", "shapes": [48]}]}
+    plan = load(data).plan
+    probes = [one for one in plan.studies["s"] if plan.requests[one].case.shape is None]
+    assert probes and [one for one in plan.studies["t"] if one in probes] == probes
+    assert {one.partition("@")[2] for one in plan.studies["t"] if one not in probes} == {"48x48x48"}
 
 
 @pytest.mark.parametrize(

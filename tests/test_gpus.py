@@ -4,6 +4,7 @@ import importlib.util
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import types
@@ -282,19 +283,34 @@ def test_stages_on_two_gpus_of_which_one_is_lost(machine, monkeypatch):
     assert UUIDS[1] in rows[1]["reason"] and other == rows[1]["environment"]
 
 
-def test_the_graph_has_a_slot_for_each_gpu(tmp_path):
-    data, _ = a_project(tmp_path, gpus="all", target="live")
+def graph(tmp_path, *words, **config):
+    """What Snakemake would do, in words, on two GPUs."""
+    data, _ = a_project(tmp_path, target="live", **config)
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(data))
     (tmp_path / "sitecustomize.py").write_text("import gpu_machine\ngpu_machine.pretend()\n")
     path = os.pathsep.join([str(tmp_path), str(ROOT / "tests"), str(ROOT / "workflow")])
     found = {**os.environ, "PYTHONPATH": path, "TILEWAVE_FAKE": str(tmp_path)}
     found.pop("CUDA_VISIBLE_DEVICES", None)
     command = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "-d", str(tmp_path),
-               "report", "-n", "--configfile", "test.yaml", "--cores", "4", "--resources", "gpu=1"]  # fmt: skip
+               *words, "--configfile", "test.yaml", "--cores", "4", "--resources", "gpu=1"]  # fmt: skip
     done = subprocess.run(command, cwd=tmp_path, env=found, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_graph_has_a_slot_for_each_gpu(tmp_path):
+    drawn = graph(tmp_path, "report", "-n", gpus="all")
     for told in ("Check a, c", "Check b, d", "Time a, c", "Time b, d", "Time one case on each GPU"):
-        assert told in done.stdout + done.stderr
+        assert told in drawn
+
+
+@pytest.mark.parametrize(("config", "waits"), [({}, True), ({"gpus": "all"}, False)])
+def test_what_is_executed_runs_beside_the_counters_of_one_gpu(tmp_path, config, waits):
+    """It waits until all is timed; beside several GPUs it takes every core, as ever."""
+    drawn = graph(tmp_path, "report", "--dag", execute={"when": "always"}, **config)
+    rules = dict(re.findall(r'(\d+)\[label = "(\w+)', drawn))
+    edges = {(rules[a], rules[b]) for a, b in re.findall(r"(\d+) -> (\d+)", drawn)}
+    assert "execute" in rules.values() and (("time", "execute") in edges) is waits
 
 
 def test_a_run_is_watched(tmp_path):

@@ -3,10 +3,10 @@
     .venv/bin/python tools/sound.py [--config FILE] [--times 100] [--sanitizers memcheck racecheck] [--every 3]
 
 Tries the cases of a config, by default those of the newest rungs by wgmma at shapes with one tile, several tiles a
-block, and rows that begin anywhere. Each is launched so many times, two launches in a row each time, the second of
-which may begin while the first one ends. Beside that a check of each third case runs under the tools of
-compute-sanitizer, which watch the kernel alone. racecheck takes what `bar.arrive` orders for a race (docs/executing.md). Prints a table in Markdown;
-exit code 1 where bits differ, a result is wrong, or a tool other than racecheck finds something.
+block, and rows that begin anywhere. Each is launched so many times, two launches in a row each time, which overlap where
+the variant does (OVERLAP). Beside that a check of each third case runs under the tools of compute-sanitizer, which watch
+the kernel alone. racecheck takes what `bar.arrive` orders for a race (docs/executing.md). Prints a table in Markdown; exit
+code 1 where bits differ, a result that a tool sees is wrong, or a tool other than racecheck finds something.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ import yaml
 
 from tilewave import operations, project, target
 from tilewave.compiling import nvrtc
+from tilewave.errors import UserError
 from tilewave.gpu import cards
 from tilewave.gpu.buffers import Memory
-from tilewave.gpu.device import open_gpu
+from tilewave.gpu.device import gpu_lock, open_gpu
 from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.operands import fill, scratch, sizes
 from tilewave.gpu.session import Session
@@ -70,14 +71,21 @@ LIMIT_S = 150.0
 BITS = np.dtype(np.uint8)
 
 
-def jobs_of(config: dict[str, Any]) -> list[Job]:
-    """The checks of a config's cases, compiled. Raises UserError."""
-    made = project.load(config, "config")
+def jobs_of(config: dict[str, Any], where: str) -> list[Job]:
+    """The checks of a config's cases that are kernels of this project and can be launched here, compiled; says which cannot.
+    Raises UserError."""
+    made = project.load(config, where)
     here = cards.probe(made.config, made.where)
     pipeline = Pipeline(made, target.resolve(made.config, here, made.recorded_root, made.where))
     compile_all(pipeline.tasks, pipeline.store, 16, lambda task, entry: None, pipeline.recording)
     pipeline = Pipeline(made, pipeline.target)
-    found = [one.job for one in pipeline.planned("check") if one.job is not None]
+    found = []
+    for one in pipeline.planned("check"):
+        if one.job is not None and one.job.provider == "nvrtc":
+            found.append(one.job)
+        else:
+            why = one.result["reason"] if one.result else "no kernel of this project"
+            print(f"left out: {one.case.id}: {why}", file=sys.stderr)
     for name in dict.fromkeys(job.variant for job in found):
         pipeline.compilations.provide(pipeline.variants[name], pipeline.arch)
     return found
@@ -172,8 +180,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise SystemExit(why)
     config = yaml.safe_load(options.config.read_text() if options.config else NEWEST)
     by_kernel: dict[str, list[Job]] = {}
-    for job in jobs_of(config):
-        by_kernel.setdefault(job.kernel, []).append(job)
+    try:
+        for job in jobs_of(config, str(options.config or "NEWEST")):
+            by_kernel.setdefault(job.kernel, []).append(job)
+    except UserError as error:
+        raise SystemExit(str(error)) from None
+    if not by_kernel:
+        raise SystemExit("no case that can be launched here")
     tools = list(options.sanitizers)
     print(
         "| kernel | cases | times each | times with other bits |"
@@ -181,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print("|---|" + "---|" * (3 + len(tools)))
     session, bad = Session(open_gpu()), False
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
+    with gpu_lock(session.gpu.uuid, shared=True), ThreadPoolExecutor(AT_A_TIME) as pool:
         told = {
             (kernel, tool): pool.submit(
                 sanitized, tool, kernel, mine[:: options.every], str(sanitizer)

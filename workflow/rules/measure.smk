@@ -9,6 +9,11 @@ if WORK.cards:
         workflow.register_resource(slot, number)
 
 
+# On one GPU of this machine what is executed waits until nothing is timed any more, and runs beside stall samples and
+# counters, on the cores that these leave: who times takes all of Snakemake's.
+BESIDE = WORK.live and not WORK.cards and workflow.nodes is None
+
+
 rule target:
     output:
         f"{RESULTS}/target.json",
@@ -48,13 +53,12 @@ rule execute:
     input:
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["execute"][wildcards.batch]),
-        # On a GPU beside the counters, which keep one core busy: nothing is timed any more.
-        timed=WORK.done("time") if WORK.live else [],
+        timed=WORK.done("time") if BESIDE else [],
     output:
         temp(f"{RESULTS}/batches/execute-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/execute-{{batch}}.log",
-    threads: max(1, workflow.cores - 1) if WORK.live else 1024
+    threads: 1 if BESIDE else 1024
     params:
         stage="execute",
         kernels=WORK.kernels_of("execute"),

@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -224,22 +224,6 @@ def _combinations(kernel: Kernel, how: str | Mapping[str, Any]) -> int:
     return math.prod(len(one) if isinstance(one, list) else 1 for one in lists.values())
 
 
-def _dimensions(kernel: Kernel) -> tuple[str, ...]:
-    return operations.load(kernel.front.operation, kernel.path).dimensions
-
-
-def _shapes(
-    block: CaseBlock, dimensions: tuple[str, ...], where_file: object, key: str
-) -> list[Shape]:
-    """A block's shapes. Raises UserError for none, and for too many."""
-    told = expand_shapes(block.shapes, dimensions, where_file, f"{key}.shapes")
-    shapes = list(itertools.islice(told, MOST_CASES + 1))
-    _bounded(len(shapes), "shapes", where_file, f"{key}.shapes")
-    if not shapes:
-        raise UserError(where_file, f"{key}.shapes", block.shapes, "at least one shape")
-    return shapes
-
-
 def _block_cases(
     block: CaseBlock, kernels: Mapping[str, Kernel], where_file: object, key: str
 ) -> Iterator[Case]:
@@ -258,13 +242,17 @@ def _block_cases(
         if not selected:
             raise UserError(where_file, f"{key}.providers", block.providers, found)
     for kernel in selected:
-        dimensions = _dimensions(kernel)
+        dimensions = operations.load(kernel.front.operation, kernel.path).dimensions
         if kernel.front.operation == "probe":
             for name, probe in kernel.front.cases.items():
                 place = f"cases.{name}.macros"
                 yield Case(next(choices(kernel, probe.macros, kernel.path, place)), None, name)
             continue
-        shapes = _shapes(block, dimensions, where_file, key)
+        told = expand_shapes(block.shapes, dimensions, where_file, f"{key}.shapes")
+        shapes = list(itertools.islice(told, MOST_CASES + 1))
+        _bounded(len(shapes), "shapes", where_file, f"{key}.shapes")
+        if not shapes:
+            raise UserError(where_file, f"{key}.shapes", block.shapes, "at least one shape")
         how = block.macros
         if isinstance(how, dict) and block.kernels == "all":
             how = {name: value for name, value in how.items() if name in kernel.front.macros}
@@ -306,16 +294,16 @@ def _other_study(
     return block.study
 
 
-def _at_shapes(
-    cases: Iterator[tuple[Any, ...]], block: CaseBlock, where_file: object, key: str
-) -> Iterator[tuple[Any, ...]]:
-    """The variants of these cases at a block's shapes, with what is done with the first case of each."""
-    firsts: dict[str, tuple[Any, ...]] = {}
-    for case, *wanted in cases:
-        firsts.setdefault(case.variant.id, (case.variant, *wanted))
-    for variant, *wanted in firsts.values():
-        for shape in _shapes(block, _dimensions(variant.kernel), where_file, key):
-            yield Case(variant, shape), *wanted
+def _at_shapes(study: Study, shapes: Sequence[Any], taken: Collection[str] | None = None) -> Study:
+    """A study whose blocks have these shapes, where they have any (those of probes have none), or only those blocks that
+    take the cases of ``taken`` studies."""
+    blocks = [
+        one.model_copy(update={"shapes": shapes})
+        if one.shapes and (taken is None or one.study in taken)
+        else one
+        for one in study.cases
+    ]
+    return study.model_copy(update={"cases": blocks})
 
 
 def expand_study(
@@ -324,11 +312,13 @@ def expand_study(
     kernels: Mapping[str, Kernel],
     where_file: object,
     left_out: Mapping[str, UserError] = MappingProxyType({}),
+    taken_by: str = "",
 ) -> Iterator[tuple[Case, bool, bool, str, bool]]:
-    """The study's cases in config order, each with (timed, raced, metric set, executed)."""
+    """The study's cases in config order, each with (timed, raced, metric set, executed). taken_by: key of the block that takes
+    them at shapes of its own."""
     study = studies[name]
     for index, block in enumerate(study.cases):
-        key = f"studies.{name}.cases.{index}"
+        key = taken_by or f"studies.{name}.cases.{index}"
         set_here = [getattr(block, want) for want in WANTS]
         found: Iterator[tuple[Any, ...]]
         other = _other_study(block, studies, where_file, key)
@@ -337,9 +327,9 @@ def expand_study(
             chosen = _block_cases(_without(block, left_out), kernels, where_file, key)
             found = ((case, *of_study) for case in chosen)
         else:
-            found = expand_study(other, studies, kernels, where_file, left_out)
-            if block.shapes:
-                found = _at_shapes(found, block, where_file, key)
+            at = {other: _at_shapes(studies[other], block.shapes)} if block.shapes else {}
+            by = key if block.shapes else ""
+            found = expand_study(other, {**studies, **at}, kernels, where_file, left_out, by)
         for case, *wanted in found:
             time, tune, counters, execute = (
                 old if new is None else new for new, old in zip(set_here, wanted, strict=True)
@@ -437,12 +427,8 @@ def _studies(config: Config, where: object) -> dict[str, Study]:
     if own and not racing:
         raise UserError(where, "shapes", config.shapes, "nothing: no study races (`tune: true`)")
     studies = dict(config.studies)
-    for name in racing if own else ():
-        blocks = [
-            block.model_copy(update={"shapes": own}) if block.shapes else block
-            for block in studies[name].cases
-        ]
-        studies[name] = studies[name].model_copy(update={"cases": blocks})
+    for name in studies if own else ():
+        studies[name] = _at_shapes(studies[name], own, None if name in racing else racing)
     return studies
 
 

@@ -201,11 +201,12 @@ class Picker:
                 if where in times:
                     measured[_sizes(text, self.device)] = times[where]
         cases = []
-        for sizes in calibration.telling(measured):
+        element = product_sizes(made.dtype)[0]
+        for sizes in calibration.telling(measured, element):
             launch = self._launch(made, resources, sizes)
             if isinstance(launch, selection.Launch):
                 cases.append(Case(sizes, launch, measured[sizes]))
-        costs = calibration.costs(cases, self.sms, product_sizes(made.dtype)[0])
+        costs = calibration.costs(cases, self.sms, element)
         return None if costs is None else Known(made, resources, measured, cases, costs)
 
     def _launch(

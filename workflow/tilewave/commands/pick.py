@@ -194,7 +194,10 @@ def text(told: Mapping[str, Any]) -> list[str]:
             f"{first['variant']}: {first['us']:.2f} us expected, {first['tflops']:.1f} TFLOP/s",
             f"  {_geometry(first)}",
             f"  its time: {_shares(first['spent_us'])}",
-            *(f"  x{times:.2f} of it for {kind}" for kind, times in first["times_more"].items()),
+            *(
+                f"  {f'x{times:.2f} of it' if times else 'what it takes more is not known'}, for {kind}"
+                for kind, times in first["times_more"].items()
+            ),
             *(f"  runner-up: {_against(first, other)}" for other in found[1:2]),
             "",
             *columns(

@@ -41,7 +41,7 @@ class Group:
     own, vendor: case -> microseconds, of correct cases of this project's kernels and of cuBLAS (one
     for each of its layouts; where it was timed, at the clock of that moment). predicted: rule -> case ->
     microseconds; ranked_by: of the rule of costs, those that it ranks by. rows: case -> row of the table
-    of cases. fitted: the rules were given measured times of this shape.
+    of cases. fitted: the rules know variants, and were given measured times of this shape.
     """
 
     stage: str
@@ -162,7 +162,8 @@ def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Gro
         # Ratios are formed in one environment: the one that most of the dtype's figures are from.
         environment = str(mine["environment"].mode().iloc[0])
         rows = mine[mine["environment"] == environment].to_dict("records")
-        rules = _Rules(rows, study.environments.get(environment, {}), product_sizes(dtype)[0])
+        element = product_sizes(dtype)[0]
+        rules = _Rules(rows, study.environments.get(environment, {}), element)
         places: dict[tuple[str, Sizes], list[Row]] = {}
         for row in rows:
             if row["stage"] in stages:
@@ -182,7 +183,7 @@ def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Gro
                         predicted,
                         rules.prudent(here),
                         {str(r["case"]): r for r in here},
-                        sizes in calibration.SHAPES,
+                        bool(predicted[COSTS]) and calibration.tells(sizes, element),
                     )
                 )
     return found
@@ -209,7 +210,7 @@ class _Rules:
                 )
         fitted = {}
         for variant, known in cases.items():
-            told = calibration.telling(dict.fromkeys(one.sizes for one in known))
+            told = calibration.telling(dict.fromkeys(one.sizes for one in known), element)
             fitted[variant] = calibration.costs(calibration.at(known, told), self._sms, element)
         self._costs = {variant: costs for variant, costs in fitted.items() if costs is not None}
         largest = max(calibration.SHAPES, key=math.prod)

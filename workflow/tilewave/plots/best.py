@@ -180,10 +180,10 @@ def _name(variant: str, dtype: object) -> str:
 def _choice(row: Row, kept: float | None) -> str:
     """What the model picks and how much of the best variant's speed that is, in a few words."""
     pick = row["the model's pick"]
-    if row["model fitted here"]:
-        return "fitted here"
     if not base.present(pick):
         return "knows none of the variants"
+    if row["model fitted here"]:
+        return "fitted here"
     if pick == row["best variant"]:
         return "the same"
     return f"{kept:.0f} %: {_name(pick, row['dtype'])}"

@@ -149,7 +149,14 @@ def at(cases: Sequence[Case], sizes: Iterable[Sizes]) -> list[Case]:
     return [by_sizes[one] for one in sizes if one in by_sizes]
 
 
-def telling(measured: Collection[Sizes]) -> Collection[Sizes]:
-    """The shapes of a variant that its costs are taken from: those of `SHAPES`, or where they are too few all."""
-    chosen = [sizes for sizes in SHAPES if sizes in measured]
+def tells(sizes: Sizes, element: int) -> bool:
+    """Whether costs are taken from a case at these sizes, where an element of A has so many bytes: rows of 4104 halves begin
+    inside of sectors, those of as many floats do not."""
+    special = sizes in SPECIAL
+    return sizes in SHAPES and (not special or bool(kinds(dict(zip("mnk", sizes)), element)))
+
+
+def telling(measured: Collection[Sizes], element: int) -> Collection[Sizes]:
+    """The shapes of a variant that its costs are taken from: those that `tells`, or where too few of them are usual all."""
+    chosen = [sizes for sizes in SHAPES if sizes in measured and tells(sizes, element)]
     return chosen if len(set(chosen) - set(SPECIAL)) >= LEAST else measured

@@ -238,14 +238,14 @@ class Costs:
     element: int = 0
     more: Mapping[str, float] = field(default_factory=dict)
 
-    def times_more(self, shape: Shape) -> dict[str, float]:
-        """What a launch takes over what its work costs, by the `kinds` of the shape; 1 where that is not known."""
-        return {kind: self.more.get(kind, 1.0) for kind in kinds(shape, self.element)}
+    def times_more(self, shape: Shape) -> dict[str, float | None]:
+        """What a launch takes over what its work costs, by the `kinds` of the shape; None where that is not known."""
+        return {kind: self.more.get(kind) for kind in kinds(shape, self.element)}
 
     def spent(self, shape: Shape, launch: Launch, sms: int) -> dict[str, float]:
         """Microseconds of a launch, by `COSTS`; their sum is its duration."""
         amounts = work(shape, launch, sms, self.saturating, self.unit)
-        more = math.prod(self.times_more(shape).values())
+        more = math.prod(times or 1.0 for times in self.times_more(shape).values())
         each = zip(COSTS, self.each, amounts, strict=True)
         return {name: one * much * more for name, one, much in each}
 
@@ -259,7 +259,7 @@ class Costs:
         here = held(launch, sms)
         most = max((steps for blocks, steps in self.steps.items() if blocks <= here), default=0)
         known = block_steps(shape, launch) <= FAR * most
-        known = known and set(kinds(shape, self.element)) <= set(self.more)
+        known = known and None not in self.times_more(shape).values()
         return self.duration(shape, launch, sms) * (1 + (self.misfit if known else UNKNOWN))
 
 
