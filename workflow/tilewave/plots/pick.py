@@ -172,8 +172,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         raced = int((trials["measured in"] == "races").sum())
         notes = [
             "Costs: of a launch, of the ends of a tile and of steps along k, of both in the other blocks, and "
-            f"of added parts, fitted for each variant at {_picks.fitted_at()}; these are no trials. A variant with fewer than "
-            f"{calibration.LEAST} of them is fitted at all of its shapes, trials too. The other rules know the largest of "
+            f"of added parts, fitted for each variant at {_picks.fitted_at()}. What was fitted is no trial. A variant with fewer than "
+            f"{calibration.LEAST} of the first is fitted at all of its shapes, trials too. The other rules know the largest of "
             "them.",
             f"{raced} of the trials are races between all variants; the others have "
             f"{trials['candidates'].min()} variants or more.",
