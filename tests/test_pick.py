@@ -37,7 +37,7 @@ def test_the_fastest_comes_first_with_what_it_spends(picker: Picker) -> None:
         assert tuple(one.spent) == selection.COSTS and min(one.spent.values()) >= 0
         assert one.known.variant.dtype == "f64"
         fitted = {case.sizes for case in one.known.fitted}
-        few = len(fitted & set(calibration.SHAPES) - set(calibration.SPECIAL)) < calibration.LEAST
+        few = len(fitted & calibration.USUAL.keys()) < calibration.LEAST
         assert few or fitted <= set(calibration.SHAPES)
     # Stream-K beside the same tiles dealt out whole: 270 tiles are three waves of 132.
     by_name = {one.known.variant.id: one for one in found}

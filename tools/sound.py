@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -77,7 +78,8 @@ def jobs_of(config: dict[str, Any], where: str) -> list[Job]:
     made = project.load(config, where)
     here = cards.probe(made.config, made.where)
     pipeline = Pipeline(made, target.resolve(made.config, here, made.recorded_root, made.where))
-    compile_all(pipeline.tasks, pipeline.store, 16, lambda task, entry: None, pipeline.recording)
+    cores = os.cpu_count() or 1
+    compile_all(pipeline.tasks, pipeline.store, cores, lambda task, entry: None, pipeline.recording)
     pipeline = Pipeline(made, pipeline.target)
     found = []
     for one in pipeline.planned("check"):

@@ -21,6 +21,7 @@ from tilewave.config import (
     LARGEST_SHAPE,
     LARGEST_SIZE,
     MOST_CASES,
+    MOST_LISTED,
     CaseBlock,
     Config,
     Range,
@@ -137,10 +138,10 @@ def _dimension(value: Any, where_file: object, key: str) -> list[int | str]:
     return [int(value)]
 
 
-def _bounded(count: int, what: str, where_file: object, key: str) -> None:
+def _bounded(count: int, what: str, where_file: object, key: str, most: int = MOST_CASES) -> None:
     """Raise UserError for more than a plan may hold."""
-    if count > MOST_CASES:
-        raise UserError(where_file, key, f"{count} {what}", f"at most {MOST_CASES} {what}")
+    if count > most:
+        raise UserError(where_file, key, f"{count} {what}", f"at most {most} {what}")
 
 
 def expand_shapes(
@@ -454,7 +455,7 @@ def expand(
         for asked in expand_study(name, chosen, kernels, where_file, left_out):
             flat.append((name, *asked))
             numbers[room] += 1
-            _bounded(numbers[room], "cases in all studies", where_file, place)
+            _bounded(numbers[room], "cases in all studies", where_file, place, MOST_LISTED)
     for name in config.studies:
         if not any(study == name for study, *_ in flat):
             allowed = "blocks that select at least one case"

@@ -19,8 +19,10 @@ from tilewave.errors import UserError
 from tilewave.home import RECORDED, place
 from tilewave.validation import validated
 
-MOST_CASES = 40_000
-"""Of a plan, each as often as a study names it; the full study has some twenty thousand."""
+MOST_CASES = 20_000
+"""Sizes, shapes and combinations of a block."""
+MOST_LISTED = 2 * MOST_CASES
+"""Cases of a plan, each as often as a study names it: the full study has some twenty thousand, half of them twice."""
 MOST_ITEMS = 1000
 """Of any list and mapping in the config."""
 LARGEST_SIZE = 2**40

@@ -86,12 +86,8 @@ class Group:
 def fitted_at() -> str:
     """The shapes of `calibration.SHAPES`, as a note tells them."""
     usual, special = (
-        ", ".join(
-            base.shape_label(dict(zip(SHAPE, sizes)))
-            for sizes in calibration.SHAPES
-            if (sizes in calibration.SPECIAL) is special
-        )
-        for special in (False, True)
+        ", ".join(base.shape_label(dict(zip(SHAPE, sizes))) for sizes in shapes)
+        for shapes in (calibration.USUAL, calibration.SPECIAL)
     )
     kinds = f"{selection.MISALIGNED} or {selection.NARROW}"
     return f"{usual}; what it takes more for {kinds} at {special}"

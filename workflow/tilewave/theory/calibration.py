@@ -32,7 +32,7 @@ from tilewave.theory.selection import (
 
 Sizes = tuple[int, int, int]
 """m, n, k."""
-SHAPES: Mapping[Sizes, str] = {
+USUAL: Mapping[Sizes, str] = {
     (64, 64, 64): "a tile or a few: the launch",
     (128, 128, 128): "twice that: what of it is latency",
     (256, 256, 256): "little work on some SMs",
@@ -43,15 +43,18 @@ SHAPES: Mapping[Sizes, str] = {
     (4096, 128, 4096): "a skinny product: few tiles, A from DRAM",
     (128, 4096, 4096): "the same with B, of which other tiles have each row",
     (8192, 8192, 128): "a short k: the ends of tiles",
+}
+"""The cases of a variant that its costs are fitted to: each shows what the others do not."""
+SPECIAL: Mapping[Sizes, str] = {
     (4104, 4104, 1032): "rows that begin inside of sectors, of two-byte types",
     (1000, 3000, 2000): "the same of one-byte types, for the TMA",
     (777, 1001, 333): "the same of all types",
     (4096, 16, 4096): "few columns: boxes that are mostly outside of the matrix",
 }
-"""The cases of a variant that its costs are taken from: each shows what the others do not."""
-SPECIAL: Collection[Sizes] = list(SHAPES)[-4:]
 """Those that only show what a kind of shape takes more (`selection.kinds`): among the others in one fit they would
 bend what it says of usual shapes."""
+SHAPES: Mapping[Sizes, str] = {**USUAL, **SPECIAL}
+"""All that costs are taken from."""
 LEAST = 3
 """Cases without which a variant has no costs."""
 SATURATING = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
@@ -119,6 +122,7 @@ def costs(cases: Sequence[Case], sms: int, element: int = 0) -> Costs | None:
 
 
 def _fitted(cases: Sequence[Case], sms: int) -> Costs | None:
+    """The costs that these cases, one at least, fit best."""
     best: tuple[Costs, float] | None = None
     most = cases[0].launch.blocks_per_sm
     unit = max(step_size(one.launch.tile) for one in cases)
@@ -152,11 +156,11 @@ def at(cases: Sequence[Case], sizes: Iterable[Sizes]) -> list[Case]:
 def tells(sizes: Sizes, element: int) -> bool:
     """Whether costs are taken from a case at these sizes, where an element of A has so many bytes: rows of 4104 halves begin
     inside of sectors, those of as many floats do not."""
-    special = sizes in SPECIAL
-    return sizes in SHAPES and (not special or bool(kinds(dict(zip("mnk", sizes)), element)))
+    special = sizes in SPECIAL and bool(kinds(dict(zip("mnk", sizes)), element))
+    return sizes in USUAL or special
 
 
 def telling(measured: Collection[Sizes], element: int) -> Collection[Sizes]:
     """The shapes of a variant that its costs are taken from: those that `tells`, or where too few of them are usual all."""
     chosen = [sizes for sizes in SHAPES if sizes in measured and tells(sizes, element)]
-    return chosen if len(set(chosen) - set(SPECIAL)) >= LEAST else measured
+    return chosen if len(USUAL.keys() & chosen) >= LEAST else measured
