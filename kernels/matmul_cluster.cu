@@ -54,7 +54,6 @@ __device__ __forceinline__ void store_share(const float (&own)[Parts::SHARE], co
                                             const sgemm::Place& place, int rank) {
     using namespace sgemm;
     const Thread thread;
-    const bool wide = is_wide(p, place);
 #pragma unroll
     for (int i = 0; i < Parts::QUADS; ++i) {
         if (i >= Parts::quads_of(rank)) break;
@@ -62,7 +61,7 @@ __device__ __forceinline__ void store_share(const float (&own)[Parts::SHARE], co
         const int at_row = quad / (THREAD_N / QUAD), at_quad = quad % (THREAD_N / QUAD);
         const int row = place.row + thread.row + at_row / QUAD * LANES_M * QUAD + at_row % QUAD;
         const int column = place.column + thread.column + at_quad * LANES_N * QUAD;
-        if (row >= p.m) continue;
+        if (row >= p.m || column >= p.n) continue;
         float* const target = p.c + static_cast<long long>(row) * p.n + column;
         float four[QUAD];
 #pragma unroll
@@ -71,7 +70,7 @@ __device__ __forceinline__ void store_share(const float (&own)[Parts::SHARE], co
             // beta == 0 must not read C: it may hold NaN, and 0 * NaN is NaN.
             if (p.beta != 0.0f && column + e < p.n) four[e] += p.beta * target[e];
         }
-        if (wide) {
+        if (in_quads(p.n)) {
             *reinterpret_cast<float4*>(target) = make_float4(four[0], four[1], four[2], four[3]);
         } else {
 #pragma unroll

@@ -5,40 +5,43 @@ operation: matmul
 dtypes: {a: f64, b: f64, c: f64, accumulate: f64}
 layouts: {a: row, b: row, c: row}
 macros:
-  PARTS: [8, 2, 4, 16, 32]  # blocks that share a tile along k
   TEAMS: [2, 4, 1]      # of a block, each with a piece of that
   TILE_M: [64, 128]     # outputs of a tile
   TILE_N: [64, 128]
   WARP_M: [32, 64]      # rows of a warp's tile of 32 columns
   STAGES: [4, 3, 6]     # chunks of 16 k of a team, in flight or in use
+  OVERLAP: [0, 1]       # 1: a launch begins while the one before it ends
 let:
   team: TILE_M // WARP_M * TILE_N  # threads
   shared: TEAMS * STAGES * (TILE_M + TILE_N) * 128
   rows: ceil(m / TILE_M)
   columns: ceil(n / TILE_N)
+  # blocks that share a tile along k: as many as the SMs have room for, one or two each
+  parts: max(1, min(floor(sms * (256 // (TEAMS * team)) / (rows * columns)), floor(ceil(k / 16) / TEAMS)))
 where: ["TEAMS * team == 256 or TEAMS * team == 128"]
+programmatic: OVERLAP
 tile: [TILE_M, TILE_N, 16]
 buffers:
-  partials: {dtype: f64, size: "PARTS * rows * columns * TILE_M * TILE_N"}
+  partials: {dtype: f64, size: "parts * rows * columns * TILE_M * TILE_N"}
 requires:
   arch: 80
   conditions: ["shared <= shared_per_block_optin"]
 launches:
   - entry: multiplied
     block: [team, TEAMS]
-    grid: [columns, rows, PARTS]
+    grid: [columns, rows, parts]
     shared_bytes: shared
     arguments: [a, b, m, n, k, partials]
   - entry: added
-    block: [team, TEAMS]
+    block: [team, TEAMS, 2]
     # four sums of each thread
     grid: [columns, rows, "WARP_M // (4 * TEAMS)"]
-    arguments: [c, m, n, k, alpha, beta, partials]
+    arguments: [c, m, n, k, parts, alpha, beta, partials]
 ---*/
 
 // A cluster of eight leaves SMs out, and of 256 x 256 there are 16 tiles, which want eight blocks each. So these blocks
-// leave their parts in global memory, and a second launch adds them, wherever the first one ran. With as many threads a
-// tile for four sums of each, it reads all parts at once.
+// leave their parts in global memory, and a second launch adds them, wherever the first one ran: for four sums of each
+// thread of a tile twice as many threads (part_slices.cuh).
 
 #define EVERY 1
 #define DEPTH 8
@@ -46,10 +49,14 @@ launches:
 #define SPLITS 1  // no cluster
 
 #include "dmma_teams.cuh"
+#include "overlap.cuh"
+#include "part_slices.cuh"
 
 namespace dmma {
 
 constexpr int GROUP_SUMS = 4;  // of two rows and two columns
+constexpr int GROUP_PIECES = GROUP_SUMS / PIECE;
+constexpr int SLICES = 2;
 
 __device__ __forceinline__ Place place_of_block() {
     return {static_cast<int>(blockIdx.y) * TILE_M, static_cast<int>(blockIdx.x) * TILE_N};
@@ -64,8 +71,8 @@ __device__ __forceinline__ double2* piece_of(f64* partials, int part) {
 template <int KIND>
 __device__ __forceinline__ void multiply_piece(const Problem& problem, const Place& place, unsigned stages,
                                                f64* partials) {
-    const int number = blockIdx.z * TEAMS + team();
-    const int first = first_chunk(problem, number, PARTS * TEAMS), end = first_chunk(problem, number + 1, PARTS * TEAMS);
+    const int number = blockIdx.z * TEAMS + team(), teams = gridDim.z * TEAMS;
+    const int first = first_chunk(problem, number, teams), end = first_chunk(problem, number + 1, teams);
     Sums sums;
     if (first == end) {
         clear(sums);
@@ -88,6 +95,8 @@ extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS, RESIDENT / (
     const dmma::Problem problem = {a, b, nullptr, m, n, k, 1.0, 0.0};
     const unsigned stages = static_cast<unsigned>(__cvta_generic_to_shared(memory));
     const dmma::Place place = dmma::place_of_block();
+    overlap::let_next_begin();
+    overlap::wait_for_launch_before();
     if ((n | k) % 2 != 0) {
         dmma::multiply_piece<dmma::ELEMENTS>(problem, place, stages, partials);
     } else if (place.edge(problem)) {
@@ -98,20 +107,19 @@ extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS, RESIDENT / (
 }
 
 // Group blockIdx.z of each thread's sums, part by part in the order of k.
-extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS, 1)
-    added(f64* __restrict__ c, int m, int n, int k, f64 alpha, f64 beta, f64* __restrict__ partials) {
+extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS * dmma::SLICES, 1)
+    added(f64* __restrict__ c, int m, int n, int k, int parts, f64 alpha, f64 beta, f64* __restrict__ partials) {
     using namespace dmma;
     const Problem problem = {nullptr, nullptr, c, m, n, k, alpha, beta};
-    f64 sums[GROUP_SUMS] = {};
-#pragma unroll
-    for (int part = 0; part < PARTS; ++part) {
-        const double2* const source = piece_of(partials, part) + blockIdx.z * (GROUP_SUMS / PIECE) * THREADS;
-#pragma unroll
-        for (int i = 0; i < GROUP_SUMS / PIECE; ++i) {
-            const double2 two = __ldcg(source + i * THREADS);
-            sums[2 * i] += two.x, sums[2 * i + 1] += two.y;
-        }
-    }
+    overlap::let_next_begin();
+    overlap::wait_for_launch_before();
+    double2 pieces[GROUP_PIECES];
+    const int thread = team() * THREADS + Thread().id;
+    const bool all = part_slices::sum<SLICES, TEAMS * THREADS, THREADS>(pieces, parts, threadIdx.z, thread, [&](int part) {
+        return piece_of(partials, part) + blockIdx.z * GROUP_PIECES * THREADS;
+    });
+    if (!all) return;
+    const f64(&sums)[GROUP_SUMS] = reinterpret_cast<const f64(&)[GROUP_SUMS]>(pieces);
     const int first = team() * OF_TEAM + blockIdx.z * GROUP_SUMS;
     if (n % 2 != 0) {
         store_share<ELEMENTS>(sums, first, GROUP_SUMS, problem, place_of_block());

@@ -5,13 +5,16 @@ operation: matmul
 dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
 layouts: {a: row, b: row, c: row}
 macros:
-  TILE_N: [256, 128]  # one block an SM, or two
-  STAGES: [3, 4]      # chunks of shared memory in flight or in use
+  TILE_M: [128, 64]        # outputs of a tile
+  TILE_N: [256, 128, 64]
+  STAGES: [3, 4]           # chunks of shared memory in flight or in use
+where: ["(TILE_M == 64) == (TILE_N == 64)"]
 let:
-  shared: STAGES * 8 * (128 + 4 + TILE_N) * 4
-  tiles: ceil(m / 128) * ceil(n / TILE_N)
-  blocks: "min(sms * (256 // TILE_N), max(tiles, floor(tiles * ceil(k / 8) / 8)))"
-tile: [128, TILE_N, 8]
+  shared: STAGES * 8 * (TILE_M + 4 + TILE_N) * 4
+  tiles: ceil(m / TILE_M) * ceil(n / TILE_N)
+  # as many as the GPU holds at once, fewer where each would have too few chunks of k
+  blocks: "min(sms * (256 // TILE_N), max(tiles, floor(tiles * ceil(k / 8) / (8 * (128 // TILE_M)))))"
+tile: [TILE_M, TILE_N, 8]
 buffers:
   # two slots a block; the blocks that an SM holds have 128 x 256 outputs together
   partials: {dtype: f32, size: "2 * sms * 128 * 256"}
@@ -27,7 +30,7 @@ launches:
     shared_bytes: shared
     arguments: [a, b, c, m, n, k, alpha, beta, partials]
   - entry: added
-    block: [TILE_N]
+    block: [TILE_N, 512 // TILE_N]
     grid: [blocks, 2]
     arguments: [c, m, n, k, alpha, beta, partials]
 ---*/
@@ -36,21 +39,25 @@ launches:
 // SM reads while 131 wait. Here every block leaves its part and ends, and a second launch adds the parts: each block
 // a few outputs of each thread of a tile. The price is a second launch, and that the parts of all blocks have to be
 // written before the first is read.
+//
+// 4096 x 64 are 32 tiles of 128x128, half of them empty; so tiles of 64x64 are dealt out, too, four blocks an SM.
 
-#define TILE_M 128
 #define THREAD_M 8
-#define THREAD_N 16
+#define THREAD_N (TILE_M == 64 ? 8 : 16)
 #define STEP 8
 #define KEEP_A 0
 
 #include "dealing.cuh"
+#include "part_slices.cuh"
 #include "sgemm_tile.cuh"
 
 namespace {
 
 constexpr int JOINED = 1;  // full waves that are dealt out together with the last, partial one
-constexpr int LEAST = 8;   // chunks of k that a block has on average, at least, where tiles are few
+constexpr int LEAST = 8 * (128 / TILE_M);  // chunks of k that a block has on average, at least, where tiles are few
 constexpr int FOURS = THREAD_M * THREAD_N / sgemm::QUAD;  // of a thread's sums
+constexpr int SLICES = 512 / sgemm::THREADS;
+constexpr int BLOCKS = 256 / sgemm::THREADS;  // of an SM: more of 64x64 would fit, but not with the registers they need
 
 // Both grids have as many columns, so that both launches know who has which part.
 __device__ __forceinline__ dealing::Schedule schedule_of(const sgemm::Problem& p) {
@@ -69,7 +76,7 @@ __device__ __forceinline__ void store_four(const float4& sum, int four, const sg
     const int i = four / (THREAD_N / QUAD), j = four % (THREAD_N / QUAD);
     const int row = place.row + thread.row + i / QUAD * LANES_M * QUAD + i % QUAD;
     const int column = place.column + thread.column + j * LANES_N * QUAD;
-    if (row >= p.m) return;
+    if (row >= p.m || column >= p.n) return;
     float* const target = p.c + static_cast<long long>(row) * p.n + column;
     float result[QUAD] = {p.alpha * sum.x, p.alpha * sum.y, p.alpha * sum.z, p.alpha * sum.w};
 #pragma unroll
@@ -77,7 +84,7 @@ __device__ __forceinline__ void store_four(const float4& sum, int four, const sg
         // beta == 0 must not read C: it may hold NaN, and 0 * NaN is NaN.
         if (p.beta != 0.0f && column + e < p.n) result[e] += p.beta * target[e];
     }
-    if (is_wide(p, place)) {
+    if (in_quads(p.n)) {
         *reinterpret_cast<float4*>(target) = make_float4(result[0], result[1], result[2], result[3]);
     } else {
 #pragma unroll
@@ -89,7 +96,7 @@ __device__ __forceinline__ void store_four(const float4& sum, int four, const sg
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(sgemm::THREADS, sgemm::BLOCKS_PER_SM)
+extern "C" __global__ void __launch_bounds__(sgemm::THREADS, BLOCKS)
     multiplied(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int m, int n, int k,
                float alpha, float beta, float* __restrict__ partials) {
     const sgemm::Problem given = {a, b, c, m, n, k, alpha, beta};
@@ -128,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, sgemm::BLOCKS_PER_S
 
 // The parts of the tiles that were dealt out, in the order of k: a block adds four outputs of each thread of a tile, then
 // others.
-extern "C" __global__ void __launch_bounds__(sgemm::THREADS, 1)
+extern "C" __global__ void __launch_bounds__(sgemm::THREADS* SLICES, 1)
     added(float* __restrict__ c, int m, int n, int k, float alpha, float beta, float* __restrict__ partials) {
     const sgemm::Problem p = {nullptr, nullptr, c, m, n, k, alpha, beta};
     const dealing::Schedule schedule = schedule_of(p);
@@ -137,13 +144,11 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, 1)
         const int tile = number / FOURS, four = number % FOURS;
         const dealing::Sharers sharers(schedule, tile);
         if (sharers.parts == 1) continue;
-        float4 sum = {};
-#pragma unroll 8
-        for (int part = 0; part < sharers.parts; ++part) {
-            const float4 more =
-                __ldcg(piece_of(partials, dealing::slot_of(sharers.first_worker, part)) + four * sgemm::THREADS);
-            sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
-        }
-        store_four(sum, four, p, sgemm::place_of(tile, p));
+        float4 sum[1];
+        const bool all = part_slices::sum<SLICES, sgemm::THREADS, 0>(
+            sum, sharers.parts, threadIdx.y, threadIdx.x, [&](int part) {
+                return piece_of(partials, dealing::slot_of(sharers.first_worker, part)) + four * sgemm::THREADS;
+            });
+        if (all) store_four(sum[0], four, p, sgemm::place_of(tile, p));
     }
 }

@@ -10,28 +10,36 @@ dtypes:
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
-  DOWN: [4, 2]               # blocks of a cluster below each other in C, ...
-  ACROSS: [2, 1]             # ... and beside each other
-  WARPGROUPS: [2, 1]         # 64 rows of a tile each
-  TILE_N: [80, 64, 96, 128, 160, 192]  # columns of a tile
-where: ["TILE_N <= 128 or WARPGROUPS == 2"]  # what registers there are for sums
+  DOWN: [4, 2, 1, 3]         # blocks of a cluster below each other in C, ...
+  ACROSS: [2, 1, 4]          # ... and beside each other
+  WARPGROUPS: [2, 1, 3]      # 64 rows of a tile each
+  TILE_N: [80, 64, 96, 112, 128, 144, 160, 192]  # columns of a tile
+  TURNED: [0, 1]             # 1: rows here are columns of C, and columns its rows
+  OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
+where:
+  - "TILE_N <= 128 or WARPGROUPS == 2 or (WARPGROUPS == 3 and TILE_N <= 160)"  # what registers there are for sums
+  - "TILE_N % DOWN == 0 and DOWN * ACROSS >= 2 and DOWN * ACROSS <= 8"
+  - "TURNED == 0 or TYPE != 'e5m2'"  # wgmma takes its two types in this order only
 let:
   depth: 128 // size(TYPE)
   out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
   stage: (WARPGROUPS * 64 + TILE_N) * 128
   shared: 1024 + min(8, max(4, ceil(k / depth)), floor(220 * 1024 / stage)) * stage
-  rows: ceil(m / (WARPGROUPS * 64))
-  columns: ceil(n / TILE_N)
-  patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
-tile: [WARPGROUPS * 64, TILE_N, depth]
+  rows: "ceil((n if TURNED else m) / (WARPGROUPS * 64))"
+  columns: "ceil((m if TURNED else n) / TILE_N)"
+  patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows
+  part_of_rows: WARPGROUPS * 64 // ACROSS   # of a tile, that a block loads
+  part_of_columns: TILE_N // DOWN
+tile: ["TILE_N if TURNED else WARPGROUPS * 64", "WARPGROUPS * 64 if TURNED else TILE_N", depth]
 block: ["WARPGROUPS * 128 + 32"]
 cluster: [DOWN, ACROSS]
 grid: ["DOWN * ceil(rows / (patches * DOWN))", "ACROSS * ceil(columns / ACROSS)", patches]
 working_blocks: rows * columns
 shared_bytes: shared
+programmatic: OVERLAP
 tensor_maps:
-  map_a: {of: a, box: [depth, WARPGROUPS * 64 // ACROSS], swizzle: 128}
-  map_b: {of: b, box: [depth, TILE_N // DOWN], swizzle: 128}
+  map_a: {of: a, box: [depth, "part_of_columns if TURNED else part_of_rows"], swizzle: 128}
+  map_b: {of: b, box: [depth, "part_of_rows if TURNED else part_of_columns"], swizzle: 128}
 architecture_specific: true
 requires:
   arch: 90
@@ -46,11 +54,16 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // 2000 bytes do not: a box's row then lies in two lines, and asks twice. Here blocks beside each other in C share rows
 // of A and blocks below each other columns of B: each loads a part, and the TMA writes it into the shared memory of all.
 // A stage may be filled when all blocks that get it have released theirs.
+//
+// Rows of a tile come by 64, columns by 16: 520 rows are nine times 64, which pairs of blocks do not divide, or six times
+// 96. TURNED gives wgmma columns of B as its rows and rows of A as its columns. What it sums is then the transpose, which
+// stmatrix turns.
 
 #define ROOM 220
 #define STAGES 8
 
 #include "cluster_parts.cuh"
+#include "overlap.cuh"
 #include "wgmma_fit.cuh"
 
 using namespace fit;
@@ -93,26 +106,82 @@ struct ReleaseToNeighbours {
     }
 };
 
+// As fit::store, of a transposed tile: a warp has 16 columns of C from place.row on, and TILE_N rows from place.column on.
+__device__ __forceinline__ void store_turned(Sums& sums, const Thread& thread, const Ring& ring, const Result& result,
+                                             const Place& place) {
+    constexpr int BYTES = static_cast<int>(sizeof(Out));
+    constexpr int PIECES = STRIP_ROWS / PIECE;      // of a row of C
+    constexpr int PITCH = STRIP_ROWS * BYTES + 16;  // what is stored together begins in different banks
+    static_assert(CONSUMER_WARPS * TILE_N * PITCH <= FEWEST * STAGE_BYTES, "the ring has room for the results");
+    const int first_column = place.row + thread.warp * STRIP_ROWS;
+#pragma unroll
+    for (int e = 0; e < SUMS; ++e) {
+        const int row = place.column + thread.column_of(e), column = place.row + thread.row_of(e);
+        sums[e] *= result.alpha;
+        if (result.beta != 0 && row < result.m && column < result.n) {
+            sums[e] += result.beta * number(result.c[static_cast<long long>(row) * result.n + column]);
+        }
+    }
+    sync_consumers();  // all products have read the ring
+    const unsigned strip = ring.stages + thread.warp * TILE_N * PITCH;
+    if constexpr (BYTES == 2) {
+        const unsigned at = strip + (thread.lane / 16 * 8 + thread.lane % 8) * PITCH + thread.lane / 8 % 2 * 16;
+#pragma unroll
+        for (int e = 0; e < SUMS; e += 8) {
+            unsigned pairs[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                pairs[i] = packed<Out>(static_cast<f32>(sums[e + 2 * i]), static_cast<f32>(sums[e + 2 * i + 1]));
+            }
+            store_turned_matrices(at + e * 2 * PITCH, pairs[0], pairs[1], pairs[2], pairs[3]);
+        }
+    } else {
+#pragma unroll
+        for (int e = 0; e < SUMS; ++e) {
+            const unsigned at = strip + thread.column_of(e) * PITCH + thread.row_of(e) % STRIP_ROWS * BYTES;
+            asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(at), "r"(bits(sums[e])) : "memory");
+        }
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < TILE_N * PIECES / WARP; ++i) {
+        const int number = i * WARP + thread.lane;
+        const int line = number / PIECES, piece = number % PIECES;
+        const int row = place.column + line, column = first_column + piece * PIECE;
+        if (row < result.m && column < result.n) {
+            uint4 four;
+            asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
+                         : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
+                         : "r"(strip + line * PITCH + piece * 16)
+                         : "memory");
+            *reinterpret_cast<uint4*>(result.c + static_cast<long long>(row) * result.n + column) = four;
+        }
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     matmul_wgmma_shared(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Out* c,
                         int m, int n, int k, Scalar alpha, Scalar beta) {
     const Thread thread;
     Ring ring;
     const Neighbours own;
+    const CUtensorMap &rows = TURNED ? map_b : map_a, &columns = TURNED ? map_a : map_b;
     const Place place = place_of();  // may lie outside of C: who has nothing to store loads for the others
+    overlap::let_next_begin();
     const int chunks = chunks_of(k);
     if (thread.loads()) {
         ring.begin(thread, WARPGROUPS * NEIGHBOURS);
         cluster_parts::arrive();
         cluster_parts::wait_for_all();
+        overlap::wait_for_launch_before();
         if (elected()) {
             const int row = own.across * ROWS, column = own.down * COLUMNS;
             for (int chunk = 0; chunk < chunks; ++chunk) {
                 ring.wait_empty();
                 const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
                 expect(barrier, STAGE_BYTES);
-                load_all(at + row * SWIZZLE_BYTES, map_a, chunk * DEPTH, place.row + row, barrier, own.beside());
-                load_all(at + A_BYTES + column * SWIZZLE_BYTES, map_b, chunk * DEPTH, place.column + column, barrier,
+                load_all(at + row * SWIZZLE_BYTES, rows, chunk * DEPTH, place.row + row, barrier, own.beside());
+                load_all(at + A_BYTES + column * SWIZZLE_BYTES, columns, chunk * DEPTH, place.column + column, barrier,
                          own.below());
                 ring.next();
             }
@@ -127,7 +196,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
         multiply_chunks(sums, thread, ring, chunks, ReleaseToNeighbours(ring, thread, own));
         cluster_parts::arrive();
         const Result result = {c, m, n, alpha, beta};
-        store(sums, thread, ring, result, place);
+        overlap::wait_for_launch_before();
+        if constexpr (TURNED) {
+            store_turned(sums, thread, ring, result, place);
+        } else {
+            store(sums, thread, ring, result, place);
+        }
     }
     cluster_parts::wait_for_all();  // no block tells one that is gone
 }

@@ -10,18 +10,22 @@ dtypes:
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
-  PARTS: [4, 2, 3, 5, 6, 8, 12, 16]  # blocks that share a tile along k
   WARPGROUPS: [1, 2]         # 64 rows of a tile each
-  TILE_N: [128, 64]          # columns of a tile
+  TILE_N: [128, 64, 160, 192, 256]  # columns of a tile
+  OVERLAP: [0, 1]            # 1: a launch begins while the one before it ends
+where: ["TILE_N <= 128 or WARPGROUPS == 2"]  # what registers there are for sums
 let:
   depth: 128 // size(TYPE)
   out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
   stage: (WARPGROUPS * 64 + TILE_N) * 128
   rows: ceil(m / (WARPGROUPS * 64))
   columns: ceil(n / TILE_N)
+  # blocks that share a tile along k: as many as there are SMs for
+  parts: max(1, min(floor(sms / (rows * columns)), ceil(k / depth)))
 tile: [WARPGROUPS * 64, TILE_N, depth]
+programmatic: OVERLAP
 buffers:
-  partials: {dtype: u32, size: "PARTS * rows * columns * WARPGROUPS * 64 * TILE_N"}
+  partials: {dtype: u32, size: "parts * rows * columns * WARPGROUPS * 64 * TILE_N"}
 tensor_maps:
   map_a: {of: a, box: [depth, "min(WARPGROUPS * 64, 8 * ceil(m / 8))"], swizzle: 128}
   map_b: {of: b, box: [depth, TILE_N], swizzle: 128}
@@ -34,24 +38,29 @@ requires:
 launches:
   - entry: multiplied
     block: ["WARPGROUPS * 128 + 32"]
-    grid: [rows, columns, PARTS]
+    grid: [rows, columns, parts]
     shared_bytes: "1024 + min(8, floor(225 * 1024 / stage)) * stage"
     arguments: [map_a, map_b, m, k, partials]
   - entry: added
-    block: ["WARPGROUPS * 128"]
+    block: ["WARPGROUPS * 128", "8 // WARPGROUPS"]
     grid: ["ceil(n / 16)", rows]
     shared_bytes: "1024 + WARPGROUPS * 64 * (48 if out == 2 else 96)"  # 16 results of a row, and a gap
-    arguments: [c, m, n, alpha, beta, partials]
+    arguments: [c, m, n, parts, alpha, beta, partials]
 ---*/
 
 // Blocks that send each other their sums are one cluster, and clusters of four or more leave SMs out. Here the blocks of
 // a tile know nothing of each other, and every SM has one of them, with a ring of up to eight stages. They leave their sums in
 // global memory, in whole lines because in the order of registers, and a second launch adds the parts, wherever the first
-// one ran: as many threads as a tile has, for each 16 of its columns.
+// one ran: for each 16 columns of a tile as many threads as a tile has, several times (part_slices.cuh).
+//
+// How many parts is not left to a macro: as many as there are SMs for, so that of two tiles each has 66, and of more tiles
+// than half of the SMs none has more than one.
 
 #define ROOM 225
 #define STAGES 8
 
+#include "overlap.cuh"
+#include "part_slices.cuh"
 #include "wgmma_fit.cuh"
 
 using namespace fit;
@@ -59,6 +68,7 @@ using namespace fit;
 constexpr int GROUP_COLUMNS = 16;  // that a block adds: a sector or two of each row of C
 constexpr int GROUP_QUADS = GROUP_COLUMNS / QUAD_COLUMNS;
 constexpr int QUADS = TILE_N / QUAD_COLUMNS;  // of a thread
+constexpr int SLICES = 8 / WARPGROUPS;
 
 #if WHOLE_NUMBERS
 using Quad = int4;
@@ -77,15 +87,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                Number* partials) {
     const Thread thread;
     Ring ring;
+    overlap::let_next_begin();
     const int row = blockIdx.x, column = blockIdx.y, part = blockIdx.z;
-    const int chunks = chunks_of(k), first = chunks * part / PARTS, end = chunks * (part + 1) / PARTS;
+    const int chunks = chunks_of(k), parts = gridDim.z;
+    const int first = chunks * part / parts, end = chunks * (part + 1) / parts;
     if (thread.loads()) {
         ring.begin(thread);
+        overlap::wait_for_launch_before();
         if (elected()) load_chunks(ring, map_a, map_b, {row * TILE_M, column * TILE_N}, rows_loaded(m), first, end);
     } else {
         ring.join(rows_loaded(m), end - first);
         Sums sums;
         multiply_chunks(sums, thread, ring, end - first);
+        overlap::wait_for_launch_before();
         Quad* const target = quads_of(partials, part, row, column, gridDim.x, gridDim.y);
 #pragma unroll
         for (int i = 0; i < QUADS; ++i) {
@@ -95,26 +109,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
 }
 
-// Sixteen columns of a tile, part by part in the order of k: the sums are the same every time. A compiler that is not
-// told that one block an SM will do saves registers, and asks for a few quads at a time instead of all at once.
-extern "C" __global__ void __launch_bounds__(CONSUMERS, 1)
-    added(Out* c, int m, int n, Scalar alpha, Scalar beta, Number* partials) {
+// Sixteen columns of a tile.
+extern "C" __global__ void __launch_bounds__(CONSUMERS* SLICES, 1)
+    added(Out* c, int m, int n, int parts, Scalar alpha, Scalar beta, Number* partials) {
     const Thread thread;
     const Ring ring;
+    overlap::let_next_begin();
     const Place place = {static_cast<int>(blockIdx.y) * TILE_M, static_cast<int>(blockIdx.x) * GROUP_COLUMNS};
     const int first = place.column % TILE_N / QUAD_COLUMNS, columns = (n - 1) / TILE_N + 1;
-    Number sums[4 * GROUP_QUADS] = {};
-#pragma unroll
-    for (int part = 0; part < PARTS; ++part) {
-        const Quad* const source =
-            quads_of(partials, part, blockIdx.y, place.column / TILE_N, gridDim.y, columns) + first * CONSUMERS;
-#pragma unroll
-        for (int i = 0; i < GROUP_QUADS; ++i) {
-            const Quad more = __ldcg(source + i * CONSUMERS);
-            Number* const quad = sums + 4 * i;
-            quad[0] += more.x, quad[1] += more.y, quad[2] += more.z, quad[3] += more.w;
-        }
-    }
+    overlap::wait_for_launch_before();
+    Quad quads[GROUP_QUADS];
+    const bool all = part_slices::sum<SLICES, CONSUMERS, CONSUMERS>(quads, parts, threadIdx.y, threadIdx.x, [&](int part) {
+        return quads_of(partials, part, blockIdx.y, place.column / TILE_N, gridDim.y, columns) + first * CONSUMERS;
+    });
+    if (!all) return;
     const Result result = {c, m, n, alpha, beta};
-    store(sums, thread, ring, result, place, GROUP_COLUMNS);
+    store(reinterpret_cast<Number(&)[4 * GROUP_QUADS]>(quads), thread, ring, result, place, GROUP_COLUMNS);
 }

@@ -41,7 +41,7 @@ constexpr int A_LANES = 8;
 constexpr int A_PASS = THREADS / A_LANES;  // rows that the block copies at once
 constexpr int A_ROWS = TILE_M / A_PASS;    // rows of a thread
 constexpr int A_DEPTHS = STEP / A_LANES;   // and its k of each
-// Copies of B, 16 bytes each: a thread stays in one row, so that one pointer is enough.
+// Copies of B, 16 bytes each: a thread stays in one row, so that one pointer is enough but at an edge.
 constexpr int B_LANES = THREADS / STEP;
 constexpr int B_QUADS = TILE_N / QUAD / B_LANES;
 // Copies of B, 4 bytes each, for what is not aligned: a thread stays in its columns.
@@ -118,14 +118,16 @@ static __device__ __forceinline__ void read_quads(float (&to)[COUNT], const floa
     }
 }
 
-// Brings a block's chunks. WIDE: n is a multiple of 4 and the tile does not reach beyond n, so that B comes
-// in 16-byte pieces. Rows and columns beyond C are read from its last row and column instead: what they add
-// to is not stored.
+// Whether rows of B and C are whole quads.
+static __device__ __forceinline__ bool in_quads(int n) { return n % QUAD == 0; }
+
+// Brings a block's chunks, B in pieces of 16 bytes where n is a multiple of 4. WIDE: it is, and the tile does not reach
+// beyond n. Rows and columns beyond C are read from its last row and columns instead: what they add to is not stored.
 template <bool WIDE>
 struct Copies {
-    static constexpr int COLUMNS = WIDE ? 1 : B_COLUMNS;
+    static constexpr int FROM = WIDE ? 1 : B_QUADS > B_COLUMNS ? B_QUADS : B_COLUMNS;
     const float* a_from[A_ROWS];
-    const float* b_from[COLUMNS];
+    const float* b_from[FROM];
     unsigned a_to, b_to;  // shared addresses
     int a_k, b_k, n;
 
@@ -139,13 +141,15 @@ struct Copies {
             const int row = min(place.row + a_row + i * A_PASS, p.m - 1);
             a_from[i] = p.a + static_cast<long long>(row) * p.k + first_k + a_k;
         }
-        b_k = WIDE ? thread / B_LANES : thread / TILE_N;
-        const int b_column = WIDE ? thread % B_LANES * QUAD : thread % TILE_N;
+        const bool quads = WIDE || in_quads(n);
+        b_k = quads ? thread / B_LANES : thread / TILE_N;
+        const int b_column = quads ? thread % B_LANES * QUAD : thread % TILE_N;
         b_to = shared_address(shared + A_STAGE + b_k * B_ROW + b_column);
 #pragma unroll
-        for (int i = 0; i < COLUMNS; ++i) {
-            const int column = place.column + b_column + i * THREADS;
-            b_from[i] = p.b + static_cast<long long>(first_k + b_k) * n + (WIDE ? column : min(column, n - 1));
+        for (int i = 0; i < FROM; ++i) {
+            const int column = place.column + b_column + i * (quads ? B_LANES * QUAD : THREADS);
+            const int last = quads ? n - QUAD : n - 1;
+            b_from[i] = p.b + static_cast<long long>(first_k + b_k) * n + (WIDE ? column : min(column, last));
         }
     }
 
@@ -159,17 +163,17 @@ struct Copies {
                 one<4, WHOLE>(a_to + stage + (d * A_ROW + i * A_PASS) * 4, a_from[i] + d, a_k + d < depth);
             }
         }
-        if constexpr (WIDE) {
+        if (WIDE || in_quads(n)) {
 #pragma unroll
             for (int i = 0; i < B_QUADS; ++i) {
                 const int apart = i * B_LANES * QUAD;
-                one<16, WHOLE>(b_to + stage + apart * 4, b_from[0] + apart, b_k < depth);
+                one<16, WHOLE>(b_to + stage + apart * 4, WIDE ? b_from[0] + apart : b_from[i], b_k < depth);
             }
         } else {
 #pragma unroll
             for (int d = 0; d < STEP; d += B_PASS) {
 #pragma unroll
-                for (int i = 0; i < COLUMNS; ++i) {
+                for (int i = 0; i < B_COLUMNS; ++i) {
                     one<4, WHOLE>(b_to + stage + (d * B_ROW + i * THREADS) * 4,
                                   b_from[i] + static_cast<long long>(d) * n, b_k + d < depth);
                 }
@@ -180,7 +184,7 @@ struct Copies {
 #pragma unroll
         for (int i = 0; i < A_ROWS; ++i) a_from[i] += depth;
 #pragma unroll
-        for (int i = 0; i < COLUMNS; ++i) b_from[i] += static_cast<long long>(depth) * n;
+        for (int i = 0; i < FROM; ++i) b_from[i] += static_cast<long long>(depth) * n;
     }
 
   private:
@@ -233,9 +237,9 @@ static __device__ __forceinline__ void clear(Sums& sum) {
     }
 }
 
-// Whether B can be copied in 16-byte pieces, and C stored so.
+// Whether the tile's rows of B can be copied in 16-byte pieces without asking where they end, and those of C stored so.
 static __device__ __forceinline__ bool is_wide(const Problem& p, const Place& place) {
-    return p.n % QUAD == 0 && place.column + TILE_N <= p.n;
+    return in_quads(p.n) && place.column + TILE_N <= p.n;
 }
 
 // The first of a thread's rows and columns in the block's tile.

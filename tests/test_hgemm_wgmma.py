@@ -213,14 +213,22 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
         ("matmul_wgmma_shared", "129x136x2064", {"TYPE": "e4m3", "DOWN": 2, "ACROSS": 1}),
         ("matmul_wgmma_fit", "20x72x584", {"WARPGROUPS": 1, "TILE_N": 32}),
         ("matmul_wgmma_split", "20x72x2056", {"WARPGROUPS": 1, "TILE_N": 64, "STAGES": 16}),
-        (SHARED, "129x136x2056", {"PARTS": 2}),
-        (SHARED, "72x72x200", {"PARTS": 8, "WARPGROUPS": 2, "TILE_N": 64}),
+        (SHARED, "129x136x2056", {}),
+        (SHARED, "72x72x200", {"WARPGROUPS": 2, "TILE_N": 64, "OVERLAP": 1}),
+        # Rows and columns that change places, their results by stmatrix or one by one.
+        ("matmul_wgmma_shared", "130x264x136", {"DOWN": 2, "TILE_N": 96, "TURNED": 1}),
+        (
+            "matmul_wgmma_shared",
+            "72x200x208",
+            {"TYPE": "i8", "DOWN": 2, "WARPGROUPS": 1, "TILE_N": 80, "TURNED": 1},
+        ),
         # Of other types: results of 32 bits, whole numbers, chunks of 128.
         ("matmul_wgmma_fit", "200x360x80", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),
         ("matmul_wgmma_split", "200x136x528", {"TYPE": "i8", "SPLITS": 5}),
-        (SHARED, "129x136x2064", {"TYPE": "i8", "PARTS": 2}),
-        (SHARED, "72x72x208", {"TYPE": "e5m2", "PARTS": 8, "WARPGROUPS": 2, "TILE_N": 64}),
+        (SHARED, "129x136x2064", {"TYPE": "i8"}),
+        (SHARED, "72x72x208", {"TYPE": "e5m2", "WARPGROUPS": 2, "TILE_N": 160}),
         ("matmul_cluster", "65x67x53", {"SPLITS": 16, "TILE_N": 64}),
+        ("matmul_cluster", "65x68x53", {"SPLITS": 3, "TILE_M": 64, "TILE_N": 64}),
         ("matmul_dmma_cluster", "65x67x53", {"SPLITS": 8}),
     ],
 )

@@ -53,18 +53,20 @@ def test_teams_read_shared_memory_without_conflicts_or_spills() -> None:
 
 # One tile that all blocks share; two of which a block has a part of each; tiles that were dealt out before whole ones.
 @pytest.mark.parametrize(
-    ("name", "sms", "shape"),
+    ("name", "sms", "shape", "macros"),
     [
-        ("matmul_two_launches", 132, "129x67x530"),
-        ("matmul_two_launches", 3, "100x300x200"),
-        ("matmul_two_launches", 2, "513x130x24"),
-        ("matmul_dmma_two_launches", 132, "65x67x300"),
+        ("matmul_two_launches", 132, "129x67x530", {}),
+        ("matmul_two_launches", 3, "100x300x200", {}),
+        ("matmul_two_launches", 2, "513x130x24", {}),
+        ("matmul_two_launches", 132, "70x68x1100", {"TILE_M": 64, "TILE_N": 64}),
+        ("matmul_dmma_two_launches", 132, "65x67x300", {}),
+        ("matmul_dmma_two_launches", 132, "65x66x300", {"TILE_M": 128, "WARP_M": 64, "OVERLAP": 1}),
     ],
 )
 def test_parts_are_added_wherever_they_were_dealt_out(
-    monkeypatch: pytest.MonkeyPatch, name: str, sms: int, shape: str
+    monkeypatch: pytest.MonkeyPatch, name: str, sms: int, shape: str, macros: dict[str, Any]
 ) -> None:
     support.with_sms(monkeypatch, sms)
-    job = support.job(KERNELS / f"{name}.cu", shape, {})
+    job = support.job(KERNELS / f"{name}.cu", shape, macros)
     done = case.run(job, execution.engine()).result
     assert (done["status"], done["verdict"]) == ("ok", "correct"), done

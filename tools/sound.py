@@ -64,6 +64,14 @@ studies:
         kernels: [matmul_wgmma_padded, matmul_mma_shifted]
         macros: each_dtype
         shapes: [777x1001x333, 67x53x129]
+      - &parts
+        <<: *all
+        kernels: [matmul_wgmma_two_launches]
+        macros: {TYPE: [f16, bf16, tf32, i8, e4m3, e5m2], OVERLAP: [0, 1]}
+      - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16, tf32, i8, e4m3], TILE_N: 96, TURNED: [0, 1], OVERLAP: 1}}
+      - {<<: *parts, kernels: [matmul_dmma_two_launches], macros: {OVERLAP: [0, 1]}}
+      - {<<: *parts, kernels: [matmul_two_launches], macros: {TILE_M: 64, TILE_N: 64}}
+      - {<<: *parts, kernels: [matmul_two_launches, matmul_cluster], macros: {TILE_N: 128}}
 """
 SUMMARY = re.compile(r"========= (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 AT_A_TIME = 6
