@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -46,6 +47,21 @@ def test_what_cannot_be_scaled_is_counted_by_ncu() -> None:
     cases = study.cases.copy()
     cases.loc[cases["m"] == 256, "blocks"] = 8
     assert set(_table(replace(study, cases=cases))["counts"]) == {"ncu"}
+    # Tiles that reach beyond the small sizes, whose blocks do more than the product has.
+    cases = study.cases.copy()
+    cases["tile_n"] = 96
+    assert set(_table(replace(study, cases=cases))["counts"]) == {"ncu"}
+    # A launch before it whose blocks grow with a side of the product, not with its tiles.
+    for blocks, told in (
+        (lambda m: m // 8, {"ncu"}),
+        (lambda m: m * m // 64, {"executed, scaled", "ncu"}),
+    ):
+        cases = study.cases.copy()
+        cases["launches"] = [
+            json.dumps([{"entry": "copied", "grid": [blocks(int(m)), 1, 1]}])
+            for m in cases["m"].fillna(0)
+        ]
+        assert set(_table(replace(study, cases=cases))["counts"]) == told
     one = study.records[~((study.records["stage"] == "execute") & (study.records["k"] == 512))]
     assert set(_table(replace(study, records=one))["counts"].dropna()) == {"ncu"}
 

@@ -2,11 +2,13 @@
 
 The counts are executed ones, no GPU is asked for them: two products of whole tiles that differ in k give those
 of any other (`theory.bounds.scaled`). Where that does not hold, since blocks share tiles otherwise at another
-size (stream-K), and of kernels that have no machine code here (cuBLAS), they are ncu's.
+size (stream-K) or another launch prepares the operands, and of kernels that have no machine code here (cuBLAS), they
+are ncu's.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -36,6 +38,7 @@ from tilewave.plots._rungs import in_order
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import Count, PlotOptions, Word
 from tilewave.plots.style import Style
+from tilewave.records.tables import LAUNCHES
 from tilewave.theory import bounds, quantization, roofline
 from tilewave.theory.bounds import Bound, Counts
 from tilewave.theory.data_sheets import DataSheet, data_sheet
@@ -139,15 +142,34 @@ def _tiles(row: Mapping[str, Any]) -> int:
 
 
 def _samples(study: StudyData) -> dict[str, list[dict[str, Any]]]:
-    """Variant -> its executed products of one size but for k, which is what they differ in; from small to
+    """Variant -> its executed products of which another one differs in k alone; those of one m and n together, from small to
     large k."""
     executed = study.records.loc[study.records["stage"] == "execute", "case"]
     cases = study.cases[study.cases["case"].isin(executed) & study.cases["tile_m"].notna()]
-    return {
-        str(variant): part.sort_values("k", kind="stable").to_dict("records")
-        for (variant, _, _), part in cases.groupby(["variant", "m", "n"], sort=False)
-        if part["k"].nunique() > 1
-    }
+    found: dict[str, list[dict[str, Any]]] = {}
+    for (variant, _, _), part in cases.groupby(["variant", "m", "n"], sort=False):
+        if part["k"].nunique() > 1:
+            found.setdefault(str(variant), []).extend(
+                part.sort_values("k", kind="stable").to_dict("records")
+            )
+    return found
+
+
+def _whole(row: Mapping[str, Any]) -> bool:
+    """Whether a product has whole tiles only: blocks beyond the last one of a cluster work for nothing, but they work."""
+    return bool(row["m"] % row["tile_m"] == 0 and row["n"] % row["tile_n"] == 0)
+
+
+def _grows(row: Mapping[str, Any], one: Mapping[str, Any]) -> bool:
+    """Whether all launches of a case have as many more blocks than those of another one as there are more tiles: a launch that
+    copies rows has work that grows with a side of the product."""
+    if not base.present(row.get(LAUNCHES)):
+        return True
+    here, there = json.loads(row[LAUNCHES]), json.loads(one[LAUNCHES])
+    return all(
+        math.prod(each["grid"]) * _tiles(one) == math.prod(other["grid"]) * _tiles(row)
+        for each, other in zip(here, there, strict=True)
+    )
 
 
 def _small(samples: Mapping[str, list[dict[str, Any]]]) -> set[str]:
@@ -161,12 +183,19 @@ def _scaled(row: Mapping[str, Any], samples: list[dict[str, Any]], known: _Count
         (one, found)
         for one in samples
         if (found := known.of(one["case"], "execute"))
+        and _whole(one)
+        and _grows(row, one)
         and _sharing(one) == _sharing(row)
         and (one["tile_m"], one["tile_n"]) == (row["tile_m"], row["tile_n"])
     ]
-    if len(alike) < 2 or alike[0][0]["k"] == alike[-1][0]["k"]:
+    if not alike:
         return None
-    (first, shallow), (last, deep) = alike[0], alike[-1]
+    last, deep = alike[-1]
+    first, shallow = next(
+        two for two in alike if (two[0]["m"], two[0]["n"]) == (last["m"], last["n"])
+    )
+    if first["k"] == last["k"]:
+        return None
     depth = (row["k"] - first["k"]) / (last["k"] - first["k"])
     return bounds.scaled(shallow, deep, depth, _tiles(row) / _tiles(first))
 

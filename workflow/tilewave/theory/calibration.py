@@ -143,7 +143,8 @@ def _fitted(cases: Sequence[Case], sms: int) -> Costs | None:
             if len(cases) < len(COSTS):  # which miss none of them
                 misfit = UNKNOWN
             found[own] += found[others]
-            best = Costs(tuple(map(float, found)), saturating, unit, misfit, steps), error
+            shortest = min(one.us for one in cases)
+            best = Costs(tuple(map(float, found)), saturating, unit, misfit, steps, shortest), error
     return best and best[0]
 
 

@@ -226,8 +226,8 @@ class Costs:
     saturating: blocks that keep an SM busy. unit: the `step_size` of a step. misfit: by what share of their
     times the cases that these costs come from miss them (fourth root of the mean fourth power: what one case misses by
     much is not lost among others). steps: by the blocks that are `held`, the most `block_steps` of these cases: fewer blocks
-    hide less of each other's latency, so that a step's time is not known from fuller SMs. element: bytes. more: of
-    the `kinds` of which a case is known, what it took over what these costs expect of it.
+    hide less of each other's latency, so that a step's time is not known from fuller SMs. shortest: of these cases' times.
+    element: bytes. more: of the `kinds` of which a case is known, what it took over what these costs expect of it.
     """
 
     each: tuple[float, ...]
@@ -235,6 +235,7 @@ class Costs:
     unit: float = 0.0
     misfit: float = 0.0
     steps: Mapping[int, int] = field(default_factory=dict)
+    shortest: float = 0.0
     element: int = 0
     more: Mapping[str, float] = field(default_factory=dict)
 
@@ -255,12 +256,14 @@ class Costs:
 
     def prudent(self, shape: Shape, launch: Launch, sms: int) -> float:
         """Microseconds of a launch and as much more as predictions from these costs miss: what variants are ranked by,
-        so that none is picked for a fit that is wrong about the cases it knows, or far beyond them."""
+        so that none is picked for a fit that is wrong about the cases it knows, or far beyond them. Never less than it ever
+        took: cases that are all long do not tell what a launch takes."""
         here = held(launch, sms)
         most = max((steps for blocks, steps in self.steps.items() if blocks <= here), default=0)
         known = block_steps(shape, launch) <= FAR * most
         known = known and None not in self.times_more(shape).values()
-        return self.duration(shape, launch, sms) * (1 + (self.misfit if known else UNKNOWN))
+        expected = self.duration(shape, launch, sms) * (1 + (self.misfit if known else UNKNOWN))
+        return max(expected, self.shortest)
 
 
 # ------------------------------------------------------------------------------------- the choice
