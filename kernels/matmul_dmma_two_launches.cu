@@ -18,14 +18,16 @@ let:
   columns: ceil(n / TILE_N)
   # blocks that share a tile along k: as many as the SMs have room for, one or two each
   parts: max(1, min(floor(sms * (256 // (TEAMS * team)) / (rows * columns)), floor(ceil(k / 16) / TEAMS)))
-where: ["TEAMS * team == 256 or TEAMS * team == 128"]
+where:
+  # 256 threads an SM, and shared memory for each block of 128
+  - "TEAMS * team == 256 or (TEAMS * team == 128 and shared <= 116736)"
 programmatic: OVERLAP
 tile: [TILE_M, TILE_N, 16]
 buffers:
   partials: {dtype: f64, size: "parts * rows * columns * TILE_M * TILE_N"}
 requires:
   arch: 80
-  conditions: ["shared <= shared_per_block_optin"]
+  conditions: ["shared <= shared_per_block_optin", "parts * TEAMS * ceil(k / 16) < 2**31"]
 launches:
   - entry: multiplied
     block: [team, TEAMS]

@@ -12,11 +12,11 @@ where: ["(TILE_M == 64) == (TILE_N == 64)"]
 let:
   shared: STAGES * 8 * (TILE_M + 4 + TILE_N) * 4
   tiles: ceil(m / TILE_M) * ceil(n / TILE_N)
-  # as many as the GPU holds at once, fewer where each would have too few chunks of k
+  # one, two or four an SM, fewer where each would have too few chunks of k
   blocks: "min(sms * (256 // TILE_N), max(tiles, floor(tiles * ceil(k / 8) / (8 * (128 // TILE_M)))))"
 tile: [TILE_M, TILE_N, 8]
 buffers:
-  # two slots a block; the blocks that an SM holds have 128 x 256 outputs together
+  # two slots a block; the blocks of an SM have 128 x 256 outputs together, at most
   partials: {dtype: f32, size: "2 * sms * 128 * 256"}
 requires:
   arch: 80
@@ -40,7 +40,7 @@ launches:
 // a few outputs of each thread of a tile. The price is a second launch, and that the parts of all blocks have to be
 // written before the first is read.
 //
-// 4096 x 64 are 32 tiles of 128x128, half of them empty; so tiles of 64x64 are dealt out, too, four blocks an SM.
+// 4096 x 64 are 32 tiles of 128x128, half of each empty; so tiles of 64x64 are dealt out, too, four blocks an SM.
 
 #define THREAD_M 8
 #define THREAD_N (TILE_M == 64 ? 8 : 16)
@@ -57,7 +57,7 @@ constexpr int JOINED = 1;  // full waves that are dealt out together with the la
 constexpr int LEAST = 8 * (128 / TILE_M);  // chunks of k that a block has on average, at least, where tiles are few
 constexpr int FOURS = THREAD_M * THREAD_N / sgemm::QUAD;  // of a thread's sums
 constexpr int SLICES = 512 / sgemm::THREADS;
-constexpr int BLOCKS = 256 / sgemm::THREADS;  // of an SM: more of 64x64 would fit, but not with the registers they need
+constexpr int BLOCKS = 256 / sgemm::THREADS;  // of an SM; of 64x64 eight would have 128 registers a thread
 
 // Both grids have as many columns, so that both launches know who has which part.
 __device__ __forceinline__ dealing::Schedule schedule_of(const sgemm::Problem& p) {

@@ -10,8 +10,8 @@ dtypes:
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
-  DOWN: [4, 2, 1, 3]         # blocks of a cluster below each other in C, ...
-  ACROSS: [2, 1, 4]          # ... and beside each other
+  DOWN: [4, 2, 1, 3]         # blocks of a cluster below each other in C (TURNED: beside), ...
+  ACROSS: [2, 1, 4]          # ... and beside each other (TURNED: below)
   WARPGROUPS: [2, 1, 3]      # 64 rows of a tile each
   TILE_N: [80, 64, 96, 112, 128, 144, 160, 192]  # columns of a tile
   TURNED: [0, 1]             # 1: rows here are columns of C, and columns its rows
@@ -56,8 +56,8 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // A stage may be filled when all blocks that get it have released theirs.
 //
 // Rows of a tile come by 64, columns by 16: 520 rows are nine times 64, which pairs of blocks do not divide, or six times
-// 96. TURNED gives wgmma columns of B as its rows and rows of A as its columns. What it sums is then the transpose, which
-// stmatrix turns.
+// 96. TURNED gives wgmma columns of B as its rows and rows of A as its columns: below, and in DOWN and ACROSS, rows, columns,
+// A and B are then each other. What it sums is the transpose, which stmatrix turns.
 
 #define ROOM 220
 #define STAGES 8

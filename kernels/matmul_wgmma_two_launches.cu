@@ -34,7 +34,7 @@ requires:
   arch: 90
   n: 16 // out
   k: 16 // size(TYPE)
-  conditions: [wgmma, "232448 <= shared_per_block_optin"]
+  conditions: [wgmma, "232448 <= shared_per_block_optin", "parts * ceil(k / depth) < 2**31"]
 launches:
   - entry: multiplied
     block: ["WARPGROUPS * 128 + 32"]

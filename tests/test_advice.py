@@ -275,7 +275,9 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
 # were counted. At uneven shapes they were not, and the gain may be more than the idle SMs explain.
 SPARES_MORE = {
     tuple(f"{kernel}@256*(sms+1)x128x8192" for kernel in ("hgemm_split_k", "hgemm_stream_k")),
-    tuple(f"{kernel}@256*(sms+1)x128x8192" for kernel in ("hgemm_split_k-splits2", "hgemm_stream_k")),
+    tuple(
+        f"{kernel}@256*(sms+1)x128x8192" for kernel in ("hgemm_split_k-splits2", "hgemm_stream_k")
+    ),
 }
 
 

@@ -26,7 +26,7 @@ PERSISTENT = [
     "matmul_wgmma_even",
     "matmul_wgmma_turns",
 ]
-SHARED = "matmul_wgmma_two_launches"
+TWO_LAUNCHES = "matmul_wgmma_two_launches"
 LAYOUTS = "hgemm_wgmma_layouts"  # elements are made in the order of memory: its B is another one
 
 
@@ -174,7 +174,10 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
 @pytest.mark.parametrize(
     ("name", "macros"),
     [
-        *((name, {}) for name in [*PLAIN, *PERSISTENT, LAYOUTS, SHARED, "matmul_wgmma_shared"]),
+        *(
+            (name, {})
+            for name in [*PLAIN, *PERSISTENT, LAYOUTS, TWO_LAUNCHES, "matmul_wgmma_shared"]
+        ),
         # As many registers of sums as there may be, and old results of as many bytes.
         ("matmul_wgmma_fit", {"TYPE": "tf32", "TILE_N": 256}),
         ("matmul_wgmma_fit", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),
@@ -213,8 +216,8 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
         ("matmul_wgmma_shared", "129x136x2064", {"TYPE": "e4m3", "DOWN": 2, "ACROSS": 1}),
         ("matmul_wgmma_fit", "20x72x584", {"WARPGROUPS": 1, "TILE_N": 32}),
         ("matmul_wgmma_split", "20x72x2056", {"WARPGROUPS": 1, "TILE_N": 64, "STAGES": 16}),
-        (SHARED, "129x136x2056", {}),
-        (SHARED, "72x72x200", {"WARPGROUPS": 2, "TILE_N": 64, "OVERLAP": 1}),
+        (TWO_LAUNCHES, "129x136x2056", {}),
+        (TWO_LAUNCHES, "72x72x200", {"WARPGROUPS": 2, "TILE_N": 64, "OVERLAP": 1}),
         # Rows and columns that change places, their results by stmatrix or one by one.
         ("matmul_wgmma_shared", "130x264x136", {"DOWN": 2, "TILE_N": 96, "TURNED": 1}),
         (
@@ -225,8 +228,8 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
         # Of other types: results of 32 bits, whole numbers, chunks of 128.
         ("matmul_wgmma_fit", "200x360x80", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),
         ("matmul_wgmma_split", "200x136x528", {"TYPE": "i8", "SPLITS": 5}),
-        (SHARED, "129x136x2064", {"TYPE": "i8"}),
-        (SHARED, "72x72x208", {"TYPE": "e5m2", "WARPGROUPS": 2, "TILE_N": 160}),
+        (TWO_LAUNCHES, "129x136x2064", {"TYPE": "i8"}),
+        (TWO_LAUNCHES, "72x72x208", {"TYPE": "e5m2", "WARPGROUPS": 2, "TILE_N": 160}),
         ("matmul_cluster", "65x67x53", {"SPLITS": 16, "TILE_N": 64}),
         ("matmul_cluster", "65x68x53", {"SPLITS": 3, "TILE_M": 64, "TILE_N": 64}),
         ("matmul_dmma_cluster", "65x67x53", {"SPLITS": 8}),

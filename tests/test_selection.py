@@ -230,6 +230,19 @@ def test_steps_are_not_known_from_sms_that_hold_more_blocks():
         )
 
 
+def test_none_is_ranked_as_faster_than_the_fastest_of_its_cases():
+    """Of cases of 100 and more steps nobody learns what a launch takes: here nothing."""
+    one = Launch((128, 128, 64), 132, 1)
+    cases = [Case((128, 128 * 132, 64 * steps), one, 0.3 * steps) for steps in (100, 200, 400)]
+    found = calibration._fitted(cases, 132)
+    assert found is not None and found.shortest == 30
+    for steps, least in ((1, 30.0), (100, 30.0), (300, 90.0)):
+        shape = {"m": 128, "n": 128 * 132, "k": 64 * steps}
+        assert found.duration(shape, one, 132) == pytest.approx(0.3 * steps)
+        assert found.prudent(shape, one, 132) >= least
+    assert found.prudent({"m": 128, "n": 128 * 132, "k": 64}, one, 132) == 30
+
+
 def test_what_a_kind_of_shape_takes_more_is_no_part_of_the_fit():
     known = Costs((2.0, 1.0, 0.5, 1.0, 0.2, 0.0))
     cases = []

@@ -58,7 +58,7 @@ def test_teams_read_shared_memory_without_conflicts_or_spills() -> None:
         ("matmul_two_launches", 132, "129x67x530", {}),
         ("matmul_two_launches", 3, "100x300x200", {}),
         ("matmul_two_launches", 2, "513x130x24", {}),
-        ("matmul_two_launches", 132, "70x68x1100", {"TILE_M": 64, "TILE_N": 64}),
+        ("matmul_two_launches", 132, "70x68x2200", {"TILE_M": 64, "TILE_N": 64}),
         ("matmul_dmma_two_launches", 132, "65x67x300", {}),
         ("matmul_dmma_two_launches", 132, "65x66x300", {"TILE_M": 128, "WARP_M": 64, "OVERLAP": 1}),
     ],

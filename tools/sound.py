@@ -66,6 +66,7 @@ studies:
         shapes: [777x1001x333, 67x53x129]
       - &parts
         <<: *all
+        shapes: [264x144x96, 1000x1008x1008, 129x80x8208]
         kernels: [matmul_wgmma_two_launches]
         macros: {TYPE: [f16, bf16, tf32, i8, e4m3, e5m2], OVERLAP: [0, 1]}
       - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16, tf32, i8, e4m3], TILE_N: 96, TURNED: [0, 1], OVERLAP: 1}}

@@ -156,7 +156,7 @@ def _samples(study: StudyData) -> dict[str, list[dict[str, Any]]]:
 
 
 def _whole(row: Mapping[str, Any]) -> bool:
-    """Whether a product has whole tiles only: blocks beyond the last one of a cluster work for nothing, but they work."""
+    """Whether a product has whole tiles only: what sticks out is executed, and whole clusters of such tiles may be, too."""
     return bool(row["m"] % row["tile_m"] == 0 and row["n"] % row["tile_n"] == 0)
 
 
@@ -179,23 +179,16 @@ def _small(samples: Mapping[str, list[dict[str, Any]]]) -> set[str]:
 
 def _scaled(row: Mapping[str, Any], samples: list[dict[str, Any]], known: _Counts) -> Counts | None:
     """The counts of a case from two executed ones of the same tile; None where they do not tell them."""
-    alike = [
-        (one, found)
-        for one in samples
-        if (found := known.of(one["case"], "execute"))
-        and _whole(one)
-        and _grows(row, one)
-        and _sharing(one) == _sharing(row)
-        and (one["tile_m"], one["tile_n"]) == (row["tile_m"], row["tile_n"])
-    ]
-    if not alike:
+    of_sides: dict[Any, list[tuple[dict[str, Any], Counts]]] = {}
+    for one in samples:
+        alike = _whole(one) and _grows(row, one) and _sharing(one) == _sharing(row)
+        alike = alike and (one["tile_m"], one["tile_n"]) == (row["tile_m"], row["tile_n"])
+        if alike and (found := known.of(one["case"], "execute")):
+            of_sides.setdefault((one["m"], one["n"]), []).append((one, found))
+    telling = [each for each in of_sides.values() if each[0][0]["k"] != each[-1][0]["k"]]
+    if not telling:
         return None
-    last, deep = alike[-1]
-    first, shallow = next(
-        two for two in alike if (two[0]["m"], two[0]["n"]) == (last["m"], last["n"])
-    )
-    if first["k"] == last["k"]:
-        return None
+    (first, shallow), (last, deep) = telling[-1][0], telling[-1][-1]
     depth = (row["k"] - first["k"]) / (last["k"] - first["k"])
     return bounds.scaled(shallow, deep, depth, _tiles(row) / _tiles(first))
 

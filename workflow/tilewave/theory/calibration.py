@@ -126,6 +126,7 @@ def _fitted(cases: Sequence[Case], sms: int) -> Costs | None:
     best: tuple[Costs, float] | None = None
     most = cases[0].launch.blocks_per_sm
     unit = max(step_size(one.launch.tile) for one in cases)
+    shortest = min(one.us for one in cases)
     steps: dict[int, int] = {}
     for one in cases:
         blocks = held(one.launch, sms)
@@ -143,7 +144,6 @@ def _fitted(cases: Sequence[Case], sms: int) -> Costs | None:
             if len(cases) < len(COSTS):  # which miss none of them
                 misfit = UNKNOWN
             found[own] += found[others]
-            shortest = min(one.us for one in cases)
             best = Costs(tuple(map(float, found)), saturating, unit, misfit, steps, shortest), error
     return best and best[0]
 

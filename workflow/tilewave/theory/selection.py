@@ -256,8 +256,8 @@ class Costs:
 
     def prudent(self, shape: Shape, launch: Launch, sms: int) -> float:
         """Microseconds of a launch and as much more as predictions from these costs miss: what variants are ranked by,
-        so that none is picked for a fit that is wrong about the cases it knows, or far beyond them. Never less than it ever
-        took: cases that are all long do not tell what a launch takes."""
+        so that none is picked for a fit that is wrong about the cases it knows, or far beyond them. Never less than the shortest
+        of these: cases that are all long do not tell what a launch takes."""
         here = held(launch, sms)
         most = max((steps for blocks, steps in self.steps.items() if blocks <= here), default=0)
         known = block_steps(shape, launch) <= FAR * most
