@@ -17,7 +17,7 @@ macros:
   TURNED: [0, 1]             # 1: rows here are columns of C, and columns its rows
   OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
 where:
-  - "TILE_N <= 128 or WARPGROUPS == 2 or (WARPGROUPS == 3 and TILE_N <= 160)"  # what registers there are for sums
+  - "TILE_N <= 128 or WARPGROUPS == 2 or (WARPGROUPS == 3 and TILE_N <= 160)"  # three warpgroups have registers for 160
   - "TILE_N % DOWN == 0 and DOWN * ACROSS >= 2 and DOWN * ACROSS <= 8"
   - "TURNED == 0 or TYPE != 'e5m2'"  # wgmma takes its two types in this order only
 let:
