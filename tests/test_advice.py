@@ -274,10 +274,8 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
 # Stream-K spares the partial sums of split-K too: a seventh of its sectors is left at 4096x4096x4096, where they
 # were counted. At uneven shapes they were not, and the gain may be more than the idle SMs explain.
 SPARES_MORE = {
-    tuple(f"{kernel}@256*(sms+1)x128x8192" for kernel in ("hgemm_split_k", "hgemm_stream_k")),
-    tuple(
-        f"{kernel}@256*(sms+1)x128x8192" for kernel in ("hgemm_split_k-splits2", "hgemm_stream_k")
-    ),
+    (f"{before}@256*(sms+1)x128x8192", "hgemm_stream_k@256*(sms+1)x128x8192")
+    for before in ("hgemm_split_k", "hgemm_split_k-splits2")
 }
 
 

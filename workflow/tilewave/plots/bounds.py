@@ -141,17 +141,19 @@ def _tiles(row: Mapping[str, Any]) -> int:
     return quantization.tile_count(row, (row["tile_m"], row["tile_n"]))
 
 
-def _samples(study: StudyData) -> dict[str, list[dict[str, Any]]]:
-    """Variant -> its executed products of which another one differs in k alone; those of one m and n together, from small to
-    large k."""
+_Samples = list[list[dict[str, Any]]]
+"""Executed products of a variant: those of one m and n together, from small to large k, in which alone they differ."""
+
+
+def _samples(study: StudyData) -> dict[str, _Samples]:
+    """What was executed of each variant at more than one k."""
     executed = study.records.loc[study.records["stage"] == "execute", "case"]
     cases = study.cases[study.cases["case"].isin(executed) & study.cases["tile_m"].notna()]
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, _Samples] = {}
     for (variant, _, _), part in cases.groupby(["variant", "m", "n"], sort=False):
         if part["k"].nunique() > 1:
-            found.setdefault(str(variant), []).extend(
-                part.sort_values("k", kind="stable").to_dict("records")
-            )
+            deeper = part.sort_values("k", kind="stable").to_dict("records")
+            found.setdefault(str(variant), []).append(deeper)
     return found
 
 
@@ -172,25 +174,28 @@ def _grows(row: Mapping[str, Any], one: Mapping[str, Any]) -> bool:
     )
 
 
-def _small(samples: Mapping[str, list[dict[str, Any]]]) -> set[str]:
+def _small(samples: Mapping[str, _Samples]) -> set[str]:
     """The cases that are there to be scaled."""
-    return {str(one["case"]) for ones in samples.values() for one in ones}
+    return {str(one["case"]) for groups in samples.values() for ones in groups for one in ones}
 
 
-def _scaled(row: Mapping[str, Any], samples: list[dict[str, Any]], known: _Counts) -> Counts | None:
+def _scaled(row: Mapping[str, Any], samples: _Samples, known: _Counts) -> Counts | None:
     """The counts of a case from two executed ones of the same tile; None where they do not tell them."""
-    of_sides: dict[Any, list[tuple[dict[str, Any], Counts]]] = {}
-    for one in samples:
-        alike = _whole(one) and _grows(row, one) and _sharing(one) == _sharing(row)
-        alike = alike and (one["tile_m"], one["tile_n"]) == (row["tile_m"], row["tile_n"])
-        if alike and (found := known.of(one["case"], "execute")):
-            of_sides.setdefault((one["m"], one["n"]), []).append((one, found))
-    telling = [each for each in of_sides.values() if each[0][0]["k"] != each[-1][0]["k"]]
-    if not telling:
-        return None
-    (first, shallow), (last, deep) = telling[-1][0], telling[-1][-1]
-    depth = (row["k"] - first["k"]) / (last["k"] - first["k"])
-    return bounds.scaled(shallow, deep, depth, _tiles(row) / _tiles(first))
+    for ones in samples:
+        alike = [
+            (one, found)
+            for one in ones
+            if (found := known.of(one["case"], "execute"))
+            and (one["tile_m"], one["tile_n"]) == (row["tile_m"], row["tile_n"])
+            and _whole(one)
+            and _grows(row, one)
+            and _sharing(one) == _sharing(row)
+        ]
+        if alike and alike[0][0]["k"] != alike[-1][0]["k"]:
+            (first, shallow), (last, deep) = alike[0], alike[-1]
+            depth = (row["k"] - first["k"]) / (last["k"] - first["k"])
+            return bounds.scaled(shallow, deep, depth, _tiles(row) / _tiles(first))
+    return None
 
 
 def _bytes(row: Mapping[str, Any]) -> float:
@@ -237,7 +242,7 @@ def _l2_rate(study: StudyData) -> float:
     return float(next((rates[case] for case in found if case in rates.index), math.nan))
 
 
-def _derived(study: StudyData, samples: Mapping[str, list[dict[str, Any]]]) -> pd.DataFrame:
+def _derived(study: StudyData, samples: Mapping[str, _Samples]) -> pd.DataFrame:
     """One row a case that was timed and whose counts are known: its bound and what was measured."""
     gpu, known = gpu_of(study), _Counts(study)
     small = _small(samples)
