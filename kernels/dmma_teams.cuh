@@ -88,7 +88,7 @@ __device__ __forceinline__ void store_share(const f64 (&own)[SIZE], int first, i
 
 // Where the piece of k of a team begins, of `teams` that share a tile.
 __device__ __forceinline__ int first_chunk(const Problem& problem, int number, int teams) {
-    return chunks_of(problem) * number / teams;
+    return static_cast<int>(static_cast<long long>(chunks_of(problem)) * number / teams);
 }
 
 // The parts that the other blocks of the cluster send to this thread's team lie from `slots` on.

@@ -40,52 +40,20 @@ entry: hgemm_wgmma_layouts
 arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 ---*/
 
-// An operand that is not contiguous along k has to be transposed by nobody: of 16-bit types wgmma reads either order.
-// What changes is the box. 128 bytes, the width of the swizzle, are 64 rows of A or columns of B; 64 k of them are a
-// panel, and a chunk has a panel, and a load, for each 64 of them. wgmma is told how far panels and eight k lie
-// apart, and for each operand whether it is transposed.
+// What is not contiguous along k comes in panels of 64 rows of A or columns of B (wgmma_panels.cuh).
 
 #include "hgemm_wgmma.cuh"
+
+#include "wgmma_panels.cuh"
 
 using namespace hopper;
 
 #define WORD_row 0
 #define WORD_col 1
 
-constexpr int PANEL_SIDE = SWIZZLE_BYTES / 2;  // rows of A or columns of B
-constexpr int PANEL_BYTES = CHUNK * SWIZZLE_BYTES;
-
-// An operand in shared memory, contiguous along k or in panels.
-template <bool PANELS, int SIDE>
-struct Operand {
-    static_assert(SIDE % PANEL_SIDE == 0, "whole panels");
-    static constexpr int TURNED = PANELS;
-    // From one 16-deep step to the next.
-    static constexpr u64 NEXT = PANELS ? MMA_K * SWIZZLE_BYTES >> 4 : STEP;
-
-    // By one thread: asks for a chunk of the rows or columns from `first` on.
-    static __device__ __forceinline__ void load_chunk(unsigned at, const CUtensorMap& map, int first, int chunk,
-                                                      unsigned barrier) {
-        if constexpr (PANELS) {
-#pragma unroll
-            for (int panel = 0; panel < SIDE / PANEL_SIDE; ++panel) {
-                load(at + panel * PANEL_BYTES, map, first + panel * PANEL_SIDE, chunk * CHUNK, barrier);
-            }
-        } else {
-            load(at, map, chunk * CHUNK, first, barrier);
-        }
-    }
-
-    // PTX ISA, "Matrix Descriptor Format" and "Strides" of wgmma: in panels the leading offset leads from one to the
-    // next, the other one from eight k to the next eight.
-    static __device__ __forceinline__ u64 descriptor_of(unsigned at) {
-        return descriptor(at) + (PANELS ? static_cast<u64>((PANEL_BYTES >> 4) - 1) << 16 : 0);
-    }
-};
-using A = Operand<NAMED(WORD_, LAYOUT_A) == WORD_col, TILE_M>;
-using B = Operand<NAMED(WORD_, LAYOUT_B) == WORD_row, TILE_N>;
-
-static_assert(PANEL_BYTES == MMA_M * SWIZZLE_BYTES, "64 rows of A are as far apart in both orders");
+constexpr bool A_TURNED = NAMED(WORD_, LAYOUT_A) == WORD_col, B_TURNED = NAMED(WORD_, LAYOUT_B) == WORD_row;
+using A = panels::Order<A_TURNED>;
+using B = panels::Order<B_TURNED>;
 
 // d = a b, or d += a b where `add` is not 0; see hopper::multiply.
 template <int N>
@@ -105,7 +73,7 @@ __device__ __forceinline__ void multiply_in_order(f32 (&d)[N / 2], u64 a, u64 b,
             "}, %" #FIRST ", %" #SECOND ", more, 1, 1, %" #FIRST_TURNED ", %" #SECOND_TURNED ";\n"           \
             "}\n"                                                                                            \
             : SUMS_##COUNT("+f", d, 0)                                                                       \
-            : "l"(a), "l"(b), "r"(add), "n"(A::TURNED), "n"(B::TURNED));                                     \
+            : "l"(a), "l"(b), "r"(add), "n"(A_TURNED), "n"(B_TURNED));                                     \
     }
 PRODUCT(128, 64, 64, 65, 66, 67, 68)
 PRODUCT(256, 128, 128, 129, 130, 131, 132)
@@ -146,8 +114,11 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                 for (int chunk = 0; chunk < chunks; ++chunk) {
                     ring.wait_empty();
                     expect(ring.full_barrier(), STAGE_BYTES);
-                    A::load_chunk(ring.at(), map_a, place.row, chunk, ring.full_barrier());
-                    B::load_chunk(ring.at() + A_BYTES, map_b, place.column, chunk, ring.full_barrier());
+                    const auto of = [&](const CUtensorMap& map) {
+                        return [&](unsigned at, int along, int across) { load(at, map, along, across, ring.full_barrier()); };
+                    };
+                    A::load_boxes<TILE_M>(ring.at(), place.row, chunk * CHUNK, of(map_a));
+                    B::load_boxes<TILE_N>(ring.at() + A_BYTES, place.column, chunk * CHUNK, of(map_b));
                     ring.next();
                 }
             }

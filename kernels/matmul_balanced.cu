@@ -37,6 +37,7 @@ arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 #define TILE_M 128
 #define THREAD_M 8
 #define THREAD_N 16
+#define EDGE_QUADS 0
 
 #include "dealing.cuh"
 #include "sgemm_tile.cuh"

@@ -54,30 +54,12 @@ __device__ __forceinline__ void store_share(const float (&own)[Parts::SHARE], co
                                             const sgemm::Place& place, int rank) {
     using namespace sgemm;
     const Thread thread;
+    float* const strip = strip_of_stages();
 #pragma unroll
     for (int i = 0; i < Parts::QUADS; ++i) {
         if (i >= Parts::quads_of(rank)) break;
         const int quad = Parts::first(rank) + i;
-        const int at_row = quad / (THREAD_N / QUAD), at_quad = quad % (THREAD_N / QUAD);
-        const int row = place.row + thread.row + at_row / QUAD * LANES_M * QUAD + at_row % QUAD;
-        const int column = place.column + thread.column + at_quad * LANES_N * QUAD;
-        if (row >= p.m || column >= p.n) continue;
-        float* const target = p.c + static_cast<long long>(row) * p.n + column;
-        float four[QUAD];
-#pragma unroll
-        for (int e = 0; e < QUAD; ++e) {
-            four[e] = p.alpha * own[i * QUAD + e];
-            // beta == 0 must not read C: it may hold NaN, and 0 * NaN is NaN.
-            if (p.beta != 0.0f && column + e < p.n) four[e] += p.beta * target[e];
-        }
-        if (in_quads(p.n)) {
-            *reinterpret_cast<float4*>(target) = make_float4(four[0], four[1], four[2], four[3]);
-        } else {
-#pragma unroll
-            for (int e = 0; e < QUAD; ++e) {
-                if (column + e < p.n) target[e] = four[e];
-            }
-        }
+        store_four(own + i * QUAD, quad / (THREAD_N / QUAD), quad % (THREAD_N / QUAD), p, place, thread, strip);
     }
 }
 

@@ -18,6 +18,7 @@ let:
   columns: ceil(n / TILE_N)
   # blocks that share a tile along k: as many as the SMs have room for, one or two each
   parts: max(1, min(floor(sms * (256 // (TEAMS * team)) / (rows * columns)), floor(ceil(k / 16) / TEAMS)))
+  slices: "2 if parts >= 4 else 1"  # of a block that adds them
 where:
   # 256 threads an SM, and shared memory for each block of 128
   - "TEAMS * team == 256 or (TEAMS * team == 128 and shared <= 116736)"
@@ -27,7 +28,7 @@ buffers:
   partials: {dtype: f64, size: "parts * rows * columns * TILE_M * TILE_N"}
 requires:
   arch: 80
-  conditions: ["shared <= shared_per_block_optin", "parts * TEAMS * ceil(k / 16) < 2**31"]
+  conditions: ["shared <= shared_per_block_optin"]
 launches:
   - entry: multiplied
     block: [team, TEAMS]
@@ -35,7 +36,7 @@ launches:
     shared_bytes: shared
     arguments: [a, b, m, n, k, partials]
   - entry: added
-    block: [team, TEAMS, 2]
+    block: [team, TEAMS, slices]
     # four sums of each thread
     grid: [columns, rows, "WARP_M // (4 * TEAMS)"]
     arguments: [c, m, n, k, parts, alpha, beta, partials]
@@ -58,7 +59,7 @@ namespace dmma {
 
 constexpr int GROUP_SUMS = 4;  // of two rows and two columns
 constexpr int GROUP_PIECES = GROUP_SUMS / PIECE;
-constexpr int SLICES = 2;
+constexpr int SLICES = 2;  // at most
 
 __device__ __forceinline__ Place place_of_block() {
     return {static_cast<int>(blockIdx.y) * TILE_M, static_cast<int>(blockIdx.x) * TILE_N};
@@ -117,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS * dmma::SLICE
     overlap::wait_for_launch_before();
     double2 pieces[GROUP_PIECES];
     const int thread = team() * THREADS + Thread().id;
-    const bool all = part_slices::sum<SLICES, TEAMS * THREADS, THREADS>(pieces, parts, threadIdx.z, thread, [&](int part) {
+    const bool all = part_slices::sum<SLICES, TEAMS * THREADS, THREADS>(pieces, parts, threadIdx.z, blockDim.z, thread, [&](int part) {
         return piece_of(partials, part) + blockIdx.z * GROUP_PIECES * THREADS;
     });
     if (!all) return;

@@ -13,11 +13,13 @@ macros:
   TILE_M: [64, 128]          # outputs of a thread block
   TILE_N: [64, 128]
   STAGES: [4, 5, 6]          # chunks of shared memory in flight or in use
+  OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
 let: {shared: "STAGES * (TILE_M + TILE_N) * 128"}
 tile: [TILE_M, TILE_N, 128 // size(TYPE)]
 block: [128]
 grid: ["ceil(m / TILE_M) * ceil(n / TILE_N)"]
 shared_bytes: shared
+programmatic: OVERLAP
 requires:
   arch: 80
   conditions:
@@ -40,6 +42,7 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 #define RASTER 2048
 
 #include "mma_tile.cuh"
+#include "overlap.cuh"
 
 namespace mma_tile {
 
@@ -144,6 +147,7 @@ __device__ __forceinline__ void accumulate(Sums& sums, const Problem& problem, i
     const Rows rows(static_cast<unsigned>(__cvta_generic_to_shared(stages)));
     const bool aligned = problem.k % PIECE == 0;
     const int chunks = chunks_of(problem);
+    overlap::wait_for_launch_before();
 
     // One more chunk than there are is copied, for what the last one takes from it.
     const auto copy = [&](unsigned stage, bool wanted) {
@@ -215,8 +219,9 @@ __device__ __forceinline__ void store_rows(const Sums& sums, const Problem& prob
     for (int first = 0; first < WARP_N; first += WARP) {
         if (column + first >= problem.n) return;
         Out* target = problem.c + static_cast<long long>(row) * problem.n + column + first;
-#pragma unroll 8
-        for (int i = 0; i < min(WARP_M, problem.m - row); ++i, target += problem.n) {
+#pragma unroll
+        for (int i = 0; i < WARP_M; ++i, target += problem.n) {
+            if (row + i >= problem.m) break;
             const Out before = problem.beta == 0 ? Out() : *target;
             *target = static_cast<Out>(scaled(problem, results[i * RESULT_ROW + first + lane], before));
         }
@@ -228,6 +233,7 @@ __device__ __forceinline__ void store_rows(const Sums& sums, const Problem& prob
 extern "C" __global__ void __launch_bounds__(mma_tile::THREADS, mma_tile::RESIDENT)
     matmul_mma_shifted(const TYPE* __restrict__ a, const TYPE* __restrict__ b, mma_tile::Out* __restrict__ c, int m,
                        int n, int k, mma_tile::Sum alpha, mma_tile::Sum beta) {
+    overlap::let_next_begin();
     const mma_tile::Problem problem = {a, b, c, m, n, k, alpha, beta};
     const raster::Square square(blockIdx.x, mma_tile::tile_rows(problem), mma_tile::tile_columns(problem),
                                 mma_tile::GROUP);

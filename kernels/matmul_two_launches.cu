@@ -14,6 +14,8 @@ let:
   tiles: ceil(m / TILE_M) * ceil(n / TILE_N)
   # one, two or four an SM, fewer where each would have too few chunks of k
   blocks: "min(sms * (256 // TILE_N), max(tiles, floor(tiles * ceil(k / 8) / (8 * (128 // TILE_M)))))"
+  # of a block that adds the parts of a tile; a tile is in as many as blocks share it
+  slices: "512 // TILE_N if blocks >= 1024 // TILE_N * tiles else 1"
 tile: [TILE_M, TILE_N, 8]
 buffers:
   # two slots a block; the blocks of an SM have 128 x 256 outputs together, at most
@@ -30,7 +32,7 @@ launches:
     shared_bytes: shared
     arguments: [a, b, c, m, n, k, alpha, beta, partials]
   - entry: added
-    block: [TILE_N, 512 // TILE_N]
+    block: [TILE_N, slices]
     grid: [blocks, 2]
     arguments: [c, m, n, k, alpha, beta, partials]
 ---*/
@@ -44,6 +46,7 @@ launches:
 
 #define THREAD_M 8
 #define THREAD_N (TILE_M == 64 ? 8 : 16)
+#define EDGE_QUADS (TILE_M == 64)
 #define STEP 8
 #define KEEP_A 0
 
@@ -56,7 +59,7 @@ namespace {
 constexpr int JOINED = 1;  // full waves that are dealt out together with the last, partial one
 constexpr int LEAST = 8 * (128 / TILE_M);  // chunks of k that a block has on average, at least, where tiles are few
 constexpr int FOURS = THREAD_M * THREAD_N / sgemm::QUAD;  // of a thread's sums
-constexpr int SLICES = 512 / sgemm::THREADS;
+constexpr int SLICES = 512 / sgemm::THREADS;  // at most
 constexpr int BLOCKS = 256 / sgemm::THREADS;  // of an SM; of 64x64 eight would have 128 registers a thread
 
 // Both grids have as many columns, so that both launches know who has which part.
@@ -66,32 +69,6 @@ __device__ __forceinline__ dealing::Schedule schedule_of(const sgemm::Problem& p
 
 __device__ __forceinline__ float4* piece_of(float* partials, long long slot) {
     return reinterpret_cast<float4*>(partials + slot * (TILE_M * TILE_N)) + threadIdx.x;
-}
-
-// Four neighbours of a row: number `four` of this thread's sums.
-__device__ __forceinline__ void store_four(const float4& sum, int four, const sgemm::Problem& p,
-                                           const sgemm::Place& place) {
-    using namespace sgemm;
-    const Thread thread;
-    const int i = four / (THREAD_N / QUAD), j = four % (THREAD_N / QUAD);
-    const int row = place.row + thread.row + i / QUAD * LANES_M * QUAD + i % QUAD;
-    const int column = place.column + thread.column + j * LANES_N * QUAD;
-    if (row >= p.m || column >= p.n) return;
-    float* const target = p.c + static_cast<long long>(row) * p.n + column;
-    float result[QUAD] = {p.alpha * sum.x, p.alpha * sum.y, p.alpha * sum.z, p.alpha * sum.w};
-#pragma unroll
-    for (int e = 0; e < QUAD; ++e) {
-        // beta == 0 must not read C: it may hold NaN, and 0 * NaN is NaN.
-        if (p.beta != 0.0f && column + e < p.n) result[e] += p.beta * target[e];
-    }
-    if (in_quads(p.n)) {
-        *reinterpret_cast<float4*>(target) = make_float4(result[0], result[1], result[2], result[3]);
-    } else {
-#pragma unroll
-        for (int e = 0; e < QUAD; ++e) {
-            if (column + e < p.n) target[e] = result[e];
-        }
-    }
 }
 
 }  // namespace
@@ -137,6 +114,7 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, BLOCKS)
 // others.
 extern "C" __global__ void __launch_bounds__(sgemm::THREADS* SLICES, 1)
     added(float* __restrict__ c, int m, int n, int k, float alpha, float beta, float* __restrict__ partials) {
+    __shared__ __align__(16) float strips[sgemm::THREADS / sgemm::WARP][sgemm::STRIP];
     const sgemm::Problem p = {nullptr, nullptr, c, m, n, k, alpha, beta};
     const dealing::Schedule schedule = schedule_of(p);
     for (int number = blockIdx.y * gridDim.x + blockIdx.x; number < schedule.streamed * FOURS;
@@ -146,9 +124,13 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS* SLICES, 1)
         if (sharers.parts == 1) continue;
         float4 sum[1];
         const bool all = part_slices::sum<SLICES, sgemm::THREADS, 0>(
-            sum, sharers.parts, threadIdx.y, threadIdx.x, [&](int part) {
+            sum, sharers.parts, threadIdx.y, blockDim.y, threadIdx.x, [&](int part) {
                 return piece_of(partials, dealing::slot_of(sharers.first_worker, part)) + four * sgemm::THREADS;
             });
-        if (all) store_four(sum[0], four, p, sgemm::place_of(tile, p));
+        constexpr int OF_ROW = THREAD_N / sgemm::QUAD;
+        if (all) {
+            sgemm::store_four(&sum[0].x, four / OF_ROW, four % OF_ROW, p, sgemm::place_of(tile, p), sgemm::Thread(),
+                              strips[threadIdx.x / sgemm::WARP]);
+        }
     }
 }

@@ -7,7 +7,7 @@ dtypes:
   b: "e4m3 if TYPE == 'e5m2' else TYPE"
   c: "i32 if TYPE == 'i8' else f32 if TYPE == 'tf32' else bf16 if TYPE in ['e4m3', 'e5m2'] else TYPE"
   accumulate: "i32 if TYPE == 'i8' else f22 if TYPE in ['e4m3', 'e5m2'] else f32"  # f22: left to the tensor cores
-layouts: {a: row, b: col, c: row}
+layouts: {a: row, b: LAYOUT_B, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   WARPGROUPS: [2, 1, 3, 4]   # 64 rows of a tile each
@@ -15,13 +15,14 @@ macros:
   STAGES: [8, 16]            # chunks of k in flight or in use, at most
   ROOM: [220, 108]           # KiB that they may take: one block an SM, or two
   OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
+  LAYOUT_B: [col, row]
 # what registers there are for sums
 where:
   - "TILE_N <= 128 or WARPGROUPS == 2 or (WARPGROUPS == 3 and TILE_N <= 176)"
   - "ROOM == 220 or WARPGROUPS * TILE_N <= 256 - 64 * (WARPGROUPS == 4)"
+  - "LAYOUT_B == 'col' or (TYPE in ['f16', 'bf16'] and TILE_N % 64 == 0)" # of 16-bit types wgmma reads panels of 64 columns
 let:
   depth: 128 // size(TYPE)
-  out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
   stage: (WARPGROUPS * 64 + TILE_N) * 128
   shared: 1024 + min(STAGES, max(4, ceil(k / depth)), floor(ROOM * 1024 / stage)) * stage
   rows: ceil(m / (WARPGROUPS * 64))
@@ -34,11 +35,11 @@ shared_bytes: shared
 programmatic: OVERLAP
 tensor_maps:
   map_a: {of: a, box: [depth, "min(WARPGROUPS * 64, 8 * ceil(m / 8))"], swizzle: 128}
-  map_b: {of: b, box: [depth, TILE_N], swizzle: 128}
+  map_b: {of: b, box: [depth, "64 if LAYOUT_B == 'row' else TILE_N"], swizzle: 128}
 architecture_specific: true
 requires:
   arch: 90
-  n: 16 // out
+  n: "8 if LAYOUT_B == 'row' else 1"
   k: 16 // size(TYPE)
   conditions: [wgmma, "shared <= shared_per_block_optin"]
 entry: matmul_wgmma_fit

@@ -7,19 +7,22 @@ dtypes:
   b: "e4m3 if TYPE == 'e5m2' else TYPE"
   c: "i32 if TYPE == 'i8' else f32 if TYPE == 'tf32' else bf16 if TYPE in ['e4m3', 'e5m2'] else TYPE"
   accumulate: "i32 if TYPE == 'i8' else f22 if TYPE in ['e4m3', 'e5m2'] else f32"  # f22: left to the tensor cores
-layouts: {a: row, b: col, c: row}
+layouts: {a: row, b: LAYOUT_B, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   DOWN: [4, 2, 1, 3]         # blocks of a cluster below each other in C (TURNED: beside), ...
   ACROSS: [2, 1, 4]          # ... and beside each other (TURNED: below)
   WARPGROUPS: [2, 1, 3]      # 64 rows of a tile each
-  TILE_N: [80, 64, 96, 112, 128, 144, 160, 192]  # columns of a tile
+  TILE_N: [80, 64, 96, 112, 128, 144, 160, 176, 192, 256, 48, 32]  # columns of a tile
   TURNED: [0, 1]             # 1: rows here are columns of C, and columns its rows
+  LAYOUT_B: [col, row]
   OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
 where:
-  - "TILE_N <= 128 or WARPGROUPS == 2 or (WARPGROUPS == 3 and TILE_N <= 160)"  # three warpgroups have registers for 160
+  - "TILE_N <= 128 or WARPGROUPS <= 2 or (WARPGROUPS == 3 and TILE_N <= 160)"  # three warpgroups have registers for 160
   - "TILE_N % DOWN == 0 and DOWN * ACROSS >= 2 and DOWN * ACROSS <= 8"
   - "TURNED == 0 or TYPE != 'e5m2'"  # wgmma takes its two types in this order only
+  # of 16-bit types wgmma reads panels of 64 columns of B, which a block loads as a whole
+  - "LAYOUT_B == 'col' or (TYPE in ['f16', 'bf16'] and (WARPGROUPS % ACROSS == 0 if TURNED else TILE_N % (64 * DOWN) == 0))"
 let:
   depth: 128 // size(TYPE)
   out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
@@ -39,11 +42,11 @@ shared_bytes: shared
 programmatic: OVERLAP
 tensor_maps:
   map_a: {of: a, box: [depth, "part_of_columns if TURNED else part_of_rows"], swizzle: 128}
-  map_b: {of: b, box: [depth, "part_of_rows if TURNED else part_of_columns"], swizzle: 128}
+  map_b: {of: b, box: [depth, "64 if LAYOUT_B == 'row' else part_of_rows if TURNED else part_of_columns"], swizzle: 128}
 architecture_specific: true
 requires:
   arch: 90
-  n: 16 // out
+  n: "8 if LAYOUT_B == 'row' else 16 // out if TURNED else 1"
   k: 16 // size(TYPE)
   conditions: [wgmma, clusters, "shared <= shared_per_block_optin"]
 entry: matmul_wgmma_shared
@@ -58,6 +61,8 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // Rows of a tile come by 64, columns by 16: 520 rows are nine times 64, which pairs of blocks do not divide, or six times
 // 96. TURNED gives wgmma columns of B as its rows and rows of A as its columns: below, and in DOWN and ACROSS, rows, columns,
 // A and B are then each other. What it sums is the transpose, which stmatrix turns.
+//
+// Of a row-major B the TMA gets whole lines however k ends: only rows of A are then slow.
 
 #define ROOM 220
 #define STAGES 8
@@ -180,9 +185,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
                 ring.wait_empty();
                 const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
                 expect(barrier, STAGE_BYTES);
-                load_all(at + row * SWIZZLE_BYTES, rows, chunk * DEPTH, place.row + row, barrier, own.beside());
-                load_all(at + A_BYTES + column * SWIZZLE_BYTES, columns, chunk * DEPTH, place.column + column, barrier,
-                         own.below());
+                RowOrder::load_boxes<ROWS>(
+                    at + row * SWIZZLE_BYTES, place.row + row, chunk * DEPTH,
+                    [&](unsigned at, int along, int across) { load_all(at, rows, along, across, barrier, own.beside()); });
+                ColumnOrder::load_boxes<COLUMNS>(
+                    at + A_BYTES + column * SWIZZLE_BYTES, place.column + column, chunk * DEPTH,
+                    [&](unsigned at, int along, int across) { load_all(at, columns, along, across, barrier, own.below()); });
                 ring.next();
             }
         }

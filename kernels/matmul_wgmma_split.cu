@@ -19,7 +19,6 @@ macros:
 where: ["WARPGROUPS * TILE_N <= 128 or ROOM >= 128", "TILE_N >= 8 * SPLITS"]
 let:
   depth: 128 // size(TYPE)
-  out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
   stage: (WARPGROUPS * 64 + TILE_N) * 128
   # what the others have of a block's share of the tile's columns, which are dealt out by eight
   parts: WARPGROUPS * 64 * 4 * 8 * ceil(TILE_N / (8 * SPLITS)) * (SPLITS - 1)
@@ -39,7 +38,6 @@ tensor_maps:
 architecture_specific: true
 requires:
   arch: 90
-  n: 16 // out
   k: 16 // size(TYPE)
   conditions: [wgmma, clusters, "shared <= shared_per_block_optin"]
 entry: matmul_wgmma_split

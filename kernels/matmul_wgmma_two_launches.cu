@@ -22,6 +22,7 @@ let:
   columns: ceil(n / TILE_N)
   # blocks that share a tile along k: as many as there are SMs for
   parts: max(1, min(floor(sms / (rows * columns)), ceil(k / depth)))
+  slices: "8 // WARPGROUPS if parts >= 16 // WARPGROUPS else 1"  # of a block that adds them
 tile: [WARPGROUPS * 64, TILE_N, depth]
 programmatic: OVERLAP
 buffers:
@@ -32,9 +33,8 @@ tensor_maps:
 architecture_specific: true
 requires:
   arch: 90
-  n: 16 // out
   k: 16 // size(TYPE)
-  conditions: [wgmma, "232448 <= shared_per_block_optin", "parts * ceil(k / depth) < 2**31"]
+  conditions: [wgmma, "232448 <= shared_per_block_optin"]
 launches:
   - entry: multiplied
     block: ["WARPGROUPS * 128 + 32"]
@@ -42,7 +42,7 @@ launches:
     shared_bytes: "1024 + min(8, floor(225 * 1024 / stage)) * stage"
     arguments: [map_a, map_b, m, k, partials]
   - entry: added
-    block: ["WARPGROUPS * 128", "8 // WARPGROUPS"]
+    block: ["WARPGROUPS * 128", slices]
     grid: ["ceil(n / 16)", rows]
     shared_bytes: "1024 + WARPGROUPS * 64 * (48 if out == 2 else 96)"  # 16 results of a row, and a gap
     arguments: [c, m, n, parts, alpha, beta, partials]
@@ -68,7 +68,7 @@ using namespace fit;
 constexpr int GROUP_COLUMNS = 16;  // that a block adds: a sector or two of each row of C
 constexpr int GROUP_QUADS = GROUP_COLUMNS / QUAD_COLUMNS;
 constexpr int QUADS = TILE_N / QUAD_COLUMNS;  // of a thread
-constexpr int SLICES = 8 / WARPGROUPS;
+constexpr int SLICES = 8 / WARPGROUPS;  // at most
 
 #if WHOLE_NUMBERS
 using Quad = int4;
@@ -90,7 +90,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     overlap::let_next_begin();
     const int row = blockIdx.x, column = blockIdx.y, part = blockIdx.z;
     const int chunks = chunks_of(k), parts = gridDim.z;
-    const int first = chunks * part / parts, end = chunks * (part + 1) / parts;
+    const auto begin_of = [&](int part) { return static_cast<int>(static_cast<long long>(chunks) * part / parts); };
+    const int first = begin_of(part), end = begin_of(part + 1);
     if (thread.loads()) {
         ring.begin(thread);
         overlap::wait_for_launch_before();
@@ -119,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS* SLICES, 1)
     const int first = place.column % TILE_N / QUAD_COLUMNS, columns = (n - 1) / TILE_N + 1;
     overlap::wait_for_launch_before();
     Quad quads[GROUP_QUADS];
-    const bool all = part_slices::sum<SLICES, CONSUMERS, CONSUMERS>(quads, parts, threadIdx.y, threadIdx.x, [&](int part) {
+    const bool all = part_slices::sum<SLICES, CONSUMERS, CONSUMERS>(quads, parts, threadIdx.y, blockDim.y, threadIdx.x, [&](int part) {
         return quads_of(partials, part, blockIdx.y, place.column / TILE_N, gridDim.y, columns) + first * CONSUMERS;
     });
     if (!all) return;

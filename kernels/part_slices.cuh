@@ -1,7 +1,8 @@
 // How a second launch adds the parts that the blocks of a first one left of a tile (matmul_two_launches,
 // matmul_dmma_two_launches, matmul_wgmma_two_launches). Where tiles are few their parts are many, and a thread that adds
-// them all waits for one after another. So a block has slices, threadIdx.y or .z, that add a piece of the parts each, in
-// the order of k; the first one then adds what the others have: the sums are the same every time.
+// them all waits for one after another. So a block has slices, its last dimension, that add a piece of the parts each, in
+// the order of k; the first one then adds what the others have: the sums are the same every time. The launch says how many:
+// where parts are few, one.
 
 #pragma once
 
@@ -16,22 +17,21 @@ __device__ __forceinline__ void add(int4& to, const int4& more) {
 __device__ __forceinline__ void add(double2& to, const double2& more) { to.x += more.x, to.y += more.y; }
 
 // The sums of `parts` parts, of which source(part) is this thread's first piece, others STRIDE apart, by slice `slice` of
-// SLICES with THREADS each, of which `thread` is one. True for the first slice, which has them all; where parts are few it
-// adds them alone. By all threads of the block.
-template <int SLICES, int THREADS, int STRIDE, class Piece, int COUNT, class Source>
-__device__ __forceinline__ bool sum(Piece (&sums)[COUNT], int parts, int slice, int thread, const Source& source) {
-    __shared__ Piece others[SLICES - 1][COUNT][THREADS];
-    const int sharing = parts < 2 * SLICES ? 1 : SLICES;
-    if (slice >= sharing) return false;
+// `slices`, MOST at most, with THREADS each, of which `thread` is one. True for the first slice, which has them all. By all
+// threads of the block.
+template <int MOST, int THREADS, int STRIDE, class Piece, int COUNT, class Source>
+__device__ __forceinline__ bool sum(Piece (&sums)[COUNT], int parts, int slice, int slices, int thread,
+                                    const Source& source) {
+    __shared__ Piece others[MOST - 1][COUNT][THREADS];
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = Piece{};
 #pragma unroll 4
-    for (int part = parts * slice / sharing; part < parts * (slice + 1) / sharing; ++part) {
+    for (int part = parts * slice / slices; part < parts * (slice + 1) / slices; ++part) {
         const Piece* const from = source(part);
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) add(sums[i], __ldcg(from + i * STRIDE));
     }
-    if (sharing == 1) return true;
+    if (slices == 1) return true;
     __syncthreads();  // the first slice has read what the others had before
     if (slice > 0) {
 #pragma unroll
@@ -40,7 +40,8 @@ __device__ __forceinline__ bool sum(Piece (&sums)[COUNT], int parts, int slice, 
     __syncthreads();
     if (slice > 0) return false;
 #pragma unroll
-    for (int other = 0; other < SLICES - 1; ++other) {
+    for (int other = 0; other < MOST - 1; ++other) {
+        if (other == slices - 1) break;
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) add(sums[i], others[other][i][thread]);
     }

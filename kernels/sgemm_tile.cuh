@@ -5,11 +5,16 @@
 // A, B and C are row-major. A chunk is STEP deep. In shared memory it lies as [k][row] of A, transposed by
 // copies of 4 bytes, and [k][column] of B, by copies of 16 bytes: what a thread needs for one k are quads
 // of neighbours in both. Whoever includes this defines TILE_M, TILE_N, THREAD_M, THREAD_N (outputs of a
-// thread), STEP, STAGES and KEEP_A.
+// thread), STEP, STAGES and KEEP_A, and EDGE_QUADS 0 where tiles that stick out of C are few: with it ptxas gives the loop of
+// whole tiles other registers, whose banks meet more often.
 
 #pragma once
 
 #include "cp_async.cuh"
+
+#ifndef EDGE_QUADS
+#define EDGE_QUADS 1
+#endif
 
 namespace sgemm {
 
@@ -121,13 +126,13 @@ static __device__ __forceinline__ void read_quads(float (&to)[COUNT], const floa
 // Whether rows of B and C are whole quads.
 static __device__ __forceinline__ bool in_quads(int n) { return n % QUAD == 0; }
 
-// Brings a block's chunks, B in pieces of 16 bytes where n is a multiple of 4. WIDE: it is, and the tile does not reach
-// beyond n. Rows and columns beyond C are read from its last row and columns instead: what they add to is not stored.
+// Brings a block's chunks, B in pieces of 16 bytes where n is a multiple of 4 (and EDGE_QUADS is 1). WIDE: it is, and the tile
+// does not reach beyond n. Rows and columns beyond C are read from its last row and columns instead: what they add to is not stored.
 template <bool WIDE>
 struct Copies {
-    static constexpr int FROM = WIDE ? 1 : B_QUADS > B_COLUMNS ? B_QUADS : B_COLUMNS;
+    static constexpr int POINTERS = WIDE ? 1 : EDGE_QUADS && B_QUADS > B_COLUMNS ? B_QUADS : B_COLUMNS;
     const float* a_from[A_ROWS];
-    const float* b_from[FROM];
+    const float* b_from[POINTERS];
     unsigned a_to, b_to;  // shared addresses
     int a_k, b_k, n;
 
@@ -141,12 +146,12 @@ struct Copies {
             const int row = min(place.row + a_row + i * A_PASS, p.m - 1);
             a_from[i] = p.a + static_cast<long long>(row) * p.k + first_k + a_k;
         }
-        const bool quads = WIDE || in_quads(n);
+        const bool quads = WIDE || (EDGE_QUADS && in_quads(n));
         b_k = quads ? thread / B_LANES : thread / TILE_N;
         const int b_column = quads ? thread % B_LANES * QUAD : thread % TILE_N;
         b_to = shared_address(shared + A_STAGE + b_k * B_ROW + b_column);
 #pragma unroll
-        for (int i = 0; i < FROM; ++i) {
+        for (int i = 0; i < POINTERS; ++i) {
             const int column = place.column + b_column + i * (quads ? B_LANES * QUAD : THREADS);
             const int last = quads ? n - QUAD : n - 1;
             b_from[i] = p.b + static_cast<long long>(first_k + b_k) * n + (WIDE ? column : min(column, last));
@@ -163,11 +168,11 @@ struct Copies {
                 one<4, WHOLE>(a_to + stage + (d * A_ROW + i * A_PASS) * 4, a_from[i] + d, a_k + d < depth);
             }
         }
-        if (WIDE || in_quads(n)) {
+        if (WIDE || (EDGE_QUADS && in_quads(n))) {
 #pragma unroll
             for (int i = 0; i < B_QUADS; ++i) {
                 const int apart = i * B_LANES * QUAD;
-                one<16, WHOLE>(b_to + stage + apart * 4, WIDE ? b_from[0] + apart : b_from[i], b_k < depth);
+                one<16, WHOLE>(b_to + stage + apart * 4, WIDE ? b_from[0] + apart : b_from[i % POINTERS], b_k < depth);
             }
         } else {
 #pragma unroll
@@ -184,7 +189,7 @@ struct Copies {
 #pragma unroll
         for (int i = 0; i < A_ROWS; ++i) a_from[i] += depth;
 #pragma unroll
-        for (int i = 0; i < FROM; ++i) b_from[i] += static_cast<long long>(depth) * n;
+        for (int i = 0; i < POINTERS; ++i) b_from[i] += static_cast<long long>(depth) * n;
     }
 
   private:
@@ -330,6 +335,54 @@ static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, c
         if (k + 1 < STEP) read(operands[(k + 1) % 2], k + 1);
         multiply(sum, operands[k % 2]);
     }
+}
+
+// Shared memory of a warp, in floats, that quads of its lanes pass through: their rows with a gap, for other banks.
+constexpr int STRIP_ROW = (LANES_N + 1) * QUAD;
+constexpr int STRIP = LANES_M * STRIP_ROW;
+
+static __device__ __forceinline__ float result_of(const Problem& p, float sum, const float* old) {
+    // beta == 0 must not read C: it may hold NaN, and 0 * NaN is NaN.
+    return p.beta != 0.0f ? p.alpha * sum + p.beta * *old : p.alpha * sum;
+}
+
+// To C, by all lanes of a warp: the sums of quad `j` of each thread's row `i`. Where rows of C are no whole quads they pass
+// through the warp's `strip`, so that lanes store neighbours: of quads that lie side by side each store of one float has one
+// in four.
+static __device__ __forceinline__ void store_four(const float* sums, int i, int j, const Problem& p, const Place& place,
+                                                  const Thread& thread, float* strip) {
+    const int row = place.row + thread.row + i / QUAD * LANES_M * QUAD + i % QUAD;
+    const int column = place.column + thread.column + j * LANES_N * QUAD;
+    if (in_quads(p.n)) {
+        if (row >= p.m || column >= p.n) return;
+        float* const target = p.c + static_cast<long long>(row) * p.n + column;
+        *reinterpret_cast<float4*>(target) =
+            make_float4(result_of(p, sums[0], target), result_of(p, sums[1], target + 1), result_of(p, sums[2], target + 2),
+                        result_of(p, sums[3], target + 3));
+        return;
+    }
+    const int lane_m = thread.row % WARP_M / QUAD, lane_n = thread.column % WARP_N / QUAD;
+    *reinterpret_cast<float4*>(strip + lane_m * STRIP_ROW + lane_n * QUAD) = make_float4(sums[0], sums[1], sums[2], sums[3]);
+    __syncwarp();
+#pragma unroll
+    for (int s = 0; s < QUAD; ++s) {
+        const int number = s * WARP + threadIdx.x % WARP;
+        const int line = number / (LANES_N * QUAD), float_of_line = number % (LANES_N * QUAD);
+        const int to_row = row + (line - lane_m) * QUAD, to_column = column + float_of_line - lane_n * QUAD;
+        if (to_row < p.m && to_column < p.n) {
+            float* const target = p.c + static_cast<long long>(to_row) * p.n + to_column;
+            *target = result_of(p, strip[line * STRIP_ROW + float_of_line], target);
+        }
+    }
+    __syncwarp();
+}
+
+// This warp's strip where the stages are. By all threads of the block: none reads operands any more.
+static __device__ __forceinline__ float* strip_of_stages() {
+    extern __shared__ __align__(16) float shared[];
+    static_assert(THREADS / WARP * STRIP * 4 <= STAGES * STAGE_BYTES, "the stages have room for strips");
+    __syncthreads();
+    return shared + threadIdx.x / WARP * STRIP;
 }
 
 template <bool WIDE>

@@ -6,19 +6,41 @@
 // the matrices arrives as zeros, so that the main loop knows no edges. Sums of FP8 are left to the tensor cores.
 //
 // Who includes this defines TYPE, WARPGROUPS, TILE_N, and of what is loaded ahead STAGES, chunks at most, and ROOM, the
-// KiB of shared memory that they may take.
+// KiB of shared memory that they may take. LAYOUT_B may be row, where elements have 16 bits. Where TURNED is 1, rows here
+// are columns of C, and columns its rows: A and B change places.
 
 #pragma once
 
 #define ACCUMULATE f32
 
+#include "words.cuh"
+
+#ifndef LAYOUT_B
+#define LAYOUT_B col
+#endif
+#ifndef TURNED
+#define TURNED 0
+#endif
+#define IN_PANELS_row 1
+#define IN_PANELS_col 0
+#define B_IN_PANELS NAMED(IN_PANELS_, LAYOUT_B)
+#if B_IN_PANELS && TURNED
+#define TRANSPOSED "1, 0"
+#elif B_IN_PANELS
+#define TRANSPOSED "0, 1"
+#endif
+
 #include "wgmma_results.cuh"
 
+#include "wgmma_panels.cuh"
 #include "wgmma_widths.cuh"
 
 namespace fit {
 
 using namespace hopper;
+
+using RowOrder = panels::Order<B_IN_PANELS && TURNED>;
+using ColumnOrder = panels::Order<B_IN_PANELS && !TURNED>;
 
 constexpr int TILE_M = WARPGROUPS * MMA_M;
 constexpr int CONSUMER_WARPS = WARPGROUPS * WARPGROUP / WARP;
@@ -148,7 +170,9 @@ __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a
         const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
         expect(barrier, (rows + TILE_N) * SWIZZLE_BYTES);
         load(at, map_a, chunk * DEPTH, place.row, barrier);
-        load(at + A_BYTES, map_b, chunk * DEPTH, place.column, barrier);
+        ColumnOrder::load_boxes<TILE_N>(
+            at + A_BYTES, place.column, chunk * DEPTH,
+            [&](unsigned at, int along, int across) { load(at, map_b, along, across, barrier); });
         ring.next();
     }
 }
@@ -164,12 +188,12 @@ __device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread
     int previous = 0;
     for (int chunk = 0; chunk < count; ++chunk) {
         ring.wait_full();
-        const u64 a = descriptor(ring.at() + thread.warpgroup() * MMA_M * SWIZZLE_BYTES);
-        const u64 b = descriptor(ring.at() + A_BYTES);
+        const u64 a = RowOrder::descriptor_of(ring.at() + thread.warpgroup() * MMA_M * SWIZZLE_BYTES);
+        const u64 b = ColumnOrder::descriptor_of(ring.at() + A_BYTES);
         begin_products();
 #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
-            widths::multiply<TILE_N>(sums, a + step * STEP, b + step * STEP, chunk | step);
+            widths::multiply<TILE_N>(sums, a + step * RowOrder::NEXT, b + step * ColumnOrder::NEXT, chunk | step);
         }
         commit_products();
         wait_products<1>();
@@ -197,8 +221,25 @@ __device__ __forceinline__ void lay(unsigned at, Number first, Number second) {
     }
 }
 
+// Unsigned numbers of so many bytes.
+template <int BYTES>
+struct Bits { using Type = unsigned; };
+template <>
+struct Bits<1> { using Type = unsigned char; };
+template <>
+struct Bits<2> { using Type = unsigned short; };
+
+// An element from shared memory.
+__device__ __forceinline__ void take(unsigned short& one, unsigned at) {
+    asm volatile("ld.shared.u16 %0, [%1];\n" : "=h"(one) : "r"(at) : "memory");
+}
+__device__ __forceinline__ void take(unsigned& one, unsigned at) {
+    asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(one) : "r"(at) : "memory");
+}
+
 // alpha times COUNT sums of each thread, which are 2 COUNT columns from `place` on, plus beta times C, to so many
-// columns of C: by way of the ring's memory, where no load is under way any more, so that rows leave in pieces of 16 bytes.
+// columns of C: by way of the ring's memory, where no load is under way any more, so that rows leave in pieces of 16 bytes,
+// or, where rows of C begin anywhere, lanes store neighbours of a row.
 template <int COUNT>
 __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& thread, const Ring& ring,
                                       const Result& result, const Place& place, int columns = 2 * COUNT) {
@@ -207,10 +248,12 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
     constexpr int PITCH = (sizeof(Out) == 2 ? PIECES | 1 : (PIECES + 1) / 4 * 4 + 2) * 16;
     static_assert(CONSUMER_WARPS * STRIP_ROWS * PITCH <= FEWEST * STAGE_BYTES, "the ring has room for the results");
     const int end = columns < 2 * COUNT ? min(result.n, place.column + columns) : result.n;
-    const auto old_at = [&](int e) -> const Two* {
+    // Adds beta times what C held to two neighbours, which may be an odd number of elements from its begin.
+    const auto add_old = [&](int e) {
         const int row = place.row + thread.row_of(e), column = place.column + thread.column_of(e);
-        const bool inside = row < result.m && column < end;
-        return inside ? reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column) : nullptr;
+        const Out* const old = result.c + static_cast<long long>(row) * result.n + column;
+        if (row < result.m && column < end) sums[e] += result.beta * number(old[0]);
+        if (row < result.m && column + 1 < end) sums[e + 1] += result.beta * number(old[1]);
     };
     // Old results of four bytes would take as many registers as the sums: they are asked for where sums leave.
     constexpr bool LATE = sizeof(Out) == 4;
@@ -219,11 +262,7 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
         for (int e = 0; e < COUNT; ++e) sums[e] *= result.alpha;
         if (result.beta != 0) {
 #pragma unroll
-            for (int e = 0; e < COUNT; e += 2) {
-                if (const Two* const old = old_at(e)) {
-                    sums[e] += result.beta * number(old->first), sums[e + 1] += result.beta * number(old->second);
-                }
-            }
+            for (int e = 0; e < COUNT; e += 2) add_old(e);
         }
     }
     sync_consumers();  // all products have read the ring
@@ -232,14 +271,26 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
     for (int e = 0; e < COUNT; e += 2) {
         if constexpr (LATE) {
             sums[e] *= result.alpha, sums[e + 1] *= result.alpha;
-            if (const Two* const old = result.beta != 0 ? old_at(e) : nullptr) {
-                sums[e] += result.beta * number(old->first), sums[e + 1] += result.beta * number(old->second);
-            }
+            if (result.beta != 0) add_old(e);
         }
         const int byte = thread.column_of(e) * static_cast<int>(sizeof(Out));
         lay(strip + (thread.row_of(e) % STRIP_ROWS) * PITCH + byte, sums[e], sums[e + 1]);
     }
     __syncwarp();
+    if (result.n % PIECE != 0) {
+        using Word = Bits<sizeof(Out)>::Type;
+        for (int line = 0; line < STRIP_ROWS; ++line) {
+            const int row = place.row + thread.warp * STRIP_ROWS + line;
+            Word* const target = reinterpret_cast<Word*>(result.c + static_cast<long long>(row) * result.n);
+#pragma unroll
+            for (int i = thread.lane; i < 2 * COUNT; i += WARP) {
+                Word one;
+                take(one, strip + line * PITCH + i * static_cast<int>(sizeof(Out)));
+                if (row < result.m && place.column + i < end) target[place.column + i] = one;
+            }
+        }
+        return;
+    }
 #pragma unroll
     for (int i = 0; i < (STRIP_ROWS * PIECES + WARP - 1) / WARP; ++i) {
         const int number = i * WARP + thread.lane;
