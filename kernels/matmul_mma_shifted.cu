@@ -10,10 +10,11 @@ dtypes:
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8]
-  TILE_M: [64, 128]          # outputs of a thread block
+  TILE_M: [64, 128, 32]      # outputs of a thread block
   TILE_N: [64, 128]
   STAGES: [4, 5, 6]          # chunks of shared memory in flight or in use
   OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
+where: ["TILE_M != 32 or TILE_N == 64"]
 let: {shared: "STAGES * (TILE_M + TILE_N) * 128"}
 tile: [TILE_M, TILE_N, 128 // size(TYPE)]
 block: [128]
@@ -106,7 +107,8 @@ struct Share {
 
     // Shifts the chunk in `stage`, behind which the one in `next` follows.
     __device__ __forceinline__ void put_right(unsigned stage, unsigned next) const {
-        constexpr int BATCH = AREA < 128 * 128 ? 4 : 2;  // pieces in registers at a time
+        constexpr int MOST = AREA < 128 * 128 ? 4 : 2;  // pieces in registers at a time
+        constexpr int BATCH = PASSES < MOST ? PASSES : MOST;
         unsigned char* const to = stages + stage + place;
         const unsigned char* const low = stages + (following[0] ? next : stage) + taken[0];
         const unsigned char* const high = stages + (following[1] ? next : stage) + taken[1];
@@ -219,9 +221,8 @@ __device__ __forceinline__ void store_rows(const Sums& sums, const Problem& prob
     for (int first = 0; first < WARP_N; first += WARP) {
         if (column + first >= problem.n) return;
         Out* target = problem.c + static_cast<long long>(row) * problem.n + column + first;
-#pragma unroll
-        for (int i = 0; i < WARP_M; ++i, target += problem.n) {
-            if (row + i >= problem.m) break;
+#pragma unroll 8
+        for (int i = 0; i < min(WARP_M, problem.m - row); ++i, target += problem.n) {
             const Out before = problem.beta == 0 ? Out() : *target;
             *target = static_cast<Out>(scaled(problem, results[i * RESULT_ROW + first + lane], before));
         }

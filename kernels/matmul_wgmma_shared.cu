@@ -13,12 +13,12 @@ macros:
   DOWN: [4, 2, 1, 3]         # blocks of a cluster below each other in C (TURNED: beside), ...
   ACROSS: [2, 1, 4]          # ... and beside each other (TURNED: below)
   WARPGROUPS: [2, 1, 3]      # 64 rows of a tile each
-  TILE_N: [80, 64, 96, 112, 128, 144, 160, 176, 192, 256, 48, 32]  # columns of a tile
+  TILE_N: [80, 64, 96, 112, 128, 144, 160, 176, 192, 48, 32]  # columns of a tile
   TURNED: [0, 1]             # 1: rows here are columns of C, and columns its rows
   LAYOUT_B: [col, row]
   OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
 where:
-  - "TILE_N <= 128 or WARPGROUPS <= 2 or (WARPGROUPS == 3 and TILE_N <= 160)"  # three warpgroups have registers for 160
+  - "TILE_N <= 128 or WARPGROUPS <= 2 or (WARPGROUPS == 3 and TILE_N <= 160)"  # registers for sums
   - "TILE_N % DOWN == 0 and DOWN * ACROSS >= 2 and DOWN * ACROSS <= 8"
   - "TURNED == 0 or TYPE != 'e5m2'"  # wgmma takes its two types in this order only
   # of 16-bit types wgmma reads panels of 64 columns of B, which a block loads as a whole
@@ -62,7 +62,7 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // 96. TURNED gives wgmma columns of B as its rows and rows of A as its columns: below, and in DOWN and ACROSS, rows, columns,
 // A and B are then each other. What it sums is the transpose, which stmatrix turns.
 //
-// Of a row-major B the TMA gets whole lines however k ends: only rows of A are then slow.
+// Rows of a row-major B begin where n lets them, whatever k is. Where those are lines, only rows of A are slow.
 
 #define ROOM 220
 #define STAGES 8

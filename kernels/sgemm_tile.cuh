@@ -126,8 +126,9 @@ static __device__ __forceinline__ void read_quads(float (&to)[COUNT], const floa
 // Whether rows of B and C are whole quads.
 static __device__ __forceinline__ bool in_quads(int n) { return n % QUAD == 0; }
 
-// Brings a block's chunks, B in pieces of 16 bytes where n is a multiple of 4 (and EDGE_QUADS is 1). WIDE: it is, and the tile
-// does not reach beyond n. Rows and columns beyond C are read from its last row and columns instead: what they add to is not stored.
+// Brings a block's chunks, B in pieces of 16 bytes where n is a multiple of 4 (and EDGE_QUADS is 1). WIDE: it is, and the
+// tile does not reach beyond n. Rows and columns beyond C are read from its last row and columns instead: what they add to
+// is not stored.
 template <bool WIDE>
 struct Copies {
     static constexpr int POINTERS = WIDE ? 1 : EDGE_QUADS && B_QUADS > B_COLUMNS ? B_QUADS : B_COLUMNS;
@@ -347,8 +348,7 @@ static __device__ __forceinline__ float result_of(const Problem& p, float sum, c
 }
 
 // To C, by all lanes of a warp: the sums of quad `j` of each thread's row `i`. Where rows of C are no whole quads they pass
-// through the warp's `strip`, so that lanes store neighbours: of quads that lie side by side each store of one float has one
-// in four.
+// through the warp's `strip`, so that lanes store neighbours: from where they are, each store would have every fourth float.
 static __device__ __forceinline__ void store_four(const float* sums, int i, int j, const Problem& p, const Place& place,
                                                   const Thread& thread, float* strip) {
     const int row = place.row + thread.row + i / QUAD * LANES_M * QUAD + i % QUAD;

@@ -248,31 +248,28 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
     constexpr int PITCH = (sizeof(Out) == 2 ? PIECES | 1 : (PIECES + 1) / 4 * 4 + 2) * 16;
     static_assert(CONSUMER_WARPS * STRIP_ROWS * PITCH <= FEWEST * STAGE_BYTES, "the ring has room for the results");
     const int end = columns < 2 * COUNT ? min(result.n, place.column + columns) : result.n;
-    // Adds beta times what C held to two neighbours, which may be an odd number of elements from its begin.
-    const auto add_old = [&](int e) {
-        const int row = place.row + thread.row_of(e), column = place.column + thread.column_of(e);
+    if (result.beta != 0) {
+        const int row = place.row + thread.row_of(0), column = place.column + thread.column_of(0);
+        const int rows_left = result.m - row, columns_left = end - column;
         const Out* const old = result.c + static_cast<long long>(row) * result.n + column;
-        if (row < result.m && column < end) sums[e] += result.beta * number(old[0]);
-        if (row < result.m && column + 1 < end) sums[e + 1] += result.beta * number(old[1]);
-    };
-    // Old results of four bytes would take as many registers as the sums: they are asked for where sums leave.
-    constexpr bool LATE = sizeof(Out) == 4;
-    if constexpr (!LATE) {
+#pragma unroll
+        for (int e = 0; e < COUNT; ++e) {
+            const int down = e / 2 % 2 * 8, right = e / 4 * 8 + e % 2;
+            sums[e] *= result.alpha;
+            if (down < rows_left && right < columns_left) {
+                sums[e] += result.beta * number(old[static_cast<long long>(down) * result.n + right]);
+            }
+            // All at once they would take more registers than there are.
+            if (e % 8 == 7) asm volatile("" ::: "memory");
+        }
+    } else {
 #pragma unroll
         for (int e = 0; e < COUNT; ++e) sums[e] *= result.alpha;
-        if (result.beta != 0) {
-#pragma unroll
-            for (int e = 0; e < COUNT; e += 2) add_old(e);
-        }
     }
     sync_consumers();  // all products have read the ring
     const unsigned strip = ring.stages + thread.warp * STRIP_ROWS * PITCH;
 #pragma unroll
     for (int e = 0; e < COUNT; e += 2) {
-        if constexpr (LATE) {
-            sums[e] *= result.alpha, sums[e + 1] *= result.alpha;
-            if (result.beta != 0) add_old(e);
-        }
         const int byte = thread.column_of(e) * static_cast<int>(sizeof(Out));
         lay(strip + (thread.row_of(e) % STRIP_ROWS) * PITCH + byte, sums[e], sums[e + 1]);
     }

@@ -225,6 +225,26 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
             "72x200x208",
             {"TYPE": "i8", "DOWN": 2, "WARPGROUPS": 1, "TILE_N": 80, "TURNED": 1},
         ),
+        # B row-major, as either operand of wgmma, in panels that end within a chunk and beyond C.
+        ("matmul_wgmma_fit", "72x136x200", {"WARPGROUPS": 1, "TILE_N": 64, "LAYOUT_B": "row"}),
+        (
+            "matmul_wgmma_shared",
+            "72x264x136",
+            {"DOWN": 2, "ACROSS": 1, "TILE_N": 128, "LAYOUT_B": "row"},
+        ),
+        (
+            "matmul_wgmma_shared",
+            "200x264x136",
+            {"TYPE": "bf16", "ACROSS": 1, "TILE_N": 176, "TURNED": 1, "LAYOUT_B": "row"},
+        ),
+        # Rows of C that begin anywhere.
+        ("matmul_wgmma_fit", "72x75x136", {"WARPGROUPS": 1, "TILE_N": 64}),
+        ("matmul_wgmma_fit", "72x77x136", {"TYPE": "tf32"}),
+        ("matmul_wgmma_split", "72x75x208", {"TYPE": "i8", "SPLITS": 5}),
+        (TWO_LAUNCHES, "72x75x264", {}),
+        ("matmul_wgmma_shared", "72x75x200", {"DOWN": 2, "ACROSS": 1}),
+        ("matmul_wgmma_padded", "67x75x517", {"WARPGROUPS": 1, "TILE_N": 64, "SPLITS": 4}),
+        ("matmul_mma_shifted", "67x75x149", {"TILE_M": 32, "OVERLAP": 1}),
         # Of other types: results of 32 bits, whole numbers, chunks of 128.
         ("matmul_wgmma_fit", "200x360x80", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),
         ("matmul_wgmma_split", "200x136x528", {"TYPE": "i8", "SPLITS": 5}),

@@ -64,12 +64,23 @@ studies:
         kernels: [matmul_wgmma_padded, matmul_mma_shifted]
         macros: each_dtype
         shapes: [777x1001x333, 67x53x129]
+      - {<<: *all, kernels: [matmul_mma_shifted], macros: {TYPE: [f16, i8], TILE_M: [64, 32], OVERLAP: 1}, shapes: [777x1001x333, 67x53x129]}
+      - <<: *all
+        kernels: [matmul_wgmma_padded]
+        macros: {TYPE: [f16, tf32, i8], WARPGROUPS: 1, TILE_N: 64, SPLITS: [2, 4]}
+        shapes: [777x1001x333, 67x53x1029]
       - &parts
         <<: *all
         shapes: [264x144x96, 1000x1008x1008, 129x80x8208]
         kernels: [matmul_wgmma_two_launches]
         macros: {TYPE: [f16, bf16, tf32, i8, e4m3, e5m2], OVERLAP: [0, 1]}
       - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16, tf32, i8, e4m3], TILE_N: 96, TURNED: [0, 1], OVERLAP: 1}}
+      - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16], ACROSS: 1, TILE_N: 144, TURNED: 1, LAYOUT_B: row, OVERLAP: 1}}
+      - {<<: *parts, kernels: [matmul_wgmma_fit], macros: {TYPE: [f16, bf16], LAYOUT_B: row, OVERLAP: 1}}
+      - <<: *parts
+        kernels: [matmul_wgmma_fit, matmul_wgmma_split, matmul_wgmma_two_launches, matmul_wgmma_shared]
+        macros: each_dtype
+        shapes: [129x77x8208]
       - {<<: *parts, kernels: [matmul_dmma_two_launches], macros: {OVERLAP: [0, 1]}}
       - {<<: *parts, kernels: [matmul_two_launches], macros: {TILE_M: 64, TILE_N: 64}}
       - {<<: *parts, kernels: [matmul_two_launches, matmul_cluster], macros: {TILE_N: 128}}
