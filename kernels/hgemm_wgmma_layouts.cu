@@ -73,7 +73,7 @@ __device__ __forceinline__ void multiply_in_order(f32 (&d)[N / 2], u64 a, u64 b,
             "}, %" #FIRST ", %" #SECOND ", more, 1, 1, %" #FIRST_TURNED ", %" #SECOND_TURNED ";\n"           \
             "}\n"                                                                                            \
             : SUMS_##COUNT("+f", d, 0)                                                                       \
-            : "l"(a), "l"(b), "r"(add), "n"(A_TURNED), "n"(B_TURNED));                                     \
+            : "l"(a), "l"(b), "r"(add), "n"(A_TURNED), "n"(B_TURNED));                                       \
     }
 PRODUCT(128, 64, 64, 65, 66, 67, 68)
 PRODUCT(256, 128, 128, 129, 130, 131, 132)

@@ -44,7 +44,7 @@ launches:
 
 // A cluster of eight leaves SMs out, and of 256 x 256 there are 16 tiles, which want eight blocks each. So these blocks
 // leave their parts in global memory, and a second launch adds them, wherever the first one ran: for four sums of each
-// thread of a tile twice as many threads (part_slices.cuh).
+// thread of a tile a thread, or two where parts are many (part_slices.cuh).
 
 #define EVERY 1
 #define DEPTH 8

@@ -14,7 +14,7 @@ let:
   tiles: ceil(m / TILE_M) * ceil(n / TILE_N)
   # one, two or four an SM, fewer where each would have too few chunks of k
   blocks: "min(sms * (256 // TILE_N), max(tiles, floor(tiles * ceil(k / 8) / (8 * (128 // TILE_M)))))"
-  # of a block that adds the parts of a tile; a tile is in as many as blocks share it
+  # of a block that adds the parts of a tile; a tile has as many parts as blocks share it
   slices: "512 // TILE_N if blocks >= 1024 // TILE_N * tiles else 1"
 tile: [TILE_M, TILE_N, 8]
 buffers:

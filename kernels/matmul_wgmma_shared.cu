@@ -62,7 +62,7 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // 96. TURNED gives wgmma columns of B as its rows and rows of A as its columns: below, and in DOWN and ACROSS, rows, columns,
 // A and B are then each other. What it sums is the transpose, which stmatrix turns.
 //
-// Rows of a row-major B begin where n lets them, whatever k is. Where those are lines, only rows of A are slow.
+// Rows of a row-major B are n apart, not k: where that is a multiple of 128 bytes, only rows of A lie in two lines.
 
 #define ROOM 220
 #define STAGES 8

@@ -51,7 +51,7 @@ launches:
 // Blocks that send each other their sums are one cluster, and clusters of four or more leave SMs out. Here the blocks of
 // a tile know nothing of each other, and every SM has one of them, with a ring of up to eight stages. They leave their sums in
 // global memory, in whole lines because in the order of registers, and a second launch adds the parts, wherever the first
-// one ran: for each 16 columns of a tile as many threads as a tile has, several times (part_slices.cuh).
+// one ran: for each 16 columns of a tile as many threads as a tile has, several times where parts are many.
 //
 // How many parts is not left to a macro: as many as there are SMs for, so that of two tiles each has 66, and of more tiles
 // than half of the SMs none has more than one.

@@ -1,12 +1,12 @@
 // One thread block's tile of a single-precision product on the FMA units, fed by cp.async: what the rungs
 // share that differ in a thread's outputs and in who has which tile (matmul_async, matmul_wide_tile,
-// matmul_balanced).
+// matmul_balanced, matmul_two_launches, matmul_cluster).
 //
 // A, B and C are row-major. A chunk is STEP deep. In shared memory it lies as [k][row] of A, transposed by
 // copies of 4 bytes, and [k][column] of B, by copies of 16 bytes: what a thread needs for one k are quads
 // of neighbours in both. Whoever includes this defines TILE_M, TILE_N, THREAD_M, THREAD_N (outputs of a
-// thread), STEP, STAGES and KEEP_A, and EDGE_QUADS 0 where tiles that stick out of C are few: with it ptxas gives the loop of
-// whole tiles other registers, whose banks meet more often.
+// thread), STEP, STAGES and KEEP_A, and may define EDGE_QUADS 0, where few tiles stick out of C: as 1 it brings B in quads
+// there, too, but gives the loop of whole tiles other registers, whose banks meet more often.
 
 #pragma once
 

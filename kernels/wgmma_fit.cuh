@@ -2,7 +2,7 @@
 // warpgroups below each other that multiply, 64 rows each, and a warp that does nothing but loads
 // (matmul_wgmma_fit, matmul_wgmma_padded, matmul_wgmma_shared, matmul_wgmma_split, matmul_wgmma_two_launches).
 //
-// A is row-major, B column-major: both are contiguous along k. A chunk of k is 128 bytes of a row. What lies outside of
+// A is row-major, B column-major unless LAYOUT_B is row: contiguous along k. A chunk is 128 bytes of a row. What lies outside of
 // the matrices arrives as zeros, so that the main loop knows no edges. Sums of FP8 are left to the tensor cores.
 //
 // Who includes this defines TYPE, WARPGROUPS, TILE_N, and of what is loaded ahead STAGES, chunks at most, and ROOM, the

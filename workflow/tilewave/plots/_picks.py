@@ -8,7 +8,7 @@ largest of these shapes, and the third takes whatever is the best there. Elsewhe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,7 +179,7 @@ def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Gro
                         predicted,
                         rules.prudent(here),
                         {str(r["case"]): r for r in here},
-                        bool(predicted[COSTS]) and calibration.tells(sizes, element),
+                        rules.took_part(here),
                     )
                 )
     return found
@@ -205,9 +205,11 @@ class _Rules:
                     Case(_sizes(row), one, float(row["us"]))
                 )
         fitted = {}
+        self._told: dict[str, Collection[Sizes]] = {}
         for variant, known in cases.items():
             told = calibration.telling(dict.fromkeys(one.sizes for one in known), element)
             fitted[variant] = calibration.costs(calibration.at(known, told), self._sms, element)
+            self._told[variant] = told
         self._costs = {variant: costs for variant, costs in fitted.items() if costs is not None}
         largest = max(calibration.SHAPES, key=math.prod)
         self._at_largest = {name: calibration.at(known, [largest]) for name, known in cases.items()}
@@ -226,6 +228,13 @@ class _Rules:
             variant, here = str(row["variant"]), self._launch(row)
             if here is not None and variant in self._costs:
                 yield str(row["case"]), variant, dict(zip(SHAPE, _sizes(row))), here
+
+    def took_part(self, rows: Iterable[Row]) -> bool:
+        """Whether the costs of all whose costs are known, and of one at least, are taken from these cases."""
+        told = [
+            tuple(shape.values()) in self._told[name] for _, name, shape, _ in self._known(rows)
+        ]
+        return bool(told) and all(told)
 
     def prudent(self, rows: Iterable[Row]) -> dict[str, float]:
         """Case -> what it is ranked by (see `selection.Costs.prudent`)."""
