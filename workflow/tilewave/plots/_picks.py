@@ -7,6 +7,7 @@ largest of these shapes, and the third takes whatever is the best there. Elsewhe
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -106,8 +107,19 @@ def launch(row: Row, environment: Mapping[str, Any]) -> Launch | None:
     if limits is None:
         return None
     shape = {size: int(row[size]) for size in SHAPE}
+    series = json.loads(row["launches"]) if base.present(row.get("launches")) else []
+    added_by_all = bool(series) and series[-1]["grid"] != json.loads(row["grid"])
     return selection.Launch.of(
-        shape, (rows, columns, depth), grid, working, scratch, limits, threads, registers, shared
+        shape,
+        (rows, columns, depth),
+        grid,
+        working,
+        scratch,
+        limits,
+        threads,
+        registers,
+        shared,
+        added_by_all,
     )
 
 

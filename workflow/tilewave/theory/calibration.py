@@ -46,9 +46,9 @@ USUAL: Mapping[Sizes, str] = {
 }
 """The cases of a variant that its costs are fitted to: each shows what the others do not."""
 SPECIAL: Mapping[Sizes, str] = {
-    (4104, 4104, 1032): "rows that begin inside of sectors, of two-byte types",
-    (1000, 3000, 2000): "the same of one-byte types, for the TMA",
-    (777, 1001, 333): "the same of all types",
+    (4104, 4104, 1032): "rows that begin inside of lines, and of sectors but for one-byte types",
+    (1000, 3000, 2000): "the same of few tiles",
+    (777, 1001, 333): "the same where the TMA takes no such rows",
     (4096, 16, 4096): "few columns: boxes that are mostly outside of the matrix",
 }
 """Those that only show what a kind of shape takes more (`selection.kinds`): among the others in one fit they would
@@ -155,8 +155,8 @@ def at(cases: Sequence[Case], sizes: Iterable[Sizes]) -> list[Case]:
 
 
 def tells(sizes: Sizes, element: int) -> bool:
-    """Whether costs are taken from a case at these sizes, where an element of A has so many bytes: rows of 4104 halves begin
-    inside of sectors, those of as many floats do not."""
+    """Whether costs are taken from a case at these sizes, where an element of A has so many bytes: rows of 2000 halves begin
+    inside of lines, those of as many doubles do not."""
     special = sizes in SPECIAL and bool(kinds(dict(zip("mnk", sizes)), element))
     return sizes in USUAL or special
 

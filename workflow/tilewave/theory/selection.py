@@ -42,13 +42,15 @@ class Launch:
 
     Where every tile is one block's, ``blocks`` are the tiles, also of a kernel whose blocks go from
     tile to tile; where blocks share tiles, it is their number, larger or smaller. ``unequal``: the blocks
-    are the tiles, and more than tiles of this size would be.
+    are the tiles, and more than tiles of this size would be. ``added_by_all``: another launch, on all SMs, adds the
+    parts of tiles.
     """
 
     tile: tuple[int, int, int]
     blocks: int
     blocks_per_sm: int
     unequal: bool = False
+    added_by_all: bool = False
 
     def tiles(self, shape: Shape) -> int:
         """Tiles that the product has."""
@@ -66,6 +68,7 @@ class Launch:
         threads: int,
         registers: int,
         shared_bytes: int,
+        added_by_all: bool = False,
     ) -> Launch | None:
         """With the blocks per SM that the occupancy calculator gives; None where it gives none.
 
@@ -80,7 +83,9 @@ class Launch:
         blocks = max(working, tiles) if whole else min(grid, working)
         # Several blocks for each tile are its parts, which they may add without memory of their own.
         unequal = whole and blocks % tiles > 0
-        return cls((rows, columns, depth), blocks, fitting, unequal) if fitting else None
+        if not fitting:
+            return None
+        return cls((rows, columns, depth), blocks, fitting, unequal, added_by_all)
 
 
 def step_size(tile: Sequence[int]) -> float:
@@ -150,9 +155,9 @@ FAR = 3
 from DRAM alone is late (hgemm_split_k in four pieces, 128x128x32768 on an H200: 78.9 us for 58.9)."""
 UNKNOWN = 1.0
 """What is taken for the misfit of costs of which none is known."""
-MISALIGNED, NARROW = "rows that begin inside of sectors", "few columns"
-SECTOR = 32
-"""Bytes that memory is read in: rows that begin inside of one take a sector more, and other instructions in shared memory."""
+MISALIGNED, NARROW = "rows that begin inside of lines", "few columns"
+LINE = 128
+"""Bytes of a line, and of a row of a box that the TMA asks for: what begins inside of one lies in two, and asks L2 twice."""
 FEW = 32
 """Columns, up to which boxes of B and C are mostly outside of the matrix."""
 
@@ -160,7 +165,7 @@ FEW = 32
 def kinds(shape: Shape, element: int) -> tuple[str, ...]:
     """What a shape has that variants take differently, and tiles do not tell. element: bytes of one of A and B (0: not
     known). Rows of A, and columns of B where these are contiguous, are k elements apart."""
-    found = {MISALIGNED: shape["k"] * element % SECTOR > 0, NARROW: shape["n"] <= FEW}
+    found = {MISALIGNED: shape["k"] * element % LINE > 0, NARROW: shape["n"] <= FEW}
     return tuple(kind for kind, holds in found.items() if holds)
 
 
@@ -199,8 +204,8 @@ def work(
 
     One launch; of the busiest SM the tiles (or parts) that its blocks begin and end, and its k
     steps, both in `full_loads`; the tiles and the k steps of all blocks over the SMs, which share
-    memory and power; the outputs, in millions, whose sums its blocks leave for others or add up. unit:
-    the `step_size` that a step is counted in, for a variant whose tile follows the shape; 0: each is one.
+    memory and power; the outputs, in millions, whose sums its blocks leave for others or add up, or that fall to each SM
+    where all of them add. unit: the `step_size` that a step is counted in, for a variant whose tile follows the shape; 0: each is one.
     """
     size = step_size(launch.tile) / unit if unit else 1.0
     tiles = launch.tiles(shape)
@@ -208,14 +213,16 @@ def work(
     busy = full_loads(here, launch.blocks_per_sm, saturating)
     pieces, parts = parts_of_tiles(tiles, launch.blocks)
     rows, columns, depth = launch.tile
-    shared_here = rounds_on_sms(min(tiles, launch.blocks), sms) if parts > 1 else 0
+    shared_here = (
+        tiles / sms if launch.added_by_all else rounds_on_sms(min(tiles, launch.blocks), sms)
+    )
     return (
         1.0,
         busy * pieces,
         busy * block_steps(shape, launch) * size,
         tiles / sms,
         tiles * steps(shape["k"], depth) / sms * size,
-        1e-6 * parts * shared_here * rows * columns,
+        1e-6 * parts * shared_here * rows * columns if parts > 1 else 0.0,
     )
 
 
