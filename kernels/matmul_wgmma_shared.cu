@@ -48,12 +48,7 @@ requires:
   arch: 90
   n: "8 if LAYOUT_B == 'row' else 16 // out if TURNED else 1"
   k: 16 // size(TYPE)
-  conditions:
-    - wgmma
-    - clusters
-    - "shared <= shared_per_block_optin"
-    # blocks beside C multiply all the same
-    - "DOWN * ceil(rows / DOWN) * ACROSS * ceil(columns / ACROSS) <= 3 * rows * columns"
+  conditions: [wgmma, clusters, "shared <= shared_per_block_optin"]
 entry: matmul_wgmma_shared
 arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 ---*/

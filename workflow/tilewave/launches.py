@@ -238,7 +238,7 @@ class LaunchPlan:
         return selection.Launch.of(
             shape, self.tile, self.blocks, self.working_blocks, self.scratch_bytes, limits,
             math.prod(self.block), int(resources["registers"]), static + self.shared_bytes,
-            bool(self.series) and self.series[-1].grid != self.grid,
+            math.prod(self.cluster or ()) > 1, bool(self.series) and self.series[-1].grid != self.grid,
         )  # fmt: skip
 
     def beyond(self, device: Mapping[str, Any]) -> str:

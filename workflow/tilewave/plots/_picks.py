@@ -109,6 +109,7 @@ def launch(row: Row, environment: Mapping[str, Any]) -> Launch | None:
     shape = {size: int(row[size]) for size in SHAPE}
     series = json.loads(row["launches"]) if base.present(row.get("launches")) else []
     added_by_all = bool(series) and series[-1]["grid"] != json.loads(row["grid"])
+    in_clusters = base.present(row.get("cluster_blocks")) and int(row["cluster_blocks"]) > 1
     return selection.Launch.of(
         shape,
         (rows, columns, depth),
@@ -119,6 +120,7 @@ def launch(row: Row, environment: Mapping[str, Any]) -> Launch | None:
         threads,
         registers,
         shared,
+        in_clusters,
         added_by_all,
     )
 

@@ -42,14 +42,15 @@ class Launch:
 
     Where every tile is one block's, ``blocks`` are the tiles, also of a kernel whose blocks go from
     tile to tile; where blocks share tiles, it is their number, larger or smaller. ``unequal``: the blocks
-    are the tiles, and more than tiles of this size would be. ``added_by_all``: another launch, on all SMs, adds the
-    parts of tiles.
+    are the tiles, and more than tiles of this size would be. ``beside``: further blocks, which have no tile but keep
+    their places. ``added_by_all``: another launch, on all SMs, adds the parts of tiles.
     """
 
     tile: tuple[int, int, int]
     blocks: int
     blocks_per_sm: int
     unequal: bool = False
+    beside: int = 0
     added_by_all: bool = False
 
     def tiles(self, shape: Shape) -> int:
@@ -68,13 +69,14 @@ class Launch:
         threads: int,
         registers: int,
         shared_bytes: int,
+        in_clusters: bool = False,
         added_by_all: bool = False,
     ) -> Launch | None:
         """With the blocks per SM that the occupancy calculator gives; None where it gives none.
 
         grid, working: blocks of the grid, and how many of them the kernel says have work.
         scratch_bytes: memory beside the operands; blocks that share a tile keep its sums there.
-        shared_bytes: of a block, static and dynamic.
+        shared_bytes: of a block, static and dynamic. in_clusters: a block without work stays as long as its cluster.
         """
         fitting = occupancy(limits, threads, registers, shared_bytes).blocks
         rows, columns, depth = (int(size) for size in tile)
@@ -85,7 +87,8 @@ class Launch:
         unequal = whole and blocks % tiles > 0
         if not fitting:
             return None
-        return cls((rows, columns, depth), blocks, fitting, unequal, added_by_all)
+        beside = max(0, grid - blocks) if in_clusters else 0
+        return cls((rows, columns, depth), blocks, fitting, unequal, beside, added_by_all)
 
 
 def step_size(tile: Sequence[int]) -> float:
@@ -171,7 +174,7 @@ def kinds(shape: Shape, element: int) -> tuple[str, ...]:
 
 def held(launch: Launch, sms: int) -> int:
     """Blocks that the busiest SM holds at a time."""
-    return min(rounds_on_sms(launch.blocks, sms), launch.blocks_per_sm)
+    return min(rounds_on_sms(launch.blocks + launch.beside, sms), launch.blocks_per_sm)
 
 
 def full_loads(blocks: int, blocks_per_sm: int, saturating: float) -> float:
@@ -209,7 +212,7 @@ def work(
     """
     size = step_size(launch.tile) / unit if unit else 1.0
     tiles = launch.tiles(shape)
-    here = rounds_on_sms(launch.blocks, sms)
+    here = rounds_on_sms(launch.blocks + launch.beside, sms)
     busy = full_loads(here, launch.blocks_per_sm, saturating)
     pieces, parts = parts_of_tiles(tiles, launch.blocks)
     rows, columns, depth = launch.tile
