@@ -272,8 +272,8 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
 
 
 # Stream-K spares the partial sums of split-K too: a seventh of its sectors is left at 4096x4096x4096, where they
-# were counted. At uneven shapes they were not, and the gain may be more than the idle SMs explain. What the tensor cores
-# sum of FP8 alone is not only their last wave that is filled better.
+# were counted. At uneven shapes they were not, and the gain may be more than the idle SMs explain. FP8 that the
+# tensor cores sum alone gains by more than a fuller last wave: its results leave late, too.
 SPARES_MORE = {
     ("hgemm_split_k@256*(sms+1)x128x8192", "hgemm_stream_k@256*(sms+1)x128x8192"),
     ("hgemm_split_k@256*(sms//12)x1664x8192", "hgemm_stream_k@256*(sms//12)x1664x8192"),

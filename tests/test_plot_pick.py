@@ -55,7 +55,7 @@ def test_the_rules_summed_up_and_the_finding(study: StudyData) -> None:
     assert worst["whole waves"] == pytest.approx(100 * 20 / 110)
     assert found.loc[("f16_f32", "whole waves"), "above 15 %"] == 1
     assert pick.takeaway(study, table) == (
-        "At 2 shapes that it was not fitted at, the model's pick is 5.6 % slower than the best variant in the "
+        "At 2 shapes where not all variants were fitted, the model's pick is 5.6 % slower than the best variant in the "
         "median and 11 % at worst; by whole waves at worst 18 %"
     )
 

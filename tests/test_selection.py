@@ -255,7 +255,7 @@ def test_what_a_kind_of_shape_takes_more_is_no_part_of_the_fit():
         cases.append(Case((m, n, k), launch, us))
     found = calibration.costs(cases, 132, 2)
     assert found is not None and found.each == pytest.approx(known.each, abs=1e-6)
-    # The worst of two cases; 1000x3000x2000 has rows of 4000 bytes, which are whole sectors.
+    # The worst of three cases: rows of 4000 bytes are no whole lines.
     assert found.more == pytest.approx({selection.MISALIGNED: 1.5, selection.NARROW: 2.0})
     launch = Launch((128, 128, 32), 64, 1)
     for n, k, more in ((1000, 1000, 1.5), (1000, 1024, 1.0), (32, 1024, 2.0), (32, 1000, 3.0)):
@@ -289,3 +289,26 @@ def test_what_one_case_misses_by_far_is_not_lost_among_others():
     usual = (sum(x**2 for x in missed) / len(missed)) ** 0.5
     assert found.misfit == pytest.approx((sum(x**4 for x in missed) / len(missed)) ** 0.25)
     assert usual < found.misfit < max(missed)
+
+
+def test_blocks_beside_and_parts_that_another_launch_adds():
+    """A block without a tile keeps its place in a cluster; parts that a launch of its own adds are an equal share for each SM."""
+    shape = {"m": 1024, "n": 4096, "k": 512}
+
+    def made(grid: int, working: int, scratch: int = 0, **more: bool) -> Launch:
+        found = Launch.of(
+            shape, (128, 128, 32), grid, working, scratch, HOPPER, 256, 128, 0, **more
+        )
+        assert found is not None
+        return found
+
+    assert made(264, 256, in_clusters=True).beside == 8 and made(264, 256).beside == 0
+    assert made(512, 512, in_clusters=True).beside == 0  # halves of tiles
+    one = Launch((128, 128, 32), 132, 1, beside=132)
+    assert selection.held(one, 132) == 1 and selection.work(shape, one, 132, 1.0)[1] > 1.0
+    split = made(1024, 1024, 4 * 1024 * 128 * 128)
+    all_add = made(1024, 1024, 4 * 1024 * 128 * 128, added_by_all=True)
+    assert selection.work(shape, split, 132, 1.0)[-1] == pytest.approx(1e-6 * 4 * 2 * 128 * 128)
+    assert selection.work(shape, all_add, 132, 1.0)[-1] == pytest.approx(
+        1e-6 * 1024 / 132 * 128 * 128
+    )

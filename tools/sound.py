@@ -83,7 +83,7 @@ studies:
         shapes: [129x77x8208]
       - {<<: *parts, kernels: [matmul_dmma_two_launches], macros: {OVERLAP: [0, 1]}}
       - {<<: *parts, kernels: [matmul_two_launches], macros: {TILE_M: 64, TILE_N: 64}}
-      - {<<: *parts, kernels: [matmul_two_launches, matmul_cluster], macros: {TILE_N: 128}}
+      - {<<: *parts, kernels: [matmul_two_launches, matmul_cluster, matmul_balanced], macros: {TILE_N: 128}}
 """
 SUMMARY = re.compile(r"========= (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 AT_A_TIME = 6

@@ -235,10 +235,12 @@ class LaunchPlan:
         if self.tile is None:
             return None
         static = int(resources.get("static_shared_bytes") or 0)
+        leading = (self.grid, self.block, self.shared_bytes)
+        last = [(one.grid, one.block, one.shared_bytes) for one in self.series[-1:]]
         return selection.Launch.of(
             shape, self.tile, self.blocks, self.working_blocks, self.scratch_bytes, limits,
             math.prod(self.block), int(resources["registers"]), static + self.shared_bytes,
-            math.prod(self.cluster or ()) > 1, bool(self.series) and self.series[-1].grid != self.grid,
+            math.prod(self.cluster or ()) > 1, last not in ([], [leading]),
         )  # fmt: skip
 
     def beyond(self, device: Mapping[str, Any]) -> str:

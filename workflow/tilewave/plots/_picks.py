@@ -1,7 +1,7 @@
 """What three rules would have picked at each shape, for the figures that judge them.
 
 A rule predicts a time of each variant, and picks the shortest. All know the same few measured cases:
-the costs of a variant are taken from those of `calibration.SHAPES`, the rule of whole waves from the
+the costs of a variant are taken from those of `calibration.SHAPES` (or, where it has too few, from all of its cases), the rule of whole waves from the
 largest of these shapes, and the third takes whatever is the best there. Elsewhere they predict.
 """
 
@@ -19,6 +19,7 @@ from tilewave import racing
 from tilewave.dtypes import product_sizes
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
+from tilewave.records.tables import LAUNCHES
 from tilewave.theory import calibration, selection
 from tilewave.theory.calibration import Case, Sizes
 from tilewave.theory.occupancy import SmLimits
@@ -42,7 +43,7 @@ class Group:
     own, vendor: case -> microseconds, of correct cases of this project's kernels and of cuBLAS (one
     for each of its layouts; where it was timed, at the clock of that moment). predicted: rule -> case ->
     microseconds; ranked_by: of the rule of costs, those that it ranks by. rows: case -> row of the table
-    of cases. fitted: the rules know variants, and were given measured times of this shape.
+    of cases. fitted: the rules know variants, and were given the measured times of all of these at this shape.
     """
 
     stage: str
@@ -107,8 +108,14 @@ def launch(row: Row, environment: Mapping[str, Any]) -> Launch | None:
     if limits is None:
         return None
     shape = {size: int(row[size]) for size in SHAPE}
-    series = json.loads(row["launches"]) if base.present(row.get("launches")) else []
-    added_by_all = bool(series) and series[-1]["grid"] != json.loads(row["grid"])
+    added_by_all = False
+    if base.present(row.get(LAUNCHES)):
+        leading = {
+            "grid": json.loads(row["grid"]),
+            "block_threads": threads,
+            "shared_bytes": shared,
+        }
+        added_by_all = not leading.items() <= json.loads(row[LAUNCHES])[-1].items()
     in_clusters = base.present(row.get("cluster_blocks")) and int(row["cluster_blocks"]) > 1
     return selection.Launch.of(
         shape,

@@ -21,7 +21,7 @@ from tilewave.plots import style as look
 from tilewave.plots._picks import ALWAYS, COSTS, RACED, RULES, SHAPE, WAVES, Group, Row
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, INK, Style
-from tilewave.theory import selection
+from tilewave.theory import calibration, selection
 
 READING = (
     "A row is a shape: the dot is the speed of the fastest variant in % of cuBLAS's, the diamond "
@@ -231,7 +231,8 @@ def _notes(table: pd.DataFrame) -> list[str]:
     if table["model fitted here"].eq(True).any():
         notes.append(
             "Model: the costs of a launch, of the ends of a tile, of steps along k and of added parts, "
-            f"fitted for each variant at {_picks.fitted_at()}; the other shapes took no part."
+            f"fitted for each variant at {_picks.fitted_at()}; a variant with fewer than "
+            f"{calibration.LEAST} of the first at all of its shapes."
         )
     kept = _kept(table, _REGRETS[COSTS])
     if len(kept):

@@ -1,6 +1,6 @@
 """Picking without measuring: what three rules lose at shapes that they were not given.
 
-Every shape at which several variants of a dtype were raced or timed is a trial: each rule picks one of
+Every shape at which several variants of a dtype were raced or timed, and not all of them fitted, is a trial: each rule picks one of
 them (`tilewave.plots._picks`), and its regret is by how much that one is slower than the best, as measured.
 """
 
@@ -82,7 +82,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def _trials(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows in which the rules predict."""
+    """The rows in which of one variant at least a time is predicted that was not given."""
     return table[table["fitted here"].eq(False)]
 
 
@@ -117,7 +117,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
         return ""
     found = summary(table).query("dtype == 'all'").set_index("rule")
     return (
-        f"At {len(trials)} shapes that it was not fitted at, the model's pick is "
+        f"At {len(trials)} shapes where not all variants were fitted, the model's pick is "
         f"{found.loc[COSTS, 'median regret (%)']:.1f} % slower than the best variant in the median and "
         f"{found.loc[COSTS, 'worst regret (%)']:.0f} % at worst; by whole waves at worst "
         f"{found.loc[WAVES, 'worst regret (%)']:.0f} %"
@@ -172,8 +172,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         raced = int((trials["measured in"] == "races").sum())
         notes = [
             "Costs: of a launch, of the ends of a tile and of steps along k, of both in the other blocks, and "
-            f"of added parts, fitted for each variant at {_picks.fitted_at()}. What was fitted is no trial. A variant with fewer than "
-            f"{calibration.LEAST} of the first is fitted at all of its shapes, trials too. The other rules know the largest of "
+            f"of added parts, fitted for each variant at {_picks.fitted_at()}. A shape is no trial where every variant was fitted at it. "
+            f"A variant with fewer than {calibration.LEAST} of the first is fitted at all of its shapes. The other rules know the largest of "
             "them.",
             f"{raced} of the trials are races between all variants; the others have "
             f"{trials['candidates'].min()} variants or more.",

@@ -46,8 +46,8 @@ USUAL: Mapping[Sizes, str] = {
 }
 """The cases of a variant that its costs are fitted to: each shows what the others do not."""
 SPECIAL: Mapping[Sizes, str] = {
-    (4104, 4104, 1032): "rows that begin inside of lines, and of sectors but for one-byte types",
-    (1000, 3000, 2000): "the same of few tiles",
+    (4104, 4104, 1032): "rows that begin inside of lines",
+    (1000, 3000, 2000): "the same of few tiles; not of doubles, whose rows are whole lines",
     (777, 1001, 333): "the same where the TMA takes no such rows",
     (4096, 16, 4096): "few columns: boxes that are mostly outside of the matrix",
 }
@@ -116,7 +116,9 @@ def costs(cases: Sequence[Case], sms: int, element: int = 0) -> Costs | None:
     for one in cases:
         if one.sizes in SPECIAL:
             ratio = one.us / found.duration(one.shape, one.launch, sms)
-            # Of several cases the worst: how much a kind takes varies, and none is to be picked for the least of it.
+            # Of several cases the worst: how much a kind takes varies, and none is to be picked for the least of it. But no more
+            # than of a variant of which nothing is known: a race that gave up early may have met another program's launch.
+            ratio = min(ratio, 1 + UNKNOWN)
             more |= {kind: max(ratio, more.get(kind, 0.0)) for kind in kinds(one.shape, element)}
     return replace(found, element=element, more=more)
 

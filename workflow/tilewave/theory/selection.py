@@ -43,7 +43,8 @@ class Launch:
     Where every tile is one block's, ``blocks`` are the tiles, also of a kernel whose blocks go from
     tile to tile; where blocks share tiles, it is their number, larger or smaller. ``unequal``: the blocks
     are the tiles, and more than tiles of this size would be. ``beside``: further blocks, which have no tile but keep
-    their places. ``added_by_all``: another launch, on all SMs, adds the parts of tiles.
+    their places. ``added_by_all``: another launch adds the parts of tiles, which is counted as an equal share for each
+    SM, also where it has fewer blocks than there are SMs.
     """
 
     tile: tuple[int, int, int]
@@ -77,6 +78,7 @@ class Launch:
         grid, working: blocks of the grid, and how many of them the kernel says have work.
         scratch_bytes: memory beside the operands; blocks that share a tile keep its sums there.
         shared_bytes: of a block, static and dynamic. in_clusters: a block without work stays as long as its cluster.
+        added_by_all: see there.
         """
         fitting = occupancy(limits, threads, registers, shared_bytes).blocks
         rows, columns, depth = (int(size) for size in tile)
@@ -87,7 +89,8 @@ class Launch:
         unequal = whole and blocks % tiles > 0
         if not fitting:
             return None
-        beside = max(0, grid - blocks) if in_clusters else 0
+        # Clusters that share a tile have work as a whole or leave at once.
+        beside = max(0, grid - blocks) if in_clusters and blocks == tiles else 0
         return cls((rows, columns, depth), blocks, fitting, unequal, beside, added_by_all)
 
 
@@ -207,8 +210,8 @@ def work(
 
     One launch; of the busiest SM the tiles (or parts) that its blocks begin and end, and its k
     steps, both in `full_loads`; the tiles and the k steps of all blocks over the SMs, which share
-    memory and power; the outputs, in millions, whose sums its blocks leave for others or add up, or that fall to each SM
-    where all of them add. unit: the `step_size` that a step is counted in, for a variant whose tile follows the shape; 0: each is one.
+    memory and power; the outputs, in millions, whose sums the busiest SM's blocks leave for others or add up, or where
+    another launch adds them an equal share of all. unit: the `step_size` that a step is counted in, for a variant whose tile follows the shape; 0: each is one.
     """
     size = step_size(launch.tile) / unit if unit else 1.0
     tiles = launch.tiles(shape)
