@@ -53,14 +53,13 @@ def test_at_shapes_that_took_no_part(picker: Picker) -> None:
         names = [name for name, one in picker.variants.items() if one.dtype == dtype]
         known = [one for one in map(picker.known, names) if one is not None]
         for sizes in {sizes for one in known for sizes in one.measured}:
-            there = [
-                one for one in picker.answer(sizes, dtype).candidates if one.measured is not None
-            ]
-            taken = [sizes in {case.sizes for case in one.known.fitted} for one in there]
-            if len(there) < 3 or all(taken):
+            here = [one for one in known if sizes in one.measured]
+            taken = [sizes in {case.sizes for case in one.fitted} for one in here]
+            if len(here) < 3 or all(taken):
                 continue
+            there = picker.answer(sizes, dtype).candidates
             measured = {one.known.variant.id: one.measured for one in there if one.measured}
-            found = selection.regret(measured, there[0].known.variant.id)
+            found = selection.regret(measured, next(iter(measured)))
             regrets.append(found)
             if not any(taken):
                 of_none.append(found)

@@ -225,22 +225,33 @@ class LaunchPlan:
         """Memory beside the operands."""
         return sum(one.nbytes for one in self.scratch)
 
+    @property
+    def cluster_blocks(self) -> int:
+        """Blocks of a cluster; 1 where a block stands alone."""
+        return math.prod(self.cluster or ())
+
+    def added_by_all(self, entry: str) -> bool:
+        """Whether another launch, behind that of kernel ``entry``, which leads, adds what that one leaves."""
+        return bool(self.series) and self.series[-1].entry != entry
+
     def modelled(
-        self, shape: Mapping[str, int], resources: Mapping[str, Any], limits: SmLimits
+        self,
+        shape: Mapping[str, int],
+        resources: Mapping[str, Any],
+        limits: SmLimits,
+        entry: str,
     ) -> selection.Launch | None:
         """As the models of a tiled product see it; None without a tile, or where no block fits an SM.
 
-        resources: of the compiled kernel: registers of a thread, static shared bytes.
+        resources: of the compiled kernel ``entry``: registers of a thread, static shared bytes.
         """
         if self.tile is None:
             return None
         static = int(resources.get("static_shared_bytes") or 0)
-        leading = (self.grid, self.block, self.shared_bytes)
-        last = [(one.grid, one.block, one.shared_bytes) for one in self.series[-1:]]
         return selection.Launch.of(
             shape, self.tile, self.blocks, self.working_blocks, self.scratch_bytes, limits,
             math.prod(self.block), int(resources["registers"]), static + self.shared_bytes,
-            math.prod(self.cluster or ()) > 1, last not in ([], [leading]),
+            in_clusters=self.cluster_blocks > 1, added_by_all=self.added_by_all(entry),
         )  # fmt: skip
 
     def beyond(self, device: Mapping[str, Any]) -> str:

@@ -220,7 +220,7 @@ class Picker:
         plan = made.plan(shape, self.device)
         return (
             plan.beyond(self.device)
-            or plan.modelled(shape, resources, self._limits)
+            or plan.modelled(shape, resources, self._limits, made.kernel.entry)
             or "its front matter names no tile"
         )
 

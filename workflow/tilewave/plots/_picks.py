@@ -1,13 +1,13 @@
 """What three rules would have picked at each shape, for the figures that judge them.
 
 A rule predicts a time of each variant, and picks the shortest. All know the same few measured cases:
-the costs of a variant are taken from those of `calibration.SHAPES` (or, where it has too few, from all of its cases), the rule of whole waves from the
-largest of these shapes, and the third takes whatever is the best there. Elsewhere they predict.
+the costs of a variant are taken from those of `calibration.SHAPES` (or, where it has too few, from all of
+its cases), the rule of whole waves from the largest of these shapes, and the third takes whatever is the
+best there. Elsewhere they predict.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,6 @@ from tilewave import racing
 from tilewave.dtypes import product_sizes
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.records.tables import LAUNCHES
 from tilewave.theory import calibration, selection
 from tilewave.theory.calibration import Case, Sizes
 from tilewave.theory.occupancy import SmLimits
@@ -108,28 +107,14 @@ def launch(row: Row, environment: Mapping[str, Any]) -> Launch | None:
     if limits is None:
         return None
     shape = {size: int(row[size]) for size in SHAPE}
-    added_by_all = False
-    if base.present(row.get(LAUNCHES)):
-        leading = {
-            "grid": json.loads(row["grid"]),
-            "block_threads": threads,
-            "shared_bytes": shared,
-        }
-        added_by_all = not leading.items() <= json.loads(row[LAUNCHES])[-1].items()
-    in_clusters = base.present(row.get("cluster_blocks")) and int(row["cluster_blocks"]) > 1
-    return selection.Launch.of(
-        shape,
-        (rows, columns, depth),
-        grid,
-        working,
-        scratch,
-        limits,
-        threads,
-        registers,
-        shared,
-        in_clusters,
-        added_by_all,
+    in_clusters, added_by_all = (
+        base.present(row.get(name)) and int(row[name]) >= least
+        for name, least in (("cluster_blocks", 2), ("added_by_all", 1))
     )
+    return selection.Launch.of(
+        shape, (rows, columns, depth), grid, working, scratch, limits, threads, registers, shared,
+        in_clusters=in_clusters, added_by_all=added_by_all,
+    )  # fmt: skip
 
 
 def times(study: StudyData, stage: str) -> pd.Series[float]:

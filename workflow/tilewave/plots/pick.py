@@ -1,7 +1,8 @@
 """Picking without measuring: what three rules lose at shapes that they were not given.
 
-Every shape at which several variants of a dtype were raced or timed, and not all of them fitted, is a trial: each rule picks one of
-them (`tilewave.plots._picks`), and its regret is by how much that one is slower than the best, as measured.
+Every shape at which several variants of a dtype were raced or timed, and not all of them fitted, is a
+trial: each rule picks one of them (`tilewave.plots._picks`), and its regret is by how much that one is
+slower than the best, as measured.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def _trials(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows in which of one variant at least a time is predicted that was not given."""
+    """The rows of which one variant's time at least was not given to the rules."""
     return table[table["fitted here"].eq(False)]
 
 
@@ -172,9 +173,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         raced = int((trials["measured in"] == "races").sum())
         notes = [
             "Costs: of a launch, of the ends of a tile and of steps along k, of both in the other blocks, and "
-            f"of added parts, fitted for each variant at {_picks.fitted_at()}. A shape is no trial where every variant was fitted at it. "
-            f"A variant with fewer than {calibration.LEAST} of the first is fitted at all of its shapes. The other rules know the largest of "
-            "them.",
+            f"of added parts, fitted for each variant at {_picks.fitted_at()}. A shape is no trial where "
+            f"every variant was fitted at it. A variant with fewer than {calibration.LEAST} of the first is "
+            "fitted at all of its shapes. The other rules know the largest of them.",
             f"{raced} of the trials are races between all variants; the others have "
             f"{trials['candidates'].min()} variants or more.",
         ]

@@ -40,7 +40,7 @@ def predicted_loads(
     limits, sms = SmLimits.known(facts), int(facts.get("sms") or 0)
     if launch.tile is None or limits is None or not sms or not resources.get("registers"):
         return None
-    found = launch.modelled(job.shape, resources, limits)
+    found = launch.modelled(job.shape, resources, limits, job.entry)
     return None if found is None else selection.loads(job.shape, found, sms)
 
 

@@ -115,10 +115,10 @@ def costs(cases: Sequence[Case], sms: int, element: int = 0) -> Costs | None:
     more: dict[str, float] = {}
     for one in cases:
         if one.sizes in SPECIAL:
-            ratio = one.us / found.duration(one.shape, one.launch, sms)
-            # Of several cases the worst: how much a kind takes varies, and none is to be picked for the least of it. But no more
-            # than of a variant of which nothing is known: a race that gave up early may have met another program's launch.
-            ratio = min(ratio, 1 + UNKNOWN)
+            # Of several cases the worst: how much a kind takes varies, and none is to be picked for the least of it.
+            # But no more than of a variant of which nothing is known: a race that gave up early may have met another
+            # program's launch.
+            ratio = min(one.us / found.duration(one.shape, one.launch, sms), 1 + UNKNOWN)
             more |= {kind: max(ratio, more.get(kind, 0.0)) for kind in kinds(one.shape, element)}
     return replace(found, element=element, more=more)
 
@@ -156,14 +156,13 @@ def at(cases: Sequence[Case], sizes: Iterable[Sizes]) -> list[Case]:
     return [by_sizes[one] for one in sizes if one in by_sizes]
 
 
-def tells(sizes: Sizes, element: int) -> bool:
-    """Whether costs are taken from a case at these sizes, where an element of A has so many bytes: rows of 2000 halves begin
-    inside of lines, those of as many doubles do not."""
-    special = sizes in SPECIAL and bool(kinds(dict(zip("mnk", sizes)), element))
-    return sizes in USUAL or special
-
-
 def telling(measured: Collection[Sizes], element: int) -> Collection[Sizes]:
-    """The shapes of a variant that its costs are taken from: those that `tells`, or where too few of them are usual all."""
-    chosen = [sizes for sizes in SHAPES if sizes in measured and tells(sizes, element)]
+    """The shapes of a variant that its costs are taken from, where an element of A has so many bytes: usual ones, and
+    special ones that are of a kind (rows of 2000 halves begin inside of lines, those of as many doubles do not). All
+    that were measured where too few of them are usual."""
+
+    def tells(sizes: Sizes) -> bool:
+        return sizes in USUAL or bool(kinds(dict(zip("mnk", sizes)), element))
+
+    chosen = [sizes for sizes in SHAPES if sizes in measured and tells(sizes)]
     return chosen if len(USUAL.keys() & chosen) >= LEAST else measured

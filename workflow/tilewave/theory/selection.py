@@ -211,7 +211,8 @@ def work(
     One launch; of the busiest SM the tiles (or parts) that its blocks begin and end, and its k
     steps, both in `full_loads`; the tiles and the k steps of all blocks over the SMs, which share
     memory and power; the outputs, in millions, whose sums the busiest SM's blocks leave for others or add up, or where
-    another launch adds them an equal share of all. unit: the `step_size` that a step is counted in, for a variant whose tile follows the shape; 0: each is one.
+    another launch adds them an equal share of all. unit: the `step_size` that a step is counted in, for a variant
+    whose tile follows the shape; 0: each is one.
     """
     size = step_size(launch.tile) / unit if unit else 1.0
     tiles = launch.tiles(shape)
