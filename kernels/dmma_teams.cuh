@@ -7,6 +7,7 @@
 
 #include "cluster_parts.cuh"
 #include "dmma_tile.cuh"
+#include "pieces.cuh"
 
 namespace dmma {
 
@@ -88,7 +89,7 @@ __device__ __forceinline__ void store_share(const f64 (&own)[SIZE], int first, i
 
 // Where the piece of k of a team begins, of `teams` that share a tile.
 __device__ __forceinline__ int first_chunk(const Problem& problem, int number, int teams) {
-    return static_cast<int>(static_cast<long long>(chunks_of(problem)) * number / teams);
+    return pieces::begin(chunks_of(problem), number, teams);
 }
 
 // The parts that the other blocks of the cluster send to this thread's team lie from `slots` on.

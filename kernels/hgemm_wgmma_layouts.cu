@@ -42,42 +42,17 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 
 // What is not contiguous along k comes in panels of 64 rows of A or columns of B (wgmma_panels.cuh).
 
+#define ROWS_IN_PANELS NAMED(A_IN_PANELS_, LAYOUT_A)
+#define COLUMNS_IN_PANELS NAMED(B_IN_PANELS_, LAYOUT_B)
+
 #include "hgemm_wgmma.cuh"
 
 #include "wgmma_panels.cuh"
 
 using namespace hopper;
 
-#define WORD_row 0
-#define WORD_col 1
-
-constexpr bool A_TURNED = NAMED(WORD_, LAYOUT_A) == WORD_col, B_TURNED = NAMED(WORD_, LAYOUT_B) == WORD_row;
-using A = panels::Order<A_TURNED>;
-using B = panels::Order<B_TURNED>;
-
-// d = a b, or d += a b where `add` is not 0; see hopper::multiply.
-template <int N>
-__device__ __forceinline__ void multiply_in_order(f32 (&d)[N / 2], u64 a, u64 b, int add);
-
-#define TYPES_f16 "f16.f16"
-#define TYPES_bf16 "bf16.bf16"
-// COUNT registers of sums; then the operands have the numbers FIRST, SECOND, ADD, and whether they are transposed.
-#define PRODUCT(N, COUNT, FIRST, SECOND, ADD, FIRST_TURNED, SECOND_TURNED)                                   \
-    template <>                                                                                              \
-    __device__ __forceinline__ void multiply_in_order<N>(f32(&d)[COUNT], u64 a, u64 b, int add) {            \
-        asm volatile(                                                                                        \
-            "{\n"                                                                                            \
-            ".reg .pred more;\n"                                                                             \
-            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                              \
-            "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAMED(TYPES_, TYPE) " {" REGISTERS_##COUNT     \
-            "}, %" #FIRST ", %" #SECOND ", more, 1, 1, %" #FIRST_TURNED ", %" #SECOND_TURNED ";\n"           \
-            "}\n"                                                                                            \
-            : SUMS_##COUNT("+f", d, 0)                                                                       \
-            : "l"(a), "l"(b), "r"(add), "n"(A_TURNED), "n"(B_TURNED));                                       \
-    }
-PRODUCT(128, 64, 64, 65, 66, 67, 68)
-PRODUCT(256, 128, 128, 129, 130, 131, 132)
-#undef PRODUCT
+using A = panels::Order<ROWS_IN_PANELS>;
+using B = panels::Order<COLUMNS_IN_PANELS>;
 
 // Begins the products of the chunk at a shared address; the first chunk of a tile overwrites the sums.
 __device__ __forceinline__ void multiply_chunk_in_order(Sums& sums, const Thread& thread, unsigned at, int chunk) {
@@ -88,8 +63,8 @@ __device__ __forceinline__ void multiply_chunk_in_order(Sums& sums, const Thread
     for (int step = 0; step < STEPS; ++step) {
 #pragma unroll
         for (int i = 0; i < MMAS; ++i) {
-            multiply_in_order<TILE_N>(sums[i], a + i * (MMA_M * SWIZZLE_BYTES >> 4) + step * A::NEXT,
-                                      b + step * B::NEXT, chunk | step);
+            multiply<TILE_N>(sums[i], a + i * (MMA_M * SWIZZLE_BYTES >> 4) + step * A::NEXT, b + step * B::NEXT,
+                             chunk | step);
         }
     }
     commit_products();

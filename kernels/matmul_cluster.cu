@@ -40,6 +40,7 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 #define KEEP_A 0
 
 #include "cluster_parts.cuh"
+#include "pieces.cuh"
 #include "sgemm_tile.cuh"
 
 using Parts = cluster_parts::Exchange<SPLITS, sgemm::THREADS, float, THREAD_M * THREAD_N>;
@@ -54,7 +55,7 @@ __device__ __forceinline__ void store_share(const float (&own)[Parts::SHARE], co
                                             const sgemm::Place& place, int rank) {
     using namespace sgemm;
     const Thread thread;
-    float* const strip = strip_of_stages();
+    float* const strip = strip_of_stages(p);
 #pragma unroll
     for (int i = 0; i < Parts::QUADS; ++i) {
         if (i >= Parts::quads_of(rank)) break;
@@ -78,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, BLOCKS)
     cluster_parts::arrive();
 
     const sgemm::Place place = sgemm::place_of(blockIdx.x / SPLITS, p);
-    const int chunks = sgemm::chunks_of(p), first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
+    const int chunks = sgemm::chunks_of(p), first = pieces::begin(chunks, rank, SPLITS), end = pieces::begin(chunks, rank + 1, SPLITS);
     sgemm::Sums sum;
     if (first == end) {
         sgemm::clear(sum);

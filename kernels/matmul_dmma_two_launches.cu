@@ -6,22 +6,23 @@ dtypes: {a: f64, b: f64, c: f64, accumulate: f64}
 layouts: {a: row, b: row, c: row}
 macros:
   TEAMS: [2, 4, 1]      # of a block, each with a piece of that
-  TILE_M: [64, 128]     # outputs of a tile
-  TILE_N: [64, 128]
-  WARP_M: [32, 64]      # rows of a warp's tile of 32 columns
+  TILE_M: [64, 128, 96] # outputs of a tile
+  TILE_N: [64, 128, 96]
+  WARP_M: [32, 64, 48]  # rows of a warp's tile of 32 columns
   STAGES: [4, 3, 6]     # chunks of 16 k of a team, in flight or in use
   OVERLAP: [0, 1]       # 1: a launch begins while the one before it ends
 let:
   team: TILE_M // WARP_M * TILE_N  # threads
   shared: TEAMS * STAGES * (TILE_M + TILE_N) * 128
+  of_sm: "384 if WARP_M == 48 else 256"  # threads
   rows: ceil(m / TILE_M)
   columns: ceil(n / TILE_N)
   # blocks that share a tile along k: as many as the SMs have room for, one or two each
-  parts: max(1, min(floor(sms * (256 // (TEAMS * team)) / (rows * columns)), floor(ceil(k / 16) / TEAMS)))
+  parts: max(1, min(floor(sms * (of_sm // (TEAMS * team)) / (rows * columns)), floor(ceil(k / 16) / TEAMS)))
   slices: "2 if parts >= 4 else 1"  # of a block that adds them
 where:
-  # 256 threads an SM, and shared memory for each block of 128
-  - "TEAMS * team == 256 or (TEAMS * team == 128 and shared <= 116736)"
+  # what an SM holds is one block's, or two blocks' of whom each has shared memory
+  - "TILE_M % WARP_M == 0 and (TEAMS * team == of_sm or (2 * TEAMS * team == of_sm and shared <= 116736))"
 programmatic: OVERLAP
 tile: [TILE_M, TILE_N, 16]
 buffers:
@@ -48,7 +49,7 @@ launches:
 
 #define EVERY 1
 #define DEPTH 8
-#define RESIDENT 8
+#define RESIDENT (WARP_M == 48 ? 12 : 8)
 #define SPLITS 1  // no cluster
 
 #include "dmma_teams.cuh"

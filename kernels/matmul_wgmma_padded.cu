@@ -12,7 +12,8 @@ macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   WARPGROUPS: [2, 1]    # 64 rows of a tile each
   TILE_N: [128, 64]     # columns of a tile
-  SPLITS: [1, 2, 4]     # blocks of a cluster that share a tile, each with a piece of k
+  SPLITS: [1, 2, 4, 8]  # blocks of a cluster that share a tile, each with a piece of k
+  OVERLAP: [0, 1]       # 1: a launch begins while the one before it ends
 where: ["SPLITS == 1 or WARPGROUPS == 1"]
 let:
   depth: 128 // size(TYPE)
@@ -22,6 +23,7 @@ let:
   rows: ceil(m / (WARPGROUPS * 64))
   patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
 tile: [WARPGROUPS * 64, TILE_N, depth]
+programmatic: OVERLAP
 buffers:
   padded_a: {dtype: TYPE, size: m * chunks * depth}
   padded_b: {dtype: "e4m3 if TYPE == 'e5m2' else TYPE", size: n * chunks * depth}
@@ -52,11 +54,9 @@ launches:
 #define STAGES 8
 #define ROOM (SPLITS == 1 ? 108 : 84)  // KiB for each of two blocks an SM; the rest for parts
 
-#include "cluster_parts.cuh"
-#include "wgmma_fit.cuh"
+#include "wgmma_split.cuh"
 
 using namespace fit;
-using Parts = cluster_parts::Exchange<SPLITS, CONSUMERS, Number, SUMS>;
 
 constexpr int LINES = 8;     // that a block copies
 constexpr int STRETCH = 1024;  // elements of a line that a warp copies
@@ -68,6 +68,8 @@ extern "C" __global__ void __launch_bounds__(WARP * LINES)
     padded(const Element* a, const Element* b, Element* padded_a, Element* padded_b, int m, int n, int k) {
     const int line = blockIdx.x * LINES + threadIdx.y, first = blockIdx.y * STRETCH + threadIdx.x;
     if (line >= m + n) return;
+    overlap::let_next_begin();
+    overlap::wait_for_launch_before();
     const bool of_a = line < m;
     const long long row = of_a ? line : line - m;
     const int pitch = chunks_of(k) * DEPTH;
@@ -85,35 +87,8 @@ extern "C" __global__ void __launch_bounds__(WARP * LINES)
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     multiplied(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Out* c, int m, int n,
                int k, Scalar alpha, Scalar beta) {
-    __shared__ u64 arrived;
-    const Thread thread;
-    Ring ring;
-    const int rank = SPLITS == 1 ? 0 : cluster_parts::rank(), chunks = chunks_of(k);
-    const int first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
-    const Parts parts = {ring.stages + stages_for((chunks + SPLITS - 1) / SPLITS) * STAGE_BYTES, shared_of(&arrived)};
-    Place place = place_of(SPLITS);
+    const Place place = place_of(SPLITS);
     if (place.row >= m) return;  // the whole cluster
-    if (thread.loads()) {
-        if (SPLITS > 1 && thread.lane == 0) parts.begin(rank);
-        ring.begin(thread);
-        if (SPLITS > 1) cluster_parts::arrive();
-        if (elected()) load_chunks(ring, map_a, map_b, place, rows_loaded(m), first, end);
-        __syncwarp();
-        if (SPLITS > 1) cluster_parts::wait_for_all();
-    } else {
-        if (SPLITS > 1) cluster_parts::arrive();
-        ring.join(rows_loaded(m), end - first);
-        Sums sums;
-        multiply_chunks(sums, thread, ring, end - first);
-        const Result result = {c, m, n, alpha, beta};
-        if constexpr (SPLITS == 1) {
-            store(sums, thread, ring, result, place);
-        } else {
-            Number own[Parts::SHARE];
-            parts.send(own, sums, rank);
-            parts.add(own, rank);
-            place.column += Parts::first(rank) * QUAD_COLUMNS;
-            store(own, thread, ring, result, place);
-        }
-    }
+    overlap::let_next_begin();
+    multiply_in_pieces(map_a, map_b, {c, m, n, alpha, beta}, k, place);
 }

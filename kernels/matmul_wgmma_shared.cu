@@ -148,20 +148,7 @@ __device__ __forceinline__ void store_turned(Sums& sums, const Thread& thread, c
         }
     }
     __syncwarp();
-#pragma unroll
-    for (int i = 0; i < TILE_N * PIECES / WARP; ++i) {
-        const int number = i * WARP + thread.lane;
-        const int line = number / PIECES, piece = number % PIECES;
-        const int row = place.column + line, column = first_column + piece * PIECE;
-        if (row < result.m && column < result.n) {
-            uint4 four;
-            asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
-                         : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
-                         : "r"(strip + line * PITCH + piece * 16)
-                         : "memory");
-            *reinterpret_cast<uint4*>(result.c + static_cast<long long>(row) * result.n + column) = four;
-        }
-    }
+    store_pieces<TILE_N, PIECES, PITCH>(strip, thread, result, {place.column, first_column}, result.n);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)

@@ -47,48 +47,17 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // Few tiles and a long k leave SMs without work, and smaller tiles read more for each product. Here the blocks of a
 // cluster share a tile: each has an equal piece of k. hgemm_split_k and the library's own split leave their parts in
 // global memory, for the last block or for a second kernel; blocks of a cluster can write into each other's shared
-// memory. Each of them completes a share of the tile's columns and gets what the others have of these
-// (cluster_parts.cuh), so that all of them add and all of them store.
+// memory (wgmma_split.cuh).
 
-#include "cluster_parts.cuh"
-#include "overlap.cuh"
-#include "wgmma_fit.cuh"
+#include "wgmma_split.cuh"
 
 using namespace fit;
-using Parts = cluster_parts::Exchange<SPLITS, CONSUMERS, Number, SUMS>;
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     matmul_wgmma_split(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Out* c,
                       int m, int n, int k, Scalar alpha, Scalar beta) {
-    __shared__ u64 arrived;
-    const Thread thread;
-    Ring ring;
-    const int rank = cluster_parts::rank(), chunks = chunks_of(k);
-    const int stages = stages_for((chunks + SPLITS - 1) / SPLITS);
-    const Parts parts = {ring.stages + stages * STAGE_BYTES, shared_of(&arrived)};
-    Place place = place_of(SPLITS);
+    const Place place = place_of(SPLITS);
     if (place.row >= m) return;  // the whole cluster
     overlap::let_next_begin();
-    const int first = chunks * rank / SPLITS, end = chunks * (rank + 1) / SPLITS;
-    if (thread.loads()) {
-        if (thread.lane == 0) parts.begin(rank);
-        ring.begin(thread);
-        cluster_parts::arrive();
-        overlap::wait_for_launch_before();
-        if (elected()) load_chunks(ring, map_a, map_b, place, rows_loaded(m), first, end);
-        __syncwarp();
-        cluster_parts::wait_for_all();
-    } else {
-        cluster_parts::arrive();
-        ring.join(rows_loaded(m), end - first);
-        Sums sums;
-        multiply_chunks(sums, thread, ring, end - first);
-        Number own[Parts::SHARE];
-        parts.send(own, sums, rank);
-        parts.add(own, rank);
-        place.column += Parts::first(rank) * QUAD_COLUMNS;
-        const Result result = {c, m, n, alpha, beta};
-        overlap::wait_for_launch_before();
-        store(own, thread, ring, result, place, Parts::quads_of(rank) * QUAD_COLUMNS);
-    }
+    multiply_in_pieces(map_a, map_b, {c, m, n, alpha, beta}, k, place);
 }

@@ -61,6 +61,7 @@ launches:
 
 #include "overlap.cuh"
 #include "part_slices.cuh"
+#include "pieces.cuh"
 #include "wgmma_fit.cuh"
 
 using namespace fit;
@@ -90,8 +91,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     overlap::let_next_begin();
     const int row = blockIdx.x, column = blockIdx.y, part = blockIdx.z;
     const int chunks = chunks_of(k), parts = gridDim.z;
-    const auto begin_of = [&](int part) { return static_cast<int>(static_cast<long long>(chunks) * part / parts); };
-    const int first = begin_of(part), end = begin_of(part + 1);
+    const int first = pieces::begin(chunks, part, parts), end = pieces::begin(chunks, part + 1, parts);
     if (thread.loads()) {
         ring.begin(thread);
         overlap::wait_for_launch_before();

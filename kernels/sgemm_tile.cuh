@@ -377,11 +377,12 @@ static __device__ __forceinline__ void store_four(const float* sums, int i, int 
     __syncwarp();
 }
 
-// This warp's strip where the stages are. By all threads of the block: none reads operands any more.
-static __device__ __forceinline__ float* strip_of_stages() {
+// This warp's strip where the stages are, for rows of C that are no whole quads. By all threads of the block: none reads
+// operands any more.
+static __device__ __forceinline__ float* strip_of_stages(const Problem& p) {
     extern __shared__ __align__(16) float shared[];
     static_assert(THREADS / WARP * STRIP * 4 <= STAGES * STAGE_BYTES, "the stages have room for strips");
-    __syncthreads();
+    if (!in_quads(p.n)) __syncthreads();
     return shared + threadIdx.x / WARP * STRIP;
 }
 

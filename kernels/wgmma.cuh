@@ -2,7 +2,8 @@
 // kernels by wgmma share; nothing here knows about tiles or schedules.
 //
 // Who includes this defines TYPE (f16 or bf16) and is compiled for sm_90a. Addresses named `shared` are
-// 32-bit ones of the shared window.
+// 32-bit ones of the shared window. An operand of a product is contiguous along k unless ROWS_IN_PANELS or
+// COLUMNS_IN_PANELS is 1 (wgmma_panels.cuh).
 
 #pragma once
 
@@ -12,6 +13,19 @@
 
 #include "wgmma_registers.cuh"
 #include "words.cuh"
+
+#ifndef ROWS_IN_PANELS
+#define ROWS_IN_PANELS 0
+#endif
+#ifndef COLUMNS_IN_PANELS
+#define COLUMNS_IN_PANELS 0
+#endif
+#define TRANSPOSED TEXT(ROWS_IN_PANELS) ", " TEXT(COLUMNS_IN_PANELS)
+// Of A or B by its layout.
+#define A_IN_PANELS_row 0
+#define A_IN_PANELS_col 1
+#define B_IN_PANELS_row 1
+#define B_IN_PANELS_col 0
 
 using f32 = float;
 using f16 = __half;
@@ -211,7 +225,7 @@ __device__ __forceinline__ void multiply(f32 (&d)[N / 2], u64 a, u64 b, int add)
             ".reg .pred more;\n"                                                                         \
             "setp.ne.b32 more, %" #ADD ", 0;\n"                                                          \
             "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAMED(TYPES_, TYPE) " {" REGISTERS_##COUNT \
-            "}, %" #A ", %" #B ", more, 1, 1, 0, 0;\n"                                                   \
+            "}, %" #A ", %" #B ", more, 1, 1, " TRANSPOSED ";\n"                                          \
             "}\n"                                                                                        \
             : SUMS_##COUNT("+f", d, 0)                                                                   \
             : "l"(a), "l"(b), "r"(add));                                                                 \

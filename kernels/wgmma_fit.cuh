@@ -21,13 +21,10 @@
 #ifndef TURNED
 #define TURNED 0
 #endif
-#define IN_PANELS_row 1
-#define IN_PANELS_col 0
-#define B_IN_PANELS NAMED(IN_PANELS_, LAYOUT_B)
-#if B_IN_PANELS && TURNED
-#define TRANSPOSED "1, 0"
-#elif B_IN_PANELS
-#define TRANSPOSED "0, 1"
+#if TURNED
+#define ROWS_IN_PANELS NAMED(B_IN_PANELS_, LAYOUT_B)
+#else
+#define COLUMNS_IN_PANELS NAMED(B_IN_PANELS_, LAYOUT_B)
 #endif
 
 #include "wgmma_results.cuh"
@@ -39,8 +36,9 @@ namespace fit {
 
 using namespace hopper;
 
-using RowOrder = panels::Order<B_IN_PANELS && TURNED>;
-using ColumnOrder = panels::Order<B_IN_PANELS && !TURNED>;
+using RowOrder = panels::Order<ROWS_IN_PANELS>;
+using ColumnOrder = panels::Order<COLUMNS_IN_PANELS>;
+static_assert(OPERAND_BYTES == 2 || !(ROWS_IN_PANELS || COLUMNS_IN_PANELS), "of 16-bit types wgmma reads panels");
 
 constexpr int TILE_M = WARPGROUPS * MMA_M;
 constexpr int CONSUMER_WARPS = WARPGROUPS * WARPGROUP / WARP;
@@ -237,6 +235,27 @@ __device__ __forceinline__ void take(unsigned& one, unsigned at) {
     asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(one) : "r"(at) : "memory");
 }
 
+// Rows of C from a place on, by a warp: LINES of them, PIECES pieces each, which lie PITCH bytes apart in shared memory.
+// Columns end at `end`.
+template <int LINES, int PIECES, int PITCH>
+__device__ __forceinline__ void store_pieces(unsigned strip, const Thread& thread, const Result& result, const Place& place,
+                                             int end) {
+#pragma unroll
+    for (int i = 0; i < (LINES * PIECES + WARP - 1) / WARP; ++i) {
+        const int number = i * WARP + thread.lane;
+        const int line = number / PIECES, piece = number % PIECES;
+        const int row = place.row + line, column = place.column + piece * PIECE;
+        if ((LINES * PIECES % WARP == 0 || line < LINES) && row < result.m && column < end) {
+            uint4 four;
+            asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
+                         : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
+                         : "r"(strip + line * PITCH + piece * 16)
+                         : "memory");
+            *reinterpret_cast<uint4*>(result.c + static_cast<long long>(row) * result.n + column) = four;
+        }
+    }
+}
+
 // alpha times COUNT sums of each thread, which are 2 COUNT columns from `place` on, plus beta times C, to so many
 // columns of C: by way of the ring's memory, where no load is under way any more, so that rows leave in pieces of 16 bytes,
 // or, where rows of C begin anywhere, lanes store neighbours of a row.
@@ -278,30 +297,18 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
         using Word = Bits<sizeof(Out)>::Type;
         for (int line = 0; line < STRIP_ROWS; ++line) {
             const int row = place.row + thread.warp * STRIP_ROWS + line;
+            if (row >= result.m) break;
             Word* const target = reinterpret_cast<Word*>(result.c + static_cast<long long>(row) * result.n);
 #pragma unroll
             for (int i = thread.lane; i < 2 * COUNT; i += WARP) {
                 Word one;
                 take(one, strip + line * PITCH + i * static_cast<int>(sizeof(Out)));
-                if (row < result.m && place.column + i < end) target[place.column + i] = one;
+                if (place.column + i < end) target[place.column + i] = one;
             }
         }
         return;
     }
-#pragma unroll
-    for (int i = 0; i < (STRIP_ROWS * PIECES + WARP - 1) / WARP; ++i) {
-        const int number = i * WARP + thread.lane;
-        const int line = number / PIECES, piece = number % PIECES;
-        const int row = place.row + thread.warp * STRIP_ROWS + line, column = place.column + piece * PIECE;
-        if (line < STRIP_ROWS && row < result.m && column < end) {
-            uint4 four;
-            asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
-                         : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
-                         : "r"(strip + line * PITCH + piece * 16)
-                         : "memory");
-            *reinterpret_cast<uint4*>(result.c + static_cast<long long>(row) * result.n + column) = four;
-        }
-    }
+    store_pieces<STRIP_ROWS, PIECES, PITCH>(strip, thread, result, {place.row + thread.warp * STRIP_ROWS, place.column}, end);
 }
 
 }  // namespace fit

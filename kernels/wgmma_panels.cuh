@@ -16,7 +16,7 @@ using namespace hopper;
 constexpr int SIDE = SWIZZLE_BYTES / 2;  // rows of A or columns of B of a panel
 constexpr int BYTES = CHUNK * SWIZZLE_BYTES;
 
-static_assert(BYTES == SIDE * SWIZZLE_BYTES, "64 rows are as far apart in both orders");
+static_assert(BYTES == MMA_M * SWIZZLE_BYTES, "64 rows of A are as far apart in both orders");
 
 template <bool PANELS>
 struct Order {

@@ -48,10 +48,7 @@ using Out = i32;
 #define OPERAND_BYTES 1
 using Out = bf16;
 #else
-#ifndef TRANSPOSED
-#define TRANSPOSED "0, 0"  // both operands are contiguous along k
-#endif
-#define PRODUCT_ENDING ", 1, 1, " TRANSPOSED
+#define PRODUCT_ENDING ", 1, 1, " TRANSPOSED  // of wgmma.cuh
 #define OPERAND_BYTES 2
 #if SUM_NUMBER == ACCUMULATE_f16
 #define PRODUCT_TYPES "k16.f16.f16.f16"

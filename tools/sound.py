@@ -67,7 +67,7 @@ studies:
       - {<<: *all, kernels: [matmul_mma_shifted], macros: {TYPE: [f16, i8], TILE_M: [64, 32], OVERLAP: 1}, shapes: [777x1001x333, 67x53x129]}
       - <<: *all
         kernels: [matmul_wgmma_padded]
-        macros: {TYPE: [f16, tf32, i8], WARPGROUPS: 1, TILE_N: 64, SPLITS: [2, 4]}
+        macros: {TYPE: [f16, tf32, i8], WARPGROUPS: 1, TILE_N: 64, SPLITS: [1, 4, 8], OVERLAP: [0, 1]}
         shapes: [777x1001x333, 67x53x1029]
       - &parts
         <<: *all
@@ -82,6 +82,7 @@ studies:
         macros: each_dtype
         shapes: [129x77x8208]
       - {<<: *parts, kernels: [matmul_dmma_two_launches], macros: {OVERLAP: [0, 1]}}
+      - {<<: *parts, kernels: [matmul_dmma_two_launches], macros: {TILE_M: 96, TILE_N: 96, WARP_M: 48, OVERLAP: 1}}
       - {<<: *parts, kernels: [matmul_two_launches], macros: {TILE_M: 64, TILE_N: 64}}
       - {<<: *parts, kernels: [matmul_two_launches, matmul_cluster, matmul_balanced], macros: {TILE_N: 128}}
 """

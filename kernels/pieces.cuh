@@ -1,0 +1,13 @@
+// Equal pieces of a row of chunks, the first ones longer by one where they do not come out even. In 32 bits: a product of
+// chunks and parts may have more, and its 64-bit quotient would stand ahead of the first load.
+
+#pragma once
+
+namespace pieces {
+
+// Where piece `number` of `pieces` of so many chunks begins.
+__device__ __forceinline__ int begin(int chunks, int number, int pieces) {
+    return chunks / pieces * number + min(number, chunks % pieces);
+}
+
+}  // namespace pieces
