@@ -161,7 +161,8 @@ __device__ __forceinline__ void load_chunk(const Ring& ring, const CUtensorMap& 
     load(at + A_BYTES, map_b, chunk * CHUNK, place.column, barrier);
 }
 
-// Begins the products of the chunk at a shared address; the first chunk of a tile overwrites the sums.
+// Begins the products of the chunk at a shared address, both operands contiguous along k; the first chunk of a tile overwrites
+// the sums.
 __device__ __forceinline__ void multiply_chunk(Sums& sums, const Thread& thread, unsigned at, int chunk) {
     const u64 a = descriptor(at + thread.warpgroup * ROWS * SWIZZLE_BYTES);
     const u64 b = descriptor(at + A_BYTES);

@@ -79,7 +79,8 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, BLOCKS)
     cluster_parts::arrive();
 
     const sgemm::Place place = sgemm::place_of(blockIdx.x / SPLITS, p);
-    const int chunks = sgemm::chunks_of(p), first = pieces::begin(chunks, rank, SPLITS), end = pieces::begin(chunks, rank + 1, SPLITS);
+    const int chunks = sgemm::chunks_of(p);
+    const int first = pieces::begin(chunks, rank, SPLITS), end = pieces::begin(chunks, rank + 1, SPLITS);
     sgemm::Sums sum;
     if (first == end) {
         sgemm::clear(sum);

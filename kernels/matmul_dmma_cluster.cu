@@ -35,8 +35,8 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 #define DEPTH 8
 
 #include "cluster_parts.cuh"
-#include "pieces.cuh"
 #include "dmma_tile.cuh"
+#include "pieces.cuh"
 
 namespace dmma {
 
@@ -82,7 +82,8 @@ __device__ __forceinline__ void store_share(const f64 (&own)[Parts::SHARE], cons
 template <int KIND>
 __device__ __forceinline__ void share(const Problem& problem, const Place& place, unsigned stages, const Parts& parts,
                                       int rank) {
-    const int chunks = chunks_of(problem), first = pieces::begin(chunks, rank, SPLITS), end = pieces::begin(chunks, rank + 1, SPLITS);
+    const int chunks = chunks_of(problem);
+    const int first = pieces::begin(chunks, rank, SPLITS), end = pieces::begin(chunks, rank + 1, SPLITS);
     Sums sums;
     if (first == end) {
         clear(sums);

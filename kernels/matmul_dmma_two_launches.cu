@@ -14,15 +14,15 @@ macros:
 let:
   team: TILE_M // WARP_M * TILE_N  # threads
   shared: TEAMS * STAGES * (TILE_M + TILE_N) * 128
-  of_sm: "384 if WARP_M == 48 else 256"  # threads
+  threads: "384 if WARP_M == 48 else 256"  # of an SM
   rows: ceil(m / TILE_M)
   columns: ceil(n / TILE_N)
   # blocks that share a tile along k: as many as the SMs have room for, one or two each
-  parts: max(1, min(floor(sms * (of_sm // (TEAMS * team)) / (rows * columns)), floor(ceil(k / 16) / TEAMS)))
+  parts: max(1, min(floor(sms * (threads // (TEAMS * team)) / (rows * columns)), floor(ceil(k / 16) / TEAMS)))
   slices: "2 if parts >= 4 else 1"  # of a block that adds them
 where:
-  # what an SM holds is one block's, or two blocks' of whom each has shared memory
-  - "TILE_M % WARP_M == 0 and (TEAMS * team == of_sm or (2 * TEAMS * team == of_sm and shared <= 116736))"
+  # all of them one block's, or two blocks' with half of the shared memory each
+  - "TILE_M % WARP_M == 0 and (TEAMS * team == threads or (2 * TEAMS * team == threads and shared <= 115712))"
 programmatic: OVERLAP
 tile: [TILE_M, TILE_N, 16]
 buffers:

@@ -5,9 +5,9 @@
 
 namespace pieces {
 
-// Where piece `number` of `pieces` of so many chunks begins.
-__device__ __forceinline__ int begin(int chunks, int number, int pieces) {
-    return chunks / pieces * number + min(number, chunks % pieces);
+// Where piece `number` of `count` of so many chunks begins.
+__device__ __forceinline__ int begin(int chunks, int number, int count) {
+    return chunks / count * number + min(number, chunks % count);
 }
 
 }  // namespace pieces

@@ -225,7 +225,7 @@ __device__ __forceinline__ void multiply(f32 (&d)[N / 2], u64 a, u64 b, int add)
             ".reg .pred more;\n"                                                                         \
             "setp.ne.b32 more, %" #ADD ", 0;\n"                                                          \
             "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAMED(TYPES_, TYPE) " {" REGISTERS_##COUNT \
-            "}, %" #A ", %" #B ", more, 1, 1, " TRANSPOSED ";\n"                                          \
+            "}, %" #A ", %" #B ", more, 1, 1, " TRANSPOSED ";\n"                                         \
             "}\n"                                                                                        \
             : SUMS_##COUNT("+f", d, 0)                                                                   \
             : "l"(a), "l"(b), "r"(add));                                                                 \

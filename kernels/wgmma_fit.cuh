@@ -13,8 +13,6 @@
 
 #define ACCUMULATE f32
 
-#include "words.cuh"
-
 #ifndef LAYOUT_B
 #define LAYOUT_B col
 #endif

@@ -15,7 +15,8 @@ namespace fit {
 
 using Parts = cluster_parts::Exchange<SPLITS, CONSUMERS, Number, SUMS>;
 
-// By all threads of a block; `place`: of the cluster's tile.
+// By all threads of a block, of a cluster whose tile at `place` has rows of C; they have let the next launch begin. What the
+// launch before wrote is there for the TMA, too, behind the wait.
 __device__ __forceinline__ void multiply_in_pieces(const CUtensorMap& map_a, const CUtensorMap& map_b, const Result& result,
                                                    int k, Place place) {
     __shared__ u64 arrived;

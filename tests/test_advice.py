@@ -272,14 +272,12 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
 
 
 # Stream-K spares the partial sums of split-K too: a seventh of its sectors is left at 4096x4096x4096, where they
-# were counted. At uneven shapes they were not, and the gain may be more than the idle SMs explain. FP8 that the
-# tensor cores sum alone gains by more than a fuller last wave: its results leave late, too.
+# were counted. At uneven shapes they were not, and the gain may be more than the idle SMs explain. Teams of a block
+# spare what the blocks of a cluster wait for each other, besides the SMs that clusters of four leave out.
 SPARES_MORE = {
     ("hgemm_split_k@256*(sms+1)x128x8192", "hgemm_stream_k@256*(sms+1)x128x8192"),
     ("hgemm_split_k@256*(sms//12)x1664x8192", "hgemm_stream_k@256*(sms//12)x1664x8192"),
-} | {
-    (f"fp8_wgmma{a}@8192x8192x8192", f"fp8_wgmma_promoted{a}-accumulatef22@8192x8192x8192")
-    for a in ("", "-a_typee5m2")
+    ("matmul_dmma_cluster@8192x8192x8192", "matmul_dmma_teams@8192x8192x8192"),
 }
 
 

@@ -244,6 +244,11 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
         (TWO_LAUNCHES, "72x75x264", {}),
         ("matmul_wgmma_shared", "72x75x200", {"DOWN": 2, "ACROSS": 1}),
         ("matmul_wgmma_padded", "67x75x517", {"WARPGROUPS": 1, "TILE_N": 64, "SPLITS": 4}),
+        (
+            "matmul_wgmma_padded",
+            "9x75x1029",
+            {"WARPGROUPS": 1, "TILE_N": 128, "SPLITS": 8, "OVERLAP": 1},
+        ),
         ("matmul_mma_shifted", "67x75x149", {"TILE_M": 32, "OVERLAP": 1}),
         # Of other types: results of 32 bits, whole numbers, chunks of 128.
         ("matmul_wgmma_fit", "200x360x80", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),

@@ -61,6 +61,7 @@ def test_teams_read_shared_memory_without_conflicts_or_spills() -> None:
         ("matmul_two_launches", 132, "70x68x2200", {"TILE_M": 64, "TILE_N": 64}),
         ("matmul_dmma_two_launches", 132, "65x67x300", {}),
         ("matmul_dmma_two_launches", 132, "65x66x300", {"TILE_M": 128, "WARP_M": 64, "OVERLAP": 1}),
+        ("matmul_dmma_two_launches", 132, "97x95x333", {"TILE_M": 96, "TILE_N": 96, "WARP_M": 48}),
     ],
 )
 def test_parts_are_added_wherever_they_were_dealt_out(

@@ -67,8 +67,9 @@ studies:
       - {<<: *all, kernels: [matmul_mma_shifted], macros: {TYPE: [f16, i8], TILE_M: [64, 32], OVERLAP: 1}, shapes: [777x1001x333, 67x53x129]}
       - <<: *all
         kernels: [matmul_wgmma_padded]
-        macros: {TYPE: [f16, tf32, i8], WARPGROUPS: 1, TILE_N: 64, SPLITS: [1, 4, 8], OVERLAP: [0, 1]}
+        macros: {TYPE: [f16, tf32, i8], WARPGROUPS: 1, TILE_N: 64, SPLITS: [1, 2, 4, 8], OVERLAP: [0, 1]}
         shapes: [777x1001x333, 67x53x1029]
+      - {<<: *all, kernels: [matmul_wgmma_padded], macros: {TYPE: [f16, tf32, i8], OVERLAP: 1}, shapes: [777x1001x333, 67x53x1029]}
       - &parts
         <<: *all
         shapes: [264x144x96, 1000x1008x1008, 129x80x8208]

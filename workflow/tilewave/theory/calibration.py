@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tilewave.theory.selection import (
     COSTS,
+    LAUNCH,
     OTHER_STEPS,
     STEPS,
     UNKNOWN,
@@ -118,7 +119,9 @@ def costs(cases: Sequence[Case], sms: int, element: int = 0) -> Costs | None:
             # Of several cases the worst: how much a kind takes varies, and none is to be picked for the least of it.
             # But no more than of a variant of which nothing is known: a race that gave up early may have met another
             # program's launch.
-            ratio = min(one.us / found.duration(one.shape, one.launch, sms), 1 + UNKNOWN)
+            spent = found.spent(one.shape, one.launch, sms)
+            behind = one.us - spent.pop(LAUNCH)
+            ratio = min(max(0.0, behind) / max(1e-9, sum(spent.values())), 1 + UNKNOWN)
             more |= {kind: max(ratio, more.get(kind, 0.0)) for kind in kinds(one.shape, element)}
     return replace(found, element=element, more=more)
 

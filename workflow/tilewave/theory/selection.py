@@ -241,7 +241,8 @@ class Costs:
     times the cases that these costs come from miss them (fourth root of the mean fourth power: what one case misses by
     much is not lost among others). steps: by the blocks that are `held`, the most `block_steps` of these cases: fewer blocks
     hide less of each other's latency, so that a step's time is not known from fuller SMs. shortest: of these cases' times.
-    element: bytes. more: of the `kinds` of which a case is known, what it took over what these costs expect of it.
+    element: bytes. more: of the `kinds` of which a case is known, what it took, but for its launch, over what these costs
+    expect of that.
     """
 
     each: tuple[float, ...]
@@ -254,7 +255,8 @@ class Costs:
     more: Mapping[str, float] = field(default_factory=dict)
 
     def times_more(self, shape: Shape) -> dict[str, float | None]:
-        """What a launch takes over what its work costs, by the `kinds` of the shape; None where that is not known."""
+        """What a launch's work takes over what it costs elsewhere, by the `kinds` of the shape; None where that is not
+        known."""
         return {kind: self.more.get(kind) for kind in kinds(shape, self.element)}
 
     def spent(self, shape: Shape, launch: Launch, sms: int) -> dict[str, float]:
@@ -262,7 +264,8 @@ class Costs:
         amounts = work(shape, launch, sms, self.saturating, self.unit)
         more = math.prod(times or 1.0 for times in self.times_more(shape).values())
         each = zip(COSTS, self.each, amounts, strict=True)
-        return {name: one * much * more for name, one, much in each}
+        spent = {name: one * much * more for name, one, much in each}
+        return spent | {LAUNCH: self.each[COSTS.index(LAUNCH)]}  # which no kind lengthens
 
     def duration(self, shape: Shape, launch: Launch, sms: int) -> float:
         """Microseconds of a launch."""
