@@ -65,6 +65,14 @@ def test_older_gpus_have_no_such_launch(tmp_path) -> None:
     assert not made.supports(shape, {"arch": 90})
 
 
+@pytest.mark.parametrize(("blocks", "refused"), [(1, False), (2, True)])
+def test_older_gpus_have_clusters_of_one_block(tmp_path, blocks: int, refused: bool) -> None:
+    front = FRONT.rstrip("\n") + f"\ncluster: [{blocks}]\n"
+    made = variant(load_kernel(write_kernel(tmp_path, front=front)), {}, "here", "macros")
+    why = made.supports({"m": 64, "n": 64, "k": 64}, {"arch": 80})
+    assert ("compute capability 9.0" in why) == refused
+
+
 def test_it_is_part_of_a_measurement_and_of_no_other_key(tmp_path) -> None:
     plain = planned(write_kernel(tmp_path, "plain"), "time", waits=True).job
     early = planned(write_kernel(tmp_path, "plain", front=PROGRAMMATIC), "time", waits=True).job

@@ -131,7 +131,8 @@ class Variant:
 
         ``requires`` holds ``arch`` (least compute capability times ten), divisors of dimensions
         (``n: 8``) and ``conditions`` (expressions over macros, shape, device and architecture that
-        must hold). Clusters, tensor maps and launches that overlap need what has them, whatever ``requires`` says.
+        must hold). Clusters of more than one block, tensor maps and launches that overlap need what has them, whatever
+        ``requires`` says.
         """
         has = architectures.names(device.get("arch"))
         for name, wanted in self.kernel.front.requires.items():
@@ -153,12 +154,16 @@ class Variant:
                 divisor = self._integer(f"requires.{name}", wanted, {})
                 if shape[name] % divisor:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
-        front = self.kernel.front
-        clustered = any(one.cluster for _, one in self.kernel.launches)
+        front, names = self.kernel.front, {**device, **has, **shape}
+        texts = [text for _, one in self.kernel.launches for text in one.cluster or []]
         if not has.get("clusters", True) and (
-            clustered
-            or front.tensor_maps
-            or self._integer("programmatic", front.programmatic, {**device, **has, **shape})
+            front.tensor_maps
+            or self._integer("programmatic", front.programmatic, names)
+            or any(
+                not self._device_words(text) <= device.keys()
+                or self._integer("cluster", text, names) > 1
+                for text in texts
+            )
         ):
             return f"needs compute capability {architectures.first('clusters').capability} or later"
         return ""
