@@ -134,11 +134,11 @@ class Variant:
         must hold). Clusters of more than one block, tensor maps and launches that overlap need what has them, whatever
         ``requires`` says.
         """
-        has = architectures.names(device.get("arch"))
-        for name, wanted in self.kernel.front.requires.items():
+        front, has = self.kernel.front, architectures.names(device.get("arch"))
+        names = {**device, **has, **shape}
+        for name, wanted in front.requires.items():
             if name == "conditions":
                 for condition in wanted:
-                    names = {**device, **has, **shape}
                     if names_in(condition) & {*DEVICE_NAMES, *architectures.NAMES} - set(names):
                         continue  # no device to ask: what it allows is not known
                     if self._evaluate("requires.conditions", condition, names):
@@ -154,7 +154,6 @@ class Variant:
                 divisor = self._integer(f"requires.{name}", wanted, {})
                 if shape[name] % divisor:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
-        front, names = self.kernel.front, {**device, **has, **shape}
         texts = [text for _, one in self.kernel.launches for text in one.cluster or []]
         if not has.get("clusters", True) and (
             front.tensor_maps
