@@ -5,9 +5,9 @@ operation: matmul
 dtypes: {a: f64, b: f64, c: f64, accumulate: f64}
 layouts: {a: row, b: row, c: row}
 macros:
-  TEAMS: [2, 4, 1]      # of a block, each with a piece of that
-  TILE_M: [64, 128, 96] # outputs of a tile
-  TILE_N: [64, 128, 96]
+  TEAMS: [2, 4, 1, 8]   # of a block, each with a piece of that
+  TILE_M: [64, 128, 96, 32] # outputs of a tile
+  TILE_N: [64, 128, 96, 32]
   WARP_M: [32, 64, 48]  # rows of a warp's tile of 32 columns
   STAGES: [4, 3, 6]     # chunks of 16 k of a team, in flight or in use
   OVERLAP: [0, 1]       # 1: a launch begins while the one before it ends
@@ -22,7 +22,7 @@ let:
   slices: "2 if parts >= 4 else 1"  # of a block that adds them
 where:
   # all of them one block's, or two blocks' with half of the shared memory each
-  - "TILE_M % WARP_M == 0 and (TEAMS * team == threads or (2 * TEAMS * team == threads and shared <= 115712))"
+  - "TILE_M % WARP_M == 0 and WARP_M % (4 * TEAMS) == 0 and (TEAMS * team == threads or (2 * TEAMS * team == threads and shared <= 115712))"
 programmatic: OVERLAP
 tile: [TILE_M, TILE_N, 16]
 buffers:

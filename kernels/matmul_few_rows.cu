@@ -18,7 +18,7 @@ let:
 tile: [16, "LANES * 16 / size(REAL)", "groups * DEPTH"]
 block: [WARPS * 32]
 cluster: [SPLITS]
-grid: ["SPLITS * ceil(n / (LANES * 16 / size(REAL)))", "ceil(m / 16)"]
+grid: ["SPLITS * ceil(n / (LANES * 16 / size(REAL))) * ceil(m / 16)"]
 shared_bytes: shared
 requires:
   arch: 90
@@ -32,6 +32,7 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 // k. So a narrow tile, which leaves no SM without work, still asks for whole lines, and what a group wants of A is the
 // same for all its lanes: one read of 16 bytes a row. The groups add their sums in shared memory, once, at the end.
 
+#include "pieces.cuh"
 #include "skinny.cuh"
 
 namespace {
@@ -56,14 +57,14 @@ using Rows = Piece[DEPTH];
 using Sums = Piece[SIDE];
 using Lines = Meeting<LINE>;
 
-template <bool ALIGNED>
+template <bool A_ALIGNED>
 __device__ __forceinline__ void copy_chunk(const Problem& p, int row, unsigned stage, int first, int end) {
 #pragma unroll
     for (int i = 0; i < COPIES; ++i) {
         const int piece = threadIdx.x + i * THREADS;
         const int at = first + piece % ROW_PIECES * PIECE;
         const int of_a = row + piece / ROW_PIECES;
-        copy<ALIGNED>(stage + piece * PIECE_BYTES, p.a + static_cast<long long>(of_a) * p.k + at,
+        copy<A_ALIGNED>(stage + piece * PIECE_BYTES, p.a + static_cast<long long>(of_a) * p.k + at,
                       of_a < p.m ? end - at : 0, p.a);
     }
     cp_async::commit();
@@ -85,13 +86,16 @@ __device__ __forceinline__ void multiply(Sums& sums, unsigned a, const Rows& b) 
     }
 }
 
-template <bool ALIGNED>
+template <bool A_ALIGNED, bool ALIGNED>
 __device__ __forceinline__ void product(const Problem& p, unsigned shared, const Lines& lines) {
     const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
-    const int first_row = blockIdx.y * SIDE, first_column = blockIdx.x / SPLITS * TILE_N;
+    // Tiles of the same columns are neighbours: the second one finds B in L2.
+    const int tile = blockIdx.x / SPLITS, tile_rows = (p.m - 1) / SIDE + 1;
+    const int first_row = tile % tile_rows * SIDE, first_column = tile / tile_rows * TILE_N;
     const int column = first_column + lane * PIECE;
     const int chunks = (p.k - 1) / CHUNK + 1;
-    const int begin = chunks * lines.rank / SPLITS, count = chunks * (lines.rank + 1) / SPLITS - begin;
+    const int begin = pieces::begin(chunks, lines.rank, SPLITS);
+    const int count = pieces::begin(chunks, lines.rank + 1, SPLITS) - begin;
     const int end = min((begin + count) * CHUNK, p.k);
     const auto load_rows = [&](Rows& to, int chunk) {
         const int first = (begin + chunk) * CHUNK + group * DEPTH;
@@ -100,7 +104,7 @@ __device__ __forceinline__ void product(const Problem& p, unsigned shared, const
         for (int i = 0; i < DEPTH; ++i, from += p.n) load<ALIGNED>(to[i], from, first + i < end ? p.n - column : 0);
     };
     const auto copy_next = [&](int chunk) {
-        copy_chunk<ALIGNED>(p, first_row, shared + chunk % STAGES * STAGE_BYTES, (begin + chunk) * CHUNK, end);
+        copy_chunk<A_ALIGNED>(p, first_row, shared + chunk % STAGES * STAGE_BYTES, (begin + chunk) * CHUNK, end);
     };
 
     Rows rows[2];
@@ -171,9 +175,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     const Lines lines = {shared + MEETING, static_cast<unsigned>(__cvta_generic_to_shared(&arrived)),
                          static_cast<int>(cluster_parts::rank())};
     if (SPLITS > 1) lines.begin();
-    if (p.aligned()) {
-        product<true>(p, shared, lines);
+    if (!p.aligned()) {
+        product<false, false>(p, shared, lines);
+    } else if (!p.a_aligned()) {
+        product<false, true>(p, shared, lines);
     } else {
-        product<false>(p, shared, lines);
+        product<true, true>(p, shared, lines);
     }
 }

@@ -1,20 +1,23 @@
-// Products of which one dimension of C is 16 or less: what matmul_few_rows and matmul_few_columns share.
+// Products of which one dimension of C is 16 or less, or 32: what matmul_few_rows and matmul_few_columns share.
 //
-// A tile of C has 16 rows or columns, all of them. So one operand is large and read once, and the other one is small and
+// A tile of C has SIDE rows or columns, all of them. So one operand is large and read once, and the other one is small and
 // read by everybody: the large one goes straight from memory to the registers of the lane that multiplies it, in pieces
-// of 16 bytes, the small one through shared memory. Whoever includes this defines REAL, WARPS and SPLITS.
+// of 16 bytes, the small one through shared memory. Whoever includes this defines REAL, WARPS and SPLITS, and may define SIDE.
 
 #pragma once
 
 #include "cluster_parts.cuh"
 #include "cp_async.cuh"
 
+#ifndef SIDE
+#define SIDE 16  // rows or columns of a tile
+#endif
+
 using f32 = float;
 using f64 = double;
 
 namespace skinny {
 
-constexpr int SIDE = 16;  // rows or columns of a tile
 constexpr int WARP = 32;
 constexpr int THREADS = WARPS * WARP;
 constexpr int BLOCKS_PER_SM = 256 / THREADS;  // up to 255 registers for each of 256 threads
@@ -32,8 +35,9 @@ struct Problem {
     int m, n, k;
     REAL alpha, beta;
 
-    // Rows of all matrices begin at multiples of 16 bytes.
-    __device__ __forceinline__ bool aligned() const { return (n | k) % PIECE == 0; }
+    // Whether rows of A, and those of B and C, begin at multiples of 16 bytes.
+    __device__ __forceinline__ bool a_aligned() const { return k % PIECE == 0; }
+    __device__ __forceinline__ bool aligned() const { return n % PIECE == 0; }
 };
 
 // 16 bytes that nobody will read again, past L1; zeros where they are not `wanted`.
@@ -73,6 +77,12 @@ __device__ __forceinline__ void load(Piece& to, const REAL* from, int left) {
 #pragma unroll
         for (int e = 0; e < PIECE; ++e) to[e] = left > e ? __ldg(from + e) : REAL(0);
     }
+}
+
+// Elements of a row that are a warp's lanes apart, each of neighbours for the warp.
+__device__ __forceinline__ void load_apart(Piece& to, const REAL* from, int left) {
+#pragma unroll
+    for (int e = 0; e < PIECE; ++e) to[e] = left > e * WARP ? __ldg(from + e * WARP) : REAL(0);
 }
 
 // The same to shared memory, asynchronously. `inside`: an address that may be named by copies that are all zeros.

@@ -17,6 +17,7 @@
 #define REGISTERS_80 \
     REGISTERS_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define REGISTERS_88 REGISTERS_80 ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define REGISTERS_104 REGISTERS_96 ", %96, %97, %98, %99, %100, %101, %102, %103"
 
 #define SUMS_8(kind, d, i) SUMS_4(kind, d, i), SUMS_4(kind, d, i + 4)
 #define SUMS_24(kind, d, i) SUMS_16(kind, d, i), SUMS_8(kind, d, i + 16)
@@ -26,6 +27,7 @@
 #define SUMS_72(kind, d, i) SUMS_64(kind, d, i), SUMS_8(kind, d, i + 64)
 #define SUMS_80(kind, d, i) SUMS_64(kind, d, i), SUMS_16(kind, d, i + 64)
 #define SUMS_88(kind, d, i) SUMS_80(kind, d, i), SUMS_8(kind, d, i + 80)
+#define SUMS_104(kind, d, i) SUMS_96(kind, d, i), SUMS_8(kind, d, i + 96)
 
 namespace widths {
 
@@ -61,6 +63,7 @@ PRODUCT(144, 72, 72, 73, 74)
 PRODUCT(160, 80, 80, 81, 82)
 PRODUCT(176, 88, 88, 89, 90)
 PRODUCT(192, 96, 96, 97, 98)
+PRODUCT(208, 104, 104, 105, 106)
 PRODUCT(256, 128, 128, 129, 130)
 
 #undef PRODUCT

@@ -250,14 +250,30 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
             {"WARPGROUPS": 1, "TILE_N": 128, "SPLITS": 8, "OVERLAP": 1},
         ),
         ("matmul_mma_shifted", "67x75x149", {"TILE_M": 32, "OVERLAP": 1}),
+        ("matmul_mma_shifted", "67x75x549", {"SPLITS": 8, "OVERLAP": 1}),
+        ("matmul_mma_shifted", "5x7x33", {"SPLITS": 8, "TYPE": "i8"}),  # more pieces than chunks
+        ("matmul_mma_shifted_two_launches", "67x75x1149", {"OVERLAP": 1}),
+        ("matmul_mma_shifted_two_launches", "33x5x4097", {"TYPE": "tf32", "TILE_M": 32}),
+        (
+            "matmul_mma_shifted_two_launches",
+            "150x67x73",
+            {"TYPE": "i8", "TILE_M": 128, "STAGES": 4},
+        ),
         # Of other types: results of 32 bits, whole numbers, chunks of 128.
         ("matmul_wgmma_fit", "200x360x80", {"TYPE": "tf32", "WARPGROUPS": 3, "TILE_N": 176}),
         ("matmul_wgmma_split", "200x136x528", {"TYPE": "i8", "SPLITS": 5}),
         (TWO_LAUNCHES, "129x136x2064", {"TYPE": "i8"}),
+        (TWO_LAUNCHES, "129x209x336", {"WARPGROUPS": 2, "TILE_N": 208}),
         (TWO_LAUNCHES, "72x72x208", {"TYPE": "e5m2", "WARPGROUPS": 2, "TILE_N": 160}),
         ("matmul_cluster", "65x67x53", {"SPLITS": 16, "TILE_N": 64}),
         ("matmul_cluster", "65x68x53", {"SPLITS": 3, "TILE_M": 64, "TILE_N": 64}),
         ("matmul_dmma_cluster", "65x67x53", {"SPLITS": 8}),
+        ("matmul_dmma_two_launches", "130x33x517", {"TEAMS": 1, "TILE_M": 128, "TILE_N": 32}),
+        (
+            "matmul_dmma_two_launches",
+            "33x70x2064",
+            {"TEAMS": 8, "TILE_M": 32, "TILE_N": 32, "STAGES": 3},
+        ),
     ],
 )
 def test_tiles_of_other_sizes_and_shared_ones(

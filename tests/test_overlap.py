@@ -26,6 +26,7 @@ OVERLAPPING = {
     "matmul_wgmma_padded": {"WARPGROUPS": 1, "TILE_N": 64, "SPLITS": 8},
     "matmul_wgmma_two_launches": {"WARPGROUPS": 1, "TILE_N": 64},
     "matmul_dmma_two_launches": {"TILE_M": 96, "TILE_N": 96, "WARP_M": 48},
+    "matmul_mma_shifted_two_launches": {},
 }
 GLOBAL = re.compile(r"\b(?:LD|ST|ATOM|RED|LDGSTS|UTMALDG|UTMASTG|UBLKCP|LDG|STG|ATOMG)\b")
 PROGRAMMATIC = FRONT.rstrip("\n") + "\nprogrammatic: 1\n"

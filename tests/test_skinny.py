@@ -36,6 +36,8 @@ def test_the_large_operand_is_read_once_and_nothing_conflicts(name: str, real: s
         ("matmul_few_rows", "17x66x334", {"REAL": "f64"}),
         ("matmul_few_columns", "129x19x53", {"REAL": "f64"}),
         ("matmul_few_columns", "33x20x396", {"REAL": "f32"}),
+        ("matmul_few_columns", "33x35x397", {"REAL": "f32", "COLUMNS": 32}),
+        ("matmul_few_columns", "33x20x396", {"REAL": "f64", "COLUMNS": 32}),
         ("matmul_dmma_teams", "65x67x21", {}),
     ],
 )
@@ -62,6 +64,12 @@ def test_teams_read_shared_memory_without_conflicts_or_spills() -> None:
         ("matmul_dmma_two_launches", 132, "65x67x300", {}),
         ("matmul_dmma_two_launches", 132, "65x66x300", {"TILE_M": 128, "WARP_M": 64, "OVERLAP": 1}),
         ("matmul_dmma_two_launches", 132, "97x95x333", {"TILE_M": 96, "TILE_N": 96, "WARP_M": 48}),
+        (
+            "matmul_dmma_two_launches",
+            132,
+            "17x19x3003",
+            {"TEAMS": 8, "TILE_M": 32, "TILE_N": 32, "STAGES": 3},
+        ),
     ],
 )
 def test_parts_are_added_wherever_they_were_dealt_out(

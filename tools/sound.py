@@ -61,10 +61,12 @@ studies:
         kernels: [matmul_wgmma_even, matmul_wgmma_fit, matmul_wgmma_split, matmul_wgmma_padded, matmul_mma_shifted]
         macros: each_dtype
       - <<: *all
-        kernels: [matmul_wgmma_padded, matmul_mma_shifted]
+        kernels: [matmul_wgmma_padded, matmul_mma_shifted, matmul_mma_shifted_two_launches]
         macros: each_dtype
         shapes: [777x1001x333, 67x53x129]
       - {<<: *all, kernels: [matmul_mma_shifted], macros: {TYPE: [f16, i8], TILE_M: [64, 32], OVERLAP: 1}, shapes: [777x1001x333, 67x53x129]}
+      - {<<: *all, kernels: [matmul_mma_shifted], macros: {TYPE: [f16, i8], SPLITS: [2, 8], OVERLAP: 1}, shapes: [77x101x3333]}
+      - {<<: *all, kernels: [matmul_mma_shifted_two_launches], macros: {TYPE: [f16, tf32], TILE_M: [64, 128, 32], OVERLAP: 1}, shapes: [77x101x3333]}
       - <<: *all
         kernels: [matmul_wgmma_padded]
         macros: {TYPE: [f16, tf32, i8], WARPGROUPS: 1, TILE_N: 64, SPLITS: [1, 2, 4, 8], OVERLAP: [0, 1]}
