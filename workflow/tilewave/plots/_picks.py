@@ -90,7 +90,7 @@ def fitted_at() -> str:
         ", ".join(base.shape_label(dict(zip(SHAPE, sizes))) for sizes in shapes)
         for shapes in (calibration.USUAL, calibration.SPECIAL)
     )
-    kinds = f"{selection.MISALIGNED} or {selection.NARROW}"
+    kinds = f"{selection.MISALIGNED}, {selection.RAGGED} or {selection.NARROW}"
     return f"{usual}; what it takes more for {kinds} at {special}"
 
 

@@ -49,7 +49,7 @@ USUAL: Mapping[Sizes, str] = {
 SPECIAL: Mapping[Sizes, str] = {
     (4104, 4104, 1032): "rows that begin inside of lines",
     (1000, 3000, 2000): "the same of few tiles; not of doubles, whose rows are whole lines",
-    (777, 1001, 333): "the same where the TMA takes no such rows",
+    (777, 1001, 333): "rows that begin anywhere, those of C, too",
     (4096, 16, 4096): "few columns: boxes that are mostly outside of the matrix",
 }
 """Those that only show what a kind of shape takes more (`selection.kinds`): among the others in one fit they would

@@ -161,17 +161,27 @@ FAR = 3
 from DRAM alone is late (hgemm_split_k in four pieces, 128x128x32768 on an H200: 78.9 us for 58.9)."""
 UNKNOWN = 1.0
 """What is taken for the misfit of costs of which none is known."""
-MISALIGNED, NARROW = "rows that begin inside of lines", "few columns"
+MISALIGNED, RAGGED = "rows that begin inside of lines", "rows of C that begin inside of 16 bytes"
+NARROW = "few columns"
 LINE = 128
 """Bytes of a line, and of a row of a box that the TMA asks for: what begins inside of one lies in two, and asks L2 twice."""
+PIECE = 16
+"""Bytes of an access: rows of C that begin inside of one are stored by single elements, or on another way (matmul_mma at
+5500x5500x72 in bf16 on an H200: 145 us for 43)."""
 FEW = 32
 """Columns, up to which boxes of B and C are mostly outside of the matrix."""
 
 
 def kinds(shape: Shape, element: int) -> tuple[str, ...]:
-    """What a shape has that variants take differently, and tiles do not tell. element: bytes of one of A and B (0: not
-    known). Rows of A, and columns of B where these are contiguous, are k elements apart."""
-    found = {MISALIGNED: shape["k"] * element % LINE > 0, NARROW: shape["n"] <= FEW}
+    """What a shape has that variants take differently, and tiles do not tell. element: bytes of one of A, and of B and C (0:
+    not known). Rows of A, and columns of B where these are contiguous, are k elements apart, rows of C n."""
+    ragged = shape["n"] * element % PIECE > 0
+    found = {
+        MISALIGNED: shape["k"] * element % LINE > 0
+        and not ragged,  # else the two cannot be told apart
+        RAGGED: ragged,
+        NARROW: shape["n"] <= FEW,
+    }
     return tuple(kind for kind, holds in found.items() if holds)
 
 
