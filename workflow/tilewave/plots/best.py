@@ -261,27 +261,29 @@ def _notes(table: pd.DataFrame) -> list[str]:
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A line a shape, by dtype: the best variant and the model's pick; what they are in words beside,
-    where the figure is narrow only the best variant."""
+    where the figure is narrow only the best variant. Where the model knows no variant nothing is said of it."""
     with look.apply(style):
         lines = _lines(table)
         if lines.empty:
             return look.empty_figure(study, style, "race")
         fig = look.new_figure(style, (3.2 if style.narrow else 3.5) * len(lines) + 13)
+        picks = bool(lines["pick"].notna().any() or table["model fitted here"].eq(True).any())
         if style.narrow:
             ax, winner = fig.subplots(1, 2, width_ratios=[1, 2.7])
         else:
-            ax, *numbers, winner, choice = fig.subplots(
-                1, 5, width_ratios=[0.6, 0.36, 0.34, 1.6, 1.3]
-            )
+            widths = [0.6, 0.36, 0.34, 1.6, 1.3] if picks else [0.6, 0.36, 0.34, 2.9]
+            ax, *numbers, winner = fig.subplots(1, len(widths), width_ratios=widths)[:4]
+            if picks:
+                title = "the model's pick, % of the best"
+                _column(fig.axes[4], title, lines["choice"], style, right=False, grey=True)
             for other, name in zip(numbers, ("% of cuBLAS", "TFLOP/s"), strict=True):
                 _column(other, name, lines[name], style, right=True)
-            title = "the model's pick, % of the best"
-            _column(choice, title, lines["choice"], style, right=False, grey=True)
         _dots(ax, lines)
         _column(winner, "best variant", lines["winner"], style, right=False)
+        marks = _MARKS if picks else ["best"]
         handles = [
-            *(ax.scatter([], [], **_MARKS[kind]) for kind in _MARKS),
+            *(ax.scatter([], [], **_MARKS[kind]) for kind in marks),
             Line2D([], [], color=INK, linewidth=0.9),
         ]
-        labels = ["the model's pick", "best own variant", "cuBLAS"]
+        labels = ["the model's pick", "best own variant", "cuBLAS"][-len(handles) :]
         return look.finish(fig, study, style, handles, labels, _notes(table), [RACED])

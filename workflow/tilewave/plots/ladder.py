@@ -182,7 +182,7 @@ def _numbers(
     heatmap(ax, ranked.fillna(0.0), told, style, vmin=0, vmax=300, cmap="Blues")
     for text, share in zip(ax.texts, ranked.to_numpy().ravel(), strict=True):
         if share >= 100:
-            text.set(color=GOOD, weight="bold")
+            text.set(color=GOOD, weight="bold", size=0.68 * style.font_size)
     ax.set_yticks([])
     ax.set_xticks(ax.get_xticks(), [size.removesuffix("³") for size in sizes], rotation=0)
     ax.tick_params(labelsize=0.8 * style.font_size, labelbottom=False)
@@ -207,7 +207,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             dtype: row * len(order) * (1.7 if any("\n" in label for label in order) else 1)
             for dtype, order in orders.items()
         }
-        fig, columns = stacked(style, heights, [1.0, 0.44 * len(sizes)] if written else [1.0])
+        fig, columns = stacked(style, heights, [1.0, 0.6 * len(sizes)] if written else [1.0])
         right = 1.04 * max(100.0, float(rows[_HIGH].max()))
         log = Options.of(study).log
         for column in columns:
