@@ -36,6 +36,7 @@ PROGRAMMATIC = FRONT.rstrip("\n") + "\nprogrammatic: 1\n"
 def test_it_waits_before_it_touches_memory_and_is_right(name: str, macros: dict[str, int]) -> None:
     chosen = support.choose(KERNELS / f"{name}.cu", {**macros, "OVERLAP": 1})
     listing = sass.as_text(support.compiled(chosen, "sm_90"))
+    assert set(sass.functions_with(listing, "ACQBULK")) == set(chosen.kernel.entries)
     launches: dict[str, list[str]] = {}
     for one in sass.parse(listing):
         launches.setdefault(one.function, []).append(one.opcode)
@@ -50,11 +51,17 @@ def test_it_waits_before_it_touches_memory_and_is_right(name: str, macros: dict[
 @pytest.mark.parametrize("stage", ["execute", "check", "time", "counters"])
 def test_a_kernel_that_never_waits_is_unsupported(tmp_path, stage) -> None:
     path = write_kernel(tmp_path, front=PROGRAMMATIC)
-    made = planned(path, stage, waits=False)
-    assert made.result is not None and made.result["status"] == model.UNSUPPORTED
-    assert "griddepcontrol.wait" in made.result["reason"]
-    waiting = planned(path, stage, waits=True).job
-    plain = planned(write_kernel(tmp_path, "plain"), stage, waits=False).job
+    two = {"symbols": {"first": "_first", "second": "_second"}}
+    refused = [("sample", planned(path, stage, waiting=[]))]
+    refused += [
+        ("second", planned(path, stage, waiting=["_first"], **two))
+    ]  # each launch by itself
+    for name, made in refused:
+        assert made.result is not None and made.result["status"] == model.UNSUPPORTED
+        assert f"{name} never waits" in made.result["reason"]
+        assert "griddepcontrol.wait" in made.result["reason"]
+    waiting = planned(path, stage, waiting=["sample"]).job
+    plain = planned(write_kernel(tmp_path, "plain"), stage, waiting=[]).job
     assert waiting is not None and waiting.launch.programmatic
     assert plain is not None and not plain.launch.programmatic
 
@@ -75,6 +82,8 @@ def test_older_gpus_have_clusters_of_one_block(tmp_path, blocks: int, refused: b
 
 
 def test_it_is_part_of_a_measurement_and_of_no_other_key(tmp_path) -> None:
-    plain = planned(write_kernel(tmp_path, "plain"), "time", waits=True).job
-    early = planned(write_kernel(tmp_path, "plain", front=PROGRAMMATIC), "time", waits=True).job
+    plain = planned(write_kernel(tmp_path, "plain"), "time", waiting=["plain"]).job
+    early = planned(
+        write_kernel(tmp_path, "plain", front=PROGRAMMATIC), "time", waiting=["plain"]
+    ).job
     assert keys.key("code", plain) != keys.key("code", early)

@@ -70,6 +70,12 @@ def tensor_opcodes(listing: str, function: str) -> frozenset[str] | None:
     return frozenset(TENSOR.findall(code.partition("\n.text.")[0])) if label else None
 
 
+def functions_with(listing: str, opcode: str) -> list[str]:
+    """The functions of `as_text` that have such an instruction."""
+    parts = (part.partition(":") for part in listing.split("\n.text.")[1:])
+    return sorted(name for name, _, code in parts if opcode in code)
+
+
 def on_tensor_cores(listing: str, *functions: str) -> bool | None:
     """Whether one of these functions of `as_text` has instructions of the tensor cores; None where none
     has and one is not there."""

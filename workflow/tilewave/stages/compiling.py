@@ -128,7 +128,7 @@ def _keep(task: Task, store: Store, entry: Entry) -> None:
     store.write(store.blob(KIND, task.key, ".json"), entry)
 
 
-WAITS = b"ACQBULK"
+WAITS = "ACQBULK"
 """The instruction by which a kernel waits for the launch before it (griddepcontrol.wait)."""
 
 
@@ -144,16 +144,16 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
         path = store.blob(KIND, task.key, ".cubin")
         store.keep(path, done.cubin)
         listing = recorded.listing_of_cubin(done.sha256) if recorded is not None else None
-        text = (listing or sass.as_text(path)).encode()
-        store.keep(store.blob(KIND, task.key, ".sass"), text)
-        files = dict(zip(KEPT, (done.cubin, text)))
+        text = listing or sass.as_text(path)
+        store.keep(store.blob(KIND, task.key, ".sass"), text.encode())
+        files = dict(zip(KEPT, (done.cubin, text.encode())))
         entry |= {
             "files": {suffix: [len(data), digest(data)] for suffix, data in files.items()},
             "sha256": done.sha256,
             "code": cubin.code_digest(done.cubin),
             "kernels": cubin.kernels(done.cubin),
             "resources": done.resources,
-            "waits": WAITS in text,
+            "waiting": sass.functions_with(text, WAITS),
         }
     if done.named:
         entry["named"] = done.named

@@ -115,12 +115,18 @@ def of_case(
         return _known(stage, case, *refusal)
     assert launch is not None
     entry = compiled[arch] or {}
+    symbols = entry.get("symbols", {kernel.entry: entry.get("symbol", kernel.entry)})
     if kernel.provider == "nvrtc":
         entries = [name for name, _ in kernel.launches]
         device = {"arch": architectures.number(arch)}
         beyond = launch.beyond_code(entry.get("resources", {}), entries, device)
-        if launch.programmatic and entry.get("waits") is False:
-            beyond = "programmatic: it never waits for the launch before (griddepcontrol.wait)"
+        waiting = entry.get(
+            "waiting", symbols.values()
+        )  # recorded ones were looked at when they were compiled
+        early = [name for name, symbol in symbols.items() if symbol not in waiting]
+        if launch.programmatic and early:
+            told = ", ".join(early)
+            beyond = f"programmatic: {told} never waits for the launch before (griddepcontrol.wait)"
         if beyond:
             return _known(stage, case, model.UNSUPPORTED, beyond)
     named = kernel.front.cases.get(case.probe_case or "")
@@ -130,7 +136,6 @@ def of_case(
         limit_s = min(limit_s, named.limit_s)
     without = kernel.provider == "nvrtc" and "cubin" not in entry
     counted = _counted(stage, frozenset(resolved.request.counters), has_fp8(variant.dtypes))
-    symbols = entry.get("symbols", {kernel.entry: entry.get("symbol", kernel.entry)})
     series = tuple(replace(one, entry=symbols.get(one.entry, one.entry)) for one in launch.series)
     job = Job(
         stage=stage,
