@@ -636,13 +636,17 @@ def _plainest_by_dtype(kernel: Kernel) -> list[dict[str, Any]]:
     if kernel.text in _PLAINEST:
         return _PLAINEST[kernel.text]
     offered = kernel.front.macros
+    asked = set().union(*(_asked(kernel, text) for text in kernel.front.dtypes.values()))
     best: dict[str, tuple[int, dict[str, Any]]] = {}
+    labels: dict[tuple[Any, ...], str] = {}  # by the values of the macros that decide it
     for values in itertools.product(*offered.values()):
         pick = dict(zip(offered, values))
-        if not _allowed(kernel, pick):
-            continue
         changed = sum(value != offered[name][0] for name, value in pick.items())
-        label = Variant(kernel, tuple(pick.items())).dtype
+        deciding = tuple(value for name, value in pick.items() if name in asked)
+        known = best.get(labels.get(deciding, ""))
+        if (known and changed >= known[0]) or not _allowed(kernel, pick):
+            continue
+        label = labels.setdefault(deciding, Variant(kernel, tuple(pick.items())).dtype)
         if label not in best or changed < best[label][0]:
             best[label] = (changed, pick)
     _PLAINEST[kernel.text] = [pick for _, pick in best.values()]
