@@ -119,7 +119,7 @@ def test_cards_get_as_much():
         name: dealing.cost_s(shipped.requests[name], ("check",))
         for name in ("copy@67108864", "hgemm_wgmma@8192x8192x8192")
     }
-    assert list(checks.values()) == pytest.approx([1.35, 0.006], rel=0.02)
+    assert list(checks.values()) == pytest.approx([1.35, 0.0063], rel=0.02)
 
 
 def measured(folder, jobs, order=UUIDS, stage="check"):
@@ -304,13 +304,13 @@ def test_the_graph_has_a_slot_for_each_gpu(tmp_path):
         assert told in drawn
 
 
-@pytest.mark.parametrize(("config", "waits"), [({}, True), ({"gpus": "all"}, False)])
-def test_what_is_executed_runs_beside_the_counters_of_one_gpu(tmp_path, config, waits):
-    """It waits until all is timed; beside several GPUs it takes every core, as ever."""
+@pytest.mark.parametrize("config", [{}, {"gpus": "all"}])
+def test_what_is_executed_runs_beside_the_counters(tmp_path, config):
+    """It waits until all is timed."""
     drawn = graph(tmp_path, "report", "--dag", execute={"when": "always"}, **config)
     rules = dict(re.findall(r'(\d+)\[label = "(\w+)', drawn))
     edges = {(rules[a], rules[b]) for a, b in re.findall(r"(\d+) -> (\d+)", drawn)}
-    assert "execute" in rules.values() and (("time", "execute") in edges) is waits
+    assert ("time", "execute") in edges
 
 
 def test_a_run_is_watched(tmp_path):

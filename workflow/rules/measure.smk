@@ -9,9 +9,10 @@ if WORK.cards:
         workflow.register_resource(slot, number)
 
 
-# On one GPU of this machine what is executed waits until nothing is timed any more, and runs beside stall samples and
-# counters, on the cores that these leave: who times takes all of Snakemake's.
-BESIDE = WORK.live and not WORK.cards and workflow.nodes is None
+# On GPUs of this machine what is executed waits until nothing is timed any more, and runs beside stall samples and
+# counters, on the cores that these leave: who times on one GPU takes all of Snakemake's, and of several none would work
+# while somebody else has them.
+BESIDE = WORK.live and workflow.nodes is None
 
 
 rule target:
