@@ -8,7 +8,7 @@ macros:
   REAL: [f32, f64]
   SPLITS: [2, 1, 4, 8]  # blocks of a cluster, each with a piece of k
   WARPS: [8, 4]         # of a block
-  AHEAD: [1, 2]         # 32 KB of A that the warps of an SM have under way
+  AHEAD: [1, 2]         # 32 KB of A that the warps of an SM have under way (16 where COLUMNS is 32)
   COLUMNS: [16, 32]     # of a tile; of 32 a warp has half as many rows
 where: ["REAL == f32 or AHEAD == 1"]
 let:

@@ -30,6 +30,7 @@ requires:
   conditions:
     - "shared <= shared_per_block_optin"
     - "SPLITS == 1 or clusters"
+    - "k * size(TYPE) < 2**31 - 4096"
 entry: matmul_mma_shifted
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/

@@ -28,7 +28,7 @@ buffers:
   partials: {dtype: u32, size: "parts * rows * columns * TILE_M * TILE_N"}
 requires:
   arch: 80
-  conditions: ["shared <= shared_per_block_optin"]
+  conditions: ["shared <= shared_per_block_optin", "k * size(TYPE) < 2**31 - 4096"]
 launches:
   - entry: multiplied
     block: [128]

@@ -52,7 +52,9 @@ def test_it_waits_before_it_touches_memory_and_is_right(name: str, macros: dict[
 def test_a_kernel_that_never_waits_is_unsupported(tmp_path, stage) -> None:
     path = write_kernel(tmp_path, front=PROGRAMMATIC)
     two = {"symbols": {"first": "_first", "second": "_second"}}
-    refused = [("sample", planned(path, stage, waiting=[]))]
+    refused = [
+        ("sample", planned(path, stage, **found)) for found in ({"waiting": []}, {"waits": False})
+    ]
     refused += [
         ("second", planned(path, stage, waiting=["_first"], **two))
     ]  # each launch by itself

@@ -244,6 +244,21 @@ def test_none_is_ranked_as_faster_than_the_fastest_of_its_cases():
         assert found.prudent(shape, one, 132) == pytest.approx(prudent)
 
 
+@pytest.mark.parametrize(
+    ("n", "k", "elements", "kinds"),
+    [
+        (1000, 1024, (2, 2), ()),
+        (1004, 1024, (2, 2), (selection.RAGGED,)),
+        (1000, 1000, (1, 4), (selection.MISALIGNED,)),  # bytes, whose sums have 32 bits
+        (1001, 1000, (8, 8), (selection.RAGGED,)),
+        (32, 1000, (8, 8), (selection.MISALIGNED, selection.NARROW)),
+        (1001, 1001, (0, 0), ()),
+    ],
+)
+def test_kinds(n, k, elements, kinds):
+    assert selection.kinds({"m": 64, "n": n, "k": k}, elements) == kinds
+
+
 def test_what_a_kind_of_shape_takes_more_is_no_part_of_the_fit():
     """Nor does its launch take more."""
     known = Costs((2.0, 1.0, 0.5, 1.0, 0.2, 0.0))
@@ -258,7 +273,7 @@ def test_what_a_kind_of_shape_takes_more_is_no_part_of_the_fit():
         more = {(777, 1001, 333): 1.5, (4104, 4104, 1032): 1.3, (4096, 16, 4096): 2.0}
         us = longer(shape, launch, more.get((m, n, k), 1.0))
         cases.append(Case((m, n, k), launch, us))
-    found = calibration.costs(cases, 132, 2)
+    found = calibration.costs(cases, 132, (2, 2))
     assert found is not None and found.each == pytest.approx(known.each, abs=1e-6)
     # The worse of two cases: rows of 4000 bytes are no whole lines. Where rows of C begin anywhere those of A and B are no
     # kind of their own.
@@ -278,7 +293,7 @@ def test_what_a_kind_of_shape_takes_more_is_no_part_of_the_fit():
         assert sum(found.spent(shape, launch, 132).values()) == found.duration(shape, launch, 132)
     # Of a variant without such a case nothing is known of them.
     usual = calibration.costs(
-        [one for one in cases if one.sizes not in calibration.SPECIAL], 132, 2
+        [one for one in cases if one.sizes not in calibration.SPECIAL], 132, (2, 2)
     )
     assert usual is not None and not usual.more
     for k, misfit in ((1024, usual.misfit), (1000, selection.UNKNOWN)):

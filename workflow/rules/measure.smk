@@ -10,8 +10,7 @@ if WORK.cards:
 
 
 # On GPUs of this machine what is executed waits until nothing is timed any more, and runs beside stall samples and
-# counters, on the cores that these leave: who times on one GPU takes all of Snakemake's, and of several none would work
-# while somebody else has them.
+# counters, on the cores that these leave: a job that takes all cores keeps every GPU waiting.
 BESIDE = WORK.live and workflow.nodes is None
 
 

@@ -201,12 +201,12 @@ class Picker:
                 if where in times:
                     measured[_sizes(text, self.device)] = times[where]
         cases = []
-        element = product_sizes(made.dtype)[0]
-        for sizes in calibration.telling(measured, element):
+        elements = product_sizes(made.dtype)
+        for sizes in calibration.telling(measured, elements):
             launch = self._launch(made, resources, sizes)
             if isinstance(launch, selection.Launch):
                 cases.append(Case(sizes, launch, measured[sizes]))
-        costs = calibration.costs(cases, self.sms, element)
+        costs = calibration.costs(cases, self.sms, elements)
         return None if costs is None else Known(made, resources, measured, cases, costs)
 
     def _launch(

@@ -164,8 +164,8 @@ def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Gro
         # Ratios are formed in one environment: the one that most of the dtype's figures are from.
         environment = str(mine["environment"].mode().iloc[0])
         rows = mine[mine["environment"] == environment].to_dict("records")
-        element = product_sizes(dtype)[0]
-        rules = _Rules(rows, study.environments.get(environment, {}), element)
+        elements = product_sizes(dtype)
+        rules = _Rules(rows, study.environments.get(environment, {}), elements)
         places: dict[tuple[str, Sizes], list[Row]] = {}
         for row in rows:
             if row["stage"] in stages:
@@ -199,7 +199,9 @@ def _sizes(row: Row) -> Sizes:
 class _Rules:
     """The rules, as far as the measured cases of a dtype let them know its variants."""
 
-    def __init__(self, rows: Iterable[Row], environment: Mapping[str, Any], element: int) -> None:
+    def __init__(
+        self, rows: Iterable[Row], environment: Mapping[str, Any], elements: selection.Elements
+    ) -> None:
         self._environment = environment
         self._sms = int(environment.get("sms") or 0)
         self._launches: dict[str, Launch] = {}
@@ -213,8 +215,8 @@ class _Rules:
         fitted = {}
         self._told: dict[str, Collection[Sizes]] = {}
         for variant, known in cases.items():
-            told = calibration.telling(dict.fromkeys(one.sizes for one in known), element)
-            fitted[variant] = calibration.costs(calibration.at(known, told), self._sms, element)
+            told = calibration.telling(dict.fromkeys(one.sizes for one in known), elements)
+            fitted[variant] = calibration.costs(calibration.at(known, told), self._sms, elements)
             self._told[variant] = told
         self._costs = {variant: costs for variant, costs in fitted.items() if costs is not None}
         largest = max(calibration.SHAPES, key=math.prod)

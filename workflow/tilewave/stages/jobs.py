@@ -120,9 +120,8 @@ def of_case(
         entries = [name for name, _ in kernel.launches]
         device = {"arch": architectures.number(arch)}
         beyond = launch.beyond_code(entry.get("resources", {}), entries, device)
-        waiting = entry.get(
-            "waiting", symbols.values()
-        )  # recorded ones were looked at when they were compiled
+        # Recorded ones were looked at when they were compiled; stores of before have `waits`, of a whole cubin.
+        waiting = entry.get("waiting", symbols.values() if entry.get("waits", True) else ())
         early = [name for name, symbol in symbols.items() if symbol not in waiting]
         if launch.programmatic and early:
             told = ", ".join(early)

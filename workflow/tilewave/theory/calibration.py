@@ -22,6 +22,7 @@ from tilewave.theory.selection import (
     STEPS,
     UNKNOWN,
     Costs,
+    Elements,
     Launch,
     Shape,
     block_steps,
@@ -107,8 +108,8 @@ def least_squares(
     return found / lengths, float(error @ error)
 
 
-def costs(cases: Sequence[Case], sms: int, element: int = 0) -> Costs | None:
-    """The costs of a variant whose A has elements of so many bytes; None with fewer usual cases than `LEAST`."""
+def costs(cases: Sequence[Case], sms: int, elements: Elements = (0, 0)) -> Costs | None:
+    """The costs of a variant; None with fewer usual cases than `LEAST`."""
     usual = [one for one in cases if one.sizes not in SPECIAL]
     found = _fitted(usual, sms) if len(usual) >= LEAST else None
     if found is None:
@@ -122,8 +123,8 @@ def costs(cases: Sequence[Case], sms: int, element: int = 0) -> Costs | None:
             spent = found.spent(one.shape, one.launch, sms)
             behind = one.us - spent.pop(LAUNCH)
             ratio = min(max(0.0, behind) / max(1e-9, sum(spent.values())), 1 + UNKNOWN)
-            more |= {kind: max(ratio, more.get(kind, 0.0)) for kind in kinds(one.shape, element)}
-    return replace(found, element=element, more=more)
+            more |= {kind: max(ratio, more.get(kind, 0.0)) for kind in kinds(one.shape, elements)}
+    return replace(found, elements=elements, more=more)
 
 
 def _fitted(cases: Sequence[Case], sms: int) -> Costs | None:
@@ -159,13 +160,13 @@ def at(cases: Sequence[Case], sizes: Iterable[Sizes]) -> list[Case]:
     return [by_sizes[one] for one in sizes if one in by_sizes]
 
 
-def telling(measured: Collection[Sizes], element: int) -> Collection[Sizes]:
-    """The shapes of a variant that its costs are taken from, where an element of A has so many bytes: usual ones, and
-    special ones that are of a kind (rows of 2000 halves begin inside of lines, those of as many doubles do not). All
-    that were measured where too few of them are usual."""
+def telling(measured: Collection[Sizes], elements: Elements) -> Collection[Sizes]:
+    """The shapes of a variant that its costs are taken from: usual ones, and special ones that are of a kind (rows of 2000
+    halves begin inside of lines, those of as many doubles do not). All that were measured where too few of them are
+    usual."""
 
     def tells(sizes: Sizes) -> bool:
-        return sizes in USUAL or bool(kinds(dict(zip("mnk", sizes)), element))
+        return sizes in USUAL or bool(kinds(dict(zip("mnk", sizes)), elements))
 
     chosen = [sizes for sizes in SHAPES if sizes in measured and tells(sizes)]
     return chosen if len(USUAL.keys() & chosen) >= LEAST else measured

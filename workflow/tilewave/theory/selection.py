@@ -172,12 +172,17 @@ FEW = 32
 """Columns, up to which boxes of B and C are mostly outside of the matrix."""
 
 
-def kinds(shape: Shape, element: int) -> tuple[str, ...]:
-    """What a shape has that variants take differently, and tiles do not tell. element: bytes of one of A, and of B and C (0:
-    not known). Rows of A, and columns of B where these are contiguous, are k elements apart, rows of C n."""
-    ragged = shape["n"] * element % PIECE > 0
+Elements = tuple[int, int]
+"""Bytes of an element of A and B, and of C; 0: not known."""
+
+
+def kinds(shape: Shape, elements: Elements) -> tuple[str, ...]:
+    """What a shape has that variants take differently, and tiles do not tell. Rows of A, and columns of B where these are
+    contiguous, are k elements apart, rows of C n."""
+    operand, result = elements
+    ragged = shape["n"] * result % PIECE > 0
     found = {
-        MISALIGNED: shape["k"] * element % LINE > 0
+        MISALIGNED: shape["k"] * operand % LINE > 0
         and not ragged,  # else the two cannot be told apart
         RAGGED: ragged,
         NARROW: shape["n"] <= FEW,
@@ -251,7 +256,7 @@ class Costs:
     times the cases that these costs come from miss them (fourth root of the mean fourth power: what one case misses by
     much is not lost among others). steps: by the blocks that are `held`, the most `block_steps` of these cases: fewer blocks
     hide less of each other's latency, so that a step's time is not known from fuller SMs. shortest: of these cases' times.
-    element: bytes. more: of the `kinds` of which a case is known, what it took, but for its launch, over what these costs
+    more: of the `kinds` of which a case is known, what it took, but for its launch, over what these costs
     expect of that.
     """
 
@@ -261,13 +266,13 @@ class Costs:
     misfit: float = 0.0
     steps: Mapping[int, int] = field(default_factory=dict)
     shortest: float = 0.0
-    element: int = 0
+    elements: Elements = (0, 0)
     more: Mapping[str, float] = field(default_factory=dict)
 
     def times_more(self, shape: Shape) -> dict[str, float | None]:
         """What a launch's work takes over what it costs elsewhere, by the `kinds` of the shape; None where that is not
         known."""
-        return {kind: self.more.get(kind) for kind in kinds(shape, self.element)}
+        return {kind: self.more.get(kind) for kind in kinds(shape, self.elements)}
 
     def spent(self, shape: Shape, launch: Launch, sms: int) -> dict[str, float]:
         """Microseconds of a launch, by `COSTS`; their sum is its duration."""
