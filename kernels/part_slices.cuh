@@ -1,6 +1,6 @@
 // How a second launch adds the parts that the blocks of a first one left of a tile (the rungs whose names end in
-// _two_launches). Where tiles are few their parts are many, and a thread that adds
-// them all waits for one after another. So a block has slices, its last dimension, that add a piece of the parts each, in
+// _two_launches). Where tiles are few their parts are many, and a thread that adds them all waits for one after
+// another. So a block has slices, its last dimension, that add a piece of the parts each, in
 // the order of k; the first one then adds what the others have: the sums are the same every time. The launch says how many:
 // where parts are few, one.
 

@@ -643,10 +643,11 @@ def _plainest_by_dtype(kernel: Kernel) -> list[dict[str, Any]]:
         pick = dict(zip(offered, values))
         changed = sum(value != offered[name][0] for name, value in pick.items())
         deciding = tuple(value for name, value in pick.items() if name in asked)
-        known = best.get(labels.get(deciding, ""))
-        if (known and changed >= known[0]) or not _allowed(kernel, pick):
+        label = labels.get(deciding)
+        if (label is not None and changed >= best[label][0]) or not _allowed(kernel, pick):
             continue
-        label = labels.setdefault(deciding, Variant(kernel, tuple(pick.items())).dtype)
+        if label is None:
+            label = labels[deciding] = Variant(kernel, tuple(pick.items())).dtype
         if label not in best or changed < best[label][0]:
             best[label] = (changed, pick)
     _PLAINEST[kernel.text] = [pick for _, pick in best.values()]

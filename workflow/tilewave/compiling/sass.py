@@ -64,16 +64,21 @@ def of_cubin(cubin: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else as_text(cubin)
 
 
+def _codes(listing: str) -> dict[str, str]:
+    """Function -> its part of `as_text`."""
+    parts = (part.partition(":") for part in listing.split("\n.text.")[1:])
+    return {name: code for name, _, code in parts}
+
+
 def tensor_opcodes(listing: str, function: str) -> frozenset[str] | None:
     """The opcodes of the tensor cores' instructions of a function of `as_text`; None where it is not there."""
-    _, label, code = listing.partition(f"\n.text.{function}:")
-    return frozenset(TENSOR.findall(code.partition("\n.text.")[0])) if label else None
+    code = _codes(listing).get(function)
+    return None if code is None else frozenset(TENSOR.findall(code))
 
 
 def functions_with(listing: str, opcode: str) -> list[str]:
     """The functions of `as_text` that have such an instruction."""
-    parts = (part.partition(":") for part in listing.split("\n.text.")[1:])
-    return sorted(name for name, _, code in parts if opcode in code)
+    return sorted(name for name, code in _codes(listing).items() if opcode in code)
 
 
 def on_tensor_cores(listing: str, *functions: str) -> bool | None:

@@ -267,7 +267,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if lines.empty:
             return look.empty_figure(study, style, "race")
         fig = look.new_figure(style, (3.2 if style.narrow else 3.5) * len(lines) + 13)
-        picks = bool(lines["pick"].notna().any() or table["model fitted here"].eq(True).any())
+        picks = bool(table["the model's pick"].map(base.present).any())
         if style.narrow:
             ax, winner = fig.subplots(1, 2, width_ratios=[1, 2.7])
         else:

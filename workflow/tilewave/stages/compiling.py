@@ -145,8 +145,9 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
         store.keep(path, done.cubin)
         listing = recorded.listing_of_cubin(done.sha256) if recorded is not None else None
         text = listing or sass.as_text(path)
-        store.keep(store.blob(KIND, task.key, ".sass"), text.encode())
-        files = dict(zip(KEPT, (done.cubin, text.encode())))
+        written = text.encode()
+        store.keep(store.blob(KIND, task.key, ".sass"), written)
+        files = dict(zip(KEPT, (done.cubin, written)))
         entry |= {
             "files": {suffix: [len(data), digest(data)] for suffix, data in files.items()},
             "sha256": done.sha256,

@@ -167,7 +167,7 @@ def _of_cards(
     for stage, kernels in work.items():
         if stage == model.TUNE:
             found[stage] = {str(races): raced}
-        elif stage not in DEALT:  # at once, on all cores
+        elif stage not in DEALT:  # no GPU is asked: one batch
             found[stage] = {"0": kernels}
         else:
             mine: dict[int, list[str]] = {}

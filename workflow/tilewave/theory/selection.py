@@ -178,12 +178,12 @@ Elements = tuple[int, int]
 
 def kinds(shape: Shape, elements: Elements) -> tuple[str, ...]:
     """What a shape has that variants take differently, and tiles do not tell. Rows of A, and columns of B where these are
-    contiguous, are k elements apart, rows of C n."""
+    contiguous, are k elements apart, rows of C n. Where these begin inside of 16 bytes k is not asked: the one case
+    that tells of them has both."""
     operand, result = elements
     ragged = shape["n"] * result % PIECE > 0
     found = {
-        MISALIGNED: shape["k"] * operand % LINE > 0
-        and not ragged,  # else the two cannot be told apart
+        MISALIGNED: not ragged and shape["k"] * operand % LINE > 0,
         RAGGED: ragged,
         NARROW: shape["n"] <= FEW,
     }
