@@ -6,33 +6,37 @@ dtypes: {a: REAL, b: REAL, c: REAL, accumulate: REAL}
 layouts: {a: row, b: row, c: row}
 macros:
   REAL: [f32, f64]
-  SPLITS: [2, 1, 4, 8]  # blocks of a cluster, each with a piece of k
-  WARPS: [8, 4]         # of a block
-  AHEAD: [1, 2]         # 32 KB of A that the warps of an SM have under way (16 where COLUMNS is 32)
-  COLUMNS: [16, 32]     # of a tile; of 32 a warp has half as many rows
-where: ["REAL == f32 or AHEAD == 1"]
+  SPLITS: [2, 1, 4, 8]           # blocks of a cluster, each with a piece of k
+  WARPS: [4, 8]                  # of a block
+  STAGES: [3, 4, 5]              # chunks of shared memory in flight or in use
+  COLUMNS: [16, 24, 32, 48]      # of a tile
+where: ["COLUMNS == 16 or REAL == 'f32'"]
 let:
-  rows: "512 / (COLUMNS * size(REAL))"  # of a warp
-  # three stages of B, and what the others of the cluster have of a block's lines
-  shared: "3 * 512 * COLUMNS + (SPLITS - 1) * ceil(WARPS / SPLITS) * 512"
-tile: [WARPS * rows, COLUMNS, "512 / size(REAL)"]
+  sharers: 1 if COLUMNS == 16 else 2 if COLUMNS <= 32 else 4  # lanes with the same k and other columns
+  columns: COLUMNS // sharers                # of a lane
+  rows: "512 // (columns * size(REAL)) // sharers * sharers"  # of a warp
+  lines: WARPS * sharers                     # of 32 pieces of 16 bytes, of a tile
+  # stages of A and B, and what the others of the cluster have of a block's lines
+  shared: "STAGES * 512 * (WARPS * rows // sharers + columns) + (SPLITS - 1) * ceil(lines / SPLITS) * 512"
+tile: [WARPS * rows, COLUMNS, "512 / sharers / size(REAL)"]
 block: [WARPS * 32]
 cluster: [SPLITS]
 grid: ["SPLITS * ceil(m / (WARPS * rows)) * ceil(n / COLUMNS)"]
 shared_bytes: shared
 requires:
   arch: 90
-  conditions: [clusters, "n <= 512"]
+  conditions: [clusters, "n <= 512", "shared <= shared_per_block_optin"]
 entry: matmul_few_columns
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 
-// A tile of 64 or 128 columns is mostly zeros where C has 16, and A goes through shared memory for nobody but the one
-// thread row that wants it. Here each lane of a warp has its own k: it loads 16 bytes of each of the warp's rows, which
-// are 512 contiguous bytes for the warp, multiplies them by its own rows of B, and keeps sums of all the warp's outputs.
-// The lanes add theirs once, at the end. So A is read once and by nobody else, B through shared memory, once a block.
-
-#define SIDE COLUMNS
+// A tile of 64 or 128 columns is mostly zeros where C has 16. Here each lane of a warp has its own k: it multiplies 16
+// bytes of each of the warp's rows by its own rows of B, and keeps sums of all the warp's outputs. The lanes add theirs
+// once, at the end. So A is read once and by nobody else.
+//
+// A lane that had 32 columns would have registers for sums of four rows, and read 128 numbers of B for 512 products: shared
+// memory would give them no faster than they are multiplied. So two or four lanes share a k and each has a part of the
+// columns, of twice or four times as many rows.
 
 #include "pieces.cuh"
 #include "skinny.cuh"
@@ -41,52 +45,54 @@ namespace {
 
 using namespace skinny;
 
-constexpr int ROWS = 512 / (SIDE * static_cast<int>(sizeof(REAL)));  // of a warp: sums take 128 registers
+constexpr int SHARERS = COLUMNS == 16 ? 1 : COLUMNS <= 32 ? 2 : 4;
+constexpr int LANES = WARP / SHARERS;           // with another k each
+constexpr int LANE_COLUMNS = COLUMNS / SHARERS;
+constexpr int SUMS = 32 * PIECE;                // of a lane, at most: they take 128 registers
+constexpr int ROWS = SUMS / LANE_COLUMNS / SHARERS * SHARERS;  // of a warp
 constexpr int TILE_M = WARPS * ROWS;
-constexpr int CHUNK = WARP * PIECE;      // k
-constexpr int LANE_BYTES = SIDE * PIECE_BYTES;  // a lane's rows of B in a chunk
-constexpr int STAGE_BYTES = WARP * LANE_BYTES;
-constexpr int ROW_PIECES = SIDE / PIECE;  // of B
-constexpr int COPIES = STAGE_BYTES / PIECE_BYTES / THREADS;
-constexpr int UNDER_WAY = AHEAD * sizeof(REAL) / 4;  // chunks of A
-constexpr int BUFFERS = UNDER_WAY + 1;
+constexpr int CHUNK = LANES * PIECE;            // k
+constexpr int LANE_PIECES = LANE_COLUMNS / PIECE;  // of a row of B
+constexpr int A_STAGE_BYTES = TILE_M * LANES * PIECE_BYTES;
+constexpr int STAGE_BYTES = A_STAGE_BYTES + CHUNK * COLUMNS * static_cast<int>(sizeof(REAL));
+
+static_assert(LANE_COLUMNS % 4 == 0 && ROWS % SHARERS == 0, "whole pieces of B, whole passes over A");
 
 using Rows = Piece[ROWS];
-using Sums = REAL[ROWS * SIDE];
-using Lines = Meeting<WARPS>;  // a warp's sums are a line
+using Sums = REAL[SUMS];
+using Lines = Meeting<WARPS * SHARERS>;  // a piece of each lane of a warp is a line: SHARERS are left of its sums
 
-// Piece p of a lane's 256 or 512 bytes of B lies at p xor (lane mod 8): the eight lanes of a quarter-warp, which stand in the
-// same banks, read eight places, and a copy moves whole lines.
-template <bool A_ALIGNED, bool ALIGNED>
-__device__ __forceinline__ void copy_chunk(const Problem& p, int column, unsigned stage, int first, int end) {
-#pragma unroll
-    for (int i = 0; i < COPIES; ++i) {
-        const int piece = threadIdx.x + i * THREADS;
-        const int row = piece / ROW_PIECES;  // of a chunk
-        const int place = A_ALIGNED ? piece : (row % WARP * PIECE + row / WARP) * ROW_PIECES + piece % ROW_PIECES;
-        const int at = column + piece % ROW_PIECES * PIECE;
-        copy<ALIGNED>(stage + (place ^ place / SIDE % 8) * PIECE_BYTES, p.b + static_cast<long long>(first + row) * p.n + at,
-                      first + row < end ? p.n - at : 0, p.b);
-    }
-    cp_async::commit();
+// B lies in shared memory as in memory, but piece i of the rows of one k-lane is at i xor this: the eight lanes of a
+// quarter-warp, of which SHARERS have one k and begin three or four pieces apart, read from all banks, and a copy moves whole
+// 128 bytes.
+__device__ __forceinline__ int places_off(int k_lane) { return k_lane % (8 / SHARERS) * (LANE_PIECES == 3 ? SHARERS : 1); }
+
+__device__ __forceinline__ unsigned place_of_b(int pass, int k, int column) {
+    const int k_lane = pass / PIECE + k / PIECE;
+    const int element = (pass % PIECE + k % PIECE) * COLUMNS + column;  // of the k-lane
+    const int piece = element / PIECE ^ places_off(k_lane);
+    return (k_lane * COLUMNS + piece) * PIECE_BYTES + element % PIECE * unsigned(sizeof(REAL));
 }
 
-__device__ __forceinline__ void multiply(Sums& sums, const Rows& a, unsigned b) {
+// `b`: where pieces 0 to 7 of the lane lie.
+__device__ __forceinline__ void multiply(Sums& sums, const Rows& a, const unsigned (&b)[8], unsigned stage) {
 #pragma unroll
-    for (int piece = 0; piece < LANE_BYTES / PIECE_BYTES; ++piece) {
+    for (int i = 0; i < PIECE * LANE_PIECES; ++i) {
+        const int k = i / LANE_PIECES, piece = k * LANE_PIECES * SHARERS + i % LANE_PIECES;
         Piece of_b;
-        read(of_b, b ^ piece * PIECE_BYTES);
+        read(of_b, stage + b[piece % 8] + piece / 8 * 8 * PIECE_BYTES);
 #pragma unroll
         for (int row = 0; row < ROWS; ++row) {
 #pragma unroll
             for (int e = 0; e < PIECE; ++e) {
-                sums[row * SIDE + piece % ROW_PIECES * PIECE + e] += a[row][piece / ROW_PIECES] * of_b[e];
+                sums[row * LANE_COLUMNS + i % LANE_PIECES * PIECE + e] += a[row][k] * of_b[e];
             }
         }
     }
 }
 
-// The sums of all lanes, of which lane l gets piece l: in each turn a lane gives one half away and adds to the other one.
+// The sums of all lanes with these columns: in each turn a lane gives one half away and adds to the other one. What is left
+// begins with piece l - l % SHARERS.
 template <int HALF>
 __device__ __forceinline__ void add_lanes(Sums& sums) {
     constexpr int APART = HALF / PIECE;
@@ -96,75 +102,79 @@ __device__ __forceinline__ void add_lanes(Sums& sums) {
         const REAL given = upper ? sums[i] : sums[HALF + i];
         sums[i] = (upper ? sums[HALF + i] : sums[i]) + __shfl_xor_sync(0xffffffffu, given, APART);
     }
-    if constexpr (HALF > PIECE) add_lanes<HALF / 2>(sums);
+    if constexpr (APART > SHARERS) add_lanes<HALF / 2>(sums);
 }
 
-// Where rows of A begin anywhere, a lane has elements of k that are a warp's lanes apart, and so have its rows of B.
 template <bool A_ALIGNED, bool ALIGNED>
 __device__ __forceinline__ void product(const Problem& p, unsigned shared, const Lines& lines) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     // Tiles of the same rows are neighbours: the second one finds A in L2.
-    const int tile = blockIdx.x / SPLITS, columns = (p.n - 1) / SIDE + 1;
-    const int row = tile / columns * TILE_M + warp * ROWS, column = tile % columns * SIDE;
+    const int tile = blockIdx.x / SPLITS, columns = (p.n - 1) / COLUMNS + 1;
+    const int first_row = tile / columns * TILE_M, first_column = tile % columns * COLUMNS;
     const int chunks = (p.k - 1) / CHUNK + 1;
     const int begin = pieces::begin(chunks, lines.rank, SPLITS);
     const int count = pieces::begin(chunks, lines.rank + 1, SPLITS) - begin;
     const int end = min((begin + count) * CHUNK, p.k);
-    // Rows beyond C are read from its last one: what they add to is not stored.
-    const REAL* const a = p.a + static_cast<long long>(min(row, p.m - 1)) * p.k;
-    const int last = max(min(ROWS, p.m - row), 1) - 1;
-    const auto load_rows = [&](Rows& to, int chunk) {
-        const int first = (begin + chunk) * CHUNK + lane * (A_ALIGNED ? PIECE : 1);
-        const REAL* from = a + first;
-#pragma unroll
-        for (int i = 0; i < ROWS; ++i) {
-            if constexpr (A_ALIGNED) {
-                load<true>(to[i], from, end - first);
-            } else {
-                load_apart(to[i], from, end - first);
-            }
-            from += i < last ? p.k : 0;  // step by step: eight offsets would have no registers
-        }
-    };
     const auto copy_next = [&](int chunk) {
-        copy_chunk<A_ALIGNED, ALIGNED>(p, column, shared + chunk % STAGES * STAGE_BYTES, (begin + chunk) * CHUNK, end);
+        const int first = (begin + chunk) * CHUNK;
+        const unsigned stage = shared + chunk % STAGES * STAGE_BYTES;
+        copy_tile<A_ALIGNED, TILE_M, CHUNK>(p.a, first_row, p.m, first, end, p.k, [=](int pass, int row, int k) {
+            return stage + (row * CHUNK + k) * unsigned(sizeof(REAL)) + pass * CHUNK * unsigned(sizeof(REAL));
+        });
+        copy_tile<ALIGNED, CHUNK, COLUMNS>(p.b, first, end, first_column, p.n, p.n, [=](int pass, int k, int column) {
+            return stage + A_STAGE_BYTES + place_of_b(pass, k, column);
+        });
+        cp_async::commit();
     };
 
-    Rows rows[BUFFERS];
 #pragma unroll
     for (int chunk = 0; chunk < STAGES - 1; ++chunk) copy_next(chunk);
-#pragma unroll
-    for (int chunk = 0; chunk < UNDER_WAY; ++chunk) load_rows(rows[chunk], chunk);
     Sums sums;
 #pragma unroll
-    for (int i = 0; i < ROWS * SIDE; ++i) sums[i] = 0;
-    const unsigned b = shared + lane * LANE_BYTES + lane % 8 * PIECE_BYTES;
-#pragma unroll 1
-    for (int first = 0; first < count; first += BUFFERS) {
+    for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+    const unsigned a = shared + (warp * ROWS * LANES + lane / SHARERS) * PIECE_BYTES;
+    unsigned b[8];
 #pragma unroll
-        for (int i = 0; i < BUFFERS; ++i) {
-            const int chunk = first + i;
-            if (chunk >= count) break;
-            cp_async::wait<STAGES - 2>();
-            __syncthreads();  // a chunk of B has landed for all, and all have read the one before
-            copy_next(chunk + STAGES - 1);
-            load_rows(rows[(i + UNDER_WAY) % BUFFERS], chunk + UNDER_WAY);
-            multiply(sums, rows[i], b + chunk % STAGES * STAGE_BYTES);
-        }
+    for (int i = 0; i < 8; ++i) {
+        const int piece = lane % SHARERS * LANE_PIECES + i ^ places_off(lane / SHARERS);
+        b[i] = shared + A_STAGE_BYTES + (lane / SHARERS * COLUMNS + piece) * PIECE_BYTES;
+    }
+#pragma unroll 1
+    for (int chunk = 0; chunk < count; ++chunk) {
+        cp_async::wait<STAGES - 2>();
+        __syncthreads();  // a chunk has landed for all, and all have read the one before
+        copy_next(chunk + STAGES - 1);
+        const unsigned stage = chunk % STAGES * STAGE_BYTES;
+        Rows rows;
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) read(rows[i], a + stage + i * LANES * PIECE_BYTES);
+        multiply(sums, rows, b, stage);
     }
 
-    add_lanes<ROWS * SIDE / 2>(sums);
-    Piece& piece = reinterpret_cast<Piece&>(sums);
-    if (SPLITS > 1) {
-        cluster_parts::wait_for_all();
-        if (!lines.owns(warp)) {
-            lines.send(warp, piece);
-            return;
+    add_lanes<SUMS / 2>(sums);
+    const Piece(&left)[SHARERS] = reinterpret_cast<const Piece(&)[SHARERS]>(sums);
+    if (SPLITS > 1) cluster_parts::wait_for_all();
+    // Two turns over the lines: what others wait for is sent first.
+#pragma unroll
+    for (int own = SPLITS == 1; own < 2; ++own) {
+        if (SPLITS > 1 && own) lines.wait();
+#pragma unroll
+        for (int i = 0; i < SHARERS; ++i) {
+            const int line = warp * SHARERS + i;
+            if (SPLITS > 1 && lines.owns(line) != own) continue;
+            if (!own) {
+                lines.send(line, left[i]);
+                continue;
+            }
+            Piece piece;
+#pragma unroll
+            for (int e = 0; e < PIECE; ++e) piece[e] = left[i][e];
+            if (SPLITS > 1) lines.add(line, piece);
+            const int number = lane - lane % SHARERS + i, row = number / LANE_PIECES;
+            const int column = lane % SHARERS * LANE_COLUMNS + number % LANE_PIECES * PIECE;
+            if (row < ROWS) store<ALIGNED>(p, first_row + warp * ROWS + row, first_column + column, piece);
         }
-        lines.wait();
-        lines.add(warp, piece);
     }
-    store<ALIGNED>(p, row + lane / ROW_PIECES, column + lane % ROW_PIECES * PIECE, piece);
 }
 
 }  // namespace
@@ -172,7 +182,7 @@ __device__ __forceinline__ void product(const Problem& p, unsigned shared, const
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     matmul_few_columns(const REAL* __restrict__ a, const REAL* __restrict__ b, REAL* __restrict__ c, int m, int n, int k,
                        REAL alpha, REAL beta) {
-    extern __shared__ __align__(LANE_BYTES) unsigned char memory[];
+    extern __shared__ __align__(128) unsigned char memory[];
     __shared__ unsigned long long arrived;
     const Problem p = {a, b, c, m, n, k, alpha, beta};
     const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(memory));

@@ -7,18 +7,21 @@ layouts: {a: row, b: row, c: row}
 macros:
   REAL: [f32, f64]
   SPLITS: [2, 1, 4, 8]  # blocks of a cluster, each with a piece of k
-  WARPS: [8, 4]         # of a block
+  WARPS: [4, 8]         # of a block
   LANES: [16, 8, 32]    # neighbours that read a row of B together, 16 bytes each
   DEPTH: [8, 16]        # rows of B that a lane has of a chunk
+  STAGES: [3, 4, 5]     # chunks of shared memory in flight or in use
+  ROWS: [16, 24, 32]    # of a tile
+where: ["DEPTH <= LANES and ROWS * DEPTH * size(REAL) % (LANES * 16) == 0"]  # whole passes over A
 let:
-  lines: LANES // 2           # of 32 pieces of 16 bytes, of a tile
+  lines: ROWS * LANES // 32   # of 32 pieces of 16 bytes, of a tile
   groups: WARPS * 32 // LANES  # of lanes, each with another k
-  # three stages of A, or the groups' sums; and what the others of the cluster have of a block's lines
-  shared: "max(3 * 16 * groups * DEPTH * size(REAL), groups * lines * 512) + (SPLITS - 1) * ceil(lines / SPLITS) * 512"
-tile: [16, "LANES * 16 / size(REAL)", "groups * DEPTH"]
+  # stages of A, or the groups' sums; stages of B; and what the others of the cluster have of a block's lines
+  shared: "max(STAGES * ROWS * groups * DEPTH * size(REAL), groups * lines * 512) + STAGES * WARPS * 512 * DEPTH + (SPLITS - 1) * ceil(lines / SPLITS) * 512"
+tile: [ROWS, "LANES * 16 / size(REAL)", "groups * DEPTH"]
 block: [WARPS * 32]
 cluster: [SPLITS]
-grid: ["SPLITS * ceil(n / (LANES * 16 / size(REAL))) * ceil(m / 16)"]
+grid: ["SPLITS * ceil(n / (LANES * 16 / size(REAL))) * ceil(m / ROWS)"]
 shared_bytes: shared
 requires:
   arch: 90
@@ -27,7 +30,7 @@ entry: matmul_few_rows
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 
-// The same where C has 16 rows: now a lane loads 16 bytes of a row of B, whose columns are its own, and all rows of A want
+// The same where C has 16 rows: now a lane has 16 bytes of a row of B, whose columns are its own, and all rows of A want
 // them. The lanes of a group have neighbouring columns, 128 to 512 bytes of a row; every group of every warp has its own
 // k. So a narrow tile, which leaves no SM without work, still asks for whole lines, and what a group wants of A is the
 // same for all its lanes: one read of 16 bytes a row. The groups add their sums in shared memory, once, at the end.
@@ -43,38 +46,22 @@ constexpr int TILE_N = LANES * PIECE;
 constexpr int GROUPS = THREADS / LANES;
 constexpr int CHUNK = GROUPS * DEPTH;  // k
 constexpr int ROW_BYTES = CHUNK * sizeof(REAL);  // of A in a chunk
-constexpr int STAGE_BYTES = SIDE * ROW_BYTES;
-constexpr int ROW_PIECES = ROW_BYTES / PIECE_BYTES;
-constexpr int COPIES = STAGE_BYTES / PIECE_BYTES / THREADS;
-constexpr int PIECES = SIDE * LANES;  // of a tile
+constexpr int STAGE_BYTES = ROWS * ROW_BYTES;
+constexpr int B_STAGE_BYTES = THREADS * DEPTH * PIECE_BYTES;
+constexpr int PIECES = ROWS * LANES;  // of a tile
 constexpr int LINE = PIECES / WARP;   // lines of them
 constexpr int SUMS_BYTES = GROUPS * PIECES * PIECE_BYTES;
 constexpr int MEETING = STAGES * STAGE_BYTES > SUMS_BYTES ? STAGES * STAGE_BYTES : SUMS_BYTES;
 
-static_assert(STAGE_BYTES % (THREADS * PIECE_BYTES) == 0, "whole passes over A");
-
-using Rows = Piece[DEPTH];
-using Sums = Piece[SIDE];
+using Column = Piece[DEPTH];  // of a lane
+using Sums = Piece[ROWS];
 using Lines = Meeting<LINE>;
 
-template <bool A_ALIGNED>
-__device__ __forceinline__ void copy_chunk(const Problem& p, int row, unsigned stage, int first, int end) {
-#pragma unroll
-    for (int i = 0; i < COPIES; ++i) {
-        const int piece = threadIdx.x + i * THREADS;
-        const int at = first + piece % ROW_PIECES * PIECE;
-        const int of_a = row + piece / ROW_PIECES;
-        copy<A_ALIGNED>(stage + piece * PIECE_BYTES, p.a + static_cast<long long>(of_a) * p.k + at,
-                      of_a < p.m ? end - at : 0, p.a);
-    }
-    cp_async::commit();
-}
-
-__device__ __forceinline__ void multiply(Sums& sums, unsigned a, const Rows& b) {
+__device__ __forceinline__ void multiply(Sums& sums, unsigned a, const Column& b) {
 #pragma unroll
     for (int k = 0; k < DEPTH; k += PIECE) {
 #pragma unroll
-        for (int row = 0; row < SIDE; ++row) {
+        for (int row = 0; row < ROWS; ++row) {
             Piece of_a;
             read(of_a, a + row * ROW_BYTES + k * int(sizeof(REAL)));
 #pragma unroll
@@ -90,53 +77,51 @@ template <bool A_ALIGNED, bool ALIGNED>
 __device__ __forceinline__ void product(const Problem& p, unsigned shared, const Lines& lines) {
     const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
     // Tiles of the same columns are neighbours: the second one finds B in L2.
-    const int tile = blockIdx.x / SPLITS, tile_rows = (p.m - 1) / SIDE + 1;
-    const int first_row = tile % tile_rows * SIDE, first_column = tile / tile_rows * TILE_N;
-    const int column = first_column + lane * PIECE;
+    const int tile = blockIdx.x / SPLITS, tile_rows = (p.m - 1) / ROWS + 1;
+    const int first_row = tile % tile_rows * ROWS, first_column = tile / tile_rows * TILE_N;
     const int chunks = (p.k - 1) / CHUNK + 1;
     const int begin = pieces::begin(chunks, lines.rank, SPLITS);
     const int count = pieces::begin(chunks, lines.rank + 1, SPLITS) - begin;
     const int end = min((begin + count) * CHUNK, p.k);
-    const auto load_rows = [&](Rows& to, int chunk) {
-        const int first = (begin + chunk) * CHUNK + group * DEPTH;
-        const REAL* from = p.b + static_cast<long long>(first) * p.n + column;
-#pragma unroll
-        for (int i = 0; i < DEPTH; ++i, from += p.n) load<ALIGNED>(to[i], from, first + i < end ? p.n - column : 0);
-    };
     const auto copy_next = [&](int chunk) {
-        copy_chunk<A_ALIGNED>(p, first_row, shared + chunk % STAGES * STAGE_BYTES, (begin + chunk) * CHUNK, end);
+        const int first = (begin + chunk) * CHUNK;
+        const unsigned stage = shared + chunk % STAGES * STAGE_BYTES;
+        const unsigned of_b = shared + MEETING + chunk % STAGES * B_STAGE_BYTES;
+        copy_tile<A_ALIGNED, ROWS, CHUNK>(p.a, first_row, p.m, first, end, p.k, [=](int pass, int row, int k) {
+            return stage + (row * CHUNK + k) * unsigned(sizeof(REAL)) + pass * ROW_BYTES;
+        });
+        copy_tile<ALIGNED, CHUNK, TILE_N>(p.b, first, end, first_column, p.n, p.n, [=](int pass, int k, int column) {
+            return of_b + (k * TILE_N + column) * unsigned(sizeof(REAL)) + pass * LANES * PIECE_BYTES;
+        });
+        cp_async::commit();
     };
 
-    Rows rows[2];
 #pragma unroll
     for (int chunk = 0; chunk < STAGES - 1; ++chunk) copy_next(chunk);
-    load_rows(rows[0], 0);
     Sums sums;
 #pragma unroll
-    for (int row = 0; row < SIDE; ++row) {
+    for (int row = 0; row < ROWS; ++row) {
 #pragma unroll
         for (int e = 0; e < PIECE; ++e) sums[row][e] = 0;
     }
     const unsigned a = shared + group * DEPTH * sizeof(REAL);
+    const unsigned b = shared + MEETING + (group * DEPTH * LANES + lane) * PIECE_BYTES;
 #pragma unroll 1
-    for (int first = 0; first < count; first += 2) {
+    for (int chunk = 0; chunk < count; ++chunk) {
+        cp_async::wait<STAGES - 2>();
+        __syncthreads();  // a chunk has landed for all, and all have read the one before
+        copy_next(chunk + STAGES - 1);
+        Column column;
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const int chunk = first + i;
-            if (chunk >= count) break;
-            cp_async::wait<STAGES - 2>();
-            __syncthreads();  // a chunk of A has landed for all, and all have read the one before
-            copy_next(chunk + STAGES - 1);
-            load_rows(rows[1 - i], chunk + 1);
-            multiply(sums, a + chunk % STAGES * STAGE_BYTES, rows[i]);
-        }
+        for (int i = 0; i < DEPTH; ++i) read(column[i], b + chunk % STAGES * B_STAGE_BYTES + i * LANES * PIECE_BYTES);
+        multiply(sums, a + chunk % STAGES * STAGE_BYTES, column);
     }
 
     cp_async::wait<0>();
     __syncthreads();  // nobody reads A any more, nothing is written there
 #pragma unroll
-    for (int row = 0; row < SIDE; ++row) {
-        write(shared + ((group * SIDE + row) * LANES + lane) * PIECE_BYTES, sums[row]);
+    for (int row = 0; row < ROWS; ++row) {
+        write(shared + ((group * ROWS + row) * LANES + lane) * PIECE_BYTES, sums[row]);
     }
     __syncthreads();
     if (SPLITS > 1) cluster_parts::wait_for_all();
@@ -172,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     __shared__ unsigned long long arrived;
     const Problem p = {a, b, c, m, n, k, alpha, beta};
     const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(memory));
-    const Lines lines = {shared + MEETING, static_cast<unsigned>(__cvta_generic_to_shared(&arrived)),
+    const Lines lines = {shared + MEETING + STAGES * B_STAGE_BYTES, static_cast<unsigned>(__cvta_generic_to_shared(&arrived)),
                          static_cast<int>(cluster_parts::rank())};
     if (SPLITS > 1) lines.begin();
     if (!p.aligned()) {

@@ -20,7 +20,7 @@ let:
   rows: ceil(m / TILE_M)
   columns: ceil(n / TILE_N)
   # blocks that share a tile along k: as many as the SMs have room for, with four chunks each or more
-  parts: "max(1, min(floor(sms * floor(232448 / (shared + 1024)) / (rows * columns)), floor(ceil(k / depth) / 4)))"
+  parts: "max(1, min(floor(sms * floor(shared_per_sm / (shared + 1024)) / (rows * columns)), floor(ceil(k / depth) / 4)))"
   slices: "8 if parts >= 16 else 1"  # of a block that adds them
 tile: [TILE_M, TILE_N, depth]
 programmatic: OVERLAP

@@ -13,7 +13,7 @@ macros:
   WARPGROUPS: [1, 2]         # 64 rows of a tile each
   TILE_N: [128, 64, 160, 192, 208, 256]  # columns of a tile
   OVERLAP: [0, 1]            # 1: a launch begins while the one before it ends
-where: ["TILE_N <= 128 or WARPGROUPS == 2"]  # wide tiles of 128 rows only
+where: ["TILE_N <= 160 or WARPGROUPS == 2"]  # the widest tiles of 128 rows only
 let:
   depth: 128 // size(TYPE)
   out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result

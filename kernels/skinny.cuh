@@ -1,17 +1,12 @@
-// Products of which one dimension of C is 16 or less, or 32: what matmul_few_rows and matmul_few_columns share.
+// Products of which one dimension of C is small: what matmul_few_rows and matmul_few_columns share.
 //
-// A tile of C has SIDE rows or columns, all of them. So one operand is large and read once, and the other one is small and
-// read by everybody: the large one goes straight from memory to the registers of the lane that multiplies it, in pieces
-// of 16 bytes, the small one through shared memory. Whoever includes this defines REAL, WARPS and SPLITS, and may define SIDE.
+// A tile of C has all its rows or columns. So one operand is large and read once, and the other one is small and read by
+// everybody. Whoever includes this defines REAL, WARPS, STAGES and SPLITS.
 
 #pragma once
 
 #include "cluster_parts.cuh"
 #include "cp_async.cuh"
-
-#ifndef SIDE
-#define SIDE 16  // rows or columns of a tile
-#endif
 
 using f32 = float;
 using f64 = double;
@@ -23,7 +18,6 @@ constexpr int THREADS = WARPS * WARP;
 constexpr int BLOCKS_PER_SM = 256 / THREADS;  // up to 255 registers for each of 256 threads
 constexpr int PIECE_BYTES = 16;
 constexpr int PIECE = PIECE_BYTES / sizeof(REAL);
-constexpr int STAGES = 3;  // chunks of the small operand: in use, landed, on its way
 
 static_assert(WARPS == 4 || WARPS == 8, "WARPS: 256 threads an SM, in one block or two");
 
@@ -40,63 +34,49 @@ struct Problem {
     __device__ __forceinline__ bool aligned() const { return n % PIECE == 0; }
 };
 
-// 16 bytes that nobody will read again, past L1; zeros where they are not `wanted`.
-__device__ __forceinline__ void stream(f32 (&to)[4], const f32* from, int wanted) {
-    asm volatile(
-        "{\n"
-        ".reg .pred wanted;\n"
-        "setp.ne.b32 wanted, %5, 0;\n"
-        "mov.f32 %0, 0f00000000;\n"
-        "mov.f32 %1, 0f00000000;\n"
-        "mov.f32 %2, 0f00000000;\n"
-        "mov.f32 %3, 0f00000000;\n"
-        "@wanted ld.global.nc.L1::no_allocate.L2::256B.v4.f32 {%0, %1, %2, %3}, [%4];\n"
-        "}\n"
-        : "=&f"(to[0]), "=&f"(to[1]), "=&f"(to[2]), "=&f"(to[3])
-        : "l"(from), "r"(wanted));
-}
-__device__ __forceinline__ void stream(f64 (&to)[2], const f64* from, int wanted) {
-    asm volatile(
-        "{\n"
-        ".reg .pred wanted;\n"
-        "setp.ne.b32 wanted, %3, 0;\n"
-        "mov.f64 %0, 0d0000000000000000;\n"
-        "mov.f64 %1, 0d0000000000000000;\n"
-        "@wanted ld.global.nc.L1::no_allocate.L2::256B.v2.f64 {%0, %1}, [%2];\n"
-        "}\n"
-        : "=&d"(to[0]), "=&d"(to[1])
-        : "l"(from), "r"(wanted));
-}
-
-// A piece of a row that has `left` more elements from there on (none or less: zeros).
-template <bool ALIGNED>
-__device__ __forceinline__ void load(Piece& to, const REAL* from, int left) {
-    if constexpr (ALIGNED) {
-        stream(to, from, left > 0);
+// SIZE elements, 16 bytes or one, to shared memory; zeros where they are `outside`, and `from` is not read.
+template <int SIZE>
+__device__ __forceinline__ void copy(unsigned to, const REAL* from, bool outside) {
+    if constexpr (SIZE == PIECE) {
+        asm volatile(
+            "{\n"
+            ".reg .pred outside;\n"
+            "setp.ne.b32 outside, %2, 0;\n"
+            "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, outside;\n"
+            "}\n" ::"r"(to),
+            "l"(from), "r"(int(outside))
+            : "memory");
     } else {
-#pragma unroll
-        for (int e = 0; e < PIECE; ++e) to[e] = left > e ? __ldg(from + e) : REAL(0);
+        asm volatile(
+            "{\n"
+            ".reg .pred outside;\n"
+            "setp.ne.b32 outside, %2, 0;\n"
+            "cp.async.ca.shared.global [%0], [%1], %3, outside;\n"
+            "}\n" ::"r"(to),
+            "l"(from), "r"(int(outside)), "n"(sizeof(REAL))
+            : "memory");
     }
 }
 
-// Elements of a row that are a warp's lanes apart, each of neighbours for the warp.
-__device__ __forceinline__ void load_apart(Piece& to, const REAL* from, int left) {
-#pragma unroll
-    for (int e = 0; e < PIECE; ++e) to[e] = left > e * WARP ? __ldg(from + e * WARP) : REAL(0);
-}
+__device__ constexpr int power_below(int number) { return number < 2 ? 1 : 2 * power_below(number / 2); }
 
-// The same to shared memory, asynchronously. `inside`: an address that may be named by copies that are all zeros.
-template <bool ALIGNED>
-__device__ __forceinline__ void copy(unsigned to, const REAL* from, int left, const REAL* inside) {
-    if constexpr (ALIGNED) {
-        cp_async::copy(to, reinterpret_cast<const char*>(left > 0 ? from : inside), 1, left > 0 ? PIECE_BYTES : 0);
-    } else {
+// A tile of a row-major matrix to shared memory, by 16 bytes where its rows are ALIGNED: neighbours in a warp read, and
+// should write, what is side by side. Zeros beyond the last row and column. `place` tells where an element lies: of a pass, whose first row
+// the compiler knows, which row and column.
+template <bool ALIGNED, int TILE_ROWS, int TILE_COLUMNS, class Place>
+__device__ __forceinline__ void copy_tile(const REAL* matrix, int row, int rows, int column, int columns, int stride,
+                                          Place place) {
+    constexpr int SIZE = ALIGNED ? PIECE : 1;
+    constexpr int OF_ROW = TILE_COLUMNS / SIZE, PASS = power_below(THREADS / OF_ROW);  // rows
+    static_assert(OF_ROW <= THREADS && TILE_ROWS % PASS == 0, "whole passes");
+    const int of_tile = threadIdx.x / OF_ROW, of_row = threadIdx.x % OF_ROW * SIZE;
+    if (PASS * OF_ROW < THREADS && of_tile >= PASS) return;
+    __builtin_assume(of_tile < PASS);
+    const REAL* from = matrix + static_cast<long long>(row + of_tile) * stride + column + of_row;
+    const int left = column + of_row < columns ? rows - row - of_tile : 0;
 #pragma unroll
-        for (int e = 0; e < PIECE; ++e) {
-            asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(to + e * int(sizeof(REAL))),
-                         "l"(left > e ? from + e : inside), "n"(sizeof(REAL)), "r"(left > e ? int(sizeof(REAL)) : 0)
-                         : "memory");
-        }
+    for (int i = 0; i < TILE_ROWS; i += PASS, from += static_cast<long long>(PASS) * stride) {
+        copy<SIZE>(place(i, of_tile, of_row), from, i >= left);
     }
 }
 

@@ -18,14 +18,27 @@ SECTOR_BYTES = 32
 REALS = {"f32": 4, "f64": 8}
 
 
+def right_without_conflicts(name: str, shape: str, macros: dict[str, Any]) -> Any:
+    done = support.right(KERNELS / f"{name}.cu", shape, macros)
+    assert done.counts["shared_wavefronts"].sum() == done.counts["shared_ideal"].sum() > 0
+    return done
+
+
 @pytest.mark.parametrize("real", REALS)
 @pytest.mark.parametrize("name", ["matmul_few_rows", "matmul_few_columns"])
 def test_the_large_operand_is_read_once_and_nothing_conflicts(name: str, real: str) -> None:
     m, n, k = (16, 128, 512) if name == "matmul_few_rows" else (64, 16, 1024)
-    done = support.right(KERNELS / f"{name}.cu", f"{m}x{n}x{k}", {"REAL": real})
-    assert done.counts["shared_wavefronts"].sum() == done.counts["shared_ideal"].sum() > 0
-    loads = [one.opcode.startswith("LDG.") for one in done.program.instructions]
-    assert done.counts["global_sectors"][loads].sum() == max(m, n) * k * REALS[real] // SECTOR_BYTES
+    done = right_without_conflicts(name, f"{m}x{n}x{k}", {"REAL": real})
+    copies = [one.opcode.startswith("LDGSTS") for one in done.program.instructions]
+    tiles = 2 if real == "f32" else 4  # each of which reads the small one
+    elements = (max(m, n) + min(m, n) * tiles) * k
+    assert done.counts["global_sectors"][copies].sum() == elements * REALS[real] // SECTOR_BYTES
+
+
+# Lanes that share a k, and rows of B that are no power of two.
+@pytest.mark.parametrize("columns", [24, 32, 48])
+def test_wider_tiles_have_no_conflicts(columns: int) -> None:
+    right_without_conflicts("matmul_few_columns", f"40x{columns}x192", {"COLUMNS": columns})
 
 
 # Rows that are not aligned, edges in both directions, fewer chunks of k than blocks and teams.
@@ -34,10 +47,13 @@ def test_the_large_operand_is_read_once_and_nothing_conflicts(name: str, real: s
     [
         ("matmul_few_rows", "19x67x53", {"REAL": "f32"}),
         ("matmul_few_rows", "17x66x334", {"REAL": "f64"}),
+        ("matmul_few_rows", "33x67x335", {"REAL": "f64", "ROWS": 32}),
+        ("matmul_few_rows", "23x130x334", {"REAL": "f32", "ROWS": 24}),
         ("matmul_few_columns", "129x19x53", {"REAL": "f64"}),
         ("matmul_few_columns", "33x20x396", {"REAL": "f32"}),
         ("matmul_few_columns", "33x35x397", {"REAL": "f32", "COLUMNS": 32}),
-        ("matmul_few_columns", "33x20x396", {"REAL": "f64", "COLUMNS": 32}),
+        ("matmul_few_columns", "41x19x396", {"REAL": "f32", "COLUMNS": 24}),
+        ("matmul_few_columns", "41x50x197", {"REAL": "f32", "COLUMNS": 48}),
         ("matmul_dmma_teams", "65x67x21", {}),
     ],
 )

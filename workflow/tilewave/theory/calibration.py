@@ -37,10 +37,12 @@ Sizes = tuple[int, int, int]
 USUAL: Mapping[Sizes, str] = {
     (64, 64, 64): "a tile or a few: the launch",
     (128, 128, 128): "twice that: what of it is latency",
+    (90, 90, 90): "the same of variants that are raced alone, and of rows that the TMA takes not",
     (256, 256, 256): "little work on some SMs",
     (512, 512, 512): "on most of them",
     (1024, 1024, 1024): "one wave or less",
     (4096, 4096, 4096): "full waves",
+    (280, 280, 3500): "very few tiles and a long k",
     (512, 512, 8192): "few tiles and a long k: steps on idle SMs, and parts that are added",
     (4096, 128, 4096): "a skinny product: few tiles, A from DRAM",
     (128, 4096, 4096): "the same with B, of which other tiles have each row",
