@@ -89,11 +89,7 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, sgemm::BLOCKS_PER_S
             if (turn.tile >= sgemm::tiles_of(p)) return;
             __syncthreads();  // no warp may still read operands of the turn before
             const sgemm::Place place = sgemm::place_of(turn.tile, p);
-            if (sgemm::is_wide(p, place)) {
-                sgemm::accumulate<true>(sum, p, place, sgemm::Thread(), turn.first, turn.end);
-            } else {
-                sgemm::accumulate<false>(sum, p, place, sgemm::Thread(), turn.first, turn.end);
-            }
+            sgemm::accumulate(sum, p, place, turn.first, turn.end);
         }
         const sgemm::Problem p = dealing::anew(given);
         const dealing::Turn turn(work, sgemm::chunks_of(p));

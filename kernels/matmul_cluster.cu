@@ -38,6 +38,7 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 #define THREAD_M 8
 #define STEP (THREAD_N == 4 ? 16 : 8)
 #define KEEP_A 0
+#define PAIRS 1
 
 #include "cluster_parts.cuh"
 #include "pieces.cuh"
@@ -84,10 +85,8 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, BLOCKS)
     sgemm::Sums sum;
     if (first == end) {
         sgemm::clear(sum);
-    } else if (sgemm::is_wide(p, place)) {
-        sgemm::accumulate<true>(sum, p, place, sgemm::Thread(), first, end);
     } else {
-        sgemm::accumulate<false>(sum, p, place, sgemm::Thread(), first, end);
+        sgemm::accumulate(sum, p, place, first, end);
     }
     float own[Parts::SHARE];
     parts.send(own, reinterpret_cast<const float(&)[THREAD_M * THREAD_N]>(sum), rank);

@@ -8,6 +8,7 @@ macros:
   TILE_M: [128, 64]        # outputs of a tile
   TILE_N: [256, 128, 64]
   STAGES: [3, 4]           # chunks of shared memory in flight or in use
+  PAIRS: [0, 1]            # 1: B by 8 bytes where n is a multiple of 2 only
 where: ["(TILE_M == 64) == (TILE_N == 64)"]
 let:
   shared: STAGES * 8 * (TILE_M + 4 + TILE_N) * 4
@@ -86,11 +87,7 @@ extern "C" __global__ void __launch_bounds__(sgemm::THREADS, BLOCKS)
             if (turn.tile >= sgemm::tiles_of(p)) return;
             __syncthreads();  // no warp may still read operands of the turn before
             const sgemm::Place place = sgemm::place_of(turn.tile, p);
-            if (sgemm::is_wide(p, place)) {
-                sgemm::accumulate<true>(sum, p, place, sgemm::Thread(), turn.first, turn.end);
-            } else {
-                sgemm::accumulate<false>(sum, p, place, sgemm::Thread(), turn.first, turn.end);
-            }
+            sgemm::accumulate(sum, p, place, turn.first, turn.end);
         }
         const sgemm::Problem p = dealing::anew(given);
         const dealing::Turn turn(work, sgemm::chunks_of(p));

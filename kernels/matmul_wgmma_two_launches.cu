@@ -12,6 +12,7 @@ macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   WARPGROUPS: [1, 2]         # 64 rows of a tile each
   TILE_N: [128, 64, 160, 192, 208, 256]  # columns of a tile
+  SPLITS: [1, 2]             # blocks of a cluster, which leave one part
   OVERLAP: [0, 1]            # 1: a launch begins while the one before it ends
 where: ["TILE_N <= 160 or WARPGROUPS == 2"]  # the widest tiles of 128 rows only
 let:
@@ -20,8 +21,8 @@ let:
   stage: (WARPGROUPS * 64 + TILE_N) * 128
   rows: ceil(m / (WARPGROUPS * 64))
   columns: ceil(n / TILE_N)
-  # blocks that share a tile along k: as many as there are SMs for
-  parts: max(1, min(floor(sms / (rows * columns)), ceil(k / depth)))
+  # clusters that share a tile along k: as many as there are SMs for
+  parts: max(1, min(floor(sms // SPLITS / (rows * columns)), floor(ceil(k / depth) / SPLITS)))
   slices: "8 // WARPGROUPS if parts >= 16 // WARPGROUPS else 1"  # of a block that adds them
 tile: [WARPGROUPS * 64, TILE_N, depth]
 programmatic: OVERLAP
@@ -34,11 +35,12 @@ architecture_specific: true
 requires:
   arch: 90
   k: 16 // size(TYPE)
-  conditions: [wgmma, "232448 <= shared_per_block_optin"]
+  conditions: [wgmma, clusters, "232448 <= shared_per_block_optin"]
 launches:
   - entry: multiplied
     block: ["WARPGROUPS * 128 + 32"]
-    grid: [rows, columns, parts]
+    cluster: [SPLITS]
+    grid: [SPLITS * rows, columns, parts]
     shared_bytes: "1024 + min(8, floor(225 * 1024 / stage)) * stage"
     arguments: [map_a, map_b, m, k, partials]
   - entry: added
@@ -54,11 +56,13 @@ launches:
 // one ran: for each 16 columns of a tile as many threads as a tile has, several times where parts are many.
 //
 // How many parts is not left to a macro: as many as there are SMs for, so that of two tiles each has 66, and of more tiles
-// than half of the SMs none has more than one.
+// than half of the SMs none has more than one. Where tiles are large, parts are what costs: then two blocks may be a cluster
+// after all, which leaves one part, added where their stages were (cluster_parts.cuh).
 
 #define ROOM 225
 #define STAGES 8
 
+#include "cluster_parts.cuh"
 #include "overlap.cuh"
 #include "part_slices.cuh"
 #include "pieces.cuh"
@@ -77,6 +81,9 @@ using Quad = int4;
 using Quad = float4;
 #endif
 
+using Exchange = cluster_parts::Exchange<SPLITS, CONSUMERS, Number, SUMS>;
+static_assert((SPLITS - 1) * Exchange::SLOT_BYTES <= RING * STAGE_BYTES, "the stages have room for the others' sums");
+
 // This thread's first quad in part `part` of a tile, behind which the others follow CONSUMERS apart.
 __device__ __forceinline__ Quad* quads_of(Number* partials, int part, int row, int column, int rows, int columns) {
     const long long number = (static_cast<long long>(part) * columns + column) * rows + row;
@@ -86,27 +93,41 @@ __device__ __forceinline__ Quad* quads_of(Number* partials, int part, int row, i
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     multiplied(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, int m, int k,
                Number* partials) {
+    __shared__ u64 arrived;
     const Thread thread;
     Ring ring;
     overlap::let_next_begin();
-    const int row = blockIdx.x, column = blockIdx.y, part = blockIdx.z;
-    const int chunks = chunks_of(k), parts = gridDim.z;
-    const int first = pieces::begin(chunks, part, parts), end = pieces::begin(chunks, part + 1, parts);
+    const int row = blockIdx.x / SPLITS, column = blockIdx.y, part = blockIdx.z, rank = blockIdx.x % SPLITS;
+    const int chunks = chunks_of(k), number = part * SPLITS + rank, blocks = gridDim.z * SPLITS;
+    const int first = pieces::begin(chunks, number, blocks), end = pieces::begin(chunks, number + 1, blocks);
+    const Exchange exchange = {ring.stages, shared_of(&arrived)};
     if (thread.loads()) {
+        if (SPLITS > 1 && thread.lane == 0) exchange.begin(rank);
         ring.begin(thread);
         overlap::wait_for_launch_before();
         if (elected()) load_chunks(ring, map_a, map_b, {row * TILE_M, column * TILE_N}, rows_loaded(m), first, end);
-    } else {
-        ring.join(rows_loaded(m), end - first);
-        Sums sums;
-        multiply_chunks(sums, thread, ring, end - first);
-        overlap::wait_for_launch_before();
-        Quad* const target = quads_of(partials, part, row, column, gridDim.x, gridDim.y);
-#pragma unroll
-        for (int i = 0; i < QUADS; ++i) {
-            const Number* const quad = sums + 4 * i;
-            __stcg(target + i * CONSUMERS, Quad{quad[0], quad[1], quad[2], quad[3]});
+        if (SPLITS > 1) {
+            __syncwarp();
+            cluster_parts::arrive();
+            cluster_parts::wait_for_all();
         }
+        return;
+    }
+    ring.join(rows_loaded(m), end - first);
+    Sums sums;
+    multiply_chunks(sums, thread, ring, end - first);
+    Number own[Exchange::SHARE];
+    if constexpr (SPLITS > 1) {
+        cluster_parts::arrive();  // nobody reads the stages any more when all have
+        exchange.send(own, sums, rank);
+        exchange.add(own, rank);
+    }
+    overlap::wait_for_launch_before();
+    Quad* const target = quads_of(partials, part, row, column, gridDim.x / SPLITS, gridDim.y) + Exchange::first(rank) * CONSUMERS;
+#pragma unroll
+    for (int i = 0; i < Exchange::QUADS; ++i) {
+        const Number* const quad = (SPLITS > 1 ? own : sums) + 4 * i;
+        if (i < Exchange::quads_of(rank)) __stcg(target + i * CONSUMERS, Quad{quad[0], quad[1], quad[2], quad[3]});
     }
 }
 

@@ -6,7 +6,8 @@
 // copies of 4 bytes, and [k][column] of B, by copies of 16 bytes: what a thread needs for one k are quads
 // of neighbours in both. Whoever includes this defines TILE_M, TILE_N, THREAD_M, THREAD_N (outputs of a
 // thread), STEP, STAGES and KEEP_A, and may define EDGE_QUADS 0, where few tiles stick out of C: as 1 it brings B in quads
-// there, too, but gives the loop of whole tiles other registers, whose banks meet more often.
+// there, too, but gives the loop of whole tiles other registers, whose banks meet more often. PAIRS 1 brings B by 8
+// bytes where n is a multiple of 2 only; it may cost the loop of whole tiles some moves.
 
 #pragma once
 
@@ -14,6 +15,9 @@
 
 #ifndef EDGE_QUADS
 #define EDGE_QUADS 1
+#endif
+#ifndef PAIRS
+#define PAIRS 0
 #endif
 
 namespace sgemm {
@@ -49,7 +53,11 @@ constexpr int A_DEPTHS = STEP / A_LANES;   // and its k of each
 // Copies of B, 16 bytes each: a thread stays in one row, so that one pointer is enough but at an edge.
 constexpr int B_LANES = THREADS / STEP;
 constexpr int B_QUADS = TILE_N / QUAD / B_LANES;
-// Copies of B, 4 bytes each, for what is not aligned: a thread stays in its columns.
+// Copies of B, 8 bytes each, where rows are whole pairs: a thread stays in its columns.
+constexpr int PAIR_LANES = TILE_N / 2 < THREADS ? TILE_N / 2 : THREADS;
+constexpr int PAIR_PASS = THREADS / PAIR_LANES;
+constexpr int PAIR_COLUMNS = TILE_N / 2 / PAIR_LANES;  // pairs of a thread
+// Copies of B, 4 bytes each, for what is not aligned: the same.
 constexpr int B_PASS = THREADS > TILE_N ? THREADS / TILE_N : 1;
 constexpr int B_COLUMNS = THREADS > TILE_N ? 1 : TILE_N / THREADS;
 
@@ -85,13 +93,13 @@ static __device__ __forceinline__ Place place_of(int number, const Problem& p) {
     return {(group * GROUP + inside % rows) * TILE_M, inside / rows * TILE_N};
 }
 
-// BYTES 4 or 16 from global to shared memory; the second form writes zeros where `inside` is false.
+// BYTES 4, 8 or 16 from global to shared memory; the second form writes zeros where `inside` is false.
 template <int BYTES>
 static __device__ __forceinline__ void copy(unsigned to, const float* from) {
     if constexpr (BYTES == 16) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES) : "memory");
     }
 }
 template <int BYTES>
@@ -100,7 +108,7 @@ static __device__ __forceinline__ void copy(unsigned to, const float* from, bool
     if constexpr (BYTES == 16) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(BYTES), "r"(bytes) : "memory");
     }
 }
 
@@ -126,12 +134,17 @@ static __device__ __forceinline__ void read_quads(float (&to)[COUNT], const floa
 // Whether rows of B and C are whole quads.
 static __device__ __forceinline__ bool in_quads(int n) { return n % QUAD == 0; }
 
-// Brings a block's chunks, B in pieces of 16 bytes where n is a multiple of 4 (and EDGE_QUADS is 1). WIDE: it is, and the
-// tile does not reach beyond n. Rows and columns beyond C are read from its last row and columns instead: what they add to
-// is not stored.
-template <bool WIDE>
+// Rows of B in a block's tile: WHOLE quads, which do not reach beyond n; of TWO floats at least, as n is a multiple of 2; or
+// ANY, of quads where n is a multiple of 4 and EDGE_QUADS is 1. The loop is compiled for each: one for all would have other
+// registers.
+enum class Rows { WHOLE, TWO, ANY };
+
+// Brings a block's chunks. Rows and columns beyond C are read from its last row and columns instead: what they add to is
+// not stored.
+template <Rows ROWS>
 struct Copies {
-    static constexpr int POINTERS = WIDE ? 1 : EDGE_QUADS && B_QUADS > B_COLUMNS ? B_QUADS : B_COLUMNS;
+    static constexpr bool WIDE = ROWS == Rows::WHOLE, IN_PAIRS = ROWS == Rows::TWO;
+    static constexpr int POINTERS = WIDE ? 1 : IN_PAIRS ? PAIR_COLUMNS : EDGE_QUADS && B_QUADS > B_COLUMNS ? B_QUADS : B_COLUMNS;
     const float* a_from[A_ROWS];
     const float* b_from[POINTERS];
     unsigned a_to, b_to;  // shared addresses
@@ -147,14 +160,14 @@ struct Copies {
             const int row = min(place.row + a_row + i * A_PASS, p.m - 1);
             a_from[i] = p.a + static_cast<long long>(row) * p.k + first_k + a_k;
         }
-        const bool quads = WIDE || (EDGE_QUADS && in_quads(n));
-        b_k = quads ? thread / B_LANES : thread / TILE_N;
-        const int b_column = quads ? thread % B_LANES * QUAD : thread % TILE_N;
+        const bool quads = WIDE || (!IN_PAIRS && EDGE_QUADS && in_quads(n));
+        b_k = quads ? thread / B_LANES : IN_PAIRS ? thread / PAIR_LANES : thread / TILE_N;
+        const int b_column = quads ? thread % B_LANES * QUAD : IN_PAIRS ? thread % PAIR_LANES * 2 : thread % TILE_N;
         b_to = shared_address(shared + A_STAGE + b_k * B_ROW + b_column);
 #pragma unroll
         for (int i = 0; i < POINTERS; ++i) {
-            const int column = place.column + b_column + i * (quads ? B_LANES * QUAD : THREADS);
-            const int last = quads ? n - QUAD : n - 1;
+            const int column = place.column + b_column + i * (quads ? B_LANES * QUAD : IN_PAIRS ? PAIR_LANES * 2 : THREADS);
+            const int last = quads ? n - QUAD : IN_PAIRS ? n - 2 : n - 1;
             b_from[i] = p.b + static_cast<long long>(first_k + b_k) * n + (WIDE ? column : min(column, last));
         }
     }
@@ -169,7 +182,16 @@ struct Copies {
                 one<4, WHOLE>(a_to + stage + (d * A_ROW + i * A_PASS) * 4, a_from[i] + d, a_k + d < depth);
             }
         }
-        if (WIDE || (EDGE_QUADS && in_quads(n))) {
+        if constexpr (IN_PAIRS) {
+#pragma unroll
+            for (int d = 0; d < STEP; d += PAIR_PASS) {
+#pragma unroll
+                for (int i = 0; i < PAIR_COLUMNS; ++i) {
+                    one<8, WHOLE>(b_to + stage + (d * B_ROW + i * PAIR_LANES * 2) * 4,
+                                  b_from[i] + static_cast<long long>(d) * n, b_k + d < depth);
+                }
+            }
+        } else if (WIDE || (EDGE_QUADS && in_quads(n))) {
 #pragma unroll
             for (int i = 0; i < B_QUADS; ++i) {
                 const int apart = i * B_LANES * QUAD;
@@ -268,7 +290,7 @@ constexpr int ALL = -1;  // for `end`: to the last chunk
 
 // The sums of the chunks `begin` to `end` - 1. Chunk 0 is the one that may be short: all others are copied
 // without a question.
-template <bool WIDE>
+template <Rows ROWS>
 static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, const Place& place,
                                                   const Thread& thread, int begin, int end) {
     extern __shared__ __align__(16) float shared[];
@@ -286,7 +308,7 @@ static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, c
     const int first_depth = begin == 0 ? short_depth : STEP;
     int to_multiply = (end == ALL ? chunks_of(p) : end) - begin;  // chunks
     int to_copy = to_multiply - 1;
-    Copies<WIDE> copies(p, place, shared, begin == 0 ? 0 : short_depth + (begin - 1) * STEP);
+    Copies<ROWS> copies(p, place, shared, begin == 0 ? 0 : short_depth + (begin - 1) * STEP);
     copies.template issue<false>(0, first_depth);
     cp_async::commit();
     copies.advance(first_depth);
@@ -335,6 +357,17 @@ static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, c
     for (int k = 0; k < STEP; ++k) {
         if (k + 1 < STEP) read(operands[(k + 1) % 2], k + 1);
         multiply(sum, operands[k % 2]);
+    }
+}
+
+// The same, however rows of B are.
+static __device__ __forceinline__ void accumulate(Sums& sum, const Problem& p, const Place& place, int begin, int end) {
+    if (is_wide(p, place)) {
+        accumulate<Rows::WHOLE>(sum, p, place, Thread(), begin, end);
+    } else if (PAIRS && p.n % 2 == 0 && !(EDGE_QUADS && in_quads(p.n))) {
+        accumulate<Rows::TWO>(sum, p, place, Thread(), begin, end);
+    } else {
+        accumulate<Rows::ANY>(sum, p, place, Thread(), begin, end);
     }
 }
 
@@ -423,21 +456,21 @@ static __device__ __forceinline__ void store(const Sums& sum, const Problem& p, 
     }
 }
 
-template <bool WIDE>
+template <Rows ROWS>
 static __device__ __forceinline__ void product(const Problem& p, const Place& place) {
     const Thread thread;
     Sums sum;
-    accumulate<WIDE>(sum, p, place, thread, 0, ALL);
-    store<WIDE>(sum, p, place, thread);
+    accumulate<ROWS>(sum, p, place, thread, 0, ALL);
+    store<ROWS == Rows::WHOLE>(sum, p, place, thread);
 }
 
 // A thread block with one tile.
 static __device__ __forceinline__ void run(const Problem& p) {
     const Place place = place_of(blockIdx.x, p);
     if (is_wide(p, place)) {
-        product<true>(p, place);
+        product<Rows::WHOLE>(p, place);
     } else {
-        product<false>(p, place);
+        product<Rows::ANY>(p, place);
     }
 }
 
