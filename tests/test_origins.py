@@ -136,7 +136,7 @@ def test_matmul_asyncs_excess_belongs_to_one_copy_of_4_bytes(tmp_path: Path) -> 
     assert set(excess["file"]) == {"sgemm_tile.cuh"}
     sums = excess.groupby("text")["wavefronts_shared_excess"].sum()
     # Of the chunks ahead of the loop the copy asks whether it is inside, which is another line.
-    assert all("cp.async.ca.shared.global [%0], [%1], 4" in text for text in sums.index)
-    (copy,) = [text for text in sums.index if "%2" not in text]
+    assert all("cp.async.ca.shared.global [%0], [%1], %2" in text for text in sums.index)
+    (copy,) = [text for text in sums.index if "%3" not in text]
     assert sums[copy] == 50_135_040
     assert all(via.startswith("matmul_async.cu:39 < ") for via in excess["via"])
