@@ -306,11 +306,21 @@ def test_the_graph_has_a_slot_for_each_gpu(tmp_path):
 
 @pytest.mark.parametrize("config", [{}, {"gpus": "all"}])
 def test_what_is_executed_runs_beside_the_counters(tmp_path, config):
-    """It waits until all is timed."""
+    """It waits until all is timed, of several GPUs on these alone."""
     drawn = graph(tmp_path, "report", "--dag", execute={"when": "always"}, **config)
     rules = dict(re.findall(r'(\d+)\[label = "(\w+)', drawn))
     edges = {(rules[a], rules[b]) for a, b in re.findall(r"(\d+) -> (\d+)", drawn)}
     assert ("time", "execute") in edges
+
+
+def test_the_hosts_own_code_is_timed_behind_what_is_executed():
+    """It takes all GPUs' slots, so it comes last: what is executed does not wait for it."""
+    times = {"0": ["a"], "1": ["b"], "2": ["c"]}
+    dealt = work.Work("batches", True, {"time": times, "execute": {"0": ["a"]}}, UUIDS)
+    assert [batch for batch in times if dealt.is_hosts(batch)] == ["2"]
+    assert dealt.timed_by_cards() == ["batches/time-0.txt", "batches/time-1.txt"]
+    alone = work.Work("batches", True, {"time": times})
+    assert not any(map(alone.is_hosts, times)) and alone.timed_by_cards() == alone.done("time")
 
 
 def test_a_run_is_watched(tmp_path):

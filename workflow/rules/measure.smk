@@ -9,8 +9,9 @@ if WORK.cards:
         workflow.register_resource(slot, number)
 
 
-# On GPUs of this machine what is executed waits until nothing is timed any more, and runs beside stall samples and
-# counters, on the cores that these leave: a job that takes all cores keeps every GPU waiting.
+# On GPUs of this machine what is executed waits until they time nothing any more, and runs beside stall samples and
+# counters, on the cores that these leave: a job that takes all cores keeps every GPU waiting. Of several GPUs the host's
+# own code is timed last, when all of them are idle, and behind that.
 BESIDE = WORK.live and workflow.nodes is None
 
 
@@ -53,7 +54,7 @@ rule execute:
     input:
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["execute"][wildcards.batch]),
-        timed=WORK.done("time") if BESIDE else [],
+        timed=WORK.timed_by_cards() if BESIDE else [],
     output:
         temp(f"{RESULTS}/batches/execute-{{batch}}.txt"),
     log:
@@ -100,6 +101,7 @@ rule time:
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["time"][wildcards.batch]),
         check=lambda wildcards: WORK.done("check", WORK.batches["time"][wildcards.batch]),
+        executed=lambda wildcards: WORK.done("execute") if WORK.is_hosts(wildcards.batch) else [],
     output:
         temp(f"{RESULTS}/batches/time-{{batch}}.txt"),
     log:

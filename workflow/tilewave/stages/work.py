@@ -73,6 +73,15 @@ class Work:
         place = int(batch) % (len(self.cards) + 1)
         return self.cards[place] if place < len(self.cards) else ""
 
+    def is_hosts(self, batch: str) -> bool:
+        """Whether it is the code on the host, which several GPUs have a batch of its own for."""
+        return bool(self.cards) and not self.card(batch)
+
+    def timed_by_cards(self) -> list[str]:
+        """What the batches leave that time on a GPU; all of them, where nothing is dealt."""
+        mine = [batch for batch in self.of("time") if not self.is_hosts(batch)]
+        return [f"{self.folder}/time-{batch}.txt" for batch in mine]
+
     @property
     def slots(self) -> dict[str, int]:
         """Resource -> how many there are: one for each of the cards."""
