@@ -296,7 +296,7 @@ def test_what_a_kind_of_shape_takes_more_is_no_part_of_the_fit():
         [one for one in cases if one.sizes not in calibration.SPECIAL], 132, (2, 2)
     )
     assert usual is not None and not usual.more
-    for k, misfit in ((1024, usual.misfit), (1000, selection.UNKNOWN)):
+    for k, misfit in ((1024, usual.misfit), (1000, selection.NO_CASE)):
         shape = {"m": 1000, "n": 1000, "k": k}
         assert usual.prudent(shape, launch, 132) == pytest.approx(
             usual.duration(shape, launch, 132) * (1 + misfit)
