@@ -7,7 +7,7 @@
 // of neighbours in both. Whoever includes this defines TILE_M, TILE_N, THREAD_M, THREAD_N (outputs of a
 // thread), STEP, STAGES and KEEP_A, and may define EDGE_QUADS 0, where few tiles stick out of C: as 1 it brings B in quads
 // there, too, but gives the loop of whole tiles other registers, whose banks meet more often. PAIRS 1 brings B by 8
-// bytes where n is a multiple of 2 only; it may cost the loop of whole tiles some moves.
+// bytes where not by 16 and n is even (`accumulate`); it may cost the loop of whole tiles some moves.
 
 #pragma once
 

@@ -1,6 +1,6 @@
 // Products of which one dimension of C is small: what matmul_few_rows and matmul_few_columns share.
 //
-// A tile of C has all its rows or columns. So one operand is large and read once, and the other one is small and read by
+// A tile of C has all its rows or columns, or many. So one operand is large and read once, or few times, the other one by
 // everybody. Whoever includes this defines REAL, WARPS, STAGES and SPLITS.
 
 #pragma once

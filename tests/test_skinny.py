@@ -55,6 +55,7 @@ def test_wider_tiles_have_no_conflicts(columns: int) -> None:
         ("matmul_few_columns", "41x19x396", {"REAL": "f32", "COLUMNS": 24}),
         ("matmul_few_columns", "41x50x197", {"REAL": "f32", "COLUMNS": 48}),
         ("matmul_dmma_teams", "65x67x21", {}),
+        ("matmul_cluster", "65x66x21", {"SPLITS": 2}),
     ],
 )
 def test_edges_and_short_sums_are_right(name: str, shape: str, macros: dict[str, Any]) -> None:
@@ -76,7 +77,8 @@ def test_teams_read_shared_memory_without_conflicts_or_spills() -> None:
         ("matmul_two_launches", 132, "129x67x530", {}),
         ("matmul_two_launches", 3, "100x300x200", {}),
         ("matmul_two_launches", 2, "513x130x24", {}),
-        ("matmul_two_launches", 132, "70x68x2200", {"TILE_M": 64, "TILE_N": 64}),
+        ("matmul_two_launches", 132, "70x66x2200", {"TILE_M": 64, "TILE_N": 64, "PAIRS": 1}),
+        ("matmul_wgmma_two_launches", 132, "70x168x320", {"TILE_N": 160, "SPLITS": 2}),
         ("matmul_dmma_two_launches", 132, "65x67x300", {}),
         ("matmul_dmma_two_launches", 132, "65x66x300", {"TILE_M": 128, "WARP_M": 64, "OVERLAP": 1}),
         ("matmul_dmma_two_launches", 132, "97x95x333", {"TILE_M": 96, "TILE_N": 96, "WARP_M": 48}),
