@@ -61,8 +61,8 @@ __device__ __forceinline__ void copy(unsigned to, const REAL* from, bool outside
 __device__ constexpr int power_below(int number) { return number < 2 ? 1 : 2 * power_below(number / 2); }
 
 // A tile of a row-major matrix to shared memory, by 16 bytes where its rows are ALIGNED: neighbours in a warp read, and
-// should write, what is side by side. Zeros beyond the last row and column. `place` tells where an element lies: of a pass, whose first row
-// the compiler knows, which row and column.
+// should write, what is side by side. Zeros beyond the last row and column. `place` tells where an element lies: of a
+// pass, whose first row the compiler knows, which row and column.
 template <bool ALIGNED, int TILE_ROWS, int TILE_COLUMNS, class Place>
 __device__ __forceinline__ void copy_tile(const REAL* matrix, int row, int rows, int column, int columns, int stride,
                                           Place place) {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,10 @@ class Work:
 
     def done(self, stage: str, kernels: object = None) -> list[str]:
         """What the batches of a stage leave; those of these kernels, where any are given."""
-        return [f"{self.folder}/{stage}-{batch}.txt" for batch in self.of(stage, kernels)]
+        return self._left_by(stage, self.of(stage, kernels))
+
+    def _left_by(self, stage: str, batches: Iterable[str]) -> list[str]:
+        return [f"{self.folder}/{stage}-{batch}.txt" for batch in batches]
 
     def kernels_of(self, stage: str) -> Callable[[Any], str]:
         """For a rule: its wildcards -> the kernels of the batch, parted by commas."""
@@ -79,8 +82,7 @@ class Work:
 
     def timed_by_cards(self) -> list[str]:
         """What the batches leave that time on a GPU; all of them, where nothing is dealt."""
-        mine = [batch for batch in self.of("time") if not self.is_hosts(batch)]
-        return [f"{self.folder}/time-{batch}.txt" for batch in mine]
+        return self._left_by("time", (one for one in self.of("time") if not self.is_hosts(one)))
 
     @property
     def slots(self) -> dict[str, int]:
