@@ -106,6 +106,7 @@ def test_headers_of_its_own_folder(tmp_path):
     key = nvrtc.cache_key(kernel, "sm_90", MACROS)
     assert first.message == ""
     (tmp_path / "scale.cuh").write_text("#define SCALE 4\n")
+    kernel = load_kernel(kernel.path)
     assert nvrtc.cache_key(kernel, "sm_90", MACROS) != key
     second = nvrtc.compile_kernel(kernel, "sm_90", MACROS)
     assert cubin.code_digest(second.cubin) != cubin.code_digest(first.cubin)
@@ -146,10 +147,11 @@ def test_a_header_is_part_of_its_kernels_source(tmp_path, header):
 def test_comment_in_a_header_keeps_the_code(tmp_path):
     """The source is another one, so it is compiled again; figures hold on to the code's digest."""
     body = '#include "scale.cuh"\n' + BODY.replace("REAL sum = 0;", "REAL sum = SCALE;")
-    kernel = load_kernel(write_kernel(tmp_path, body=body))
+    path = write_kernel(tmp_path, body=body)
     found = []
     for comment in ("", "// one line more\n", "/* or\nthree\nlines */\n"):
         (tmp_path / "scale.cuh").write_text(f"{comment}#define SCALE 3\n")
+        kernel = load_kernel(path)
         done = nvrtc.compile_kernel(kernel, "sm_90", MACROS)
         found.append((source_digest(kernel), cubin.code_digest(done.cubin)))
     sources, codes = zip(*found)

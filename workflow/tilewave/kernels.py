@@ -281,6 +281,12 @@ class Kernel:
         own = self.path.parent
         return own, *(own / one for one in self.front.compiler.include)
 
+    @cached_property
+    def own_headers(self) -> dict[str, str]:
+        """Name -> text of the headers in these folders that it includes, directly or not, as they were when
+        this was asked first."""
+        return headers.own(self.text, *self.folders)
+
     def compiler_options(self, macros: Mapping[str, Any]) -> list[str]:
         """What the compiler is told besides what it always is.
 
@@ -488,7 +494,7 @@ def cubins(kernel: Kernel) -> dict[str, str]:
 def source_digest(kernel: Kernel) -> str:
     """SHA-256 of the file's text, of the headers of its own that it includes, and of its cubins."""
     digest = hashlib.sha256(kernel.text.encode())
-    for name, text in headers.own(kernel.text, *kernel.folders).items():
+    for name, text in kernel.own_headers.items():
         digest.update(f"\0{name}\0{text}".encode())
     for name, told in cubins(kernel).items():
         digest.update(f"\0{name}\0{told}".encode())

@@ -14,7 +14,7 @@ from typing import Any
 
 from tilewave import cache, config_files, operations, outputs, plots
 from tilewave.cases import Case, Plan, expand, wants
-from tilewave.compiling import headers, nvrtc, source
+from tilewave.compiling import nvrtc, source
 from tilewave.config import Config, Style, check_folders, parse
 from tilewave.errors import KernelRefused, UserError
 from tilewave.expressions import ExpressionError
@@ -387,7 +387,7 @@ def known_by(kernel: Kernel) -> list[str]:
     known = [str(kernel.path), kernel.front.model_dump_json(), *filter(None, [own])]
     if kernel.provider != "nvrtc":
         return [*known, host_code(kernel)]
-    texts = [kernel.text, *headers.own(kernel.text, *kernel.folders).values()]
+    texts = [kernel.text, *kernel.own_headers.values()]
     return [*known, *map(source.code, texts), *cubins(kernel).values()]
 
 

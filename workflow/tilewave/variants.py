@@ -247,7 +247,7 @@ class Variant:
         sized += self._map_texts()
         if front.operation != "probe":
             sized += [(f"buffers.{name}.size", one.size) for name, one in front.buffers.items()]
-        own = self._words()
+        own = self._words
         passed = [(f"{before}arguments.{index}", text) for before, one in self._launched
                   for index, given in enumerate(one.arguments) for text in leaves([given])
                   if isinstance(text, str) and text not in own]  # fmt: skip
@@ -375,7 +375,7 @@ class Variant:
         named = (
             ("dtypes", front.dtypes, (*operands, "accumulate")),
             ("layouts", front.layouts, operands),
-            ("arguments", self._words(), (*self._plain_words, *front.buffers, *front.tensor_maps)),
+            ("arguments", self._words, (*self._plain_words, *front.buffers, *front.tensor_maps)),
         )
         # An operation without operands of its own takes what the arguments name.
         for key, given, known in named if operands else ():
@@ -420,6 +420,7 @@ class Variant:
                 allowed = "nothing: with `launches` each of them has its own"
                 raise UserError(path, key, getattr(front, key), allowed)
 
+    @cached_property
     def _words(self) -> list[str]:
         """Of the arguments the names that stand for themselves: the others are numbers, or become
         some."""
@@ -450,7 +451,7 @@ class Variant:
     def _arguments(
         self, before: str, one: Launched, names: Mapping[str, Any]
     ) -> tuple[Argument, ...]:
-        words = self._words()
+        words = self._words
 
         def value(key: str, given: Argument) -> Argument:
             if isinstance(given, tuple):

@@ -11,7 +11,7 @@ import hashlib
 import os
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tilewave.reading import lies_in
@@ -237,9 +237,8 @@ def closure(text: str, *own_folders: Path, nvcc: bool = False) -> dict[str, str]
     )
 
 
-def toolkit_digest(text: str, *own_folders: Path, nvcc: bool = False) -> str:
-    """Digest of the headers of `closure` that do not lie in the kernel's own folders."""
-    mine = own(text, *own_folders)
+def toolkit_digest(text: str, mine: Mapping[str, str], nvcc: bool = False) -> str:
+    """Digest of the headers of `closure` that do not lie in the kernel's own folders; mine: those that do (`own`)."""
     names = tuple(
         sorted(
             {name for one in (text, *mine.values()) for _, name in INCLUDE.findall(one)} - set(mine)

@@ -125,19 +125,17 @@ def expressions(kernel: Kernel) -> list[str]:
 
 def _adapted(kernel: Kernel) -> nvcc.Adapted | None:
     """The text for NVRTC where the file is one for nvcc, and does not compile as it is."""
-    own = headers.own(kernel.text, *kernel.folders)
-    return nvcc.adapted(kernel.path.name, kernel.text, own, " ".join(kernel.entries))
+    return nvcc.adapted(kernel.path.name, kernel.text, kernel.own_headers, " ".join(kernel.entries))
 
 
 def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     """Content key of what is compiled, whoever compiles it: the code without comments, the headers of
     its own folder, options, and what they become where NVRTC cannot take them as they are."""
-    own = headers.own(kernel.text, *kernel.folders)
     known = [
         kernel.path.name,
         source.code(kernel.text),
         *options(kernel, arch, macros),
-        *(part for name, text in own.items() for part in (name, source.code(text))),
+        *(part for name, text in kernel.own_headers.items() for part in (name, source.code(text))),
     ]
     adapted = _adapted(kernel)
     if adapted is not None:
@@ -148,12 +146,12 @@ def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
 
 def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     """Content key of a compilation: `text_key`, CUDA's headers and NVRTC."""
-    toolkit = [headers.toolkit_digest(kernel.text, *kernel.folders)]
+    toolkit = [headers.toolkit_digest(kernel.text, kernel.own_headers)]
     adapted = _adapted(kernel)
     if adapted is not None:
-        toolkit.append(
-            headers.toolkit_digest(adapted.prelude + kernel.text, *kernel.folders, nvcc=True)
-        )
+        text = adapted.prelude + kernel.text
+        own = headers.own(text, *kernel.folders)
+        toolkit.append(headers.toolkit_digest(text, own, nvcc=True))
     return _digest(text_key(kernel, arch, macros), *toolkit, version())
 
 

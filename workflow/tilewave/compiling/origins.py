@@ -53,7 +53,7 @@ def own_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[str, 
 
 def kernel_texts(kernel: Kernel) -> dict[str, str]:
     """`own_texts` of a kernel."""
-    return own_texts(kernel.text, kernel.path, kernel.folders)
+    return {kernel.path.name: kernel.text, **kernel.own_headers}
 
 
 def by_last_name(texts: Mapping[str, str]) -> dict[str, str]:

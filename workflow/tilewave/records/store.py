@@ -75,7 +75,7 @@ class Store:
         self.root = root
 
     def _path(self, environment: str, stage: str, key: str) -> Path:
-        return self.root / "results" / environment / stage / key[:2] / f"{key}.json"
+        return Path(f"{self.root}/results/{environment}/{stage}/{key[:2]}/{key}.json")
 
     def get(self, environment: str, stage: str, key: str) -> dict[str, Any] | None:
         """The stored result, or None: also for one that is damaged, another's, or of another schema."""

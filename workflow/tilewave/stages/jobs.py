@@ -135,7 +135,11 @@ def of_case(
         limit_s = min(limit_s, named.limit_s)
     without = kernel.provider == "nvrtc" and "cubin" not in entry
     counted = _counted(stage, frozenset(resolved.request.counters), has_fp8(variant.dtypes))
-    series = tuple(replace(one, entry=symbols.get(one.entry, one.entry)) for one in launch.series)
+    if launch.series:
+        named_by_code = (
+            replace(one, entry=symbols.get(one.entry, one.entry)) for one in launch.series
+        )
+        launch = replace(launch, series=tuple(named_by_code))
     job = Job(
         stage=stage,
         case=case.id,
@@ -152,7 +156,7 @@ def of_case(
         dtypes=variant.dtypes,
         layouts=variant.layouts if operation.laid_out else {},
         seed=config.seed,
-        launch=replace(launch, series=series),
+        launch=launch,
         limit_s=limit_s,
         cubin=entry.get("cubin") or "",
         no_cubin=entry.get("reason", "") if without else "",

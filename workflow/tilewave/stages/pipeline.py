@@ -169,14 +169,18 @@ class Pipeline:
     @functools.cached_property
     def tasks(self) -> list[Task]:
         """What is to be compiled: what nobody knows, and what is to run here and has no cubin."""
-        run = {one.case.variant.id for waiting in self.waiting.values() for one in waiting}
         return [
             Task(variant, arch)
             for name, variant in self.variants.items()
             for arch, entry in self.compiled[name].items()
-            if (entry is None or (name in run and arch == self.arch))
-            and self.compilations.missing_cubin(variant, arch)
+            if self.compilations.missing_cubin(variant, arch)
+            and (entry is None or (arch == self.arch and name in self._run))
         ]
+
+    @functools.cached_property
+    def _run(self) -> set[str]:
+        """The variants of which something is to be measured here."""
+        return {one.case.variant.id for waiting in self.waiting.values() for one in waiting}
 
     @staticmethod
     def _kernels(cases: Sequence[Planned]) -> list[str]:
