@@ -102,7 +102,7 @@ MISTAKES = [
 def test_what_is_not_the_kernels_is_told_wherever_it_runs(sizes, told):
     pytest.importorskip("cuda.bindings.driver")
     with pytest.raises(CudaError) as live:
-        launch.pack(job(), {"a": 0x1000}, 1.0, 0.0, {"map": ctypes.c_uint64(1)}, sizes)
+        launch.values(job(), {"a"}, {"map"}, 1.0, 0.0, sizes)
     assert live.value.status == "failed to launch" and told in str(live.value)
 
 
@@ -119,7 +119,8 @@ def test_an_execution_says_the_same():
 
 def test_a_live_launch_gets_the_same_bytes():
     sizes = (8, 128, 8, 2, 8)
-    made = launch.pack(job(), {"a": 0x1000}, 0.75, -0.5, {"map": ctypes.c_uint64(7)}, sizes)
+    given = launch.values(job(), {"a"}, {"map"}, 0.75, -0.5, sizes)
+    made = launch.pack(given, {"a": 0x1000}, {"map": ctypes.c_uint64(7)})
     places = (ctypes.c_void_p * len(NAMES)).from_address(made.address)
     data = [ctypes.string_at(place, min(size, 8)) for place, size in zip(places, sizes)]
     wanted = [np.uint64(0x1000), np.uint64(7), np.int64(70_000), np.float16(0.75), np.float64(-0.5)]

@@ -130,7 +130,8 @@ def test_a_live_launch_gets_the_same_bytes():
     pytest.importorskip("cuda.bindings.driver")
     job = a_job(arguments=(("m", "a", ("map", ())), "n"), shape=SHAPE, dtypes=DTYPES)
     given = (ctypes.c_uint64 * 16)(7)
-    made = launch.pack(job, {"a": 0x1000}, 1.0, 0.0, {"map": given}, [256, 4])
+    values = launch.values(job, {"a"}, {"map"}, 1.0, 0.0, [256, 4])
+    made = launch.pack(values, {"a": 0x1000}, {"map": given})
     places = (ctypes.c_void_p * 2).from_address(made.address)
     data = np.frombuffer(ctypes.string_at(places[0], 256), np.uint64)
     assert [data[0], data[1], data[8], data[9:].any()] == [33, 0x1000, 7, False]

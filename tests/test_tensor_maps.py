@@ -382,13 +382,13 @@ def test_a_map_is_an_argument_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
     (planned,) = plan_jobs("check", {})
     pointers = {"a": 0x1000, "b": 0x2000, "c": 0x3000}
     maps = tensor_maps.Maps(planned.job.launch.tensor_maps).of(pointers)
-    packed = launch.pack(planned.job, pointers, 1.0, 0.0, maps)
+    packed = launch.pack(launch.values(planned.job, pointers, maps, 1.0, 0.0), pointers, maps)
     addresses = (ctypes.c_void_p * 8).from_address(packed.address)
     assert addresses[0] % 64 == addresses[1] % 64 == 0
     values = [ctypes.c_uint64.from_address(addresses[index]).value for index in range(3)]
     assert values == [1, 2, 0x3000]  # the encoder numbers its maps
     with pytest.raises(CudaError, match="map_a"):
-        launch.pack(planned.job, pointers, 1.0, 0.0)
+        launch.values(planned.job, pointers, {}, 1.0, 0.0)
 
 
 def test_the_drivers_own_function_is_called(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ rule compile:
     threads: 1024
     params:
         kernels=WORK.kernels_of("compile"),
+        wanted=WORK.compiled_in,
         named=WORK.named("compile"),
     message:
         "Compile {params.named}"

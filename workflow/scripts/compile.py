@@ -6,5 +6,6 @@ from tilewave.stages import run
 
 if __name__ == "__main__":
     with run.job(snakemake) as job:  # noqa: F821
-        kernels = snakemake.params.kernels.split(", ")  # noqa: F821
-        Path(snakemake.output[0]).write_text(run.compile_kernels(job, kernels, snakemake.threads))  # noqa: F821
+        given, threads = snakemake.params, snakemake.threads  # noqa: F821
+        told = run.compile_kernels(job, given.kernels.split(", "), threads, given.wanted)
+        Path(snakemake.output[0]).write_text(told)  # noqa: F821

@@ -271,16 +271,18 @@ class Plan:
         kept = ctypes.create_string_buffer(value, len(value))
         scalars = (_scalar(self.scale, alpha), _scalar(self.scale, beta))
         first, second = self._names
+        # Told once: a block of launches has a thousand of them.
+        told = (
+            library.handle, self._operation, ctypes.addressof(scalars[0]),
+            pointers[first], self._layouts[first], pointers[second], self._layouts[second],
+            ctypes.addressof(scalars[1]), pointers["c"], self._layouts["c"],
+            pointers["c"], self._layouts["c"], ctypes.addressof(kept),
+            library.workspace.pointer, WORKSPACE_BYTES, library.gpu.stream_address,
+        )  # fmt: skip
 
-        def enqueue() -> None:
+        def enqueue(alive: object = (kept, scalars)) -> None:
             with cuda_errors():
-                lt.matmul(
-                    library.handle, self._operation, ctypes.addressof(scalars[0]),
-                    pointers[first], self._layouts[first], pointers[second], self._layouts[second],
-                    ctypes.addressof(scalars[1]), pointers["c"], self._layouts["c"],
-                    pointers["c"], self._layouts["c"], ctypes.addressof(kept),
-                    library.workspace.pointer, WORKSPACE_BYTES, library.gpu.stream_address,
-                )  # fmt: skip
+                lt.matmul(*told)
 
         return enqueue
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,36 +26,39 @@ class Arguments:
         self._values = list(values)
         addresses = [ctypes.addressof(value) for value in self._values]
         self._array = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
-
-    @property
-    def address(self) -> int:
+        self.address = ctypes.addressof(self._array)
         """The void** that cuLaunchKernelEx reads."""
-        return ctypes.addressof(self._array)
 
 
 def pointer(address: int) -> Any:
     return ctypes.c_uint64(address)
 
 
-def pack(
+Values = Sequence[arguments.Value | arguments.Struct]
+
+
+def values(
     job: Job,
-    pointers: Mapping[str, int],
+    buffers: Collection[str],
+    maps: Collection[str],
     alpha: float,
     beta: float,
-    maps: Mapping[str, Any] | None = None,
     sizes: Sequence[int] | None = None,
-) -> Arguments:
-    """A job's arguments in its own order: buffers by their pointers (and tensor maps that have one),
-    other tensor maps, numbers.
+) -> Values:
+    """What a job's arguments are, by `arguments.values`, for any buffers of these names.
 
     sizes: bytes of each parameter of the kernel, where they are known. Raises CudaError for what is
-    not the kernel's (see `arguments.values`).
+    not the kernel's.
     """
-    maps = maps or {}
     try:
-        given = arguments.values(job, pointers, maps, alpha, beta, sizes)
+        return arguments.values(job, buffers, maps, alpha, beta, sizes)
     except ValueError as error:
         raise CudaError("CUDA_ERROR_INVALID_VALUE", str(error)) from error
+
+
+def pack(given: Values, pointers: Mapping[str, int], maps: Mapping[str, Any]) -> Arguments:
+    """Arguments in the kernel's order: buffers by their pointers (and tensor maps that have one), other tensor
+    maps, numbers."""
 
     def one(name: str, number: Any) -> Any:
         if number is None:
@@ -173,6 +176,7 @@ class _Launch:
             key = driver.CUfunction_attribute
             name = key.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             ok(driver.cuFuncSetAttribute(self.function, name, 1))
+        self._values: dict[tuple[object, ...], Values] = {}
         self._config = configuration(
             gpu, launch.grid, launch.block, launch.shared_bytes, launch.cluster, launch.programmatic
         )
@@ -187,7 +191,12 @@ class _Launch:
     ) -> Callable[[], None]:
         """copies: addresses of tensor maps, of which a launch takes some by address."""
         mine = {name: address for name, address in copies.items() if name in self.by_address}
-        packed = pack(self._job, {**pointers, **mine}, alpha, beta, maps, self._sizes)
+        pointers = {**pointers, **mine}
+        # A case is launched with as many as 32 sets of buffers, of which only addresses differ.
+        asked = (alpha, beta, *pointers, *maps)
+        if asked not in self._values:
+            self._values[asked] = values(self._job, pointers, maps, alpha, beta, self._sizes)
+        packed = pack(self._values[asked], pointers, maps)
         return lambda: enqueue(self._config, self.function, packed)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -58,22 +59,18 @@ def _aligned() -> Map:
     return Map.from_buffer(memory, -ctypes.addressof(memory) % ALIGNMENT)
 
 
-def encode(wanted: MapPlan, address: int) -> Map:
-    """The map of the array at a device address; reads out of bounds give zero.
-
-    Raises CudaError where the driver refuses it.
-    """
+@functools.lru_cache(maxsize=16)  # a case's maps are those of up to 32 sets of buffers
+def _told(wanted: MapPlan) -> tuple[Any, ...]:
+    """What cuTensorMapEncodeTiled is told of a map, in its order but for the addresses."""
     from cuda.bindings import driver
 
     def number(kind: str, word: str) -> int:
         return int(getattr(getattr(driver, kind), f"CU_TENSOR_MAP_{word}"))
 
-    made, rank = _aligned(), len(wanted.sizes)
-    code = _encoder()(
-        ctypes.addressof(made),
+    rank = len(wanted.sizes)
+    return (
         number("CUtensorMapDataType", f"DATA_TYPE_{DTYPES[wanted.dtype].tensor_map}"),
         rank,
-        address,
         (ctypes.c_uint64 * rank)(*wanted.sizes),
         (ctypes.c_uint64 * rank)(*wanted.pitches),  # one less: an array has no fewer than one
         (ctypes.c_uint32 * rank)(*wanted.box),
@@ -83,7 +80,19 @@ def encode(wanted: MapPlan, address: int) -> Map:
         number("CUtensorMapL2promotion", f"L2_PROMOTION_{L2_PROMOTIONS[wanted.l2]}"),
         number("CUtensorMapFloatOOBfill", "FLOAT_OOB_FILL_NONE"),
     )
+
+
+def encode(wanted: MapPlan, address: int) -> Map:
+    """The map of the array at a device address; reads out of bounds give zero.
+
+    Raises CudaError where the driver refuses it.
+    """
+    made = _aligned()
+    kind, rank, *how = _told(wanted)
+    code = _encoder()(ctypes.addressof(made), kind, rank, address, *how)
     if code:
+        from cuda.bindings import driver
+
         name = driver.CUresult(code).name
         raise CudaError(name, f"cuTensorMapEncodeTiled of {wanted.document()}")
     return made

@@ -139,14 +139,19 @@ def follow(
     return Progress(what, unit, wanted, costs)
 
 
-def compile_kernels(job: Job, kernels: Sequence[str], given: int) -> str:
-    """Compile what of these kernels is not compiled yet (see `tilewave.stages.compiling`)."""
+def compile_kernels(
+    job: Job, kernels: Sequence[str], given: int, wanted: Sequence[str] | None = None
+) -> str:
+    """Compile what of these kernels is not compiled yet (see `tilewave.stages.compiling`).
+
+    wanted: the tasks' ids, where they are known: to find them out, all that is measured is planned.
+    """
     pipeline = _pipeline(job, kernels)
     logs = job.project.results / "logs" / "compile"
     logs.mkdir(parents=True, exist_ok=True)
     for name in kernels:
         (logs / f"{name}.log").unlink(missing_ok=True)
-    tasks = pipeline.tasks
+    tasks = pipeline.tasks if wanted is None else pipeline.tasks_of(wanted)
     progress = follow(job.project, "compile", "variants", [task.id for task in tasks])
     refused = 0
 
@@ -161,7 +166,7 @@ def compile_kernels(job: Job, kernels: Sequence[str], given: int) -> str:
             say(f"  {told}")
         progress.done(task.id)
 
-    with _helpers_compiled(pipeline):
+    with _helpers_compiled(pipeline, tasks):
         compiling.compile_all(tasks, pipeline.store, cores(job, given), done, pipeline.recording)
     words = f"{len(tasks)} variants in {progress.spent}"
     say(f"  compile: {words}" + (f", {refused} refused" if refused else ""))
@@ -169,9 +174,9 @@ def compile_kernels(job: Job, kernels: Sequence[str], given: int) -> str:
 
 
 @contextlib.contextmanager
-def _helpers_compiled(pipeline: Pipeline) -> Iterator[None]:
+def _helpers_compiled(pipeline: Pipeline, tasks: Sequence[compiling.Task]) -> Iterator[None]:
     """Beside other kernels those that the GPU's checks need, which take as long as the dearest of these."""
-    if not pipeline.target["live"] or not pipeline.tasks:
+    if not pipeline.target["live"] or not tasks:
         yield
         return
     arguments = [pipeline.arch, str(_cache(pipeline.project))]

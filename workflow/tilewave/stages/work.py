@@ -41,7 +41,8 @@ class Work:
     """Stage -> batch -> kernels; and whether this run measures on a GPU of this machine.
 
     folder: where a batch leaves a file that says that it is done. cards: the UUIDs of the GPUs, where
-    several were asked for: each has a slot, and who measures takes that of its batch.
+    several were asked for: each has a slot, and who measures takes that of its batch. compiled: by kernel the
+    ids of what is to be compiled of it (`compiling.Task.id`).
     """
 
     def __init__(
@@ -50,8 +51,10 @@ class Work:
         live: bool,
         batches: Mapping[str, Mapping[str, list[str]]],
         cards: Sequence[str] = (),
+        compiled: Mapping[str, list[str]] | None = None,
     ) -> None:
         self.folder, self.live, self.batches, self.cards = folder, live, batches, cards
+        self.compiled = compiled or {}
 
     def of(self, stage: str, kernels: object = None) -> list[str]:
         """The batches of a stage; those that hold one of these kernels, if any are given."""
@@ -70,6 +73,12 @@ class Work:
     def kernels_of(self, stage: str) -> Callable[[Any], str]:
         """For a rule: its wildcards -> the kernels of the batch, parted by commas."""
         return lambda wildcards: ", ".join(self.batches[stage][wildcards.batch])
+
+    def compiled_in(self, wildcards: Any) -> list[str]:
+        """For a rule: its wildcards -> what its batch compiles."""
+        return [
+            one for name in self.batches["compile"][wildcards.batch] for one in self.compiled[name]
+        ]
 
     def card(self, batch: str) -> str:
         """UUID of the GPU of a batch; empty for the host's, and where nothing is dealt."""
@@ -227,7 +236,7 @@ def find(project: Project, decide: bool = True, nodes: int | None = None) -> Wor
     folder = f"{project.results.as_posix()}/batches"
     known = store.read(path)
     try:
-        work = Work(folder, known["live"], known["batches"], known["cards"])
+        work = Work(folder, known["live"], known["batches"], known["cards"], known["compiled"])
         state = known["state"]
     except (KeyError, TypeError):
         work, state = None, ""
@@ -245,7 +254,7 @@ def find(project: Project, decide: bool = True, nodes: int | None = None) -> Wor
     if work is not None and state == now and project.results.is_dir():
         if work.batches and known.get("settled") == project.plan_digest():
             work = Work(folder, work.live, {}, work.cards)
-            store.write(path, known | {"batches": {}})
+            store.write(path, known | {"batches": {}, "compiled": {}})
         if not work.batches:
             return work
     from tilewave.stages.pipeline import Pipeline
@@ -254,9 +263,18 @@ def find(project: Project, decide: bool = True, nodes: int | None = None) -> Wor
     target = targets.resolve(project.config, here, project.recorded_root, project.where)
     target |= {name: told[name] for name in ("machine", "node")} if told else {}
     uuids = [one["uuid"] for one in target.get("cards", ())]
-    batches = _batches(project, Pipeline(project, target).work(), nodes, len(uuids))
-    work = Work(folder, bool(target["live"]), batches, uuids)
-    decided = {"live": work.live, "batches": work.batches, "cards": uuids, "state": now}
+    pipeline, compiled = Pipeline(project, target), dict[str, list[str]]()
+    for task in pipeline.tasks:
+        compiled.setdefault(task.variant.kernel.name, []).append(task.id)
+    batches = _batches(project, pipeline.work(), nodes, len(uuids))
+    work = Work(folder, bool(target["live"]), batches, uuids, compiled)
+    decided = {
+        "live": work.live,
+        "batches": batches,
+        "cards": uuids,
+        "compiled": compiled,
+        "state": now,
+    }
     if decided != known:
         store.write(path, decided)
     return work
