@@ -29,6 +29,29 @@ __device__ __forceinline__ void arrive() { asm volatile("barrier.cluster.arrive.
 // ... here before they send: the other blocks have begun.
 __device__ __forceinline__ void wait_for_all() { asm volatile("barrier.cluster.wait;\n" ::: "memory"); }
 
+// An mbarrier that so many bytes of the others come by. By one thread, before it arrives.
+__device__ __forceinline__ void expect(unsigned barrier, int bytes) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(barrier) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+// Until they have all come.
+__device__ __forceinline__ void wait_for_bytes(unsigned barrier) {
+    unsigned done = 0;
+    do {
+        asm volatile(
+            "{\n"
+            ".reg .pred done;\n"
+            "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], 0;\n"
+            "selp.u32 %0, 1, 0, done;\n"
+            "}\n"
+            : "=r"(done)
+            : "r"(barrier)
+            : "memory");
+    } while (!done);
+}
+
 __device__ __forceinline__ void store_quad(unsigned there, unsigned barrier, const float* quad) {
     asm volatile(
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];\n" ::"r"(there),
@@ -89,11 +112,7 @@ struct Exchange {
 
     // By one thread, before it arrives.
     __device__ __forceinline__ void begin(int rank) const {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(barrier) : "memory");
-        asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier),
-                     "r"((BLOCKS - 1) * quads_of(rank) * THREADS * QUAD_BYTES)
-                     : "memory");
+        expect(barrier, (BLOCKS - 1) * quads_of(rank) * THREADS * QUAD_BYTES);
     }
 
     // Sends all shares but the own one, which it gives. The part of the block that comes j + 1 behind another one, in the
@@ -120,18 +139,7 @@ struct Exchange {
 
     // Waits for the parts of the others and adds them, in the circle's order: the sums are the same every time.
     __device__ __forceinline__ void add(Number (&own)[SHARE], int rank) const {
-        unsigned done = 0;
-        do {
-            asm volatile(
-                "{\n"
-                ".reg .pred done;\n"
-                "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], 0;\n"
-                "selp.u32 %0, 1, 0, done;\n"
-                "}\n"
-                : "=r"(done)
-                : "r"(barrier)
-                : "memory");
-        } while (!done);
+        wait_for_bytes(barrier);
 #pragma unroll
         for (int slot = 0; slot < BLOCKS - 1; ++slot) {
             const unsigned from = slots + slot * SLOT_BYTES + threadIdx.x * QUAD_BYTES;

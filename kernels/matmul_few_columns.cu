@@ -38,7 +38,6 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 // memory would give them no faster than they are multiplied. So two or four lanes share a k and each has a part of the
 // columns, of twice or four times as many rows.
 
-#include "pieces.cuh"
 #include "skinny.cuh"
 
 namespace {
@@ -56,7 +55,7 @@ constexpr int LANE_PIECES = LANE_COLUMNS / PIECE;  // of a row of B
 constexpr int A_STAGE_BYTES = TILE_M * LANES * PIECE_BYTES;
 constexpr int STAGE_BYTES = A_STAGE_BYTES + CHUNK * COLUMNS * static_cast<int>(sizeof(REAL));
 
-static_assert(LANE_COLUMNS % 4 == 0 && ROWS % SHARERS == 0, "whole pieces of B, whole passes over A");
+static_assert(LANE_COLUMNS % 4 == 0, "whole pieces of B");
 
 using Rows = Piece[ROWS];
 using Sums = REAL[SUMS];
@@ -111,24 +110,19 @@ __device__ __forceinline__ void product(const Problem& p, unsigned shared, const
     // Tiles of the same rows are neighbours: the second one finds A in L2.
     const int tile = blockIdx.x / SPLITS, columns = (p.n - 1) / COLUMNS + 1;
     const int first_row = tile / columns * TILE_M, first_column = tile % columns * COLUMNS;
-    const int chunks = (p.k - 1) / CHUNK + 1;
-    const int begin = pieces::begin(chunks, lines.rank, SPLITS);
-    const int count = pieces::begin(chunks, lines.rank + 1, SPLITS) - begin;
-    const int end = min((begin + count) * CHUNK, p.k);
+    const Stretch own = stretch_of(p, CHUNK, lines.rank);
     const auto copy_next = [&](int chunk) {
-        const int first = (begin + chunk) * CHUNK;
+        const int first = (own.begin + chunk) * CHUNK;
         const unsigned stage = shared + chunk % STAGES * STAGE_BYTES;
-        copy_tile<A_ALIGNED, TILE_M, CHUNK>(p.a, first_row, p.m, first, end, p.k, [=](int pass, int row, int k) {
+        copy_tile<A_ALIGNED, TILE_M, CHUNK>(p.a, first_row, p.m, first, own.end, p.k, [=](int pass, int row, int k) {
             return stage + (row * CHUNK + k) * unsigned(sizeof(REAL)) + pass * CHUNK * unsigned(sizeof(REAL));
         });
-        copy_tile<ALIGNED, CHUNK, COLUMNS>(p.b, first, end, first_column, p.n, p.n, [=](int pass, int k, int column) {
+        copy_tile<ALIGNED, CHUNK, COLUMNS>(p.b, first, own.end, first_column, p.n, p.n, [=](int pass, int k, int column) {
             return stage + A_STAGE_BYTES + place_of_b(pass, k, column);
         });
         cp_async::commit();
     };
 
-#pragma unroll
-    for (int chunk = 0; chunk < STAGES - 1; ++chunk) copy_next(chunk);
     Sums sums;
 #pragma unroll
     for (int i = 0; i < SUMS; ++i) sums[i] = 0;
@@ -139,30 +133,26 @@ __device__ __forceinline__ void product(const Problem& p, unsigned shared, const
         const int piece = lane % SHARERS * LANE_PIECES + i ^ places_off(lane / SHARERS);
         b[i] = shared + A_STAGE_BYTES + (lane / SHARERS * COLUMNS + piece) * PIECE_BYTES;
     }
-#pragma unroll 1
-    for (int chunk = 0; chunk < count; ++chunk) {
-        cp_async::wait<STAGES - 2>();
-        __syncthreads();  // a chunk has landed for all, and all have read the one before
-        copy_next(chunk + STAGES - 1);
+    through_stages(own.count, copy_next, [&](int chunk) {
         const unsigned stage = chunk % STAGES * STAGE_BYTES;
         Rows rows;
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) read(rows[i], a + stage + i * LANES * PIECE_BYTES);
         multiply(sums, rows, b, stage);
-    }
+    });
 
     add_lanes<SUMS / 2>(sums);
     const Piece(&left)[SHARERS] = reinterpret_cast<const Piece(&)[SHARERS]>(sums);
     if (SPLITS > 1) cluster_parts::wait_for_all();
     // Two turns over the lines: what others wait for is sent first.
 #pragma unroll
-    for (int own = SPLITS == 1; own < 2; ++own) {
-        if (SPLITS > 1 && own) lines.wait();
+    for (int mine = SPLITS == 1; mine < 2; ++mine) {
+        if (SPLITS > 1 && mine) lines.wait();
 #pragma unroll
         for (int i = 0; i < SHARERS; ++i) {
             const int line = warp * SHARERS + i;
-            if (SPLITS > 1 && lines.owns(line) != own) continue;
-            if (!own) {
+            if (SPLITS > 1 && lines.owns(line) != mine) continue;
+            if (!mine) {
                 lines.send(line, left[i]);
                 continue;
             }

@@ -35,7 +35,6 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 // k. So a narrow tile, which leaves no SM without work, still asks for whole lines, and what a group wants of A is the
 // same for all its lanes: one read of 16 bytes a row. The groups add their sums in shared memory, once, at the end.
 
-#include "pieces.cuh"
 #include "skinny.cuh"
 
 namespace {
@@ -49,13 +48,13 @@ constexpr int ROW_BYTES = CHUNK * sizeof(REAL);  // of A in a chunk
 constexpr int STAGE_BYTES = ROWS * ROW_BYTES;
 constexpr int B_STAGE_BYTES = THREADS * DEPTH * PIECE_BYTES;
 constexpr int PIECES = ROWS * LANES;  // of a tile
-constexpr int LINE = PIECES / WARP;   // lines of them
+constexpr int LINES = PIECES / WARP;  // of 32 of them
 constexpr int SUMS_BYTES = GROUPS * PIECES * PIECE_BYTES;
-constexpr int MEETING = STAGES * STAGE_BYTES > SUMS_BYTES ? STAGES * STAGE_BYTES : SUMS_BYTES;
+constexpr int SHARED_OF_A = STAGES * STAGE_BYTES > SUMS_BYTES ? STAGES * STAGE_BYTES : SUMS_BYTES;  // sums follow A
 
 using Column = Piece[DEPTH];  // of a lane
 using Sums = Piece[ROWS];
-using Lines = Meeting<LINE>;
+using Lines = Meeting<LINES>;
 
 __device__ __forceinline__ void multiply(Sums& sums, unsigned a, const Column& b) {
 #pragma unroll
@@ -79,25 +78,20 @@ __device__ __forceinline__ void product(const Problem& p, unsigned shared, const
     // Tiles of the same columns are neighbours: the second one finds B in L2.
     const int tile = blockIdx.x / SPLITS, tile_rows = (p.m - 1) / ROWS + 1;
     const int first_row = tile % tile_rows * ROWS, first_column = tile / tile_rows * TILE_N;
-    const int chunks = (p.k - 1) / CHUNK + 1;
-    const int begin = pieces::begin(chunks, lines.rank, SPLITS);
-    const int count = pieces::begin(chunks, lines.rank + 1, SPLITS) - begin;
-    const int end = min((begin + count) * CHUNK, p.k);
+    const Stretch own = stretch_of(p, CHUNK, lines.rank);
     const auto copy_next = [&](int chunk) {
-        const int first = (begin + chunk) * CHUNK;
+        const int first = (own.begin + chunk) * CHUNK;
         const unsigned stage = shared + chunk % STAGES * STAGE_BYTES;
-        const unsigned of_b = shared + MEETING + chunk % STAGES * B_STAGE_BYTES;
-        copy_tile<A_ALIGNED, ROWS, CHUNK>(p.a, first_row, p.m, first, end, p.k, [=](int pass, int row, int k) {
+        const unsigned of_b = shared + SHARED_OF_A + chunk % STAGES * B_STAGE_BYTES;
+        copy_tile<A_ALIGNED, ROWS, CHUNK>(p.a, first_row, p.m, first, own.end, p.k, [=](int pass, int row, int k) {
             return stage + (row * CHUNK + k) * unsigned(sizeof(REAL)) + pass * ROW_BYTES;
         });
-        copy_tile<ALIGNED, CHUNK, TILE_N>(p.b, first, end, first_column, p.n, p.n, [=](int pass, int k, int column) {
+        copy_tile<ALIGNED, CHUNK, TILE_N>(p.b, first, own.end, first_column, p.n, p.n, [=](int pass, int k, int column) {
             return of_b + (k * TILE_N + column) * unsigned(sizeof(REAL)) + pass * LANES * PIECE_BYTES;
         });
         cp_async::commit();
     };
 
-#pragma unroll
-    for (int chunk = 0; chunk < STAGES - 1; ++chunk) copy_next(chunk);
     Sums sums;
 #pragma unroll
     for (int row = 0; row < ROWS; ++row) {
@@ -105,17 +99,13 @@ __device__ __forceinline__ void product(const Problem& p, unsigned shared, const
         for (int e = 0; e < PIECE; ++e) sums[row][e] = 0;
     }
     const unsigned a = shared + group * DEPTH * sizeof(REAL);
-    const unsigned b = shared + MEETING + (group * DEPTH * LANES + lane) * PIECE_BYTES;
-#pragma unroll 1
-    for (int chunk = 0; chunk < count; ++chunk) {
-        cp_async::wait<STAGES - 2>();
-        __syncthreads();  // a chunk has landed for all, and all have read the one before
-        copy_next(chunk + STAGES - 1);
+    const unsigned b = shared + SHARED_OF_A + (group * DEPTH * LANES + lane) * PIECE_BYTES;
+    through_stages(own.count, copy_next, [&](int chunk) {
         Column column;
 #pragma unroll
         for (int i = 0; i < DEPTH; ++i) read(column[i], b + chunk % STAGES * B_STAGE_BYTES + i * LANES * PIECE_BYTES);
         multiply(sums, a + chunk % STAGES * STAGE_BYTES, column);
-    }
+    });
 
     cp_async::wait<0>();
     __syncthreads();  // nobody reads A any more, nothing is written there
@@ -127,18 +117,18 @@ __device__ __forceinline__ void product(const Problem& p, unsigned shared, const
     if (SPLITS > 1) cluster_parts::wait_for_all();
     // Two turns over the lines: what others wait for is sent first.
 #pragma unroll
-    for (int own = SPLITS == 1; own < 2; ++own) {
-        if (SPLITS > 1 && own) lines.wait();
+    for (int mine = SPLITS == 1; mine < 2; ++mine) {
+        if (SPLITS > 1 && mine) lines.wait();
 #pragma unroll 1
-        for (int line = threadIdx.x / WARP; line < LINE; line += WARPS) {
-            if (SPLITS > 1 && lines.owns(line) != own) continue;
+        for (int line = threadIdx.x / WARP; line < LINES; line += WARPS) {
+            if (SPLITS > 1 && lines.owns(line) != mine) continue;
             const int number = line * WARP + threadIdx.x % WARP;
             Piece piece = {};
 #pragma unroll
             for (int of = 0; of < GROUPS; ++of) {
                 cluster_parts::add_quad(piece, shared + (of * PIECES + number) * PIECE_BYTES);
             }
-            if (own) {
+            if (mine) {
                 if (SPLITS > 1) lines.add(line, piece);
                 store<ALIGNED>(p, first_row + number / LANES, first_column + number % LANES * PIECE, piece);
             } else {
@@ -157,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     __shared__ unsigned long long arrived;
     const Problem p = {a, b, c, m, n, k, alpha, beta};
     const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(memory));
-    const Lines lines = {shared + MEETING + STAGES * B_STAGE_BYTES, static_cast<unsigned>(__cvta_generic_to_shared(&arrived)),
+    const Lines lines = {shared + SHARED_OF_A + STAGES * B_STAGE_BYTES, static_cast<unsigned>(__cvta_generic_to_shared(&arrived)),
                          static_cast<int>(cluster_parts::rank())};
     if (SPLITS > 1) lines.begin();
     if (!p.aligned()) {

@@ -72,7 +72,6 @@ using namespace fit;
 
 constexpr int GROUP_COLUMNS = 16;  // that a block adds: a sector or two of each row of C
 constexpr int GROUP_QUADS = GROUP_COLUMNS / QUAD_COLUMNS;
-constexpr int QUADS = TILE_N / QUAD_COLUMNS;  // of a thread
 constexpr int SLICES = 8 / WARPGROUPS;  // at most
 
 #if WHOLE_NUMBERS

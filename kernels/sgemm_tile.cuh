@@ -53,11 +53,10 @@ constexpr int A_DEPTHS = STEP / A_LANES;   // and its k of each
 // Copies of B, 16 bytes each: a thread stays in one row, so that one pointer is enough but at an edge.
 constexpr int B_LANES = THREADS / STEP;
 constexpr int B_QUADS = TILE_N / QUAD / B_LANES;
-// Copies of B, 8 bytes each, where rows are whole pairs: a thread stays in its columns.
-constexpr int PAIR_LANES = TILE_N / 2 < THREADS ? TILE_N / 2 : THREADS;
+// Copies of B, 8 bytes each, where rows are whole pairs: a thread stays in its column of pairs.
+constexpr int PAIR_LANES = TILE_N / 2;
 constexpr int PAIR_PASS = THREADS / PAIR_LANES;
-constexpr int PAIR_COLUMNS = TILE_N / 2 / PAIR_LANES;  // pairs of a thread
-// Copies of B, 4 bytes each, for what is not aligned: the same.
+// Copies of B, 4 bytes each, for what is not aligned: it stays in its columns.
 constexpr int B_PASS = THREADS > TILE_N ? THREADS / TILE_N : 1;
 constexpr int B_COLUMNS = THREADS > TILE_N ? 1 : TILE_N / THREADS;
 
@@ -66,6 +65,7 @@ static_assert(TILE_M % WARP_M == 0 && TILE_N % WARP_N == 0, "warp tiles fill the
 static_assert(THREADS * THREAD_M * THREAD_N == TILE_M * TILE_N, "the front matter launches this many threads");
 static_assert(A_ROWS * A_PASS == TILE_M && A_DEPTHS * A_LANES == STEP, "whole passes over A");
 static_assert(B_QUADS * B_LANES * QUAD == TILE_N && STEP % B_PASS == 0, "whole passes over B");
+static_assert(PAIR_PASS * PAIR_LANES == THREADS && STEP % PAIR_PASS == 0, "whole passes over pairs of B");
 static_assert(STEP % 2 == 0, "the two sets of operands change places at every k");
 static_assert(STAGES >= 3, "a chunk in use, one that has landed, one on its way");
 
@@ -144,7 +144,8 @@ enum class Rows { WHOLE, TWO, ANY };
 template <Rows ROWS>
 struct Copies {
     static constexpr bool WIDE = ROWS == Rows::WHOLE, IN_PAIRS = ROWS == Rows::TWO;
-    static constexpr int POINTERS = WIDE ? 1 : IN_PAIRS ? PAIR_COLUMNS : EDGE_QUADS && B_QUADS > B_COLUMNS ? B_QUADS : B_COLUMNS;
+    static constexpr int AT_EDGE = EDGE_QUADS && B_QUADS > B_COLUMNS ? B_QUADS : B_COLUMNS;
+    static constexpr int POINTERS = ROWS == Rows::ANY ? AT_EDGE : 1;
     const float* a_from[A_ROWS];
     const float* b_from[POINTERS];
     unsigned a_to, b_to;  // shared addresses
@@ -160,15 +161,12 @@ struct Copies {
             const int row = min(place.row + a_row + i * A_PASS, p.m - 1);
             a_from[i] = p.a + static_cast<long long>(row) * p.k + first_k + a_k;
         }
-        const bool quads = WIDE || (!IN_PAIRS && EDGE_QUADS && in_quads(n));
-        b_k = quads ? thread / B_LANES : IN_PAIRS ? thread / PAIR_LANES : thread / TILE_N;
-        const int b_column = quads ? thread % B_LANES * QUAD : IN_PAIRS ? thread % PAIR_LANES * 2 : thread % TILE_N;
-        b_to = shared_address(shared + A_STAGE + b_k * B_ROW + b_column);
-#pragma unroll
-        for (int i = 0; i < POINTERS; ++i) {
-            const int column = place.column + b_column + i * (quads ? B_LANES * QUAD : IN_PAIRS ? PAIR_LANES * 2 : THREADS);
-            const int last = quads ? n - QUAD : IN_PAIRS ? n - 2 : n - 1;
-            b_from[i] = p.b + static_cast<long long>(first_k + b_k) * n + (WIDE ? column : min(column, last));
+        if constexpr (IN_PAIRS) {
+            begin_b<2, PAIR_LANES, 0>(p, place, shared, first_k);
+        } else if (WIDE || (EDGE_QUADS && in_quads(n))) {
+            begin_b<QUAD, B_LANES, B_LANES * QUAD>(p, place, shared, first_k);
+        } else {
+            begin_b<1, TILE_N, THREADS>(p, place, shared, first_k);
         }
     }
 
@@ -185,11 +183,7 @@ struct Copies {
         if constexpr (IN_PAIRS) {
 #pragma unroll
             for (int d = 0; d < STEP; d += PAIR_PASS) {
-#pragma unroll
-                for (int i = 0; i < PAIR_COLUMNS; ++i) {
-                    one<8, WHOLE>(b_to + stage + (d * B_ROW + i * PAIR_LANES * 2) * 4,
-                                  b_from[i] + static_cast<long long>(d) * n, b_k + d < depth);
-                }
+                one<8, WHOLE>(b_to + stage + d * B_ROW * 4, b_from[0] + static_cast<long long>(d) * n, b_k + d < depth);
             }
         } else if (WIDE || (EDGE_QUADS && in_quads(n))) {
 #pragma unroll
@@ -216,6 +210,21 @@ struct Copies {
     }
 
   private:
+    // Where this thread's copies of B begin: UNIT floats each, in a row of which LANES threads share the work; of several
+    // pointers each is APART floats behind the one before.
+    template <int UNIT, int LANES, int APART>
+    __device__ __forceinline__ void begin_b(const Problem& p, const Place& place, const float* shared, int first_k) {
+        const int thread = threadIdx.x;
+        b_k = thread / LANES;
+        const int b_column = thread % LANES * UNIT;
+        b_to = shared_address(shared + A_STAGE + b_k * B_ROW + b_column);
+#pragma unroll
+        for (int i = 0; i < POINTERS; ++i) {
+            const int column = place.column + b_column + i * APART;
+            b_from[i] = p.b + static_cast<long long>(first_k + b_k) * n + (WIDE ? column : min(column, n - UNIT));
+        }
+    }
+
     template <int BYTES, bool WHOLE>
     static __device__ __forceinline__ void one(unsigned to, const float* from, bool inside) {
         if constexpr (WHOLE) {

@@ -7,6 +7,7 @@
 
 #include "cluster_parts.cuh"
 #include "cp_async.cuh"
+#include "pieces.cuh"
 
 using f32 = float;
 using f64 = double;
@@ -99,6 +100,31 @@ __device__ __forceinline__ void write(unsigned at, const f64 (&from)[2]) {
     asm volatile("st.shared.v2.f64 [%0], {%1, %2};\n" ::"r"(at), "d"(from[0]), "d"(from[1]) : "memory");
 }
 
+// The chunks of k of one block of a cluster, `count` from `begin` on, up to element `end` of k.
+struct Stretch {
+    int begin, count, end;
+};
+
+__device__ __forceinline__ Stretch stretch_of(const Problem& p, int chunk, int rank) {
+    const int chunks = (p.k - 1) / chunk + 1;
+    const int begin = pieces::begin(chunks, rank, SPLITS), count = pieces::begin(chunks, rank + 1, SPLITS) - begin;
+    return {begin, count, min((begin + count) * chunk, p.k)};
+}
+
+// Chunks through the stages: each is copied STAGES - 1 turns before it is used.
+template <class CopyNext, class Use>
+__device__ __forceinline__ void through_stages(int count, CopyNext copy_next, Use use) {
+#pragma unroll
+    for (int chunk = 0; chunk < STAGES - 1; ++chunk) copy_next(chunk);
+#pragma unroll 1
+    for (int chunk = 0; chunk < count; ++chunk) {
+        cp_async::wait<STAGES - 2>();
+        __syncthreads();  // a chunk has landed for all, and all have read the one before
+        copy_next(chunk + STAGES - 1);
+        use(chunk);
+    }
+}
+
 // A piece of the product's row, from `column` on.
 template <bool ALIGNED>
 __device__ __forceinline__ void store(const Problem& p, int row, int column, const Piece& sums) {
@@ -139,11 +165,7 @@ struct Meeting {
     __device__ __forceinline__ void begin() const {
         if (threadIdx.x == 0) {
             const int lines = (LINES - rank + SPLITS - 1) / SPLITS;
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(barrier) : "memory");
-            asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
-            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier),
-                         "r"((SPLITS - 1) * lines * LINE_BYTES)
-                         : "memory");
+            cluster_parts::expect(barrier, (SPLITS - 1) * lines * LINE_BYTES);
         }
         cluster_parts::arrive();
     }
@@ -156,20 +178,7 @@ struct Meeting {
         cluster_parts::store_quad(cluster_parts::in_block(at, owner), cluster_parts::in_block(barrier, owner), piece);
     }
 
-    __device__ __forceinline__ void wait() const {
-        unsigned done = 0;
-        do {
-            asm volatile(
-                "{\n"
-                ".reg .pred done;\n"
-                "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], 0;\n"
-                "selp.u32 %0, 1, 0, done;\n"
-                "}\n"
-                : "=r"(done)
-                : "r"(barrier)
-                : "memory");
-        } while (!done);
-    }
+    __device__ __forceinline__ void wait() const { cluster_parts::wait_for_bytes(barrier); }
 
     // What the others have of a line, in the circle's order: the sums are the same every time.
     __device__ __forceinline__ void add(int line, Piece& piece) const {

@@ -375,8 +375,8 @@ def test_what_checks_on_a_gpu_need_is_compiled_beside_the_kernels(tmp_path, monk
     )
     made = SimpleNamespace(store=SimpleNamespace(root=tmp_path))
     for live, tasks in ((False, [1]), (True, []), (True, [1])):
-        about = SimpleNamespace(target={"live": live}, arch="sm_90", project=made, tasks=tasks)
-        with run._helpers_compiled(about):
+        about = SimpleNamespace(target={"live": live}, arch="sm_90", project=made)
+        with run._helpers_compiled(about, tasks):
             assert len(begun) == (live and bool(tasks))
     assert begun == [
         [sys.executable, "-m", "tilewave.gpu.reference", "sm_90", str(tmp_path / "cache")]

@@ -282,6 +282,11 @@ class Kernel:
         return own, *(own / one for one in self.front.compiler.include)
 
     @cached_property
+    def asked(self) -> dict[str, frozenset[str]]:
+        """Expression -> the names that it asks for, also through `let`, of those that were looked at."""
+        return {}
+
+    @cached_property
     def own_headers(self) -> dict[str, str]:
         """Name -> text of the headers in these folders that it includes, directly or not, as they were when
         this was asked first."""

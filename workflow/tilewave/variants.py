@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -168,7 +168,7 @@ class Variant:
         return ""
 
     def _device_words(self, text: Any) -> set[str]:
-        return _asked(self.kernel, text) & set(DEVICE_NAMES)
+        return set(DEVICE_NAMES).intersection(_asked(self.kernel, text))
 
     def unknown_device(self, device: Mapping[str, Any]) -> str:
         """Empty where the launch can be planned; else what of the device its geometry asks for."""
@@ -572,13 +572,17 @@ def _told(kernel: Kernel, key: str, text: Any, error: ExpressionError) -> UserEr
     return kind(kernel.path, key, text, str(error))
 
 
-def _asked(kernel: Kernel, text: Any) -> set[str]:
+def _asked(kernel: Kernel, text: Any) -> Set[str]:
     """Names that an expression asks for, itself or through the `let` that it uses."""
-    asked = names_in(text)
-    for name, meaning in reversed(kernel.front.let.items()):
-        if name in asked:
-            asked |= names_in(meaning)
-    return asked
+    if not isinstance(text, str):
+        return set()
+    if text not in kernel.asked:
+        asked = names_in(text)
+        for name, meaning in reversed(kernel.front.let.items()):
+            if name in asked:
+                asked |= names_in(meaning)
+        kernel.asked[text] = frozenset(asked)
+    return kernel.asked[text]
 
 
 def _known(kernel: Kernel, text: Any, names: Mapping[str, Any]) -> Mapping[str, Any]:
