@@ -81,7 +81,7 @@ def test_the_models_pick_and_its_regret(study: StudyData) -> None:
             Case((m, n, k), Launch(tile, -(-m // tile[0]) * -(-n // tile[1]), 2), us)
             for (m, n, k), us in zip(synthetic.RACED_AT, times)
         ]
-        costs = calibration.costs(calibration.at(known, calibration.SHAPES), synthetic.SMS)
+        costs = calibration.costs(known, synthetic.SMS)
         assert costs is not None
         predicted[variant] = costs.duration(known[3].shape, known[3].launch, synthetic.SMS)
     pick = min(predicted, key=lambda name: predicted[name])

@@ -251,7 +251,7 @@ class LaunchPlan:
         return selection.Launch.of(
             shape, self.tile, self.blocks, self.working_blocks, self.scratch_bytes, limits,
             math.prod(self.block), int(resources["registers"]), static + self.shared_bytes,
-            in_clusters=self.cluster_blocks > 1, added_by_all=self.added_by_all(entry),
+            cluster=self.cluster_blocks, added_by_all=self.added_by_all(entry),
         )  # fmt: skip
 
     def beyond(self, device: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from tilewave.stages.compiling import Task
 from tilewave.target import device as device_of
 from tilewave.theory import calibration, selection
 from tilewave.theory.calibration import Case
+from tilewave.theory.nearby import Sizes
 from tilewave.theory.occupancy import SmLimits
 from tilewave.theory.selection import Costs
 from tilewave.variants import Variant, variant
@@ -43,7 +44,7 @@ class Known:
 
     variant: Variant
     resources: Mapping[str, Any]
-    measured: Mapping[calibration.Sizes, float]
+    measured: Mapping[Sizes, float]
     fitted: Sequence[Case]
     costs: Costs
 
@@ -202,15 +203,18 @@ class Picker:
                     measured[_sizes(text, self.device)] = times[where]
         cases = []
         elements = product_sizes(made.dtype)
-        for sizes in calibration.telling(measured, elements):
+        for sizes, us in measured.items():
             launch = self._launch(made, resources, sizes)
             if isinstance(launch, selection.Launch):
-                cases.append(Case(sizes, launch, measured[sizes]))
+                cases.append(Case(sizes, launch, us))
         costs = calibration.costs(cases, self.sms, elements)
-        return None if costs is None else Known(made, resources, measured, cases, costs)
+        if costs is None:
+            return None
+        fitted = calibration.at(cases, calibration.telling(measured, elements))
+        return Known(made, resources, measured, fitted, costs)
 
     def _launch(
-        self, made: Variant, resources: Mapping[str, Any], sizes: calibration.Sizes
+        self, made: Variant, resources: Mapping[str, Any], sizes: Sizes
     ) -> selection.Launch | str:
         """How a variant covers a shape, or why it cannot."""
         shape = dict(zip("mnk", sizes))
@@ -224,7 +228,7 @@ class Picker:
             or "its front matter names no tile"
         )
 
-    def answer(self, sizes: calibration.Sizes, dtype: str) -> Answer:
+    def answer(self, sizes: Sizes, dtype: str) -> Answer:
         """The variants of a dtype at a shape."""
         candidates, refused = [], dict[str, int]()
         shape = dict(zip("mnk", sizes))
@@ -244,7 +248,7 @@ class Picker:
         return Answer(sorted(candidates, key=lambda one: one.prudent_us), refused)
 
 
-def _sizes(text: str, device: Mapping[str, Any]) -> calibration.Sizes:
+def _sizes(text: str, device: Mapping[str, Any]) -> Sizes:
     """Sizes of a shape as a case's name has it: `4096x128x4096`, `256*sms` for all three."""
     parts = text.split("x")
     (shape,) = expand_shapes(

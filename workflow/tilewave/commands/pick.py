@@ -21,10 +21,11 @@ from tilewave.kernels import find_kernels
 from tilewave.operations.matmul import Matmul
 from tilewave.picking import Answer, Candidate, Picker
 from tilewave.records.recorded import Recorded, folders, foremost
-from tilewave.theory.calibration import SHAPES, Sizes
+from tilewave.theory.calibration import SHAPES
+from tilewave.theory.nearby import Sizes
 from tilewave.theory.quantization import tile_count
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SHOWN = 5
 """Variants of the text."""
 
@@ -194,10 +195,7 @@ def text(told: Mapping[str, Any]) -> list[str]:
             f"{first['variant']}: {first['us']:.2f} us expected, {first['tflops']:.1f} TFLOP/s",
             f"  {_geometry(first)}",
             f"  its time: {_shares(first['spent_us'])}",
-            *(
-                f"  {f'x{times:.2f} of it' if times else 'what it takes more is not known'}, for {kind}"
-                for kind, times in first["times_more"].items()
-            ),
+            f"  of it x{first['times_more']:.2f} by what it took at shapes near this one",
             *(f"  runner-up: {_against(first, other)}" for other in found[1:2]),
             "",
             *columns(

@@ -20,7 +20,8 @@ from tilewave.dtypes import product_sizes
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.theory import calibration, selection
-from tilewave.theory.calibration import Case, Sizes
+from tilewave.theory.calibration import Case
+from tilewave.theory.nearby import Sizes
 from tilewave.theory.occupancy import SmLimits
 from tilewave.theory.selection import Launch, Shape
 
@@ -90,8 +91,8 @@ def fitted_at() -> str:
         ", ".join(base.shape_label(dict(zip(SHAPE, sizes))) for sizes in shapes)
         for shapes in (calibration.USUAL, calibration.SPECIAL)
     )
-    kinds = f"{selection.MISALIGNED}, {selection.RAGGED} or {selection.NARROW}"
-    return f"{usual}; what it takes more for {kinds} at {special}"
+    kinds = f"{selection.LINES}, {selection.RAGGED} or {selection.NARROW}"
+    return f"{usual}; what it takes more for {kinds} at {special}, and near other shapes there"
 
 
 def launch(row: Row, environment: Mapping[str, Any]) -> Launch | None:
@@ -107,13 +108,13 @@ def launch(row: Row, environment: Mapping[str, Any]) -> Launch | None:
     if limits is None:
         return None
     shape = {size: int(row[size]) for size in SHAPE}
-    in_clusters, added_by_all = (
-        base.present(row.get(name)) and int(row[name]) >= least
-        for name, least in (("cluster_blocks", 2), ("added_by_all", 1))
+    cluster, added_by_all = (
+        int(row[name]) if base.present(row.get(name)) else 0
+        for name in ("cluster_blocks", "added_by_all")
     )
     return selection.Launch.of(
         shape, (rows, columns, depth), grid, working, scratch, limits, threads, registers, shared,
-        in_clusters=in_clusters, added_by_all=added_by_all,
+        cluster=cluster, added_by_all=bool(added_by_all),
     )  # fmt: skip
 
 
@@ -215,9 +216,9 @@ class _Rules:
         fitted = {}
         self._told: dict[str, Collection[Sizes]] = {}
         for variant, known in cases.items():
-            told = calibration.telling(dict.fromkeys(one.sizes for one in known), elements)
-            fitted[variant] = calibration.costs(calibration.at(known, told), self._sms, elements)
-            self._told[variant] = told
+            sizes = dict.fromkeys(one.sizes for one in known)
+            fitted[variant] = calibration.costs(calibration.at(known, sizes), self._sms, elements)
+            self._told[variant] = calibration.telling(sizes, elements)
         self._costs = {variant: costs for variant, costs in fitted.items() if costs is not None}
         largest = max(calibration.SHAPES, key=math.prod)
         self._at_largest = {name: calibration.at(known, [largest]) for name, known in cases.items()}

@@ -9,15 +9,16 @@ expected to take no time for a long k on a few.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewave.theory.nearby import Nearby, Seen, Sizes
 from tilewave.theory.selection import (
     COSTS,
-    LAUNCH,
     OTHER_STEPS,
     STEPS,
     UNKNOWN,
@@ -32,8 +33,6 @@ from tilewave.theory.selection import (
     work,
 )
 
-Sizes = tuple[int, int, int]
-"""m, n, k."""
 USUAL: Mapping[Sizes, str] = {
     (64, 64, 64): "a tile or a few: the launch",
     (128, 128, 128): "twice that: what of it is latency",
@@ -55,8 +54,8 @@ SPECIAL: Mapping[Sizes, str] = {
     (777, 1001, 333): "rows that begin anywhere, those of C, too",
     (4096, 16, 4096): "few columns: boxes that are mostly outside of the matrix",
 }
-"""Those that only show what a kind of shape takes more (`selection.kinds`): among the others in one fit they would
-bend what it says of usual shapes."""
+"""Those that only show what a kind of shape takes more (`selection.kinds`, `theory.nearby`): among the others in one fit
+they would bend what it says of usual shapes."""
 SHAPES: Mapping[Sizes, str] = {**USUAL, **SPECIAL}
 """All that costs are taken from."""
 LEAST = 3
@@ -111,22 +110,20 @@ def least_squares(
 
 
 def costs(cases: Sequence[Case], sms: int, elements: Elements = (0, 0)) -> Costs | None:
-    """The costs of a variant; None with fewer usual cases than `LEAST`."""
-    usual = [one for one in cases if one.sizes not in SPECIAL]
+    """The costs of a variant, of all its measured cases, one a shape; None with fewer usual ones than `LEAST`."""
+    told = telling([one.sizes for one in cases], elements)
+    usual = [one for one in cases if one.sizes in told and one.sizes not in SPECIAL]
     found = _fitted(usual, sms) if len(usual) >= LEAST else None
     if found is None:
         return None
-    more: dict[str, float] = {}
+    seen = []
     for one in cases:
-        if one.sizes in SPECIAL:
-            # Of several cases the worst: how much a kind takes varies, and none is to be picked for the least of it.
-            # But no more than of a variant of which nothing is known: a race that gave up early may have met another
-            # program's launch.
-            spent = found.spent(one.shape, one.launch, sms)
-            behind = one.us - spent.pop(LAUNCH)
-            ratio = min(max(0.0, behind) / max(1e-9, sum(spent.values())), 1 + UNKNOWN)
-            more |= {kind: max(ratio, more.get(kind, 0.0)) for kind in kinds(one.shape, elements)}
-    return replace(found, elements=elements, more=more)
+        expected = found.duration(one.shape, one.launch, sms)
+        # Of a variant of which many cases are far from any of the fit it may be nothing.
+        ratio = one.us / max(expected, found.shortest / 2)
+        asked = frozenset(kinds(one.shape, elements))
+        seen.append(Seen(one.sizes, asked, math.log(ratio), one.sizes in told))
+    return replace(found, elements=elements, nearby=Nearby(tuple(seen)))
 
 
 def _fitted(cases: Sequence[Case], sms: int) -> Costs | None:

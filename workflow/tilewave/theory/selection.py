@@ -17,10 +17,10 @@ Durations are in any one unit; the same comes out that went in. Costs are told i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tilewave.theory.nearby import Nearby
 from tilewave.theory.occupancy import SmLimits, occupancy
 from tilewave.theory.quantization import Waves, rounds_on_sms, tile_count, waves
 from tilewave.theory.splitting import SUM_BYTES
@@ -35,6 +35,13 @@ def steps(k: int, tile_k: int) -> int:
     return -(-k // tile_k)
 
 
+HELD_BY_CLUSTERS: Mapping[int, int] = {3: 117, 4: 120, 5: 110, 6: 102, 7: 105, 8: 120}
+"""SMs that clusters of so many blocks reach at a time, one block an SM, of the 132 of an H200 (66 clusters of two, 30 of four, 15 of
+eight: cuOccupancyMaxActiveClusters). A cluster lies in one group of SMs, and what such a group has over stays empty."""
+SMS = 132
+"""That those are of: other GPUs are taken to leave out as large a share."""
+
+
 @dataclass(frozen=True)
 class Launch:
     """How a variant covers a shape: its tile (rows, columns, k step), the blocks that the steps of
@@ -44,7 +51,7 @@ class Launch:
     tile to tile; where blocks share tiles, it is their number, larger or smaller. ``unequal``: the blocks
     are the tiles, and more than tiles of this size would be. ``beside``: further blocks, which have no tile but keep
     their places. ``added_by_all``: another launch adds the parts of tiles, which is counted as an equal share for each
-    SM, also where it has fewer blocks than there are SMs.
+    SM, also where it has fewer blocks than there are SMs. ``cluster``: blocks of a cluster.
     """
 
     tile: tuple[int, int, int]
@@ -53,6 +60,11 @@ class Launch:
     unequal: bool = False
     beside: int = 0
     added_by_all: bool = False
+    cluster: int = 1
+
+    def reached(self, sms: int) -> int:
+        """SMs that its blocks find room on at a time."""
+        return max(1, sms * HELD_BY_CLUSTERS.get(self.cluster, SMS) // SMS)
 
     def tiles(self, shape: Shape) -> int:
         """Tiles that the product has."""
@@ -70,15 +82,15 @@ class Launch:
         threads: int,
         registers: int,
         shared_bytes: int,
-        in_clusters: bool = False,
+        cluster: int = 1,
         added_by_all: bool = False,
     ) -> Launch | None:
         """With the blocks per SM that the occupancy calculator gives; None where it gives none.
 
         grid, working: blocks of the grid, and how many of them the kernel says have work.
         scratch_bytes: memory beside the operands; blocks that share a tile keep its sums there.
-        shared_bytes: of a block, static and dynamic. in_clusters: a block without work stays as long as its cluster.
-        added_by_all: see there.
+        shared_bytes: of a block, static and dynamic. cluster, added_by_all: see there; in a cluster a block without work
+        stays as long as the others.
         """
         fitting = occupancy(limits, threads, registers, shared_bytes).blocks
         rows, columns, depth = (int(size) for size in tile)
@@ -90,8 +102,8 @@ class Launch:
         if not fitting:
             return None
         # Clusters that share a tile have work as a whole or leave at once.
-        beside = max(0, grid - blocks) if in_clusters and blocks == tiles else 0
-        return cls((rows, columns, depth), blocks, fitting, unequal, beside, added_by_all)
+        beside = max(0, grid - blocks) if cluster > 1 and blocks == tiles else 0
+        return cls((rows, columns, depth), blocks, fitting, unequal, beside, added_by_all, cluster)
 
 
 def step_size(tile: Sequence[int]) -> float:
@@ -161,9 +173,8 @@ FAR = 3
 from DRAM alone is late (hgemm_split_k in four pieces, 128x128x32768 on an H200: 78.9 us for 58.9)."""
 UNKNOWN = 1.0
 """What is taken for the misfit of costs of which none is known."""
-NO_CASE = 0.5
-"""The same of a shape's kind of which no case is known: those that are known take 0.9 to 2 times as long."""
-MISALIGNED, RAGGED = "rows that begin inside of lines", "rows of C that begin inside of 16 bytes"
+LINES, PIECES = "rows that begin inside of lines", "rows that begin inside of 16 bytes"
+RAGGED = "rows of C that begin inside of 16 bytes"
 NARROW = "few columns"
 LINE = 128
 """Bytes of a line, and of a row of a box that the TMA asks for: what begins inside of one lies in two, and asks L2 twice."""
@@ -180,13 +191,13 @@ Elements = tuple[int, int]
 
 def kinds(shape: Shape, elements: Elements) -> tuple[str, ...]:
     """What a shape has that variants take differently, and tiles do not tell. Rows of A, and columns of B where these are
-    contiguous, are k elements apart, rows of C n. Where these begin inside of 16 bytes k is not asked: the one case
-    that tells of them has both."""
+    contiguous, are k elements apart, rows of C n."""
     operand, result = elements
-    ragged = shape["n"] * result % PIECE > 0
+    row = shape["k"] * operand
     found = {
-        MISALIGNED: not ragged and shape["k"] * operand % LINE > 0,
-        RAGGED: ragged,
+        LINES: row % PIECE == 0 and row % LINE > 0,
+        PIECES: row % PIECE > 0,
+        RAGGED: shape["n"] * result % PIECE > 0,
         NARROW: shape["n"] <= FEW,
     }
     return tuple(kind for kind, holds in found.items() if holds)
@@ -194,7 +205,9 @@ def kinds(shape: Shape, elements: Elements) -> tuple[str, ...]:
 
 def held(launch: Launch, sms: int) -> int:
     """Blocks that the busiest SM holds at a time."""
-    return min(rounds_on_sms(launch.blocks + launch.beside, sms), launch.blocks_per_sm)
+    return min(
+        rounds_on_sms(launch.blocks + launch.beside, launch.reached(sms)), launch.blocks_per_sm
+    )
 
 
 def full_loads(blocks: int, blocks_per_sm: int, saturating: float) -> float:
@@ -233,7 +246,7 @@ def work(
     """
     size = step_size(launch.tile) / unit if unit else 1.0
     tiles = launch.tiles(shape)
-    here = rounds_on_sms(launch.blocks + launch.beside, sms)
+    here = rounds_on_sms(launch.blocks + launch.beside, launch.reached(sms))
     busy = full_loads(here, launch.blocks_per_sm, saturating)
     pieces, parts = parts_of_tiles(tiles, launch.blocks)
     rows, columns, depth = launch.tile
@@ -258,8 +271,7 @@ class Costs:
     times the cases that these costs come from miss them (fourth root of the mean fourth power: what one case misses by
     much is not lost among others). steps: by the blocks that are `held`, the most `block_steps` of these cases: fewer blocks
     hide less of each other's latency, so that a step's time is not known from fuller SMs. shortest: of these cases' times.
-    more: of the `kinds` of which a case is known, what it took, but for its launch, over what these costs
-    expect of that.
+    nearby: what each case that was measured took over what these costs expect of it.
     """
 
     each: tuple[float, ...]
@@ -269,20 +281,19 @@ class Costs:
     steps: Mapping[int, int] = field(default_factory=dict)
     shortest: float = 0.0
     elements: Elements = (0, 0)
-    more: Mapping[str, float] = field(default_factory=dict)
+    nearby: Nearby = field(default_factory=Nearby)
 
-    def times_more(self, shape: Shape) -> dict[str, float | None]:
-        """What a launch's work takes over what it costs elsewhere, by the `kinds` of the shape; None where that is not
-        known."""
-        return {kind: self.more.get(kind) for kind in kinds(shape, self.elements)}
+    def times_more(self, shape: Shape) -> float:
+        """What a launch takes over what the costs alone say (see `theory.nearby`)."""
+        asked = frozenset(kinds(shape, self.elements))
+        return self.nearby.times_more((shape["m"], shape["n"], shape["k"]), asked)
 
     def spent(self, shape: Shape, launch: Launch, sms: int) -> dict[str, float]:
         """Microseconds of a launch, by `COSTS`; their sum is its duration."""
         amounts = work(shape, launch, sms, self.saturating, self.unit)
-        more = math.prod(times or 1.0 for times in self.times_more(shape).values())
+        more = self.times_more(shape)
         each = zip(COSTS, self.each, amounts, strict=True)
-        spent = {name: one * much * more for name, one, much in each}
-        return spent | {LAUNCH: self.each[COSTS.index(LAUNCH)]}  # which no kind lengthens
+        return {name: one * much * more for name, one, much in each}
 
     def duration(self, shape: Shape, launch: Launch, sms: int) -> float:
         """Microseconds of a launch."""
@@ -294,11 +305,7 @@ class Costs:
         of these: cases that are all long do not tell what a launch takes."""
         here = held(launch, sms)
         most = max((steps for blocks, steps in self.steps.items() if blocks <= here), default=0)
-        misfit = max(
-            self.misfit,
-            UNKNOWN if block_steps(shape, launch) > FAR * most else 0.0,
-            NO_CASE if None in self.times_more(shape).values() else 0.0,
-        )
+        misfit = max(self.misfit, UNKNOWN if block_steps(shape, launch) > FAR * most else 0.0)
         return max(self.duration(shape, launch, sms) * (1 + misfit), self.shortest)
 
 
