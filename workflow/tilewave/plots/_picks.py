@@ -92,7 +92,7 @@ def fitted_at() -> str:
         for shapes in (calibration.USUAL, calibration.SPECIAL)
     )
     kinds = f"{selection.LINES}, {selection.RAGGED} or {selection.NARROW}"
-    return f"{usual}; what it takes more for {kinds} at {special}, and near other shapes there"
+    return f"{usual}; what it takes more for {kinds} is looked up at {special} and at its other shapes, the nearer the more"
 
 
 def launch(row: Row, environment: Mapping[str, Any]) -> Launch | None:
