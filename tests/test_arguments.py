@@ -247,6 +247,13 @@ def test_a_live_kernel_knows_its_sizes(tmp_path: Path, monkeypatch):
     assert function == "mine"
     assert ctypes.c_int64.from_address(places[3]).value == 3
     assert ctypes.string_at(places[6], 2) == np.float16(0.75).tobytes()
+    # Another set of buffers and another alpha: the first launch keeps its own.
+    kernel.prepare({"a": 11, "b": 12, "c": 13}, 0.5, -0.5)()
+    kernel.prepare({"a": 21, "b": 22, "c": 23}, 0.5, -0.5)()
+    told = [(ctypes.c_void_p * 8).from_address(one.address) for _, _, one in launched]
+    assert [ctypes.c_uint64.from_address(one[0]).value for one in told] == [1, 11, 21]
+    alphas = [ctypes.string_at(one[6], 2) for one in told]
+    assert alphas == [np.float16(alpha).tobytes() for alpha in (0.75, 0.5, 0.5)]
     short = launch.NvrtcKernel(
         None, replace(plain, cubin=str(tmp_path / "mine.cubin"), arguments=names[:7])
     )

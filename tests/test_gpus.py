@@ -267,7 +267,20 @@ def test_stages_on_two_gpus_of_which_one_is_lost(machine, monkeypatch):
     (machine / "results").mkdir()
     run.write("results/target.json", target)
     job = run.Job(made, machine / "job.log")
-    run.compile_kernels(job, ["a"], 2)
+    # The job is told its tasks; one that begins again has none left.
+    planned = Pipeline(made, target, ["a"])
+    ids = [task.id for task in planned.tasks]
+    assert ids and [task.id for task in planned.tasks_of(ids)] == ids
+    elsewhere = [f"{one.partition(' ')[0]} sm_80" for one in ids]
+    assert planned.tasks_of(elsewhere) == planned.tasks
+    assert (
+        work.Work("", True, {"compile": {"0": ["a"]}}, (), {"a": ids, "b": []}).compiled_in(
+            types.SimpleNamespace(batch="0")
+        )
+        == ids
+    )
+    run.compile_kernels(job, ["a"], 2, ids)
+    assert Pipeline(made, target, ["a"]).tasks_of(ids) == []
     (machine / f"lose-{UUIDS[1]}").touch()
     run.measure(job, "check", ["a"], card=UUIDS[1])
     run.measure(job, "time", ["a"], card=UUIDS[1])

@@ -297,6 +297,14 @@ def test_clusters_reach_fewer_sms():
         for blocks in (1, 2, 4, 8)
     ]
     assert took == [1, 1, 2, 2]
+    reached = [
+        Launch((128, 128, 64), 1, 1, cluster=blocks).reached(132) // blocks
+        for blocks in range(1, 17)
+    ]
+    assert reached == [132, 66, 39, 30, 22, 17, 15, 15, 9, *[7] * 7]
+    assert (
+        Launch((128, 128, 64), 1, 2, cluster=4).reached(132) == 124
+    )  # groups have two places an SM
     fifteen = Launch((128, 128, 64), 120, 1, cluster=8)
     assert each.duration({"m": 1024, "n": 1920, "k": 64}, fifteen, 132) == 1
     assert Launch((128, 128, 64), 1, 1, cluster=8).reached(1) == 1

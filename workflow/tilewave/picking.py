@@ -210,7 +210,7 @@ class Picker:
         costs = calibration.costs(cases, self.sms, elements)
         if costs is None:
             return None
-        fitted = calibration.at(cases, calibration.telling(measured, elements))
+        fitted = calibration.at(cases, calibration.telling([one.sizes for one in cases], elements))
         return Known(made, resources, measured, fitted, costs)
 
     def _launch(

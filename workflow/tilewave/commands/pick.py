@@ -195,7 +195,8 @@ def text(told: Mapping[str, Any]) -> list[str]:
             f"{first['variant']}: {first['us']:.2f} us expected, {first['tflops']:.1f} TFLOP/s",
             f"  {_geometry(first)}",
             f"  its time: {_shares(first['spent_us'])}",
-            f"  of it x{first['times_more']:.2f} by what it took at shapes near this one",
+            f"  {abs(100 * first['times_more'] - 100):.1f} % {'more' if first['times_more'] >= 1 else 'less'} than its costs "
+            "alone say, by what it took at shapes like this one",
             *(f"  runner-up: {_against(first, other)}" for other in found[1:2]),
             "",
             *columns(

@@ -280,7 +280,8 @@ class Plan:
             library.workspace.pointer, WORKSPACE_BYTES, library.gpu.stream_address,
         )  # fmt: skip
 
-        def enqueue(alive: object = (kept, scalars)) -> None:
+        def enqueue() -> None:
+            assert kept and scalars  # what is told by its address lives as long as this
             with cuda_errors():
                 lt.matmul(*told)
 

@@ -193,7 +193,7 @@ class _Launch:
         mine = {name: address for name, address in copies.items() if name in self.by_address}
         pointers = {**pointers, **mine}
         # A case is launched with as many as 32 sets of buffers, of which only addresses differ.
-        asked = (alpha, beta, *pointers, *maps)
+        asked = (alpha, beta, tuple(pointers), tuple(maps))
         if asked not in self._values:
             self._values[asked] = values(self._job, pointers, maps, alpha, beta, self._sizes)
         packed = pack(self._values[asked], pointers, maps)

@@ -91,7 +91,7 @@ def fitted_at() -> str:
         ", ".join(base.shape_label(dict(zip(SHAPE, sizes))) for sizes in shapes)
         for shapes in (calibration.USUAL, calibration.SPECIAL)
     )
-    kinds = f"{selection.LINES}, {selection.RAGGED} or {selection.NARROW}"
+    kinds = f"{selection.LINES} or {selection.PIECES}, {selection.RAGGED} or {selection.NARROW}"
     return f"{usual}; what it takes more for {kinds} is looked up at {special} and at its other shapes, the nearer the more"
 
 

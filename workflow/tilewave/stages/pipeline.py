@@ -178,9 +178,13 @@ class Pipeline:
         ]
 
     def tasks_of(self, ids: Sequence[str]) -> list[Task]:
-        """Those of `tasks` that have these ids, without finding out which there are."""
-        named = (one.partition(" ") for one in ids)
-        return [Task(self.variants[variant], arch) for variant, _, arch in named]
+        """Those of `tasks` that have these ids, without finding out which there are; all of them where the ids are of
+        another machine's architecture. What was compiled since is not among them."""
+        named = [one.partition(" ")[::2] for one in ids]
+        if not {arch for _, arch in named} <= set(self.architectures):
+            return self.tasks
+        found = ((self.variants[variant], arch) for variant, arch in named)
+        return [Task(*one) for one in found if self.compilations.missing_cubin(*one)]
 
     @functools.cached_property
     def _run(self) -> set[str]:

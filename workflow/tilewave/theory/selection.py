@@ -35,11 +35,11 @@ def steps(k: int, tile_k: int) -> int:
     return -(-k // tile_k)
 
 
-HELD_BY_CLUSTERS: Mapping[int, int] = {3: 117, 4: 120, 5: 110, 6: 102, 7: 105, 8: 120}
-"""SMs that clusters of so many blocks reach at a time, one block an SM, of the 132 of an H200 (66 clusters of two, 30 of four, 15 of
-eight: cuOccupancyMaxActiveClusters). A cluster lies in one group of SMs, and what such a group has over stays empty."""
+GROUPS = (16, 16, 16, 16, 16, 18, 18, 8)
+"""SMs of the groups of an H200 that a cluster of more than two blocks may lie in: what cuOccupancyMaxActiveClusters says of all
+sizes up to 16 (39 of three, 30 of four, 15 of eight, 7 of sixteen; of two 66, on all 132 SMs). Other GPUs are taken to leave
+out as large a share."""
 SMS = 132
-"""That those are of: other GPUs are taken to leave out as large a share."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,11 @@ class Launch:
     cluster: int = 1
 
     def reached(self, sms: int) -> int:
-        """SMs that its blocks find room on at a time."""
-        return max(1, sms * HELD_BY_CLUSTERS.get(self.cluster, SMS) // SMS)
+        """SMs that its blocks find room on at a time: what a group has over stays empty."""
+        if self.cluster <= 2:
+            return sms
+        blocks = sum(group * self.blocks_per_sm // self.cluster for group in GROUPS) * self.cluster
+        return max(1, sms * blocks // (SMS * self.blocks_per_sm))
 
     def tiles(self, shape: Shape) -> int:
         """Tiles that the product has."""
