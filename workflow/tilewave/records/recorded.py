@@ -220,6 +220,10 @@ class Recorded:
             if "sha256" in entry and "key" in entry
         }
 
+    def read_listings(self) -> None:
+        """Read the listings now: processes that are forked behind it share them."""
+        _ = self._listings
+
     def listing_of_cubin(self, sha256: str) -> str | None:
         """SASS of a cubin with the very same bytes, its lines as they are in it."""
         key = self._keys_by_cubin.get(sha256)
