@@ -6,7 +6,7 @@ dtypes: {a: REAL, b: REAL, c: REAL, accumulate: REAL}
 layouts: {a: row, b: row, c: row}
 macros:
   REAL: [f32, f64]
-  SPLITS: [2, 1, 4, 8]  # blocks of a cluster, each with a piece of k
+  SPLITS: [2, 1, 4, 8, 3, 5, 6]  # blocks of a cluster, each with a piece of k
   WARPS: [4, 8]         # of a block
   LANES: [16, 8, 32]    # neighbours that read a row of B together, 16 bytes each
   DEPTH: [8, 16]        # rows of B that a lane has of a chunk

@@ -180,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                       Out* c, int m, int n, int k, Scalar alpha, Scalar beta, int columns, int narrow, int wider,
                       int stages) {
     const Thread thread;
-    const Division division = {(m - 1) / TILE_M + 1, columns, narrow, wider};
+    const Division division(m, columns, narrow, wider);
     Ring ring(stages, division.widest());
     const int tiles = division.count(), chunks = (k - 1) / DEPTH + 1;
     overlap::let_next_begin();

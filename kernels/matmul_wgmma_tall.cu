@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                       Out* c, int m, int n, int k, Scalar alpha, Scalar beta, int columns, int narrow, int wider,
                       int stages) {
     const Thread thread;
-    const Division division = {(m - 1) / TILE_M + 1, columns, narrow, wider};
+    const Division division(m, columns, narrow, wider);
     const Patch patch(division, blockIdx.x);
     // Rows outside of A cost the TMA more than those that it has to fetch: a box of nothing else is not asked for, and its
     // warpgroup has nothing to do.

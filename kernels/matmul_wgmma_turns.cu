@@ -10,14 +10,16 @@ dtypes:
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
-  ACROSS: [1, 2]   # blocks of a cluster: tiles beside each other in C, for which each loads rows of A for all
+  ACROSS: [1, 2]   # blocks of a cluster: tiles beside each other in C, for which each loads rows of A for all, ...
+  DOWN: [1, 2]     # ... or below each other, for which each loads columns of B
   OVERLAP: [0, 1]  # 1: the next launch begins while this one ends
+where: ["ACROSS == 1 or DOWN == 1"]
 let:
-  step: "16 if TYPE == 'i8' else 8"               # of widths
+  step: "16 if TYPE == 'i8' or DOWN == 2 else 8"  # of widths
   depth: 128 // size(TYPE)
   across: "32 if TYPE in ['i8', 'tf32'] else 64"  # columns of C in 128 bytes
-  rows: ceil(m / 128)
-  clusters: max(1, floor(sms / ACROSS))
+  rows: ceil(m / 128 / DOWN)  # of clusters
+  clusters: max(1, floor(sms / ACROSS / DOWN))
   # Waves that tiles of 192 columns need, and the tile columns that as many waves have room for.
   waves: ceil(ceil(n / 192 / ACROSS) * rows / clusters)
   columns: ACROSS * max(1, min(floor(waves * clusters / rows), floor(n / 64 / ACROSS)))
@@ -26,13 +28,13 @@ let:
   wider: max(0, ceil(n / step) - columns * narrow / step)
   wide: "narrow + step if wider > 0 else narrow"
   stage: (128 + wide) * 128
-  tiles: rows * columns
-  blocks: min(ACROSS * clusters, tiles)
+  tiles: DOWN * rows * columns
+  blocks: min(ACROSS * DOWN * clusters, tiles)
   strips: "16 * 2048 if tiles > blocks else 0"  # bytes beside the stages: two for each of eight warps
   stages: min(8, floor((231168 - strips) / stage))
 tile: [128, wide, depth]
 block: [384]
-cluster: [ACROSS]
+cluster: ["ACROSS * DOWN"]
 grid: [blocks]
 # tiles, as whose waves they run
 working_blocks: tiles
@@ -40,8 +42,8 @@ shared_bytes: 1024 + stages * stage + strips
 programmatic: OVERLAP
 tensor_maps:
   map_a: {of: a, box: [depth, 128 // ACROSS], swizzle: 128}
-  map_wide: {of: b, box: [depth, wide], swizzle: 128}
-  map_narrow: {of: b, box: [depth, narrow], swizzle: 128}
+  map_wide: {of: b, box: [depth, wide // DOWN], swizzle: 128}
+  map_narrow: {of: b, box: [depth, narrow // DOWN], swizzle: 128}
   map_c: {of: c, box: [across, 16], swizzle: 128}
   rest_wide: {of: c, box: ["wide % across or across", 16]}
   rest_narrow: {of: c, box: ["narrow % across or across", 16]}
@@ -58,8 +60,9 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 // One warpgroup has to keep the tensor cores busy alone, which it does if its two products of 64 rows alternate: of two steps
 // that add to the same sums the second one waits.
 //
-// With ACROSS 2 two blocks load rows of A for each other. That pays where rows of A and B begin in the middle of
-// sectors, and each asks L2 for one sector more than it has.
+// With ACROSS 2 two blocks load rows of A for each other, with DOWN 2 columns of B, of which a tile has more: of 128x176 a
+// block then asks for 64 + 176 or for 128 + 88 rows a chunk. That pays where rows of A and B begin in the middle of sectors,
+// and each asks L2 for one sector more than it has.
 
 #define ACCUMULATE f32
 #define TILE_M 128
@@ -92,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                        Out* c, int m, int n, int k, Scalar alpha, Scalar beta, int columns, int narrow, int wider,
                        int stages) {
     const Thread thread;
-    const Division division = {(m - 1) / TILE_M + 1, columns, narrow, wider};
+    const Division division(m, columns, narrow, wider);
     Ring ring(stages, division.widest());
     const int tiles = division.count(), chunks = (k - 1) / DEPTH + 1;
     overlap::let_next_begin();
@@ -121,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (!last) give_turn(thread);
             wait_products<0>();
             ring.release(thread, stage);
-            if (ACROSS > 1 && last) {  // one warp spoke for four
+            if (TOGETHER > 1 && last) {  // one warp spoke for four
                 asm volatile("bar.sync %0, %1;\n" ::"r"(4 + thread.warpgroup), "n"(WARPGROUP) : "memory");
             }
             finish(sums, thread, result, patch);

@@ -3,8 +3,9 @@
 // chunk of k is 128 bytes of a row of A and of B.
 //
 // Who includes this defines TILE_M, WIDEST, the columns of a tile for which there are registers, what wgmma_type.cuh asks
-// for, TURNS where each warpgroup that multiplies has tiles of its own, all rows of them, and ACROSS, if not 1: so many
-// blocks, a cluster, have tiles beside each other in C, and each loads a part of their rows of A for all.
+// for, TURNS where each warpgroup that multiplies has tiles of its own, all rows of them, and ACROSS or DOWN, if not 1: so
+// many blocks, a cluster, have tiles beside each other in C, and each loads a part of their rows of A for all (ACROSS), or
+// below each other, and each loads a part of their columns of B (DOWN).
 
 #pragma once
 
@@ -23,7 +24,11 @@
 #ifndef ACROSS
 #define ACROSS 1
 #endif
-#if ACROSS > 1
+#ifndef DOWN
+#define DOWN 1
+#endif
+#define TOGETHER (ACROSS * DOWN)  // blocks of a cluster
+#if TOGETHER > 1
 #include "cluster_parts.cuh"
 #endif
 
@@ -41,6 +46,9 @@ constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
 constexpr int STAGES = 8;                         // at most
 constexpr int MMAS = TILE_M / MMA_M / (TURNS ? 1 : CONSUMERS);  // of a warpgroup, below each other
 constexpr int A_BYTES = TILE_M * SWIZZLE_BYTES;
+// Columns of C by which widths differ: whole atoms of 8 columns of B for each block that loads some.
+constexpr int STEP = DOWN * 8 > WIDTH_STEP ? DOWN * 8 : WIDTH_STEP;
+static_assert(ACROSS == 1 || DOWN == 1, "all blocks of a cluster share the same rows, or the same columns");
 
 // Registers of a thread that multiplies, and of one that loads: together what an SM has, or nearly.
 constexpr int CONSUMING = CONSUMERS == 3 ? 160 : 240, LOADING = CONSUMERS == 3 ? 32 : 24;
@@ -95,11 +103,11 @@ struct Ring {
     }
     // By the warp that loads, which goes on as soon as it may, where so many warpgroups of a block release a stage, ...
     __device__ __forceinline__ void begin(const Thread& thread, int warpgroups = TURNS ? 1 : CONSUMERS) const {
-        const int releases = warpgroups * (ACROSS > 1 ? ACROSS * WARP : WARPGROUP) / WARP;
+        const int releases = warpgroups * (TOGETHER > 1 ? TOGETHER * WARP : WARPGROUP) / WARP;
         // One lane for all: of several lanes each would take a turn of a loop, with a fence of its own.
         if (elected()) initialize_stages<STAGES>(full, empty, releases);
         __syncwarp();
-#if ACROSS > 1
+#if TOGETHER > 1
         join();
 #else
         asm volatile("bar.arrive 1, %0;\n" ::"n"(CONSUMER_THREADS + WARP) : "memory");
@@ -107,7 +115,7 @@ struct Ring {
     }
     // ... and by those that multiply: the mbarriers are there.
     __device__ __forceinline__ void join() const {
-#if ACROSS > 1
+#if TOGETHER > 1
         cluster_parts::arrive();
         cluster_parts::wait_for_all();
 #else
@@ -130,8 +138,8 @@ struct Ring {
     // By all lanes of a warp: it has done with a stage. Other blocks are told by one warp for all four, whose products are one:
     // a barrier that every warp of every block arrives at takes these arrivals one by one.
     __device__ __forceinline__ void release(const Thread& thread, int which) const {
-#if ACROSS > 1
-        if (thread.lane < ACROSS && thread.lane == thread.warp % (WARPGROUP / WARP)) {
+#if TOGETHER > 1
+        if (thread.lane < TOGETHER && thread.lane == thread.warp % (WARPGROUP / WARP)) {
             arrive_at(empty + 8 * which, thread.lane);
         }
 #else
@@ -140,14 +148,14 @@ struct Ring {
     }
     // By all that multiply, when they have released their last stage, ...
     __device__ __forceinline__ void leave() const {
-#if ACROSS > 1
+#if TOGETHER > 1
         __syncwarp();
         cluster_parts::arrive();
 #endif
     }
     // ... and before they end: no block tells one that is gone.
     __device__ __forceinline__ void wait_for_others() const {
-#if ACROSS > 1
+#if TOGETHER > 1
         cluster_parts::wait_for_all();
 #endif
     }
@@ -155,12 +163,14 @@ struct Ring {
 
 // ---- tiles -----------------------------------------------------------------------------------------
 
-// Tiles of a launch: `columns` side by side, the first `wider` ones WIDTH_STEP columns of C wider than `narrow`.
+// Tiles of a launch: `columns` side by side, the first `wider` ones STEP columns of C wider than `narrow`.
 struct Division {
-    int rows, columns, narrow, wider;
+    int rows, columns, narrow, wider;  // rows of whole clusters: the last one may lie outside of C
 
+    __device__ __forceinline__ explicit Division(int m, int columns, int narrow, int wider)
+        : rows(((m - 1) / (TILE_M * DOWN) + 1) * DOWN), columns(columns), narrow(narrow), wider(wider) {}
     __device__ __forceinline__ int count() const { return rows * columns; }
-    __device__ __forceinline__ int widest() const { return narrow + (wider > 0 ? WIDTH_STEP : 0); }
+    __device__ __forceinline__ int widest() const { return narrow + (wider > 0 ? STEP : 0); }
 };
 
 // Where a tile lies and how many columns it has.
@@ -169,11 +179,12 @@ struct Patch {
 
     Patch() = default;
     __device__ __forceinline__ Patch(const Division& division, int tile) {
-        const raster::Square square(tile / ACROSS, division.rows, division.columns / ACROSS, RASTER / TILE_M);
+        const raster::Square square(tile / TOGETHER, division.rows / DOWN, division.columns / ACROSS,
+                                    RASTER / TILE_M / DOWN);
         const int number = square.column() * ACROSS + tile % ACROSS;
-        row = square.row() * TILE_M;
-        column = number * division.narrow + min(number, division.wider) * WIDTH_STEP;
-        width = division.narrow + (number < division.wider ? WIDTH_STEP : 0);
+        row = (square.row() * DOWN + tile % DOWN) * TILE_M;
+        column = number * division.narrow + min(number, division.wider) * STEP;
+        width = division.narrow + (number < division.wider ? STEP : 0);
     }
     // The same value, in a way that ties its computation to this place among the products.
     __device__ __forceinline__ void pin() { asm volatile("" : "+r"(row), "+r"(column), "+r"(width)); }
@@ -347,6 +358,17 @@ __device__ __forceinline__ void load_rows(unsigned at, const CUtensorMap& map_a,
 #endif
 }
 
+// By one thread: asks for `width` columns of a chunk of B, or where blocks share them for this one's part, which all get.
+__device__ __forceinline__ void load_columns(unsigned at, const CUtensorMap& map_b, int chunk, int column, int width,
+                                             unsigned barrier) {
+#if DOWN > 1
+    const int own = cluster_parts::rank() * (width / DOWN);
+    load_all(at + own * SWIZZLE_BYTES, map_b, chunk * DEPTH, column + own, barrier, (1u << DOWN) - 1);
+#else
+    load(at, map_b, chunk * DEPTH, column, barrier);
+#endif
+}
+
 // By one thread: asks for the chunks of a tile, of A so many boxes of BOX rows.
 template <int BOX = TILE_M>
 __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a, const CUtensorMap& map_b,
@@ -358,7 +380,7 @@ __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a
         for (int box = 0; box < boxes; ++box) {
             load_rows<BOX>(at + box * BOX * SWIZZLE_BYTES, map_a, chunk, patch.row + box * BOX, barrier);
         }
-        load(at + A_BYTES, map_b, chunk * DEPTH, patch.column, barrier);
+        load_columns(at + A_BYTES, map_b, chunk, patch.column, patch.width, barrier);
         ring.next();
     }
 }

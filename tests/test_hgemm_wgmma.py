@@ -123,16 +123,21 @@ def test_tall_tiles_of_whose_rows_some_are_outside(
     )
 
 
-# Two blocks load rows of A for each other: several tiles each and rings that turn; most of the second one's only tile, and half
-# of the rows, outside of C.
+# Two blocks load rows of A, or columns of B, for each other: several tiles each and rings that turn; most of the second one's
+# only tile, or all of it, and half of the rows outside of C.
 @pytest.mark.parametrize(
-    ("name", "tile"),
-    [("matmul_wgmma_tall", {}), ("matmul_wgmma_tall", {"TILE_M": 192}), ("matmul_wgmma_turns", {})],
+    ("name", "shared"),
+    [
+        ("matmul_wgmma_tall", {"ACROSS": 2}),
+        ("matmul_wgmma_tall", {"ACROSS": 2, "TILE_M": 192}),
+        ("matmul_wgmma_turns", {"ACROSS": 2}),
+        ("matmul_wgmma_turns", {"DOWN": 2}),
+    ],
 )
-def test_blocks_that_load_for_each_other(few: None, name: str, tile: dict[str, int]) -> None:
+def test_blocks_that_load_for_each_other(few: None, name: str, shared: dict[str, int]) -> None:
     macros = {"TYPE": "f16", "OVERLAP": 1}
     for shape in ("300x1064x712", "24x72x264"):
-        pairs = support.right(KERNELS / f"{name}.cu", shape, {**macros, **tile, "ACROSS": 2})
+        pairs = support.right(KERNELS / f"{name}.cu", shape, {**macros, **shared})
         assert pairs.job.launch.cluster == (2, 1, 1)
         alone = support.right(KERNELS / "matmul_wgmma_even.cu", shape, macros)
         support.same_bits([pairs, alone])
