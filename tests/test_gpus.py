@@ -326,6 +326,20 @@ def test_what_is_executed_runs_beside_the_counters(tmp_path, config):
     assert ("time", "execute") in edges
 
 
+def test_every_second_gpu_counts_before_it_times():
+    """Sessions of Nsight Compute are slower beside another's; cuBLAS is timed before it is counted."""
+    each = {"0": ["a"], "1": ["b"]}
+    stages = {"time": each, "counters": each, "sample": each, "tune": {"1": ["a", "b"]}}
+    dealt = work.Work("of", True, stages, UUIDS)
+    assert dealt.before_times("0") == [] and dealt.before_counts("sample", "0") == ["of/time-0.txt"]
+    assert dealt.before_times("1") == ["of/counters-1.txt", "of/sample-1.txt"]
+    assert dealt.before_counts("counters", "1") == []
+    assert work.Work("of", True, stages).before_counts("counters", "1") == ["of/time-1.txt"]
+    shipped = project.load(yaml.safe_load((ROOT / "config/config.yaml").read_text()), "config.yaml")
+    place, _ = dealing.dealt(shipped.plan, 2)
+    assert {place["cublas"], place["cublas_batched"]} == {0}
+
+
 def test_the_hosts_own_code_is_timed_behind_what_is_executed():
     """It takes all GPUs' slots, so it comes last: what is executed does not wait for it."""
     times = {"0": ["a"], "1": ["b"], "2": ["c"]}

@@ -71,8 +71,8 @@ rule execute:
         "../scripts/measure.py"
 
 
-# One GPU, one measurement: check, then time, then counters. Code on the host is checked and timed here
-# where no GPU is.
+# One GPU, one measurement: check, then time, then counters; of several GPUs every second one counts first. Code on the
+# host is checked and timed here where no GPU is.
 rule check:
     input:
         target=f"{RESULTS}/target.json",
@@ -103,6 +103,7 @@ rule time:
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["time"][wildcards.batch]),
         check=lambda wildcards: WORK.done("check", WORK.batches["time"][wildcards.batch]),
         executed=lambda wildcards: WORK.done("execute") if WORK.is_hosts(wildcards.batch) else [],
+        counted=lambda wildcards: WORK.before_times(wildcards.batch),
     output:
         temp(f"{RESULTS}/batches/time-{{batch}}.txt"),
     log:
@@ -127,8 +128,9 @@ rule counters:
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["counters"][wildcards.batch]),
         check=lambda wildcards: WORK.done("check", WORK.batches["counters"][wildcards.batch]),
-        # Which of cuBLAS' algorithms is the fastest is found out while timing: that one is counted.
-        timed=lambda wildcards: WORK.done("time", WORK.batches["counters"][wildcards.batch]),
+        # Which of cuBLAS' algorithms is the fastest is found out while timing: that one is counted. A card that
+        # counts first has none of cuBLAS.
+        timed=lambda wildcards: WORK.before_counts("counters", wildcards.batch),
     output:
         temp(f"{RESULTS}/batches/counters-{{batch}}.txt"),
     log:
@@ -153,6 +155,7 @@ rule sample:
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["sample"][wildcards.batch]),
         check=lambda wildcards: WORK.done("check", WORK.batches["sample"][wildcards.batch]),
+        timed=lambda wildcards: WORK.before_counts("sample", wildcards.batch),
     output:
         temp(f"{RESULTS}/batches/sample-{{batch}}.txt"),
     log:

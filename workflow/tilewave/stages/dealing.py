@@ -3,7 +3,8 @@
 A kernel's cases stay together, in all stages: a sweep over sizes, dtypes or macros is drawn as a line,
 and a line of points from two cards, which differ by a percent or two, has teeth. Rungs beside each
 other may come from different cards: their shares of cuBLAS are paired with cuBLAS on their own card.
-A race has all its candidates on one card. Code on the host has a batch of its own, which runs alone.
+A race has all its candidates on one card. cuBLAS is the first card's, which times before it counts.
+Code on the host has a batch of its own, which runs alone.
 """
 
 from __future__ import annotations
@@ -54,11 +55,9 @@ def cost_s(request: Request, stages: Collection[str] = ("check", "time", "counte
 def dealt(plan: Plan, cards: int) -> tuple[dict[str, int], int]:
     """The card, 0 to ``cards - 1``, of each kernel, and that of the races; ``cards`` itself stands for
     the host. The dearest goes first, each to who has least: the same plan is always dealt alike."""
-    host = {
-        one.case.variant.kernel.name: cards
-        for one in plan.requests.values()
-        if one.case.variant.kernel.provider == "cpu"
-    }
+    kernels = [one.case.variant.kernel for one in plan.requests.values()]
+    host = {kernel.name: cards for kernel in kernels if kernel.provider == "cpu"}
+    given = {kernel.name: 0 for kernel in kernels if kernel.provider == "cublaslt"}
     costs = {"": sum(cost_s(one, ("tune",)) for one in plan.requests.values())}
     sampled: set[str] = set()
     for one in plan.requests.values():
@@ -69,9 +68,9 @@ def dealt(plan: Plan, cards: int) -> tuple[dict[str, int], int]:
             sampled.add(name)
     for name in sampled:
         costs[name] += SAMPLED_S
-    given, loads = {}, [0.0] * cards
-    for name in sorted(costs, key=lambda name: (-costs[name], name)):
-        given[name] = min(range(cards), key=lambda card: loads[card])
+    loads = [0.0] * cards
+    for name in sorted(costs, key=lambda name: (name not in given, -costs[name], name)):
+        given.setdefault(name, min(range(cards), key=lambda card: loads[card]))
         loads[given[name]] += costs[name]
     races = given.pop("")
     return {**given, **host}, races

@@ -90,8 +90,35 @@ class Work:
         return bool(self.cards) and not self.card(batch)
 
     def timed_by_cards(self) -> list[str]:
-        """What the batches leave that time on a GPU; all of them, where nothing is dealt."""
-        return self._left_by("time", (one for one in self.of("time") if not self.is_hosts(one)))
+        """What the batches leave that time or race on a GPU; all of them, where nothing is dealt."""
+        on_gpu = (one for one in self.of("time") if not self.is_hosts(one))
+        return self._left_by("time", on_gpu) + self.done(model.TUNE)
+
+    def counts_first(self, batch: str) -> bool:
+        """Whether its card collects counters and samples before it times: every second one does. Sessions of
+        Nsight Compute are slower beside another's, so that two cards have theirs one after the other."""
+        return self.card(batch) in self.cards[1::2]
+
+    def before_times(self, batch: str) -> list[str]:
+        """What a batch that times or races waits for besides checks: its card's counters and samples, where
+        that card counts first."""
+        if not self.counts_first(batch):
+            return []
+        stages = ("counters", model.SAMPLE)
+        return [
+            left
+            for stage in stages
+            for left in self._left_by(
+                stage, (one for one in self.of(stage) if self.card(one) == self.card(batch))
+            )
+        ]
+
+    def before_counts(self, stage: str, batch: str) -> list[str]:
+        """What a batch of counters or samples waits for besides checks: the times of its kernels, where its
+        card times first."""
+        if self.counts_first(batch):
+            return []
+        return self.done("time", self.batches[stage][batch])
 
     @property
     def slots(self) -> dict[str, int]:
