@@ -216,7 +216,7 @@ def test_costs_are_not_trusted_far_beyond_the_steps_that_were_measured():
     for k, misfit in ((64, 0.1), (8 * 64, 0.1), (24 * 64, 0.1), (25 * 64, selection.UNKNOWN)):
         shape = {"m": 128, "n": 128 * 132, "k": k}
         expected = known.duration(shape, one, 132)
-        assert known.prudent(shape, one, 132) == pytest.approx(expected * (1 + misfit))
+        assert known.prudent(shape, one, 132, expected) == pytest.approx(expected * (1 + misfit))
 
 
 def test_steps_are_not_known_from_sms_that_hold_more_blocks():
@@ -225,9 +225,8 @@ def test_steps_are_not_known_from_sms_that_hold_more_blocks():
     one, two = Launch((128, 128, 64), 132, 2), Launch((128, 128, 64), 264, 2)
     for launch, steps, misfit in ((one, 12, 0.1), (one, 13, selection.UNKNOWN), (two, 300, 0.1)):
         shape = {"m": 128, "n": 128 * launch.blocks, "k": 64 * steps}
-        assert known.prudent(shape, launch, 132) == pytest.approx(
-            known.duration(shape, launch, 132) * (1 + misfit)
-        )
+        expected = known.duration(shape, launch, 132)
+        assert known.prudent(shape, launch, 132, expected) == pytest.approx(expected * (1 + misfit))
 
 
 def test_none_is_ranked_as_faster_than_the_fastest_of_its_cases():
@@ -241,7 +240,7 @@ def test_none_is_ranked_as_faster_than_the_fastest_of_its_cases():
         expected = 0.3 * steps
         assert found.duration(shape, one, 132) == pytest.approx(expected)
         prudent = max(30.0, expected * (1 + selection.UNKNOWN))  # three cases are too few
-        assert found.prudent(shape, one, 132) == pytest.approx(prudent)
+        assert found.prudent(shape, one, 132, expected) == pytest.approx(prudent)
 
 
 @pytest.mark.parametrize(

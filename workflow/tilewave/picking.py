@@ -243,7 +243,7 @@ class Picker:
                 refused[str(launch)] = refused.get(str(launch), 0) + 1
                 continue
             spent = known.costs.spent(shape, launch, self.sms)
-            prudent = known.costs.prudent(shape, launch, self.sms)
+            prudent = known.costs.prudent(shape, launch, self.sms, sum(spent.values()))
             candidates.append(Candidate(known, launch, spent, prudent, known.measured.get(sizes)))
         return Answer(sorted(candidates, key=lambda one: one.prudent_us), refused)
 

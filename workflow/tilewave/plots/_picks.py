@@ -184,7 +184,7 @@ def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Gro
                         own,
                         {str(r["case"]): float(r["us"]) for r in here if r["kernel"] == BASELINE},
                         predicted,
-                        rules.prudent(here),
+                        rules.prudent(here, predicted[COSTS]),
                         {str(r["case"]): r for r in here},
                         rules.took_part(here),
                     )
@@ -245,10 +245,10 @@ class _Rules:
         ]
         return bool(told) and all(told)
 
-    def prudent(self, rows: Iterable[Row]) -> dict[str, float]:
-        """Case -> what it is ranked by (see `selection.Costs.prudent`)."""
+    def prudent(self, rows: Iterable[Row], expected: Mapping[str, float]) -> dict[str, float]:
+        """Case -> what it is ranked by, of what the costs expect (see `selection.Costs.prudent`)."""
         return {
-            case: self._costs[variant].prudent(shape, here, self._sms)
+            case: self._costs[variant].prudent(shape, here, self._sms, expected[case])
             for case, variant, shape, here in self._known(rows)
         }
 

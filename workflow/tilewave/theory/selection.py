@@ -302,14 +302,14 @@ class Costs:
         """Microseconds of a launch."""
         return sum(self.spent(shape, launch, sms).values())
 
-    def prudent(self, shape: Shape, launch: Launch, sms: int) -> float:
-        """Microseconds of a launch and as much more as predictions from these costs miss: what variants are ranked by,
-        so that none is picked for a fit that is wrong about the cases it knows, or far beyond them. Never less than the shortest
-        of these: cases that are all long do not tell what a launch takes."""
+    def prudent(self, shape: Shape, launch: Launch, sms: int, expected: float) -> float:
+        """The expected microseconds of a launch (`duration`) and as much more as predictions from these costs miss: what
+        variants are ranked by, so that none is picked for a fit that is wrong about the cases it knows, or far beyond them.
+        Never less than the shortest of these: cases that are all long do not tell what a launch takes."""
         here = held(launch, sms)
         most = max((steps for blocks, steps in self.steps.items() if blocks <= here), default=0)
         misfit = max(self.misfit, UNKNOWN if block_steps(shape, launch) > FAR * most else 0.0)
-        return max(self.duration(shape, launch, sms) * (1 + misfit), self.shortest)
+        return max(expected * (1 + misfit), self.shortest)
 
 
 # ------------------------------------------------------------------------------------- the choice
