@@ -202,16 +202,14 @@ class Picker:
                 if where in times:
                     measured[_sizes(text, self.device)] = times[where]
         cases = []
-        elements = product_sizes(made.dtype)
         for sizes, us in measured.items():
             launch = self._launch(made, resources, sizes)
             if isinstance(launch, selection.Launch):
                 cases.append(Case(sizes, launch, us))
-        costs = calibration.costs(cases, self.sms, elements)
+        costs = calibration.costs(cases, self.sms, product_sizes(made.dtype))
         if costs is None:
             return None
-        fitted = calibration.at(cases, calibration.telling([one.sizes for one in cases], elements))
-        return Known(made, resources, measured, fitted, costs)
+        return Known(made, resources, measured, calibration.at(cases, costs.told), costs)
 
     def _launch(
         self, made: Variant, resources: Mapping[str, Any], sizes: Sizes

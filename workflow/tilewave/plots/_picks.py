@@ -9,7 +9,7 @@ best there. Elsewhere they predict.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -213,13 +213,12 @@ class _Rules:
                 cases.setdefault(str(row["variant"]), []).append(
                     Case(_sizes(row), one, float(row["us"]))
                 )
-        fitted = {}
-        self._told: dict[str, Collection[Sizes]] = {}
+        self._costs = {}
         for variant, known in cases.items():
-            sizes = dict.fromkeys(one.sizes for one in known)
-            fitted[variant] = calibration.costs(calibration.at(known, sizes), self._sms, elements)
-            self._told[variant] = calibration.telling(sizes, elements)
-        self._costs = {variant: costs for variant, costs in fitted.items() if costs is not None}
+            each = calibration.at(known, dict.fromkeys(one.sizes for one in known))
+            costs = calibration.costs(each, self._sms, elements)
+            if costs is not None:
+                self._costs[variant] = costs
         largest = max(calibration.SHAPES, key=math.prod)
         self._at_largest = {name: calibration.at(known, [largest]) for name, known in cases.items()}
 
@@ -241,7 +240,8 @@ class _Rules:
     def took_part(self, rows: Iterable[Row]) -> bool:
         """Whether the costs of all whose costs are known, and of one at least, are taken from these cases."""
         told = [
-            tuple(shape.values()) in self._told[name] for _, name, shape, _ in self._known(rows)
+            tuple(shape.values()) in self._costs[name].told
+            for _, name, shape, _ in self._known(rows)
         ]
         return bool(told) and all(told)
 

@@ -111,7 +111,7 @@ def least_squares(
 
 def costs(cases: Sequence[Case], sms: int, elements: Elements = (0, 0)) -> Costs | None:
     """The costs of a variant, of all its measured cases, one a shape; None with fewer usual ones than `LEAST`."""
-    told = telling([one.sizes for one in cases], elements)
+    told = _telling([one.sizes for one in cases], elements)
     usual = [one for one in cases if one.sizes in told and one.sizes not in SPECIAL]
     found = _fitted(usual, sms) if len(usual) >= LEAST else None
     if found is None:
@@ -123,7 +123,7 @@ def costs(cases: Sequence[Case], sms: int, elements: Elements = (0, 0)) -> Costs
         ratio = one.us / max(expected, found.shortest / 2)
         asked = frozenset(kinds(one.shape, elements))
         seen.append(Seen(one.sizes, asked, math.log(ratio), one.sizes in told))
-    return replace(found, elements=elements, nearby=Nearby(tuple(seen)))
+    return replace(found, elements=elements, nearby=Nearby(tuple(seen)), told=tuple(told))
 
 
 def _fitted(cases: Sequence[Case], sms: int) -> Costs | None:
@@ -159,7 +159,7 @@ def at(cases: Sequence[Case], sizes: Iterable[Sizes]) -> list[Case]:
     return [by_sizes[one] for one in sizes if one in by_sizes]
 
 
-def telling(measured: Collection[Sizes], elements: Elements) -> Collection[Sizes]:
+def _telling(measured: Collection[Sizes], elements: Elements) -> Collection[Sizes]:
     """The shapes of a variant that its costs are taken from: usual ones, and special ones that are of a kind (rows of 2000
     halves begin inside of lines, those of as many doubles do not). All that were measured where too few of them are
     usual."""
