@@ -106,6 +106,8 @@ def test_headers_of_its_own_folder(tmp_path):
     key = nvrtc.cache_key(kernel, "sm_90", MACROS)
     assert first.message == ""
     (tmp_path / "scale.cuh").write_text("#define SCALE 4\n")
+    # What is compiled is what the key is of, though the file is another one by now.
+    assert nvrtc.compile_kernel(kernel, "sm_90", MACROS).sha256 == first.sha256
     kernel = load_kernel(kernel.path)
     assert nvrtc.cache_key(kernel, "sm_90", MACROS) != key
     second = nvrtc.compile_kernel(kernel, "sm_90", MACROS)

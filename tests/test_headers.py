@@ -71,15 +71,16 @@ def test_a_header_of_crt_hides_none_of_another_folder(tmp_path, monkeypatch):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(headers, "folders", lambda: (tmp_path / "a", tmp_path / "b"))
-    assert headers.closure("#include <mma.h>\n") == {"mma.h": "// the runtime's\n"}
+    assert headers.toolkit("#include <mma.h>\n", {}).texts == {"mma.h": "// the runtime's\n"}
 
 
 def test_stand_ins_are_for_a_kernels_own_files_alone(tmp_path):
     """CUDA's headers name <type_traits> and others for other compilers: a kernel's key is without."""
-    assert "vector" in headers.closure("#include <vector>\n", nvcc=True)
+    assert "vector" in headers.toolkit("#include <vector>\n", {}, nvcc=True).texts
     (tmp_path / "own.cuh").write_text("#include <vector>\n")
-    assert "vector" in headers.closure('#include "own.cuh"\n', tmp_path, nvcc=True)
-    plain = headers.closure("#include <cuda_bf16.h>\n", nvcc=True)
+    text = '#include "own.cuh"\n'
+    assert "vector" in headers.toolkit(text, headers.own(text, tmp_path), nvcc=True).texts
+    plain = headers.toolkit("#include <cuda_bf16.h>\n", {}, nvcc=True).texts
     assert "cuda_bf16.h" in plain and not {*filter(headers.of_host, plain)} - {*headers.STAND_INS}
 
 
@@ -150,7 +151,7 @@ def test_two_headers_of_one_name(tmp_path):
     for name in ("lib/more/sizes.hpp", "lib/more/tile.h", "lib/more/limits.hpp", "tile.h"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(LIBRARY[name])
-    found = headers.closure("#include <lib/more/sizes.hpp>\n#include <tile.h>\n", tmp_path)
+    found = headers.own("#include <lib/more/sizes.hpp>\n#include <tile.h>\n", tmp_path)
     assert {"tile.h", "lib/more/tile.h", "limits.hpp"} <= set(found)
     assert '#include "limits.hpp"\n#include "lib/more/tile.h"' in found["lib/more/sizes.hpp"]
     assert found["tile.h"] == LIBRARY["tile.h"] and "SIDE" in found["lib/more/tile.h"]

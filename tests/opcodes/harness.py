@@ -14,7 +14,7 @@ import numpy as np
 from opcodes import manifest
 from opcodes.inputs import generate_inputs
 from opcodes.manifest import Kernel, files, kernels, specific_files
-from tilewave.compiling import nvrtc
+from tilewave.compiling import headers, nvrtc
 
 __all__ = ["Kernel", "compile_file", "files", "generate_inputs", "kernels", "specific_files"]
 
@@ -33,8 +33,8 @@ class Source:
     entries: tuple[str, ...] = ()
 
     @property
-    def folders(self) -> tuple[Path, ...]:
-        return (self.path.parent, manifest.HERE)
+    def own_headers(self) -> dict[str, str]:
+        return headers.own(self.text, self.path.parent, manifest.HERE)
 
     def compiler_options(self, macros: object) -> list[str]:
         return []

@@ -11,7 +11,8 @@ import hashlib
 import os
 import posixpath
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tilewave.reading import lies_in
@@ -140,64 +141,36 @@ def _own_header(name: str, folders: Sequence[Path], own: tuple[Path, ...]) -> Pa
     return REFUSED if out else None
 
 
-def _stand_in(name: str, mine: bool, nvcc: bool) -> str | None:
-    """What stands for a header that is found nowhere, or must not be taken; None where nothing does."""
-    if nvcc and mine and of_host(name):
-        return INSTEAD_OF_HOST.get(name, STAND_INS.get(name, "#pragma once\n"))
-    return STAND_INS.get(name)
+def own(text: str, *folders: Path) -> dict[str, str]:
+    """Name -> text of the headers in the kernel's own folders that ``text`` includes, directly or
+    not. CUDA's headers are left out: no toolkit is needed to ask.
 
-
-def _included(
-    text: str,
-    own: list[Path],
-    places: Sequence[Path] = (),
-    stand_in: Callable[[str, bool], str | None] = lambda name, mine: None,
-    instead: Callable[[str, bool], bool] = lambda name, mine: name in INSTEAD,
-) -> dict[str, str]:
-    """Name -> text of the headers that ``text`` includes, directly or not.
-
-    Each from ``own`` or the first of ``places`` that has it, else a stand-in; those of ``instead`` from
-    ``own`` only; a name in quotation marks first from the folder of the header that includes it. Both are
-    asked with a name and whether a file of the kernel's own includes it.
-
-    What such a file includes lies in ``own``, links followed, or in ``places``; anything else that it names
-    is `REFUSED`. Where a name in quotation marks means a file beside the one that includes it, and
-    another header has that name, the text asks for it by its whole name: NVRTC knows no folders.
+    A name in quotation marks is looked for first in the folder of the header that includes it. What is included
+    lies in these folders, links followed; anything else that is named is `REFUSED`. Where such a name means a file
+    beside the one that includes it, and another header has that name, the text asks for it by its whole name: NVRTC
+    knows no folders.
     """
     found: dict[str, str] = {}
     renamed: dict[str, list[tuple[str, str]]] = {}
-    mine_alone = tuple(own)
-    waiting: list[tuple[str, str, Path | None, bool, str]] = [
-        (*one, None, True, "") for one in INCLUDE.findall(text)
+    waiting: list[tuple[str, tuple[Path, ...], str]] = [
+        (name, (), "") for _, name in INCLUDE.findall(text)
     ]
     while waiting:
-        mark, name, folder, mine, includer = waiting.pop()
-        if mine and folder is not None and mark == '"':
-            whole = posixpath.normpath(posixpath.join(posixpath.dirname(includer), name))
-            if whole != name and _other(folder / name, name, whole, (*own, *places)):
-                renamed.setdefault(includer, []).append((name, whole))
-                name = whole
+        name, near, includer = waiting.pop()
+        whole = posixpath.normpath(posixpath.join(posixpath.dirname(includer), name))
+        if near and whole != name and _other(near[0] / name, name, whole, folders):
+            renamed.setdefault(includer, []).append((name, whole))
+            name = whole
         if name in found:
             continue
-        near = [folder] if folder is not None and mark == '"' else []
-        path: Path | None
-        if folder is not None and any(folder.is_relative_to(one) for one in places):
-            path = next(
-                (one / name for one in (*near, *own, *places) if (one / name).is_file()), None
-            )
-        else:
-            told = _own_header(name, (*near, *own), mine_alone)
-            if isinstance(told, str):
-                found[name] = told
-                continue
-            path = told or next((one / name for one in places if (one / name).is_file()), None)
-        if path is not None and (path.parent in own or not instead(name, mine)):
-            found[name], included = _header(path)
-            own_too = mine and not any(path.is_relative_to(one) for one in places)
-            waiting += [(*one, path.parent, own_too, name) for one in included]
-        elif (text_of := stand_in(name, mine)) is not None:
-            found[name] = text_of
-            waiting += [(*one, None, False, "") for one in INCLUDE.findall(text_of)]
+        told = _own_header(name, (*near, *folders), folders)
+        if isinstance(told, str):
+            found[name] = told
+        elif told is not None and (told.parent in folders or name not in INSTEAD):
+            found[name], included = _header(told)
+            waiting += [
+                (one, (told.parent,) if mark == '"' else (), name) for mark, one in included
+            ]
     for includer, names in renamed.items():
         for name, whole in names:
             quoted = re.compile(rf'^([ \t]*#[ \t]*include[ \t]*"){re.escape(name)}"', re.MULTILINE)
@@ -213,44 +186,52 @@ def _other(beside: Path, name: str, whole: str, folders: Sequence[Path]) -> bool
     return any(one.is_file() for one in others) and any((one / whole).is_file() for one in folders)
 
 
-def own(text: str, *folders: Path) -> dict[str, str]:
-    """Name -> text of the headers in the kernel's own folders that ``text`` includes, directly or
-    not. CUDA's headers are left out: no toolkit is needed to ask."""
-    return _included(text, list(folders))
+@dataclass(frozen=True)
+class Toolkit:
+    """Name -> text of headers that are not the kernel's own."""
+
+    texts: Mapping[str, str]
+
+    @functools.cached_property
+    def digest(self) -> str:
+        digest = hashlib.sha256()
+        for name, text in self.texts.items():
+            digest.update(f"{name}\0{text}\0".encode())
+        return digest.hexdigest()
 
 
-def closure(text: str, *own_folders: Path, nvcc: bool = False) -> dict[str, str]:
-    """Name -> text of every header that ``text`` includes, directly or not.
+def toolkit(text: str, mine: Mapping[str, str], nvcc: bool = False) -> Toolkit:
+    """The headers besides its own (mine, as of `own`) that ``text`` includes, directly or not.
 
-    Headers of the kernel's own folders come first. Headers of the C library that NVRTC does without,
-    and cuda.h, have stand-ins, with ``nvcc`` also those of the host's code; any other that is found
-    nowhere is left to NVRTC, which says so with file and line.
+    Headers of the C library that NVRTC does without, and cuda.h, have stand-ins, with ``nvcc`` also those of the
+    host's code; any other that is found nowhere is left to NVRTC, which says so with file and line.
     """
+    asked = {name for one in (text, *mine.values()) for _, name in INCLUDE.findall(one)}
     # crt/ last: it has an mma.h of its own, and the runtime's may lie in another site folder.
-    places = [*folders(), *(folder / "crt" for folder in folders())]
-    return _included(
-        text,
-        list(own_folders),
-        places,
-        functools.partial(_stand_in, nvcc=nvcc),
-        lambda name, mine: name in INSTEAD or (nvcc and mine and of_host(name)),
-    )
-
-
-def toolkit_digest(text: str, mine: Mapping[str, str], nvcc: bool = False) -> str:
-    """Digest of the headers of `closure` that do not lie in the kernel's own folders; mine: those that do (`own`)."""
-    names = tuple(
-        sorted(
-            {name for one in (text, *mine.values()) for _, name in INCLUDE.findall(one)} - set(mine)
-        )
-    )
-    return _toolkit_digest(names, nvcc)
+    places = (*folders(), *(folder / "crt" for folder in folders()))
+    return _toolkit(tuple(sorted(asked - set(mine))), places, nvcc)
 
 
 @functools.lru_cache(maxsize=256)
-def _toolkit_digest(names: tuple[str, ...], nvcc: bool) -> str:
-    digest = hashlib.sha256()
-    lines = "".join(f"#include <{name}>\n" for name in names)
-    for name, text in closure(lines, nvcc=nvcc).items():
-        digest.update(f"{name}\0{text}\0".encode())
-    return digest.hexdigest()
+def _toolkit(asked: tuple[str, ...], places: tuple[Path, ...], nvcc: bool) -> Toolkit:
+    found: dict[str, str] = {}
+    waiting: list[tuple[str, tuple[Path, ...], bool]] = [(name, (), True) for name in asked]
+    while waiting:
+        name, near, mine = waiting.pop()
+        if name in found:
+            continue
+        of_the_host = nvcc and mine and of_host(name)
+        path = next((one / name for one in (*near, *places) if (one / name).is_file()), None)
+        if path is not None and name not in INSTEAD and not of_the_host:
+            found[name], included = _header(path)
+            waiting += [
+                (one, (path.parent,) if mark == '"' else (), False) for mark, one in included
+            ]
+            continue
+        instead = STAND_INS.get(name)
+        if of_the_host:
+            instead = INSTEAD_OF_HOST.get(name, instead or "#pragma once\n")
+        if instead is not None:
+            found[name] = instead
+            waiting += [(one, (), False) for _, one in INCLUDE.findall(instead)]
+    return Toolkit(dict(sorted(found.items())))

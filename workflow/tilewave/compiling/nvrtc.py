@@ -146,12 +146,11 @@ def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
 
 def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     """Content key of a compilation: `text_key`, CUDA's headers and NVRTC."""
-    toolkit = [headers.toolkit_digest(kernel.text, kernel.own_headers)]
+    toolkit = [headers.toolkit(kernel.text, kernel.own_headers).digest]
     adapted = _adapted(kernel)
     if adapted is not None:
         text = adapted.prelude + kernel.text
-        own = headers.own(text, *kernel.folders)
-        toolkit.append(headers.toolkit_digest(text, own, nvcc=True))
+        toolkit.append(headers.toolkit(text, kernel.own_headers, nvcc=True).digest)
     return _digest(text_key(kernel, arch, macros), *toolkit, version())
 
 
@@ -229,13 +228,14 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
     raised for it.
     """
     chosen, names = options(kernel, arch, macros), expressions(kernel)
-    file, folders = kernel.path.name, kernel.folders
-    done = _compile(file, kernel.text, headers.closure(kernel.text, *folders), chosen, names)
+    file, own = kernel.path.name, kernel.own_headers
+    given = {**headers.toolkit(kernel.text, own).texts, **own}
+    done = _compile(file, kernel.text, given, chosen, names)
     adapted = None if done.cubin else _adapted(kernel)
     if adapted is None:
         return done
-    found = headers.closure(adapted.prelude + kernel.text, *folders, nvcc=True)
-    given = {**found, **adapted.own, nvcc.PRELUDE: adapted.prelude}
+    found = headers.toolkit(adapted.prelude + kernel.text, own, nvcc=True)
+    given = {**found.texts, **own, **adapted.own, nvcc.PRELUDE: adapted.prelude}
     in_front = (f"--pre-include={nvcc.PRELUDE}",) if adapted.prelude else ()
     before = (*chosen, *adapted.options, *in_front)
     return _compile(file, adapted.text, given, before, names, adapted)
