@@ -4,6 +4,7 @@ import itertools
 import json
 from types import SimpleNamespace
 
+import pyarrow.parquet as pq
 import pytest
 
 from samples import a_job
@@ -234,6 +235,26 @@ def test_facts_of_another_form_are_damage_where_nothing_is_signed(folder, facts)
     (folder / "SHA256SUMS").unlink()
     (folder / "environments.json").write_text(json.dumps({"gpu1": ENVIRONMENTS["gpu1"] | facts}))
     assert list(Recorded(folder).damage) == ["environments.json"]
+
+
+@pytest.mark.parametrize("together", [recorded_module.TOGETHER, None])
+def test_a_listing_is_read_with_few_others(folder, together, monkeypatch):
+    """Of a recording from before they had groups it is found, too, and the next one that is merged has them."""
+    every = 2 * recorded_module.TOGETHER + 1
+    names = [f"l{number:02}" for number in range(every)]
+    listings = {name: (f"sass {name}", {"a.cu": [1]}) for name in names}
+    monkeypatch.setattr(recorded_module, "TOGETHER", together)
+    merge(folder, [], {}, {f"{name}.sm_90": {"key": name} for name in names}, listings)
+    monkeypatch.undo()
+    path = folder / "listings.parquet"
+    assert pq.ParquetFile(path).num_row_groups == (3 if together else 1)
+    found = Recorded(folder)
+    assert {name: found.listing(name) for name in reversed(names)} == listings
+    assert found.listing("none") is None
+    merge(folder, [], {}, {"more.sm_90": {"key": "more"}}, {"more": ("sass", {})})
+    assert pq.ParquetFile(path).num_row_groups == 3
+    assert Recorded(folder).listing("more") == ("sass", {})
+    assert Recorded(folder).listing(names[0]) == listings[names[0]]
 
 
 def test_a_result_of_a_damaged_recording_says_so(folder):

@@ -65,20 +65,28 @@ COLUMNS = {
     "stalls.parquet": {"key", "address"},
 }
 """Of a table that has rows, at least."""
+TOGETHER = 16
+"""Listings of a row group: to read one takes milliseconds, and the file is a sixth longer than in one group."""
 
 Parsed = TypeVar("Parsed")
 
 
+def _opened(data: bytes, name: str) -> pq.ParquetFile:
+    """A Parquet file. Raises ValueError where it is none, or lacks a column."""
+    file = pq.ParquetFile(pa.BufferReader(data))
+    missing = COLUMNS[name] - set(file.schema_arrow.names)
+    if file.schema_arrow.names and missing:
+        raise ValueError(f"it has no column {', '.join(sorted(missing))}")
+    return file
+
+
 def _table(data: bytes, name: str, strict: bool) -> pa.Table:
-    """A Parquet file; `pq.read_table` would import pandas first, which every job would pay for.
+    """A table; `pq.read_table` would import pandas first, which every job would pay for.
 
     strict: no checksum says that it is what was written. Raises ValueError where it is none, or lacks a
     column.
     """
-    table = pq.ParquetFile(pa.BufferReader(data)).read()
-    missing = COLUMNS[name] - set(table.column_names)
-    if table.column_names and missing:
-        raise ValueError(f"it has no column {', '.join(sorted(missing))}")
+    table = _opened(data, name).read()
     if strict:
         table.validate(full=True)
     if strict and name == LISTINGS and table.column_names:
@@ -113,6 +121,35 @@ def _rows(data: bytes, name: str, strict: bool) -> list[dict[str, Any]]:
         if not model.well_formed(model.UNMEASURED | made):
             raise ValueError(f"the row of {row['case']} is no result")
     return rows
+
+
+class _Listings:
+    """The table of listings, of which one row group is held at a time: all of them are hundreds of megabytes."""
+
+    def __init__(self, data: bytes, name: str, strict: bool) -> None:
+        if strict:
+            _table(data, name, strict)
+        self._file = _opened(data, name)
+        self._group = functools.lru_cache(maxsize=1)(self._file.read_row_group)
+        self._places = {
+            key: (group, place)
+            for group in range(self._file.num_row_groups)
+            for place, key in enumerate(
+                self._file.read_row_group(group, ["key"])["key"].to_pylist()
+            )
+        }
+
+    def get(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
+        """`Recorded.listing`."""
+        if key not in self._places:
+            return None
+        group, place = self._places[key]
+        rows = self._group(group)
+        return rows["sass"][place].as_py(), json.loads(rows["lines"][place].as_py())
+
+    def rows(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._file.read().to_pylist()
+        return found
 
 
 class Recorded:
@@ -209,8 +246,8 @@ class Recorded:
         return self._load(COMPILED, _by_name) or {}
 
     @functools.cached_property
-    def _listings(self) -> pa.Table | None:
-        return self._load(LISTINGS, _table)
+    def _listings(self) -> _Listings | None:
+        return self._load(LISTINGS, _Listings)
 
     @functools.cached_property
     def _keys_by_cubin(self) -> dict[str, str]:
@@ -220,23 +257,15 @@ class Recorded:
             if "sha256" in entry and "key" in entry
         }
 
-    def read_listings(self) -> None:
-        """Read the listings now: processes that are forked behind it share them."""
-        _ = self._listings
-
     def listing_of_cubin(self, sha256: str) -> str | None:
         """SASS of a cubin with the very same bytes, its lines as they are in it."""
         key = self._keys_by_cubin.get(sha256)
-        found = self.listing(key) if key else None  # all listings take a second to read
+        found = self.listing(key) if key else None
         return found[0] if found else None
 
     def listing(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
         """SASS of a compilation by its key, and the numbers of the lines that had code, by file."""
-        table = self._listings
-        place = -1 if table is None else pa.compute.index(table["key"], key).as_py()
-        if table is None or place < 0:
-            return None
-        return table["sass"][place].as_py(), json.loads(table["lines"][place].as_py())
+        return self._listings.get(key) if self._listings else None
 
     @functools.cached_property
     def accesses(self) -> dict[str, list[dict[str, Any]]]:
@@ -374,15 +403,15 @@ def _before(folder: Path) -> Recorded | None:
     return Recorded(folder).whole() if folder in folders(folder.parent) else None
 
 
-def _of_rows(rows: Sequence[Mapping[str, Any]], columns: Iterable[str] = ()) -> bytes:
-    """A table with a column for each name that a row has, or these; what a row lacks is empty."""
+def _of_rows(
+    rows: Sequence[Mapping[str, Any]], columns: Iterable[str] = (), together: int | None = None
+) -> bytes:
+    """A table with a column for each name that a row has, or these; what a row lacks is empty. together: rows of a
+    group, which are compressed and read together."""
     names = dict.fromkeys([*columns] or (name for row in rows for name in row))
-    return _bytes(pa.table({name: [row.get(name) for row in rows] for name in names}))
-
-
-def _bytes(table: pa.Table) -> bytes:
+    table = pa.table({name: [row.get(name) for row in rows] for name in names})
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", compression_level=15)
+    pq.write_table(table, sink, row_group_size=together, compression="zstd", compression_level=15)
     made: bytes = sink.getvalue().to_pybytes()
     return made
 
@@ -475,13 +504,13 @@ def _merged_listings(
     variants: those of a kernel are alike, and beside each other they take two thirds of the bytes."""
     kept = list(dict.fromkeys(compiled[name].get("key") for name in sorted(compiled)))
     table = before._listings if before else None
-    rows = {row["key"]: row for row in (table.to_pylist() if table is not None else [])}
+    rows = {row["key"]: row for row in (table.rows() if table is not None else [])}
     for key, (sass, lines) in listings.items():
         rows[key] = {"key": key, "lines": json.dumps(lines, sort_keys=True), "sass": sass}
     found = [rows[key] for key in kept if key in rows]
     if not found and table is None:
         return {}
-    return {LISTINGS: _of_rows(found, ("key", "lines", "sass"))}
+    return {LISTINGS: _of_rows(found, ("key", "lines", "sass"), TOGETHER)}
 
 
 def merge(

@@ -197,10 +197,6 @@ def compiled(
     tried again by the next run.
     """
     waiting = list({task.key: task for task in tasks}.values())
-    if recorded is not None and len(waiting) > cores:
-        # Else each process reads them, a gigabyte on the way, and that is more than an item may leave behind: every
-        # item would get a new process, which reads them again.
-        recorded.read_listings()
     limits = Limits(LIMIT_S, MEMORY, *_opened(waiting, store, recorded))
     done = limited.each(lambda task: compile_now(task, store, recorded), waiting, cores, limits)
     return (
