@@ -305,7 +305,8 @@ def test_clusters_reach_fewer_sms():
         Launch((128, 128, 64), 1, 2, cluster=4).reached(132) == 124
     )  # groups have two places an SM
     fifteen = Launch((128, 128, 64), 120, 1, cluster=8)
-    assert each.duration({"m": 1024, "n": 1920, "k": 64}, fifteen, 132) == 1
+    assert each.duration({"m": 1024, "n": 1920, "k": 64}, fifteen, 132) == fifteen.waves(132) == 1
+    assert replace(fifteen, beside=8).waves(132) == 16 / 15
     assert Launch((128, 128, 64), 1, 1, cluster=8).reached(1) == 1
 
 

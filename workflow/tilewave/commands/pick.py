@@ -121,7 +121,7 @@ def _candidate(one: Candidate, sizes: Sizes, sms: int) -> dict[str, Any]:
         "tiles": tile_count(shape, launch.tile),
         "blocks": launch.blocks,
         "blocks_per_sm": launch.blocks_per_sm,
-        "waves": launch.blocks / (sms * launch.blocks_per_sm),
+        "waves": launch.waves(sms),
         "spent_us": dict(one.spent),
         "times_more": one.known.costs.times_more(shape),
         "fitted": [{"shape": dict(case.shape), "us": case.us} for case in one.known.fitted],

@@ -69,6 +69,10 @@ class Launch:
         blocks = sum(group * self.blocks_per_sm // self.cluster for group in GROUPS) * self.cluster
         return max(1, sms * blocks // (SMS * self.blocks_per_sm))
 
+    def waves(self, sms: int) -> float:
+        """Its blocks over those that find room at a time."""
+        return (self.blocks + self.beside) / (self.reached(sms) * self.blocks_per_sm)
+
     def tiles(self, shape: Shape) -> int:
         """Tiles that the product has."""
         return self.blocks if self.unequal else tile_count(shape, self.tile)
