@@ -32,7 +32,8 @@ from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.stages import compiling
 from tilewave.stages.resolving import probe_of
-from tilewave.variants import TRIAL_DEVICE, Variant, variant
+from tilewave.trial import TRIAL_DEVICE
+from tilewave.variants import Variant, variant
 
 if TYPE_CHECKING:
     from tilewave.machine.program import Program

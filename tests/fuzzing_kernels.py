@@ -50,6 +50,7 @@ from tilewave.records import model
 from tilewave.records.recorded import Recorded
 from tilewave.stages import jobs
 from tilewave.stages.resolving import resolve
+from tilewave.trial import try_out
 from tilewave.variants import choices
 
 SLOWEST_S = 10.0
@@ -192,7 +193,7 @@ def _carried_through(path: Path) -> str:
         choices(kernel, "each_dtype", path, "macros"),
     )
     for one in itertools.islice(wanted, 4):
-        one.try_out()
+        try_out(one)
         sizes = operations.load(kernel.front.operation, path).dimensions
         shape = Shape(tuple((name, 96) for name in sizes))
         named = list(kernel.front.cases)[:2] if kernel.front.operation == "probe" else [None]

@@ -20,6 +20,7 @@ from tilewave.execution.case import packed
 from tilewave.gpu import launch
 from tilewave.gpu.device import CudaError
 from tilewave.kernels import load_kernel
+from tilewave.trial import try_out
 from tilewave.variants import choices
 
 NAMES = ("a", "map", "m", "alpha", "beta")
@@ -209,7 +210,7 @@ def test_what_becomes_a_number_is_one_in_the_job(stranger):
 def test_an_argument_that_is_nothing(stranger, old, new, told):
     kernel = load_kernel(stranger(old, new))
     with pytest.raises(UserError) as error:
-        next(choices(kernel, "defaults", kernel.path, "macros")).try_out()
+        try_out(next(choices(kernel, "defaults", kernel.path, "macros")))
     assert told in str(error.value)
 
 

@@ -11,6 +11,7 @@ from tilewave.command import main
 from tilewave.compiling import nvrtc
 from tilewave.errors import UserError
 from tilewave.kernels import load_kernel, source_digest
+from tilewave.trial import try_out
 from tilewave.variants import choices, variant
 
 PLAIN = ("-arch=sm_90", "-std=c++17", "-lineinfo", "--ptxas-options=-v")
@@ -99,7 +100,7 @@ def test_an_option_that_the_compiler_does_not_know(tmp_path, capsys):
 def test_mistakes(tmp_path, compiler, told):
     made = kernel(tmp_path, compiler)
     with pytest.raises(UserError) as error:
-        next(choices(made, "defaults", made.path, "macros")).try_out()
+        try_out(next(choices(made, "defaults", made.path, "macros")))
     assert told in str(error.value)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import executing_support as support
 from samples import needs_nvrtc
+from tilewave.trial import try_out
 from tilewave.variants import choices
 
 pytestmark = needs_nvrtc
@@ -86,7 +87,7 @@ def total(done, count, opcode):
 def test_every_choice_can_be_launched():
     for path in PATHS:
         for chosen in choices(support.kernel(path), "one_at_a_time", path, "macros"):
-            chosen.try_out()
+            try_out(chosen)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from samples import BODY, FRONT, ROOT, config, write_kernel
 from tilewave import project
 from tilewave.errors import UserError
 from tilewave.kernels import find_kernels, load_kernel
+from tilewave.trial import try_out
 from tilewave.variants import choices, variant
 
 
@@ -131,7 +132,7 @@ def test_a_kernel_names_what_an_architecture_must_have(tmp_path):
     conditions = "conditions: [wgmma, TILE <= warps_per_sm]"
     front = FRONT.replace("{arch: 75}", f"{{arch: 75, {conditions}}}")
     made = variant(load_kernel(write_kernel(tmp_path, front=front)), {}, "here", "macros")
-    made.try_out()
+    try_out(made)
     shape = {"m": 1, "n": 1, "k": 1}
     assert made.supports(shape, {"arch": 90}) == made.supports(shape, {}) == ""
     for arch in (89, 100, 120):
@@ -196,7 +197,7 @@ def test_expressions_are_tried_out_before_anything_runs(tmp_path, old, new, key)
     assert old in FRONT
     path = write_kernel(tmp_path, front=FRONT.replace(old, new))
     with pytest.raises(UserError) as caught:
-        variant(load_kernel(path), {}, path, "macros").try_out()
+        try_out(variant(load_kernel(path), {}, path, "macros"))
     assert str(caught.value).startswith(f"{path}: {key}: found ")
     assert "; allowed: " in str(caught.value)
 
@@ -214,7 +215,7 @@ def test_expressions_are_tried_out_before_anything_runs(tmp_path, old, new, key)
 def test_good_expressions_pass_the_trial(tmp_path, more):
     made = load_kernel(write_kernel(tmp_path, front=f"{FRONT}{more}\n"))
     for one in choices(made, "product", "here", "macros"):
-        one.try_out()
+        try_out(one)
 
 
 def test_trial_keeps_to_the_requirements(tmp_path):
@@ -222,7 +223,7 @@ def test_trial_keeps_to_the_requirements(tmp_path):
     front = FRONT.replace("ceil(m / TILE)", "m // 1000")
     for requires in ("{m: 1000}", "{conditions: [m >= 1000]}"):
         text = front.replace("{arch: 75}", requires)
-        variant(load_kernel(write_kernel(tmp_path, front=text)), {}, "here", "macros").try_out()
+        try_out(variant(load_kernel(write_kernel(tmp_path, front=text)), {}, "here", "macros"))
 
 
 def test_geometry_that_asks_for_the_device(tmp_path):
@@ -338,5 +339,5 @@ def test_file_that_is_no_utf8(tmp_path, suffix):
 def test_what_a_dtype_may_be_is_listed(tmp_path, front, told):
     kernel = load_kernel(write_kernel(tmp_path, front=front))
     with pytest.raises(UserError) as error:
-        next(choices(kernel, "defaults", "config", "macros")).try_out()
+        try_out(next(choices(kernel, "defaults", "config", "macros")))
     assert told in str(error.value)

@@ -20,6 +20,7 @@ from tilewave.gpu.operands import move
 from tilewave.gpu.session import Session
 from tilewave.placement import Placement
 from tilewave.records import keys
+from tilewave.trial import try_out
 
 FOLDER = ROOT / "tests" / "padded"
 LEADING, BATCHED = FOLDER / "gemm_leading.cu", FOLDER / "batched_strided.cu"
@@ -179,7 +180,7 @@ def test_inputs_are_those_without_padding() -> None:
 
 def test_numbers_of_front_matter(tmp_path: Path) -> None:
     made = support.choose(BATCHED)
-    made.try_out()
+    try_out(made)
     shape = {"batch": 3, "m": 20, "n": 17, "k": 9}
     assert made.strides(shape) == {"lda": 10, "stride_a": 205, "ldb": 17, "stride_c": 347}
     assert made.arguments(shape, {})[:9] == ("a", 10, 205, "b", 17, 153, "c", 17, 347)
@@ -207,7 +208,7 @@ def test_numbers_of_front_matter(tmp_path: Path) -> None:
 def test_mistakes(tmp_path: Path, strides: str, key: str, told: str) -> None:
     path = write_kernel(tmp_path, front=f"{FRONT}strides: {strides}\n", body=BODY)
     with pytest.raises(UserError) as found:
-        support.choose(path).try_out()
+        try_out(support.choose(path))
     assert str(found.value).startswith(f"{path}: {key}: found ") and told in str(found.value)
 
 
@@ -218,4 +219,4 @@ def test_padding_is_for_kernels_that_are_compiled(tmp_path: Path) -> None:
         'strides: {lda: "k + 1"}\n---"""\n'
     )
     with pytest.raises(UserError, match="a kernel that NVRTC compiles"):
-        support.choose(path).try_out()
+        try_out(support.choose(path))

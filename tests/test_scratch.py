@@ -17,6 +17,7 @@ from tilewave.kernels import load_kernel
 from tilewave.launches import Scratch
 from tilewave.records import keys, model
 from tilewave.stages import jobs
+from tilewave.trial import try_out
 
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
 
@@ -102,7 +103,7 @@ def test_mistakes_in_scratch(tmp_path: Path, old: str, new: str, key: str) -> No
     front = SPLIT_FRONT.replace('"ceil(n / 16) * ceil(m / 16)", z', '"ceil(m / 16) * 1", z')
     path = write_kernel(tmp_path, "split", front.replace(old, new), SPLIT_BODY)
     with pytest.raises(UserError) as found:
-        support.choose(path).try_out()
+        try_out(support.choose(path))
     assert key in str(found.value)
 
 

@@ -36,6 +36,7 @@ from tilewave.report import kernel_code
 from tilewave.stages import compiling, resolving
 from tilewave.theory import bounds
 from tilewave.theory.data_sheets import H200
+from tilewave.trial import try_out
 from tilewave.variants import variant
 
 SERIES = ROOT / "tests" / "series"
@@ -108,7 +109,7 @@ def test_a_list_of_one_launch_is_a_launch(tmp_path: Path) -> None:
 )
 def test_mistakes_in_a_series(tmp_path: Path, old: str, new: str, said: str) -> None:
     with pytest.raises(UserError) as found:
-        variant_of(changed(tmp_path, old, new)).try_out()
+        try_out(variant_of(changed(tmp_path, old, new)))
     assert said in str(found.value), found.value
 
 

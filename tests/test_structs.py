@@ -19,6 +19,7 @@ from tilewave.gpu import launch
 from tilewave.jobs import Job
 from tilewave.kernels import load_kernel
 from tilewave.launches import Typed
+from tilewave.trial import try_out
 from tilewave.variants import choices
 
 SHAPE = {"m": 33, "n": 40, "k": 17}
@@ -163,5 +164,5 @@ def test_a_member_that_is_nothing(tmp_path: Path, old, new, told):
     assert old in FRONT
     with pytest.raises(UserError) as error:
         kernel = load_kernel(write_kernel(tmp_path, "mine", FRONT.replace(old, new), BODY))
-        next(choices(kernel, "defaults", kernel.path, "macros")).try_out()
+        try_out(next(choices(kernel, "defaults", kernel.path, "macros")))
     assert told in str(error.value)

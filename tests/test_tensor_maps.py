@@ -23,6 +23,7 @@ from tilewave.kernels import load_kernel
 from tilewave.launches import LaunchPlan, MapPlan
 from tilewave.records import keys, model
 from tilewave.stages import jobs
+from tilewave.trial import try_out
 
 KERNEL = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
@@ -195,7 +196,7 @@ def test_mistakes(tmp_path: Path, old: str, new: str, key: str) -> None:
     assert old in front
     path = write_kernel(tmp_path, front=front.replace(old, new))
     with pytest.raises(UserError) as found:
-        support.choose(path).try_out()
+        try_out(support.choose(path))
     assert str(found.value).startswith(f"{path}: {key}: found ")
 
 
@@ -204,7 +205,7 @@ def test_a_persistent_grid(tmp_path: Path) -> None:
     grid = 'grid: ["ceil(n / TILE)", "ceil(m / TILE)"]'
     front = FRONT.replace(grid, f'grid: ["min(sms, {tiles})"]\nworking_blocks: "min(sms, {tiles})"')
     made = support.choose(write_kernel(tmp_path, front=front))
-    made.try_out()
+    try_out(made)
     shape = {"m": 256, "n": 512, "k": 8}
     assert made.plan(shape, {"sms": 132}).grid == (132, 1, 1)
     assert made.plan(shape, {"sms": 132}).working_blocks == 132

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tilewave import operations
+from tilewave import operations, trial
 from tilewave.errors import KernelRefused, NoKernel, UserError
 from tilewave.kernels import Kernel, find_kernels, line_of, spared
 from tilewave.variants import choices
@@ -15,7 +15,7 @@ from tilewave.variants import choices
 def tried(kernel: Kernel) -> None:
     """A kernel's first variant, used or not: its expressions must have values. Raises UserError."""
     for variant in itertools.islice(choices(kernel, "product", kernel.path, "macros"), 1):
-        variant.try_out()
+        trial.try_out(variant)
 
 
 def leave_out(

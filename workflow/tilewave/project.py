@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tilewave import cache, config_files, operations, outputs, plots
+from tilewave import cache, config_files, operations, outputs, plots, trial
 from tilewave.cases import Case, Plan, expand, wants
 from tilewave.compiling import nvrtc, source
 from tilewave.config import Config, Style, check_folders, parse
@@ -340,9 +340,9 @@ def _try_operations(plan: Plan) -> None:
 
 
 def _try_out(variant: Variant) -> None:
-    """`Variant.try_out`; what passes a limit is told by the variant's own cases."""
+    """`trial.try_out`; what passes a limit is told by the variant's own cases."""
     with contextlib.suppress(KernelRefused):
-        variant.try_out()
+        trial.try_out(variant)
 
 
 def _check_names(config: Config, known: Mapping[str, object], where: object) -> None:

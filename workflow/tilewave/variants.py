@@ -14,9 +14,6 @@ from tilewave import architectures, memory_plan, operations
 from tilewave.dtypes import SIZES, product_label
 from tilewave.errors import KernelRefused, UserError
 from tilewave.expressions import (
-    FUNCTIONS,
-    LAYOUTS,
-    WORDS,
     ExpressionError,
     evaluate,
     integer,
@@ -29,15 +26,6 @@ from tilewave.placement import Placement
 
 # What an expression may ask of the device; the values come from its environment.
 DEVICE_NAMES = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
-# Values for a trial of the front matter before any device or shape is known.
-TRIAL_SIZE = 256
-TRIAL_DEVICE = {
-    "sms": 100,
-    "shared_per_block_optin": 232448,
-    "shared_per_sm": 233472,
-    "l2_bytes": 2**25,
-    "arch": 10_000,
-}
 
 
 @dataclass(frozen=True)
@@ -67,7 +55,7 @@ class Variant:
         except ExpressionError as error:
             raise _told(self.kernel, key, text, error) from error
 
-    def _integer(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
+    def integer(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
         return self._whole(key, text, {**self._strides_for(text, names), **names})
 
     def _whole(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
@@ -78,27 +66,27 @@ class Variant:
             raise _told(self.kernel, key, text, error) from error
 
     @cached_property
-    def _operation(self) -> Operation:
+    def operation(self) -> Operation:
         return operations.load(self.kernel.front.operation, self.kernel.path)
 
     @cached_property
-    def _stride_names(self) -> set[str]:
+    def stride_names(self) -> set[str]:
         """Names of strides that expressions may use: those of macros and `let` mean these."""
         taken = {*self.kernel.front.macros, *self.kernel.front.let}
-        return set(self._operation.stride_names()) - taken
+        return set(self.operation.stride_names()) - taken
 
     def _all_strides(self, shape: Mapping[str, int]) -> dict[str, int]:
-        return memory_plan.strides(self.kernel, self._operation, self.layouts, shape, self._whole)
+        return memory_plan.strides(self.kernel, self.operation, self.layouts, shape, self._whole)
 
     def _strides_for(self, text: Any, names: Mapping[str, Any]) -> dict[str, int]:
         """The strides that an expression asks for, where the sizes are among the names."""
         asked = names_in(text) - {*names, *self.names, *self.kernel.front.let}
-        if not asked or not asked & self._stride_names:
+        if not asked or not asked & self.stride_names:
             return {}
-        if not set(self._operation.dimensions) <= set(names):
+        if not set(self.operation.dimensions) <= set(names):
             return {}
-        found = self._all_strides({name: names[name] for name in self._operation.dimensions})
-        return {name: found[name] for name in asked & self._stride_names}
+        found = self._all_strides({name: names[name] for name in self.operation.dimensions})
+        return {name: found[name] for name in asked & self.stride_names}
 
     def strides(self, shape: Mapping[str, int]) -> dict[str, int]:
         """Of the operands' strides, in elements, those that the front matter gives."""
@@ -151,16 +139,16 @@ class Variant:
                 if have is not None and int(have) < int(wanted):
                     return f"needs compute capability {int(wanted) / 10:.1f} or later"
             elif name in shape:
-                divisor = self._integer(f"requires.{name}", wanted, {})
+                divisor = self.integer(f"requires.{name}", wanted, {})
                 if shape[name] % divisor:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
         texts = [text for _, one in self.kernel.launches for text in one.cluster or []]
         if not has.get("clusters", True) and (
             front.tensor_maps
-            or self._integer("programmatic", front.programmatic, names)
+            or self.integer("programmatic", front.programmatic, names)
             or any(
                 not self._device_words(text) <= device.keys()
-                or self._integer("cluster", text, names) > 1
+                or self.integer("cluster", text, names) > 1
                 for text in texts
             )
         ):
@@ -168,265 +156,43 @@ class Variant:
         return ""
 
     def _device_words(self, text: Any) -> set[str]:
-        return set(DEVICE_NAMES).intersection(_asked(self.kernel, text))
+        return set(DEVICE_NAMES).intersection(names_asked(self.kernel, text))
 
     def unknown_device(self, device: Mapping[str, Any]) -> str:
         """Empty where the launch can be planned; else what of the device its geometry asks for."""
         front = self.kernel.front
         texts = [*(front.tile or []), *(buffer.size for buffer in front.buffers.values())]
-        texts += [text for _, text in (*self._geometry_texts(), *self._map_texts())]
+        texts += [text for _, text in (*self.geometry_texts(), *self.map_texts())]
         more = (front.working_blocks, front.programmatic)
         asked = {word for text in (*texts, *more) for word in self._device_words(text)}
         return ", ".join(sorted((asked | self.device_of_arguments) - set(device)))
 
     @property
-    def _launched(self) -> Iterator[tuple[str, Launched]]:
+    def launched(self) -> Iterator[tuple[str, Launched]]:
         """What stands before the keys of each launch, and the launch."""
         for place, (_, one) in enumerate(self.kernel.launches):
             yield (f"launches.{place}." if self.kernel.front.launches else ""), one
 
-    def _geometry_texts(self) -> Iterator[tuple[str, Any]]:
+    def geometry_texts(self) -> Iterator[tuple[str, Any]]:
         """Key and expression of all that the launches' geometry leaves to be evaluated."""
-        for before, one in self._launched:
+        for before, one in self.launched:
             for key in ("grid", "block", "cluster"):
                 for index, text in enumerate(getattr(one, key) or []):
                     yield f"{before}{key}.{index}", text
             yield f"{before}shared_bytes", one.shared_bytes
 
-    def _map_texts(self) -> Iterator[tuple[str, Any]]:
+    def map_texts(self) -> Iterator[tuple[str, Any]]:
         """Key and expression of all that tensor maps leave to be evaluated."""
         for name, one in self.kernel.front.tensor_maps.items():
             yield from ((f"tensor_maps.{name}.{key}", text) for key, text in one.expressions)
 
-    def try_out(self) -> None:
-        """Evaluate the front matter once, with stand-ins for the sizes and the device.
-
-        So that a mistake in an expression is found when the project is loaded. Raises UserError for
-        a name that no expression can know (in any branch), an expression without a value, a dtype
-        or layout that does not exist, and a requirement that is none.
-        """
-        self._check_requires()
-        self._check_launches()
-        self._check_compiling()
-        self._check_let()
-        self._check_strides()
-        self._check_work()
-        if self.kernel.front.operation != "probe":
-            self._check_memory()
-            self._check_arrays()
-        self._check_expressions()
-        shape = self._trial_shape()
-        if not self.supports(shape, TRIAL_DEVICE):
-            self.plan(shape, TRIAL_DEVICE)
-            self.arguments(shape, TRIAL_DEVICE)
-            self.strides(shape)
-
-    def _check_requires(self) -> None:
-        front, path = self.kernel.front, self.kernel.path
-        wanted = ("arch", "conditions", *self._operation.dimensions)
-        for name in front.requires:
-            if name not in wanted:
-                raise UserError(path, f"requires.{name}", name, wanted)
-        conditions = front.requires.get("conditions", [])
-        if not isinstance(conditions, list) or not all(
-            isinstance(one, str | int | float) for one in conditions
-        ):
-            raise UserError(path, "requires.conditions", conditions, "a list of expressions")
-        least = front.requires.get("arch", 0)
-        if isinstance(least, bool) or not isinstance(least, int):
-            raise UserError(path, "requires.arch", least, "compute capability times ten, e.g. 75")
-
-    def _check_expressions(self) -> None:
-        """Every name in them is known; what is a dtype or a layout is one."""
-        front, path, operation = self.kernel.front, self.kernel.path, self._operation
-        alone = [(f"{key}.{name}", text) for key in ("dtypes", "layouts")
-                 for name, text in getattr(front, key).items()]  # fmt: skip
-        sized = [(key, getattr(front, key)) for key in ("working_blocks", "programmatic")]
-        sized += self._geometry_texts()
-        sized += [(f"tile.{index}", text) for index, text in enumerate(front.tile or [])]
-        sized += self._map_texts()
-        if front.operation != "probe":
-            sized += [(f"buffers.{name}.size", one.size) for name, one in front.buffers.items()]
-        own = self._words
-        passed = [(f"{before}arguments.{index}", text) for before, one in self._launched
-                  for index, given in enumerate(one.arguments) for text in leaves([given])
-                  if isinstance(text, str) and text not in own]  # fmt: skip
-        asked = [("requires.conditions", text) for text in front.requires.get("conditions", [])]
-        geometry = {*self.names, *operation.dimensions, *self._stride_names, *DEVICE_NAMES}
-        for expressions, known in (
-            (alone, set(self.names)),
-            (sized, geometry),
-            (passed, geometry),
-            (asked, geometry | {"arch", *architectures.NAMES}),
-        ):
-            for key, text in expressions:
-                for name in sorted(_asked(self.kernel, text) - {*front.let} - known):
-                    words = {"dtypes": SIZES, "layouts": LAYOUTS}.get(key.split(".")[0], ())
-                    raise UserError(path, key, name, {*words, *front.let} | known)
-        for key, values, words in (
-            ("dtypes", self.dtypes, SIZES),
-            ("layouts", self.layouts, LAYOUTS),
-        ):
-            for name, value in values.items():
-                if value not in words:
-                    raise UserError(path, f"{key}.{name}", value, words)
-        for name in operation.needs_dtypes:
-            known_here = operation.allowed_dtypes(name, self.dtypes)
-            if self.dtypes[name] not in known_here:
-                raise UserError(path, f"dtypes.{name}", self.dtypes[name], known_here)
-
-    def _trial_shape(self) -> dict[str, int]:
-        """Sizes that the front matter's divisors allow."""
-        front, shape = self.kernel.front, {}
-        for name in self._operation.dimensions:
-            divisor = self._integer(f"requires.{name}", front.requires.get(name, 1), {})
-            if divisor < 1:
-                allowed = "a positive divisor"
-                raise UserError(self.kernel.path, f"requires.{name}", divisor, allowed)
-            shape[name] = math.lcm(TRIAL_SIZE, divisor)
-        return shape
-
-    def _check_launches(self) -> None:
-        path = self.kernel.path
-        if self.kernel.front.launches:
-            self._check_series()
-        for before, launched in self._launched:
-            for key in ("grid", "block", "cluster"):
-                given = getattr(launched, key)
-                if given is not None and not 1 <= len(given) <= 3:
-                    raise UserError(path, f"{before}{key}", given, "one to three expressions")
-
-    def _check_compiling(self) -> None:
-        """Macros' names, and what they are put into; folders of headers."""
-        front, path = self.kernel.front, self.kernel.path
-        for name in front.macros:
-            if name in (*self._operation.dimensions, *DEVICE_NAMES, *architectures.NAMES, *WORDS):
-                raise UserError(path, f"macros.{name}", name, "a name with no meaning of its own")
-        self.kernel.compiler_options(self.names)
-        if front.cubin is not None:
-            self.kernel.formatted("cubin", front.cubin, self.names)
-        for folder, given in zip(self.kernel.folders[1:], front.compiler.include):
-            if not folder.is_dir():
-                raise UserError(path, "compiler.include", given, "folders that exist")
-
-    def _check_let(self) -> None:
-        """Names of its own, each from those that are known before it."""
-        front, path = self.kernel.front, self.kernel.path
-        if front.let and front.operation == "probe":
-            raise UserError(path, "let", front.operation, "any operation but probe")
-        earlier = {*self.names, *self._operation.dimensions, *DEVICE_NAMES}
-        for name, meaning in front.let.items():
-            if names_in(name) != {name} or name in (*earlier, *FUNCTIONS, "arch"):
-                raise UserError(path, f"let.{name}", name, "a name with no meaning of its own")
-            for unknown in sorted(names_in(meaning) - earlier):
-                raise UserError(path, f"let.{name}", unknown, earlier)
-            earlier.add(name)
-
-    def _check_work(self) -> None:
-        """What a probe alone may have, or what only some operations."""
-        front, path = self.kernel.front, self.kernel.path
-        if front.work is not None:
-            if front.operation != "probe":
-                raise UserError(path, "work", front.operation, "a probe: other work is known")
-            scalars = {name for case in front.cases.values() for name in case.scalars}
-            known_here = {*front.macros, *DEVICE_NAMES, *front.buffers, *scalars}
-            for key, text in (("work.flop", front.work.flop), ("work.byte", front.work.byte)):
-                for name in sorted(names_in(text) - known_here):
-                    raise UserError(path, key, name, known_here)
-        if front.reads_c and "beta" not in self._operation.scalars:
-            allowed = "an operation with beta, such as matmul"
-            raise UserError(path, "reads_c", front.operation, allowed)
-        if front.operation == "probe" and front.tensor_maps:
-            allowed = "any operation but probe: a map is of an operand"
-            raise UserError(path, "tensor_maps", front.operation, allowed)
-
     @cached_property
-    def _plain_words(self) -> tuple[str, ...]:
-        """What arguments may be without more: arrays, sizes, scalars."""
-        operation = self._operation
-        return (*operation.operands, *operation.dimensions, *operation.scalars)
-
-    def _check_memory(self) -> None:
-        """Scratch memory and tensor maps have names of their own and are used."""
-        front, path, plain = self.kernel.front, self.kernel.path, self._plain_words
-        for name, buffer in front.buffers.items():
-            if name in plain:
-                raise UserError(path, f"buffers.{name}", name, "a name with no meaning of its own")
-            if buffer.expect is not None or buffer.report is not None:
-                allowed = "dtype, size and zeroed: only a probe's buffers are looked at"
-                raise UserError(path, f"buffers.{name}", "expect or report", allowed)
-        for name in front.tensor_maps:
-            if name in (*plain, *front.buffers):
-                allowed = "a name with no meaning of its own"
-                raise UserError(path, f"tensor_maps.{name}", name, allowed)
-            if not any(name in leaves(one.arguments) for _, one in self.kernel.launches):
-                raise UserError(path, f"tensor_maps.{name}", "no argument", "one of `arguments`")
-
-    def _check_arrays(self) -> None:
-        """What is said of arrays is said of the operation's, and of each that needs it."""
-        front, path, operation = self.kernel.front, self.kernel.path, self._operation
-        operands = tuple(operation.operands)
-        for name in operation.needs_dtypes:
-            if name not in front.dtypes:
-                allowed = f"a dtype for each of {', '.join(operation.needs_dtypes)}"
-                raise UserError(path, f"dtypes.{name}", None, allowed)
-        if not front.dtypes:
-            raise UserError(path, "dtypes", None, "a dtype of each array")
-        named = (
-            ("dtypes", front.dtypes, (*operands, "accumulate")),
-            ("layouts", front.layouts, operands),
-            ("arguments", self._words, (*self._plain_words, *front.buffers, *front.tensor_maps)),
-        )
-        # An operation without operands of its own takes what the arguments name.
-        for key, given, known in named if operands else ():
-            for name in given:
-                if name not in known:
-                    raise UserError(path, key, name, known)
-        for name, one in front.tensor_maps.items():
-            if one.of not in (memory := (*operands, *front.buffers)):
-                raise UserError(path, f"tensor_maps.{name}.of", one.of, memory)
-        if operation.tiles and front.tile is not None and len(front.tile) != len(operation.tiles):
-            allowed = f"expressions: of {', '.join(operation.tiles)}"
-            raise UserError(path, "tile", front.tile, allowed)
-
-    def _check_strides(self) -> None:
-        """Strides that the operation has, from names that are known before them."""
-        front, path, words = self.kernel.front, self.kernel.path, self._operation.stride_names()
-        known = {*self.names, *front.let, *self._operation.dimensions}
-        for name in front.strides:
-            if name not in words:
-                raise UserError(path, f"strides.{name}", name, words or "none: no array has rows")
-            if name in (*front.macros, *front.let):
-                allowed = "a name that no macro and no `let` has"
-                raise UserError(path, f"strides.{name}", name, allowed)
-        if front.strides and self.kernel.provider != "nvrtc":
-            raise UserError(path, "strides", self.kernel.provider, "a kernel that NVRTC compiles")
-        for name in words:
-            for unknown in sorted(_asked(self.kernel, front.strides.get(name)) - known):
-                raise UserError(path, f"strides.{name}", unknown, known)
-            known.add(name)
-
-    def _check_series(self) -> None:
-        """What only one launch may have, or an operation whose case is one."""
-        front, path = self.kernel.front, self.kernel.path
-        if front.operation == "probe":
-            raise UserError(path, "launches", front.operation, "any operation but probe")
-        if self.kernel.provider != "nvrtc":
-            raise UserError(
-                path, "launches", path.name, "a .cu file or a cubin, whose kernels they are"
-            )
-        for key in Launched.model_fields:
-            if key in front.model_fields_set:
-                allowed = "nothing: with `launches` each of them has its own"
-                raise UserError(path, key, getattr(front, key), allowed)
-
-    @cached_property
-    def _words(self) -> list[str]:
+    def words(self) -> list[str]:
         """Of the arguments the names that stand for themselves: the others are numbers, or become
         some."""
         front = self.kernel.front
         own = {*front.buffers, *(name for case in front.cases.values() for name in case.scalars)}
-        known = {*self.names, *front.let, *self._stride_names, *set(DEVICE_NAMES) - own}
+        known = {*self.names, *front.let, *self.stride_names, *set(DEVICE_NAMES) - own}
         every = [one for _, launched in self.kernel.launches for one in leaves(launched.arguments)]
         given = [one for one in every if isinstance(one, str)]
         return [one for one in given if one.isidentifier() and one not in known]
@@ -439,7 +205,7 @@ class Variant:
 
         Raises UserError for an expression without a value.
         """
-        before, one = list(self._launched)[self.kernel.leading]
+        before, one = list(self.launched)[self.kernel.leading]
         return self._arguments(before, one, {**device, **shape})
 
     @property
@@ -451,7 +217,7 @@ class Variant:
     def _arguments(
         self, before: str, one: Launched, names: Mapping[str, Any]
     ) -> tuple[Argument, ...]:
-        words = self._words
+        words = self.words
 
         def value(key: str, given: Argument) -> Argument:
             if isinstance(given, tuple):
@@ -485,10 +251,10 @@ class Variant:
         names = {**device, **shape}
         steps = [
             self._step(before, entry, one, names)
-            for (before, one), (entry, _) in zip(self._launched, self.kernel.launches)
+            for (before, one), (entry, _) in zip(self.launched, self.kernel.launches)
         ]
         leading = steps[self.kernel.leading]
-        tile = front.tile and tuple(self._integer("tile", text, names) for text in front.tile)
+        tile = front.tile and tuple(self.integer("tile", text, names) for text in front.tile)
         working = front.working_blocks
         scratch, tensor_maps = self._memory(shape, names)
         return LaunchPlan(
@@ -498,11 +264,11 @@ class Variant:
             tile=tile or None,
             working_blocks=math.prod(leading.grid)
             if working is None
-            else self._integer("working_blocks", working, names),
+            else self.integer("working_blocks", working, names),
             scratch=scratch,
             cluster=leading.cluster,
             tensor_maps=tensor_maps,
-            programmatic=bool(self._integer("programmatic", front.programmatic, names)),
+            programmatic=bool(self.integer("programmatic", front.programmatic, names)),
             series=tuple(steps) if len(steps) > 1 else (),
         )
 
@@ -519,7 +285,7 @@ class Variant:
             key = before + key
             if len(texts) > 3:
                 raise UserError(self.kernel.path, key, texts, "one to three expressions")
-            values = [self._integer(key, text, names) for text in texts]
+            values = [self.integer(key, text, names) for text in texts]
             if min(values) < 1:
                 raise UserError(self.kernel.path, key, values, "positive sizes")
             x, y, z = values + [1] * (3 - len(values))
@@ -531,7 +297,7 @@ class Variant:
             arguments=self._arguments(before, one, names),
             grid=three("grid", one.grid),
             block=three("block", one.block),
-            shared_bytes=self._integer(f"{before}shared_bytes", one.shared_bytes, names),
+            shared_bytes=self.integer(f"{before}shared_bytes", one.shared_bytes, names),
             # A cluster of one block is what a block is anyway.
             cluster=None if cluster == (1, 1, 1) else cluster,
         )
@@ -540,7 +306,7 @@ class Variant:
         self, shape: Mapping[str, int], names: Mapping[str, Any]
     ) -> tuple[tuple[Scratch, ...], tuple[MapPlan, ...]]:
         """Scratch and tensor maps; a probe's buffers are its operation's business."""
-        front, operation = self.kernel.front, self._operation
+        front, operation = self.kernel.front, self.operation
         if front.operation == "probe" or not (front.buffers or front.tensor_maps):
             return (), ()
         dtypes = {
@@ -552,7 +318,7 @@ class Variant:
                 raise UserError(self.kernel.path, f"buffers.{name}.dtype", dtype, SIZES)
 
         def whole(key: str, text: Any, more: Mapping[str, Any]) -> int:
-            return self._integer(key, text, {**names, **more})
+            return self.integer(key, text, {**names, **more})
 
         made = tuple(memory_plan.scratch(self.kernel, dtypes, whole))
         given = self.strides(shape)
@@ -572,7 +338,7 @@ def _told(kernel: Kernel, key: str, text: Any, error: ExpressionError) -> UserEr
     return kind(kernel.path, key, text, str(error))
 
 
-def _asked(kernel: Kernel, text: Any) -> Set[str]:
+def names_asked(kernel: Kernel, text: Any) -> Set[str]:
     """Names that an expression asks for, itself or through the `let` that it uses."""
     if not isinstance(text, str):
         return set()
@@ -592,7 +358,7 @@ def _known(kernel: Kernel, text: Any, names: Mapping[str, Any]) -> Mapping[str, 
     """
     if not kernel.front.let:
         return names
-    known, asked = dict(names), _asked(kernel, text)
+    known, asked = dict(names), names_asked(kernel, text)
     for name, meaning in kernel.front.let.items():
         if name in asked:
             try:
@@ -641,7 +407,7 @@ def _plainest_by_dtype(kernel: Kernel) -> list[dict[str, Any]]:
     if kernel.text in _PLAINEST:
         return _PLAINEST[kernel.text]
     offered = kernel.front.macros
-    asked = set().union(*(_asked(kernel, text) for text in kernel.front.dtypes.values()))
+    asked = set().union(*(names_asked(kernel, text) for text in kernel.front.dtypes.values()))
     best: dict[str, tuple[int, dict[str, Any]]] = {}
     labels: dict[tuple[Any, ...], str] = {}  # by the values of the macros that decide it
     for values in itertools.product(*offered.values()):

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tilewave import architectures, execution, operations
+from tilewave import architectures, execution, operations, trial
 from tilewave.cases import Case
 from tilewave.columns import columns, count
 from tilewave.commands import own
@@ -198,7 +198,7 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, di
     compiled, its files in ``folder``. Raises UserError."""
     kernel = _kernel(options.kernel)
     asked = _case(kernel, options)
-    asked.variant.try_out()
+    trial.try_out(asked.variant)
     arch = _arch(options)
     target = _target(arch, None if options.gpu is None else _gpu(options))
     return single.planned(asked, arch, target, folder, options.seed, options.limit)

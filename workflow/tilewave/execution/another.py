@@ -22,7 +22,8 @@ from tilewave.operations.base import Arrays
 from tilewave.placement import POISON
 from tilewave.stages import single
 from tilewave.target import FALLBACK_ARCH
-from tilewave.variants import TRIAL_DEVICE, variant
+from tilewave.trial import TRIAL_DEVICE
+from tilewave.variants import variant
 
 EXACT = ("f32", "f64")
 """What a reference may take where the kernel that it judges has other elements: it holds nearly all of them."""
