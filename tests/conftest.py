@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from samples import ROOT
 from tilewave import kernels
 from tilewave.garbage import collect_seldom
+from tilewave.records import recorded
+from tilewave.records.recorded import Recorded
 
 if TYPE_CHECKING:
     from tilewave.gpu.session import Session
 
 collect_seldom()
 
-LONGEST = {f"test_{name}.py" for name in ("dag", "plots", "ladder", "warpgroups", "report")}
+SHIPPED = ROOT / "resources" / "recorded"
+
+LONGEST = {
+    f"test_{name}.py"
+    for name in (
+        "dag", "hgemm_wgmma", "ladder", "plots", "recorded_data", "report", "skinny", "supervisor", "warpgroups",
+        "wrapping_operations",
+    )
+}  # fmt: skip
 """They come first, so that no process is alone with one of them at the end."""
 
 
@@ -38,6 +48,25 @@ def shipped_kernels_are_read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "load_kernel", load)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shipped_recordings_are_read_once() -> Iterator[None]:
+    """Whole tables are. Damage is looked for each time."""
+    load = Recorded._load
+    known: dict[tuple[Path, str], Any] = {}
+
+    def once(self: Recorded, name: str, parse: Callable[..., Any]) -> Any:
+        key = self.folder, name
+        if self.folder.parent != SHIPPED or parse not in (recorded._table, recorded._rows):
+            return load(self, name, parse)
+        if known.get(key) is None:
+            known[key] = load(self, name, parse)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recorded, "_load", once)
         yield
 
 

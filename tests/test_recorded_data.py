@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,17 @@ SHIPPED = folders(ROOT / "resources" / "recorded")
 LIMIT_MB = 20
 
 
+@functools.cache
+def _results(folder: Path) -> list[dict[str, Any]]:
+    return Recorded(folder).results()
+
+
+@functools.cache
+def _listed(cubin_file: Path) -> str:
+    return sass.as_text(cubin_file)
+
+
+@functools.cache
 def _variants() -> dict:
     import yaml
 
@@ -36,8 +49,7 @@ def _variants() -> dict:
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
 def test_environments_are_named(folder: Path) -> None:
-    recorded = Recorded(folder)
-    results = recorded.results()
+    recorded, results = Recorded(folder), _results(folder)
     assert results
     for made in results:
         environment = recorded.environments[made["environment"]]
@@ -113,7 +125,7 @@ def test_listings_are_nvdisasms(folder: Path, name: str) -> None:
     listing = Recorded(folder).listing_of_cubin(digest)
     if listing is None:
         pytest.skip(f"{name} has changed since it was recorded")
-    assert listing == sass.as_text(cubin_file)
+    assert listing == _listed(cubin_file)
 
 
 KERNELS = find_kernels([ROOT / "kernels"])
@@ -131,7 +143,7 @@ def _counted(recorded: Recorded) -> dict[str, dict[str, float]]:
     """Figures of each case whose counters were recorded, by metric."""
     return {
         made["case"]: {figure["metric"]: figure["value"] for figure in made["figures"]}
-        for made in recorded.results()
+        for made in _results(recorded.folder)
         if made["stage"] == "counters" and made["status"] == model.OK
     }
 
