@@ -155,3 +155,13 @@ def test_two_headers_of_one_name(tmp_path):
     assert {"tile.h", "lib/more/tile.h", "limits.hpp"} <= set(found)
     assert '#include "limits.hpp"\n#include "lib/more/tile.h"' in found["lib/more/sizes.hpp"]
     assert found["tile.h"] == LIBRARY["tile.h"] and "SIDE" in found["lib/more/tile.h"]
+
+
+def test_a_header_with_the_name_of_one_of_cudas(tmp_path):
+    """It lies beside a header of the kernel's own: CUDA's headers get theirs all the same."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "half.cuh").write_text('#include "cuda_fp8.hpp"\n')
+    (tmp_path / "lib" / "cuda_fp8.hpp").write_text("#define MINE 3\n")
+    text = '#include "lib/half.cuh"\n' + including("cuda_fp8.h")
+    made = compiled(tmp_path, text, "MINE + float(__nv_fp8_e4m3(a[1]))")
+    assert made.cubin, made.message

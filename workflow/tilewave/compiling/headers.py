@@ -11,7 +11,7 @@ import hashlib
 import os
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,14 +141,14 @@ def _own_header(name: str, folders: Sequence[Path], own: tuple[Path, ...]) -> Pa
     return REFUSED if out else None
 
 
-def own(text: str, *folders: Path) -> dict[str, str]:
+def own(text: str, *folders: Path, taken: Collection[str] = ()) -> dict[str, str]:
     """Name -> text of the headers in the kernel's own folders that ``text`` includes, directly or
     not. CUDA's headers are left out: no toolkit is needed to ask.
 
     A name in quotation marks is looked for first in the folder of the header that includes it. What is included
     lies in these folders, links followed; anything else that is named is `REFUSED`. Where such a name means a file
-    beside the one that includes it, and another header has that name, the text asks for it by its whole name: NVRTC
-    knows no folders.
+    beside the one that includes it, and another header has that name (in these folders, or it is taken), the text asks
+    for it by its whole name: NVRTC knows no folders.
     """
     found: dict[str, str] = {}
     renamed: dict[str, list[tuple[str, str]]] = {}
@@ -158,7 +158,7 @@ def own(text: str, *folders: Path) -> dict[str, str]:
     while waiting:
         name, near, includer = waiting.pop()
         whole = posixpath.normpath(posixpath.join(posixpath.dirname(includer), name))
-        if near and whole != name and _other(near[0] / name, name, whole, folders):
+        if near and whole != name and _other(near[0] / name, name, whole, folders, taken):
             renamed.setdefault(includer, []).append((name, whole))
             name = whole
         if name in found:
@@ -178,12 +178,14 @@ def own(text: str, *folders: Path) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _other(beside: Path, name: str, whole: str, folders: Sequence[Path]) -> bool:
+def _other(
+    beside: Path, name: str, whole: str, folders: Sequence[Path], taken: Collection[str]
+) -> bool:
     """Whether the header of this whole name is the one beside its includer, and the short name another's."""
     if not beside.is_file():
         return False
-    others = [one / name for one in folders]
-    return any(one.is_file() for one in others) and any((one / whole).is_file() for one in folders)
+    other = name in taken or any((one / name).is_file() for one in folders)
+    return other and any((one / whole).is_file() for one in folders)
 
 
 @dataclass(frozen=True)

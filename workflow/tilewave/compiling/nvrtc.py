@@ -229,13 +229,16 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
     """
     chosen, names = options(kernel, arch, macros), expressions(kernel)
     file, own = kernel.path.name, kernel.own_headers
-    given = {**headers.toolkit(kernel.text, own).texts, **own}
-    done = _compile(file, kernel.text, given, chosen, names)
+    found = headers.toolkit(kernel.text, own).texts
+    if own.keys() & found.keys():
+        # CUDA's own headers would get one of that name that lies beside a header of the kernel's.
+        own = headers.own(kernel.text, *kernel.folders, taken=found)
+    done = _compile(file, kernel.text, {**found, **own}, chosen, names)
     adapted = None if done.cubin else _adapted(kernel)
     if adapted is None:
         return done
-    found = headers.toolkit(adapted.prelude + kernel.text, own, nvcc=True)
-    given = {**found.texts, **own, **adapted.own, nvcc.PRELUDE: adapted.prelude}
+    found = headers.toolkit(adapted.prelude + kernel.text, own, nvcc=True).texts
+    given = {**found, **own, **adapted.own, nvcc.PRELUDE: adapted.prelude}
     in_front = (f"--pre-include={nvcc.PRELUDE}",) if adapted.prelude else ()
     before = (*chosen, *adapted.options, *in_front)
     return _compile(file, adapted.text, given, before, names, adapted)
