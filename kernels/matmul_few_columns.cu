@@ -6,7 +6,7 @@ dtypes: {a: REAL, b: REAL, c: REAL, accumulate: REAL}
 layouts: {a: row, b: row, c: row}
 macros:
   REAL: [f32, f64]
-  SPLITS: [2, 1, 4, 8, 3, 5, 6]  # blocks of a cluster, each with a piece of k
+  SPLITS: [2, 1, 4, 8, 3, 5]     # blocks of a cluster, each with a piece of k
   WARPS: [4, 8]                  # of a block
   STAGES: [3, 4, 5]              # chunks of shared memory in flight or in use
   COLUMNS: [16, 24, 32, 48]      # of a tile

@@ -6,12 +6,12 @@ dtypes: {a: REAL, b: REAL, c: REAL, accumulate: REAL}
 layouts: {a: row, b: row, c: row}
 macros:
   REAL: [f32, f64]
-  SPLITS: [2, 1, 4, 8, 3, 5, 6]  # blocks of a cluster, each with a piece of k
-  WARPS: [4, 8]         # of a block
-  LANES: [16, 8, 32]    # neighbours that read a row of B together, 16 bytes each
-  DEPTH: [8, 16]        # rows of B that a lane has of a chunk
-  STAGES: [3, 4, 5]     # chunks of shared memory in flight or in use
-  ROWS: [16, 24, 32]    # of a tile
+  SPLITS: [2, 1, 4, 8, 3, 5]  # blocks of a cluster, each with a piece of k
+  WARPS: [4, 8]               # of a block
+  LANES: [16, 8, 32]          # neighbours that read a row of B together, 16 bytes each
+  DEPTH: [8, 16]              # rows of B that a lane has of a chunk
+  STAGES: [3, 4, 5]           # chunks of shared memory in flight or in use
+  ROWS: [16, 24, 32]          # of a tile
 where: ["DEPTH <= LANES and ROWS * DEPTH * size(REAL) % (LANES * 16) == 0"]  # whole passes over A
 let:
   lines: ROWS * LANES // 32   # of 32 pieces of 16 bytes, of a tile

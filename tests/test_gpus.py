@@ -18,6 +18,7 @@ from gpu_machine import UUIDS
 from samples import FRONT, ROOT, a_job, config, write_kernel
 from tilewave import environment, project
 from tilewave import target as targets
+from tilewave.cases import wants
 from tilewave.config import parse
 from tilewave.errors import UserError
 from tilewave.gpu import cards, device
@@ -108,12 +109,16 @@ def test_cards_get_as_much():
     config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
     shipped = project.load(config, "config/config.yaml").plan
     place, races = dealing.dealt(shipped, 2)
-    loads = [0.0, 0.0]
+    loads, sampled = [0.0, 0.0], set()
     for one in shipped.requests.values():
         name, stages = one.case.variant.kernel.name, ("check", "time", "counters")
         if place[name] < 2:
             loads[place[name]] += dealing.cost_s(one, stages)
             loads[races] += dealing.cost_s(one, ("tune",))
+        if wants("sample", one):
+            sampled.add(name)
+    for name in sampled:
+        loads[place[name]] += dealing.SAMPLED_S
     assert max(loads) < 1.01 * min(loads)
     checks = {
         name: dealing.cost_s(shipped.requests[name], ("check",))
@@ -280,7 +285,8 @@ def test_stages_on_two_gpus_of_which_one_is_lost(machine, monkeypatch):
         == ids
     )
     with monkeypatch.context() as patch:
-        patch.setattr(sys, "executable", "true")  # what a real GPU's checks need takes seconds
+        # Instead of a process that compiles what a GPU's checks ask for, which takes seconds and which no one here does.
+        patch.setattr(sys, "executable", "true")
         run.compile_kernels(job, ["a"], 2, ids)
     assert Pipeline(made, target, ["a"]).tasks_of(ids) == []
     (machine / f"lose-{UUIDS[1]}").touch()
@@ -330,9 +336,10 @@ def test_what_is_executed_runs_beside_the_counters(tmp_path, config):
 
 def test_every_second_gpu_counts_before_it_times():
     """Sessions of Nsight Compute are slower beside another's; cuBLAS is timed before it is counted."""
-    each = {"0": ["a"], "1": ["b"]}
-    stages = {"time": each, "counters": each, "sample": each, "tune": {"1": ["a", "b"]}}
+    each = {"0": ["a"], "1": ["b"], "2": ["c"]}
+    stages = {"time": each, "counters": each, "sample": each}
     dealt = work.Work("of", True, stages, UUIDS)
+    assert not dealt.counts_first("2")  # the host's
     assert dealt.before_times("0") == [] and dealt.before_counts("sample", "0") == ["of/time-0.txt"]
     assert dealt.before_times("1") == ["of/counters-1.txt", "of/sample-1.txt"]
     assert dealt.before_counts("counters", "1") == []
@@ -340,6 +347,14 @@ def test_every_second_gpu_counts_before_it_times():
     shipped = project.load(yaml.safe_load((ROOT / "config/config.yaml").read_text()), "config.yaml")
     place, _ = dealing.dealt(shipped.plan, 2)
     assert {place["cublas"], place["cublas_batched"]} == {0}
+    three = work.Work("of", True, stages | {"time": each | {"3": ["d"]}}, [*UUIDS, "GPU-c"])
+    assert list(map(three.counts_first, "0123")) == [False, True, False, False]
+
+
+def test_a_race_waits_for_no_counters():
+    shipped = project.load(yaml.safe_load((ROOT / "config/config.yaml").read_text()), "config.yaml")
+    races = [dealing.dealt(shipped.plan, number)[1] for number in (1, 2, 3, 4)]
+    assert not any(map(dealing.counts_first, races))
 
 
 def test_the_hosts_own_code_is_timed_behind_what_is_executed():

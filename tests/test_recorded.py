@@ -4,6 +4,7 @@ import itertools
 import json
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -255,6 +256,12 @@ def test_a_listing_is_read_with_few_others(folder, together, monkeypatch):
     assert pq.ParquetFile(path).num_row_groups == 3
     assert Recorded(folder).listing("more") == ("sass", {})
     assert Recorded(folder).listing(names[0]) == listings[names[0]]
+
+
+def test_listings_may_be_none(folder):
+    pq.write_table(pa.table({}), folder / "listings.parquet")
+    (folder / "SHA256SUMS").unlink()
+    assert Recorded(folder).listing("none") is None
 
 
 def test_a_result_of_a_damaged_recording_says_so(folder):

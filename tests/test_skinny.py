@@ -54,6 +54,8 @@ def test_wider_tiles_have_no_conflicts(columns: int) -> None:
         ("matmul_few_columns", "33x35x397", {"REAL": "f32", "COLUMNS": 32}),
         ("matmul_few_columns", "41x19x396", {"REAL": "f32", "COLUMNS": 24}),
         ("matmul_few_columns", "41x50x197", {"REAL": "f32", "COLUMNS": 48}),
+        ("matmul_few_columns", "33x20x397", {"REAL": "f32", "SPLITS": 3, "COLUMNS": 24}),
+        ("matmul_few_rows", "23x130x334", {"REAL": "f32", "SPLITS": 5, "ROWS": 24}),
         ("matmul_dmma_teams", "65x67x21", {}),
         ("matmul_cluster", "65x66x21", {"SPLITS": 2}),
     ],

@@ -155,7 +155,10 @@ rule sample:
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["sample"][wildcards.batch]),
         check=lambda wildcards: WORK.done("check", WORK.batches["sample"][wildcards.batch]),
-        timed=lambda wildcards: WORK.before_counts("sample", wildcards.batch),
+        # So that one card does not sample while another one counts.
+        timed=lambda wildcards: (
+            WORK.before_counts("sample", wildcards.batch) if WORK.cards else []
+        ),
     output:
         temp(f"{RESULTS}/batches/sample-{{batch}}.txt"),
     log:

@@ -8,7 +8,6 @@ rule race:
         target=f"{RESULTS}/target.json",
         compiled=WORK.done("compile", RACED),
         check=WORK.done("check", RACED),
-        counted=lambda wildcards: WORK.before_times(wildcards.batch),
     output:
         temp(f"{RESULTS}/batches/tune-{{batch}}.txt"),
     log:

@@ -209,7 +209,7 @@ class Picker:
         costs = calibration.costs(cases, self.sms, product_sizes(made.dtype))
         if costs is None:
             return None
-        return Known(made, resources, measured, calibration.at(cases, costs.told), costs)
+        return Known(made, resources, measured, calibration.at(cases, costs.fitted_at), costs)
 
     def _launch(
         self, made: Variant, resources: Mapping[str, Any], sizes: Sizes

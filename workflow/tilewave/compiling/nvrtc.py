@@ -231,7 +231,7 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
     file, own = kernel.path.name, kernel.own_headers
     found = headers.toolkit(kernel.text, own).texts
     if own.keys() & found.keys():
-        # CUDA's own headers would get one of that name that lies beside a header of the kernel's.
+        # Else CUDA's headers, too, would be given the kernel's header of that name.
         own = headers.own(kernel.text, *kernel.folders, taken=found)
     done = _compile(file, kernel.text, {**found, **own}, chosen, names)
     adapted = None if done.cubin else _adapted(kernel)

@@ -240,7 +240,7 @@ class _Rules:
     def took_part(self, rows: Iterable[Row]) -> bool:
         """Whether the costs of all whose costs are known, and of one at least, are taken from these cases."""
         told = [
-            tuple(shape.values()) in self._costs[name].told
+            tuple(shape.values()) in self._costs[name].fitted_at
             for _, name, shape, _ in self._known(rows)
         ]
         return bool(told) and all(told)

@@ -131,9 +131,10 @@ class _Listings:
             _table(data, name, strict)
         self._file = _opened(data, name)
         self._group = functools.lru_cache(maxsize=1)(self._file.read_row_group)
+        groups = self._file.num_row_groups if self._file.schema_arrow.names else 0
         self._places = {
             key: (group, place)
-            for group in range(self._file.num_row_groups)
+            for group in range(groups)
             for place, key in enumerate(
                 self._file.read_row_group(group, ["key"])["key"].to_pylist()
             )

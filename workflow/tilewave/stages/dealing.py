@@ -3,8 +3,9 @@
 A kernel's cases stay together, in all stages: a sweep over sizes, dtypes or macros is drawn as a line,
 and a line of points from two cards, which differ by a percent or two, has teeth. Rungs beside each
 other may come from different cards: their shares of cuBLAS are paired with cuBLAS on their own card.
-A race has all its candidates on one card. cuBLAS is the first card's, which times before it counts.
-Code on the host has a batch of its own, which runs alone.
+A race has all its candidates on one card, one that times before it counts, so that it waits for no counters. cuBLAS,
+whose fastest algorithm is found while timing, is the first card's. Code on the host has a batch of its own, which runs
+alone.
 """
 
 from __future__ import annotations
@@ -52,6 +53,12 @@ def cost_s(request: Request, stages: Collection[str] = ("check", "time", "counte
     return sum(seconds[stage] for stage in stages if wants(stage, request))
 
 
+def counts_first(card: int) -> bool:
+    """Whether a card collects counters and samples before it times: every second one does. Sessions of Nsight Compute are
+    slower beside another's; of two cards they come one after the other, of more half of them at a time."""
+    return card % 2 == 1
+
+
 def dealt(plan: Plan, cards: int) -> tuple[dict[str, int], int]:
     """The card, 0 to ``cards - 1``, of each kernel, and that of the races; ``cards`` itself stands for
     the host. The dearest goes first, each to who has least: the same plan is always dealt alike."""
@@ -70,7 +77,8 @@ def dealt(plan: Plan, cards: int) -> tuple[dict[str, int], int]:
         costs[name] += SAMPLED_S
     loads = [0.0] * cards
     for name in sorted(costs, key=lambda name: (name not in given, -costs[name], name)):
-        given.setdefault(name, min(range(cards), key=lambda card: loads[card]))
+        fit = [card for card in range(cards) if name or not counts_first(card)]
+        given.setdefault(name, min(fit, key=lambda card: loads[card]))
         loads[given[name]] += costs[name]
     races = given.pop("")
     return {**given, **host}, races

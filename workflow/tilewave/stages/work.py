@@ -95,13 +95,12 @@ class Work:
         return self._left_by("time", on_gpu) + self.done(model.TUNE)
 
     def counts_first(self, batch: str) -> bool:
-        """Whether its card collects counters and samples before it times: every second one does. Sessions of
-        Nsight Compute are slower beside another's, so that two cards have theirs one after the other."""
-        return self.card(batch) in self.cards[1::2]
+        """Whether its card counts before it times (`dealing.counts_first`)."""
+        return bool(self.card(batch)) and dealing.counts_first(self.cards.index(self.card(batch)))
 
     def before_times(self, batch: str) -> list[str]:
-        """What a batch that times or races waits for besides checks: its card's counters and samples, where
-        that card counts first."""
+        """What a batch that times waits for besides checks: its card's counters and samples, where that card counts
+        first."""
         if not self.counts_first(batch):
             return []
         stages = ("counters", model.SAMPLE)

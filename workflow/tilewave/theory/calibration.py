@@ -123,7 +123,7 @@ def costs(cases: Sequence[Case], sms: int, elements: Elements = (0, 0)) -> Costs
         ratio = one.us / max(expected, found.shortest / 2)
         asked = frozenset(kinds(one.shape, elements))
         seen.append(Seen(one.sizes, asked, math.log(ratio), one.sizes in told))
-    return replace(found, elements=elements, nearby=Nearby(tuple(seen)), told=tuple(told))
+    return replace(found, elements=elements, nearby=Nearby(tuple(seen)), fitted_at=tuple(told))
 
 
 def _fitted(cases: Sequence[Case], sms: int) -> Costs | None:

@@ -278,7 +278,7 @@ class Costs:
     times the cases that these costs come from miss them (fourth root of the mean fourth power: what one case misses by
     much is not lost among others). steps: by the blocks that are `held`, the most `block_steps` of these cases: fewer blocks
     hide less of each other's latency, so that a step's time is not known from fuller SMs. shortest: of these cases' times.
-    nearby: what each case that was measured took over what these costs expect of it. told: the shapes of those cases that
+    nearby: what each case that was measured took over what these costs expect of it. fitted_at: the shapes of those cases that
     the costs are taken from.
     """
 
@@ -290,7 +290,7 @@ class Costs:
     shortest: float = 0.0
     elements: Elements = (0, 0)
     nearby: Nearby = field(default_factory=Nearby)
-    told: tuple[Sizes, ...] = ()
+    fitted_at: tuple[Sizes, ...] = ()
 
     def times_more(self, shape: Shape) -> float:
         """What a launch takes over what the costs alone say (see `theory.nearby`)."""
