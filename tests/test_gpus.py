@@ -104,10 +104,15 @@ def test_a_kernel_is_one_cards_in_every_stage(tmp_path):
     assert work.Work("", True, batches).asked == {} and work.Work("", True, batches).card("1") == ""
 
 
-def test_cards_get_as_much():
+@pytest.fixture(scope="module")
+def shipped():
+    """The plan of the shipped config."""
+    asked = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    return project.load(asked, "config/config.yaml").plan
+
+
+def test_cards_get_as_much(shipped):
     """Seconds of the shipped study, as its stages took on an H200; what numpy judges takes long."""
-    config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
-    shipped = project.load(config, "config/config.yaml").plan
     place, races = dealing.dealt(shipped, 2)
     loads, sampled = [0.0, 0.0], set()
     for one in shipped.requests.values():
@@ -334,7 +339,7 @@ def test_what_is_executed_runs_beside_the_counters(tmp_path, config):
     assert ("time", "execute") in edges
 
 
-def test_every_second_gpu_counts_before_it_times():
+def test_every_second_gpu_counts_before_it_times(shipped):
     """Sessions of Nsight Compute are slower beside another's; cuBLAS is timed before it is counted."""
     each = {"0": ["a"], "1": ["b"], "2": ["c"]}
     stages = {"time": each, "counters": each, "sample": each}
@@ -344,16 +349,14 @@ def test_every_second_gpu_counts_before_it_times():
     assert dealt.before_times("1") == ["of/counters-1.txt", "of/sample-1.txt"]
     assert dealt.before_counts("counters", "1") == []
     assert work.Work("of", True, stages).before_counts("counters", "1") == ["of/time-1.txt"]
-    shipped = project.load(yaml.safe_load((ROOT / "config/config.yaml").read_text()), "config.yaml")
-    place, _ = dealing.dealt(shipped.plan, 2)
+    place, _ = dealing.dealt(shipped, 2)
     assert {place["cublas"], place["cublas_batched"]} == {0}
     three = work.Work("of", True, stages | {"time": each | {"3": ["d"]}}, [*UUIDS, "GPU-c"])
     assert list(map(three.counts_first, "0123")) == [False, True, False, False]
 
 
-def test_a_race_waits_for_no_counters():
-    shipped = project.load(yaml.safe_load((ROOT / "config/config.yaml").read_text()), "config.yaml")
-    races = [dealing.dealt(shipped.plan, number)[1] for number in (1, 2, 3, 4)]
+def test_a_race_waits_for_no_counters(shipped):
+    races = [dealing.dealt(shipped, number)[1] for number in (1, 2, 3, 4)]
     assert not any(map(dealing.counts_first, races))
 
 

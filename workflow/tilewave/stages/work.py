@@ -80,10 +80,13 @@ class Work:
             one for name in self.batches["compile"][wildcards.batch] for one in self.compiled[name]
         ]
 
+    def _place(self, batch: str) -> int:
+        """Of a batch's GPU among the cards; behind them stands the host, and who measures where nothing is dealt."""
+        return int(batch) % (len(self.cards) + 1)
+
     def card(self, batch: str) -> str:
         """UUID of the GPU of a batch; empty for the host's, and where nothing is dealt."""
-        place = int(batch) % (len(self.cards) + 1)
-        return self.cards[place] if place < len(self.cards) else ""
+        return [*self.cards, ""][self._place(batch)]
 
     def is_hosts(self, batch: str) -> bool:
         """Whether it is the code on the host, which several GPUs have a batch of its own for."""
@@ -96,21 +99,18 @@ class Work:
 
     def counts_first(self, batch: str) -> bool:
         """Whether its card counts before it times (`dealing.counts_first`)."""
-        return bool(self.card(batch)) and dealing.counts_first(self.cards.index(self.card(batch)))
+        return bool(self.card(batch)) and dealing.counts_first(self._place(batch))
 
     def before_times(self, batch: str) -> list[str]:
         """What a batch that times waits for besides checks: its card's counters and samples, where that card counts
         first."""
         if not self.counts_first(batch):
             return []
-        stages = ("counters", model.SAMPLE)
-        return [
-            left
-            for stage in stages
-            for left in self._left_by(
-                stage, (one for one in self.of(stage) if self.card(one) == self.card(batch))
-            )
-        ]
+        found = []
+        for stage in ("counters", model.SAMPLE):
+            own = (one for one in self.of(stage) if self._place(one) == self._place(batch))
+            found += self._left_by(stage, own)
+        return found
 
     def before_counts(self, stage: str, batch: str) -> list[str]:
         """What a batch of counters or samples waits for besides checks: the times of its kernels, where its
